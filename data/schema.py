@@ -1,0 +1,345 @@
+"""What a table may hold: declared values, bounds and bins. Nothing here is ever read off private rows.
+
+>>> schema = Schema.load("acs_employment").select(["AGEP", "SEX"])
+>>> schema.sizes
+(5, 2)
+>>> schema["AGEP"].edges
+(0.0, 19.0, 38.0, 57.0, 76.0, 99.0)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from importlib import resources
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import yaml
+
+from data.errors import InputError
+
+Value = int | float | str
+Release = Literal["value", "index", "draw", "midpoint"]
+
+BUILT_IN = "data.schemas"
+OWN_CATEGORY = "own"
+_COLUMN_KEYS = {
+    "label", "values", "recode", "others", "missing", "lower", "upper", "edges", "integer", "release", "sigma",
+}  # fmt: skip
+_SCHEMA_KEYS = {"name", "description", "columns", "default", "target", "impossible"}
+
+
+@dataclass(frozen=True)
+class Column:
+    """One declared column.
+
+    Categorical: `values` are the released codes in order; `recode` maps raw values to them, `others` catches every
+    undeclared raw value, `missing` is the code that an absent cell becomes.
+    Numeric: `lower`, `upper` bound the raw values. With `edges` (b + 1 of them, ascending) the column has b bins, the
+    first closed, the others open on the left, as `pandas.cut(include_lowest=True)` cuts; without edges it can be
+    averaged but not synthesized. `missing` is a number that an absent cell counts as, or "own" for a category of its
+    own (released empty). `release` says what a bin is released as: its "index", its "midpoint", or a uniform "draw"
+    from it (whole numbers if `integer`). `sigma` is a declared bound on the standard deviation, for private means.
+    """
+
+    name: str
+    label: str = ""
+    values: tuple[Value, ...] = ()
+    recode: tuple[tuple[Value, Value], ...] = ()
+    others: Value | None = None
+    missing: Value | None = None
+    lower: float | None = None
+    upper: float | None = None
+    edges: tuple[float, ...] = ()
+    integer: bool = False
+    release: Release = "value"
+    sigma: float | None = None
+
+    @property
+    def numeric(self) -> bool:
+        """True when the column has bounds rather than a list of values."""
+        return not self.values
+
+    @property
+    def bins(self) -> int:
+        """How many bins a numeric column has (0 without edges)."""
+        return max(len(self.edges) - 1, 0)
+
+    @property
+    def discrete(self) -> bool:
+        """True when the column has finitely many codes, so that it can be synthesized or cut into strata."""
+        return bool(self.values) or self.bins > 0
+
+    @property
+    def size(self) -> int:
+        """The number of codes."""
+        if not self.discrete:
+            raise InputError(
+                f"column {self.name!r} is numeric and has no bins; add 'edges' to it in the schema to use it here"
+            )
+        return len(self.values) or self.bins + (self.missing == OWN_CATEGORY)
+
+    @cached_property
+    def keys(self) -> tuple[Value, ...]:
+        """What names each code in strata keys, weights files and structural zeros: the value, or the bin's index."""
+        return self.values or tuple(range(self.size))
+
+
+@dataclass(frozen=True)
+class Impossible:
+    """A structural zero: no person has, in every one of `columns`, one of the listed `codes`."""
+
+    columns: tuple[str, ...]
+    codes: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Schema:
+    """Declared columns, in order, with the target of prediction and the combinations that cannot occur."""
+
+    name: str
+    columns: tuple[Column, ...]
+    target: str | None = None
+    impossible: tuple[Impossible, ...] = ()
+    default: tuple[str, ...] = ()
+    description: str = ""
+
+    def __post_init__(self) -> None:
+        names = [column.name for column in self.columns]
+        for name in names:
+            if names.count(name) > 1:
+                raise InputError(f"schema {self.name!r} names column {name!r} twice; name it once")
+
+    @cached_property
+    def names(self) -> tuple[str, ...]:
+        """The columns' names, in order."""
+        return tuple(column.name for column in self.columns)
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of codes of each column. Raises InputError if a column is numeric and has no bins."""
+        return tuple(column.size for column in self.columns)
+
+    def __getitem__(self, name: str) -> Column:
+        return self.columns[self.index(name)]
+
+    def index(self, name: str) -> int:
+        """The position of a column. Raises InputError if the schema does not declare it."""
+        try:
+            return self.names.index(name)
+        except ValueError:
+            raise InputError(
+                f"unknown column {name!r}; schema {self.name!r} declares {', '.join(self.names)}"
+            ) from None
+
+    def select(self, names: Sequence[str]) -> Schema:
+        """The schema of these columns only, in this order, with the structural zeros that lie wholly within them."""
+        if not names:
+            raise InputError(f"no column of schema {self.name!r} is selected; name at least one")
+        kept = set(names)
+        return replace(
+            self,
+            columns=tuple(self[name] for name in names),
+            target=self.target if self.target in kept else None,
+            impossible=tuple(zero for zero in self.impossible if kept.issuperset(zero.columns)),
+            default=tuple(names),
+        )
+
+    def selected(self) -> Schema:
+        """The schema of its default columns (all of them where no default is declared)."""
+        return self.select(self.default or self.names)
+
+    def coded(self) -> Schema:
+        """The schema of a table that this schema has already released: binned columns hold the index of their bin."""
+        return replace(
+            self,
+            columns=tuple(
+                replace(column, recode=(), others=None, missing=None)
+                if column.values
+                else replace(
+                    column, values=tuple(range(column.bins)), edges=(), missing=None, lower=None, upper=None,
+                    release="value", integer=False,
+                )
+                if column.bins and column.release == "index"
+                else column
+                for column in self.columns
+            ),
+        )  # fmt: skip
+
+    def given(self, fixed: Mapping[str, int]) -> Schema | None:
+        """The schema of the other columns once the columns in `fixed` have these codes.
+
+        Structural zeros that the fixed codes rule in shrink to the other columns; those they rule out go.
+        Returns None if the fixed codes are themselves impossible.
+        """
+        zeros = []
+        for zero in self.impossible:
+            pairs = list(zip(zero.columns, zero.codes, strict=True))
+            if any(name in fixed and fixed[name] not in codes for name, codes in pairs):
+                continue
+            rest = [(name, codes) for name, codes in pairs if name not in fixed]
+            if not rest:
+                return None
+            zeros.append(Impossible(tuple(n for n, _ in rest), tuple(c for _, c in rest)))
+        names = [name for name in self.names if name not in fixed]
+        return replace(self.select(names), impossible=tuple(zeros))
+
+    def zero_mask(self, zero: Impossible) -> npt.NDArray[np.bool_]:
+        """A table over `zero.columns`, true where the combination cannot occur."""
+        mask = np.zeros([self[name].size for name in zero.columns], dtype=bool)
+        mask[np.ix_(*zero.codes)] = True
+        return mask
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the declaration, in hexadecimal: two schemas with the same digest code rows in the same way."""
+        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+
+    @classmethod
+    def load(cls, source: str | Path) -> Schema:
+        """Read a schema from a YAML file, or by the name of one that comes with equistrata.
+
+        Raises:
+            InputError: no such file or name, not YAML, or a declaration that makes no sense.
+        """
+        text, where = _read(source)
+        try:
+            document = yaml.safe_load(text)
+        except yaml.YAMLError as error:
+            mark = getattr(error, "problem_mark", None)
+            line = f" at line {mark.line + 1}" if mark else ""
+            raise InputError(f"schema {where} is not valid YAML{line}; mend its syntax") from None
+        return cls.from_dict(document, where)
+
+    @classmethod
+    def from_dict(cls, document: Any, where: str = "schema") -> Schema:
+        """Build a schema from the mapping that a YAML file holds."""
+        if not isinstance(document, dict) or not isinstance(document.get("columns"), dict):
+            raise InputError(f"schema {where} needs a mapping 'columns' from column names to declarations")
+        _refuse_unknown(document, _SCHEMA_KEYS, f"schema {where}")
+        columns = tuple(_column(str(name), spec, where) for name, spec in document["columns"].items())
+        schema = cls(
+            name=str(document.get("name", Path(where).stem)),
+            columns=columns,
+            default=tuple(document.get("default") or ()),
+            description=str(document.get("description", "")).strip(),
+        )
+        for name in schema.default:
+            schema.index(name)
+        target = document.get("target")
+        if target is not None:
+            schema.index(target)
+        zeros = tuple(_impossible(schema, entry, where) for entry in document.get("impossible") or ())
+        return replace(schema, target=target, impossible=zeros)
+
+
+def built_in_schemas() -> list[str]:
+    """The names of the schemas that come with equistrata.
+
+    >>> built_in_schemas()[:2]
+    ['acs_employment', 'acs_means']
+    """
+    files = resources.files("data").joinpath("schemas").iterdir()
+    return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
+
+
+def _read(source: str | Path) -> tuple[str, str]:
+    path = Path(source)
+    if not path.exists() and path.name == str(source) and not path.suffix:
+        if str(source) not in built_in_schemas():
+            raise InputError(
+                f"no schema named {str(source)!r}; give the path of a YAML file or one of {', '.join(built_in_schemas())}"
+            )
+        return resources.files("data").joinpath("schemas", f"{source}.yaml").read_text("utf-8"), str(source)
+    try:
+        return path.read_text("utf-8"), str(path)
+    except OSError:
+        raise InputError(f"schema file {str(path)!r} cannot be read; check the path") from None
+    except UnicodeDecodeError:
+        raise InputError(f"schema file {str(path)!r} is not UTF-8 text; save it as UTF-8") from None
+
+
+def _refuse_unknown(spec: Mapping[str, Any], known: set[str], where: str) -> None:
+    unknown = sorted(str(key) for key in spec if key not in known)
+    if unknown:
+        raise InputError(f"{where} has the unknown key {unknown[0]!r}; known keys are {', '.join(sorted(known))}")
+
+
+def _column(name: str, spec: Any, where: str) -> Column:
+    here = f"column {name!r} of schema {where}"
+    if not isinstance(spec, dict):
+        raise InputError(f"{here} needs a mapping with 'values' or with 'lower' and 'upper'")
+    _refuse_unknown(spec, _COLUMN_KEYS, here)
+    if ("values" in spec) == ("lower" in spec and "upper" in spec):
+        raise InputError(f"{here} needs either 'values' (categorical) or 'lower' and 'upper' (numeric), not both")
+    return _categorical(name, spec, here) if "values" in spec else _numeric(name, spec, here)
+
+
+def _categorical(name: str, spec: Mapping[str, Any], here: str) -> Column:
+    values = spec["values"]
+    if not isinstance(values, list) or not values or len(set(values)) != len(values):
+        raise InputError(f"{here} needs 'values' to be a list of distinct values")
+    if len({isinstance(value, str) for value in values}) > 1 or any(isinstance(v, bool | None) for v in values):
+        raise InputError(f"{here} mixes kinds of values; make them all numbers or all quoted text")
+    recode = spec.get("recode") or {}
+    if not isinstance(recode, dict):
+        raise InputError(f"{here} needs 'recode' to be a mapping from raw to released values")
+    for key, value in [*recode.items(), ("others", spec.get("others")), ("missing", spec.get("missing"))]:
+        if value is not None and value not in values:
+            raise InputError(f"{here} sends {key!r} to {value!r}, which is not one of its values")
+    return Column(
+        name, str(spec.get("label", "")), tuple(values), tuple(recode.items()), spec.get("others"), spec.get("missing"),
+        sigma=_positive(spec, "sigma", here),
+    )  # fmt: skip
+
+
+def _numeric(name: str, spec: Mapping[str, Any], here: str) -> Column:
+    numbers = [spec["lower"], spec["upper"], *(spec.get("edges") or [])]
+    if any(isinstance(x, bool) or not isinstance(x, int | float) or not np.isfinite(x) for x in numbers):
+        raise InputError(f"{here} needs finite numbers as 'lower', 'upper' and 'edges'")
+    lower, upper, *edges = (float(x) for x in numbers)
+    if lower >= upper:
+        raise InputError(f"{here} needs 'lower' to be less than 'upper'")
+    if edges and (len(edges) < 2 or sorted(set(edges)) != edges):
+        raise InputError(f"{here} needs 'edges' to be at least two ascending numbers")
+    if edges and (edges[0] > lower or edges[-1] < upper):
+        raise InputError(f"{here} has 'edges' that do not reach from 'lower' to 'upper'; widen them")
+    release = spec.get("release", "draw")
+    if release not in ("index", "draw", "midpoint"):
+        raise InputError(f"{here} needs 'release' to be index, draw or midpoint")
+    missing = spec.get("missing")
+    if missing is not None and missing != OWN_CATEGORY and (isinstance(missing, str) or not lower <= missing <= upper):
+        raise InputError(f"{here} needs 'missing' to be 'own' or a number between its bounds")
+    return Column(
+        name, str(spec.get("label", "")), missing=missing, lower=lower, upper=upper, edges=tuple(edges),
+        integer=bool(spec.get("integer", False)), release=release, sigma=_positive(spec, "sigma", here),
+    )  # fmt: skip
+
+
+def _positive(spec: Mapping[str, Any], key: str, here: str) -> float | None:
+    value = spec.get(key)
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < np.inf):
+        raise InputError(f"{here} needs {key!r} to be a positive number")
+    return None if value is None else float(value)
+
+
+def _impossible(schema: Schema, entry: Any, where: str) -> Impossible:
+    if not isinstance(entry, dict) or not entry:
+        raise InputError(f"schema {where} needs each entry of 'impossible' to map columns to lists of values")
+    codes = []
+    for name, values in entry.items():
+        keys = schema[name].keys
+        listed: Iterable[Value] = values if isinstance(values, list) else [values]
+        for value in listed:
+            if value not in keys:
+                raise InputError(
+                    f"schema {where} declares {name}={value!r} impossible, but {value!r} is not a value of {name!r}"
+                )
+        codes.append(tuple(sorted(keys.index(value) for value in listed)))
+    return Impossible(tuple(entry), tuple(codes))

@@ -1,0 +1,170 @@
+"""Where rows come from. Every source gives raw values, as a data frame, for the columns it is asked for."""
+
+from __future__ import annotations
+
+import csv
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Protocol
+
+import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from data.errors import InputError
+
+SAMPLE = "ny2024_synthetic.parquet"
+
+
+class Source(Protocol):
+    """Something that rows can be read from."""
+
+    def read(self, columns: Sequence[str]) -> pd.DataFrame:
+        """These columns of every row, raw. Raises InputError if the source or a column is not there, or is empty."""
+        ...
+
+    def describe(self) -> str:
+        """What a release card may say of the source: public settings only."""
+        ...
+
+
+@dataclass(frozen=True)
+class SampleSource:
+    """The simulated table that comes with equistrata: offline, and no person's record (see data/sample/card.md)."""
+
+    def read(self, columns: Sequence[str]) -> pd.DataFrame:
+        """These columns of the embedded sample."""
+        with resources.as_file(resources.files("data").joinpath("sample", SAMPLE)) as path:
+            return _checked(read_frame(path, columns), columns, "the embedded sample")
+
+    def describe(self) -> str:
+        """The sample's name."""
+        return "embedded simulated sample"
+
+
+@dataclass(frozen=True)
+class FolktablesSource:
+    """ACS person records through folktables, from `root_dir`, downloaded there first if `download` is set.
+
+    Attributes:
+        states: postal codes, as ("NY",).
+        year: survey year, 2014 or later.
+        horizon: "1-Year" or "5-Year".
+        root_dir: the folder that holds `<year>/<horizon>/psam_p<state>.csv`.
+    """
+
+    states: tuple[str, ...]
+    year: int = 2018
+    horizon: str = "1-Year"
+    root_dir: str = "data"
+    download: bool = False
+
+    def read(self, columns: Sequence[str]) -> pd.DataFrame:
+        """These columns of every person record of the states."""
+        from folktables import ACSDataSource
+        from folktables.load_acs import state_list
+
+        unknown = [state for state in self.states if state not in state_list]
+        if unknown or not self.states:
+            raise InputError(f"unknown state {', '.join(unknown) or '(none given)'}; give postal codes such as NY")
+        # folktables makes the folder it looks in; a mistyped path must not leave one behind.
+        if not self.download and not (Path(self.root_dir) / str(self.year) / self.horizon).is_dir():
+            raise InputError(
+                f"no ACS files in {self.root_dir}/{self.year}/{self.horizon}; correct the root folder, year or horizon, "
+                "or allow the download"
+            )
+        try:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", pd.errors.DtypeWarning)
+                frame = ACSDataSource(str(self.year), self.horizon, "person", root_dir=self.root_dir).get_data(
+                    states=list(self.states), download=self.download
+                )
+        except FileNotFoundError:
+            raise InputError(
+                f"no ACS person file for {', '.join(self.states)} in {self.root_dir}/{self.year}/{self.horizon}; put it "
+                "there or allow the download"
+            ) from None
+        except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError, StopIteration, RuntimeError):
+            raise InputError(
+                f"the ACS file for {', '.join(self.states)} in {self.root_dir}/{self.year}/{self.horizon} cannot be read "
+                "as CSV; fetch it again"
+            ) from None
+        return _checked(frame, columns, self.describe())
+
+    def describe(self) -> str:
+        """Survey, year, horizon and states."""
+        return f"ACS {self.year} {self.horizon} person records of {', '.join(self.states)} (folktables)"
+
+
+@dataclass(frozen=True)
+class FileSource:
+    """A CSV or Parquet file (by its ending, or by `kind`), one row per person."""
+
+    path: str
+    kind: str | None = None
+
+    def read(self, columns: Sequence[str]) -> pd.DataFrame:
+        """These columns of every row of the file."""
+        return _checked(read_frame(self.path, columns, self.kind), columns, f"file {Path(self.path).name!r}")
+
+    def describe(self) -> str:
+        """The file's name, without its folder."""
+        return f"file {Path(self.path).name!r}"
+
+
+def read_frame(path: str | Path, columns: Sequence[str] | None = None, kind: str | None = None) -> pd.DataFrame:
+    """Read a CSV (UTF-8, with a header) or Parquet file, or only some of its columns.
+
+    Raises:
+        InputError: no such file, not readable as its kind, or a column is absent.
+    """
+    path = Path(path)
+    kind = kind or ("parquet" if path.suffix in (".parquet", ".pq") else "csv")
+    if not path.is_file():
+        raise InputError(f"file {str(path)!r} does not exist; check the path")
+    try:
+        return _read_parquet(path, columns) if kind == "parquet" else _read_csv(path, columns)
+    except UnicodeDecodeError:
+        raise InputError(f"file {str(path)!r} is not UTF-8 text; save it as UTF-8") from None
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        raise InputError(f"file {str(path)!r} is not a Parquet file (or is cut off); write it again") from None
+    except pd.errors.EmptyDataError:
+        raise InputError(f"file {str(path)!r} is empty; it needs a header line and rows") from None
+    except (pd.errors.ParserError, csv.Error):
+        raise InputError(
+            f"file {str(path)!r} is not well-formed CSV; every line needs as many cells as the header"
+        ) from None
+    except OSError:
+        raise InputError(f"file {str(path)!r} cannot be read; check its permissions") from None
+
+
+def _read_csv(path: Path, columns: Sequence[str] | None) -> pd.DataFrame:
+    header = pd.read_csv(path, nrows=0, encoding="utf-8")
+    _require(header.columns.tolist(), columns, path.name)
+    return pd.read_csv(path, usecols=None if columns is None else list(columns), encoding="utf-8", low_memory=False)
+
+
+def _read_parquet(path: Path, columns: Sequence[str] | None) -> pd.DataFrame:
+    with pq.ParquetFile(path) as file:
+        _require(file.schema_arrow.names, columns, path.name)
+        frame: pd.DataFrame = file.read(columns=None if columns is None else list(columns)).to_pandas()
+        return frame
+
+
+def _require(present: Sequence[str], columns: Sequence[str] | None, name: str) -> None:
+    missing = [column for column in columns or () if column not in present]
+    if missing:
+        # What the file does hold is not quoted: without a header line, it would be somebody's row.
+        raise InputError(f"file {name!r} has no column {missing[0]!r} in its header line; add it or choose others")
+
+
+def _checked(frame: pd.DataFrame, columns: Sequence[str], name: str) -> pd.DataFrame:
+    missing = [column for column in columns if column not in frame.columns]
+    if missing:
+        raise InputError(f"{name} has no column {missing[0]!r}; choose among the columns it has with --columns")
+    if not len(frame):
+        raise InputError(f"{name} holds no rows; give a table with at least one row")
+    return frame[list(dict.fromkeys(columns))]

@@ -1,0 +1,114 @@
+"""Intersectional strata: the full cross product of declared values, empty ones included.
+
+>>> strata = Strata.over(Schema.load("acs_employment").select(["SEX", "RAC1P", "ESR"]), ["SEX", "RAC1P"])
+>>> len(strata.keys), strata.keys[0], strata.label(strata.keys[1])
+(18, (1, 1), 'SEX=1,RAC1P=2')
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import product
+
+import numpy as np
+import numpy.typing as npt
+
+from data.errors import InputError
+from data.schema import Schema, Value
+from data.table import CodedTable
+
+Key = tuple[Value, ...]
+WHOLE: Key = ()
+
+
+@dataclass(frozen=True)
+class Strata:
+    """A partition of a schema's rows by the declared values of some of its columns.
+
+    Attributes:
+        schema: the schema of the whole table.
+        columns: the columns that define strata; none means one stratum, the whole table, with the key `()`.
+    """
+
+    schema: Schema
+    columns: tuple[str, ...]
+
+    @classmethod
+    def over(cls, schema: Schema, columns: Sequence[str]) -> Strata:
+        """Strata by these columns. Raises InputError on an unknown, repeated or unbinned column, or if none is left."""
+        for name in columns:
+            if not schema[name].discrete:
+                raise InputError(
+                    f"stratum column {name!r} is numeric and has no bins; add 'edges' to it in schema {schema.name!r}"
+                )
+        if len(set(columns)) < len(columns):
+            raise InputError("a stratum column is named twice; name each once")
+        if len(columns) == len(schema.columns):
+            raise InputError("the strata use up every column; leave at least one column to synthesize")
+        return cls(schema, tuple(columns))
+
+    @cached_property
+    def sizes(self) -> tuple[int, ...]:
+        """The number of declared values of each stratum column."""
+        return tuple(self.schema[name].size for name in self.columns)
+
+    @cached_property
+    def _cells(self) -> dict[Key, tuple[int, ...]]:
+        """The codes of each possible stratum, keyed by its released values."""
+        cells = product(*(range(size) for size in self.sizes))
+        return {
+            tuple(self.schema[name].keys[code] for name, code in zip(self.columns, codes, strict=True)): codes
+            for codes in cells
+            if self.schema.given(dict(zip(self.columns, codes, strict=True))) is not None
+        }
+
+    @cached_property
+    def keys(self) -> tuple[Key, ...]:
+        """Every declared stratum, in the order of the cross product, but for those declared impossible."""
+        return tuple(self._cells)
+
+    def label(self, key: Key) -> str:
+        """A stratum's name in files and reports, as `SEX=1,RAC1P=2`; `all` when there are no strata."""
+        return ",".join(f"{name}={value}" for name, value in zip(self.columns, key, strict=True)) or "all"
+
+    def codes_of(self, key: Key) -> dict[str, int]:
+        """The code of each stratum column in this stratum."""
+        return dict(zip(self.columns, self._cells[key], strict=True))
+
+    def rest(self, key: Key) -> Schema:
+        """The schema of the other columns inside a stratum, with the structural zeros that hold there."""
+        schema = self.schema.given(self.codes_of(key))
+        assert schema is not None  # impossible strata have no key
+        return schema
+
+    def index(self, table: CodedTable) -> npt.NDArray[np.int64]:
+        """For each row of a table that has the stratum columns, the position of its stratum in `keys`, shape (n,)."""
+        place = np.full(int(np.prod(self.sizes, dtype=np.int64)), -1, dtype=np.int64)
+        for position, codes in enumerate(self._cells.values()):
+            place[np.ravel_multi_index(codes, self.sizes) if codes else 0] = position
+        return place[table.index_of(self.columns)]
+
+    def partition(self, table: CodedTable) -> dict[Key, CodedTable]:
+        """Every stratum's rows, without the stratum columns, in one pass; empty strata have empty tables.
+
+        Neighbouring tables (one row added or removed) differ in exactly one stratum, by that row.
+        """
+        index = self.index(table)
+        order = np.argsort(index, kind="stable")
+        bounds = np.searchsorted(index[order], np.arange(len(self.keys) + 1))
+        columns = [j for j, name in enumerate(self.schema.names) if name not in self.columns]
+        rest = np.asfortranarray(table.codes[:, columns][order])
+        return {key: CodedTable(rest[bounds[i] : bounds[i + 1]], self.rest(key)) for i, key in enumerate(self.keys)}
+
+    def assemble(self, parts: dict[Key, CodedTable]) -> CodedTable:
+        """Put strata together again, in the order of `keys`: the inverse of `partition` up to the order of rows."""
+        blocks = []
+        for key in self.keys:
+            part, fixed = parts[key], self.codes_of(key)
+            block = np.empty((len(part), len(self.schema.columns)), dtype=part.codes.dtype, order="F")
+            for j, name in enumerate(self.schema.names):
+                block[:, j] = fixed[name] if name in fixed else part.column(name)
+            blocks.append(block)
+        return CodedTable(np.concatenate(blocks), self.schema)

@@ -1,0 +1,220 @@
+"""Coded tables: the only form in which private rows are worked on.
+
+>>> import pandas as pd
+>>> schema = Schema.load("acs_employment").select(["AGEP", "MIL", "ESR"])
+>>> table = CodedTable.encode(pd.DataFrame({"AGEP": [19, 20, 95], "MIL": [None, 4, 2], "ESR": [None, 1, 6]}), schema)
+>>> table.codes.tolist()
+[[0, 0, 0], [1, 4, 1], [4, 2, 0]]
+>>> table.marginal(["ESR"]).tolist()
+[2, 1]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from data.errors import InputError
+from data.schema import OWN_CATEGORY, Column, Schema
+
+Codes = npt.NDArray[np.unsignedinteger]
+
+
+@dataclass(frozen=True, eq=False)
+class CodedTable:
+    """n rows by d columns of codes: `codes[i, j]` in [0, schema.sizes[j]).
+
+    The constructor makes no copy and marks the array read-only only through this view, so the caller's array stays
+    as it was.
+    """
+
+    codes: Codes
+    schema: Schema
+
+    def __post_init__(self) -> None:
+        if self.codes.ndim != 2 or self.codes.shape[1] != len(self.schema.columns):
+            raise ValueError(f"codes need shape (n, {len(self.schema.columns)}), not {self.codes.shape}")
+        view = self.codes.view()
+        view.flags.writeable = False
+        object.__setattr__(self, "codes", view)
+
+    def __len__(self) -> int:
+        return int(self.codes.shape[0])
+
+    def column(self, name: str) -> Codes:
+        """The codes of one column, shape (n,)."""
+        return self.codes[:, self.schema.index(name)]
+
+    def select(self, names: Sequence[str]) -> CodedTable:
+        """These columns only, in this order."""
+        return CodedTable(self.codes[:, [self.schema.index(name) for name in names]], self.schema.select(names))
+
+    def take(self, rows: npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> CodedTable:
+        """These rows only."""
+        return CodedTable(self.codes[rows], self.schema)
+
+    def index_of(self, names: Sequence[str]) -> npt.NDArray[np.int64]:
+        """For each row, the flat (row-major) index of its cell in the marginal over `names`, shape (n,)."""
+        flat = np.zeros(len(self), dtype=np.int64)
+        for name in names:
+            flat *= self.schema[name].size
+            flat += self.column(name)
+        return flat
+
+    def marginal(self, names: Sequence[str]) -> npt.NDArray[np.int64]:
+        """Exact counts over `names`, one axis each. Private: only a noise source may see them.
+
+        Sensitivity: adding or removing a row changes one cell by one, so 1 in every Lp norm.
+        """
+        sizes = [self.schema[name].size for name in names]
+        counts = np.bincount(self.index_of(names), minlength=int(np.prod(sizes, dtype=np.int64)))
+        return counts.reshape(sizes)
+
+    @classmethod
+    def encode(cls, frame: pd.DataFrame, schema: Schema) -> CodedTable:
+        """Code the rows of a data frame by the schema's declaration alone.
+
+        Raises:
+            InputError: a column is absent, holds something undeclared or out of bounds, lacks a value where none may
+                be missing, or holds a combination that the schema declares impossible. No row's value is quoted.
+        """
+        codes = np.empty((len(frame), len(schema.columns)), dtype=_dtype(schema), order="F")
+        for j, column in enumerate(schema.columns):
+            if column.name not in frame.columns:
+                raise InputError(f"column {column.name!r} of schema {schema.name!r} is not in the table; add it")
+            codes[:, j] = _encode(frame[column.name], column)
+        table = cls(codes, schema)
+        for zero in schema.impossible:
+            if schema.zero_mask(zero).ravel()[table.index_of(zero.columns)].any():
+                raise InputError(
+                    f"the table holds a combination of {', '.join(zero.columns)} that schema {schema.name!r} declares "
+                    "impossible; clean those rows or correct the schema"
+                )
+        return table
+
+    def decode(self, rng: np.random.Generator) -> pd.DataFrame:
+        """The rows as released values. `rng` draws values from bins that are released as draws."""
+        return pd.DataFrame(
+            {c.name: _decode(self.codes[:, j], c, rng) for j, c in enumerate(self.schema.columns)}, copy=False
+        )
+
+    @classmethod
+    def concatenate(cls, tables: Sequence[CodedTable]) -> CodedTable:
+        """The rows of several tables of one schema, one after the other."""
+        return cls(np.concatenate([table.codes for table in tables]), tables[0].schema)
+
+
+def _dtype(schema: Schema) -> type[np.unsignedinteger]:
+    return np.uint8 if max(schema.sizes) <= 256 else np.uint16 if max(schema.sizes) <= 65536 else np.uint32
+
+
+def _encode(series: pd.Series, column: Column) -> npt.NDArray[np.int64]:
+    return _encode_numeric(series, column) if column.numeric else _encode_values(series, column)
+
+
+def _encode_values(series: pd.Series, column: Column) -> npt.NDArray[np.int64]:
+    absent = series.isna().to_numpy()
+    raw: npt.NDArray[np.generic]
+    if isinstance(column.values[0], str):
+        raw = series.astype(str).to_numpy(dtype=str)
+        declared = {str(raw): column.values.index(to) for raw, to in column.recode}
+        declared = {str(value): code for code, value in enumerate(column.values)} | declared
+    else:
+        raw = pd.to_numeric(series, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+        declared = {float(value): code for code, value in enumerate(column.values)}  # type: ignore[misc]
+        declared |= {float(raw): column.values.index(to) for raw, to in column.recode}  # type: ignore[misc]
+    if column.others is not None and column.recode:
+        # With "others", only what "recode" lists keeps its meaning: {1: 1}, others 0 reads a raw 0 as an other.
+        declared = {key: code for key, code in declared.items() if key in {type(key)(r) for r, _ in column.recode}}
+    keys = np.array(sorted(declared))
+    lookup = np.array([declared[key] for key in keys.tolist()], dtype=np.int64)
+    place = np.minimum(np.searchsorted(keys, raw), len(keys) - 1)
+    known = (keys[place] == raw) & ~absent
+    codes = lookup[place]
+    if column.others is not None:
+        codes[~known & ~absent] = column.values.index(column.others)
+    elif not (known | absent).all():
+        raise InputError(
+            f"column {column.name!r} holds a value that the schema does not declare (declared: "
+            f"{_shorten(column.values)}); declare it or recode it"
+        )
+    return _fill(codes, absent, column, None if column.missing is None else column.values.index(column.missing))
+
+
+def _encode_numeric(series: pd.Series, column: Column) -> npt.NDArray[np.int64]:
+    values, absent = numbers(series, column)
+    inside = values[~absent]
+    if inside.size and (inside.min() < _bound(column.lower) or inside.max() > _bound(column.upper)):
+        raise InputError(
+            f"column {column.name!r} holds a number outside its declared bounds [{column.lower:g}, {column.upper:g}]; "
+            "widen the bounds in the schema or clean the rows"
+        )
+    if not column.bins:
+        raise InputError(f"column {column.name!r} is numeric and has no bins; add 'edges' to it in the schema")
+    codes = np.searchsorted(column.edges[1:-1], values, side="left").astype(np.int64)
+    if column.missing == OWN_CATEGORY:
+        return _fill(codes, absent, column, column.bins)
+    if column.missing is None:
+        return _fill(codes, absent, column, None)
+    return _fill(codes, absent, column, int(np.searchsorted(column.edges[1:-1], float(column.missing), side="left")))
+
+
+def numbers(series: pd.Series, column: Column) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """A column's raw numbers, and where they are absent. Raises InputError on anything that is not a number."""
+    absent = series.isna().to_numpy()
+    values = pd.to_numeric(series, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
+    if (np.isnan(values) & ~absent).any() or np.isinf(values).any():
+        raise InputError(f"column {column.name!r} is declared numeric but holds something that is not a number")
+    return values, absent
+
+
+def _fill(
+    codes: npt.NDArray[np.int64], absent: npt.NDArray[np.bool_], column: Column, code: int | None
+) -> npt.NDArray[np.int64]:
+    if not absent.any():
+        return codes
+    if code is None:
+        raise InputError(
+            f"column {column.name!r} has missing cells, but the schema does not say what missing means; declare "
+            "'missing' for it"
+        )
+    codes[absent] = code
+    return codes
+
+
+def _decode(codes: Codes, column: Column, rng: np.random.Generator) -> npt.NDArray[np.generic] | pd.Series:
+    if not column.numeric:
+        values = np.array(column.values, dtype=object if isinstance(column.values[0], str) else None)
+        decoded: npt.NDArray[np.generic] = values[codes]
+        return decoded
+    own = codes == column.bins
+    if column.release == "index":
+        return codes.astype(np.int64) if not own.any() else pd.Series(codes.astype("int64")).mask(own).astype("Int64")
+    edges = np.array(column.edges)
+    bins = np.minimum(codes, column.bins - 1)
+    low, high = edges[bins], edges[bins + 1]
+    if column.release == "midpoint":
+        drawn = (low + high) / 2
+    elif column.integer:
+        first = np.where(bins == 0, np.ceil(low), np.floor(low) + 1)
+        drawn = rng.integers(first.astype(np.int64), np.maximum(np.floor(high), first).astype(np.int64), endpoint=True)
+    else:
+        drawn = rng.uniform(low, high)
+    if column.integer and not own.any() and column.release == "draw":
+        return drawn
+    series = pd.Series(drawn).mask(own)
+    return series.astype("Int64") if column.integer and column.release == "draw" else series
+
+
+def _bound(value: float | None) -> float:
+    assert value is not None  # numeric columns have bounds by construction
+    return value
+
+
+def _shorten(values: Sequence[object]) -> str:
+    shown = [str(value) for value in values[:12]]
+    return ", ".join(shown) + (", …" if len(values) > 12 else "")

@@ -1,0 +1,142 @@
+"""Public group weights: how large each stratum is, from sources that are not the private rows (or were paid for).
+
+>>> from data.schema import Schema
+>>> strata = Strata.over(Schema.load("acs_employment").select(["SEX", "RAC1P", "ESR"]), ["SEX", "RAC1P"])
+>>> weights = PublicWeights.from_file("data/public/ny2018_sex_rac1p.csv", strata)
+>>> round(weights.shares[(2, 1)], 3)
+0.36
+>>> sum(weights.allocate(1000).values())
+1000
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from data.errors import InputError
+from data.sources import read_frame
+from data.strata import Key, Strata
+from data.table import CodedTable
+
+SUM_TOLERANCE = 1e-3
+_COUNT, _SHARE = "count", "share"
+
+
+@dataclass(frozen=True)
+class PublicWeights:
+    """The share of each declared stratum.
+
+    Attributes:
+        shares: stratum key → share; non-negative, one entry for every declared stratum, summing to one.
+        source: where they come from, for the release card.
+        total: the number of people they stand for, where the source says so.
+    """
+
+    shares: Mapping[Key, float]
+    source: str
+    total: float | None = None
+
+    def __post_init__(self) -> None:
+        values = np.array(list(self.shares.values()))
+        if not np.isfinite(values).all() or (values < 0).any():
+            raise InputError(f"the weights from {self.source} hold a negative or non-finite share; mend them")
+        if abs(values.sum() - 1) > SUM_TOLERANCE:
+            raise InputError(
+                f"the shares from {self.source} sum to {values.sum():.6g}, not to 1; make them sum to 1, or give counts"
+            )
+
+    @classmethod
+    def from_counts(cls, counts: Mapping[Key, float], strata: Strata, source: str) -> PublicWeights:
+        """From a size for every declared stratum.
+
+        Sizes from private rows must be noisy and paid for; negative noisy counts count as zero.
+        Raises InputError if a stratum is missing or unknown, or all sizes are zero.
+        """
+        _check_keys(counts, strata, source)
+        clipped = {key: max(float(counts[key]), 0.0) for key in strata.keys}
+        total = sum(clipped.values())
+        if not total > 0 or not np.isfinite(total):
+            raise InputError(f"the sizes from {source} sum to nothing; give at least one positive size")
+        return cls({key: size / total for key, size in clipped.items()}, source, total)
+
+    @classmethod
+    def from_table(cls, frame: pd.DataFrame, strata: Strata, source: str) -> PublicWeights:
+        """From one row per stratum: the stratum columns' released values, and a `count` or a `share` column."""
+        column = _COUNT if _COUNT in frame.columns else _SHARE
+        for name in (*strata.columns, column):
+            if name not in frame.columns:
+                raise InputError(f"the weights table {source} lacks column {name!r}; it needs {_needs(strata)}")
+        names = [tuple(str(value) for value in row) for row in frame[list(strata.columns)].to_numpy(dtype=object)]
+        known = {tuple(str(value) for value in key): key for key in strata.keys}
+        known |= {tuple(f"{value}.0" for value in key): key for key in strata.keys}
+        sizes = pd.to_numeric(frame[column], errors="coerce").to_numpy(dtype=float)
+        if np.isnan(sizes).any() or (sizes < 0).any():
+            raise InputError(f"column {column!r} of the weights table {source} needs a non-negative number in each row")
+        found: dict[Key, float] = {}
+        for row, size in zip(names, sizes.tolist(), strict=True):
+            key = known.get(row)
+            if key is None or key in found:
+                fault = "is no declared stratum" if key is None else "is listed twice"
+                here = ",".join(f"{c}={v}" for c, v in zip(strata.columns, row, strict=True))
+                raise InputError(f"the weights table {source} lists {here}, which {fault}; mend that row")
+            found[key] = size
+        _check_keys(found, strata, source)
+        if column == _COUNT:
+            return cls.from_counts(found, strata, source)
+        weights = cls(found, source)
+        total = sum(found.values())
+        return cls({key: share / total for key, share in weights.shares.items()}, source)
+
+    @classmethod
+    def from_sample(cls, frame: pd.DataFrame, strata: Strata, source: str, weight: str | None = None) -> PublicWeights:
+        """From a public table of people that shares no one with the private one, weighted by `weight` (as PWGTP)."""
+        rows = CodedTable.encode(frame, strata.schema.select(strata.columns))
+        sizes = None
+        if weight is not None:
+            if weight not in frame.columns:
+                raise InputError(f"the public sample {source} lacks the survey weight column {weight!r}")
+            sizes = pd.to_numeric(frame[weight], errors="coerce").to_numpy(dtype=float)
+            if np.isnan(sizes).any() or (sizes < 0).any():
+                raise InputError(f"survey weight column {weight!r} of {source} needs a non-negative number in each row")
+        counts = np.bincount(strata.index(rows), weights=sizes, minlength=len(strata.keys))
+        return cls.from_counts(dict(zip(strata.keys, counts.tolist(), strict=True)), strata, source)
+
+    @classmethod
+    def from_file(cls, path: str | Path, strata: Strata, weight: str | None = None) -> PublicWeights:
+        """From a CSV or Parquet file: a table with a `count` or `share` column, else a public sample of people."""
+        frame = read_frame(path)
+        source = f"file {Path(path).name!r}"
+        if weight is None and (_COUNT in frame.columns or _SHARE in frame.columns):
+            return cls.from_table(frame, strata, source)
+        missing = [name for name in strata.columns if name not in frame.columns]
+        if missing:
+            raise InputError(f"the weights table {source} lacks column {missing[0]!r}; it needs {_needs(strata)}")
+        return cls.from_sample(frame, strata, source, weight)
+
+    def allocate(self, rows: int) -> dict[Key, int]:
+        """Whole rows per stratum by largest remainder: they add up to `rows` exactly, each within one of its share."""
+        quotas = np.array(list(self.shares.values())) * rows
+        whole = np.floor(quotas).astype(int)
+        short = rows - int(whole.sum())
+        whole[np.argsort(-(quotas - whole), kind="stable")[:short]] += 1
+        return dict(zip(self.shares, whole.tolist(), strict=True))
+
+
+def _check_keys(found: Mapping[Key, float], strata: Strata, source: str) -> None:
+    missing = [key for key in strata.keys if key not in found]
+    if missing:
+        raise InputError(
+            f"the weights from {source} miss stratum {strata.label(missing[0])}; list every declared stratum "
+            f"({len(strata.keys)} of them), with 0 where nobody is expected"
+        )
+    if len(found) > len(strata.keys):
+        raise InputError(f"the weights from {source} list a stratum that is not declared; remove it")
+
+
+def _needs(strata: Strata) -> str:
+    return f"{', '.join(strata.columns)} and 'count' or 'share' (or one row per person of a public sample)"

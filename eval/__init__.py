@@ -1,0 +1,1 @@
+"""How close a synthetic table is to the real one, and how fairly groups are served. Exact scores are internal."""

@@ -1,0 +1,1 @@
+"""Prefect flows and tasks, the configuration, and the command line."""

@@ -1,0 +1,1 @@
+"""Private estimates with intervals."""

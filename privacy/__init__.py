@@ -1,0 +1,1 @@
+"""What it costs: budgets in zCDP, noise and private selection. This room knows no other room."""

@@ -1,0 +1,181 @@
+"""Zero-concentrated differential privacy amounts, and budgets that cannot be overspent.
+
+Bun and Steinke (arXiv:1605.02065): a mechanism is ρ-zCDP if for every pair of neighbouring tables and every order
+α > 1 the Rényi divergence of its outputs is at most ρα. Amounts add under adaptive composition (their Lemma 2.3), and
+mechanisms on disjoint parts of one table cost the largest of their amounts under add/remove neighbours.
+
+>>> rho = Rho.from_epsilon_delta(1, 1e-9)
+>>> round(float(rho), 7)
+0.0149731
+>>> sum(rho.split([1, 1, 1]), start=Rho(0)) == rho
+True
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import total_ordering
+from typing import Literal, TypeVar
+
+import opendp.prelude as dp
+
+dp.enable_features("contrib")
+
+Relation = Literal["add-remove", "replace-one within a stratum"]
+ADD_REMOVE: Relation = "add-remove"
+REPLACE_ONE: Relation = "replace-one within a stratum"
+
+K = TypeVar("K", bound=Hashable)
+
+
+class BudgetExceeded(ValueError):
+    """More was asked for than is left. Carries the amounts `asked` and `left`."""
+
+    def __init__(self, asked: Rho, left: Rho, what: str) -> None:
+        super().__init__(f"{what} asks for ρ = {float(asked):.6g}, but only {float(left):.6g} is left of the budget")
+        self.asked = asked
+        self.left = left
+
+
+@total_ordering
+@dataclass(frozen=True)
+class Rho:
+    """An amount of zCDP, exact: splits add up to what was split, to the last bit.
+
+    Attributes:
+        exact: the amount, as a non-negative fraction (a float is taken at its exact value).
+
+    Raises:
+        ValueError: negative, infinite or not a number.
+    """
+
+    exact: Fraction
+
+    def __init__(self, amount: Fraction | float | int) -> None:
+        if isinstance(amount, float) and not math.isfinite(amount):
+            raise ValueError(f"a zCDP amount must be a finite number, not {amount}")
+        if amount < 0:
+            raise ValueError(f"a zCDP amount must not be negative, not {float(amount)}")
+        object.__setattr__(self, "exact", Fraction(amount))
+
+    @classmethod
+    def of(cls, amount: Rho | Fraction | float | int) -> Rho:
+        """The amount itself, or a number as an amount."""
+        return amount if isinstance(amount, Rho) else cls(amount)
+
+    @classmethod
+    def from_epsilon_delta(cls, epsilon: float, delta: float) -> Rho:
+        """The largest ρ (to one part in 10¹², rounded down) whose zCDP guarantee implies (ε, δ)-DP.
+
+        The conversion is OpenDP's, which minimises over all Rényi orders (Canonne, Kamath and Steinke,
+        arXiv:2004.00010, Proposition 12), not the loose ε = ρ + 2√(ρ ln 1/δ).
+
+        Raises:
+            ValueError: unless 0 < ε < ∞ and 0 < δ < 1.
+        """
+        if not (math.isfinite(epsilon) and epsilon > 0):
+            raise ValueError(f"epsilon must be a positive number, not {epsilon}")
+        _check_delta(delta)
+        low, high = 0.0, 1.0
+        while _epsilon(high, delta) <= epsilon:
+            low, high = high, high * 2
+        while high - low > 1e-12 * high:
+            middle = (low + high) / 2
+            low, high = (middle, high) if _epsilon(middle, delta) <= epsilon else (low, middle)
+        return cls(low)
+
+    def epsilon(self, delta: float) -> float:
+        """The ε for which this amount implies (ε, δ)-DP, 0 < δ < 1. Tight conversion, rounded up."""
+        _check_delta(delta)
+        return _epsilon(float(self), delta) if self.exact else 0.0
+
+    def split(self, shares: Sequence[float | Fraction]) -> list[Rho]:
+        """Parts in proportion to non-negative `shares`; they add up exactly."""
+        exact = [Fraction(share) for share in shares]
+        total = sum(exact)
+        if total <= 0 or min(exact) < 0:
+            raise ValueError("shares must not be negative and must not all be zero")
+        return [Rho(self.exact * share / total) for share in exact]
+
+    def __add__(self, other: Rho) -> Rho:
+        return Rho(self.exact + other.exact)
+
+    def __sub__(self, other: Rho) -> Rho:
+        return Rho(self.exact - other.exact)
+
+    def __mul__(self, factor: float | Fraction) -> Rho:
+        return Rho(self.exact * Fraction(factor))
+
+    def __lt__(self, other: Rho) -> bool:
+        return self.exact < other.exact
+
+    def __float__(self) -> float:
+        return float(self.exact)
+
+    def __bool__(self) -> bool:
+        return self.exact > 0
+
+
+class Budget:
+    """An amount to spend, with a record of what was spent on what. Asking for more than is left raises.
+
+    >>> budget = Budget(Rho(1))
+    >>> budget.spend(Rho(0.75), "marginals")
+    Rho(exact=Fraction(3, 4))
+    >>> budget.spend(Rho(0.5), "selection")
+    Traceback (most recent call last):
+    privacy.budget.BudgetExceeded: selection asks for ρ = 0.5, but only 0.25 is left of the budget
+    """
+
+    def __init__(self, rho: Rho) -> None:
+        self.total = rho
+        self._spent: list[tuple[str, Rho]] = []
+
+    @property
+    def spent(self) -> Rho:
+        """What has been spent so far."""
+        return sum((rho for _, rho in self._spent), start=Rho(0))
+
+    @property
+    def remaining(self) -> Rho:
+        """What is left."""
+        return self.total - self.spent
+
+    @property
+    def entries(self) -> tuple[tuple[str, Rho], ...]:
+        """What was spent on what, in order."""
+        return tuple(self._spent)
+
+    def spend(self, rho: Rho, what: str) -> Rho:
+        """Charge `rho`, to be called before the rows are looked at. Raises BudgetExceeded; then nothing is charged."""
+        if rho > self.remaining:
+            raise BudgetExceeded(rho, self.remaining, what)
+        self._spent.append((what, rho))
+        return rho
+
+    def parallel(self, rho: Rho, parts: Iterable[K], what: str) -> Mapping[K, Budget]:
+        """Charge `rho` once and give each disjoint part of the rows a budget of `rho` of its own.
+
+        Neighbours that differ by one added or removed row differ in one part only, so the joint release of one
+        ρ-zCDP output per part is ρ-zCDP: the divergence of the other parts' outputs is zero, and divergences of
+        independent outputs add. Under replace-one a row may leave one part for another: then it costs up to 2ρ.
+        """
+        self.spend(rho, what)
+        return {part: Budget(rho) for part in parts}
+
+
+def _epsilon(rho: float, delta: float) -> float:
+    if rho == 0:
+        return 0.0
+    space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
+    gaussian = dp.m.make_gaussian(*space, scale=1.0)  # its privacy map sends a distance d to ρ = d²/2
+    profile = dp.c.make_zCDP_to_approxDP(gaussian).map(math.sqrt(2 * rho))
+    return float(profile.epsilon(delta))
+
+
+def _check_delta(delta: float) -> None:
+    if not 0 < delta < 1:
+        raise ValueError(f"delta must lie strictly between 0 and 1, not {delta}")

@@ -1,0 +1,1 @@
+"""Synthesizers: measurements, estimation on the junction tree, MST, and the stratified synthesizer."""
