@@ -11,10 +11,12 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib import resources
+from itertools import pairwise
 from pathlib import Path
 from typing import Any, Literal
 
@@ -40,7 +42,8 @@ class Column:
     """One declared column.
 
     Categorical: `values` are the released codes in order; `recode` maps raw values to them, `others` catches every
-    undeclared raw value, `missing` is the code that an absent cell becomes.
+    other raw value, `missing` is the code that an absent cell becomes. With both `recode` and `others`, a raw value
+    keeps its meaning only where `recode` lists it.
     Numeric: `lower`, `upper` bound the raw values. With `edges` (b + 1 of them, ascending) the column has b bins, the
     first closed, the others open on the left, as `pandas.cut(include_lowest=True)` cuts; without edges it can be
     averaged but not synthesized. `missing` is a number that an absent cell counts as, or "own" for a category of its
@@ -162,15 +165,12 @@ class Schema:
             columns=tuple(
                 replace(column, recode=(), others=None, missing=None)
                 if column.values
-                else replace(
-                    column, values=tuple(range(column.bins)), edges=(), missing=None, lower=None, upper=None,
-                    release="value", integer=False,
-                )
+                else _coded_bins(column)
                 if column.bins and column.release == "index"
                 else column
                 for column in self.columns
             ),
-        )  # fmt: skip
+        )
 
     def given(self, fixed: Mapping[str, int]) -> Schema | None:
         """The schema of the other columns once the columns in `fixed` have these codes.
@@ -211,7 +211,7 @@ class Schema:
         text, where = _read(source)
         try:
             document = yaml.safe_load(text)
-        except yaml.YAMLError as error:
+        except (yaml.YAMLError, ValueError) as error:  # ValueError: an impossible date
             mark = getattr(error, "problem_mark", None)
             line = f" at line {mark.line + 1}" if mark else ""
             raise InputError(f"schema {where} is not valid YAML{line}; mend its syntax") from None
@@ -220,9 +220,12 @@ class Schema:
     @classmethod
     def from_dict(cls, document: Any, where: str = "schema") -> Schema:
         """Build a schema from the mapping that a YAML file holds."""
-        if not isinstance(document, dict) or not isinstance(document.get("columns"), dict):
+        if not isinstance(document, dict) or not isinstance(document.get("columns"), dict) or not document["columns"]:
             raise InputError(f"schema {where} needs a mapping 'columns' from column names to declarations")
         _refuse_unknown(document, _SCHEMA_KEYS, f"schema {where}")
+        for key in ("default", "impossible"):
+            if not isinstance(document.get(key) or [], list):
+                raise InputError(f"schema {where} needs {key!r} to be a list")
         columns = tuple(_column(str(name), spec, where) for name, spec in document["columns"].items())
         schema = cls(
             name=str(document.get("name", Path(where).stem)),
@@ -265,6 +268,16 @@ def _read(source: str | Path) -> tuple[str, str]:
         raise InputError(f"schema file {str(path)!r} is not UTF-8 text; save it as UTF-8") from None
 
 
+def _coded_bins(column: Column) -> Column:
+    if column.missing == OWN_CATEGORY:  # released empty, so the indices stay bins and an empty cell stays a category
+        edges = tuple(index - 0.5 for index in range(column.bins + 1))
+        return replace(column, lower=0.0, upper=float(column.bins - 1), edges=edges)
+    return replace(
+        column, values=tuple(range(column.bins)), edges=(), missing=None, lower=None, upper=None, release="value",
+        integer=False,
+    )  # fmt: skip
+
+
 def _refuse_unknown(spec: Mapping[str, Any], known: set[str], where: str) -> None:
     unknown = sorted(str(key) for key in spec if key not in known)
     if unknown:
@@ -283,25 +296,36 @@ def _column(name: str, spec: Any, where: str) -> Column:
 
 def _categorical(name: str, spec: Mapping[str, Any], here: str) -> Column:
     values = spec["values"]
-    if not isinstance(values, list) or not values or len(set(values)) != len(values):
+    if not isinstance(values, list) or not values:
         raise InputError(f"{here} needs 'values' to be a list of distinct values")
-    if len({isinstance(value, str) for value in values}) > 1 or any(isinstance(v, bool | None) for v in values):
+    text = all(isinstance(value, str) for value in values)
+    if not text and not all(_is_number(value) for value in values):
         raise InputError(f"{here} mixes kinds of values; make them all numbers or all quoted text")
-    recode = spec.get("recode") or {}
+    if len(set(values)) != len(values):
+        raise InputError(f"{here} needs 'values' to be a list of distinct values")
+    recode, others = spec.get("recode") or {}, spec.get("others")
     if not isinstance(recode, dict):
         raise InputError(f"{here} needs 'recode' to be a mapping from raw to released values")
-    for key, value in [*recode.items(), ("others", spec.get("others")), ("missing", spec.get("missing"))]:
-        if value is not None and value not in values:
+    for key, value in [*recode.items(), ("others", others), ("missing", spec.get("missing"))]:
+        if value not in values and (value is not None or key in recode):
             raise InputError(f"{here} sends {key!r} to {value!r}, which is not one of its values")
+    if not all(isinstance(key, str) or _is_number(key) for key in recode):
+        raise InputError(f"{here} needs the keys of 'recode' to be numbers or quoted text")
+    unclear = [value for value in values if value not in recode and value != others]
+    if recode and others is not None and unclear:
+        raise InputError(
+            f"{here} leaves open what a raw {unclear[0]!r} becomes, itself or 'others'; list it in 'recode'"
+        )
     return Column(
-        name, str(spec.get("label", "")), tuple(values), tuple(recode.items()), spec.get("others"), spec.get("missing"),
+        name, str(spec.get("label", "")), tuple(values), tuple(recode.items()), others, spec.get("missing"),
         sigma=_positive(spec, "sigma", here),
     )  # fmt: skip
 
 
 def _numeric(name: str, spec: Mapping[str, Any], here: str) -> Column:
-    numbers = [spec["lower"], spec["upper"], *(spec.get("edges") or [])]
-    if any(isinstance(x, bool) or not isinstance(x, int | float) or not np.isfinite(x) for x in numbers):
+    listed = spec.get("edges") or []
+    numbers = [spec["lower"], spec["upper"], *(listed if isinstance(listed, list) else [None])]
+    if not all(_is_number(x) for x in numbers):
         raise InputError(f"{here} needs finite numbers as 'lower', 'upper' and 'edges'")
     lower, upper, *edges = (float(x) for x in numbers)
     if lower >= upper:
@@ -310,16 +334,26 @@ def _numeric(name: str, spec: Mapping[str, Any], here: str) -> Column:
         raise InputError(f"{here} needs 'edges' to be at least two ascending numbers")
     if edges and (edges[0] > lower or edges[-1] < upper):
         raise InputError(f"{here} has 'edges' that do not reach from 'lower' to 'upper'; widen them")
+    if edges and (edges[1] < lower or edges[-2] >= upper):
+        raise InputError(f"{here} has a bin that lies outside 'lower' and 'upper'; remove its edge")
     release = spec.get("release", "draw")
     if release not in ("index", "draw", "midpoint"):
         raise InputError(f"{here} needs 'release' to be index, draw or midpoint")
     missing = spec.get("missing")
-    if missing is not None and missing != OWN_CATEGORY and (isinstance(missing, str) or not lower <= missing <= upper):
+    if missing is not None and missing != OWN_CATEGORY and not (_is_number(missing) and lower <= missing <= upper):
         raise InputError(f"{here} needs 'missing' to be 'own' or a number between its bounds")
+    if edges and spec.get("integer") and release == "draw":
+        inner = [np.floor(edge) for edge in edges[1:-1]]
+        if any(low >= high for low, high in pairwise([np.ceil(lower) - 1, *inner, np.floor(upper)])):
+            raise InputError(f"{here} has a bin without a whole number in it, but draws whole numbers; widen that bin")
     return Column(
         name, str(spec.get("label", "")), missing=missing, lower=lower, upper=upper, edges=tuple(edges),
         integer=bool(spec.get("integer", False)), release=release, sigma=_positive(spec, "sigma", here),
     )  # fmt: skip
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
 
 
 def _positive(spec: Mapping[str, Any], key: str, here: str) -> float | None:

@@ -137,14 +137,21 @@ def read_frame(path: str | Path, columns: Sequence[str] | None = None, kind: str
         raise InputError(
             f"file {str(path)!r} is not well-formed CSV; every line needs as many cells as the header"
         ) from None
-    except OSError:
-        raise InputError(f"file {str(path)!r} cannot be read; check its permissions") from None
+    except (OSError, EOFError):
+        raise InputError(f"file {str(path)!r} cannot be read; check its permissions, or write it again") from None
 
 
 def _read_csv(path: Path, columns: Sequence[str] | None) -> pd.DataFrame:
-    header = pd.read_csv(path, nrows=0, encoding="utf-8")
+    with warnings.catch_warnings():
+        # Rows with a cell more than the header would shift every column by one (pandas takes the first for an index).
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        try:
+            header = pd.read_csv(path, nrows=1, encoding="utf-8", index_col=False)
+        except pd.errors.ParserWarning:
+            raise pd.errors.ParserError from None
     _require(header.columns.tolist(), columns, path.name)
-    return pd.read_csv(path, usecols=None if columns is None else list(columns), encoding="utf-8", low_memory=False)
+    usecols = None if columns is None else list(columns)
+    return pd.read_csv(path, usecols=usecols, encoding="utf-8", low_memory=False, index_col=False)
 
 
 def _read_parquet(path: Path, columns: Sequence[str] | None) -> pd.DataFrame:
@@ -156,6 +163,9 @@ def _read_parquet(path: Path, columns: Sequence[str] | None) -> pd.DataFrame:
 
 def _require(present: Sequence[str], columns: Sequence[str] | None, name: str) -> None:
     missing = [column for column in columns or () if column not in present]
+    twice = [column for column in columns or () if list(present).count(column) > 1]
+    if twice:
+        raise InputError(f"file {name!r} has two columns named {twice[0]!r}; rename one of them")
     if missing:
         # What the file does hold is not quoted: without a header line, it would be somebody's row.
         raise InputError(f"file {name!r} has no column {missing[0]!r} in its header line; add it or choose others")

@@ -11,13 +11,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from urllib.parse import quote
 
 import numpy as np
 import numpy.typing as npt
 
 from data.errors import InputError
 from data.schema import Schema, Value
-from data.table import CodedTable
+from data.table import CodedTable, code_dtype
 
 Key = tuple[Value, ...]
 WHOLE: Key = ()
@@ -73,6 +74,10 @@ class Strata:
         """A stratum's name in files and reports, as `SEX=1,RAC1P=2`; `all` when there are no strata."""
         return ",".join(f"{name}={value}" for name, value in zip(self.columns, key, strict=True)) or "all"
 
+    def file_name(self, key: Key) -> str:
+        """The label as a file name: whatever a file system might take amiss is percent-encoded."""
+        return quote(self.label(key), safe="=,")
+
     def codes_of(self, key: Key) -> dict[str, int]:
         """The code of each stratum column in this stratum."""
         return dict(zip(self.columns, self._cells[key], strict=True))
@@ -96,9 +101,11 @@ class Strata:
         Neighbouring tables (one row added or removed) differ in exactly one stratum, by that row.
         """
         index = self.index(table)
+        if (index < 0).any():
+            raise ValueError("the table holds rows in a stratum that the schema declares impossible")
         order = np.argsort(index, kind="stable")
         bounds = np.searchsorted(index[order], np.arange(len(self.keys) + 1))
-        columns = [j for j, name in enumerate(self.schema.names) if name not in self.columns]
+        columns = [table.schema.index(name) for name in self.schema.names if name not in self.columns]
         rest = np.asfortranarray(table.codes[:, columns][order])
         return {key: CodedTable(rest[bounds[i] : bounds[i + 1]], self.rest(key)) for i, key in enumerate(self.keys)}
 
@@ -107,7 +114,7 @@ class Strata:
         blocks = []
         for key in self.keys:
             part, fixed = parts[key], self.codes_of(key)
-            block = np.empty((len(part), len(self.schema.columns)), dtype=part.codes.dtype, order="F")
+            block = np.empty((len(part), len(self.schema.columns)), dtype=code_dtype(self.schema), order="F")
             for j, name in enumerate(self.schema.names):
                 block[:, j] = fixed[name] if name in fixed else part.column(name)
             blocks.append(block)

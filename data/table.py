@@ -38,6 +38,10 @@ class CodedTable:
     def __post_init__(self) -> None:
         if self.codes.ndim != 2 or self.codes.shape[1] != len(self.schema.columns):
             raise ValueError(f"codes need shape (n, {len(self.schema.columns)}), not {self.codes.shape}")
+        if self.codes.size:
+            top, bottom = self.codes.max(axis=0), self.codes.min(axis=0) if self.codes.dtype.kind != "u" else 0
+            for column in np.flatnonzero((top >= self.schema.sizes) | (bottom < 0)):
+                raise ValueError(f"column {self.schema.names[column]!r} holds a code outside its declared size")
         view = self.codes.view()
         view.flags.writeable = False
         object.__setattr__(self, "codes", view)
@@ -82,7 +86,7 @@ class CodedTable:
             InputError: a column is absent, holds something undeclared or out of bounds, lacks a value where none may
                 be missing, or holds a combination that the schema declares impossible. No row's value is quoted.
         """
-        codes = np.empty((len(frame), len(schema.columns)), dtype=_dtype(schema), order="F")
+        codes = np.empty((len(frame), len(schema.columns)), dtype=code_dtype(schema), order="F")
         for j, column in enumerate(schema.columns):
             if column.name not in frame.columns:
                 raise InputError(f"column {column.name!r} of schema {schema.name!r} is not in the table; add it")
@@ -108,7 +112,8 @@ class CodedTable:
         return cls(np.concatenate([table.codes for table in tables]), tables[0].schema)
 
 
-def _dtype(schema: Schema) -> type[np.unsignedinteger]:
+def code_dtype(schema: Schema) -> type[np.unsignedinteger]:
+    """The smallest unsigned type that holds every code of a schema."""
     return np.uint8 if max(schema.sizes) <= 256 else np.uint16 if max(schema.sizes) <= 65536 else np.uint32
 
 
@@ -117,32 +122,33 @@ def _encode(series: pd.Series, column: Column) -> npt.NDArray[np.int64]:
 
 
 def _encode_values(series: pd.Series, column: Column) -> npt.NDArray[np.int64]:
-    absent = series.isna().to_numpy()
-    raw: npt.NDArray[np.generic]
-    if isinstance(column.values[0], str):
-        raw = series.astype(str).to_numpy(dtype=str)
-        declared = {str(raw): column.values.index(to) for raw, to in column.recode}
-        declared = {str(value): code for code, value in enumerate(column.values)} | declared
-    else:
-        raw = pd.to_numeric(series, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
-        declared = {float(value): code for code, value in enumerate(column.values)}  # type: ignore[misc]
-        declared |= {float(raw): column.values.index(to) for raw, to in column.recode}  # type: ignore[misc]
-    if column.others is not None and column.recode:
-        # With "others", only what "recode" lists keeps its meaning: {1: 1}, others 0 reads a raw 0 as an other.
-        declared = {key: code for key, code in declared.items() if key in {type(key)(r) for r, _ in column.recode}}
-    keys = np.array(sorted(declared))
-    lookup = np.array([declared[key] for key in keys.tolist()], dtype=np.int64)
-    place = np.minimum(np.searchsorted(keys, raw), len(keys) - 1)
-    known = (keys[place] == raw) & ~absent
-    codes = lookup[place]
-    if column.others is not None:
-        codes[~known & ~absent] = column.values.index(column.others)
-    elif not (known | absent).all():
+    declared = {_key(value, column): code for code, value in enumerate(column.values)}
+    recoded = {_key(raw, column): column.values.index(to) for raw, to in column.recode}
+    # With "recode" and "others", only what "recode" lists keeps its meaning.
+    declared = recoded if column.others is not None and recoded else declared | recoded
+    other = -1 if column.others is None else column.values.index(column.others)
+    try:
+        places, distinct = pd.factorize(series)
+        lookup = np.array([*(declared.get(_key(value, column), other) for value in distinct), 0], dtype=np.int64)
+    except TypeError:  # a list or a mapping in a cell
+        places, lookup = np.zeros(len(series), dtype=np.intp), np.array([-1])
+    codes, absent = lookup[places], places < 0
+    if (codes < 0).any():
         raise InputError(
             f"column {column.name!r} holds a value that the schema does not declare (declared: "
             f"{_shorten(column.values)}); declare it or recode it"
         )
     return _fill(codes, absent, column, None if column.missing is None else column.values.index(column.missing))
+
+
+def _key(value: object, column: Column) -> float | str:
+    """What raw and declared values are compared by: as numbers where the declared ones are, else as text."""
+    if isinstance(column.values[0], str):
+        return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+    try:
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError):
+        return str(value)
 
 
 def _encode_numeric(series: pd.Series, column: Column) -> npt.NDArray[np.int64]:
@@ -197,15 +203,17 @@ def _decode(codes: Codes, column: Column, rng: np.random.Generator) -> npt.NDArr
     edges = np.array(column.edges)
     bins = np.minimum(codes, column.bins - 1)
     low, high = edges[bins], edges[bins + 1]
+    if column.lower is not None and column.upper is not None:
+        low, high = np.maximum(low, column.lower), np.minimum(high, column.upper)
     if column.release == "midpoint":
         drawn = (low + high) / 2
     elif column.integer:
         first = np.where(bins == 0, np.ceil(low), np.floor(low) + 1)
         drawn = rng.integers(first.astype(np.int64), np.maximum(np.floor(high), first).astype(np.int64), endpoint=True)
     else:
-        drawn = rng.uniform(low, high)
-    if column.integer and not own.any() and column.release == "draw":
-        return drawn
+        drawn = high - (high - low) * rng.random(len(codes))  # open on the left, as the bin is
+    if not own.any():
+        return np.asarray(drawn)
     series = pd.Series(drawn).mask(own)
     return series.astype("Int64") if column.integer and column.release == "draw" else series
 

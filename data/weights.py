@@ -71,9 +71,8 @@ class PublicWeights:
         for name in (*strata.columns, column):
             if name not in frame.columns:
                 raise InputError(f"the weights table {source} lacks column {name!r}; it needs {_needs(strata)}")
-        names = [tuple(str(value) for value in row) for row in frame[list(strata.columns)].to_numpy(dtype=object)]
-        known = {tuple(str(value) for value in key): key for key in strata.keys}
-        known |= {tuple(f"{value}.0" for value in key): key for key in strata.keys}
+        names = [tuple(map(_text, row)) for row in frame[list(strata.columns)].to_numpy(dtype=object)]
+        known = {tuple(map(_text, key)): key for key in strata.keys}
         sizes = pd.to_numeric(frame[column], errors="coerce").to_numpy(dtype=float)
         if np.isnan(sizes).any() or (sizes < 0).any():
             raise InputError(f"column {column!r} of the weights table {source} needs a non-negative number in each row")
@@ -88,14 +87,14 @@ class PublicWeights:
         _check_keys(found, strata, source)
         if column == _COUNT:
             return cls.from_counts(found, strata, source)
-        weights = cls(found, source)
-        total = sum(found.values())
-        return cls({key: share / total for key, share in weights.shares.items()}, source)
+        total = sum(cls(found, source).shares.values())
+        return cls({key: found[key] / total for key in strata.keys}, source)
 
     @classmethod
     def from_sample(cls, frame: pd.DataFrame, strata: Strata, source: str, weight: str | None = None) -> PublicWeights:
         """From a public table of people that shares no one with the private one, weighted by `weight` (as PWGTP)."""
-        rows = CodedTable.encode(frame, strata.schema.select(strata.columns))
+        # With no stratum columns any one column will do: every row is in the only stratum.
+        rows = CodedTable.encode(frame, strata.schema.select(strata.columns or strata.schema.names[:1]))
         sizes = None
         if weight is not None:
             if weight not in frame.columns:
@@ -120,11 +119,16 @@ class PublicWeights:
 
     def allocate(self, rows: int) -> dict[Key, int]:
         """Whole rows per stratum by largest remainder: they add up to `rows` exactly, each within one of its share."""
-        quotas = np.array(list(self.shares.values())) * rows
+        shares = np.array(list(self.shares.values()))
+        quotas = shares / shares.sum() * rows
         whole = np.floor(quotas).astype(int)
         short = rows - int(whole.sum())
         whole[np.argsort(-(quotas - whole), kind="stable")[:short]] += 1
         return dict(zip(self.shares, whole.tolist(), strict=True))
+
+
+def _text(value: object) -> str:
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _check_keys(found: Mapping[Key, float], strata: Strata, source: str) -> None:

@@ -1,0 +1,240 @@
+"""A distribution over coded rows that factorises on a junction tree: marginals, conditioning and sampling.
+
+The state is one conditional table per clique, P(clique | separator to its parent), and the clique marginals that
+follow from them. All tables are flat (row-major over the clique's variables).
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from data.errors import InputError
+from data.schema import Schema
+from data.table import CodedTable
+from privacy.noise import Floats
+from synth.junction_tree import Clique, JunctionTree
+
+Tables = list[Floats]
+_FORMAT = "equistrata model 1"
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Index maps of a junction tree, shared by every model on it: where each cell of a clique falls in a separator.
+
+    Attributes:
+        own: for each clique, the cell of its separator to the parent that each of its cells belongs to.
+        up: for each clique, the same for each cell of its parent.
+        width: for each clique, the number of cells of its separator.
+    """
+
+    tree: JunctionTree
+    own: tuple[npt.NDArray[np.intp], ...]
+    up: tuple[npt.NDArray[np.intp], ...]
+    width: tuple[int, ...]
+
+    @classmethod
+    def of(cls, tree: JunctionTree) -> Layout:
+        """The maps of a tree (remembered, since strata and rounds share trees)."""
+        return _layout(tree)
+
+    def conditionals(self, factors: Tables) -> tuple[Tables, float]:
+        """Collect: from non-negative factors per clique, P(clique | separator), and the total mass.
+
+        A separator cell with no mass under it gets the conditional 0: nothing can be there.
+        """
+        beliefs = [factor.copy() for factor in factors]
+        mass = 1.0
+        for i in range(len(beliefs) - 1, -1, -1):
+            belief = beliefs[i]
+            if self.width[i] == 1:
+                total = float(belief.sum())
+                mass *= total
+                belief *= 1 / total if total > 0 else 0.0
+                continue
+            message = np.bincount(self.own[i], belief, self.width[i])
+            safe = np.where(message > 0, message, 1.0)
+            belief /= safe[self.own[i]]
+            beliefs[self.tree.parents[i]] *= message[self.up[i]]
+        return beliefs, mass
+
+    def marginals(self, conditionals: Tables) -> Tables:
+        """Distribute: the clique marginals P(clique) from the conditionals."""
+        result: Tables = []
+        for i, conditional in enumerate(conditionals):
+            if self.width[i] == 1:
+                result.append(conditional)
+                continue
+            above = np.bincount(self.up[i], result[self.tree.parents[i]], self.width[i])
+            result.append(conditional * above[self.own[i]])
+        return result
+
+
+@lru_cache(maxsize=512)
+def _layout(tree: JunctionTree) -> Layout:
+    own, up, width = [], [], []
+    for i, separator in enumerate(tree.separators):
+        parent = tree.cliques[tree.parents[i]] if tree.parents[i] >= 0 else ()
+        own.append(cell_map(tree.sizes, tree.cliques[i], separator))
+        up.append(cell_map(tree.sizes, parent, separator))
+        width.append(prod(tree.sizes[v] for v in separator))
+    return Layout(tree, tuple(own), tuple(up), tuple(width))
+
+
+def cell_map(sizes: Sequence[int], clique: Clique, part: Clique) -> npt.NDArray[np.intp]:
+    """For each cell of `clique`, the flat cell of `part` (some of its variables, in the order given)."""
+    shape = [sizes[v] for v in clique]
+    index = np.zeros(shape, dtype=np.intp)
+    for v in part:
+        axis = clique.index(v)
+        steps = np.arange(sizes[v], dtype=np.intp).reshape([-1 if a == axis else 1 for a in range(len(shape))])
+        index = index * sizes[v] + steps
+    return np.broadcast_to(index, shape).ravel()
+
+
+@dataclass(frozen=True, eq=False)
+class GraphicalModel:
+    """A fitted model: post-processing of measurements, so using it costs nothing.
+
+    Attributes:
+        schema: what its columns mean.
+        total: the number of rows it stands for (noisy or public).
+        tree: the junction tree.
+        conditional: P(clique | separator to its parent), one flat table per clique of the tree.
+    """
+
+    schema: Schema
+    total: float
+    tree: JunctionTree
+    conditional: Tables
+
+    @cached_property
+    def clique_marginals(self) -> Tables:
+        """P(clique), one flat table per clique of the tree."""
+        return Layout.of(self.tree).marginals(self.conditional)
+
+    def marginal(self, columns: Sequence[str]) -> Floats:
+        """Expected counts over any columns, one axis each, summing to `total`."""
+        wanted = tuple(self.schema.index(name) for name in columns)
+        if len(set(wanted)) < len(wanted):
+            raise InputError("a marginal names a column twice; name each once")
+        shape = tuple(self.tree.sizes[v] for v in wanted)
+        home = self.tree.home(wanted)
+        if home is None:
+            return self._eliminate(wanted) * self.total
+        cells = cell_map(self.tree.sizes, self.tree.cliques[home], wanted)
+        counts = np.bincount(cells, self.clique_marginals[home], prod(shape))
+        return np.asarray(counts.reshape(shape) * self.total)
+
+    def _eliminate(self, wanted: Clique) -> Floats:
+        """Variable elimination over the smallest subtree that holds all wanted variables."""
+        tree, kept = self.tree, list(range(len(self.tree.cliques)))
+        for i in range(len(tree.cliques) - 1, 0, -1):
+            has_child = any(tree.parents[j] == i for j in kept)
+            if not has_child and not set(tree.cliques[i]).intersection(wanted).difference(tree.separators[i]):
+                kept.remove(i)
+        while True:  # the first clique can go too if its only child holds all that is wanted of it
+            children = [j for j in kept if tree.parents[j] == kept[0]]
+            if len(children) != 1 or not set(wanted).intersection(tree.cliques[kept[0]]) <= set(
+                tree.cliques[children[0]]
+            ):
+                break
+            kept.pop(0)
+        operands: list[Any] = []
+        for i in kept:
+            table = self.clique_marginals[i] if i == kept[0] else self.conditional[i]
+            operands += [table.reshape([tree.sizes[v] for v in tree.cliques[i]]), list(tree.cliques[i])]
+        return np.asarray(np.einsum(*operands, list(wanted), optimize="greedy"))
+
+    def where(self, allowed: Mapping[str, Sequence[int]]) -> tuple[GraphicalModel, float]:
+        """The model given that each column of `allowed` has one of these codes, and the probability that it does.
+
+        Raises:
+            InputError: the model gives that no probability at all.
+        """
+        factors = [table.copy() for table in self.conditional]
+        for name, codes in allowed.items():
+            v = self.schema.index(name)
+            home = self.tree.home([v])
+            assert home is not None
+            keep = np.isin(np.arange(self.tree.sizes[v]), codes)
+            factors[home] *= keep[cell_map(self.tree.sizes, self.tree.cliques[home], (v,))]
+        conditional, mass = Layout.of(self.tree).conditionals(factors)
+        if not mass > 0:
+            raise InputError(f"nobody can have that combination of {', '.join(allowed)}; loosen the condition")
+        return GraphicalModel(self.schema, self.total * mass, self.tree, conditional), mass
+
+    def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:
+        """Draw rows down the tree; counts in each cell differ from their expectation by less than one per branch.
+
+        Within each separator cell, the rows that get a value are chosen at random, so columns that share no clique
+        stay as independent, given the separator, as the model says.
+        """
+        layout = Layout.of(self.tree)
+        dtype = np.uint8 if max(self.tree.sizes) <= 256 else np.uint32
+        codes = np.zeros((rows, len(self.tree.sizes)), dtype=dtype, order="F")
+        for i, clique in enumerate(self.tree.cliques):
+            separator = self.tree.separators[i]
+            rest = tuple(v for v in clique if v not in separator)
+            order = rng.permutation(rows)
+            sizes = [self.tree.sizes[v] for v in separator]
+            group = np.zeros(rows, dtype=np.int64)
+            for v, size in zip(separator, sizes, strict=True):
+                group = group * size + codes[order, v]
+            order = order[np.argsort(group, kind="stable")]
+            table = self.conditional[i].reshape([self.tree.sizes[v] for v in clique])
+            table = np.transpose(table, [clique.index(v) for v in separator + rest]).reshape(layout.width[i], -1)
+            counts = _round_rows(np.bincount(group, minlength=layout.width[i]), table, rng)
+            cells = np.repeat(np.tile(np.arange(table.shape[1]), table.shape[0]), counts.ravel())
+            for v, code in zip(rest, np.unravel_index(cells, [self.tree.sizes[v] for v in rest]), strict=True):
+                codes[order, v] = code
+        return CodedTable(codes, self.schema)
+
+    def save(self, path: Path) -> None:
+        """Write the model as a NumPy archive (no pickle): tables and the tree; the schema is checked by its digest."""
+        head = {
+            "format": _FORMAT, "schema": self.schema.digest, "total": self.total, "sizes": self.tree.sizes,
+            "cliques": self.tree.cliques, "parents": self.tree.parents,
+        }  # fmt: skip
+        tables = {f"conditional{i}": table for i, table in enumerate(self.conditional)}
+        with path.open("wb") as file:
+            np.savez_compressed(file, head=np.array(json.dumps(head)), **tables)  # type: ignore[arg-type]
+
+    @classmethod
+    def load(cls, path: Path, schema: Schema) -> GraphicalModel:
+        """Read what `save` wrote. Raises InputError if the file is not a model of this schema."""
+        try:
+            with np.load(path, allow_pickle=False) as archive:
+                head = json.loads(str(archive["head"]))
+                if head["format"] != _FORMAT or head["schema"] != schema.digest:
+                    raise ValueError
+                cliques = tuple(tuple(clique) for clique in head["cliques"])
+                tree = JunctionTree(tuple(head["sizes"]), cliques, tuple(head["parents"]))
+                conditional = [archive[f"conditional{i}"] for i in range(len(cliques))]
+        except (OSError, ValueError, KeyError, EOFError):
+            raise InputError(f"{str(path)!r} is not a model of schema {schema.name!r}; give the right pair") from None
+        return cls(schema, float(head["total"]), tree, conditional)
+
+
+def _round_rows(totals: npt.NDArray[np.int64], shares: Floats, rng: np.random.Generator) -> npt.NDArray[np.int64]:
+    """Whole counts per row of `shares` (each summing to one or zero) that add up to `totals`: systematic sampling.
+
+    Every count is within one of its quota, and equal to it in expectation.
+    """
+    running = np.cumsum(shares, axis=1)
+    last = running[:, -1:]
+    running = running / np.where(last > 0, last, 1.0) * totals[:, None]
+    marks = np.floor(running + rng.random((len(totals), 1))).astype(np.int64)
+    # Rounding errors must neither lose the last row nor give it to a cell of no probability.
+    closed = running >= totals[:, None] * (1 - 1e-12)
+    marks = np.where(closed, totals[:, None], np.minimum(marks, totals[:, None]))
+    return np.diff(marks, axis=1, prepend=0)

@@ -1,0 +1,140 @@
+"""Noisy marginals: the only thing a mechanism takes from private rows.
+
+Everything after them (estimation, sampling) is post-processing: it can be repeated at no cost, so they are saved
+with each release.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from data.errors import InputError
+from data.table import CodedTable
+from privacy.budget import Budget, Rho
+from privacy.noise import Floats, NoiseSource, gaussian_sigma
+
+Groups = tuple[int, ...] | None
+
+FORMAT = "equistrata measurements 1"
+
+
+@dataclass(frozen=True, eq=False)
+class Measurement:
+    """Noisy counts over some columns.
+
+    Attributes:
+        columns: the measured columns; none means the number of rows.
+        values: noisy counts, one axis per column, of the length of the column's groups (or codes).
+        sigma: standard deviation of the Gaussian noise on each cell; 0 for a public number.
+        groups: for each column, the group of each code if codes were merged before measuring, else None.
+    """
+
+    columns: tuple[str, ...]
+    values: Floats
+    sigma: float
+    groups: tuple[Groups, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.groups:
+            object.__setattr__(self, "groups", (None,) * len(self.columns))
+        if len(self.groups) != len(self.columns) or np.ndim(self.values) != len(self.columns):
+            raise ValueError("a measurement needs one axis and one grouping per column")
+        if not np.isfinite(self.values).all() or not self.sigma >= 0:
+            raise ValueError("a measurement needs finite values and a non-negative sigma")
+
+    def merged(self, counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Counts over the columns' codes, summed within groups: what this measurement is a noisy version of."""
+        for axis, groups in enumerate(self.groups):
+            if groups is not None:
+                counts = _sum_groups(counts, axis, groups)
+        return counts
+
+
+def measure_marginal(
+    table: CodedTable,
+    columns: Sequence[str],
+    rho: Rho,
+    budget: Budget,
+    noise: NoiseSource,
+    groups: Sequence[Groups] = (),
+) -> Measurement:
+    """Measure one marginal, merging codes by `groups` first. Costs `rho` of `budget`, charged before the rows are read.
+
+    Privacy: adding or removing a row changes one cell by one, merged or not, so the L2 sensitivity is 1 and discrete
+    Gaussian noise of variance 1/(2ρ) is ρ-zCDP (Canonne, Kamath and Steinke, arXiv:2004.00010, Theorem 4).
+    """
+    budget.spend(rho, f"marginal of {', '.join(columns) or 'the whole'}")
+    sigma = gaussian_sigma(rho)
+    blank = Measurement(tuple(columns), np.zeros((1,) * len(columns)), sigma, tuple(groups))
+    noisy = noise.gaussian(blank.merged(table.marginal(columns)), sigma)
+    return Measurement(blank.columns, noisy.astype(float), sigma, blank.groups)
+
+
+def total_estimate(measurements: Sequence[Measurement]) -> tuple[float, float]:
+    """The number of rows that measurements imply, and its standard deviation, by inverse-variance weighting.
+
+    Each measurement's cells sum to the number of rows plus noise of variance cells·σ². A public number (σ = 0) wins
+    outright. No privacy cost.
+
+    >>> total_estimate([Measurement((), np.array(90.0), 1.0), Measurement(("SEX",), np.array([60.0, 50.0]), 1.0)])
+    (96.66666666666667, 0.816496580927726)
+    """
+    for measurement in measurements:
+        if measurement.sigma == 0:
+            return float(measurement.values.sum()), 0.0
+    precision = np.array([1 / (m.values.size * m.sigma**2) for m in measurements])
+    sums = np.array([m.values.sum() for m in measurements])
+    return float(precision @ sums / precision.sum()), float(precision.sum() ** -0.5)
+
+
+def save_measurements(measurements: Sequence[Measurement], path: Path) -> None:
+    """Write measurements as JSON: readable by people and by any language, no code inside."""
+    document = {
+        "format": FORMAT,
+        "measurements": [
+            {
+                "columns": list(m.columns),
+                "sigma": m.sigma,
+                "groups": [None if g is None else list(g) for g in m.groups],
+                "shape": list(m.values.shape),
+                "values": [int(v) if float(v).is_integer() else v for v in m.values.ravel().tolist()],
+            }
+            for m in measurements
+        ],
+    }
+    path.write_text(json.dumps(document, separators=(",", ":")), "utf-8")
+
+
+def load_measurements(path: Path) -> list[Measurement]:
+    """Read what `save_measurements` wrote. Raises InputError if the file is not that."""
+    try:
+        document = json.loads(path.read_text("utf-8"))
+        if document["format"] != FORMAT:
+            raise ValueError
+        return [
+            Measurement(
+                tuple(entry["columns"]),
+                np.array(entry["values"], dtype=float).reshape(entry["shape"]),
+                float(entry["sigma"]),
+                tuple(None if g is None else tuple(g) for g in entry["groups"]),
+            )
+            for entry in document["measurements"]
+        ]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(
+            f"{str(path)!r} is not a measurements file of this version; give one from a release folder"
+        ) from None
+
+
+def _sum_groups(counts: npt.NDArray[Any], axis: int, groups: Sequence[int]) -> npt.NDArray[Any]:
+    front = np.moveaxis(counts, axis, 0)
+    summed = np.zeros((max(groups) + 1, *front.shape[1:]), dtype=counts.dtype)
+    np.add.at(summed, np.asarray(groups), front)
+    return np.moveaxis(summed, 0, axis)

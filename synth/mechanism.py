@@ -1,0 +1,109 @@
+"""What a synthesizer and its model are: measure private rows once, within ρ; everything after is free."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from data.errors import InputError
+from data.schema import Schema
+from data.table import CodedTable
+from privacy.budget import Rho
+from privacy.noise import Floats, NoiseSource
+from synth.estimation import Estimator, MirrorDescent
+from synth.measurements import Measurement
+from synth.mst import MST
+
+
+class Model(Protocol):
+    """A fitted distribution over rows. Using it is post-processing and costs nothing."""
+
+    @property
+    def schema(self) -> Schema: ...
+
+    @property
+    def total(self) -> float:
+        """The number of rows it stands for (noisy or public)."""
+        ...
+
+    def marginal(self, columns: Sequence[str]) -> Floats:
+        """Expected counts over any columns, one axis each, summing to `total`."""
+        ...
+
+    def where(self, allowed: Mapping[str, Sequence[int]]) -> tuple[Model, float]:
+        """The model given that columns have one of these codes, and the probability of that."""
+        ...
+
+    def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:
+        """Draw rows."""
+        ...
+
+
+class Mechanism(Protocol):
+    """A synthesizer. Its settings are public fields; rows and noise come only as arguments and are never kept."""
+
+    @property
+    def name(self) -> str:
+        """As in the papers: MST, AIM, GEM."""
+        ...
+
+    def measure(
+        self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
+    ) -> list[Measurement]:
+        """Everything it takes from the rows: at most `rho` in zCDP, neighbours by adding or removing one row.
+
+        `known` holds measurements of the same rows that were paid for before (a noisy count, say); the result starts
+        with them.
+        """
+        ...
+
+    def model(self, schema: Schema, measurements: Sequence[Measurement]) -> Model:
+        """The model that measurements imply. No cost."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Fit:
+    """What fitting one table yields: the measurements that were paid for, and their model."""
+
+    measurements: tuple[Measurement, ...]
+    model: Model
+
+
+def fit(
+    mechanism: Mechanism, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
+) -> Fit:
+    """Measure a table at `rho` and model it. Cost: `rho` in zCDP under add/remove, beyond what `known` has cost."""
+    measurements = mechanism.measure(table, rho, noise, known)
+    return Fit(tuple(measurements), mechanism.model(table.schema, measurements))
+
+
+ENGINES = ("numpy", "mbi")
+MECHANISMS = ("mst",)
+
+
+def estimator(engine: str) -> Estimator:
+    """The estimation engine of that name. Raises InputError if it is unknown or not installed."""
+    if engine == "numpy":
+        return MirrorDescent()
+    if engine != "mbi":
+        raise InputError(f"unknown engine {engine!r}; choose {' or '.join(ENGINES)}")
+    try:
+        from synth.engine_mbi import MbiEngine
+    except ImportError:
+        raise InputError("engine 'mbi' is not installed; install equistrata[reference] or use engine 'numpy'") from None
+    return MbiEngine()
+
+
+def mechanism(name: str, engine: str = "numpy") -> Mechanism:
+    """The synthesizer of that name with default settings. Raises InputError if it is unknown.
+
+    >>> mechanism("mst").name
+    'MST'
+    """
+    if name.lower() != "mst":
+        raise InputError(f"unknown synthesizer {name!r}; choose {' or '.join(MECHANISMS)}")
+    return MST(engine=estimator(engine))

@@ -1,0 +1,301 @@
+"""One synthesizer per stratum at the full budget, put together again by group weights.
+
+Rosenblatt, Stoyanovich and Musco (the stratification paper), section "Stratified Data Synthesis". Strata are a
+partition of the rows, so under add/remove neighbours the per-stratum fits compose in parallel.
+
+>>> import numpy as np
+>>> from data.schema import Schema
+>>> schema = Schema.load("acs_employment").select(["SEX", "AGEP", "MAR", "ESR"])
+>>> rows = CodedTable(np.random.default_rng(0).integers(0, 2, (5000, 4), dtype=np.uint8), schema)
+>>> synthesizer = StratifiedSynthesizer("mst", ["SEX"], epsilon=1, delta=1e-9, seed=0).fit(rows)
+>>> synthesizer.name, len(synthesizer.sample(100)), synthesizer.sample(10, where={"SEX": 1})["SEX"].unique().tolist()
+('MST_SEX', 100, [1])
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import Executor, as_completed
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from data.errors import InputError
+from data.schema import Schema, Value
+from data.strata import Key, Strata
+from data.table import CodedTable
+from data.weights import PublicWeights
+from privacy.budget import Budget, Rho
+from privacy.noise import Floats, NoiseSource, SecureNoise, SeededNoise
+from synth.graphical_model import GraphicalModel
+from synth.measurements import Measurement, load_measurements, measure_marginal, save_measurements, total_estimate
+from synth.mechanism import Fit, Mechanism, Model, fit, mechanism
+
+NOISY = "noisy"
+COUNT_SHARE = 0.02
+
+
+@dataclass(frozen=True, eq=False)
+class StratifiedModel:
+    """A model per stratum and the weights that join them. Post-processing: using it costs nothing.
+
+    Attributes:
+        strata: how the population is cut; one stratum with the key `()` when it is not.
+        models: stratum key → model over the other columns.
+        weights: the share of each stratum.
+        total: the number of rows it stands for.
+    """
+
+    strata: Strata
+    models: Mapping[Key, Model]
+    weights: PublicWeights
+    total: float
+
+    def sample(
+        self, rows: int | None, rng: np.random.Generator, where: Mapping[str, Value | Sequence[Value]] | None = None
+    ) -> CodedTable:
+        """Draw rows, in random order, with whole rows per stratum by largest remainder.
+
+        Args:
+            rows: how many, exactly; None for `total`, rounded.
+            rng: draws them; releases use fresh operating-system entropy.
+            where: released value(s) that columns must have, as {"SEX": 1}; bins are named by their index.
+
+        Raises:
+            InputError: a negative number of rows, an unknown column or value, or a condition nobody can meet.
+        """
+        rows = round(self.total) if rows is None else rows
+        if rows < 0:
+            raise InputError(f"cannot draw {rows} rows; ask for 0 or more")
+        allowed = {name: _codes(self.strata.schema, name, value) for name, value in (where or {}).items()}
+        models, shares = dict(self.models), dict(self.weights.shares)
+        if allowed:
+            models, shares = self._restricted(allowed)
+        allocation = PublicWeights(shares, self.weights.source).allocate(rows)
+        parts = {key: models[key].sample(count, rng) for key, count in allocation.items()}
+        table = self.strata.assemble(parts)
+        return table.take(rng.permutation(len(table)))
+
+    def marginal(self, columns: Sequence[str]) -> Floats:
+        """Expected counts over any columns, strata columns included, summing to `total`."""
+        schema = self.strata.schema
+        result = np.zeros([schema[name].size for name in columns])
+        for key, model in self.models.items():
+            fixed = self.strata.codes_of(key)
+            inside = [name for name in columns if name not in fixed]
+            counts = model.marginal(inside) / max(model.total, 1e-12) * self.weights.shares[key] * self.total
+            result[tuple(fixed.get(name, slice(None)) for name in columns)] += counts
+        return result
+
+    def save(self, folder: Path) -> None:
+        """Write every model and the weights to a folder (NumPy archives and JSON, no pickle)."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for key, model in self.models.items():
+            if not isinstance(model, GraphicalModel):
+                raise InputError("only graphical models can be saved")
+            model.save(folder / f"{self.strata.file_name(key)}.npz")
+        shares = {self.strata.label(key): share for key, share in self.weights.shares.items()}
+        head = {"strata": self.strata.columns, "shares": shares, "source": self.weights.source, "total": self.total}
+        (folder / "weights.json").write_text(json.dumps(head, indent=2), "utf-8")
+
+    @classmethod
+    def load(cls, folder: Path, schema: Schema) -> StratifiedModel:
+        """Read what `save` wrote. Raises InputError if the folder does not hold models of this schema."""
+        try:
+            head = json.loads((folder / "weights.json").read_text("utf-8"))
+            strata = Strata.over(schema, head["strata"])
+            shares = {key: float(head["shares"][strata.label(key)]) for key in strata.keys}
+        except (OSError, ValueError, KeyError, TypeError):
+            raise InputError(f"{str(folder)!r} holds no stratified model of schema {schema.name!r}") from None
+        models = {
+            key: GraphicalModel.load(folder / f"{strata.file_name(key)}.npz", strata.rest(key)) for key in strata.keys
+        }
+        return cls(strata, models, PublicWeights(shares, head["source"]), float(head["total"]))
+
+    def _restricted(self, allowed: Mapping[str, Sequence[int]]) -> tuple[dict[Key, Model], dict[Key, float]]:
+        models, shares = dict(self.models), dict.fromkeys(self.strata.keys, 0.0)
+        for key, model in self.models.items():
+            fixed = self.strata.codes_of(key)
+            if any(fixed[name] not in codes for name, codes in allowed.items() if name in fixed):
+                continue
+            inside = {name: codes for name, codes in allowed.items() if name not in fixed}
+            try:
+                models[key], mass = model.where(inside)
+            except InputError:
+                continue
+            shares[key] = self.weights.shares[key] * mass
+        total = sum(shares.values())
+        if not total > 0:
+            raise InputError(f"nobody can have that combination of {', '.join(allowed)}; loosen the condition")
+        return models, {key: share / total for key, share in shares.items()}
+
+
+def fit_stratum(mechanism: Mechanism, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource) -> Fit:
+    """Fit one stratum with all that is left in its budget, of which `count_rho` buys its noisy number of rows."""
+    known: list[Measurement] = []
+    if count_rho:
+        known.append(measure_marginal(table, (), count_rho, budget, noise))
+    rho = budget.spend(budget.remaining, f"{mechanism.name} on one stratum")
+    return fit(mechanism, table, rho, noise, known)
+
+
+def fit_strata(
+    mechanism: Mechanism,
+    parts: Mapping[Key, CodedTable],
+    budgets: Mapping[Key, Budget],
+    count_rho: Rho,
+    noise: NoiseSource,
+    workers: int = 1,
+) -> dict[Key, Fit]:
+    """Fit every stratum, in `workers` processes. Strata keep their key whatever order they finish in.
+
+    Cost: the largest of the budgets (parallel composition, see `Budget.parallel`), add/remove.
+    """
+    jobs = {
+        key: (mechanism, table, budgets[key], count_rho, noise.spawn(position))
+        for position, (key, table) in enumerate(parts.items())
+    }
+    if workers == 1 or len(jobs) == 1:
+        return {key: fit_stratum(*job) for key, job in jobs.items()}
+    with process_pool(workers) as pool:
+        futures = {pool.submit(fit_stratum, *job): key for key, job in jobs.items()}
+        done = {futures[future]: future.result() for future in as_completed(futures)}
+    return {key: done[key] for key in parts}
+
+
+@contextmanager
+def process_pool(workers: int) -> Iterator[Executor]:
+    """Worker processes that start clean: never forked (forking after JAX has run hangs), crashes reported."""
+    from loky import ProcessPoolExecutor
+
+    pool = ProcessPoolExecutor(max_workers=workers)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, kill_workers=True)
+
+
+def noisy_weights(strata: Strata, fits: Mapping[Key, Sequence[Measurement]]) -> PublicWeights:
+    """Weights from what the strata's measurements say of their sizes: paid for already, so no further cost."""
+    counts = {key: total_estimate(measurements)[0] for key, measurements in fits.items()}
+    if not any(count > 0 for count in counts.values()):
+        counts = dict.fromkeys(counts, 1.0)  # nothing can be told of the sizes: treat strata alike
+    return PublicWeights.from_counts(counts, strata, "noisy counts (charged)")
+
+
+def stratified_name(mechanism: Mechanism, strata: Sequence[str]) -> str:
+    """The paper's name for a variant: `MST_vanilla`, `MST_SEX_RAC1P`."""
+    return "_".join([mechanism.name, *(strata or ["vanilla"])])
+
+
+class StratifiedSynthesizer:
+    """Fit a synthesizer per stratum and draw synthetic rows, scikit-learn style.
+
+    Args:
+        mechanism: a name ("mst") or a Mechanism.
+        strata: the columns that define strata; none for the non-stratified ("vanilla") form.
+        epsilon, delta: the price of the whole fit, (ε, δ)-DP under adding or removing one row.
+        weights: PublicWeights, or "noisy" for sizes bought with `count_share` of ρ.
+        workers: processes that fit strata side by side.
+        seed: for tests only: reproducible, and therefore NOT private. None draws secure noise.
+
+    After `fit`: `model_` (StratifiedModel), `measurements_` (stratum → measurements), `rho_`, `name`.
+    """
+
+    def __init__(
+        self,
+        mechanism: str | Mechanism = "mst",
+        strata: Sequence[str] = (),
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-9,
+        weights: PublicWeights | str = NOISY,
+        count_share: float = COUNT_SHARE,
+        engine: str = "numpy",
+        workers: int = 1,
+        seed: int | None = None,
+    ) -> None:
+        self.mechanism = mechanism
+        self.strata = strata
+        self.epsilon = epsilon
+        self.delta = delta
+        self.weights = weights
+        self.count_share = count_share
+        self.engine = engine
+        self.workers = workers
+        self.seed = seed
+
+    @property
+    def name(self) -> str:
+        """The variant's name, as `MST_SEX_RAC1P`."""
+        return stratified_name(self._mechanism(), self.strata)
+
+    def fit(self, table: CodedTable | pd.DataFrame, schema: Schema | None = None) -> StratifiedSynthesizer:
+        """Fit to private rows. Cost: (epsilon, delta)-DP, neighbours by adding or removing one row.
+
+        Args:
+            table: coded rows, or a data frame of raw values with the `schema` that codes it.
+
+        Raises:
+            InputError: the table, strata or weights do not fit the schema.
+        """
+        if isinstance(table, pd.DataFrame):
+            if schema is None:
+                raise InputError("a data frame needs the schema that codes it; give schema=Schema.load(...)")
+            table = CodedTable.encode(table, schema)
+        strata = Strata.over(table.schema, self.strata)
+        noise: NoiseSource = SecureNoise() if self.seed is None else SeededNoise(self.seed)
+        self.rho_ = Rho.from_epsilon_delta(self.epsilon, self.delta)
+        budgets = Budget(self.rho_).parallel(self.rho_, strata.keys, "synthesis, strata in parallel")
+        paid_counts = self.weights == NOISY and len(strata.keys) > 1
+        count_rho = self.rho_ * self.count_share if paid_counts else Rho(0)
+        fits = fit_strata(
+            self._mechanism(), strata.partition(table), budgets, count_rho, noise, min(self.workers, len(strata.keys))
+        )
+        self.measurements_ = {key: result.measurements for key, result in fits.items()}
+        sizes = noisy_weights(strata, self.measurements_)
+        weights = self.weights if isinstance(self.weights, PublicWeights) else sizes
+        total = sizes.total or 0.0
+        self.model_ = StratifiedModel(strata, {key: result.model for key, result in fits.items()}, weights, total)
+        return self
+
+    def sample(
+        self,
+        rows: int | None = None,
+        *,
+        where: Mapping[str, Value | Sequence[Value]] | None = None,
+        seed: int | None = None,
+    ) -> pd.DataFrame:
+        """Draw synthetic rows as released values. No further cost. See `StratifiedModel.sample`."""
+        if not hasattr(self, "model_"):
+            raise InputError("the synthesizer is not fitted yet; call fit first")
+        rng = np.random.default_rng(self.seed if seed is None else seed)
+        return self.model_.sample(rows, rng, where).decode(rng)
+
+    def _mechanism(self) -> Mechanism:
+        return mechanism(self.mechanism, self.engine) if isinstance(self.mechanism, str) else self.mechanism
+
+
+def save_all_measurements(measurements: Mapping[Key, Sequence[Measurement]], strata: Strata, folder: Path) -> None:
+    """Write one readable file per stratum, named by the stratum."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for key, noisy in measurements.items():
+        save_measurements(noisy, folder / f"{strata.file_name(key)}.json")
+
+
+def load_all_measurements(strata: Strata, folder: Path) -> dict[Key, list[Measurement]]:
+    """Read what `save_all_measurements` wrote. Raises InputError if a stratum's file is missing or broken."""
+    return {key: load_measurements(folder / f"{strata.file_name(key)}.json") for key in strata.keys}
+
+
+def _codes(schema: Schema, name: str, value: Value | Sequence[Value]) -> list[int]:
+    keys = schema[name].keys
+    values = [value] if isinstance(value, int | float | str) else list(value)
+    unknown = [v for v in values if v not in keys]
+    if unknown or not values:
+        raise InputError(f"column {name!r} has no value {', '.join(map(repr, unknown)) or '(none given)'} to ask for")
+    return [keys.index(v) for v in values]
