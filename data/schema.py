@@ -32,7 +32,7 @@ Release = Literal["value", "index", "draw", "midpoint"]
 BUILT_IN = "data.schemas"
 OWN_CATEGORY = "own"
 _COLUMN_KEYS = {
-    "label", "values", "recode", "others", "missing", "lower", "upper", "edges", "integer", "release", "sigma",
+    "label", "values", "recode", "others", "missing", "lower", "upper", "edges", "integer", "release", "sigma", "mean",
 }  # fmt: skip
 _SCHEMA_KEYS = {"name", "description", "columns", "default", "target", "impossible"}
 
@@ -48,7 +48,8 @@ class Column:
     first closed, the others open on the left, as `pandas.cut(include_lowest=True)` cuts; without edges it can be
     averaged but not synthesized. `missing` is a number that an absent cell counts as, or "own" for a category of its
     own (released empty). `release` says what a bin is released as: its "index", its "midpoint", or a uniform "draw"
-    from it (whole numbers if `integer`). `sigma` is a declared bound on the standard deviation, for private means.
+    from it (whole numbers if `integer`). For private means, `sigma` is a declared bound on the standard deviation, and `mean` an
+    interval that surely holds the mean of every stratum (the column's bounds if it is not declared).
     """
 
     name: str
@@ -63,6 +64,7 @@ class Column:
     integer: bool = False
     release: Release = "value"
     sigma: float | None = None
+    mean: tuple[float, float] | None = None
 
     @property
     def numeric(self) -> bool:
@@ -348,7 +350,7 @@ def _numeric(name: str, spec: Mapping[str, Any], here: str) -> Column:
             raise InputError(f"{here} has a bin without a whole number in it, but draws whole numbers; widen that bin")
     return Column(
         name, str(spec.get("label", "")), missing=missing, lower=lower, upper=upper, edges=tuple(edges),
-        integer=bool(spec.get("integer", False)), release=release, sigma=_positive(spec, "sigma", here),
+        integer=bool(spec.get("integer", False)), release=release, sigma=_positive(spec, "sigma", here), mean=_interval(spec, here),
     )  # fmt: skip
 
 
@@ -361,6 +363,20 @@ def _positive(spec: Mapping[str, Any], key: str, here: str) -> float | None:
     if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < np.inf):
         raise InputError(f"{here} needs {key!r} to be a positive number")
     return None if value is None else float(value)
+
+
+def _interval(spec: Mapping[str, Any], here: str) -> tuple[float, float] | None:
+    value = spec.get("mean")
+    if value is None:
+        return None
+    numbers = (
+        isinstance(value, list)
+        and len(value) == 2
+        and all(isinstance(x, int | float) and not isinstance(x, bool) and np.isfinite(x) for x in value)
+    )
+    if not numbers or not value[0] < value[1]:
+        raise InputError(f"{here} needs 'mean' to be two ascending numbers that surely hold its mean")
+    return float(value[0]), float(value[1])
 
 
 def _impossible(schema: Schema, entry: Any, where: str) -> Impossible:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import csv
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -22,6 +23,10 @@ SAMPLE = "ny2024_synthetic.parquet"
 class Source(Protocol):
     """Something that rows can be read from."""
 
+    def check(self, columns: Sequence[str]) -> None:
+        """Raise InputError if the source or a column is not there, as far as that shows without reading rows."""
+        ...
+
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
         """These columns of every row, raw. Raises InputError if the source or a column is not there, or is empty."""
         ...
@@ -34,6 +39,11 @@ class Source(Protocol):
 @dataclass(frozen=True)
 class SampleSource:
     """The simulated table that comes with equistrata: offline, and no person's record (see data/sample/card.md)."""
+
+    def check(self, columns: Sequence[str]) -> None:
+        """See `Source.check`."""
+        with resources.as_file(resources.files("data").joinpath("sample", SAMPLE)) as path:
+            check_file(path, columns)
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
         """These columns of the embedded sample."""
@@ -62,9 +72,8 @@ class FolktablesSource:
     root_dir: str = "data"
     download: bool = False
 
-    def read(self, columns: Sequence[str]) -> pd.DataFrame:
-        """These columns of every person record of the states."""
-        from folktables import ACSDataSource
+    def check(self, columns: Sequence[str]) -> None:
+        """See `Source.check`; columns show only when the file is read."""
         from folktables.load_acs import state_list
 
         unknown = [state for state in self.states if state not in state_list]
@@ -76,6 +85,12 @@ class FolktablesSource:
                 f"no ACS files in {self.root_dir}/{self.year}/{self.horizon}; correct the root folder, year or horizon, "
                 "or allow the download"
             )
+
+    def read(self, columns: Sequence[str]) -> pd.DataFrame:
+        """These columns of every person record of the states."""
+        from folktables import ACSDataSource
+
+        self.check(columns)
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", pd.errors.DtypeWarning)
@@ -106,6 +121,10 @@ class FileSource:
     path: str
     kind: str | None = None
 
+    def check(self, columns: Sequence[str]) -> None:
+        """See `Source.check`."""
+        check_file(self.path, columns, self.kind)
+
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
         """These columns of every row of the file."""
         return _checked(read_frame(self.path, columns, self.kind), columns, f"file {Path(self.path).name!r}")
@@ -121,12 +140,40 @@ def read_frame(path: str | Path, columns: Sequence[str] | None = None, kind: str
     Raises:
         InputError: no such file, not readable as its kind, or a column is absent.
     """
+    path, kind = _file(path, kind)
+    with _file_errors(path):
+        _require(_header(path, kind), columns, path.name)
+        names = None if columns is None else list(columns)
+        if kind == "parquet":
+            frame: pd.DataFrame = pq.read_table(path, columns=names).to_pandas()
+            return frame
+        return pd.read_csv(path, usecols=names, encoding="utf-8", low_memory=False)
+
+
+def check_file(path: str | Path, columns: Sequence[str], kind: str | None = None) -> None:
+    """Raise InputError unless the file is there, is of its kind, and has these columns. Reads no rows."""
+    path, kind = _file(path, kind)
+    with _file_errors(path):
+        _require(_header(path, kind), columns, path.name)
+
+
+def _file(path: str | Path, kind: str | None) -> tuple[Path, str]:
     path = Path(path)
-    kind = kind or ("parquet" if path.suffix in (".parquet", ".pq") else "csv")
     if not path.is_file():
         raise InputError(f"file {str(path)!r} does not exist; check the path")
+    return path, kind or ("parquet" if path.suffix in (".parquet", ".pq") else "csv")
+
+
+def _header(path: Path, kind: str) -> list[str]:
+    if kind == "parquet":
+        return list(pq.read_schema(path).names)
+    return [str(name) for name in pd.read_csv(path, nrows=0, encoding="utf-8").columns]
+
+
+@contextmanager
+def _file_errors(path: Path) -> Iterator[None]:
     try:
-        return _read_parquet(path, columns) if kind == "parquet" else _read_csv(path, columns)
+        yield
     except UnicodeDecodeError:
         raise InputError(f"file {str(path)!r} is not UTF-8 text; save it as UTF-8") from None
     except (pa.ArrowInvalid, pa.ArrowTypeError):
@@ -135,30 +182,10 @@ def read_frame(path: str | Path, columns: Sequence[str] | None = None, kind: str
         raise InputError(f"file {str(path)!r} is empty; it needs a header line and rows") from None
     except (pd.errors.ParserError, csv.Error):
         raise InputError(
-            f"file {str(path)!r} is not well-formed CSV; every line needs as many cells as the header"
+            f"file {str(path)!r} is not well-formed CSV; each line needs as many cells as the header"
         ) from None
-    except (OSError, EOFError):
-        raise InputError(f"file {str(path)!r} cannot be read; check its permissions, or write it again") from None
-
-
-def _read_csv(path: Path, columns: Sequence[str] | None) -> pd.DataFrame:
-    with warnings.catch_warnings():
-        # Rows with a cell more than the header would shift every column by one (pandas takes the first for an index).
-        warnings.simplefilter("error", pd.errors.ParserWarning)
-        try:
-            header = pd.read_csv(path, nrows=1, encoding="utf-8", index_col=False)
-        except pd.errors.ParserWarning:
-            raise pd.errors.ParserError from None
-    _require(header.columns.tolist(), columns, path.name)
-    usecols = None if columns is None else list(columns)
-    return pd.read_csv(path, usecols=usecols, encoding="utf-8", low_memory=False, index_col=False)
-
-
-def _read_parquet(path: Path, columns: Sequence[str] | None) -> pd.DataFrame:
-    with pq.ParquetFile(path) as file:
-        _require(file.schema_arrow.names, columns, path.name)
-        frame: pd.DataFrame = file.read(columns=None if columns is None else list(columns)).to_pandas()
-        return frame
+    except OSError:
+        raise InputError(f"file {str(path)!r} cannot be read; check its permissions") from None
 
 
 def _require(present: Sequence[str], columns: Sequence[str] | None, name: str) -> None:

@@ -1,0 +1,117 @@
+"""Privacy claims of the private means: they stand, and each test catches a planted fault."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from refutation import HalvedNoise, empirical_epsilon
+
+from inference.coinpress import coinpress_mean, stratified_coinpress
+from inference.lattice import noisy_histogram, noisy_sum
+from inference.mean import laplace_mean, stratified_laplace_mean
+from privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
+from privacy.noise import SeededNoise
+
+RUNS = 4000
+DELTA = 0.05
+RHO = Rho(0.5)
+MEAN = {"lower": 0.0, "upper": 1.0, "sigma": 1.0, "rho": RHO}
+LAPLACE = {"radius": 1.0, "epsilon": 1.0}
+
+
+def bound(statistic, table, neighbour, delta=DELTA, fault=False, count=RUNS):
+    """The empirical ε of a statistic of two neighbouring tables, with the noise halved where `fault`."""
+    runs = [
+        [statistic(rows, HalvedNoise(SeededNoise(i)) if fault else SeededNoise(i)) for i in range(start, start + count)]
+        for rows, start in ((table, 0), (neighbour, count))
+    ]
+    return empirical_epsilon(*(np.array(side) for side in runs), delta)
+
+
+LOW = np.full(8, -1e9)
+REPLACED = np.append(LOW[1:], 1e9)
+ADDED = np.append(LOW, 1e9)
+LONE_LOW, LONE_HIGH = np.array([-1e9]), np.array([1e9])
+LARGE = np.append(np.full(999, 0.5), -1e9)
+LARGE_OUT = np.append(np.full(999, 0.5), 1e9)
+
+
+def one_step(rows, noise):
+    return coinpress_mean(rows, **MEAN, steps=1, tail="gaussian", noise=noise).value
+
+
+def two_steps(rows, noise):
+    return coinpress_mean(rows, **MEAN, noise=noise).raw
+
+
+def noisy_size(rows, noise):
+    """With a private size: the noisy sum about the clip's midpoint and the noisy count, weighted by what they cost."""
+    found = coinpress_mean(rows, **MEAN, steps=1, sizes="noisy", bounds=(0, 1), noise=noise)
+    return 0.9 * (found.raw - 0.5) * found.rows / 0.5 + 0.1 * found.rows
+
+
+def one_stratum_changes(rows, noise):
+    groups = {"changes": rows, "stays": LOW}
+    return (
+        stratified_coinpress(groups, {"changes": 0.9, "stays": 0.1}, **MEAN, steps=1, noise=noise).strata["changes"].raw
+    )
+
+
+CLAIMS = [
+    pytest.param(one_step, LOW, REPLACED, id="one step"),
+    pytest.param(two_steps, LONE_LOW, LONE_HIGH, id="two steps"),
+    pytest.param(two_steps, LARGE, LARGE_OUT, id="with a tail histogram"),
+    pytest.param(noisy_size, LOW, ADDED, id="noisy size"),
+    pytest.param(noisy_size, np.empty(0), LONE_HIGH, id="noisy size, from no row to one"),
+    pytest.param(one_stratum_changes, LOW, REPLACED, id="strata"),
+]
+
+
+@pytest.mark.parametrize(("statistic", "table", "neighbour"), CLAIMS)
+def test_claim_stands(statistic, table, neighbour):
+    assert bound(statistic, table, neighbour) <= RHO.epsilon(DELTA)
+
+
+@pytest.mark.parametrize(("statistic", "table", "neighbour"), CLAIMS)
+def test_halved_noise_is_caught(statistic, table, neighbour):
+    assert bound(statistic, table, neighbour, fault=True) > RHO.epsilon(DELTA)
+
+
+def histogram(relation):
+    """A row leaves the first bin for the second: the difference of their counts moves by 2, its noise by √2·σ."""
+
+    def statistic(rows, noise):
+        counts, _ = noisy_histogram(rows, [0.0, 1.0, 2.0], RHO, relation, noise)
+        return counts[1] - counts[0]
+
+    return statistic
+
+
+@pytest.mark.parametrize(("relation", "caught"), [(REPLACE_ONE, False), (ADD_REMOVE, True)])
+def test_histogram_needs_the_sensitivity_of_its_relation(relation, caught):
+    """Charging a replaced row as an added one is a real fault, and it is caught."""
+    found = bound(histogram(relation), np.full(9, 0.5), np.append(np.full(8, 0.5), 1.5), count=6 * RUNS)
+    assert (found > RHO.epsilon(DELTA)) == caught
+
+
+@pytest.mark.parametrize(("relation", "caught"), [(REPLACE_ONE, False), (ADD_REMOVE, True)])
+def test_sum_needs_the_sensitivity_of_its_relation(relation, caught):
+    def statistic(rows, noise):
+        return noisy_sum(rows, 0.0, 1.0, RHO, relation, noise)
+
+    assert (bound(statistic, LOW, REPLACED) > RHO.epsilon(DELTA)) == caught
+
+
+def laplace(rows, noise):
+    return laplace_mean(rows, **LAPLACE, noise=noise).value
+
+
+def laplace_stratum(rows, noise):
+    return stratified_laplace_mean([rows, LOW], **LAPLACE, noise=noise).strata[0].value
+
+
+@pytest.mark.parametrize("fault", [False, True])
+@pytest.mark.parametrize("statistic", [laplace, laplace_stratum])
+def test_laplace_mean(statistic, fault):
+    """Pure ε: δ = 0."""
+    assert (bound(statistic, LONE_LOW, LONE_HIGH, delta=0.0, fault=fault) > LAPLACE["epsilon"]) == fault
