@@ -143,15 +143,15 @@ def read_frame(path: str | Path, columns: Sequence[str] | None = None, kind: str
     path, kind = _file(path, kind)
     with _file_errors(path):
         _require(_header(path, kind), columns, path.name)
-        names = None if columns is None else list(columns)
+        names = None if columns is None else list(dict.fromkeys(columns))
         if kind == "parquet":
             frame: pd.DataFrame = pq.read_table(path, columns=names).to_pandas()
             return frame
-        return pd.read_csv(path, usecols=names, encoding="utf-8", low_memory=False)
+        return pd.read_csv(path, usecols=names, encoding="utf-8", low_memory=False, index_col=False)
 
 
 def check_file(path: str | Path, columns: Sequence[str], kind: str | None = None) -> None:
-    """Raise InputError unless the file is there, is of its kind, and has these columns. Reads no rows."""
+    """Raise InputError unless the file is there, is of its kind, and has these columns. Reads one row at most."""
     path, kind = _file(path, kind)
     with _file_errors(path):
         _require(_header(path, kind), columns, path.name)
@@ -167,7 +167,14 @@ def _file(path: str | Path, kind: str | None) -> tuple[Path, str]:
 def _header(path: Path, kind: str) -> list[str]:
     if kind == "parquet":
         return list(pq.read_schema(path).names)
-    return [str(name) for name in pd.read_csv(path, nrows=0, encoding="utf-8").columns]
+    with warnings.catch_warnings():
+        # Rows with a cell more than the header would shift every column by one (pandas takes the first for an index).
+        warnings.simplefilter("error", pd.errors.ParserWarning)
+        try:
+            frame = pd.read_csv(path, nrows=1, encoding="utf-8", index_col=False)
+        except pd.errors.ParserWarning:
+            raise pd.errors.ParserError from None
+    return [str(name) for name in frame.columns]
 
 
 @contextmanager
@@ -184,8 +191,8 @@ def _file_errors(path: Path) -> Iterator[None]:
         raise InputError(
             f"file {str(path)!r} is not well-formed CSV; each line needs as many cells as the header"
         ) from None
-    except OSError:
-        raise InputError(f"file {str(path)!r} cannot be read; check its permissions") from None
+    except (OSError, EOFError):
+        raise InputError(f"file {str(path)!r} cannot be read; check its permissions, or write it again") from None
 
 
 def _require(present: Sequence[str], columns: Sequence[str] | None, name: str) -> None:

@@ -119,7 +119,8 @@ def stratified_coinpress(
         The population estimate and the strata's own. Every stratum's interval fails with probability β, one at a
         time: the paper's Σ βᵢ = β would widen the first clips of the many small strata for the sake of a joint statement;
         for that, pass β/k. The population interval combines variances, √(2 ln(2/β) Σ ωᵢ²(σ²/nᵢ + noiseᵢ²)) + Σ ωᵢ biasᵢ,
-        where an empty stratum has the length of [lower, upper] as its bias. The strata's measured values are combined as they
+        where an empty stratum has the length of [lower, upper] as its bias; with `weights=None` by the delta method on the
+        ratio of the summed sums to the summed sizes. The strata's measured values are combined as they
         are (`Estimate.raw`), before each is moved into its own interval: errors of mean zero cancel in the sum and
         those of values cut at a bound add up. Shares of empty strata go to the others. With `sizes="noisy"` a stratum of
         about ten rows or fewer is hardly told from an empty one: where [lower, upper] is much wider than the strata's
@@ -160,7 +161,11 @@ def stratified_coinpress(
     middle = (settings.lower + settings.upper) / 2
     value = math.fsum(share * raw for share, raw in known.values()) / covered if covered > 0 else middle
     scale = 1 / covered if covered > 0 else 0.0
-    variance = math.fsum((share * scale) ** 2 * strata[key].variance for key, (share, _) in known.items())
+    variance = (
+        math.fsum((share * scale) ** 2 * strata[key].variance for key, (share, _) in known.items())
+        if weights is not None
+        else _own_sizes_variance(strata, value, settings.sigma)
+    )
     bias = math.fsum(share * scale * strata[key].bias for key, (share, _) in known.items())
     bias += empty * (settings.upper - settings.lower)
     half = math.sqrt(2 * variance * math.log(2 / settings.beta)) + bias
@@ -187,6 +192,24 @@ def _shares_of(strata: Mapping[Hashable, Estimate]) -> dict[Hashable, float]:
     """Shares from the sizes that the strata's estimates state; alike if all state zero."""
     rows = math.fsum(estimate.rows for estimate in strata.values())
     return {key: estimate.rows / rows if rows > 0 else 1 / len(strata) for key, estimate in strata.items()}
+
+
+def _own_sizes_variance(strata: Mapping[Hashable, Estimate], value: float, sigma: float) -> float:
+    """The variance of Σ nᵢ rawᵢ / Σ nᵢ with noisy nᵢ, by the delta method.
+
+    The numerator is Σ (nᵢ cᵢ + Sᵢ), Sᵢ a noisy sum about the centre cᵢ: noise in nᵢ moves the ratio by (cᵢ − value)/n,
+    noise in Sᵢ by 1/n. A stratum that may be empty so adds its noise once, not divided by its own uncertain size.
+    """
+    rows = math.fsum(estimate.rows for estimate in strata.values())
+    if not rows > 0:
+        return 0.0
+    parts = (
+        estimate.sum_deviation**2
+        + ((estimate.centre - value) * estimate.count_deviation) ** 2
+        + sigma**2 * estimate.rows
+        for estimate in strata.values()
+    )
+    return math.fsum(parts) / rows**2
 
 
 def _settings(

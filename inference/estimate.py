@@ -33,6 +33,8 @@ class Estimate:
         rows: the number of rows: declared public, or the noisy count that was paid for.
         raw: the measured value before it was moved into its interval; None where there was no information. Its noise has
             mean zero, which that of `value` has not when the interval cuts it: combine these.
+        centre, sum_deviation, count_deviation: `raw` is `centre` plus a noisy sum over `rows`; the standard deviations of
+            the noise in that sum (unit of the data) and in `rows`. For combining strata by their own sizes.
         epsilon: the pure ε, for a mechanism that has one (rho is then ε²/2).
         entries: what was spent on what, in order; the amounts add up to rho.
         private: whether the noise came from a source fit for real releases.
@@ -50,6 +52,9 @@ class Estimate:
     bias: float = 0.0
     rows: float = 0.0
     raw: float | None = None
+    centre: float = 0.0
+    sum_deviation: float = math.inf
+    count_deviation: float = 0.0
     epsilon: float | None = None
     entries: tuple[tuple[str, Rho], ...] = field(default=(), repr=False)
     private: bool = False

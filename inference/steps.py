@@ -91,11 +91,13 @@ class Rows:
 
 @dataclass(frozen=True)
 class Reading:
-    """A noisy mean of clipped values and the standard deviation of its noise."""
+    """A noisy mean of clipped values, the standard deviation of its noise, and that of the noise of the sum it is from."""
 
     value: float
     noise: float
     clip: Clip
+    of_sum: float
+    centre: float
 
 
 def estimate(values: Floats, budget: Budget, settings: Settings, noise: NoiseSource) -> Estimate:
@@ -143,7 +145,7 @@ def estimate(values: Floats, budget: Budget, settings: Settings, noise: NoiseSou
     half = _half_width(pooled.noise, rows, settings.step_beta(settings.steps), settings) + clip.bias
     whole = settings.tail == "gaussian"
     interval = (pooled.value - half, pooled.value + half) if whole else narrow(low, high, pooled.value, half)
-    return _finish(budget, settings, noise, pooled.value, interval, rows, pooled.noise, clip.bias)
+    return _finish(budget, settings, noise, pooled.value, interval, rows, pooled.noise, clip.bias, pooled)
 
 
 def step_amounts(rho: Rho, steps: int) -> list[Rho]:
@@ -181,8 +183,11 @@ def pool(readings: Sequence[Reading]) -> Reading:
     wide = [r for r in readings if r.clip.lower <= last.clip.lower and last.clip.upper <= r.clip.upper]
     precision = [reading.noise**-2 for reading in wide]
     total = math.fsum(precision)
-    value = math.fsum(weight * reading.value for weight, reading in zip(precision, wide, strict=True)) / total
-    return Reading(value, total**-0.5, last.clip)
+    parts = [weight / total for weight in precision]
+    value = math.fsum(part * reading.value for part, reading in zip(parts, wide, strict=True))
+    of_sum = math.hypot(*(part * reading.of_sum for part, reading in zip(parts, wide, strict=True)))
+    centre = math.fsum(part * reading.centre for part, reading in zip(parts, wide, strict=True))
+    return Reading(value, total**-0.5, last.clip, of_sum, centre)
 
 
 def _rows(values: Floats, budget: Budget, settings: Settings, noise: NoiseSource) -> Rows:
@@ -198,9 +203,10 @@ def _measure(values: Floats, clip: Clip, rho: Rho, rows: Rows, settings: Setting
     width = clip.upper - clip.lower
     offset = noisy_sum(values, clip.lower, clip.upper, rho, settings.relation, noise) / rows.count
     sensitivity = width if settings.relation == REPLACE_ONE else width / 2
-    of_sum = gaussian_sigma(rho, sensitivity) / rows.least
-    of_count = min(abs(offset), width / 2) * rows.sigma / rows.least
-    return Reading(clip.lower + width / 2 + offset, math.hypot(of_sum, of_count), clip)
+    of_sum = gaussian_sigma(rho, sensitivity)
+    of_count = min(abs(offset), width / 2) * rows.sigma
+    centre = clip.lower + width / 2
+    return Reading(centre + offset, math.hypot(of_sum, of_count) / rows.least, clip, of_sum, centre)
 
 
 def _half_width(deviation: float, rows: Rows, beta: float, settings: Settings) -> float:
@@ -217,6 +223,7 @@ def _finish(
     rows: Rows,
     deviation: float = math.inf,
     bias: float = 0.0,
+    pooled: Reading | None = None,
 ) -> Estimate:
     if budget.remaining:
         raise RuntimeError(f"a run left ρ = {float(budget.remaining)} of its budget unspent")
@@ -230,6 +237,9 @@ def _finish(
         bias=bias,
         rows=rows.count,
         raw=raw if math.isfinite(deviation) else None,
+        centre=raw if pooled is None else pooled.centre,
+        sum_deviation=0.0 if pooled is None else pooled.of_sum,
+        count_deviation=rows.sigma,
         entries=budget.entries,
         private=noise.private,
     )

@@ -1,0 +1,1 @@
+"""Timed and scored comparisons. `python -m benchmarks --help`."""

@@ -1,0 +1,102 @@
+"""The release card: what every released folder says of itself, for machines (JSON) and for people (Markdown)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+from typing import Any
+
+from flows.plan import Plan
+from privacy.noise import NoiseSource
+
+RELATION = "add-remove: neighbouring tables differ by adding or removing one row (one row is one person)"
+
+
+def release_card(plan: Plan, noise: NoiseSource, rows: int, weights_source: str) -> dict[str, Any]:
+    """Everything a reader must know to trust or doubt a release. Holds only settings and paid-for numbers."""
+    config = plan.config
+    return {
+        "name": plan.name,
+        "created": datetime.now(UTC).isoformat(timespec="seconds"),
+        "software": f"equistrata {version('equistrata')}",
+        "private": noise.private,
+        "guarantee": {
+            "epsilon": config.epsilon,
+            "delta": config.delta,
+            "rho": float(plan.price.total),
+            "relation": RELATION,
+            "split_of_rho": dict(plan.split()),
+            "composition": "strata in parallel; counts, synthesis and means in sequence",
+            "noise_source": noise.name,
+        },
+        "source": plan.source.describe(),
+        "mechanism": plan.mechanism.name,
+        "engine": config.engine,
+        "strata": {
+            "columns": list(plan.strata.columns),
+            "count": len(plan.strata.keys),
+            "weights": weights_source,
+        },
+        "rows": rows,
+        "columns": list(plan.schema.names),
+        "schema": {"name": plan.schema.name, "sha256": plan.schema.digest, "target": plan.schema.target},
+        "held_out": plan.held_out,
+        "not_covered": "the schema, the strata, public weights, and this configuration are taken to be public",
+        "config": {key: value for key, value in config.public().items() if key not in ("output", "root_dir", "input")},
+    }
+
+
+def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> str:
+    """The card for people: price first, then what was released, how, and what to keep in mind."""
+    guarantee, strata = card["guarantee"], card["strata"]
+    warning = "" if card["private"] else (
+        "> **Not private.** Made with a seeded noise source, for tests and benchmarks. Do not publish.\n\n"
+    )  # fmt: skip
+    split = "\n".join(f"| {name} | {rho:.6g} |" for name, rho in guarantee["split_of_rho"].items())
+    lines = [
+        f"# {card['name']}: {card['rows']:,} synthetic rows\n",
+        f"{warning}Made {card['created']} by {card['software']} from {card['source']}.\n",
+        "## Price\n",
+        f"**ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g}** for everything in this folder together, "
+        f"which is ρ = {guarantee['rho']:.6g} in zero-concentrated differential privacy.\n",
+        f"Neighbours: {guarantee['relation']}.\n",
+        f"| part | ρ |\n|---|---|\n{split}\n",
+        f"Composition: {guarantee['composition']}. Noise: {guarantee['noise_source']}.\n",
+        "## What is here\n",
+        f"- `synthetic.parquet`, `synthetic.csv`: columns {', '.join(card['columns'])} (schema "
+        f"`{card['schema']['name']}`, SHA-256 `{card['schema']['sha256'][:16]}…`; codes are explained in `schema.json`).",
+        "- `measurements/`: the noisy marginals, one file per stratum. All else was made from these; anybody may refit.",
+        *(["- `means.json`: private means with intervals."] if means else []),
+        "- `card.json`: this page for machines.\n",
+        "## How it was made\n",
+        f"{card['mechanism']} (engine {card['engine']}), "
+        + (
+            f"one synthesizer for each of {strata['count']} declared strata of {' × '.join(strata['columns'])}, "
+            f"joined by group weights from {strata['weights']}."
+            if strata["columns"]
+            else "one synthesizer for all rows."
+        )
+        + "\n",
+        *(
+            [f"Each row had a chance of {card['held_out']:g} to be held out for internal evaluation.\n"]
+            if card["held_out"]
+            else []
+        ),
+        "## Keep in mind\n",
+        f"- {card['not_covered'][0].upper()}{card['not_covered'][1:]}.",
+        "- Synthetic rows are not people: small strata carry mostly noise, and only measured relations are kept.",
+        "- Another release from the same rows adds to the price.\n",
+    ]
+    return "\n".join(lines) + (_means_table(means) if means else "")
+
+
+def _means_table(means: Mapping[str, Any]) -> str:
+    rows = [
+        f"| {name} | {kind.replace('_', ' ')} | {estimate['value']:.5g} | "
+        f"{estimate['lower']:.5g} to {estimate['upper']:.5g} |"
+        for name, estimates in means["outcomes"].items()
+        for kind, estimate in estimates.items()
+    ]
+    table = "\n".join(rows)
+    return f"## Means\n\n| column | estimator | mean | interval |\n|---|---|---|---|\n{table}\n"

@@ -1,0 +1,331 @@
+"""The command line: `equistrata release | score | schema check | sources`.
+
+Every field of `ReleaseConfig` is an option of `equistrata release`, made from the model itself.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import logging
+import os
+import sys
+import types
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Annotated, Any, Union, get_args, get_origin
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+
+from data.errors import InputError
+from flows.config import ReleaseConfig
+
+BAD_INPUT = 2
+
+app = typer.Typer(
+    help="Private, fair releases of synthetic microdata, with an account of their price.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+schema_app = typer.Typer(help="Look at schemas.", no_args_is_help=True)
+app.add_typer(schema_app, name="schema")
+
+out = Console()
+err = Console(stderr=True)
+
+RELEASE_HELP = """Make a release: synthetic rows, measurements, means, a card, and (apart) internal scores.
+
+[bold]Examples[/bold]
+
+  equistrata release --output my-release
+
+  equistrata release --source folktables --root-dir acs --state NY --year 2018 --strata SEX,RAC1P --output ny
+
+  equistrata release --source csv --input people.csv --schema people.yaml --strata SEX --epsilon 0.5 --output out
+
+  equistrata release --config monthly.yaml --output releases/2026-11
+
+Options win over the config file; (epsilon, delta) is the price of the whole release.
+"""
+
+
+def main() -> None:
+    """Run the command line; bad input ends with one sentence and exit code 2."""
+    try:
+        app()
+    except InputError as error:
+        err.print(f"[bold red]error:[/] {_plain(str(error))}", soft_wrap=True, highlight=False)
+        sys.exit(BAD_INPUT)
+
+
+def _options_of(model: type[ReleaseConfig]) -> list[inspect.Parameter]:
+    """One keyword parameter per field of the model, unset by default so that a config file can speak."""
+    parameters = []
+    for name, field in model.model_fields.items():
+        option = (field.alias or name).replace("_", "-")
+        flag = f"--{option}/--no-{option}" if field.annotation is bool else f"--{option}"
+        default = field.get_default(call_default_factory=True)
+        shown = ",".join(default) if isinstance(default, tuple) else default
+        described = f"{field.description}" + (f" [dim]\\[default: {shown}][/dim]" if shown not in (None, "") else "")
+        info = typer.Option(flag, help=described, show_default=False, metavar=_metavar(field.annotation))
+        kind = _option_type(field.annotation)
+        parameters.append(
+            inspect.Parameter(
+                name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Annotated[kind | None, info]
+            )
+        )
+    return parameters
+
+
+def _inner(annotation: Any) -> Any:
+    """The type itself, where None may stand for it."""
+    if get_origin(annotation) in (Union, types.UnionType):
+        return next(part for part in get_args(annotation) if part is not type(None))
+    return annotation
+
+
+def _option_type(annotation: Any) -> Any:
+    kind = _inner(annotation)
+    return kind if kind in (bool, int, float) else str
+
+
+def _metavar(annotation: Any) -> str | None:
+    kind = _inner(annotation)
+    if get_origin(kind) is tuple:
+        return "A,B,…"
+    if kind in (bool, int, float, str):
+        return None
+    return "|".join(str(choice) for choice in get_args(kind))
+
+
+def _with_config_options(command: Callable[..., None]) -> Callable[..., None]:
+    signature = inspect.signature(command)
+    own = [p for p in signature.parameters.values() if p.kind is not inspect.Parameter.VAR_KEYWORD]
+    command.__signature__ = signature.replace(parameters=[*own, *_options_of(ReleaseConfig)])  # type: ignore[attr-defined]
+    command.__annotations__ = {p.name: p.annotation for p in command.__signature__.parameters.values()}  # type: ignore[attr-defined]
+    return command
+
+
+@app.command("release", help=RELEASE_HELP)
+@_with_config_options
+def release_command(
+    *,
+    config: Annotated[Path | None, typer.Option("--config", help="YAML file with any of the settings below.")] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show Prefect's own log.")] = False,
+    **settings: Any,
+) -> None:
+    """See RELEASE_HELP."""
+    given = {name.rstrip("_"): value for name, value in settings.items() if value is not None}
+    resolved = ReleaseConfig.load(config, **given) if config else ReleaseConfig.build(**given)
+    from flows.plan import Plan
+
+    plan = Plan.of(resolved)  # everything that can be said to be wrong without the rows is said at once
+    with _progress() as listener:
+        folder = run_release(resolved, listener, verbose)
+    _report(folder, plan)
+
+
+def run_release(config: ReleaseConfig, listener: Callable[[str, int, int], None], verbose: bool = False) -> Path:
+    """Run the release flow in this process, with or without a Prefect server configured."""
+    prepare_prefect(verbose)
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+
+    from flows.progress import listening
+    from flows.release import release
+
+    # A heartbeat sleeps for a second at the end of every flow; nobody waits for one of a foreground run.
+    with listening(listener), temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
+        return Path(release(config))
+
+
+def prepare_prefect(verbose: bool) -> None:
+    """Settings that Prefect reads when it is imported: no telemetry, a private home, patience with its own server."""
+    os.environ.setdefault("DO_NOT_TRACK", "1")
+    os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+    os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "90")
+    if not verbose:
+        os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+        os.environ.setdefault("PREFECT_SERVER_LOGGING_LEVEL", "CRITICAL")
+        # Prefect's queue workers log by their class names, outside its own hierarchy.
+        for worker in ("EventsWorker", "APILogWorker"):
+            logging.getLogger(worker).setLevel(logging.CRITICAL)
+    home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+@app.command("score")
+def score_command(
+    real: Annotated[Path, typer.Argument(help="The real rows that the synthetic table was made from (coded CSV).")],
+    test: Annotated[Path, typer.Argument(help="Held-out real rows, for the classifiers.")],
+    synthetic: Annotated[Path, typer.Argument(help="The synthetic rows.")],
+    strata: Annotated[str, typer.Option(help="Columns that define strata, as SEX,RAC1P.")] = "",
+    target: Annotated[str | None, typer.Option(help="The column that classifiers predict.")] = None,
+    min_share: Annotated[float, typer.Option(help="Strata under this share of the real rows are left out.")] = 0.001,
+    quick: Annotated[bool, typer.Option("--quick", help="No classifiers.")] = False,
+    models: Annotated[
+        str, typer.Option(help="Classifiers: random_forest,logistic_regression,gradient_boosting.")
+    ] = "random_forest",
+    baseline: Annotated[bool, typer.Option("--baseline", help="Train the classifiers on the real rows too.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+) -> None:
+    """Score any synthetic table against real rows (exact scores: internal, not private).
+
+    [bold]Example[/bold]: equistrata score real.csv test.csv synthetic.csv --strata SEX,RAC1P --target ESR --json
+    """
+    from data.sources import read_frame
+    from eval.scores import score_tables
+
+    tables = [read_frame(path) for path in (real, test, synthetic)]
+    scores = score_tables(
+        *tables,
+        [name.strip() for name in strata.split(",") if name.strip()],
+        target,
+        min_share=min_share,
+        quick=quick,
+        classifiers=tuple(name.strip() for name in models.split(",") if name.strip()),
+        baseline=baseline,
+    )
+    if as_json:
+        print(json.dumps(scores.to_dict(), indent=2))
+    else:
+        out.print(_score_table(scores.to_dict()))
+
+
+@schema_app.command("check")
+def schema_check(
+    schema: Annotated[str, typer.Argument(help="A schema file, or the name of a built-in one.")],
+    table: Annotated[Path | None, typer.Option("--input", help="A CSV or Parquet table to check against it.")] = None,
+    coded: Annotated[bool, typer.Option("--coded", help="The table holds released codes.")] = False,
+) -> None:
+    """Check a schema file, and that a table fits it.
+
+    [bold]Example[/bold]: equistrata schema check people.yaml --input people.csv
+    """
+    from data.schema import Schema
+    from data.sources import FileSource
+    from data.table import CodedTable, numbers
+
+    loaded = Schema.load(schema)
+    if table is not None:
+        used = loaded.coded() if coded else loaded
+        names = used.default or used.names
+        frame = FileSource(str(table)).read(names)
+        CodedTable.encode(frame, used.select([name for name in names if used[name].discrete]))
+        for name in names:
+            if not used[name].discrete:
+                numbers(frame[name], used[name])
+    grid = Table(title=f"schema {loaded.name}", caption=f"SHA-256 {loaded.digest[:16]}…", title_justify="left")
+    for heading in ("column", "kind", "codes", "missing", "label"):
+        grid.add_column(heading)
+    for column in loaded.columns:
+        kind = "values" if not column.numeric else f"{column.lower:g} to {column.upper:g}"
+        codes = str(column.size) if column.discrete else "not binned"
+        grid.add_row(column.name, kind, codes, "—" if column.missing is None else str(column.missing), column.label)
+    out.print(grid)
+    out.print(f"{len(loaded.impossible)} impossible combinations declared; target: {loaded.target or 'none'}.")
+    if table is not None:
+        out.print(f"[green]{table.name} fits the schema.[/]")
+
+
+@app.command("sources")
+def sources_command() -> None:
+    """List where rows can come from, and the schemas that come along."""
+    from data.schema import Schema, built_in_schemas
+
+    grid = Table(title="sources", title_justify="left", show_lines=False)
+    grid.add_column("--source")
+    grid.add_column("what it is")
+    grid.add_column("needs")
+    grid.add_row("sample", "simulated people, built in, offline (the default)", "nothing")
+    grid.add_row("folktables", "US census ACS person records", "--state, --year, --root-dir or --download")
+    grid.add_row("csv", "your table, one row per person", "--input, --schema")
+    grid.add_row("parquet", "your table, one row per person", "--input, --schema")
+    out.print(grid)
+    schemas = Table(title="built-in schemas", title_justify="left")
+    schemas.add_column("--schema")
+    schemas.add_column("columns")
+    for name in built_in_schemas():
+        schemas.add_row(name, ", ".join(Schema.load(name).names))
+    out.print(schemas)
+
+
+@contextmanager
+def _progress() -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on a terminal; nothing when the output is piped."""
+    columns = [SpinnerColumn(), TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn()]
+    with Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal) as bars:
+        current = bars.add_task("start Prefect", total=None)
+
+        def listener(stage: str, done: int, of: int) -> None:
+            bars.update(current, description=stage, completed=done, total=of or None)
+
+        yield listener
+
+
+def _report(folder: Path, plan: Any) -> None:
+    card = json.loads((folder / "card.json").read_text("utf-8"))
+    guarantee = card["guarantee"]
+    out.print(f"[bold green]released[/] {folder}", soft_wrap=True, highlight=False)
+    out.print(
+        f"{card['name']}: {card['rows']:,} rows, [bold]ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g}[/] "
+        f"(ρ = {guarantee['rho']:.6g}), {len(plan.strata.keys)} strata",
+        highlight=False,
+    )
+    if not card["private"]:
+        out.print("[bold yellow]not private[/]: seeded noise; for tests and benchmarks only")
+    means = folder / "means.json"
+    if means.exists():
+        out.print(_means_table(json.loads(means.read_text("utf-8"))))
+    scores = folder / "internal" / "scores.json"
+    if scores.exists():
+        out.print(_score_table(json.loads(scores.read_text("utf-8"))))
+
+
+SCORE_NOTES = {
+    "parity_error": "sum over strata of relative errors of means; 0 is best",
+    "maximum_disparity": "worst relative error of a mean in a stratum",
+    "workload3": "3-way marginals, L1 distance; 0 is best, 2 is worst",
+    "workload3_by_stratum": "the same within strata, averaged",
+    "accuracy": "random forest, trained on synthetic, tested on held-out real rows",
+    "dpr": "demographic parity ratio over strata; 1 is even",
+    "fnr_diff": "largest gap of false-negative rates over strata; 0 is even",
+}
+
+
+def _score_table(scores: dict[str, Any]) -> Table:
+    grid = Table(title="scores (exact: internal, not to be published)", title_justify="left")
+    grid.add_column("score")
+    grid.add_column("value", justify="right")
+    grid.add_column("what it says")
+    for name, note in SCORE_NOTES.items():
+        if scores.get(name) is not None:
+            grid.add_row(name, f"{scores[name]:.4f}", note)
+    for model, utility in scores.get("classifiers", {}).items():
+        for rows, result in utility.items():
+            grid.add_row(f"accuracy: {model}", f"{result['accuracy']:.4f}", f"trained on {rows} rows")
+    return grid
+
+
+def _means_table(means: dict[str, Any]) -> Table:
+    grid = Table(title="private means", title_justify="left")
+    for heading in ("column", "estimator", "mean", "interval"):
+        grid.add_column(heading, justify="left" if heading in ("column", "estimator") else "right")
+    for column, estimates in means["outcomes"].items():
+        for kind, e in estimates.items():
+            grid.add_row(column, kind, f"{e['value']:.5g}", f"{e['lower']:.5g} to {e['upper']:.5g}")
+    return grid
+
+
+def _plain(text: str) -> str:
+    """Text as it is: no markup in file names or settings."""
+    return text.replace("[", "\\[")
+
+
+if __name__ == "__main__":
+    main()

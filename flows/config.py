@@ -1,0 +1,102 @@
+"""The one configuration of a release: YAML file ↔ Prefect parameters ↔ command-line options.
+
+>>> ReleaseConfig(strata="SEX, RAC1P", epsilon=2).strata
+('SEX', 'RAC1P')
+"""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import yaml
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+
+from data.errors import InputError
+
+
+def _names(value: Any) -> Any:
+    """A list of names may be written as one text with commas."""
+    if isinstance(value, str):
+        return tuple(name.strip() for name in value.split(",") if name.strip())
+    return value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+
+
+class ReleaseConfig(BaseModel):
+    """Everything that decides a release. Public settings only: rows never travel in here."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, validate_default=True)
+
+    source: Literal["sample", "folktables", "csv", "parquet"] = Field("sample", description="Where rows come from.")
+    input: str | None = Field(None, description="The table, for source csv or parquet.")
+    coded: bool = Field(False, description="The table already holds released codes (bins as their index).")
+    state: Names = Field((), description="States, for source folktables, as NY or NY,VT.")
+    year: int = Field(2018, ge=2014, description="Survey year, for source folktables.")
+    horizon: Literal["1-Year", "5-Year"] = Field("1-Year", description="Survey horizon, for source folktables.")
+    root_dir: str = Field("acs", description="Folder with <year>/<horizon>/psam_p….csv, for source folktables.")
+    download: bool = Field(False, description="Let folktables download what is not there.")
+    schema_: str | None = Field(
+        None, alias="schema", description="Schema file or built-in name (acs_employment for sample and folktables)."
+    )
+    columns: Names = Field((), description="Columns to release (the schema's default if none are given).")
+    strata: Names = Field((), description="Columns that define strata (none: one synthesizer for all rows).")
+    synthesizer: Literal["mst"] = Field("mst", description="The mechanism.")
+    engine: Literal["numpy", "mbi"] = Field("numpy", description="What estimates models (mbi: reference, an extra).")
+    epsilon: float = Field(1.0, gt=0, allow_inf_nan=False, description="ε of the whole release.")
+    delta: float = Field(1e-9, gt=0, lt=1, description="δ of the whole release.")
+    weights: str = Field("noisy", description="File of public group weights, or noisy: counts that are paid for.")
+    weight_column: str | None = Field(None, description="Survey weight in the weights file, as PWGTP.")
+    count_share: float = Field(0.02, gt=0, lt=1, description="Part of the release's ρ for noisy counts.")
+    rows: int | None = Field(None, ge=1, description="Synthetic rows (the noisy number of rows if not given).")
+    means: Names = Field((), description="Numeric columns to estimate private means of, as SCHL,WKHP.")
+    means_share: float = Field(0.25, gt=0, lt=1, description="Part of the release's ρ for the means.")
+    means_schema: str | None = Field(None, description="Schema with the means' bounds and σ (acs_means for ACS data).")
+    means_estimator: Literal["stratified", "vanilla", "both"] = Field(
+        "stratified", description="StratCoinpress, Coinpress over all rows, or both (each then gets half)."
+    )
+    evaluate: Literal["full", "quick", "none"] = Field(
+        "quick", description="Exact internal scores: full adds classifiers on held-out rows."
+    )
+    holdout: float = Field(0.2, gt=0, lt=1, description="Chance of a row to be held out, for evaluate full.")
+    seed: int | None = Field(None, ge=0, description="For tests: reproducible, and therefore NOT private.")
+    workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1, description="Processes that fit strata.")
+    output: str = Field("release", description="Folder to make; it must not exist.")
+
+    @classmethod
+    def build(cls, **settings: Any) -> ReleaseConfig:
+        """Validate settings. Raises InputError with one sentence about the first setting that is wrong."""
+        try:
+            return cls(**settings)
+        except ValidationError as error:
+            raise InputError(_sentence(error)) from None
+
+    @classmethod
+    def load(cls, path: str | Path, **overrides: Any) -> ReleaseConfig:
+        """Read a YAML file; `overrides` win over what it says."""
+        try:
+            document = yaml.safe_load(Path(path).read_text("utf-8"))
+        except OSError:
+            raise InputError(f"config file {str(path)!r} cannot be read; check the path") from None
+        except (UnicodeDecodeError, yaml.YAMLError):
+            raise InputError(f"config file {str(path)!r} is not valid UTF-8 YAML; mend its syntax") from None
+        if not isinstance(document, dict):
+            raise InputError(f"config file {str(path)!r} needs settings as 'name: value' lines")
+        return cls.build(**{**{str(key).replace("-", "_"): value for key, value in document.items()}, **overrides})
+
+    def public(self) -> dict[str, Any]:
+        """The settings as plain values under the names users write, for cards and parameters."""
+        return self.model_dump(mode="json", by_alias=True)
+
+
+def _sentence(error: ValidationError) -> str:
+    first = error.errors()[0]
+    name = ".".join(str(part) for part in first["loc"][:1]) or "configuration"
+    if first["type"] == "extra_forbidden":
+        known = ", ".join(sorted(field.alias or name for name, field in ReleaseConfig.model_fields.items()))
+        return f"unknown setting {name!r}; the settings are {known}"
+    reason = first["msg"][0].lower() + first["msg"][1:]
+    return f"setting {name!r} is {first['input']!r}, but {reason.replace('input', 'it', 1)}"

@@ -1,0 +1,155 @@
+"""What a configuration means: sources, schema, strata, weights and the split of the price. Touches no private row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from data.errors import InputError
+from data.schema import Schema
+from data.sources import FileSource, FolktablesSource, SampleSource, Source
+from data.strata import Strata
+from data.weights import PublicWeights
+from flows.config import ReleaseConfig
+from privacy.budget import Rho
+from synth.mechanism import Mechanism, mechanism
+from synth.stratified import NOISY, stratified_name
+
+ACS_SCHEMA, ACS_MEANS = "acs_employment", "acs_means"
+
+
+@dataclass(frozen=True)
+class Price:
+    """How the release's ρ is split. The parts add up exactly.
+
+    Attributes:
+        total: what (ε, δ) allow for the whole release.
+        counts: for noisy counts of the strata's sizes; 0 with public weights or without strata.
+        means: for private means; 0 without.
+        synthesis: for the synthesizer: all the rest.
+    """
+
+    total: Rho
+    counts: Rho
+    means: Rho
+
+    @property
+    def synthesis(self) -> Rho:
+        """All that is left for the synthesizer."""
+        return self.total - self.counts - self.means
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A checked configuration and the public objects that it names.
+
+    Attributes:
+        schema: of the released columns.
+        means: of the columns whose means are estimated; None without.
+        weights: public weights, or None when they will come from noisy counts.
+    """
+
+    config: ReleaseConfig
+    source: Source
+    schema: Schema
+    means: Schema | None
+    strata: Strata
+    mechanism: Mechanism
+    weights: PublicWeights | None
+    price: Price
+
+    @classmethod
+    def of(cls, config: ReleaseConfig) -> Plan:
+        """Check a configuration and load what is public in it. Raises InputError; nothing is written or charged."""
+        output = Path(config.output)
+        if output.exists():
+            raise InputError(f"output folder {config.output!r} exists already; choose another or remove it")
+        declared = _schema(config)
+        schema = declared.select(config.columns) if config.columns else declared.selected()
+        for column in schema.columns:
+            _ = column.size  # a column without bins cannot be synthesized
+        strata = Strata.over(schema, _contained(config.strata, schema))
+        means = _means_schema(config, declared)
+        weights = None
+        if config.weights != NOISY:
+            if not config.strata:
+                raise InputError("weights are given but no strata; name the stratum columns with --strata")
+            weights = PublicWeights.from_file(config.weights, strata, config.weight_column)
+        total = Rho.from_epsilon_delta(config.epsilon, config.delta)
+        paid_counts = weights is None and len(strata.keys) > 1
+        counts = total * config.count_share if paid_counts else Rho(0)
+        for_means = total * config.means_share if means is not None else Rho(0)
+        if not counts + for_means < total:
+            raise InputError("count_share and means_share leave nothing for the synthesizer; lower one of them")
+        price = Price(total, counts, for_means)
+        source = _source(config)
+        source.check([*schema.names, *(means.names if means is not None else ())])
+        return cls(config, source, schema, means, strata, mechanism(config.synthesizer, config.engine), weights, price)
+
+    @property
+    def name(self) -> str:
+        """The variant's name as in the paper, MST_SEX_RAC1P."""
+        return stratified_name(self.mechanism, self.strata.columns)
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """Every raw column to read: the released ones and those that are only averaged."""
+        extra = self.means.names if self.means is not None else ()
+        return list(dict.fromkeys([*self.schema.names, *extra]))
+
+    @property
+    def held_out(self) -> float:
+        """The chance of a row to be held out of the release, so that classifiers are tested on unseen rows."""
+        return self.config.holdout if self.config.evaluate == "full" else 0.0
+
+    def split(self) -> Mapping[str, float]:
+        """The parts of ρ by name, for the card."""
+        price = self.price
+        parts = {"noisy counts": price.counts, f"synthesis ({self.name})": price.synthesis, "means": price.means}
+        return {name: float(rho) for name, rho in parts.items() if rho}
+
+
+def _schema(config: ReleaseConfig) -> Schema:
+    named = config.schema_
+    if named is None and config.source in ("csv", "parquet"):
+        raise InputError(f"source {config.source!r} needs a schema that declares its columns; give one with --schema")
+    schema = Schema.load(named or ACS_SCHEMA)
+    return schema.coded() if config.coded else schema
+
+
+def _means_schema(config: ReleaseConfig, declared: Schema) -> Schema | None:
+    if not config.means:
+        return None
+    acs = config.source in ("sample", "folktables") and config.schema_ in (None, ACS_SCHEMA)
+    named = config.means_schema or (ACS_MEANS if acs else None)
+    schema = (Schema.load(named) if named else declared).select(config.means)
+    for column in schema.columns:
+        if not column.numeric or column.sigma is None:
+            raise InputError(
+                f"the mean of {column.name!r} needs a numeric column with 'lower', 'upper' and 'sigma' in schema "
+                f"{schema.name!r}; declare them, or give --means-schema"
+            )
+    return schema
+
+
+def _contained(strata: tuple[str, ...], schema: Schema) -> tuple[str, ...]:
+    for name in strata:
+        if name not in schema.names:
+            raise InputError(
+                f"stratum column {name!r} is not among the released columns ({', '.join(schema.names)}); add it to them"
+            )
+    return strata
+
+
+def _source(config: ReleaseConfig) -> Source:
+    if config.source == "sample":
+        return SampleSource()
+    if config.source == "folktables":
+        if not config.state:
+            raise InputError("source 'folktables' needs at least one state; give --state NY")
+        return FolktablesSource(config.state, config.year, config.horizon, config.root_dir, config.download)
+    if config.input is None:
+        raise InputError(f"source {config.source!r} needs the path of its table; give it with --input")
+    return FileSource(config.input, config.source)

@@ -1,0 +1,233 @@
+"""The steps of a release, free of any orchestrator: each reads and writes a private working folder."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from data.errors import InputError
+from data.schema import Schema
+from data.strata import Key
+from data.table import CodedTable, numbers
+from eval.scores import score_tables
+from flows.card import card_markdown, release_card
+from flows.guard import scrubbed
+from flows.plan import Plan
+from flows.workspace import Workspace
+from inference.coinpress import coinpress_mean, stratified_coinpress
+from inference.estimate import Estimate, StratifiedEstimate
+from privacy.budget import Budget, Rho
+from privacy.noise import NoiseSource, SecureNoise, SeededNoise
+from synth.graphical_model import GraphicalModel
+from synth.measurements import Measurement, load_measurements, save_measurements, total_estimate
+from synth.mechanism import Mechanism
+from synth.stratified import StratifiedModel, fit_stratum, noisy_weights
+
+# Streams of one noise source, so that a seeded run does not depend on the order of its steps.
+SYNTHESIS, MEANS, SAMPLING = 0, 1, 2
+
+
+def noise_source(plan: Plan) -> NoiseSource:
+    """Secure noise, or seeded noise (not private) if the configuration has a seed."""
+    return SecureNoise() if plan.config.seed is None else SeededNoise(plan.config.seed)
+
+
+def _rng(plan: Plan, stream: int) -> np.random.Generator:
+    """Randomness for what is not private noise: which rows are held out, and sampling from models."""
+    seed = plan.config.seed
+    return np.random.default_rng(None if seed is None else [seed, stream])
+
+
+@scrubbed
+def load(plan: Plan, work: Workspace) -> None:
+    """Read the rows, code them, hold some out if asked, cut them into strata, and keep all that in the working folder.
+
+    Each row is held out by a coin of its own, so neighbouring tables stay neighbours.
+    """
+    frame = plan.source.read(plan.columns)
+    table = CodedTable.encode(frame, plan.schema)
+    kept = np.ones(len(table), dtype=bool)
+    if plan.held_out:
+        kept = _rng(plan, SAMPLING).random(len(table)) >= plan.held_out
+        work.save_table(work.held_out, table.take(~kept))
+        table = table.take(kept)
+    for position, part in enumerate(plan.strata.partition(table).values()):
+        work.save_table(work.stratum(position), part)
+    if plan.means is not None:
+        index = plan.strata.index(table)
+        for column in plan.means.columns:
+            values, absent = numbers(frame[column.name], column)
+            values, present = values[kept], ~absent[kept]
+            parts = {str(i): values[present & (index == i)] for i in range(len(plan.strata.keys))}
+            np.savez(work.outcome(column.name), **parts)  # type: ignore[arg-type]
+
+
+@scrubbed
+def fit_one(
+    work: Workspace,
+    position: int,
+    mechanism: Mechanism,
+    schema: Schema,
+    budget: Budget,
+    count_rho: Rho,
+    noise: NoiseSource,
+) -> None:
+    """Fit one stratum with its budget; leave its measurements and its model in the working folder."""
+    table = work.load_table(work.stratum(position), schema)
+    fitted = fit_stratum(mechanism, table, budget, count_rho, noise)
+    unfinished = work.measurements(position).with_suffix(".part")
+    save_measurements(fitted.measurements, unfinished)
+    os.replace(unfinished, work.measurements(position))
+    assert isinstance(fitted.model, GraphicalModel)
+    fitted.model.save(work.model(position))
+
+
+@scrubbed
+def resample(plan: Plan, work: Workspace, noise: NoiseSource) -> None:
+    """Join the strata's models by their weights, draw the synthetic rows, and lay out the release with its card."""
+    keys = plan.strata.keys
+    measurements = {key: load_measurements(work.measurements(i)) for i, key in enumerate(keys)}
+    models = {key: GraphicalModel.load(work.model(i), plan.strata.rest(key)) for i, key in enumerate(keys)}
+    sizes = noisy_weights(plan.strata, measurements)
+    weights = plan.weights or sizes
+    total = _total(measurements) / (1 - plan.held_out)
+    model = StratifiedModel(plan.strata, models, weights, total)
+    rng = _rng(plan, SAMPLING + 1)
+    table = model.sample(plan.config.rows, rng)
+    release = work.staging
+    (release / "measurements").mkdir(parents=True)
+    work.save_table(work.synthetic, table)
+    work.save_frame(release, table.decode(rng))
+    for key, noisy in measurements.items():
+        save_measurements(noisy, release / "measurements" / f"{plan.strata.file_name(key)}.json")
+    work.save_json(release / "schema.json", asdict(plan.schema))
+    source = weights.source if plan.strata.columns else "none needed (one stratum)"
+    work.save_json(release / "card.json", release_card(plan, noise, len(table), source))
+
+
+@scrubbed
+def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSource) -> None:
+    """Private means of the outcome columns over the rows where they are present, into `means.json`.
+
+    Cost: the whole of `budget`, add/remove; outcomes and estimators share it equally.
+    """
+    assert plan.means is not None
+    kinds = ("stratified", "vanilla") if plan.config.means_estimator == "both" else (plan.config.means_estimator,)
+    shares = iter(budget.remaining.split([1] * (len(plan.means.columns) * len(kinds))))
+    outcomes: dict[str, dict[str, Any]] = {}
+    for number, column in enumerate(plan.means.columns):
+        assert column.lower is not None
+        assert column.upper is not None
+        assert column.sigma is not None
+        with np.load(work.outcome(column.name), allow_pickle=False) as archive:
+            groups = {key: archive[str(i)] for i, key in enumerate(plan.strata.keys)}
+        for kind in kinds:
+            share = budget.spend(next(shares), f"{kind} mean of {column.name}")
+            source = noise.spawn(2 * number + (kind == "vanilla"))
+            lower, upper = column.mean or (column.lower, column.upper)
+            settings: dict[str, Any] = {
+                "lower": lower,
+                "upper": upper,
+                "bounds": (column.lower, column.upper),
+                "sigma": column.sigma,
+                "rho": share,
+                "sizes": "noisy",
+                "noise": source,
+            }
+            if kind == "vanilla" or not plan.strata.columns:
+                values = np.concatenate(list(groups.values()))
+                entry = {"coinpress": _estimate_entry(coinpress_mean(values, **settings))}
+            else:
+                stratified = stratified_coinpress(groups, plan.weights, **settings)
+                name = "pub_strat_coinpress" if plan.weights else "strat_coinpress"
+                entry = {name: _stratified_entry(stratified, plan)}
+            outcomes.setdefault(column.name, {}).update(entry)
+    document = {
+        "over": "people who have a value in the column",
+        "weights": plan.weights.source if plan.weights else "noisy counts of the people who have a value (charged)",
+        "rho": float(plan.price.means),
+        "relation": "add-remove",
+        "outcomes": outcomes,
+    }
+    work.save_json(work.staging / "means.json", document)
+
+
+@scrubbed
+def evaluate(plan: Plan, work: Workspace) -> None:
+    """Exact scores against the real rows, into `internal/`: never to be published with the release."""
+    parts = {key: work.load_table(work.stratum(i), plan.strata.rest(key)) for i, key in enumerate(plan.strata.keys)}
+    # Compared as codes: released bins may be draws, and means of codes are what the paper's scores are about.
+    real = _codes_frame(plan.strata.assemble(parts))
+    synthetic = _codes_frame(work.load_table(work.synthetic, plan.schema))
+    test = _codes_frame(work.load_table(work.held_out, plan.schema)) if plan.held_out else None
+    scores = score_tables(
+        real, test, synthetic, plan.strata.columns, plan.schema.target, quick=plan.config.evaluate != "full"
+    )
+    internal = work.staging / "internal"
+    internal.mkdir(mode=0o700)
+    document = {"warning": "exact: computed from private rows at no cost; internal, not to be published"}
+    work.save_json(internal / "scores.json", document | scores.to_dict())
+
+
+@scrubbed
+def publish(plan: Plan, work: Workspace) -> Path:
+    """Write the card for people and move the finished release to its place in one step."""
+    release, output = work.staging, Path(plan.config.output)
+    card = json.loads((release / "card.json").read_text("utf-8"))
+    means_file = release / "means.json"
+    means = json.loads(means_file.read_text("utf-8")) if means_file.exists() else None
+    (release / "card.md").write_text(card_markdown(card, means), "utf-8")
+    if output.exists():
+        raise InputError(f"output folder {str(output)!r} exists already; choose another or remove it")
+    output.parent.mkdir(parents=True, exist_ok=True)
+    landing = output.with_name(f".{output.name}.part")
+    shutil.rmtree(landing, ignore_errors=True)
+    try:
+        shutil.copytree(release, landing)
+        os.rename(landing, output)
+    except OSError:
+        shutil.rmtree(landing, ignore_errors=True)
+        raise InputError(f"output folder {str(output)!r} cannot be written; check its parent's permissions") from None
+    return output
+
+
+def _estimate_entry(estimate: Estimate) -> dict[str, Any]:
+    return {
+        "value": estimate.value,
+        "lower": estimate.lower,
+        "upper": estimate.upper,
+        "rho": float(estimate.rho),
+        "rows": estimate.rows,
+    }
+
+
+def _stratified_entry(estimate: StratifiedEstimate, plan: Plan) -> dict[str, Any]:
+    strata = {
+        plan.strata.label(key): _estimate_entry(estimate.strata[key]) | {"share": estimate.weights[key]}
+        for key in plan.strata.keys
+    }
+    head = {"value": estimate.value, "lower": estimate.lower, "upper": estimate.upper, "rho": float(estimate.rho)}
+    return head | {"strata": strata}
+
+
+def _total(measurements: Mapping[Key, list[Measurement]]) -> float:
+    """The number of rows as the measurements tell it: noisy, paid for."""
+    return sum(max(total_estimate(noisy)[0], 0.0) for noisy in measurements.values())
+
+
+def _codes_frame(table: CodedTable) -> pd.DataFrame:
+    """Released values where they are numbers, else codes: bins count by their index."""
+    columns = {}
+    for column in table.schema.columns:
+        codes = table.column(column.name)
+        keys = np.array(column.keys)
+        columns[column.name] = keys[codes] if keys.dtype.kind in "iuf" and len(keys) == column.size else codes
+    return pd.DataFrame(columns)

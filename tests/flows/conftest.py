@@ -1,0 +1,72 @@
+"""Running the command line as a user would: a process of its own, with its own Prefect home and temporary folder."""
+
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+
+@dataclass(frozen=True)
+class CommandLine:
+    """Runs `equistrata` in a clean home; `tmp` and `prefect` are the only places it may leave traces in."""
+
+    home: Path
+
+    @property
+    def prefect(self):
+        return self.home / "prefect"
+
+    @property
+    def tmp(self):
+        return self.home / "tmp"
+
+    def __call__(self, *arguments, **environment):
+        self.tmp.mkdir(exist_ok=True)
+        env = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
+        env |= {"PREFECT_HOME": str(self.prefect), "TMPDIR": str(self.tmp), "COLUMNS": "200"} | environment
+        command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
+        return subprocess.run(command, capture_output=True, text=True, env=env, cwd=self.home, timeout=300, check=False)
+
+
+@pytest.fixture
+def equistrata(tmp_path):
+    home = tmp_path / "home"
+    home.mkdir()
+    return CommandLine(home)
+
+
+@pytest.fixture
+def people(tmp_path):
+    """A small made-up table with its schema: two strata columns, one binned number, one outcome, one text column."""
+    rng = np.random.default_rng(7)
+    n = 1357
+    sex = rng.integers(1, 3, n)
+    frame = pd.DataFrame(
+        {
+            "SEX": sex,
+            "GROUP": rng.choice(["a", "b", "c"], n, p=[0.8, 0.195, 0.005]),
+            "AGE": rng.integers(0, 100, n),
+            "JOB": np.where(rng.random(n) < 0.3 + 0.3 * (sex == 1), "yes", "no"),
+            "PAY": np.round(rng.gamma(2.0, 15000.0, n), 2),
+        }
+    )
+    schema = tmp_path / "people.yaml"
+    schema.write_text(
+        "name: people\n"
+        "target: JOB\n"
+        "default: [SEX, GROUP, AGE, JOB]\n"
+        "columns:\n"
+        "  SEX: {values: [1, 2]}\n"
+        "  GROUP: {values: [a, b, c]}\n"
+        "  AGE: {lower: 0, upper: 120, edges: [0, 17, 39, 64, 120], integer: true}\n"
+        "  JOB: {values: ['no', 'yes']}\n"
+        "  PAY: {lower: 0, upper: 1000000, sigma: 25000}\n"
+    )
+    table = tmp_path / "people.csv"
+    frame.to_csv(table, index=False)
+    return table, schema, frame

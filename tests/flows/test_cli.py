@@ -1,0 +1,163 @@
+"""Bad input at the command line: one clear sentence, exit code 2, no output folder."""
+
+import json
+import re
+
+import pandas as pd
+import pytest
+
+from flows.cli import ReleaseConfig
+
+CANARY = "canary-8841"
+
+
+def refused(equistrata, *arguments, sentence):
+    result = equistrata("release", *arguments, "--output", equistrata.home / "out")
+    assert result.returncode == 2, result.stderr
+    assert re.search(sentence, result.stderr), result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1, result.stderr
+    assert result.stdout == ""
+    assert not (equistrata.home / "out").exists()
+    assert not list(equistrata.home.glob(".out*"))
+    return result
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--epsilon", "0"], "epsilon"),
+        (["--epsilon", "-1"], "epsilon"),
+        (["--delta", "1"], "delta"),
+        (["--columns", "AGEP,NOPE"], "unknown column 'NOPE'"),
+        (["--source", "csv", "--input", "none.csv", "--schema", "acs_employment"], r"none\.csv' does not exist"),
+        (["--schema", "none.yaml"], r"none\.yaml"),
+        (["--schema", "acs_means", "--columns", "SEX,DIS", "--strata", "PINCP"], "PINCP"),
+        (["--schema", "acs_means", "--columns", "SEX,PINCP", "--strata", "PINCP"], "no bins"),
+        (["--source", "folktables", "--state", "NY", "--root-dir", "nowhere"], "nowhere"),
+        (["--source", "folktables", "--state", "XX"], "XX"),
+        (["--strata", "SEX", "--weights", "nowhere.csv"], r"nowhere\.csv"),
+    ],
+)
+def test_wrong_settings_are_refused(equistrata, arguments, sentence):
+    refused(equistrata, *arguments, sentence=sentence)
+
+
+@pytest.mark.parametrize(
+    ("content", "sentence"),
+    [
+        ("SEX,GROUP,count\n1,a,5\n", "miss stratum"),
+        ("SEX,GROUP,share\n1,a,.5\n1,b,.1\n1,c,.1\n2,a,.1\n2,b,.1\n2,c,.3\n", "sum to 1.2"),
+        ("SEX,GROUP,share\n1,a,.5\n1,b,.5\n1,c,.1\n2,a,-.1\n2,b,0\n2,c,0\n", "non-negative"),
+        ("SEX,count\n1,5\n", "lacks column 'GROUP'"),
+    ],
+)
+def test_wrong_weights_are_refused(equistrata, people, tmp_path, content, sentence):
+    table, schema, _ = people
+    weights = tmp_path / "weights.csv"
+    weights.write_text(content)
+    refused(
+        equistrata, "--source", "csv", "--input", table, "--schema", schema, "--strata", "SEX,GROUP", "--weights", weights,
+        sentence=sentence,
+    )  # fmt: skip
+
+
+def _spoiled(frame, kind):
+    if kind == "undeclared value":
+        frame.loc[3, "GROUP"] = CANARY
+    if kind == "out of bounds":
+        frame.loc[3, "AGE"] = 8841
+    if kind == "not a number":
+        frame["AGE"] = frame["AGE"].astype(object)
+        frame.loc[3, "AGE"] = CANARY
+    if kind == "missing cell":
+        frame["SEX"] = frame["SEX"].astype("Int64")
+        frame.loc[3, "SEX"] = pd.NA
+    if kind == "no rows":
+        return frame.iloc[:0]
+    if kind == "no column":
+        return frame.drop(columns="SEX")
+    return frame
+
+
+@pytest.mark.parametrize(
+    ("kind", "sentence"),
+    [
+        ("undeclared value", "'GROUP' holds a value that the schema does not declare"),
+        ("out of bounds", "'AGE' holds a number outside"),
+        ("not a number", "'AGE' .* not a number"),
+        ("missing cell", "'SEX' has missing cells"),
+        ("no rows", "no rows"),
+        ("no column", "no column 'SEX'"),
+        ("latin-1", "not UTF-8"),
+        ("0 bytes", "empty"),
+        ("0-byte parquet", "Parquet"),
+    ],
+)
+def test_wrong_tables_are_refused_without_quoting_them(equistrata, people, tmp_path, kind, sentence):
+    _, schema, frame = people
+    table = tmp_path / ("spoiled.parquet" if kind == "0-byte parquet" else "spoiled.csv")
+    if kind.startswith("0"):
+        table.touch()
+    elif kind == "latin-1":
+        table.write_bytes(frame.to_csv(index=False).replace("yes", "j\u00e4").encode("latin-1"))
+    else:
+        _spoiled(frame, kind).to_csv(table, index=False)
+    source = "parquet" if kind == "0-byte parquet" else "csv"
+    result = refused(equistrata, "--source", source, "--input", table, "--schema", schema, sentence=sentence)
+    assert CANARY not in result.stderr
+    assert "8841" not in result.stderr
+    assert not list(equistrata.tmp.glob("equistrata-*"))
+
+
+def test_an_output_folder_that_exists_is_left_alone(equistrata):
+    (equistrata.home / "out").mkdir()
+    result = equistrata("release", "--output", equistrata.home / "out")
+    assert result.returncode == 2
+    assert "exists already" in result.stderr
+    assert list((equistrata.home / "out").iterdir()) == []
+
+
+def test_every_setting_is_an_option(equistrata):
+    result = equistrata("release", "--help", COLUMNS="300")
+    for name, field in ReleaseConfig.model_fields.items():
+        assert f"--{(field.alias or name).replace('_', '-')}" in result.stdout
+    assert "Examples" in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("arguments", "shown"),
+    [(["sources"], "folktables"), (["schema", "check", "acs_employment"], "AGEP"), (["--help"], "release")],
+)
+def test_the_small_commands(equistrata, arguments, shown):
+    result = equistrata(*arguments)
+    assert result.returncode == 0, result.stderr
+    assert shown in result.stdout
+
+
+def test_schema_check_says_whether_a_table_fits(equistrata, people, tmp_path):
+    table, schema, frame = people
+    assert "fits the schema" in equistrata("schema", "check", schema, "--input", table).stdout
+    frame.loc[3, "GROUP"] = CANARY
+    frame.to_csv(tmp_path / "bad.csv", index=False)
+    result = equistrata("schema", "check", schema, "--input", tmp_path / "bad.csv")
+    assert result.returncode == 2
+    assert CANARY not in result.stderr + result.stdout
+
+
+def test_score_prints_the_agreed_names(equistrata, tmp_path):
+    rows = pd.DataFrame({"G": [1, 2] * 60, "X": [0, 1, 2] * 40, "Y": [0, 1, 1, 0] * 30})
+    for name in ("real", "test", "synthetic"):
+        rows.to_csv(tmp_path / f"{name}.csv", index=False)
+    files = [tmp_path / f"{name}.csv" for name in ("real", "test", "synthetic")]
+    result = equistrata("score", *files, "--strata", "G", "--target", "Y", "--json")
+    assert result.returncode == 0, result.stderr
+    scores = json.loads(result.stdout)
+    assert {"parity_error", "workload3", "workload3_by_stratum", "accuracy", "dpr", "fnr_diff"} <= scores.keys()
+    assert scores["parity_error"] == scores["workload3"] == scores["workload3_by_stratum"] == 0
+
+
+def test_score_refuses_a_missing_column(equistrata, tmp_path):
+    pd.DataFrame({"X": [1, 2]}).to_csv(tmp_path / "t.csv", index=False)
+    result = equistrata("score", *[tmp_path / "t.csv"] * 3, "--strata", "NOPE", "--target", "X", "--json")
+    assert result.returncode == 2
+    assert "NOPE" in result.stderr

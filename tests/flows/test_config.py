@@ -1,0 +1,53 @@
+"""The configuration: one model for YAML, Prefect parameters and options."""
+
+import pytest
+import yaml
+
+from data.errors import InputError
+from flows.config import ReleaseConfig
+
+
+def test_yaml_and_options_say_the_same(tmp_path):
+    path = tmp_path / "release.yaml"
+    path.write_text("strata: [SEX, RAC1P]\nepsilon: 0.5\ndelta: 1e-9\nmeans-share: 0.1\n")  # YAML reads 1e-9 as text
+    config = ReleaseConfig.load(path, epsilon=2)
+    assert config == ReleaseConfig.build(strata="SEX,RAC1P", epsilon=2, delta=1e-9, means_share=0.1)
+
+
+def test_a_configuration_survives_the_way_through_prefect_parameters():
+    config = ReleaseConfig.build(schema="acs_employment", strata="SEX", seed=3)
+    assert ReleaseConfig.build(**yaml.safe_load(yaml.safe_dump(config.public()))) == config
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"epsilon": 0}, "epsilon"),
+        ({"epsilon": float("nan")}, "epsilon"),
+        ({"epsilon": float("inf")}, "epsilon"),
+        ({"delta": 1}, "delta"),
+        ({"delta": 0}, "delta"),
+        ({"rows": 0}, "rows"),
+        ({"workers": 0}, "workers"),
+        ({"synthesizer": "magic"}, "synthesizer"),
+        ({"no_such": 1}, "unknown setting 'no_such'"),
+        ({"year": "soon"}, "year"),
+    ],
+)
+def test_a_wrong_setting_gets_one_sentence(settings, sentence):
+    with pytest.raises(InputError, match=sentence) as caught:
+        ReleaseConfig.build(**settings)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["just text", "a: [", "- 1\n- 2"])
+def test_a_broken_config_file_gets_one_sentence(tmp_path, text):
+    path = tmp_path / "broken.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"broken\.yaml"):
+        ReleaseConfig.load(path)
+
+
+def test_a_missing_config_file_gets_one_sentence(tmp_path):
+    with pytest.raises(InputError, match="cannot be read"):
+        ReleaseConfig.load(tmp_path / "none.yaml")

@@ -1,0 +1,171 @@
+"""The whole release: what it leaves, and what it must leave nowhere."""
+
+import json
+import sqlite3
+import stat
+
+import pandas as pd
+import pytest
+
+from data.schema import Schema
+from data.strata import Strata
+from synth.stratified import load_all_measurements
+
+# Values that only rows hold: if any turns up outside the input, a row leaked.
+CANARY_AGE, CANARY_PAY, CANARY_NOTE = 118.4625173, 731924.6481, "canary-row-note-2207"
+
+
+def release(equistrata, *arguments, output="out", **environment):
+    folder = equistrata.home / output
+    result = equistrata("release", *arguments, "--output", folder, **environment)
+    assert result.returncode == 0, result.stderr
+    return folder, result
+
+
+@pytest.fixture
+def canary_table(people):
+    """The small table with canaries in a binned column, in an outcome, and in a column that no schema declares."""
+    table, schema, frame = people
+    frame["AGE"] = frame["AGE"].astype(float)
+    frame.loc[[5, 700], "AGE"] = CANARY_AGE
+    frame.loc[[5, 700], "PAY"] = CANARY_PAY
+    frame["NOTE"] = CANARY_NOTE
+    frame.to_csv(table, index=False)
+    return table, schema, frame
+
+
+def traces(*roots):
+    """The bytes of every file below these folders, databases checkpointed first."""
+    for root in roots:
+        for database in root.rglob("*.db"):
+            with sqlite3.connect(database) as connection:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+        for path in root.rglob("*"):
+            if path.is_file():
+                yield path, path.read_bytes()
+
+
+def assert_no_canary(equistrata, result, *roots):
+    canaries = [str(CANARY_AGE), str(CANARY_PAY), CANARY_NOTE, "118.46", "731924", "731_924", "731,924"]
+    for canary in canaries:
+        assert canary not in result.stdout + result.stderr
+        for path, content in traces(*roots):
+            assert canary.encode() not in content, f"{canary} in {path.relative_to(equistrata.home)}"
+
+
+def test_a_release_leaves_no_row_anywhere(equistrata, canary_table):
+    table, schema, frame = canary_table
+    folder, result = release(
+        equistrata, "--source", "csv", "--input", table, "--schema", schema, "--strata", "SEX,GROUP",
+        "--means", "PAY", "--evaluate", "full", "--verbose",
+    )  # fmt: skip
+    assert_no_canary(equistrata, result, equistrata.prefect, equistrata.tmp, folder)
+    assert list(equistrata.prefect.rglob("*.db")), "the search must have seen Prefect's database"
+    assert not list(equistrata.tmp.glob("equistrata-*")), "the working folder is removed"
+    assert stat.S_IMODE(equistrata.prefect.stat().st_mode) == 0o700
+    assert stat.S_IMODE((folder / "internal").stat().st_mode) == 0o700
+
+    # The exact number of rows (1,357) and exact scores are private too: Prefect's database must not hold them.
+    scores = json.loads((folder / "internal" / "scores.json").read_text())
+    exact = [repr(scores[name]) for name in ("parity_error", "workload3", "accuracy")]
+    for path, content in traces(equistrata.prefect):
+        for number in exact:
+            assert number.encode() not in content, f"an exact score lies in {path.name}"
+    outside = [content for path, content in traces(folder) if "internal" not in path.parts]
+    assert not any(number.encode() in content for number in exact for content in outside)
+    assert len(frame) == 1357
+
+
+def test_a_failing_release_leaves_no_row_anywhere(equistrata, canary_table):
+    table, schema, frame = canary_table
+    frame["GROUP"] = frame["GROUP"].astype(object)
+    frame.loc[12, "GROUP"] = CANARY_NOTE
+    frame.to_csv(table, index=False)
+    result = equistrata(
+        "release", "--source", "csv", "--input", table, "--schema", schema, "--strata", "SEX,GROUP",
+        "--output", equistrata.home / "out", "--verbose",
+    )  # fmt: skip
+    assert result.returncode == 2
+    assert "'GROUP' holds a value" in result.stderr
+    assert not (equistrata.home / "out").exists()
+    assert_no_canary(equistrata, result, equistrata.prefect, equistrata.tmp)
+    assert list(equistrata.prefect.rglob("*.db"))
+    assert not list(equistrata.tmp.glob("equistrata-*"))
+
+
+def test_what_a_release_folder_holds(equistrata, people):
+    table, schema_file, _ = people
+    folder, result = release(
+        equistrata, "--source", "csv", "--input", table, "--schema", schema_file, "--strata", "SEX,GROUP",
+        "--rows", "500", "--means", "PAY", "--means-estimator", "both", "--epsilon", "2", "--delta", "1e-6",
+    )  # fmt: skip
+    names = {path.name for path in folder.iterdir()}
+    assert names == {
+        "synthetic.parquet", "synthetic.csv", "measurements", "means.json", "card.json", "card.md", "schema.json",
+        "internal",
+    }  # fmt: skip
+    card = json.loads((folder / "card.json").read_text())
+    guarantee = card["guarantee"]
+    assert (guarantee["epsilon"], guarantee["delta"]) == (2, 1e-6)
+    assert sum(guarantee["split_of_rho"].values()) == pytest.approx(guarantee["rho"])
+    assert guarantee["relation"].startswith("add-remove")
+    assert "OpenDP" in guarantee["noise_source"]
+    assert card["private"] is True
+    assert card["name"] == "MST_SEX_GROUP"
+    assert card["schema"]["sha256"] == Schema.load(schema_file).selected().digest
+    assert card["software"].startswith("equistrata ")
+
+    schema = Schema.load(schema_file).selected()
+    strata = Strata.over(schema, ["SEX", "GROUP"])
+    assert set(load_all_measurements(strata, folder / "measurements")) == set(strata.keys)
+    csv, parquet = pd.read_csv(folder / "synthetic.csv"), pd.read_parquet(folder / "synthetic.parquet")
+    assert list(csv.columns) == list(parquet.columns) == list(schema.names)
+    assert len(csv) == len(parquet) == 500
+    assert csv["AGE"].between(0, 120).all()
+    assert csv["JOB"].isin(["yes", "no"]).all()
+
+    means = json.loads((folder / "means.json").read_text())["outcomes"]["PAY"]
+    assert means.keys() == {"strat_coinpress", "coinpress"}
+    for estimate in (*means.values(), *means["strat_coinpress"]["strata"].values()):
+        assert estimate["lower"] <= estimate["value"] <= estimate["upper"]
+    assert means["coinpress"]["rho"] + means["strat_coinpress"]["rho"] == pytest.approx(
+        guarantee["split_of_rho"]["means"]
+    )
+    for shown in ("released", "ε = 2", "δ = 1e-06", "parity_error"):
+        assert shown in result.stdout
+
+
+def test_a_seeded_release_repeats_and_says_that_it_is_not_private(equistrata, people):
+    table, schema, _ = people
+    arguments = ["--source", "csv", "--input", table, "--schema", schema, "--strata", "SEX", "--seed", "5"]
+    one, result = release(equistrata, *arguments, "--workers", "1", output="one")
+    two, _ = release(equistrata, *arguments, "--workers", "2", output="two")
+    assert (one / "synthetic.csv").read_bytes() == (two / "synthetic.csv").read_bytes()
+    assert json.loads((one / "card.json").read_text())["private"] is False
+    assert "Not private" in (one / "card.md").read_text()
+    assert "not private" in result.stdout
+
+
+def test_public_weights_decide_the_groups(equistrata, people, tmp_path):
+    table, schema, _ = people
+    weights = tmp_path / "weights.csv"
+    weights.write_text("SEX,share\n1,0.25\n2,0.75\n")
+    folder, _ = release(
+        equistrata, "--source", "csv", "--input", table, "--schema", schema, "--strata", "SEX",
+        "--weights", weights, "--rows", "400", "--means", "PAY", "--evaluate", "none",
+    )  # fmt: skip
+    assert pd.read_csv(folder / "synthetic.csv")["SEX"].value_counts().to_dict() == {2: 300, 1: 100}
+    assert "pub_strat_coinpress" in json.loads((folder / "means.json").read_text())["outcomes"]["PAY"]
+    assert not (folder / "internal").exists()
+    assert "noisy counts" not in json.loads((folder / "card.json").read_text())["guarantee"]["split_of_rho"]
+
+
+def test_a_release_from_a_config_file_without_strata(equistrata, people, tmp_path):
+    table, schema, _ = people
+    config = tmp_path / "release.yaml"
+    config.write_text(f"source: csv\ninput: {table}\nschema: {schema}\nevaluate: none\nworkers: 1\n")
+    folder, _ = release(equistrata, "--config", config)
+    card = json.loads((folder / "card.json").read_text())
+    assert card["name"] == "MST_vanilla"
+    assert card["strata"]["columns"] == []
+    assert abs(card["rows"] - 1357) < 400  # the number of rows is a noisy one
