@@ -18,15 +18,20 @@ from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from functools import total_ordering
+from operator import index
 from typing import Literal, TypeVar
 
 import opendp.prelude as dp
+from opendp.mod import OpenDPException
 
 dp.enable_features("contrib")
 
 Relation = Literal["add-remove", "replace-one within a stratum"]
 ADD_REMOVE: Relation = "add-remove"
 REPLACE_ONE: Relation = "replace-one within a stratum"
+
+MAXIMAL_EPSILON = 500  # beyond it e^ε leaves floating point, and nothing is protected anyway
+MINIMAL_RHO = 1e-100
 
 K = TypeVar("K", bound=Hashable)
 
@@ -55,11 +60,10 @@ class Rho:
     exact: Fraction
 
     def __init__(self, amount: Fraction | float | int) -> None:
-        if isinstance(amount, float) and not math.isfinite(amount):
-            raise ValueError(f"a zCDP amount must be a finite number, not {amount}")
-        if amount < 0:
+        exact = _fraction(amount, "a zCDP amount")
+        if exact < 0:
             raise ValueError(f"a zCDP amount must not be negative, not {float(amount)}")
-        object.__setattr__(self, "exact", Fraction(amount))
+        object.__setattr__(self, "exact", exact)
 
     @classmethod
     def of(cls, amount: Rho | Fraction | float | int) -> Rho:
@@ -74,10 +78,10 @@ class Rho:
         arXiv:2004.00010, Proposition 12), not the loose ε = ρ + 2√(ρ ln 1/δ).
 
         Raises:
-            ValueError: unless 0 < ε < ∞ and 0 < δ < 1.
+            ValueError: unless 0 < ε ≤ 500 and 0 < δ < 1, or if ρ would be too small for floating point.
         """
-        if not (math.isfinite(epsilon) and epsilon > 0):
-            raise ValueError(f"epsilon must be a positive number, not {epsilon}")
+        if not 0 < epsilon <= MAXIMAL_EPSILON:
+            raise ValueError(f"epsilon must be a positive number, at most {MAXIMAL_EPSILON}, not {epsilon}")
         _check_delta(delta)
         low, high = 0.0, 1.0
         while _epsilon(high, delta) <= epsilon:
@@ -85,16 +89,18 @@ class Rho:
         while high - low > 1e-12 * high:
             middle = (low + high) / 2
             low, high = (middle, high) if _epsilon(middle, delta) <= epsilon else (low, middle)
+            if high < MINIMAL_RHO:
+                raise ValueError(f"epsilon = {epsilon} with delta = {delta} leaves too small an amount to spend")
         return cls(low)
 
     def epsilon(self, delta: float) -> float:
-        """The ε for which this amount implies (ε, δ)-DP, 0 < δ < 1. Tight conversion, rounded up."""
+        """The ε for which this amount implies (ε, δ)-DP, 0 < δ < 1. Tight conversion, rounded up (∞ if past 700)."""
         _check_delta(delta)
         return _epsilon(float(self), delta) if self.exact else 0.0
 
     def split(self, shares: Sequence[float | Fraction]) -> list[Rho]:
         """Parts in proportion to non-negative `shares`; they add up exactly."""
-        exact = [Fraction(share) for share in shares]
+        exact = [_fraction(share, "a share") for share in shares]
         total = sum(exact)
         if total <= 0 or min(exact) < 0:
             raise ValueError("shares must not be negative and must not all be zero")
@@ -107,7 +113,7 @@ class Rho:
         return Rho(self.exact - other.exact)
 
     def __mul__(self, factor: float | Fraction) -> Rho:
-        return Rho(self.exact * Fraction(factor))
+        return Rho(self.exact * _fraction(factor, "a factor"))
 
     def __lt__(self, other: Rho) -> bool:
         return self.exact < other.exact
@@ -172,8 +178,21 @@ def _epsilon(rho: float, delta: float) -> float:
         return 0.0
     space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
     gaussian = dp.m.make_gaussian(*space, scale=1.0)  # its privacy map sends a distance d to ρ = d²/2
-    profile = dp.c.make_zCDP_to_approxDP(gaussian).map(math.sqrt(2 * rho))
-    return float(profile.epsilon(delta))
+    profile = dp.c.make_zCDP_to_approxDP(gaussian).map(math.sqrt(2 * max(rho, MINIMAL_RHO)))
+    try:
+        return float(profile.epsilon(delta))
+    except OpenDPException:  # e^ε overflows
+        return math.inf
+
+
+def _fraction(number: Fraction | float | int, what: str) -> Fraction:
+    if isinstance(number, Fraction):
+        return number
+    if hasattr(number, "__index__"):  # as Python's own integer: a NumPy one would overflow inside a fraction
+        return Fraction(index(number))
+    if not math.isfinite(number):
+        raise ValueError(f"{what} must be a finite number, not {number}")
+    return Fraction(float(number))
 
 
 def _check_delta(delta: float) -> None:

@@ -43,7 +43,10 @@ def gaussian_sigma(rho: Rho | float, sensitivity: float = 1.0) -> float:
 
 def selection_epsilon(rho: Rho | float) -> float:
     """The ε of the exponential mechanism that costs ρ = ε²/8 (Cesar and Rogers, arXiv:2004.07223, Lemma 3.4)."""
-    return math.sqrt(8 * float(rho))
+    amount = float(rho)
+    if not amount > 0:
+        raise ValueError("a private selection needs a positive zCDP amount")
+    return math.sqrt(8 * amount)
 
 
 class NoiseSource(Protocol):
@@ -97,23 +100,23 @@ class SecureNoise:
 
     def gaussian(self, counts: Counts, sigma: float) -> Counts:
         """See `NoiseSource.gaussian`."""
-        flat = np.asarray(counts, dtype=np.int64).ravel().tolist()
-        if not flat:
-            return np.asarray(counts, dtype=np.int64)
-        return np.array(_discrete_gaussian(float(sigma))(flat), dtype=np.int64).reshape(np.shape(counts))
+        whole, sigma = _whole(counts), _positive(sigma)
+        if not whole.size:
+            return whole
+        return np.array(_discrete_gaussian(sigma)(whole.ravel().tolist()), dtype=np.int64).reshape(whole.shape)
 
     def gaussian_real(self, value: float, sigma: float) -> float:
         """See `NoiseSource.gaussian_real`."""
-        return float(_gaussian_real(float(sigma))(float(value)))
+        return float(_gaussian_real(_positive(sigma))(_finite(value)))
 
     def laplace_real(self, value: float, scale: float) -> float:
         """See `NoiseSource.laplace_real`."""
-        return float(_laplace_real(float(scale))(float(value)))
+        return float(_laplace_real(_positive(scale))(_finite(value)))
 
     def select(self, scores: Floats, sensitivity: float, rho: Rho) -> int:
         """See `NoiseSource.select`. Raises ValueError on a score that is not a number."""
         _check_scores(scores)
-        mechanism = _noisy_max(2 * sensitivity / selection_epsilon(rho))
+        mechanism = _noisy_max(2 * _positive(sensitivity) / selection_epsilon(rho))
         _check_claim(mechanism.map(float(sensitivity)), float(rho))
         return int(mechanism(np.asarray(scores, dtype=float).tolist()))
 
@@ -142,21 +145,21 @@ class SeededNoise:
 
     def gaussian(self, counts: Counts, sigma: float) -> Counts:
         """See `NoiseSource.gaussian`."""
-        counts = np.asarray(counts, dtype=np.int64)
-        return counts + np.rint(self._rng.normal(0.0, sigma, counts.shape)).astype(np.int64)
+        whole = _whole(counts)
+        return whole + np.rint(self._rng.normal(0.0, _positive(sigma), whole.shape)).astype(np.int64)
 
     def gaussian_real(self, value: float, sigma: float) -> float:
         """See `NoiseSource.gaussian_real`."""
-        return float(value + self._rng.normal(0.0, sigma))
+        return float(_finite(value) + self._rng.normal(0.0, _positive(sigma)))
 
     def laplace_real(self, value: float, scale: float) -> float:
         """See `NoiseSource.laplace_real`."""
-        return float(value + self._rng.laplace(0.0, scale))
+        return float(_finite(value) + self._rng.laplace(0.0, _positive(scale)))
 
     def select(self, scores: Floats, sensitivity: float, rho: Rho) -> int:
         """See `NoiseSource.select`: Gumbel noise on the scores is the exponential mechanism."""
         _check_scores(scores)
-        scale = 2 * sensitivity / selection_epsilon(rho)
+        scale = 2 * _positive(sensitivity) / selection_epsilon(rho)
         return int(np.argmax(np.asarray(scores) + self._rng.gumbel(0.0, scale, len(scores))))
 
     def spawn(self, stream: int) -> SeededNoise:
@@ -165,13 +168,32 @@ class SeededNoise:
         return SeededNoise(np.random.SeedSequence(self._sequence.entropy, spawn_key=key))
 
 
+def _whole(counts: Counts) -> Counts:
+    array = np.asarray(counts)
+    if array.size and array.dtype.kind not in "iub":  # cutting off fractions would change the sensitivity
+        raise ValueError("counts must be whole numbers of an integer type")
+    return array.astype(np.int64)
+
+
+def _positive(scale: float) -> float:
+    if not 1e-100 < scale < 1e100:
+        raise ValueError(f"a noise scale or sensitivity must be a positive finite number, not {scale}")
+    return float(scale)
+
+
+def _finite(value: float) -> float:
+    if not math.isfinite(value):
+        raise ValueError("noise needs a finite value to be added to")
+    return float(value)
+
+
 def _check_scores(scores: Floats) -> None:
     if not len(scores) or not np.isfinite(scores).all():
         raise ValueError("selection needs at least one score, and every score finite")
 
 
 def _check_claim(charged: float, claimed: float) -> None:
-    if charged > claimed * (1 + 1e-9):
+    if not charged <= claimed * (1 + 1e-9):  # also when it is not a number
         raise RuntimeError(f"OpenDP charges ρ = {charged} for a step that claims {claimed}")
 
 

@@ -17,11 +17,13 @@ import numpy as np
 
 jax.config.update("jax_enable_x64", True)
 
-import mbi  # noqa: E402  (after the switch: mbi warns, rightly, when it finds 32-bit floats)
+with warnings.catch_warnings():
+    warnings.simplefilter("ignore")  # mbi warns about a compilation cache that it does not need
+    import mbi  # after the switch: mbi warns, rightly, when it finds 32-bit floats
 
 from data.schema import Schema  # noqa: E402
 from privacy.noise import Floats  # noqa: E402
-from synth.estimation import model_cliques  # noqa: E402
+from synth.estimation import model_cliques, possible_cells  # noqa: E402
 from synth.graphical_model import GraphicalModel, Layout, Tables, cell_map  # noqa: E402
 from synth.junction_tree import JunctionTree  # noqa: E402
 from synth.measurements import Groups, Measurement, total_estimate  # noqa: E402
@@ -55,7 +57,11 @@ class MbiEngine:
                 domain, linear + anchors, known_total=total, iters=self.iterations, warm_start=start
             )
         tree = JunctionTree.build(schema.sizes, model_cliques(schema, measurements))
-        marginals = [_table(model, [schema.names[v] for v in clique], total) for clique in tree.cliques]
+        possible = possible_cells(schema, tree)  # potentials drift, and would leave an impossible cell 1e-255 of a row
+        marginals = [
+            _table(model, [schema.names[v] for v in clique], total) * cells
+            for clique, cells in zip(tree.cliques, possible, strict=True)
+        ]
         return GraphicalModel(schema, total, tree, _conditionals(tree, marginals))
 
 

@@ -15,11 +15,15 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from data.errors import InputError
 from data.schema import Schema
 from privacy.noise import Floats
 from synth.graphical_model import GraphicalModel, Layout, Tables, cell_map
 from synth.junction_tree import Clique, JunctionTree
 from synth.measurements import Measurement, total_estimate
+
+_PUBLIC_SIGMA = 0.01  # a public marginal (σ = 0) is fitted as closely as this
+_REVIVED = 1e-9  # what a former model found to be nothing starts from here, so that new measurements can raise it
 
 
 class Estimator(Protocol):
@@ -49,10 +53,12 @@ class MirrorDescent:
     Attributes:
         iterations: most steps taken.
         tolerance: stop when 25 steps together lower the loss by less than this fraction of it plus one.
+        most_cells: the largest model, in cells of all its cliques together (about 100 bytes each while fitting).
     """
 
     iterations: int = 2000
     tolerance: float = 1e-5
+    most_cells: int = 5_000_000
 
     def estimate(
         self, schema: Schema, measurements: Sequence[Measurement], warm_start: GraphicalModel | None = None
@@ -60,6 +66,11 @@ class MirrorDescent:
         """See `Estimator.estimate`. `warm_start` may lie on another junction tree of the same schema."""
         total = max(total_estimate(measurements)[0], 1.0)
         tree = JunctionTree.build(schema.sizes, model_cliques(schema, measurements))
+        if tree.cells > self.most_cells:
+            raise InputError(
+                f"a model of {', '.join(schema.names)} needs {tree.cells:,} cells, more than {self.most_cells:,}; use "
+                "fewer columns, coarser bins, or fewer impossible combinations that tie columns together"
+            )
         layout = Layout.of(tree)
         factors = _start(schema, tree, warm_start)
         problem = _Problem.of(schema, tree, measurements, total)
@@ -121,7 +132,7 @@ class _Problem:
             rows.append(group[cells] + height)
             columns.append(np.arange(len(cells)) + offsets[home])
             answers.append(measurement.values.ravel() / total)
-            weights.append(np.full(measurement.values.size, total / measurement.sigma))
+            weights.append(np.full(measurement.values.size, total / (measurement.sigma or _PUBLIC_SIGMA)))
             height += measurement.values.size
         if not answers:
             empty = sparse.csr_array((0, int(offsets[-1])))
@@ -153,18 +164,24 @@ def _group_map(measurement: Measurement, shape: Sequence[int]) -> npt.NDArray[np
     return index.ravel()
 
 
-def _start(schema: Schema, tree: JunctionTree, warm_start: GraphicalModel | None) -> Tables:
-    """Factors to start from: uniform over what is possible, or a former model where the tree still holds it."""
+def possible_cells(schema: Schema, tree: JunctionTree) -> Tables:
+    """For each clique of the tree, 1 where the schema's structural zeros allow a cell and 0 where they do not."""
     factors = [np.ones(int(np.prod([tree.sizes[v] for v in clique]))) for clique in tree.cliques]
     for zero in schema.impossible:
         variables = tuple(schema.index(name) for name in zero.columns)
         home = tree.home(variables)
         assert home is not None
         factors[home] *= ~schema.zero_mask(zero).ravel()[cell_map(tree.sizes, tree.cliques[home], variables)]
+    return factors
+
+
+def _start(schema: Schema, tree: JunctionTree, warm_start: GraphicalModel | None) -> Tables:
+    """Factors to start from: uniform over what is possible, or a former model where the tree still holds it."""
+    factors = possible_cells(schema, tree)
     if warm_start is None:
         return factors
     for clique, table in zip(warm_start.tree.cliques, warm_start.conditional, strict=True):
         home = tree.home(clique)
         if home is not None:
-            factors[home] *= table[cell_map(tree.sizes, tree.cliques[home], clique)]
+            factors[home] *= np.maximum(table, _REVIVED)[cell_map(tree.sizes, tree.cliques[home], clique)]
     return factors

@@ -7,12 +7,14 @@ follow from them. All tables are flat (row-major over the clique's variables).
 from __future__ import annotations
 
 import json
+import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -25,6 +27,11 @@ from synth.junction_tree import Clique, JunctionTree
 
 Tables = list[Floats]
 _FORMAT = "equistrata model 1"
+# What NumPy and zipfile raise on files that are not archives, are cut off, or are damaged (RuntimeError: the damage
+# looks like encryption or an unknown compression).
+_BROKEN = (
+    OSError, ValueError, KeyError, IndexError, TypeError, EOFError, OverflowError, RuntimeError, BadZipFile, zlib.error
+)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -149,11 +156,14 @@ class GraphicalModel:
             ):
                 break
             kept.pop(0)
-        operands: list[Any] = []
-        for i in kept:
-            table = self.clique_marginals[i] if i == kept[0] else self.conditional[i]
-            operands += [table.reshape([tree.sizes[v] for v in tree.cliques[i]]), list(tree.cliques[i])]
-        return np.asarray(np.einsum(*operands, list(wanted), optimize="greedy"))
+        messages: dict[int, list[tuple[Floats, Clique]]] = {i: [] for i in kept}
+        for i in reversed(kept[1:]):  # each clique sends its parent what it knows of the separator and what is wanted
+            table = self.conditional[i].reshape([tree.sizes[v] for v in tree.cliques[i]])
+            terms = [(table, tree.cliques[i]), *messages[i]]
+            out = tuple(sorted({v for _, part in terms for v in part}.intersection(tree.separators[i] + wanted)))
+            messages[tree.parents[i]].append((_contract(terms, out), out))
+        root = self.clique_marginals[kept[0]].reshape([tree.sizes[v] for v in tree.cliques[kept[0]]])
+        return _contract([(root, tree.cliques[kept[0]]), *messages[kept[0]]], wanted)
 
     def where(self, allowed: Mapping[str, Sequence[int]]) -> tuple[GraphicalModel, float]:
         """The model given that each column of `allowed` has one of these codes, and the probability that it does.
@@ -220,9 +230,22 @@ class GraphicalModel:
                 cliques = tuple(tuple(clique) for clique in head["cliques"])
                 tree = JunctionTree(tuple(head["sizes"]), cliques, tuple(head["parents"]))
                 conditional = [archive[f"conditional{i}"] for i in range(len(cliques))]
-        except (OSError, ValueError, KeyError, EOFError):
+                total = float(head["total"])
+                cells = [prod(tree.sizes[v] for v in clique) for clique in cliques]
+                if tree.sizes != schema.sizes or [table.shape for table in conditional] != [(c,) for c in cells]:
+                    raise ValueError
+        except _BROKEN:
             raise InputError(f"{str(path)!r} is not a model of schema {schema.name!r}; give the right pair") from None
-        return cls(schema, float(head["total"]), tree, conditional)
+        return cls(schema, total, tree, conditional)
+
+
+def _contract(terms: Sequence[tuple[Floats, Clique]], out: Clique) -> Floats:
+    """The product of tables, summed over the variables that are not in `out`."""
+    label = {v: n for n, v in enumerate(sorted({v for _, part in terms for v in part}))}  # einsum knows 52 labels
+    operands: list[Any] = []
+    for table, part in terms:
+        operands += [table, [label[v] for v in part]]
+    return np.asarray(np.einsum(*operands, [label[v] for v in out], optimize="greedy"))
 
 
 def _round_rows(totals: npt.NDArray[np.int64], shares: Floats, rng: np.random.Generator) -> npt.NDArray[np.int64]:

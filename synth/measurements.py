@@ -81,7 +81,7 @@ def total_estimate(measurements: Sequence[Measurement]) -> tuple[float, float]:
     """The number of rows that measurements imply, and its standard deviation, by inverse-variance weighting.
 
     Each measurement's cells sum to the number of rows plus noise of variance cells·σ². A public number (σ = 0) wins
-    outright. No privacy cost.
+    outright; no measurement says nothing (0, give or take infinity). No privacy cost.
 
     >>> total_estimate([Measurement((), np.array(90.0), 1.0), Measurement(("SEX",), np.array([60.0, 50.0]), 1.0)])
     (96.66666666666667, 0.816496580927726)
@@ -89,6 +89,8 @@ def total_estimate(measurements: Sequence[Measurement]) -> tuple[float, float]:
     for measurement in measurements:
         if measurement.sigma == 0:
             return float(measurement.values.sum()), 0.0
+    if not measurements:
+        return 0.0, float("inf")
     precision = np.array([1 / (m.values.size * m.sigma**2) for m in measurements])
     sums = np.array([m.values.sum() for m in measurements])
     return float(precision @ sums / precision.sum()), float(precision.sum() ** -0.5)

@@ -15,7 +15,7 @@ partition of the rows, so under add/remove neighbours the per-stratum fits compo
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -109,12 +109,13 @@ class StratifiedModel:
             head = json.loads((folder / "weights.json").read_text("utf-8"))
             strata = Strata.over(schema, head["strata"])
             shares = {key: float(head["shares"][strata.label(key)]) for key in strata.keys}
+            weights, total = PublicWeights(shares, str(head["source"])), float(head["total"])
         except (OSError, ValueError, KeyError, TypeError):
             raise InputError(f"{str(folder)!r} holds no stratified model of schema {schema.name!r}") from None
         models = {
             key: GraphicalModel.load(folder / f"{strata.file_name(key)}.npz", strata.rest(key)) for key in strata.keys
         }
-        return cls(strata, models, PublicWeights(shares, head["source"]), float(head["total"]))
+        return cls(strata, models, weights, total)
 
     def _restricted(self, allowed: Mapping[str, Sequence[int]]) -> tuple[dict[Key, Model], dict[Key, float]]:
         models, shares = dict(self.models), dict.fromkeys(self.strata.keys, 0.0)
@@ -155,10 +156,11 @@ def fit_strata(
 
     Cost: the largest of the budgets (parallel composition, see `Budget.parallel`), add/remove.
     """
-    jobs = {
-        key: (mechanism, table, budgets[key], count_rho, noise.spawn(position))
-        for position, (key, table) in enumerate(parts.items())
-    }
+    jobs = {}
+    for position, (key, table) in enumerate(parts.items()):
+        # Charged here: what a worker process spends of a copy would leave the caller's budget whole.
+        charged = Budget(budgets[key].spend(budgets[key].remaining, f"{mechanism.name} on one stratum"))
+        jobs[key] = (mechanism, table, charged, count_rho, noise.spawn(position))
     if workers == 1 or len(jobs) == 1:
         return {key: fit_stratum(*job) for key, job in jobs.items()}
     with process_pool(workers) as pool:
@@ -248,6 +250,7 @@ class StratifiedSynthesizer:
                 raise InputError("a data frame needs the schema that codes it; give schema=Schema.load(...)")
             table = CodedTable.encode(table, schema)
         strata = Strata.over(table.schema, self.strata)
+        self._check(strata)
         noise: NoiseSource = SecureNoise() if self.seed is None else SeededNoise(self.seed)
         self.rho_ = Rho.from_epsilon_delta(self.epsilon, self.delta)
         budgets = Budget(self.rho_).parallel(self.rho_, strata.keys, "synthesis, strata in parallel")
@@ -276,6 +279,16 @@ class StratifiedSynthesizer:
         rng = np.random.default_rng(self.seed if seed is None else seed)
         return self.model_.sample(rows, rng, where).decode(rng)
 
+    def _check(self, strata: Strata) -> None:
+        if self.workers < 1:
+            raise InputError(f"workers is {self.workers}, but at least one process has to work; give 1 or more")
+        if not 0 <= self.count_share < 1:
+            raise InputError(f"count_share is {self.count_share}, but it is a part of the budget; give 0 up to, not 1")
+        if not isinstance(self.weights, PublicWeights) and self.weights != NOISY:
+            raise InputError(f"unknown weights {self.weights!r}; give PublicWeights or {NOISY!r}")
+        if isinstance(self.weights, PublicWeights) and set(self.weights.shares) != set(strata.keys):
+            raise InputError("the weights are for other strata than these; make them for the same columns and schema")
+
     def _mechanism(self) -> Mechanism:
         return mechanism(self.mechanism, self.engine) if isinstance(self.mechanism, str) else self.mechanism
 
@@ -294,7 +307,7 @@ def load_all_measurements(strata: Strata, folder: Path) -> dict[Key, list[Measur
 
 def _codes(schema: Schema, name: str, value: Value | Sequence[Value]) -> list[int]:
     keys = schema[name].keys
-    values = [value] if isinstance(value, int | float | str) else list(value)
+    values = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
     unknown = [v for v in values if v not in keys]
     if unknown or not values:
         raise InputError(f"column {name!r} has no value {', '.join(map(repr, unknown)) or '(none given)'} to ask for")

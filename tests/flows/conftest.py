@@ -1,8 +1,12 @@
 """Running the command line as a user would: a process of its own, with its own Prefect home and temporary folder."""
 
 import os
+import signal
+import socket
 import subprocess
 import sys
+import time
+import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -16,6 +20,7 @@ class CommandLine:
     """Runs `equistrata` in a clean home; `tmp` and `prefect` are the only places it may leave traces in."""
 
     home: Path
+    server: str | None = None
 
     @property
     def prefect(self):
@@ -28,6 +33,7 @@ class CommandLine:
     def __call__(self, *arguments, **environment):
         self.tmp.mkdir(exist_ok=True)
         env = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
+        env |= {"PREFECT_API_URL": self.server} if self.server else {}
         env |= {"PREFECT_HOME": str(self.prefect), "TMPDIR": str(self.tmp), "COLUMNS": "200"} | environment
         command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
         return subprocess.run(command, capture_output=True, text=True, env=env, cwd=self.home, timeout=300, check=False)
@@ -35,9 +41,50 @@ class CommandLine:
 
 @pytest.fixture
 def equistrata(tmp_path):
+    """The command line with no server configured."""
     home = tmp_path / "home"
     home.mkdir()
     return CommandLine(home)
+
+
+@pytest.fixture
+def served(equistrata, prefect_server):
+    """The command line with a running Prefect server configured: quicker than one server for each command."""
+    return CommandLine(equistrata.home, prefect_server)
+
+
+@pytest.fixture(scope="session")
+def prefect_server(tmp_path_factory):
+    """One local Prefect server for the session; its address."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    home = tmp_path_factory.mktemp("prefect-server")
+    env = os.environ | {
+        "PREFECT_HOME": str(home),
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "1",
+    }
+    command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
+    with (home / "log").open("wb") as log:
+        server = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
+    try:
+        _wait_for(f"http://127.0.0.1:{port}/api/health")
+        yield f"http://127.0.0.1:{port}/api"
+    finally:
+        os.killpg(server.pid, signal.SIGTERM)
+        server.wait(timeout=30)
+
+
+def _wait_for(address, seconds=120):
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        try:
+            with urllib.request.urlopen(address, timeout=5):
+                return
+        except OSError:
+            time.sleep(0.3)
+    raise TimeoutError("the Prefect server did not start")
 
 
 @pytest.fixture

@@ -93,7 +93,7 @@ def _spoiled(frame, kind):
         ("0-byte parquet", "Parquet"),
     ],
 )
-def test_wrong_tables_are_refused_without_quoting_them(equistrata, people, tmp_path, kind, sentence):
+def test_wrong_tables_are_refused_without_quoting_them(served, people, tmp_path, kind, sentence):
     _, schema, frame = people
     table = tmp_path / ("spoiled.parquet" if kind == "0-byte parquet" else "spoiled.csv")
     if kind.startswith("0"):
@@ -103,10 +103,10 @@ def test_wrong_tables_are_refused_without_quoting_them(equistrata, people, tmp_p
     else:
         _spoiled(frame, kind).to_csv(table, index=False)
     source = "parquet" if kind == "0-byte parquet" else "csv"
-    result = refused(equistrata, "--source", source, "--input", table, "--schema", schema, sentence=sentence)
+    result = refused(served, "--source", source, "--input", table, "--schema", schema, sentence=sentence)
     assert CANARY not in result.stderr
     assert "8841" not in result.stderr
-    assert not list(equistrata.tmp.glob("equistrata-*"))
+    assert not list(served.tmp.glob("equistrata-*"))
 
 
 def test_an_output_folder_that_exists_is_left_alone(equistrata):

@@ -93,10 +93,10 @@ def test_a_failing_release_leaves_no_row_anywhere(equistrata, canary_table):
     assert not list(equistrata.tmp.glob("equistrata-*"))
 
 
-def test_what_a_release_folder_holds(equistrata, people):
+def test_what_a_release_folder_holds(served, people):
     table, schema_file, _ = people
     folder, result = release(
-        equistrata, "--source", "csv", "--input", table, "--schema", schema_file, "--strata", "SEX,GROUP",
+        served, "--source", "csv", "--input", table, "--schema", schema_file, "--strata", "SEX,GROUP",
         "--rows", "500", "--means", "PAY", "--means-estimator", "both", "--epsilon", "2", "--delta", "1e-6",
     )  # fmt: skip
     names = {path.name for path in folder.iterdir()}
@@ -135,23 +135,23 @@ def test_what_a_release_folder_holds(equistrata, people):
         assert shown in result.stdout
 
 
-def test_a_seeded_release_repeats_and_says_that_it_is_not_private(equistrata, people):
+def test_a_seeded_release_repeats_and_says_that_it_is_not_private(served, people):
     table, schema, _ = people
     arguments = ["--source", "csv", "--input", table, "--schema", schema, "--strata", "SEX", "--seed", "5"]
-    one, result = release(equistrata, *arguments, "--workers", "1", output="one")
-    two, _ = release(equistrata, *arguments, "--workers", "2", output="two")
+    one, result = release(served, *arguments, "--workers", "1", output="one")
+    two, _ = release(served, *arguments, "--workers", "2", output="two")
     assert (one / "synthetic.csv").read_bytes() == (two / "synthetic.csv").read_bytes()
     assert json.loads((one / "card.json").read_text())["private"] is False
     assert "Not private" in (one / "card.md").read_text()
     assert "not private" in result.stdout
 
 
-def test_public_weights_decide_the_groups(equistrata, people, tmp_path):
+def test_public_weights_decide_the_groups(served, people, tmp_path):
     table, schema, _ = people
     weights = tmp_path / "weights.csv"
     weights.write_text("SEX,share\n1,0.25\n2,0.75\n")
     folder, _ = release(
-        equistrata, "--source", "csv", "--input", table, "--schema", schema, "--strata", "SEX",
+        served, "--source", "csv", "--input", table, "--schema", schema, "--strata", "SEX",
         "--weights", weights, "--rows", "400", "--means", "PAY", "--evaluate", "none",
     )  # fmt: skip
     assert pd.read_csv(folder / "synthetic.csv")["SEX"].value_counts().to_dict() == {2: 300, 1: 100}
@@ -160,11 +160,11 @@ def test_public_weights_decide_the_groups(equistrata, people, tmp_path):
     assert "noisy counts" not in json.loads((folder / "card.json").read_text())["guarantee"]["split_of_rho"]
 
 
-def test_a_release_from_a_config_file_without_strata(equistrata, people, tmp_path):
+def test_a_release_from_a_config_file_without_strata(served, people, tmp_path):
     table, schema, _ = people
     config = tmp_path / "release.yaml"
     config.write_text(f"source: csv\ninput: {table}\nschema: {schema}\nevaluate: none\nworkers: 1\n")
-    folder, _ = release(equistrata, "--config", config)
+    folder, _ = release(served, "--config", config)
     card = json.loads((folder / "card.json").read_text())
     assert card["name"] == "MST_vanilla"
     assert card["strata"]["columns"] == []

@@ -1,0 +1,55 @@
+# Needs make and Python 3.11 to 3.13, nothing else: the first target you run makes .venv.
+PYTHON ?= python3
+BIN := .venv/bin
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
+EXTRAS := .[dev,reference]
+
+.DEFAULT_GOAL := help
+.PHONY: help release test test-slow lint bench clean
+
+help: ## List the targets
+	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-10s %s\n", $$1, $$2 }'
+
+release: .venv/.installed ## Make the example release in releases/<UTC time>
+	@$(BIN)/equistrata release --config docs/example_release.yaml --output "releases/$$(date -u +%Y%m%dT%H%M%SZ)"
+
+test: lint ## Lint, then all tests but the slow ones
+	@$(BIN)/python -m pytest -q -m "not slow"
+
+test-slow: .venv/.installed-dev ## The slow tests only
+	@$(BIN)/python -m pytest -q -m slow
+
+lint: .venv/.installed-dev ## Ruff, mypy and the arrows between rooms
+	@$(BIN)/ruff check --quiet .
+	@$(BIN)/ruff format --check --quiet . || { echo "Some files are not formatted; run $(BIN)/ruff format ."; exit 1; }
+	@$(BIN)/mypy --no-error-summary
+	@$(BIN)/lint-imports --no-logo >.venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; exit 1; }
+	@echo "Lint: clean."
+
+bench: .venv/.installed-dev ## The benchmarks
+	@$(BIN)/python -m benchmarks
+
+clean: ## Remove the environment and all caches (releases stay)
+	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist *.egg-info
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# .venv/.unfinished marks an install under way. If it is still there at the next run, that install was interrupted, and
+# the environment is made anew. The stamps are written last.
+define install
+	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null || \
+		{ echo "equistrata needs Python 3.11 to 3.13, which $(PYTHON) is not; name one, as in: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
+	@echo "Installing equistrata into .venv ($(1)); this takes a few minutes the first time."
+	@if [ -e .venv/.unfinished ]; then rm -rf .venv; fi
+	@mkdir -p .venv && touch .venv/.unfinished
+	@$(PYTHON) -m venv .venv
+	@$(PIP) -e '$(1)'
+	@rm .venv/.unfinished
+endef
+
+.venv/.installed: pyproject.toml
+	$(call install,.)
+	@touch $@
+
+.venv/.installed-dev: pyproject.toml
+	$(call install,$(EXTRAS))
+	@touch .venv/.installed $@

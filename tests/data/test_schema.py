@@ -1,0 +1,244 @@
+"""Declarations: what a YAML file may say, what each mistake is told, and the algebra of schemas."""
+
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import yaml
+
+from data.errors import InputError
+from data.schema import Column, Impossible, Schema, built_in_schemas
+
+GOOD = """
+name: people
+target: job
+default: [age, sex, job]
+columns:
+  age: {lower: 0, upper: 99, edges: [0, 19, 99], integer: true, missing: own, release: index}
+  sex: {values: [1, 2]}
+  job: {values: [0, 1], recode: {1: 1}, others: 0, missing: 0}
+  pay: {lower: 0, upper: 1000, sigma: 50}
+impossible:
+  - {age: 0, job: [1]}
+"""
+
+
+@pytest.fixture
+def people():
+    return Schema.from_dict(yaml.safe_load(GOOD), "people.yaml")
+
+
+def test_reads_what_a_file_declares(tmp_path, people):
+    path = tmp_path / "people.yaml"
+    path.write_text(GOOD, "utf-8")
+    schema = Schema.load(path)
+    assert schema == people
+    assert schema.names == ("age", "sex", "job", "pay")
+    assert schema.selected().sizes == (3, 2, 2)
+    assert schema["age"].keys == (0, 1, 2)
+    assert schema["job"].keys == (0, 1)
+    assert schema["pay"].sigma == 50
+    assert not schema["pay"].discrete
+    assert schema.impossible == (Impossible(("age", "job"), ((0,), (1,))),)
+    assert schema.target == "job"
+
+
+@pytest.mark.parametrize("name", built_in_schemas())
+def test_built_in_schemas_load(name):
+    schema = Schema.load(name)
+    assert schema.selected().names == (schema.default or schema.names)
+
+
+def column(text):
+    return f"columns:\n  x: {text}\n"
+
+
+BAD = {
+    "not YAML": ("columns: [", "not valid YAML at line"),
+    "a date that is none": ("columns: {x: {values: [2020-13-45]}}", "not valid YAML"),
+    "a tag": ("columns: !!python/object:os.system {}", "not valid YAML"),
+    "empty": ("", "mapping 'columns'"),
+    "a list": ("- 1", "mapping 'columns'"),
+    "no columns": ("columns: {}", "mapping 'columns'"),
+    "columns as a list": ("columns: [x]", "mapping 'columns'"),
+    "unknown key": (column("{values: [1]}") + "colour: red", "unknown key 'colour'"),
+    "unknown column key": (column("{values: [1], vallues: [2]}"), "unknown key 'vallues'"),
+    "default of no column": (column("{values: [1]}") + "default: [y]", "unknown column 'y'"),
+    "default not a list": (column("{values: [1]}") + "default: x", "'default' to be a list"),
+    "default a number": (column("{values: [1]}") + "default: 5", "'default' to be a list"),
+    "target of no column": (column("{values: [1]}") + "target: y", "unknown column 'y'"),
+    "no declaration": (column(""), "needs a mapping with 'values'"),
+    "neither kind": (column("{label: a}"), "needs either 'values'"),
+    "both kinds": (column("{values: [1], lower: 0, upper: 1}"), "needs either 'values'"),
+    "lower alone": (column("{lower: 0}"), "needs either 'values'"),
+    "values not a list": (column("{values: 3}"), "list of distinct values"),
+    "no values": (column("{values: []}"), "list of distinct values"),
+    "a value twice": (column("{values: [1, 2, 1.0]}"), "list of distinct values"),
+    "mixed values": (column("{values: [1, a]}"), "mixes kinds"),
+    "unquoted yes": (column("{values: [yes, no]}"), "mixes kinds"),
+    "null value": (column("{values: [1, null]}"), "mixes kinds"),
+    "nan value": (column("{values: [1, .nan]}"), "mixes kinds"),
+    "infinite value": (column("{values: [1, .inf]}"), "mixes kinds"),
+    "date value": (column("{values: [2020-01-01]}"), "mixes kinds"),
+    "list value": (column("{values: [[1], [2]]}"), "mixes kinds"),
+    "recode not a mapping": (column("{values: [1], recode: [1]}"), "'recode' to be a mapping"),
+    "recode to nothing": (column("{values: [1], recode: {2: null}}"), "sends 2 to None"),
+    "recode to an undeclared value": (column("{values: [1], recode: {2: 3}}"), "sends 2 to 3"),
+    "recode of nothing": (column("{values: [1], recode: {null: 1}}"), "keys of 'recode'"),
+    "others undeclared": (column("{values: [1], others: 3}"), "sends 'others' to 3"),
+    "missing undeclared": (column("{values: [1], missing: 3}"), "sends 'missing' to 3"),
+    "recode and others unclear": (column("{values: [1, 2, 9], recode: {3: 2}, others: 9}"), "what a raw 1 becomes"),
+    "bounds not numbers": (column("{lower: a, upper: 1}"), "finite numbers"),
+    "bounds true": (column("{lower: true, upper: 2}"), "finite numbers"),
+    "infinite bounds": (column("{lower: 0, upper: .inf}"), "finite numbers"),
+    "nan bounds": (column("{lower: .nan, upper: 1}"), "finite numbers"),
+    "bounds the wrong way": (column("{lower: 2, upper: 1}"), "less than 'upper'"),
+    "equal bounds": (column("{lower: 1, upper: 1}"), "less than 'upper'"),
+    "edges a number": (column("{lower: 0, upper: 9, edges: 5}"), "finite numbers"),
+    "one edge": (column("{lower: 0, upper: 9, edges: [0]}"), "at least two ascending"),
+    "edges fall": (column("{lower: 0, upper: 9, edges: [0, 5, 4, 9]}"), "at least two ascending"),
+    "an edge twice": (column("{lower: 0, upper: 9, edges: [0, 5, 5, 9]}"), "at least two ascending"),
+    "edges too narrow": (column("{lower: 0, upper: 9, edges: [0, 8]}"), "do not reach"),
+    "a bin below the bounds": (column("{lower: 6, upper: 9, edges: [0, 5, 9]}"), "outside 'lower' and 'upper'"),
+    "a bin above the bounds": (column("{lower: 0, upper: 9, edges: [0, 9, 12]}"), "outside 'lower' and 'upper'"),
+    "bin without a whole number": (
+        column("{lower: 0, upper: 9, edges: [0, 0.2, 0.8, 9], integer: true}"),
+        "without a whole number",
+    ),
+    "unknown release": (column("{lower: 0, upper: 9, edges: [0, 9], release: raw}"), "index, draw or midpoint"),
+    "missing out of bounds": (column("{lower: 1, upper: 9, edges: [1, 9], missing: 0}"), "'own' or a number"),
+    "missing a word": (column("{lower: 1, upper: 9, edges: [1, 9], missing: none}"), "'own' or a number"),
+    "missing a list": (column("{lower: 1, upper: 9, edges: [1, 9], missing: [1]}"), "'own' or a number"),
+    "negative sigma": (column("{lower: 1, upper: 9, sigma: -1}"), "positive number"),
+    "mean a number": (column("{lower: 1, upper: 9, mean: 5}"), "two ascending numbers"),
+    "mean the wrong way": (column("{lower: 1, upper: 9, mean: [5, 4]}"), "two ascending numbers"),
+    "impossible not a list": (column("{values: [1]}") + "impossible: 5", "'impossible' to be a list"),
+    "impossible not a mapping": (column("{values: [1]}") + "impossible: [5]", "map columns to lists"),
+    "impossible column unknown": (column("{values: [1]}") + "impossible: [{y: [1]}]", "unknown column 'y'"),
+    "impossible value unknown": (column("{values: [1]}") + "impossible: [{x: [2]}]", "2 is not a value of 'x'"),
+    "impossible without bins": (column("{lower: 0, upper: 1}") + "impossible: [{x: [0]}]", "has no bins"),
+}
+
+
+@pytest.mark.parametrize("case", BAD)
+def test_each_mistake_is_told_in_one_sentence(case, tmp_path):
+    text, told = BAD[case]
+    path = tmp_path / "bad.yaml"
+    path.write_text(text, "utf-8")
+    with pytest.raises(InputError, match=re.escape(told)) as caught:
+        Schema.load(path)
+    message = str(caught.value)
+    assert "\n" not in message
+    assert len(message) < 300 + len(str(path))
+    assert caught.value.__cause__ is None
+
+
+def test_files_that_are_not_there_or_not_text(tmp_path):
+    with pytest.raises(
+        InputError, match="no schema named 'nope'; give the path of a YAML file or one of acs_employment"
+    ):
+        Schema.load("nope")
+    with pytest.raises(InputError, match="cannot be read"):
+        Schema.load(tmp_path / "nope.yaml")
+    with pytest.raises(InputError, match="cannot be read"):
+        Schema.load(tmp_path)
+    path = tmp_path / "latin.yaml"
+    path.write_bytes("columns: {größe: {values: [1]}}".encode("latin-1"))
+    with pytest.raises(InputError, match="not UTF-8"):
+        Schema.load(path)
+
+
+def test_text_values_may_be_recoded_from_numbers_and_numbers_from_text():
+    schema = Schema.from_dict(yaml.safe_load(column("{values: [f, m], recode: {1: m, 2: f}}")))
+    assert schema["x"].recode == ((1, "m"), (2, "f"))
+    Schema.from_dict(yaml.safe_load(column("{values: [1, 2], recode: {m: 1, f: 2}}")))
+
+
+def test_select_keeps_order_and_whole_zeros(people):
+    some = people.select(["job", "age"])
+    assert some.names == ("job", "age")
+    assert some.impossible == people.impossible
+    assert some.target == "job"
+    fewer = people.select(["sex", "age"])
+    assert fewer.impossible == ()
+    assert fewer.target is None
+    with pytest.raises(InputError, match="name at least one"):
+        people.select([])
+    with pytest.raises(InputError, match="twice"):
+        people.select(["sex", "sex"])
+    with pytest.raises(InputError, match="unknown column 'race'"):
+        people.select(["race"])
+
+
+def test_size_of_an_unbinned_column(people):
+    with pytest.raises(InputError, match="'pay' is numeric and has no bins"):
+        _ = people.sizes
+
+
+def test_coded_declares_released_rows(people):
+    coded = people.selected().coded()
+    assert coded["job"] == Column("job", values=(0, 1))
+    assert coded["age"].size == people["age"].size  # bins and the category for missing
+    assert coded.coded() == coded
+    plain = Schema.load("acs_employment").selected()
+    assert plain.coded().sizes == plain.sizes
+    assert plain.coded()["AGEP"].values == (0, 1, 2, 3, 4)
+
+
+def test_given_shrinks_rules_out_and_refuses(people):
+    schema = people.selected()
+    assert schema.given({"age": 0}).impossible == (Impossible(("job",), ((1,),)),)
+    assert schema.given({"age": 1}).impossible == ()
+    assert schema.given({"sex": 0}).impossible == schema.impossible
+    assert schema.given({"age": 0, "job": 1}) is None
+    assert schema.given({"age": 0}).names == ("sex", "job")
+
+
+def test_given_agrees_with_the_whole_table_of_possible_cells():
+    schema = Schema.load("acs_employment").select(["AGEP", "MIL", "DREM", "MAR", "ESR", "DIS"])
+    possible = possible_cells(schema)
+    for age in range(5):
+        for mil in range(5):
+            rest = schema.given({"AGEP": age, "MIL": mil})
+            inside = possible[age, mil]
+            if rest is None:
+                assert not inside.any()
+            else:
+                assert np.array_equal(possible_cells(rest), inside)
+
+
+def possible_cells(schema):
+    cells = np.ones(schema.sizes, dtype=bool)
+    for codes in np.ndindex(*schema.sizes):
+        for zero in schema.impossible:
+            if all(codes[schema.index(n)] in listed for n, listed in zip(zero.columns, zero.codes, strict=True)):
+                cells[codes] = False
+    return cells
+
+
+def test_zero_mask(people):
+    mask = people.zero_mask(people.impossible[0])
+    assert mask.tolist() == [[False, True], [False, False], [False, False]]
+
+
+def test_digest_is_the_same_in_another_process_and_changes_with_the_declaration(people, repo_root):
+    code = "from data.schema import Schema; print(Schema.load('acs_employment').digest)"
+    runs = {
+        subprocess.run(
+            [sys.executable, "-c", code], cwd=repo_root, env={"PYTHONHASHSEED": seed}, capture_output=True, text=True
+        ).stdout.strip()
+        for seed in ("1", "2")
+    }
+    assert runs == {Schema.load("acs_employment").digest}
+    assert re.fullmatch("[0-9a-f]{64}", people.digest)
+    others = [
+        GOOD.replace("[1, 2]", "[2, 1]"),
+        GOOD.replace("19", "20"),
+        GOOD.replace("missing: own", "missing: 0"),
+        GOOD.replace("recode: {1: 1}", "recode: {1: 1, 6: 1}"),
+        GOOD.replace("age: 0, job", "age: 1, job"),
+    ]
+    digests = {Schema.from_dict(yaml.safe_load(text)).digest for text in others}
+    assert len(digests | {people.digest}) == 6

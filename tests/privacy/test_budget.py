@@ -1,0 +1,209 @@
+"""Amounts are exact, conversions tight, and budgets cannot be overspent."""
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from dp_accounting import dp_event
+from dp_accounting.pld import privacy_loss_distribution
+from dp_accounting.rdp import RdpAccountant
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from privacy.budget import MAXIMAL_EPSILON, Budget, BudgetExceeded, Rho
+
+amounts = st.floats(0, 1e6) | st.fractions(0, 1000)
+positive_shares = st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=20)
+
+
+@given(amounts, positive_shares)
+def test_parts_add_up_exactly(amount, shares):
+    rho = Rho(amount)
+    parts = rho.split(shares)
+    assert len(parts) == len(shares)
+    assert sum(parts, start=Rho(0)) == rho
+    for part, share in zip(parts, shares, strict=True):
+        assert float(part) == pytest.approx(float(rho) * share / sum(shares), rel=1e-9)
+
+
+@given(amounts, positive_shares)
+def test_a_whole_budget_can_be_spent_in_its_parts_and_no_more(amount, shares):
+    budget = Budget(Rho(amount))
+    for part in budget.total.split(shares):
+        budget.spend(part, "a part")
+    assert budget.spent == budget.total
+    assert not budget.remaining
+    with pytest.raises(BudgetExceeded):
+        budget.spend(Rho(Fraction(1, 10**30)), "a crumb")
+
+
+@given(st.floats(0, 100), st.floats(0, 100))
+def test_arithmetic_and_order(a, b):
+    assert Rho(a) + Rho(b) == Rho(b) + Rho(a)
+    assert (Rho(a) + Rho(b)) - Rho(b) == Rho(a)
+    assert (Rho(a) < Rho(b)) == (a < b)
+    assert (Rho(a) >= Rho(b)) == (a >= b)
+    assert Rho(a) * 2 == Rho(a) + Rho(a)
+    assert bool(Rho(a)) == (a > 0)
+
+
+@pytest.mark.parametrize("make", [np.float32, np.float64, np.int64, np.uint8, int, float, Fraction])
+def test_numbers_of_every_kind_become_exact(make):
+    rho = Rho(make(3))
+    assert rho == Rho(3)
+    assert type(rho.exact.numerator) is int
+    parts = Rho.from_epsilon_delta(1, 1e-9).split([make(1), make(2)])
+    assert sum(parts, start=Rho(0)) == Rho.from_epsilon_delta(1, 1e-9)
+    assert Rho(1e-300) * make(3) == Rho(1e-300) + Rho(1e-300) + Rho(1e-300)
+
+
+def test_of_takes_either():
+    assert Rho.of(0.5) == Rho(0.5)
+    assert Rho.of(Rho(0.5)) == Rho(0.5)
+
+
+@pytest.mark.parametrize("amount", [-1, -1e-300, math.nan, math.inf, -math.inf, np.float32("nan"), np.float64("inf")])
+def test_amounts_that_are_none(amount):
+    with pytest.raises(ValueError, match="zCDP amount must"):
+        Rho(amount)
+
+
+def test_arithmetic_cannot_leave_the_amounts():
+    with pytest.raises(ValueError, match="negative"):
+        Rho(1) - Rho(2)
+    with pytest.raises(ValueError, match="negative"):
+        Rho(1) * -1
+    for factor in (math.nan, math.inf):
+        with pytest.raises(ValueError, match="finite"):
+            Rho(1) * factor
+
+
+@pytest.mark.parametrize("shares", [[], [0, 0], [1, -1], [-1], [math.nan, 1], [math.inf, 1]])
+def test_shares_that_are_none(shares):
+    with pytest.raises(ValueError, match="share"):
+        Rho(1).split(shares)
+
+
+def test_the_known_value():
+    assert float(Rho.from_epsilon_delta(1, 1e-9)) == pytest.approx(0.0149731, abs=5e-8)
+
+
+GRID = [(e, d) for e in (0.01, 0.1, 0.5, 1.0, 5.0, 20.0) for d in (1e-12, 1e-9, 1e-6, 1e-3, 0.1)]
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), GRID)
+def test_round_trip(epsilon, delta):
+    rho = Rho.from_epsilon_delta(epsilon, delta)
+    assert rho
+    assert epsilon * (1 - 1e-6) <= rho.epsilon(delta) <= epsilon  # never above what was asked for
+    assert (rho * 1.0001).epsilon(delta) > epsilon  # and no more could be spent
+    assert epsilon <= float(rho) + 2 * math.sqrt(float(rho) * math.log(1 / delta))  # the textbook conversion is looser
+
+
+@settings(max_examples=10)
+@given(st.floats(0.001, 100), st.floats(0.001, 100), st.floats(1e-12, 0.5), st.floats(1e-12, 0.5))
+def test_monotone(e1, e2, d1, d2):
+    low, high = (Rho.from_epsilon_delta(min(e1, e2), min(d1, d2)), Rho.from_epsilon_delta(max(e1, e2), max(d1, d2)))
+    assert low <= high
+    assert low.epsilon(max(d1, d2)) <= low.epsilon(min(d1, d2))
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), GRID)
+def test_against_the_renyi_accountant_of_dp_accounting(epsilon, delta):
+    """The same conversion over a fixed grid of orders can only be looser: its ε is above ours, and near it."""
+    rho = Rho.from_epsilon_delta(epsilon, delta)
+    orders = 1 + np.exp(np.linspace(math.log(1e-2), math.log(1e5), 4000))
+    theirs = RdpAccountant(orders).compose(dp_event.ZCDpEvent(float(rho))).get_epsilon(delta)
+    assert epsilon * (1 - 1e-6) <= theirs <= epsilon * 1.001 + 1e-4
+
+
+@pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-9), (1.0, 1e-9), (1.0, 1e-6), (5.0, 1e-6)])
+def test_a_gaussian_that_costs_rho_keeps_epsilon_and_delta(epsilon, delta):
+    """The exact profile of the Gaussian mechanism (dp-accounting's loss distribution) lies under the zCDP conversion."""
+    rho = Rho.from_epsilon_delta(epsilon, delta)
+    loss = privacy_loss_distribution.from_gaussian_mechanism(1 / math.sqrt(2 * float(rho)))
+    exact = loss.get_epsilon_for_delta(delta)
+    assert 0.8 * epsilon < exact <= epsilon
+
+
+@pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, -math.inf, MAXIMAL_EPSILON + 1])
+def test_invalid_epsilon(epsilon):
+    with pytest.raises(ValueError, match="epsilon must be a positive number"):
+        Rho.from_epsilon_delta(epsilon, 1e-9)
+
+
+@pytest.mark.parametrize("delta", [0, 1, -1e-9, 2, math.nan, math.inf])
+def test_invalid_delta(delta):
+    with pytest.raises(ValueError, match="delta must lie strictly between"):
+        Rho.from_epsilon_delta(1, delta)
+    with pytest.raises(ValueError, match="delta must lie strictly between"):
+        Rho(1).epsilon(delta)
+
+
+def test_the_ends_of_the_scale():
+    assert Rho(0).epsilon(1e-9) == 0
+    assert Rho(5e-324).epsilon(1e-9) == 0
+    assert Rho(1e12).epsilon(1e-9) == math.inf
+    assert Rho.from_epsilon_delta(MAXIMAL_EPSILON, 1e-9).epsilon(1e-9) <= MAXIMAL_EPSILON
+    with pytest.raises(ValueError, match="too small an amount"):
+        Rho.from_epsilon_delta(1e-300, 1e-300)
+
+
+def test_a_refused_charge_leaves_no_trace():
+    budget = Budget(Rho(1))
+    budget.spend(Rho(0.75), "marginals")
+    with pytest.raises(BudgetExceeded, match=r"selection asks for ρ = 0\.5, but only 0\.25 is left") as caught:
+        budget.spend(Rho(0.5), "selection")
+    assert caught.value.asked == Rho(0.5)
+    assert caught.value.left == Rho(0.25)
+    assert budget.entries == (("marginals", Rho(0.75)),)
+    assert budget.remaining == Rho(0.25)
+    with pytest.raises(BudgetExceeded):
+        budget.parallel(Rho(0.5), ["a", "b"], "strata")
+    assert budget.spent == Rho(0.75)
+    assert budget.spend(Rho(0.25), "the rest") == Rho(0.25)
+
+
+@given(st.lists(st.floats(0, 1), max_size=30))
+def test_no_sequence_of_charges_overspends(asked):
+    budget = Budget(Rho(1))
+    for amount in asked:
+        left = budget.remaining
+        if Rho(amount) > left:
+            with pytest.raises(BudgetExceeded):
+                budget.spend(Rho(amount), "x")
+            assert budget.remaining == left
+        else:
+            budget.spend(Rho(amount), "x")
+        assert budget.spent + budget.remaining == budget.total
+    assert budget.spent <= Rho(1)
+
+
+def test_tenths_add_up_to_no_more_than_one():
+    budget = Budget(Rho(1))
+    for _ in range(9):
+        budget.spend(Rho(0.1), "a tenth")
+    with pytest.raises(BudgetExceeded):  # the float 0.1 is a little more than a tenth, and this is told apart
+        budget.spend(Rho(0.1), "a tenth")
+
+
+def test_parallel_charges_once_and_each_part_is_bounded():
+    budget = Budget(Rho(1))
+    parts = budget.parallel(Rho(0.75), ("a", "b", "c"), "strata")
+    assert budget.spent == Rho(0.75)
+    assert budget.entries == (("strata", Rho(0.75)),)
+    assert [part.total for part in parts.values()] == [Rho(0.75)] * 3
+    parts["a"].spend(Rho(0.75), "x")
+    assert parts["b"].remaining == Rho(0.75)
+    with pytest.raises(BudgetExceeded):
+        parts["a"].spend(Rho(0.01), "x")
+    assert budget.spent == Rho(0.75)
+
+
+def test_a_charge_that_is_no_amount_is_not_recorded():
+    budget = Budget(Rho(1))
+    for amount in (0.1, math.nan, None):
+        with pytest.raises((TypeError, AttributeError)):
+            budget.spend(amount, "x")
+    assert not budget.spent

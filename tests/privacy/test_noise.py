@@ -1,0 +1,292 @@
+"""Noise has the distribution and the price it claims, and the claims stand up to attempts at refutation.
+
+False alarms: tests with seeded noise cannot fail by chance once they have passed. Tests on `SecureNoise` draw fresh
+randomness at each run; each states its rate, and all of them together fail by chance in fewer than one run in 10⁴.
+"""
+
+import math
+import pickle
+
+import numpy as np
+import opendp.prelude as dp
+import pytest
+from refutation import HalvedNoise, empirical_epsilon
+from scipy import stats
+
+from privacy import noise as noise_module
+from privacy.budget import Rho
+from privacy.noise import SecureNoise, SeededNoise, gaussian_sigma, selection_epsilon
+
+FALSE_ALARM = 1e-6  # of each test of fit on fresh randomness
+SOURCES = [pytest.param(SecureNoise(), id="secure"), pytest.param(SeededNoise(20), id="seeded")]
+
+
+def chi_square_p_value(observed, probabilities):
+    """Pearson's test; cells that expect fewer than 10 are pooled, from the last one backwards."""
+    expected = np.asarray(probabilities) * np.sum(observed)
+    rare = expected < 10
+    if rare.any():
+        observed = np.append(np.asarray(observed)[~rare], np.asarray(observed)[rare].sum())
+        expected = np.append(expected[~rare], expected[rare].sum())
+    return stats.chisquare(observed, expected * np.sum(observed) / expected.sum()).pvalue
+
+
+def discrete_gaussian_pmf(sigma, reach):
+    weights = np.exp(-(np.arange(-reach, reach + 1.0) ** 2) / (2 * sigma**2))
+    return weights / weights.sum()
+
+
+def test_sigma_and_epsilon_of_an_amount():
+    assert gaussian_sigma(Rho(0.5)) == 1.0
+    assert gaussian_sigma(Rho(2), sensitivity=3.0) == 1.5
+    assert selection_epsilon(Rho(0.125)) == 1.0
+    for amount in (0, Rho(0), math.nan, -1.0):
+        with pytest.raises(ValueError, match="positive"):
+            gaussian_sigma(amount)
+        with pytest.raises(ValueError, match="positive"):
+            selection_epsilon(amount)
+
+
+@pytest.mark.parametrize("sigma", [0.7, 3.0])
+def test_secure_integers_are_discrete_gaussian(sigma):
+    """Chi-square against the probability mass function, on 40,000 fresh draws. False alarm: 10⁻⁶."""
+    reach = math.ceil(12 * sigma)
+    drawn = SecureNoise().gaussian(np.zeros(40_000, dtype=np.int64), sigma)
+    assert abs(drawn).max() <= reach
+    observed = np.bincount(drawn + reach, minlength=2 * reach + 1)
+    assert chi_square_p_value(observed, discrete_gaussian_pmf(sigma, reach)) > FALSE_ALARM
+
+
+def test_seeded_integers_are_rounded_gaussian():
+    drawn = SeededNoise(3).gaussian(np.zeros(40_000, dtype=np.int64), 3.0)
+    edges = np.arange(-40, 42) - 0.5
+    observed = np.histogram(drawn, edges)[0]
+    assert chi_square_p_value(observed, np.diff(stats.norm.cdf(edges, scale=3.0))) > 1e-3
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(
+    ("draw", "distribution"),
+    [("gaussian_real", stats.norm(5.0, 3.0)), ("laplace_real", stats.laplace(5.0, 3.0))],
+)
+def test_real_numbers(source, draw, distribution):
+    """Kolmogorov-Smirnov on 4,000 draws. False alarm: 10⁻⁶."""
+    drawn = [getattr(source, draw)(5.0, 3.0) for _ in range(4000)]
+    assert stats.kstest(drawn, distribution.cdf).pvalue > FALSE_ALARM
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_moments(source):
+    """Mean and variance of 20,000 draws within 6 standard errors: false alarm under 10⁻⁸."""
+    drawn = source.gaussian(np.full(20_000, 1000), 8.0)
+    assert abs(drawn.mean() - 1000) < 6 * 8 / math.sqrt(20_000)
+    assert abs(drawn.var() / 64 - 1) < 6 * math.sqrt(2 / 20_000) + 1 / 12 / 64
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("shape", [(0,), (3,), (2, 3), (2, 0), ()])
+def test_shapes_and_types(source, shape):
+    counts = np.full(shape, 100, dtype=np.uint8)
+    noisy = source.gaussian(counts, 1.0)
+    assert noisy.shape == shape
+    assert noisy.dtype == np.int64
+    assert (counts == 100).all()
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_cells_are_independent(source):
+    """Correlation of neighbouring cells over 20,000: within 6 standard errors."""
+    drawn = source.gaussian(np.zeros((20_000, 2), dtype=np.int64), 10.0)
+    assert abs(np.corrcoef(drawn.T)[0, 1]) < 6 / math.sqrt(20_000)
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_fractions_are_refused_not_cut_off(source):
+    with pytest.raises(ValueError, match="whole numbers"):
+        source.gaussian(np.array([0.5, 1.0]), 1.0)
+
+
+@pytest.mark.parametrize("source", [*SOURCES, pytest.param(HalvedNoise(SeededNoise(1)), id="halved")])
+@pytest.mark.parametrize("scale", [0.0, -1.0, math.nan, math.inf, 1e-200, 1e200])
+def test_scales_that_are_none(source, scale):
+    for call in (
+        lambda: source.gaussian(np.array([1]), scale),
+        lambda: source.gaussian_real(1.0, scale),
+        lambda: source.laplace_real(1.0, scale),
+        lambda: source.select(np.array([1.0, 2.0]), scale, Rho(1)),
+    ):
+        with pytest.raises(ValueError, match="positive finite number"):
+            call()
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_values_and_scores_that_are_none(source):
+    for value in (math.nan, math.inf):
+        with pytest.raises(ValueError, match="finite"):
+            source.gaussian_real(value, 1.0)
+        with pytest.raises(ValueError, match="finite"):
+            source.laplace_real(value, 1.0)
+        with pytest.raises(ValueError, match="every score finite"):
+            source.select(np.array([1.0, value]), 1.0, Rho(1))
+    with pytest.raises(ValueError, match="at least one score"):
+        source.select(np.array([]), 1.0, Rho(1))
+    with pytest.raises(ValueError, match="positive"):
+        source.select(np.array([1.0]), 1.0, Rho(0))
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(("sensitivity", "rho"), [(1.0, 0.5), (4.0, 2.0)])
+def test_selection_has_the_exponential_mechanisms_probabilities(source, sensitivity, rho):
+    """Chi-square against exp(ε·score/(2Δ)) with ε = √(8ρ), on 10,000 draws. False alarm: 10⁻⁶."""
+    scores = np.array([0.0, 1.0, 2.0, 2.5, -1.0])
+    weights = np.exp(math.sqrt(8 * rho) * scores / (2 * sensitivity))
+    picked = np.bincount([source.select(scores, sensitivity, Rho(rho)) for _ in range(10_000)], minlength=5)
+    assert chi_square_p_value(picked, weights / weights.sum()) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_selection_prefers_high_scores(source):
+    scores = np.zeros(50)
+    scores[17] = 1000.0
+    assert {source.select(scores, 1.0, Rho(0.5)) for _ in range(50)} == {17}
+    assert source.select(np.array([-1e6]), 1.0, Rho(1e-9)) == 0
+
+
+def test_opendp_charges_what_is_claimed():
+    """The library's own privacy maps, at scales and sensitivities of the kind that mechanisms use."""
+    for rho in (1e-6, 0.0149731, 0.5, 10.0):
+        for sensitivity in (1.0, math.sqrt(2), 3.0):
+            sigma = gaussian_sigma(rho, sensitivity)
+            assert noise_module._discrete_gaussian(sigma).map(sensitivity) == pytest.approx(rho, rel=1e-9)
+            assert noise_module._gaussian_real(sigma).map(sensitivity) == pytest.approx(rho, rel=1e-9)
+            assert noise_module._laplace_real(sigma).map(sensitivity) == pytest.approx(sensitivity / sigma, rel=1e-9)
+            maximum = noise_module._noisy_max(2 * sensitivity / selection_epsilon(rho))
+            assert maximum.map(sensitivity) == pytest.approx(rho, rel=1e-9)
+
+
+@pytest.mark.parametrize("charged", [1.001, math.inf, math.nan])
+def test_a_release_that_opendp_would_charge_more_for_is_stopped(monkeypatch, charged):
+    class Overcharging:
+        def map(self, distance):
+            return charged
+
+        def __call__(self, scores):
+            pytest.fail("released")
+
+    monkeypatch.setattr(noise_module, "_noisy_max", lambda scale: Overcharging())
+    with pytest.raises(RuntimeError, match="OpenDP charges"):
+        SecureNoise().select(np.array([1.0]), 1.0, Rho(1))
+
+
+def test_flags_and_names():
+    assert SecureNoise().private is True
+    assert SeededNoise(1).private is False
+    assert dp.__version__ in SecureNoise().name
+    assert "NOT PRIVATE" in SeededNoise(1).name
+    assert isinstance(SecureNoise().spawn(3), SecureNoise)
+    assert not SeededNoise(1).spawn(3).private
+
+
+def draws(source, number=50):
+    real = [source.gaussian_real(0.0, 1.0), source.laplace_real(0.0, 1.0)]
+    return [*source.gaussian(np.zeros(number, dtype=np.int64), 100.0).tolist(), *real]
+
+
+def test_seeded_noise_is_reproducible():
+    assert draws(SeededNoise(7)) == draws(SeededNoise(7))
+    assert draws(SeededNoise(7)) != draws(SeededNoise(8))
+    scores = np.zeros(1000)
+    assert SeededNoise(7).select(scores, 1.0, Rho(1)) == SeededNoise(7).select(scores, 1.0, Rho(1))
+
+
+def test_streams_depend_on_the_seed_and_their_number_only():
+    fresh, used = SeededNoise(7), SeededNoise(7)
+    draws(used)
+    used.spawn(9)
+    assert draws(fresh.spawn(3)) == draws(used.spawn(3))
+    assert draws(fresh.spawn(2).spawn(1)) == draws(used.spawn(2).spawn(1))
+    streams = [fresh.spawn(0), fresh.spawn(1), fresh.spawn(12), fresh.spawn(1).spawn(2), SeededNoise(7), SeededNoise(8)]
+    assert len({tuple(draws(stream)) for stream in streams}) == len(streams)
+
+
+@pytest.mark.parametrize("source", [SecureNoise(), SeededNoise(7)])
+def test_sources_travel_to_worker_processes(source):
+    assert pickle.loads(pickle.dumps(source)).private == source.private
+
+
+def test_secure_noise_does_not_repeat():
+    assert draws(SecureNoise()) != draws(SecureNoise())
+    assert draws(SecureNoise().spawn(1)) != draws(SecureNoise().spawn(1))
+
+
+# Attempts at refutation. Neighbouring tables: 100 rows against 101, all in one cell. Claim: ρ-zCDP, hence
+# (rho.epsilon(δ), δ)-DP at every δ; Laplace: 1/scale. Each has a false-alarm rate of 10⁻⁶. The bound for the planted
+# fault (half the noise) lies six standard deviations or more above the claim, by simulation.
+
+RUNS, DELTA, ALARM = 20_000, 0.05, 1e-6
+CLAIM = Rho(0.5)
+
+
+def gaussian_runs(source):
+    sigma = gaussian_sigma(CLAIM)
+    return (source.gaussian(np.full(RUNS, count), sigma) for count in (100, 101))
+
+
+def gaussian_vector_runs(source):
+    """The best linear statistic of a release in which the added row moves three cells: L2 sensitivity √3."""
+    sigma = gaussian_sigma(CLAIM, math.sqrt(3))
+    return (source.gaussian(np.full((RUNS, 3), count), sigma).sum(axis=1) for count in (100, 101))
+
+
+def gaussian_real_runs(source):
+    sigma = gaussian_sigma(CLAIM, 2.5)
+    return ([source.gaussian_real(value, sigma) for _ in range(RUNS)] for value in (0.0, 2.5))
+
+
+def laplace_runs(source):
+    return ([source.laplace_real(value, 2.5) for _ in range(RUNS // 2)] for value in (0.0, 2.5))
+
+
+def selection_runs(source):
+    """Near the worst case of the exponential mechanism: an unlikely choice gains Δ while all else loses Δ."""
+    pairs = (np.array([0.0, 2.2]), np.array([1.0, 1.2]))
+    return ([source.select(scores, 1.0, CLAIM) for _ in range(RUNS // 2)] for scores in pairs)
+
+
+REFUTATIONS = [
+    pytest.param(gaussian_runs, DELTA, CLAIM.epsilon(DELTA), id="gaussian"),
+    pytest.param(gaussian_vector_runs, DELTA, CLAIM.epsilon(DELTA), id="gaussian of a vector"),
+    pytest.param(gaussian_real_runs, DELTA, CLAIM.epsilon(DELTA), id="gaussian of a real number"),
+    pytest.param(laplace_runs, 0.0, 1.0, id="laplace"),
+    pytest.param(selection_runs, 0.0, selection_epsilon(CLAIM), id="selection"),
+]
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(("runs", "delta", "claim"), REFUTATIONS)
+def test_the_claim_is_not_refuted(source, runs, delta, claim):
+    assert empirical_epsilon(*runs(source), delta, false_alarm=ALARM) <= claim
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(("runs", "delta", "claim"), REFUTATIONS)
+def test_half_the_noise_is_refuted(source, runs, delta, claim):
+    assert empirical_epsilon(*runs(HalvedNoise(source)), delta, false_alarm=ALARM) > claim
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("rho", [0.05, 2.0])
+def test_the_claim_of_the_secure_gaussian_stands_over_300_000_runs(rho):
+    sigma = gaussian_sigma(rho)
+    a, b = (SecureNoise().gaussian(np.full(300_000, count), sigma) for count in (100, 101))
+    for delta in (1e-3, 0.01, 0.1):
+        assert empirical_epsilon(a, b, delta, false_alarm=ALARM) <= Rho(rho).epsilon(delta)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("sigma", [0.3, 25.0])
+def test_secure_integers_are_discrete_gaussian_over_300_000_draws(sigma):
+    reach = math.ceil(12 * sigma) + 2
+    drawn = SecureNoise().gaussian(np.zeros(300_000, dtype=np.int64), sigma)
+    observed = np.bincount(drawn + reach, minlength=2 * reach + 1)
+    assert chi_square_p_value(observed, discrete_gaussian_pmf(sigma, reach)) > FALSE_ALARM

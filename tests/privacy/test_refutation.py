@@ -1,0 +1,86 @@
+"""The tester tested: it stays under a true ε at its stated rate, and comes close to it."""
+
+import numpy as np
+import pytest
+from refutation import HalvedNoise, empirical_epsilon
+from scipy.stats import norm
+
+from privacy.budget import Rho
+from privacy.noise import SeededNoise
+
+
+def gaussian_epsilon(mu, delta):
+    """The exact ε of the Gaussian mechanism with shift mu (Balle and Wang, arXiv:1805.06530, Theorem 8), by bisection."""
+    low, high = 0.0, 50.0
+    for _ in range(100):
+        middle = (low + high) / 2
+        profile = norm.cdf(mu / 2 - middle / mu) - np.exp(middle) * norm.cdf(-mu / 2 - middle / mu)
+        low, high = (middle, high) if profile > delta else (low, middle)
+    return high
+
+
+@pytest.mark.parametrize("direction", ["a", "b"])
+@pytest.mark.parametrize("sign", [1, -1])
+def test_comes_close_to_the_exact_epsilon_of_a_gaussian_from_both_sides(direction, sign):
+    rng = np.random.default_rng(1)
+    a, b = rng.normal(0, 1, 100_000), rng.normal(sign, 1, 100_000)
+    if direction == "b":
+        a, b = b, a
+    exact = gaussian_epsilon(1.0, 0.02)
+    assert 0.85 * exact < empirical_epsilon(a, b, 0.02) <= exact
+
+
+def test_pure_dp_of_randomised_response():
+    rng = np.random.default_rng(2)
+    keep = np.e / (1 + np.e)
+    a, b = (rng.random(50_000) < keep).astype(int), (rng.random(50_000) < 1 - keep).astype(int)
+    assert 0.9 < empirical_epsilon(a, b, 0.0) <= 1.0
+
+
+def test_only_one_direction_breaks():
+    """Presence shows now and then, absence never does: the event has to be counted on the right side."""
+    rng = np.random.default_rng(3)
+    a, b = (rng.random(20_000) < 0.05).astype(int), np.zeros(20_000)
+    assert empirical_epsilon(a, b, 0.01) > 2
+    assert empirical_epsilon(b, a, 0.01) > 2
+    assert empirical_epsilon(a, b, 0.06) < 0.05
+
+
+def test_false_alarms_are_as_rare_as_stated():
+    """Same distribution twice: ε is 0, so any positive bound is a false alarm.
+
+    At 5 %, 400 calls give Binomial(400, ≤ 0.05) alarms; more than 40 has probability under 2·10⁻⁵.
+    """
+    rng = np.random.default_rng(4)
+    alarms = sum(empirical_epsilon(*rng.normal(size=(2, 400)), 0.0, false_alarm=0.05) > 0 for _ in range(400))
+    assert alarms <= 40
+
+
+def test_the_event_is_chosen_without_seeing_the_runs_that_judge_it():
+    a, b = np.zeros(1000), np.zeros(1000)
+    a[:500] = 1  # only the first half differs
+    assert empirical_epsilon(a, b, 0.0) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("a", "delta", "false_alarm"),
+    [([1.0], 0, 0.1), ([[1, 2]], 0, 0.1), ([1, np.nan], 0, 0.1), ([1, 2], 1, 0.1), ([1, 2], -0.1, 0.1), ([1, 2], 0, 0)],
+)
+def test_refuses_what_it_cannot_judge(a, delta, false_alarm):
+    with pytest.raises(ValueError, match=r"runs|delta|false_alarm"):
+        empirical_epsilon(a, [1, 2], delta, false_alarm=false_alarm)
+
+
+def test_halved_noise_halves():
+    counts = np.zeros(20_000, dtype=np.int64)
+    half, whole = HalvedNoise(SeededNoise(1)), SeededNoise(1)
+    assert half.gaussian(counts, 20.0).tolist() == whole.gaussian(counts, 10.0).tolist()
+    assert half.gaussian_real(0.0, 2.0) == whole.gaussian_real(0.0, 1.0)
+    assert half.laplace_real(0.0, 2.0) == whole.laplace_real(0.0, 1.0)
+    scores = np.arange(50.0)
+    assert [half.select(scores, 1.0, Rho(0.01)) for _ in range(20)] == [
+        whole.select(scores, 1.0, Rho(0.04)) for _ in range(20)
+    ]
+    assert half.spawn(3).gaussian(counts, 20.0).tolist() == whole.spawn(3).gaussian(counts, 10.0).tolist()
+    assert not half.private
+    assert "half" in half.name

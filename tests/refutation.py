@@ -1,0 +1,122 @@
+"""Try to refute a privacy claim: a lower bound on ε from many runs on two neighbouring tables.
+
+Passing proves nothing; failing refutes the claim. So every privacy claim gets two tests: the claim stands, and the
+same test catches a planted fault (`HalvedNoise`, or a fault of the mechanism's own).
+
+    a = np.array([mechanism(table, noise.spawn(i)) for i in range(20_000)])
+    b = np.array([mechanism(neighbour, noise.spawn(i + 20_000)) for i in range(20_000)])
+    assert empirical_epsilon(a, b, delta) <= rho.epsilon(delta)
+
+A large δ (0.01 to 0.1) makes a sharp test of a zCDP claim: `rho.epsilon(delta)` is then an exact consequence of the
+claim about events that are common enough to count.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from scipy.stats import beta
+
+from privacy.budget import Rho
+from privacy.noise import Counts, Floats, NoiseSource
+
+CANDIDATES = 1000
+
+
+def empirical_epsilon(a: npt.ArrayLike, b: npt.ArrayLike, delta: float, *, false_alarm: float = 1e-3) -> float:
+    """A lower confidence bound on the ε of a mechanism at δ, from one statistic of its output.
+
+    Arguments:
+        a, b: shape (runs,), the statistic T over independent runs on a table and on its neighbour; at least two runs
+            each, finite. To test an event, give its indicator (0 or 1).
+        delta: the δ of the claim, 0 ≤ δ < 1.
+        false_alarm: the probability that a mechanism that keeps its claim is refuted all the same.
+
+    Returns:
+        max(0, log((p_low − δ) / q_high)). Above the claimed ε, the claim is refuted.
+
+    Proof sketch. (ε, δ)-DP says P_a(E) ≤ e^ε·P_b(E) + δ for every event E, and the same with a and b exchanged. E is
+    one of {T > t} or {T < t}, in one of the two directions, chosen on the first half of the runs where the bound looks
+    best; the second half is independent of that choice, so its counts of E are Binomial given E. p_low is the
+    Clopper-Pearson lower bound of the likelier side, q_high the upper bound of the other, each at false_alarm / 2. By
+    the union bound both hold with probability at least 1 − false_alarm, and then ε ≥ log((p − δ)/q) ≥
+    log((p_low − δ)/q_high). The rate is for one call: a suite of m tests on true claims fails with probability at most
+    m·false_alarm, and never if its seeds are fixed and it has passed once.
+    """
+    first, second = _runs(a), _runs(b)
+    if not 0 <= delta < 1:
+        raise ValueError(f"delta must be at least 0 and less than 1, not {delta}")
+    if not 0 < false_alarm < 1:
+        raise ValueError(f"false_alarm must lie strictly between 0 and 1, not {false_alarm}")
+    sides = [(np.sort(x[: len(x) // 2]), x[len(x) // 2 :]) for x in (first, second)]
+    pooled = np.unique(np.concatenate([choose for choose, _ in sides]))
+    if len(pooled) > CANDIDATES:
+        pooled = pooled[np.linspace(0, len(pooled) - 1, CANDIDATES).astype(int)]
+
+    best, bound = -np.inf, 0.0
+    for (choose_p, test_p), (choose_q, test_q) in (sides, sides[::-1]):
+        for above in (True, False):
+            p, q = (_count(choose, pooled, above) for choose in (choose_p, choose_q))
+            scores = _log_ratio(p, len(choose_p), q, len(choose_q), delta, false_alarm)
+            place = int(np.argmax(scores))
+            if scores[place] > best:
+                best, threshold = scores[place], pooled[place]
+                hits_p, hits_q = (
+                    np.array([(x > threshold).sum() if above else (x < threshold).sum()]) for x in (test_p, test_q)
+                )
+                bound = float(_log_ratio(hits_p, len(test_p), hits_q, len(test_q), delta, false_alarm)[0])
+    return max(0.0, bound)
+
+
+class HalvedNoise:
+    """The standard planted fault: half the noise that is asked for, so four times the ρ (twice the ε of Laplace).
+
+    Wraps any noise source. A refutation test that passes with this instead of the real one tests nothing.
+    """
+
+    private = False
+
+    def __init__(self, inner: NoiseSource) -> None:
+        self.inner = inner
+
+    @property
+    def name(self) -> str:
+        return f"half of {self.inner.name}"
+
+    def gaussian(self, counts: Counts, sigma: float) -> Counts:
+        return self.inner.gaussian(counts, sigma / 2)
+
+    def gaussian_real(self, value: float, sigma: float) -> float:
+        return self.inner.gaussian_real(value, sigma / 2)
+
+    def laplace_real(self, value: float, scale: float) -> float:
+        return self.inner.laplace_real(value, scale / 2)
+
+    def select(self, scores: Floats, sensitivity: float, rho: Rho) -> int:
+        return self.inner.select(scores, sensitivity, rho * 4)
+
+    def spawn(self, stream: int) -> HalvedNoise:
+        return HalvedNoise(self.inner.spawn(stream))
+
+
+def _runs(values: npt.ArrayLike) -> npt.NDArray[np.float64]:
+    runs = np.asarray(values, dtype=float)
+    if runs.ndim != 1 or len(runs) < 2 or not np.isfinite(runs).all():
+        raise ValueError("the runs need shape (runs,), at least two of them, all finite")
+    return runs
+
+
+def _count(ordered: npt.NDArray[np.float64], thresholds: npt.NDArray[np.float64], above: bool) -> npt.NDArray[np.int64]:
+    if above:
+        return len(ordered) - np.searchsorted(ordered, thresholds, side="right")
+    return np.searchsorted(ordered, thresholds, side="left")
+
+
+def _log_ratio(
+    p: npt.NDArray[np.int64], p_runs: int, q: npt.NDArray[np.int64], q_runs: int, delta: float, false_alarm: float
+) -> npt.NDArray[np.float64]:
+    """log((p_low − δ) / q_high) from counts, by Clopper-Pearson; −∞ where p_low ≤ δ."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        p_low = np.where(p > 0, beta.ppf(false_alarm / 2, p, p_runs - p + 1), 0.0)
+        q_high = np.where(q < q_runs, beta.ppf(1 - false_alarm / 2, q + 1, q_runs - q), 1.0)
+        return np.where(p_low > delta, np.log((p_low - delta) / q_high), -np.inf)

@@ -1,0 +1,94 @@
+"""Junction trees: every structure that measured cliques can have."""
+
+from itertools import combinations
+from math import prod
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from synth.junction_tree import JunctionTree
+
+CASES = {
+    "nothing measured": ((2, 3, 4), []),
+    "one variable": ((5,), []),
+    "one variable, measured": ((5,), [(0,)]),
+    "singletons": ((2, 3, 4), [(0,), (1,), (2,)]),
+    "chain": ((2, 3, 4, 5), [(0, 1), (1, 2), (2, 3)]),
+    "star": ((2, 3, 4, 5, 2), [(0, 1), (0, 2), (0, 3), (0, 4)]),
+    "cycle": ((2, 3, 4, 5), [(0, 1), (1, 2), (2, 3), (0, 3)]),
+    "long cycle": ((2,) * 7, [(i, (i + 1) % 7) for i in range(7)]),
+    "clique by pairs": ((2, 3, 4, 2), list(combinations(range(4), 2))),
+    "clique at once": ((2, 3, 4, 2), [(0, 1, 2, 3)]),
+    "disconnected": ((2, 3, 4, 5, 6), [(0, 1), (3, 4)]),
+    "duplicates": ((2, 3, 4), [(0, 1), (0, 1), (1, 0), (1, 2)]),
+    "nested": ((2, 3, 4, 5), [(0, 1, 2), (0, 1), (2,), (2, 3)]),
+    "a value alone": ((1, 3, 1, 2), [(0, 1), (1, 2), (2, 3)]),
+    "grid": ((2,) * 9, [(3 * r + c, 3 * r + c + 1) for r in range(3) for c in range(2)]
+             + [(3 * r + c, 3 * r + c + 3) for r in range(2) for c in range(3)]),
+}  # fmt: skip
+
+
+def check(sizes, cliques):
+    """Every property that inference relies on."""
+    tree = JunctionTree.build(sizes, cliques)
+    assert set().union(*tree.cliques) == set(range(len(sizes)))
+    assert tree.sizes == tuple(sizes)
+    assert tree.cells == sum(prod(sizes[v] for v in clique) for clique in tree.cliques)
+    for clique in cliques:
+        home = tree.home(clique)
+        assert home is not None
+        assert set(clique) <= set(tree.cliques[home])
+    for a, b in combinations(tree.cliques, 2):  # maximal, so none inside another
+        assert not set(a) <= set(b)
+        assert not set(b) <= set(a)
+    assert tree.parents[0] == -1
+    for i, (clique, parent) in enumerate(zip(tree.cliques, tree.parents, strict=True)):
+        assert clique == tuple(sorted(clique))
+        assert parent < max(i, 0)
+        assert (parent == -1) == (i == 0)
+        earlier = set().union(*tree.cliques[:i])
+        assert set(clique) & earlier == set(tree.separators[i])  # running intersection
+        if i:
+            assert set(tree.separators[i]) <= set(tree.cliques[parent])
+    return tree
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_is_a_junction_tree(case):
+    check(*CASES[case])
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(st.data())
+def test_random_graphs(data):
+    sizes = data.draw(st.lists(st.integers(1, 6), min_size=1, max_size=9))
+    members = st.sets(st.integers(0, len(sizes) - 1), min_size=1, max_size=min(4, len(sizes)))
+    cliques = [tuple(sorted(c)) for c in data.draw(st.lists(members, max_size=12))]
+    tree = check(sizes, cliques)
+    assert tree == JunctionTree.build(sizes, cliques[::-1])  # the structure, not the order of measuring, decides
+
+
+def test_a_tree_is_not_triangulated_further():
+    for case in ("chain", "star"):
+        sizes, cliques = CASES[case]
+        assert set(JunctionTree.build(sizes, cliques).cliques) == set(cliques)
+
+
+def test_a_cycle_gets_the_cheaper_chord():
+    tree = JunctionTree.build((9, 2, 9, 2), [(0, 1), (1, 2), (2, 3), (0, 3)])
+    assert set(tree.cliques) == {(0, 1, 3), (1, 2, 3)}  # chord 1-3 (2 × 2), not 0-2 (9 × 9)
+    assert tree.cells == 72
+
+
+def test_home_is_the_smallest_clique_or_none():
+    tree = JunctionTree.build((2, 9, 3, 2), [(0, 1), (0, 2), (2, 3)])
+    assert tree.cliques[tree.home((0,))] == (0, 2)
+    assert tree.cliques[tree.home(())] in ((0, 2), (2, 3))
+    assert tree.home((1, 3)) is None
+
+
+def test_independent_parts_have_empty_separators():
+    tree = JunctionTree.build((2, 3, 4, 5, 6), [(0, 1), (3, 4)])
+    assert sorted(tree.cliques) == [(0, 1), (2,), (3, 4)]
+    assert tree.separators == ((), (), ())

@@ -1,0 +1,143 @@
+"""Measurements: what is charged, what is kept, and what a file may hold."""
+
+import json
+
+import numpy as np
+import pytest
+
+from data.errors import InputError
+from data.schema import Column, Schema
+from data.table import CodedTable
+from privacy.budget import Budget, BudgetExceeded, Rho
+from privacy.noise import SecureNoise, SeededNoise
+from synth.measurements import (
+    Measurement,
+    load_measurements,
+    measure_marginal,
+    save_measurements,
+    total_estimate,
+)
+
+SCHEMA = Schema("small", (Column("A", values=(0, 1)), Column("B", values=(0, 1, 2, 3)), Column("C", values=("x",))))
+
+
+@pytest.fixture
+def table():
+    return CodedTable(np.random.default_rng(0).integers(0, (2, 4, 1), (1000, 3)).astype(np.uint8), SCHEMA)
+
+
+class NoNoise(SeededNoise):
+    def gaussian(self, counts, sigma):
+        return np.asarray(counts)
+
+
+@pytest.mark.parametrize("columns", [(), ("A",), ("B", "A"), ("A", "B", "C")])
+def test_measures_that_marginal_in_that_order_at_that_price(table, columns):
+    budget = Budget(Rho(2))
+    measured = measure_marginal(table, columns, Rho(0.5), budget, NoNoise(0))
+    assert budget.spent == Rho(0.5)
+    assert measured.sigma == 1.0  # 1/√(2ρ)
+    assert measured.columns == columns
+    np.testing.assert_array_equal(measured.values, table.marginal(columns))
+
+
+def test_merges_before_it_adds_noise(table):
+    groups = ((1, 0), (0, 1, 1, 2))
+    measured = measure_marginal(table, ("A", "B"), Rho(1), Budget(Rho(1)), NoNoise(0), groups)
+    counts = table.marginal(("A", "B"))
+    expected = [[counts[a, bs].sum() for bs in ([0], [1, 2], [3])] for a in (1, 0)]
+    np.testing.assert_array_equal(measured.values, expected)
+    np.testing.assert_array_equal(measured.merged(counts), expected)
+
+
+@pytest.mark.parametrize("noise", [SeededNoise(1), SecureNoise()], ids=["seeded", "secure"])
+def test_noise_has_the_variance_that_is_claimed(noise):
+    """2,000 cells: a sample variance has relative s.d. √(2/2000) = 3 %; 20 % is beyond 6 s.d. (false alarm < 1e-9)."""
+    schema = Schema("wide", (Column("A", values=tuple(range(2000))),))
+    empty = CodedTable(np.zeros((0, 1), dtype=np.uint16), schema)
+    measured = measure_marginal(empty, ("A",), Rho(0.005), Budget(Rho(1)), noise)
+    assert measured.sigma == 10.0
+    assert abs(measured.values.std() / 10 - 1) < 0.2
+    assert abs(measured.values.mean()) < 10 * 6 / 2000**0.5
+
+
+def test_is_charged_before_the_rows_are_read():
+    class Untouchable:
+        def marginal(self, columns):
+            raise AssertionError("the rows were read")
+
+    with pytest.raises(BudgetExceeded, match="marginal of A"):
+        measure_marginal(Untouchable(), ("A",), Rho(2), Budget(Rho(1)), SeededNoise(0))
+
+
+def test_total_weighs_by_precision_and_public_numbers_win():
+    noisy = [Measurement((), np.array(90.0), 1.0), Measurement(("A",), np.array([60.0, 50.0]), 2.0)]
+    assert total_estimate(noisy) == pytest.approx(((90 / 1 + 110 / 8) / (1 + 1 / 8), (1 + 1 / 8) ** -0.5))
+    assert total_estimate([*noisy, Measurement((), np.array(77.0), 0.0)]) == (77.0, 0.0)
+    assert total_estimate([]) == (0.0, np.inf)
+
+
+@pytest.mark.parametrize(
+    ("columns", "values", "sigma", "groups"),
+    [
+        (("A",), [[1.0]], 1.0, ()),
+        (("A",), [np.nan], 1.0, ()),
+        (("A",), [np.inf], 1.0, ()),
+        (("A",), [1.0], -1.0, ()),
+        (("A",), [1.0], np.nan, ()),
+        (("A",), [1.0], 1.0, (None, None)),
+    ],
+)
+def test_refuses_what_is_no_measurement(columns, values, sigma, groups):
+    with pytest.raises(ValueError, match="a measurement needs"):
+        Measurement(columns, np.array(values), sigma, groups)
+
+
+def test_a_file_gives_back_what_was_saved(tmp_path, table):
+    noise, budget = SeededNoise(3), Budget(Rho(9))
+    saved = [
+        measure_marginal(table, (), Rho(1), budget, noise),
+        measure_marginal(table, ("B", "A"), Rho(0.3), budget, noise, ((0, 1, 1, 1), None)),
+        Measurement(("A",), np.array([0.5, -1.25]), 0.1),
+    ]
+    save_measurements(saved, tmp_path / "m.json")
+    loaded = load_measurements(tmp_path / "m.json")
+    for a, b in zip(saved, loaded, strict=True):
+        assert (a.columns, a.sigma, a.groups) == (b.columns, b.sigma, b.groups)
+        np.testing.assert_array_equal(a.values, b.values)
+        assert b.values.shape == a.values.shape
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "no json",
+        "[]",
+        "null",
+        "{}",
+        '{"format": "something else", "measurements": []}',
+        '{"format": "equistrata measurements 1"}',
+        '{"format": "equistrata measurements 1", "measurements": [{}]}',
+        '{"format": "equistrata measurements 1", "measurements": [[1]]}',
+        '{"format": "equistrata measurements 1", "measurements": 3}',
+    ],
+)
+def test_a_broken_file_is_an_input_error(tmp_path, text):
+    path = tmp_path / "m.json"
+    path.write_text(text, "utf-8")
+    with pytest.raises(InputError, match="is not a measurements file"):
+        load_measurements(path)
+
+
+def test_a_file_with_impossible_numbers_or_no_file_is_an_input_error(tmp_path):
+    path = tmp_path / "m.json"
+    with pytest.raises(InputError, match="is not a measurements file"):
+        load_measurements(path)
+    save_measurements([Measurement(("A",), np.array([1.0, 2.0]), 1.0)], path)
+    good = json.loads(path.read_text("utf-8"))
+    for change in ({"sigma": -1}, {"shape": [3]}, {"values": [1, "x"]}, {"values": [1, None]}, {"groups": [None, 1]}):
+        bad = {**good, "measurements": [{**good["measurements"][0], **change}]}
+        path.write_text(json.dumps(bad), "utf-8")
+        with pytest.raises(InputError, match="is not a measurements file"):
+            load_measurements(path)
