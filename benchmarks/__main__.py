@@ -108,7 +108,7 @@ def draw(results: dict[str, list[Run]], path: Path) -> None:
     axes.set_xlabel("error of the means in the stratum, per cent (mean over columns and runs; log scale)")
     axes.grid(axis="x", which="both", alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(title="MST at ε = 1", frameon=False, loc="lower right")
+    axes.legend(title="MST at ε = 1", frameon=False, loc="upper left")
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
 
