@@ -14,7 +14,7 @@ import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Annotated, Any, Union, get_args, get_origin
+from typing import Annotated, Any, NoReturn, Union, get_args, get_origin
 
 import typer
 from rich.console import Console
@@ -24,7 +24,7 @@ from rich.table import Table
 from data.errors import InputError
 from flows.config import ReleaseConfig
 
-BAD_INPUT = 2
+FAILED, BAD_INPUT = 1, 2
 
 app = typer.Typer(
     help="Private, fair releases of synthetic microdata, with an account of their price.",
@@ -60,8 +60,20 @@ def main() -> None:
     try:
         app()
     except InputError as error:
-        err.print(f"[bold red]error:[/] {_plain(str(error))}", soft_wrap=True, highlight=False)
-        sys.exit(BAD_INPUT)
+        _fail(str(error), BAD_INPUT)
+    except Exception as error:
+        if type(error).__name__ == "StepFailed":
+            _fail(str(error), FAILED)
+        if "Failed to reach API" in str(error):
+            _fail(
+                "no Prefect server answers at PREFECT_API_URL; start one (prefect server start) or unset it", BAD_INPUT
+            )
+        raise
+
+
+def _fail(sentence: str, code: int) -> NoReturn:
+    err.print(f"[bold red]error:[/] {_plain(sentence)}", soft_wrap=True, highlight=False)
+    sys.exit(code)
 
 
 def _options_of(model: type[ReleaseConfig]) -> list[inspect.Parameter]:

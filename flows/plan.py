@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -63,9 +64,7 @@ class Plan:
     @classmethod
     def of(cls, config: ReleaseConfig) -> Plan:
         """Check a configuration and load what is public in it. Raises InputError; nothing is written or charged."""
-        output = Path(config.output)
-        if output.exists():
-            raise InputError(f"output folder {config.output!r} exists already; choose another or remove it")
+        _check_output(Path(config.output))
         declared = _schema(config)
         schema = declared.select(config.columns) if config.columns else declared.selected()
         for column in schema.columns:
@@ -77,7 +76,7 @@ class Plan:
             if not config.strata:
                 raise InputError("weights are given but no strata; name the stratum columns with --strata")
             weights = PublicWeights.from_file(config.weights, strata, config.weight_column)
-        total = Rho.from_epsilon_delta(config.epsilon, config.delta)
+        total = _price(config)
         paid_counts = weights is None and len(strata.keys) > 1
         counts = total * config.count_share if paid_counts else Rho(0)
         for_means = total * config.means_share if means is not None else Rho(0)
@@ -109,6 +108,23 @@ class Plan:
         price = self.price
         parts = {"noisy counts": price.counts, f"synthesis ({self.name})": price.synthesis, "means": price.means}
         return {name: float(rho) for name, rho in parts.items() if rho}
+
+
+def _check_output(output: Path) -> None:
+    if output.exists():
+        raise InputError(f"output folder {str(output)!r} exists already; choose another or remove it")
+    parent = next(folder for folder in output.absolute().parents if folder.exists())
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise InputError(
+            f"output folder {str(output)!r} cannot be made in {str(parent)!r}; choose a folder you may write to"
+        )
+
+
+def _price(config: ReleaseConfig) -> Rho:
+    try:
+        return Rho.from_epsilon_delta(config.epsilon, config.delta)
+    except ValueError as error:
+        raise InputError(f"settings 'epsilon' and 'delta' give no usable budget: {error}") from None
 
 
 def _schema(config: ReleaseConfig) -> Schema:

@@ -28,6 +28,7 @@ def refused(equistrata, *arguments, sentence):
         (["--epsilon", "0"], "epsilon"),
         (["--epsilon", "-1"], "epsilon"),
         (["--delta", "1"], "delta"),
+        (["--epsilon", "1e6"], "no usable budget"),
         (["--columns", "AGEP,NOPE"], "unknown column 'NOPE'"),
         (["--source", "csv", "--input", "none.csv", "--schema", "acs_employment"], r"none\.csv' does not exist"),
         (["--schema", "none.yaml"], r"none\.yaml"),
@@ -115,6 +116,23 @@ def test_an_output_folder_that_exists_is_left_alone(equistrata):
     assert result.returncode == 2
     assert "exists already" in result.stderr
     assert list((equistrata.home / "out").iterdir()) == []
+
+
+def test_an_output_that_cannot_be_made_is_refused_before_anything_runs(equistrata):
+    blocked = equistrata.home / "file"
+    blocked.touch()
+    result = equistrata("release", "--output", blocked / "out")
+    assert result.returncode == 2
+    assert "cannot be made" in result.stderr
+    assert not equistrata.prefect.exists()
+
+
+def test_a_prefect_server_that_does_not_answer_is_named(equistrata):
+    result = equistrata("release", "--output", equistrata.home / "out", PREFECT_API_URL="http://127.0.0.1:9/api")
+    assert result.returncode == 2
+    assert "no Prefect server answers" in result.stderr
+    assert "Traceback" not in result.stderr
+    assert not (equistrata.home / "out").exists()
 
 
 def test_every_setting_is_an_option(equistrata):
