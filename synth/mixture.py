@@ -7,13 +7,11 @@ zeros hold exactly. Marginals are matrix products over components; nothing is pa
 from __future__ import annotations
 
 import json
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -22,14 +20,11 @@ from data.errors import InputError
 from data.schema import Schema
 from data.table import CodedTable, code_dtype
 from privacy.noise import Floats
+from synth.graphical_model import BROKEN
 from synth.possible import Group, Possible
 
 FORMAT = "equistrata mixture 1"
 MOST_CELLS = 20_000_000  # of one marginal, times components, in numbers
-_BROKEN = (
-    OSError, ValueError, KeyError, IndexError, TypeError, EOFError, OverflowError, RuntimeError, BadZipFile, zlib.error
-)  # fmt: skip
-
 Counts = npt.NDArray[np.int64]
 
 
@@ -116,7 +111,9 @@ class ProductMixture:
 
     def _group_marginal(self, group: Group, table: Floats, inside: Sequence[int]) -> Floats:
         """P_k over the codes of some columns of one group, shape (K, cells), row-major in the order given."""
-        codes = np.unravel_index(np.arange(prod(self.schema.sizes[j] for j in inside)), [self.schema.sizes[j] for j in inside])
+        codes = np.unravel_index(
+            np.arange(prod(self.schema.sizes[j] for j in inside)), [self.schema.sizes[j] for j in inside]
+        )
         key = np.zeros(len(group.cells), dtype=np.intp)
         place = np.zeros(len(codes[0]), dtype=np.intp)
         width = 1
@@ -170,7 +167,9 @@ class ProductMixture:
                 classes = self.possible.classes[j]
                 count = int(classes.max()) + 1
                 inside = self._within[j][:, None, :] * (classes == np.arange(count)[:, None])
-                codes[:, j] = _assign(component * count + group.cells[cell, spot], inside.reshape(-1, len(classes)), rng)
+                codes[:, j] = _assign(
+                    component * count + group.cells[cell, spot], inside.reshape(-1, len(classes)), rng
+                )
         return CodedTable(codes, self.schema)
 
     def save(self, path: Path) -> None:
@@ -196,7 +195,7 @@ class ProductMixture:
                 raise ValueError
             if not all(np.isfinite(part).all() and (part >= 0).all() for part in (weights, *factors)):
                 raise ValueError
-        except _BROKEN:
+        except BROKEN:
             raise InputError(f"{str(path)!r} is not a model of schema {schema.name!r}; give the right pair") from None
         return cls(schema, total, weights, factors)
 

@@ -6,7 +6,6 @@ are one kernel (`synth.mixture_loss`) whatever the generator. Post-processing: n
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from typing import Protocol
@@ -15,7 +14,6 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from data.schema import Schema
-from synth.measurements import Measurement
 from synth.mixture import ProductMixture
 from synth.mixture_loss import MixtureLoss, Singles
 
@@ -46,7 +44,7 @@ class DirectLogits:
         spread: standard deviation of the logits at the start, which makes components differ.
     """
 
-    spread: float = 0.5
+    spread: float = 0.1
 
     def start(self, codes: int, components: int, seed: int) -> Weights:
         """See `Generator.start`."""
@@ -73,7 +71,7 @@ class Adam:
 
     rate: float = 0.1
     average: float = 0.98
-    tolerance: float = 0.0
+    tolerance: float = 0.5
 
     def train(self, generator: Generator, loss: MixtureLoss, weights: Weights, steps: int) -> Weights:
         """Descend `steps` times. One thread: the matrices are too small to share."""
@@ -110,7 +108,3 @@ def mixture(schema: Schema, total: float, logits: Singles) -> ProductMixture:
         factors.append(raised / raised.sum(axis=1, keepdims=True))
     count = logits.shape[1]
     return ProductMixture(schema, total, np.full(count, 1 / count), tuple(factors))
-
-
-def layout(schema: Schema, measurements: Sequence[Measurement], total: float) -> MixtureLoss:
-    return MixtureLoss.of(schema, measurements, total)
