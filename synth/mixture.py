@@ -193,6 +193,8 @@ class ProductMixture:
             shapes = [(len(weights), size) for size in schema.sizes]
             if weights.ndim != 1 or [factor.shape for factor in factors] != shapes:
                 raise ValueError
+            if not (np.isfinite(total) and abs(weights.sum() - 1) < 1e-6):
+                raise ValueError
             if not all(np.isfinite(part).all() and (part >= 0).all() for part in (weights, *factors)):
                 raise ValueError
         except BROKEN:
