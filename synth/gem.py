@@ -87,8 +87,8 @@ class GEM:
     readable: float = 1.0
     most_cells: int = 50_000
     components: int = 100
-    round_steps: int = 50
-    steps: int = 1500
+    round_steps: int = 30
+    steps: int = 1200
     seed: int = 0
     generator: Generator = field(default_factory=DirectLogits)
     optimizer: Adam = field(default_factory=Adam)
@@ -148,14 +148,14 @@ class GEM:
             measure_singles(budget.remaining)
             return measurements, log
         truth = {columns: table.marginal(columns) for columns in candidates}  # private: only scores see it
-        weights = self._train(schema, measurements, self._start(schema), self.round_steps)
+        weights = self._start(schema)
         for share in round_rho.split([1] * rounds):
             choice, rest = share.split([self.selection_share, 1 - self.selection_share])
+            weights = self._train(schema, measurements, weights, self.round_steps)
             budget.spend(choice, "choice of a marginal")
             model = self._mixture(schema, measurements, weights)
             scores = _scores(truth, model, gaussian_sigma(rest))
             measure(candidates[noise.select(scores, 1.0, choice)], rest, choice)
-            weights = self._train(schema, measurements, weights, self.round_steps)
         return measurements, log
 
     def model(self, schema: Schema, measurements: Sequence[Measurement]) -> ProductMixture:
@@ -191,6 +191,8 @@ class GEM:
         return self.generator.start(sum(schema.sizes), self.components, self.seed)
 
     def _train(self, schema: Schema, measurements: Sequence[Measurement], weights: Weights, steps: int) -> Weights:
+        if not steps:
+            return weights
         loss = MixtureLoss.of(schema, measurements, _total(measurements))
         return self.optimizer.train(self.generator, loss, weights, steps)
 

@@ -7,11 +7,12 @@ are one kernel (`synth.mixture_loss`) whatever the generator. Post-processing: n
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
-from threadpoolctl import threadpool_limits
+from threadpoolctl import ThreadpoolController
 
 from data.schema import Schema
 from synth.mixture import ProductMixture
@@ -75,7 +76,7 @@ class Adam:
 
     def train(self, generator: Generator, loss: MixtureLoss, weights: Weights, steps: int) -> Weights:
         """Descend `steps` times. One thread: the matrices are too small to share."""
-        with threadpool_limits(1, user_api="blas"):
+        with _threads().limit(limits=1, user_api="blas"):
             return self._descend(generator, loss, weights, steps)
 
     def _descend(self, generator: Generator, loss: MixtureLoss, weights: Weights, steps: int) -> Weights:
@@ -96,6 +97,12 @@ class Adam:
                 part -= np.float32(rate / (1 - 0.9**step)) * m / scale
                 e += np.float32(1 - keep) * (part - e)
         return smooth
+
+
+@lru_cache(maxsize=1)
+def _threads() -> ThreadpoolController:
+    """Remembered: looking through the loaded libraries takes longer than a step."""
+    return ThreadpoolController()
 
 
 def mixture(schema: Schema, total: float, logits: Singles) -> ProductMixture:

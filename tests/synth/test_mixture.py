@@ -83,9 +83,7 @@ def test_groups_and_classes():
 
 def test_a_group_with_too_many_combinations_is_refused():
     columns = tuple(Column(f"X{j}", values=tuple(range(10))) for j in range(6))
-    zeros = tuple(
-        Impossible((f"X{i}", f"X{j}"), ((k,), (k,))) for i in range(6) for j in range(i) for k in range(10)
-    )
+    zeros = tuple(Impossible((f"X{i}", f"X{j}"), ((k,), (k,))) for i in range(6) for j in range(i) for k in range(10))
     with pytest.raises(InputError, match="X0, X1, X2, X3, X4, X5 together, with more than 20,000 combinations"):
         Possible.of(Schema("wide", columns, impossible=zeros))
 
@@ -95,7 +93,9 @@ def test_a_schema_with_nothing_possible_is_refused():
         Possible.of(schema_of("A", (Impossible(("A",), ((0, 1, 2),)),)))
 
 
-@pytest.mark.parametrize("allowed", [{"A": [1]}, {"B": [0], "C": [1, 3]}, {"D": [1], "F": [0, 2]}, {"A": [0, 1, 2]}, {}])
+@pytest.mark.parametrize(
+    "allowed", [{"A": [1]}, {"B": [0], "C": [1, 3]}, {"D": [1], "F": [0, 2]}, {"A": [0, 1, 2]}, {}]
+)
 def test_where_is_the_conditioned_joint(allowed):
     model = model_of(schema_of())
     table = joint(model)
