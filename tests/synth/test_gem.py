@@ -298,7 +298,9 @@ class SpentEachRound(Remembering):
 
 
 # Without training the choices are as private as with it, and a run takes a millisecond; a slow test trains.
-TINY = Remembering(rounds=2, single_share=0.45, readable=1e6, components=2, round_steps=0, degree=2)
+TINY = Remembering(
+    rounds=2, single_share=0.45, readable=1e6, components=2, round_steps=0, degree=2, selection_share=0.03
+)
 
 
 def neighbours():
@@ -346,7 +348,7 @@ def test_gem_with_half_the_noise_is_caught():
 
 def test_gem_that_spends_its_epsilon_in_every_round_is_caught():
     fault = SpentEachRound(**{**vars(TINY), "rounds": 8})
-    assert bound(statistics(fault, 600, SeededNoise(3))) > CLAIM
+    assert bound(statistics(fault, 400, SeededNoise(3))) > CLAIM
 
 
 def test_a_round_that_is_not_accounted_for_cannot_be_paid(monkeypatch):
