@@ -49,7 +49,7 @@ class Softmax:
     @classmethod
     def of(cls, possible: Possible) -> Softmax:
         """The map of a schema's possible combinations."""
-        first = np.cumsum([0, *(possible.widths(j) for j in range(len(possible.sizes)))])
+        first = np.cumsum([0, *(possible.class_count(j) for j in range(len(possible.sizes)))])
         segment = np.concatenate([classes + first[j] for j, classes in enumerate(possible.classes)])
         rows, columns, starts, height = [], [], [], 0
         for group in possible.groups:
@@ -183,7 +183,7 @@ class _Builder:
         start = int(self.softmax.starts[self.possible.groups.index(group)])
         shape = [self.sizes[j] for j in columns]
         cells = np.unravel_index(np.arange(prod(shape)), shape)
-        widths = [self.possible.widths(j) for j in columns]
+        widths = [self.possible.class_count(j) for j in columns]
         key = np.ravel_multi_index([group.cells[:, group.columns.index(j)] for j in columns], widths)
         self.project.append(key + self.known)
         self.combinations.append(np.arange(len(group.cells)) + start)

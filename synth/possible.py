@@ -65,7 +65,7 @@ class Possible:
         """
         return _possible(schema.sizes, schema.names, schema.impossible)
 
-    def widths(self, column: int) -> int:
+    def class_count(self, column: int) -> int:
         """The number of classes of a column."""
         return int(self.classes[column].max()) + 1
 
