@@ -128,7 +128,7 @@ class _Problem:
             assert home is not None  # the tree was built on the measured cliques
             cells = cell_map(tree.sizes, tree.cliques[home], variables)
             shape = [tree.sizes[v] for v in variables]
-            group = _group_map(measurement, shape)
+            group = measurement.group_index(shape)
             rows.append(group[cells] + height)
             columns.append(np.arange(len(cells)) + offsets[home])
             answers.append(measurement.values.ravel() / total)
@@ -154,14 +154,6 @@ class _Problem:
         gap = np.asarray(self.select @ marginals) - self.answers
         pull = self.weights * gap
         return float(0.5 * pull @ gap), np.asarray(self.transposed @ pull)
-
-
-def _group_map(measurement: Measurement, shape: Sequence[int]) -> npt.NDArray[np.intp]:
-    index = np.zeros((1,) * 0, dtype=np.intp)
-    for size, groups, width in zip(shape, measurement.groups, measurement.values.shape, strict=True):
-        steps = np.arange(size) if groups is None else np.asarray(groups)
-        index = index[..., None] * width + steps
-    return index.ravel()
 
 
 def possible_cells(schema: Schema, tree: JunctionTree) -> Tables:

@@ -56,6 +56,14 @@ class Measurement:
                 counts = _sum_groups(counts, axis, groups)
         return counts
 
+    def group_index(self, shape: Sequence[int]) -> npt.NDArray[np.intp]:
+        """For each cell of a table over the columns' codes (flat, row-major), the flat cell of `values`."""
+        index = np.zeros((), dtype=np.intp)
+        for size, groups, width in zip(shape, self.groups, self.values.shape, strict=True):
+            steps = np.arange(size) if groups is None else np.asarray(groups)
+            index = index[..., None] * width + steps
+        return index.ravel()
+
 
 def measure_marginal(
     table: CodedTable,

@@ -14,6 +14,7 @@ from data.table import CodedTable
 from privacy.budget import Rho
 from privacy.noise import Floats, NoiseSource
 from synth.estimation import Estimator, MirrorDescent
+from synth.gem import GEM
 from synth.measurements import Measurement
 from synth.mst import MST
 
@@ -82,7 +83,7 @@ def fit(
 
 
 ENGINES = ("numpy", "mbi")
-MECHANISMS = ("mst",)
+MECHANISMS = ("gem", "mst")
 
 
 def estimator(engine: str) -> Estimator:
@@ -104,6 +105,10 @@ def mechanism(name: str, engine: str = "numpy") -> Mechanism:
     >>> mechanism("mst").name
     'MST'
     """
-    if name.lower() != "mst":
+    if name.lower() not in MECHANISMS:
         raise InputError(f"unknown synthesizer {name!r}; choose {' or '.join(MECHANISMS)}")
+    if name.lower() == "gem":
+        if engine != "numpy":
+            raise InputError(f"synthesizer 'gem' trains its own model and has no engine {engine!r}; leave it out")
+        return GEM()
     return MST(engine=estimator(engine))

@@ -1,0 +1,36 @@
+"""Models on disk, whatever their kind: NumPy archives without pickle, told apart by the format they name."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from data.errors import InputError
+from data.schema import Schema
+from synth.graphical_model import BROKEN, GraphicalModel
+from synth.mechanism import Model
+from synth.mixture import FORMAT as MIXTURE
+from synth.mixture import ProductMixture
+
+
+def save_model(model: Model, path: Path) -> None:
+    """Write a model. Raises InputError if it is of a kind that has no file format."""
+    if not isinstance(model, GraphicalModel | ProductMixture):
+        raise InputError(f"a model of kind {type(model).__name__} cannot be saved; keep its measurements instead")
+    model.save(path)
+
+
+def load_model(path: Path, schema: Schema) -> Model:
+    """Read what `save_model` wrote. Raises InputError if the file is not a model of this schema."""
+    kind = ProductMixture if _format(path) == MIXTURE else GraphicalModel
+    return kind.load(path, schema)
+
+
+def _format(path: Path) -> str:
+    try:
+        with np.load(path, allow_pickle=False) as archive:
+            return str(json.loads(str(archive["head"]))["format"])
+    except BROKEN:
+        return ""
