@@ -13,6 +13,7 @@ from data.schema import Schema
 from data.table import CodedTable
 from privacy.budget import Rho
 from privacy.noise import Floats, NoiseSource
+from synth.aim import AIM
 from synth.estimation import Estimator, MirrorDescent
 from synth.measurements import Measurement
 from synth.mst import MST
@@ -82,7 +83,7 @@ def fit(
 
 
 ENGINES = ("numpy", "mbi")
-MECHANISMS = ("mst",)
+MECHANISMS = ("aim", "mst")
 
 
 def estimator(engine: str) -> Estimator:
@@ -104,6 +105,9 @@ def mechanism(name: str, engine: str = "numpy") -> Mechanism:
     >>> mechanism("mst").name
     'MST'
     """
-    if name.lower() != "mst":
-        raise InputError(f"unknown synthesizer {name!r}; choose {' or '.join(MECHANISMS)}")
-    return MST(engine=estimator(engine))
+    known = name.lower()
+    if known == "aim":
+        return AIM() if engine == "numpy" else AIM(engine=estimator(engine), round_engine=estimator(engine))
+    if known == "mst":
+        return MST(engine=estimator(engine))
+    raise InputError(f"unknown synthesizer {name!r}; choose {' or '.join(MECHANISMS)}")
