@@ -11,7 +11,7 @@ numbers say, spends all of ρ on single columns, as our MST does.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import pi, prod, sqrt
@@ -26,12 +26,13 @@ from privacy.budget import Budget, Rho
 from privacy.noise import Floats, NoiseSource, gaussian_sigma
 from synth.estimation import Estimator, MirrorDescent, model_cliques
 from synth.graphical_model import GraphicalModel
-from synth.junction_tree import Clique, JunctionTree, tree_cells
+from synth.junction_tree import Clique, tree_cells
 from synth.measurements import Measurement, measure_marginal, total_estimate
 
 Columns = tuple[str, ...]
 
 _CELL_BYTES = 8
+_NOTHING = Rho(0)
 _NOISE_L1 = sqrt(2 / pi)  # the mean absolute value of Gaussian noise, in σ
 
 
@@ -75,8 +76,8 @@ class AIM:
     rounds: int = 16
     measured: float = 0.9
     readable: float = 0.2
-    engine: Estimator = field(default_factory=MirrorDescent)
-    round_engine: Estimator = field(default_factory=lambda: MirrorDescent(iterations=200, tolerance=1e-4))
+    engine: Estimator = field(default_factory=lambda: MirrorDescent(iterations=500))
+    round_engine: Estimator = field(default_factory=lambda: MirrorDescent(iterations=100, tolerance=1e-4))
 
     def __post_init__(self) -> None:
         if self.degree < 1 or self.rounds < 1 or not self.max_model_size > 0 or not 0 < self.measured < 1:
@@ -193,7 +194,7 @@ class _Run:
         self.cells = tree_cells(schema.sizes, self.cliques)
         self.true = _TrueMarginals(table)
 
-    def measure(self, columns: Columns, measurement: Rho, selection: Rho = Rho(0)) -> Measurement:
+    def measure(self, columns: Columns, measurement: Rho, selection: Rho = _NOTHING) -> Measurement:
         """Measure columns at this price; `selection` was paid before and is only written down."""
         noisy = measure_marginal(self.table, columns, measurement, self.budget, self.noise)
         self.measurements.append(noisy)
@@ -216,21 +217,20 @@ class _Run:
         sizes, limit = self.table.schema.sizes, max(most_cells, self.cells)
         allowed = []
         for columns, clique in self.places.items():
-            if any(set(clique).issubset(other) for other in self.cliques):
-                allowed.append(columns)
-            elif prod(sizes[v] for v in clique) <= limit and tree_cells(sizes, [*self.cliques, clique]) <= limit:
+            if any(set(clique).issubset(other) for other in self.cliques) or (
+                prod(sizes[v] for v in clique) <= limit and tree_cells(sizes, [*self.cliques, clique]) <= limit
+            ):
                 allowed.append(columns)
         return allowed
 
     def scores(self, candidates: Sequence[Columns], model: GraphicalModel, sigma: float) -> Floats:
         """How badly the model explains each candidate, beyond the noise that measuring it would have."""
-        modelled = model.marginals(candidates)
-        return np.array(
-            [
-                self.weights[columns] * (np.abs(self.true[columns] - ours).sum() - _NOISE_L1 * sigma * ours.size)
-                for columns, ours in zip(candidates, modelled, strict=True)
-            ]
-        )
+        scores = []
+        for columns in candidates:
+            modelled = model.marginal(columns)
+            gap = float(np.abs(self.true[columns] - modelled).sum())
+            scores.append(self.weights[columns] * (gap - _NOISE_L1 * sigma * modelled.size))
+        return np.array(scores)
 
 
 class _TrueMarginals:
@@ -245,7 +245,8 @@ class _TrueMarginals:
         if columns not in self._known:
             sizes = [self.schema[name].size for name in columns]
             cells = self._rows.index_of(columns)
-            self._known[columns] = np.bincount(cells, self._counts, prod(sizes)).reshape(sizes)
+            counts: Floats = np.bincount(cells, self._counts, prod(sizes)).astype(float)
+            self._known[columns] = counts.reshape(sizes)
         return self._known[columns]
 
 

@@ -115,15 +115,15 @@ class MirrorDescent:
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """The loss over the concatenated clique marginals: ½‖weights·(Σ selects[n] @ depth n of the sums − answers)‖².
+    """The loss over the concatenated clique marginals p: ½‖weights·(select @ sums of p − answers)‖².
 
     Attributes:
         covered: the mean number of measurements that a cell of the model counts in.
     """
 
     sums: SharedSums
-    selects: tuple[sparse.csr_array, ...]
-    transposed: tuple[sparse.csr_array, ...]
+    select: sparse.csr_array
+    transposed: sparse.csr_array
     answers: Floats
     weights: Floats
     covered: float
@@ -133,25 +133,22 @@ class _Problem:
         measurements = [measurement for measurement in measurements if measurement.columns]
         measured = [tuple(schema.index(name) for name in measurement.columns) for measurement in measurements]
         sums = SharedSums.of(tree, [tuple(sorted(variables)) for variables in measured])
-        entries: list[list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]] = [[] for _ in range(sums.depth + 1)]
+        entries: list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]] = []
         answers, weights, height, covered = [np.zeros(0)], [np.zeros(0)], 0, 0
         for measurement, variables in zip(measurements, measured, strict=True):
-            depth, first = sums.places[tuple(sorted(variables))]
-            cells = cell_map(tree.sizes, tuple(sorted(variables)), variables)
+            part = tuple(sorted(variables))
+            cells = cell_map(tree.sizes, part, variables)
             group = _group_map(measurement, [tree.sizes[v] for v in variables])
-            entries[depth].append((group[cells] + height, np.arange(len(cells)) + first))
+            entries.append((group[cells] + height, np.arange(len(cells)) + sums.places[part]))
             answers.append(measurement.values.ravel() / total)
             weights.append(np.full(measurement.values.size, total / (measurement.sigma or _PUBLIC_SIGMA)))
             height += measurement.values.size
             home = tree.home(variables)
             assert home is not None  # the tree was built on the measured cliques
             covered += prod(tree.sizes[v] for v in tree.cliques[home])
-        selects = tuple(
-            zeros_and_ones(entry, (height, width)) for entry, width in zip(entries, sums.widths, strict=True)
-        )
-        transposed = tuple(select.T.tocsr() for select in selects)
+        select = zeros_and_ones(entries, (height, sums.cells))
         pulls = np.concatenate(weights) ** 2
-        return cls(sums, selects, transposed, np.concatenate(answers), pulls, covered / max(tree.cells, 1))
+        return cls(sums, select, select.T.tocsr(), np.concatenate(answers), pulls, covered / max(tree.cells, 1))
 
     @property
     def steepness(self) -> float:
@@ -160,12 +157,9 @@ class _Problem:
 
     def loss(self, marginals: Floats) -> tuple[float, Floats]:
         """The loss and its gradient with respect to the clique marginals."""
-        gap = -self.answers
-        for select, tables in zip(self.selects, self.sums.down(marginals), strict=True):
-            gap += np.asarray(select @ tables)
+        gap = np.asarray(self.select @ self.sums.down(marginals)) - self.answers
         pull = self.weights * gap
-        gradient = self.sums.up([np.asarray(select @ pull) for select in self.transposed])
-        return float(0.5 * pull @ gap), gradient
+        return float(0.5 * pull @ gap), self.sums.up(np.asarray(self.transposed @ pull))
 
 
 def _group_map(measurement: Measurement, shape: Sequence[int]) -> npt.NDArray[np.intp]:

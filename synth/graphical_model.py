@@ -142,10 +142,6 @@ class GraphicalModel:
         counts = np.bincount(cells, self.clique_marginals[home], prod(shape))
         return np.asarray(counts.reshape(shape) * self.total)
 
-    def marginals(self, wanted: Sequence[Sequence[str]]) -> list[Floats]:
-        """`marginal` of many sets of columns."""
-        return [self.marginal(columns) for columns in wanted]
-
     def _eliminate(self, wanted: Clique) -> Floats:
         """Variable elimination over the smallest subtree that holds all wanted variables."""
         tree, kept = self.tree, list(range(len(self.tree.cliques)))

@@ -81,13 +81,13 @@ class SharedSums:
     Attributes:
         levels: the n-th maps all tables at depth n − 1 to those at depth n; the cliques are at depth 0.
         transposed: the same, transposed.
-        places: where each wanted set is: its depth and its first cell there.
+        places: the first cell of each wanted set among all tables.
         widths: the number of cells at each depth.
     """
 
     levels: tuple[sparse.csr_array, ...]
     transposed: tuple[sparse.csr_array, ...]
-    places: Mapping[Clique, tuple[int, int]]
+    places: Mapping[Clique, int]
     widths: tuple[int, ...]
 
     @classmethod
@@ -95,13 +95,13 @@ class SharedSums:
         """The sums for these sets (sorted, each inside a clique of the tree)."""
         starts = np.cumsum([0, *(prod(tree.sizes[v] for v in clique) for clique in tree.cliques)]).tolist()
         widths = [starts[-1]]
-        places: dict[Clique, tuple[int, int]] = {}
+        found_at: dict[Clique, tuple[int, int]] = {}
         by_home: dict[int, list[Clique]] = {}
         for part in dict.fromkeys(wanted):
             home = tree.home(part)
             assert home is not None  # the tree was built on these sets
             if part == tree.cliques[home]:
-                places[part] = (0, starts[home])
+                found_at[part] = (0, starts[home])
             else:
                 by_home.setdefault(home, []).append(part)
         edges: list[list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]] = []
@@ -124,26 +124,29 @@ class SharedSums:
                 cells = cell_map(tree.sizes, variables[above], variables[i])
                 edges[depth].append((cells + widths[depth + 1], np.arange(len(cells)) + offset))
                 widths[depth + 1] += prod(tree.sizes[v] for v in variables[i])
-            places |= {part: found[i] for i, part in enumerate(parts)}
+            found_at |= {part: found[i] for i, part in enumerate(parts)}
+        firsts = np.cumsum([0, *widths]).tolist()
+        places = {part: firsts[depth] + offset for part, (depth, offset) in found_at.items()}
         levels = tuple(zeros_and_ones(level, (widths[depth + 1], widths[depth])) for depth, level in enumerate(edges))
         return cls(levels, tuple(level.T.tocsr() for level in levels), places, tuple(widths))
 
     @property
-    def depth(self) -> int:
-        """The number of levels."""
-        return len(self.levels)
+    def cells(self) -> int:
+        """The number of cells of all tables together, the cliques' first."""
+        return sum(self.widths)
 
-    def down(self, tables: Floats) -> list[Floats]:
-        """All tables of each depth, from the concatenated clique tables."""
+    def down(self, tables: Floats) -> Floats:
+        """All tables, depth by depth, from the concatenated clique tables."""
         result = [tables]
         for level in self.levels:
             result.append(np.asarray(level @ result[-1]))
-        return result
+        return np.concatenate(result)
 
-    def up(self, pulls: Sequence[Floats]) -> Floats:
-        """The transpose of `down`: what pulls on the tables of each depth come to on the clique tables."""
-        pull = pulls[-1]
-        for level, above in zip(self.transposed[::-1], pulls[-2::-1], strict=True):
+    def up(self, pulls: Floats) -> Floats:
+        """The transpose of `down`: what pulls on all tables come to on the clique tables."""
+        parts = np.split(pulls, np.cumsum(self.widths)[:-1])
+        pull = parts[-1]
+        for level, above in zip(self.transposed[::-1], parts[-2::-1], strict=True):
             pull = above + np.asarray(level @ pull)
         return pull
 
