@@ -59,6 +59,15 @@ class JunctionTree:
         return cls(tuple(sizes), *_arrange(sizes, maximal))
 
 
+def tree_cells(sizes: Sequence[int], cliques: Iterable[Clique]) -> int:
+    """The number of cells of the junction tree of these cliques, without arranging it.
+
+    >>> tree_cells((2, 3, 4, 5), [(0, 1), (1, 2), (0, 2)])
+    29
+    """
+    return sum(prod(sizes[v] for v in clique) for clique in _triangulate(sizes, cliques))
+
+
 def _triangulate(sizes: Sequence[int], cliques: Iterable[Clique]) -> list[Clique]:
     neighbours: dict[int, set[int]] = {v: set() for v in range(len(sizes))}
     for clique in cliques:

@@ -13,6 +13,7 @@ from data.schema import Schema
 from data.table import CodedTable
 from privacy.budget import Rho
 from privacy.noise import Floats, NoiseSource
+from synth.aim import AIM
 from synth.estimation import Estimator, MirrorDescent
 from synth.gem import GEM
 from synth.measurements import Measurement
@@ -83,7 +84,7 @@ def fit(
 
 
 ENGINES = ("numpy", "mbi")
-MECHANISMS = ("gem", "mst")
+MECHANISMS = ("aim", "gem", "mst")
 
 
 def estimator(engine: str) -> Estimator:
@@ -105,10 +106,13 @@ def mechanism(name: str, engine: str = "numpy") -> Mechanism:
     >>> mechanism("mst").name
     'MST'
     """
-    if name.lower() not in MECHANISMS:
-        raise InputError(f"unknown synthesizer {name!r}; choose {' or '.join(MECHANISMS)}")
-    if name.lower() == "gem":
+    known = name.lower()
+    if known == "aim":
+        return AIM() if engine == "numpy" else AIM(engine=estimator(engine), round_engine=estimator(engine))
+    if known == "gem":
         if engine != "numpy":
             raise InputError(f"synthesizer 'gem' trains its own model and has no engine {engine!r}; leave it out")
         return GEM()
-    return MST(engine=estimator(engine))
+    if known == "mst":
+        return MST(engine=estimator(engine))
+    raise InputError(f"unknown synthesizer {name!r}; choose {' or '.join(MECHANISMS)}")

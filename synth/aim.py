@@ -1,0 +1,258 @@
+"""AIM: rounds of choosing the worst-explained marginal of a workload, measuring it, and estimating again.
+
+McKenna, Mullins, Sheldon and Miklau, "AIM: An Adaptive and Iterative Mechanism for Differentially Private Synthetic
+Data" (arXiv:2201.12677), algorithms 2 and 3, with two differences. The size limit counts every cell of the junction
+tree, structural zeros included, and is never passed. A table too small for marginals of two columns, as paid-for
+numbers say, spends all of ρ on single columns, as our MST does.
+
+>>> AIM().weights_of(("A", "B", "C", "D"))[("A",)], AIM().weights_of(("A", "B", "C", "D"))[("A", "B")]
+(3.0, 6.0)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import combinations
+from math import pi, prod, sqrt
+from statistics import mean
+
+import numpy as np
+
+from data.errors import InputError
+from data.schema import Schema
+from data.table import CodedTable
+from privacy.budget import Budget, Rho
+from privacy.noise import Floats, NoiseSource, gaussian_sigma
+from synth.estimation import Estimator, MirrorDescent, model_cliques
+from synth.graphical_model import GraphicalModel
+from synth.junction_tree import Clique, tree_cells
+from synth.measurements import Measurement, measure_marginal, total_estimate
+
+Columns = tuple[str, ...]
+
+_CELL_BYTES = 8
+_NOTHING = Rho(0)
+_NOISE_L1 = sqrt(2 / pi)  # the mean absolute value of Gaussian noise, in σ
+
+
+@dataclass(frozen=True)
+class Round:
+    """What one step of a run cost and published: enough to add up ρ again, and nothing else of the rows.
+
+    Attributes:
+        columns: what was measured.
+        sigma: the standard deviation of the noise on each cell.
+        measurement: ρ of the measurement, 1/(2σ²).
+        selection: ρ of the choice of `columns`; zero where there was none.
+    """
+
+    columns: Columns
+    sigma: float
+    measurement: Rho
+    selection: Rho
+
+
+@dataclass(frozen=True)
+class AIM:
+    """The AIM synthesizer.
+
+    Attributes:
+        degree: the workload is every set of so many columns, each with weight one.
+        workload: sets of columns and their weights, instead of that. Columns that a table lacks (those that define
+            its stratum) are left out of its sets.
+        max_model_size: the largest model, in MiB of its junction tree's tables.
+        rounds: the first rounds' share of ρ is one part in `rounds` times the number of columns.
+        measured: the part of a round's ρ that its measurement gets; its choice gets the rest.
+        readable: rounds are run only if the noise expected on a pair of columns, if all of ρ went to a tree of pairs
+            (mean L1 norm), is at most this fraction of the number of rows, as paid-for numbers estimate it.
+        engine: how measurements become the final model.
+        round_engine: the same after each round.
+    """
+
+    degree: int = 3
+    workload: Mapping[Columns, float] | None = None
+    max_model_size: float = 1.0
+    rounds: int = 16
+    measured: float = 0.9
+    readable: float = 0.2
+    engine: Estimator = field(default_factory=lambda: MirrorDescent(iterations=500))
+    round_engine: Estimator = field(default_factory=lambda: MirrorDescent(iterations=100, tolerance=1e-4))
+
+    def __post_init__(self) -> None:
+        if self.degree < 1 or self.rounds < 1 or not self.max_model_size > 0 or not 0 < self.measured < 1:
+            raise ValueError("AIM needs a degree and rounds of at least 1, a positive size, and 0 < measured < 1")
+        if any(not weight > 0 for weight in (self.workload or {}).values()):
+            raise ValueError("the weights of a workload must be positive")
+
+    @property
+    def name(self) -> str:
+        """AIM."""
+        return "AIM"
+
+    def measure(
+        self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
+    ) -> list[Measurement]:
+        """Measure a table. Costs `rho` in zCDP; neighbours differ by one added or removed row. See `measure_with_log`."""
+        return self.measure_with_log(table, rho, noise, known)[0]
+
+    def measure_with_log(
+        self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
+    ) -> tuple[list[Measurement], list[Round]]:
+        """Measure a table, and say what each step cost. Costs `rho` in zCDP under adding or removing one row.
+
+        Proof sketch: what may be chosen in a round follows from the schema, from former choices and from budgets, so
+        it is public. A score is w_r·(‖true − model‖₁ − √(2/π)·σ·cells); the model is made from noisy numbers, and one
+        row moves one true cell by one, so scores have sensitivity max w_r, and the exponential mechanism at
+        ε = √(8ρ') costs ρ' (scores are not monotone, hence twice the sensitivity). A measurement is Gaussian at
+        sensitivity 1. Whether to anneal and whether pairs are readable is decided from noisy numbers. All steps
+        compose adaptively; the budget object raises if they would pass ρ, and the last round spends what is left.
+
+        Returns:
+            The measurements, `known` first, and one Round for each of the others, whose amounts add up to `rho`.
+
+        Raises:
+            InputError: the columns and structural zeros alone need more than `max_model_size`.
+
+        Source: arXiv:2201.12677, algorithms 2 and 3.
+        """
+        run = _Run(self, table, Budget(rho), noise, list(known))
+        if run.cells > self._most_cells:
+            raise InputError(
+                f"a model of {', '.join(table.schema.names)} needs {run.cells * _CELL_BYTES / 2**20:.3g} MiB before "
+                f"anything is measured together, but max_model_size is {self.max_model_size:g}; raise it, or use "
+                "fewer columns, coarser bins, or fewer impossible combinations that tie columns together"
+            )
+        names = table.schema.names
+        part = rho * (1 / Rho(self.rounds * len(names)).exact)
+        measure_rho = part * self.measured
+        select_rho = part - measure_rho
+        for name in names:
+            run.measure((name,), measure_rho)
+        if len(names) == 1 or not self._pairs_readable(table.schema, rho, total_estimate(run.measurements)[0]):
+            for name, share in zip(names, run.budget.remaining.split([1] * len(names)), strict=True):
+                run.measure((name,), share)
+            return run.measurements, run.log
+        model = self.round_engine.estimate(table.schema, run.measurements)
+        last = False
+        while not last:
+            left = run.budget.remaining
+            if left < (measure_rho + select_rho) * 2:
+                last, measure_rho = True, left * self.measured
+                select_rho = left - measure_rho
+            columns = run.choose(model, measure_rho, select_rho)
+            before = model.marginal(columns)
+            noisy = run.measure(columns, measure_rho, select_rho)
+            if last:
+                break
+            model = self.round_engine.estimate(table.schema, run.measurements, model)
+            learned = float(np.abs(model.marginal(columns) - before).sum())
+            if learned <= _NOISE_L1 * noisy.sigma * noisy.values.size:
+                measure_rho, select_rho = measure_rho * 4, select_rho * 4
+        return run.measurements, run.log
+
+    def model(self, schema: Schema, measurements: Sequence[Measurement]) -> GraphicalModel:
+        """See `Mechanism.model`."""
+        return self.engine.estimate(schema, measurements)
+
+    def weights_of(self, names: Sequence[str]) -> dict[Columns, float]:
+        """The downward closure of the workload on these columns, and the weight w_r = Σ_s c_s·|r ∩ s| of each set r."""
+        workload = self.workload or dict.fromkeys(combinations(names, min(self.degree, len(names))), 1.0)
+        sets: dict[Columns, float] = {}
+        for columns, weight in workload.items():
+            inside = tuple(name for name in names if name in columns)
+            sets[inside] = sets.get(inside, 0.0) + weight
+        closure = {part for s in sets for size in range(1, len(s) + 1) for part in combinations(s, size)}
+        order = {name: place for place, name in enumerate(names)}
+        ranked = sorted(closure, key=lambda part: (len(part), [order[name] for name in part]))
+        return {r: float(sum(c * len(set(r).intersection(s)) for s, c in sets.items())) for r in ranked}
+
+    @property
+    def _most_cells(self) -> float:
+        return self.max_model_size * 2**20 / _CELL_BYTES
+
+    def _pairs_readable(self, schema: Schema, rho: Rho, rows: float) -> bool:
+        sigma = gaussian_sigma(float(rho) / (len(schema.names) - 1))
+        cells = mean(schema[a].size * schema[b].size for a, b in combinations(schema.names, 2))
+        return _NOISE_L1 * sigma * cells <= self.readable * rows
+
+
+class _Run:
+    """One run's books: what was measured and what it cost, and which cliques the model has."""
+
+    def __init__(
+        self, aim: AIM, table: CodedTable, budget: Budget, noise: NoiseSource, measurements: list[Measurement]
+    ) -> None:
+        self.aim, self.table, self.budget, self.noise, self.measurements = aim, table, budget, noise, measurements
+        self.log: list[Round] = []
+        schema = table.schema
+        self.weights = aim.weights_of(schema.names)
+        self.places: dict[Columns, Clique] = {
+            columns: tuple(sorted(schema.index(name) for name in columns)) for columns in self.weights
+        }
+        self.cliques = set(model_cliques(schema, measurements))
+        self.cells = tree_cells(schema.sizes, self.cliques)
+        self.true = _TrueMarginals(table)
+
+    def measure(self, columns: Columns, measurement: Rho, selection: Rho = _NOTHING) -> Measurement:
+        """Measure columns at this price; `selection` was paid before and is only written down."""
+        noisy = measure_marginal(self.table, columns, measurement, self.budget, self.noise)
+        self.measurements.append(noisy)
+        self.log.append(Round(columns, noisy.sigma, measurement, selection))
+        self.cliques.update(model_cliques(self.table.schema, [noisy]))
+        self.cells = tree_cells(self.table.schema.sizes, self.cliques)
+        return noisy
+
+    def choose(self, model: GraphicalModel, measure_rho: Rho, select_rho: Rho) -> Columns:
+        """Choose what is worth measuring next, by the exponential mechanism at `select_rho`."""
+        self.budget.spend(select_rho, "choice of a marginal")
+        used = float((self.budget.spent + measure_rho).exact / self.budget.total.exact)
+        candidates = self.candidates(self.aim._most_cells * used)
+        scores = self.scores(candidates, model, gaussian_sigma(measure_rho))
+        sensitivity = max(self.weights[columns] for columns in candidates)
+        return candidates[self.noise.select(scores, sensitivity, select_rho)]
+
+    def candidates(self, most_cells: float) -> list[Columns]:
+        """The sets of the closure whose model has at most so many cells, or no more than the model has already."""
+        sizes, limit = self.table.schema.sizes, max(most_cells, self.cells)
+        allowed = []
+        for columns, clique in self.places.items():
+            if any(set(clique).issubset(other) for other in self.cliques) or (
+                prod(sizes[v] for v in clique) <= limit and tree_cells(sizes, [*self.cliques, clique]) <= limit
+            ):
+                allowed.append(columns)
+        return allowed
+
+    def scores(self, candidates: Sequence[Columns], model: GraphicalModel, sigma: float) -> Floats:
+        """How badly the model explains each candidate, beyond the noise that measuring it would have."""
+        scores = []
+        for columns in candidates:
+            modelled = model.marginal(columns)
+            gap = float(np.abs(self.true[columns] - modelled).sum())
+            scores.append(self.weights[columns] * (gap - _NOISE_L1 * sigma * modelled.size))
+        return np.array(scores)
+
+
+class _TrueMarginals:
+    """Exact marginals, each counted once. Private: only scores may be made of them."""
+
+    def __init__(self, table: CodedTable) -> None:
+        self.schema = table.schema
+        self._rows, self._counts = _distinct(table)
+        self._known: dict[Columns, Floats] = {}
+
+    def __getitem__(self, columns: Columns) -> Floats:
+        if columns not in self._known:
+            sizes = [self.schema[name].size for name in columns]
+            cells = self._rows.index_of(columns)
+            counts: Floats = np.bincount(cells, self._counts, prod(sizes)).astype(float)
+            self._known[columns] = counts.reshape(sizes)
+        return self._known[columns]
+
+
+def _distinct(table: CodedTable) -> tuple[CodedTable, Floats]:
+    """The distinct rows and how often each occurs; all rows, once each, where combinations cannot be numbered."""
+    if prod(table.schema.sizes) > 2**62:
+        return table, np.ones(len(table))
+    _, first, counts = np.unique(table.index_of(table.schema.names), return_index=True, return_counts=True)
+    return table.take(first), counts.astype(float)
