@@ -26,9 +26,9 @@ from inference.coinpress import coinpress_mean, stratified_coinpress
 from inference.estimate import Estimate, StratifiedEstimate
 from privacy.budget import Budget, Rho
 from privacy.noise import NoiseSource, SecureNoise, SeededNoise
-from synth.graphical_model import GraphicalModel
 from synth.measurements import Measurement, load_measurements, save_measurements, total_estimate
 from synth.mechanism import Mechanism
+from synth.storage import load_model, save_model
 from synth.stratified import StratifiedModel, fit_stratum, noisy_weights
 
 # Streams of one noise source, so that a seeded run does not depend on the order of its steps.
@@ -86,8 +86,7 @@ def fit_one(
     unfinished = work.measurements(position).with_suffix(".part")
     save_measurements(fitted.measurements, unfinished)
     os.replace(unfinished, work.measurements(position))
-    assert isinstance(fitted.model, GraphicalModel)
-    fitted.model.save(work.model(position))
+    save_model(fitted.model, work.model(position))
 
 
 @scrubbed
@@ -95,7 +94,7 @@ def resample(plan: Plan, work: Workspace, noise: NoiseSource) -> None:
     """Join the strata's models by their weights, draw the synthetic rows, and lay out the release with its card."""
     keys = plan.strata.keys
     measurements = {key: load_measurements(work.measurements(i)) for i, key in enumerate(keys)}
-    models = {key: GraphicalModel.load(work.model(i), plan.strata.rest(key)) for i, key in enumerate(keys)}
+    models = {key: load_model(work.model(i), plan.strata.rest(key)) for i, key in enumerate(keys)}
     sizes = noisy_weights(plan.strata, measurements)
     weights = plan.weights or sizes
     total = _total(measurements) / (1 - plan.held_out)

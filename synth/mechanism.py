@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -65,6 +65,25 @@ class Mechanism(Protocol):
         ...
 
 
+@runtime_checkable
+class ForeignMechanism(Mechanism, Protocol):
+    """A synthesizer of other people's that fits by itself: it gives a model, but no measurements that we could keep."""
+
+    @property
+    def software(self) -> str:
+        """What does the fitting, with its version, for the card."""
+        ...
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What makes its guarantee weaker than the price alone says, a sentence each, for the card."""
+        ...
+
+    def fit(self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()) -> Fit:
+        """See `synth.mechanism.fit`. The measurements tell at least the number of rows."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Fit:
     """What fitting one table yields: the measurements that were paid for, and their model."""
@@ -77,6 +96,8 @@ def fit(
     mechanism: Mechanism, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
 ) -> Fit:
     """Measure a table at `rho` and model it. Cost: `rho` in zCDP under add/remove, beyond what `known` has cost."""
+    if isinstance(mechanism, ForeignMechanism):
+        return mechanism.fit(table, rho, noise, known)
     measurements = mechanism.measure(table, rho, noise, known)
     return Fit(tuple(measurements), mechanism.model(table.schema, measurements))
 
@@ -104,6 +125,10 @@ def mechanism(name: str, engine: str = "numpy") -> Mechanism:
     >>> mechanism("mst").name
     'MST'
     """
+    if name.lower().startswith("smartnoise-"):
+        from synth.smartnoise import smartnoise
+
+        return smartnoise(name)
     if name.lower() != "mst":
         raise InputError(f"unknown synthesizer {name!r}; choose {' or '.join(MECHANISMS)}")
     return MST(engine=estimator(engine))
