@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
-EXTRAS := .[dev,reference]
+EXTRAS := .[dev,reference,bench]
 
 .DEFAULT_GOAL := help
 .PHONY: help release test test-slow lint bench smartnoise clean
@@ -26,8 +26,8 @@ lint: .venv/.installed-dev ## Ruff, mypy and the arrows between rooms
 	@$(BIN)/lint-imports --no-logo >.venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; exit 1; }
 	@echo "Lint: clean."
 
-bench: .venv/.installed-dev ## The benchmarks
-	@$(BIN)/python -m benchmarks
+bench: .venv/.installed-dev ## Ours against peers (ARGS=--quick: under 5 minutes)
+	@$(BIN)/python -m benchmarks $(ARGS)
 
 smartnoise: .venv-smartnoise/.installed ## smartnoise-synth in an environment of its own, for --synthesizer smartnoise-mst
 

@@ -29,7 +29,7 @@ Tables = list[Floats]
 _FORMAT = "equistrata model 1"
 # What NumPy and zipfile raise on files that are not archives, are cut off, or are damaged (RuntimeError: the damage
 # looks like encryption or an unknown compression).
-_BROKEN = (
+BROKEN = (
     OSError, ValueError, KeyError, IndexError, TypeError, EOFError, OverflowError, RuntimeError, BadZipFile, zlib.error
 )  # fmt: skip
 
@@ -234,7 +234,7 @@ class GraphicalModel:
                 cells = [prod(tree.sizes[v] for v in clique) for clique in cliques]
                 if tree.sizes != schema.sizes or [table.shape for table in conditional] != [(c,) for c in cells]:
                     raise ValueError
-        except _BROKEN:
+        except BROKEN:
             raise InputError(f"{str(path)!r} is not a model of schema {schema.name!r}; give the right pair") from None
         return cls(schema, total, tree, conditional)
 

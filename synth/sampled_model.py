@@ -15,7 +15,6 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -24,6 +23,7 @@ from data.errors import InputError
 from data.schema import Schema
 from data.table import CodedTable
 from privacy.noise import Floats
+from synth.graphical_model import BROKEN
 
 FORMAT = "equistrata sampled model 1"
 
@@ -95,5 +95,5 @@ class SampledModel:
                 if head["format"] != FORMAT or head["schema"] != schema.digest:
                     raise ValueError
                 return cls(float(head["total"]), CodedTable(archive["pool"], schema))
-        except (OSError, ValueError, KeyError, TypeError, EOFError, RuntimeError, BadZipFile):
+        except BROKEN:
             raise InputError(f"{str(path)!r} is not a model of schema {schema.name!r}; give the right pair") from None

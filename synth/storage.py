@@ -1,4 +1,4 @@
-"""Models on disk, whatever their kind: the file says which."""
+"""Models on disk, whatever their kind: NumPy archives without pickle, told apart by the format they name."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ import numpy as np
 
 from data.errors import InputError
 from data.schema import Schema
-from synth.graphical_model import _BROKEN, GraphicalModel
+from synth.graphical_model import BROKEN, GraphicalModel
 from synth.mechanism import Model
 from synth.sampled_model import FORMAT as SAMPLED
 from synth.sampled_model import SampledModel
 
 
 def save_model(model: Model, path: Path) -> None:
-    """Write a model as a NumPy archive (no pickle). Raises InputError if models of its kind cannot be saved."""
+    """Write a model. Raises InputError if it is of a kind that has no file format."""
     if not isinstance(model, GraphicalModel | SampledModel):
-        raise InputError("models of this kind cannot be saved")
+        raise InputError(f"a model of kind {type(model).__name__} cannot be saved; keep its measurements instead")
     model.save(path)
 
 
@@ -28,9 +28,9 @@ def load_model(path: Path, schema: Schema) -> Model:
     return kind.load(path, schema)
 
 
-def _format(path: Path) -> str | None:
+def _format(path: Path) -> str:
     try:
         with np.load(path, allow_pickle=False) as archive:
             return str(json.loads(str(archive["head"]))["format"])
-    except _BROKEN:
-        return None
+    except BROKEN:
+        return ""

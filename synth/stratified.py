@@ -31,9 +31,9 @@ from data.table import CodedTable
 from data.weights import PublicWeights
 from privacy.budget import Budget, Rho
 from privacy.noise import Floats, NoiseSource, SecureNoise, SeededNoise
-from synth.graphical_model import GraphicalModel
 from synth.measurements import Measurement, load_measurements, measure_marginal, save_measurements, total_estimate
 from synth.mechanism import Fit, Mechanism, Model, fit, mechanism
+from synth.storage import load_model, save_model
 
 NOISY = "noisy"
 COUNT_SHARE = 0.02
@@ -95,9 +95,7 @@ class StratifiedModel:
         """Write every model and the weights to a folder (NumPy archives and JSON, no pickle)."""
         folder.mkdir(parents=True, exist_ok=True)
         for key, model in self.models.items():
-            if not isinstance(model, GraphicalModel):
-                raise InputError("only graphical models can be saved")
-            model.save(folder / f"{self.strata.file_name(key)}.npz")
+            save_model(model, folder / f"{self.strata.file_name(key)}.npz")
         shares = {self.strata.label(key): share for key, share in self.weights.shares.items()}
         head = {"strata": self.strata.columns, "shares": shares, "source": self.weights.source, "total": self.total}
         (folder / "weights.json").write_text(json.dumps(head, indent=2), "utf-8")
@@ -112,9 +110,7 @@ class StratifiedModel:
             weights, total = PublicWeights(shares, str(head["source"])), float(head["total"])
         except (OSError, ValueError, KeyError, TypeError):
             raise InputError(f"{str(folder)!r} holds no stratified model of schema {schema.name!r}") from None
-        models = {
-            key: GraphicalModel.load(folder / f"{strata.file_name(key)}.npz", strata.rest(key)) for key in strata.keys
-        }
+        models = {key: load_model(folder / f"{strata.file_name(key)}.npz", strata.rest(key)) for key in strata.keys}
         return cls(strata, models, weights, total)
 
     def _restricted(self, allowed: Mapping[str, Sequence[int]]) -> tuple[dict[Key, Model], dict[Key, float]]:
