@@ -61,8 +61,13 @@ def available(names: list[str], console: Console) -> list[str]:
     return found
 
 
-def repeat(field: list[Contestant], table: CodedTable, arguments: Any, console: Console) -> dict[str, list[Run]]:
-    """All repetitions of all contestants, in turns, so that a slow spell of the machine hits all of them."""
+def repeat(
+    field: list[Contestant], table: CodedTable, arguments: Any, csv: Path, console: Console
+) -> dict[str, list[Run]]:
+    """All repetitions of all contestants, in turns, so that a slow spell of the machine hits all of them.
+
+    Every run is written at once: what was measured stays if a later one is interrupted.
+    """
     results: dict[str, list[Run]] = {}
     failed: set[str] = set()
     for seed in range(arguments.repetitions):
@@ -80,6 +85,7 @@ def repeat(field: list[Contestant], table: CodedTable, arguments: Any, console: 
                     console.print(f"{name} is left out, it failed: {error}", soft_wrap=True, highlight=False)
                     continue
             results.setdefault(name, []).append(result)
+            frame(results).to_csv(csv, index=False)
     return results
 
 
@@ -87,7 +93,9 @@ def main() -> None:
     """Run all contestants, print the table, write every run and the figure."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
     add_source(parser)
-    parser.add_argument("--quick", action="store_true", help="fewer rows, columns, strata and repetitions")
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer rows, columns, strata and repetitions; no reference engine"
+    )
     parser.add_argument("--epsilon", type=float, default=1.0)
     parser.add_argument("--repetitions", type=int, help="3 if not given; 2 with --quick")
     parser.add_argument("--workers", type=int, default=1, help="processes that fit strata")
@@ -103,22 +111,21 @@ def main() -> None:
     if arguments.quick and len(table) > QUICK_ROWS:
         table = table.take(np.random.default_rng(0).permutation(len(table))[:QUICK_ROWS])
     peers = available([name for name in arguments.peers.split(",") if name], console)
-    mbi = not arguments.no_mbi and find_spec("mbi") is not None
-    field = contestants(strata, peers, mbi)
-    results = repeat(field, table, arguments, console)
+    mbi = not (arguments.no_mbi or arguments.quick) and find_spec("mbi") is not None
+    stem = "peers_quick" if arguments.quick else "peers"
+    arguments.results.mkdir(parents=True, exist_ok=True)
+    csv = arguments.results / f"{stem}.csv"
+    results = repeat(contestants(strata, peers, mbi), table, arguments, csv, console)
     title = f"{source.describe()}: {len(table):,} rows × {len(columns)} columns, ε = {arguments.epsilon:g}"
     # 100 columns where the terminal does not say: in a log, say.
     printer = console if console.is_terminal else Console(width=100)
     printer.print(show(results, f"{title}\nmedian ± half the range of {arguments.repetitions} runs; MiB: largest"))
-    arguments.results.mkdir(parents=True, exist_ok=True)
-    stem = "peers_quick" if arguments.quick else "peers"
-    frame(results).to_csv(arguments.results / f"{stem}.csv", index=False)
-    console.print(f"every run: {arguments.results / stem}.csv")
+    console.print(f"every run: {csv}")
     if find_spec("matplotlib") is None:
         console.print(NO_FIGURE)
         return
-    draw_peers(results, title, arguments.results / f"{stem}.png")
-    console.print(f"drawn: {arguments.results / stem}.png")
+    draw_peers(results, title, csv.with_suffix(".png"))
+    console.print(f"drawn: {csv.with_suffix('.png')}")
     if arguments.figure:
         stratified, vanilla = Contestant("mst", tuple(strata)).name, Contestant("mst", ()).name
         draw_strata(results, vanilla, stratified, arguments.figure)

@@ -6,6 +6,7 @@ Parent: `measure` lays a job out in a private folder and reads back what it cost
 from __future__ import annotations
 
 import json
+import os
 import resource
 import subprocess
 import sys
@@ -39,12 +40,14 @@ class Job:
 
 @dataclass(frozen=True)
 class Cost:
-    """What it took: seconds to fit and draw (no imports), and the peak memory of the process and its children in MiB.
+    """What it took: seconds to fit and draw (no imports), of clock and of processors, and the peak memory in MiB.
 
-    The two peaks are added as if they fell together, and of several children the largest counts.
+    Processor seconds hardly depend on what else the machine does. Both they and memory count children in. The two peaks
+    are added as if they fell together, and of several children the largest counts.
     """
 
     seconds: float
+    cpu_seconds: float
     mebibytes: float
 
 
@@ -87,14 +90,33 @@ def main(folder: Path) -> None:
 
     job = json.loads((folder / "job.json").read_text("utf-8"))
     table = CodedTable(np.load(folder / "rows.npy", allow_pickle=False), schema_of(job.pop("columns")))
-    start = perf_counter()
+    start, before = perf_counter(), sum(os.times()[:4])
     synthesizer = StratifiedSynthesizer(job.pop("mechanism"), job.pop("strata"), delta=1e-9, **job).fit(table)
     synthetic = synthesizer.sample()
     seconds = perf_counter() - start
-    peaks = [resource.getrusage(who).ru_maxrss for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    unit = 2**20 if sys.platform == "darwin" else 2**10
-    (folder / "cost.json").write_text(json.dumps({"seconds": seconds, "mebibytes": sum(peaks) / unit}), "utf-8")
+    memory = own_peak() + peak(resource.RUSAGE_CHILDREN)
+    cost = Cost(seconds, sum(os.times()[:4]) - before, memory)
+    (folder / "cost.json").write_text(json.dumps(asdict(cost)), "utf-8")
     synthetic.to_parquet(folder / "synthetic.parquet", index=False)
+
+
+def own_peak() -> float:
+    """This program's peak memory in MiB.
+
+    Linux counts into `ru_maxrss` what the process held before it became this program: its parent's memory. VmHWM starts
+    anew.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        for line in status.read_text("utf-8").splitlines():
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) / 2**10
+    return peak(resource.RUSAGE_SELF)
+
+
+def peak(who: int) -> float:
+    """The peak memory that the operating system has on record, in MiB (0 for children where there were none)."""
+    return resource.getrusage(who).ru_maxrss / (2**20 if sys.platform == "darwin" else 2**10)
 
 
 if __name__ == "__main__":

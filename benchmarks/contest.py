@@ -123,7 +123,9 @@ def show(results: Mapping[str, Sequence[Run]], title: str) -> Table:
 def frame(results: Mapping[str, Sequence[Run]]) -> pd.DataFrame:
     """Every repetition of every contestant, for a CSV file."""
     rows = [
-        {"method": name, "repetition": number} | {m: read(run) for m, (read, _) in MEASURES.items()}
+        {"method": name, "repetition": number}
+        | {m: read(run) for m, (read, _) in MEASURES.items()}
+        | {"processor seconds": run.cost.cpu_seconds}
         for name, runs in results.items()
         for number, run in enumerate(runs)
     ]
@@ -133,6 +135,7 @@ def frame(results: Mapping[str, Sequence[Run]]) -> pd.DataFrame:
 def draw_peers(results: Mapping[str, Sequence[Run]], title: str, path: Path) -> None:
     """Time against error, one point per method with its range: parity error, and 3-way workload error by stratum."""
     from matplotlib import pyplot
+    from matplotlib.ticker import FormatStrFormatter
 
     figure, panels = pyplot.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
     figure.suptitle(title, fontsize=10)
@@ -144,6 +147,11 @@ def draw_peers(results: Mapping[str, Sequence[Run]], title: str, path: Path) -> 
         axes.set(
             xlabel="seconds to fit and draw (log scale)", ylabel=f"{label} (log scale)", xscale="log", yscale="log"
         )
+        for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_formatter(FormatStrFormatter("%g"))
+        low, high = axes.get_ylim()
+        if high < 10 * low:  # less than a decade: the powers of ten alone would say too little
+            axes.yaxis.set_minor_formatter(FormatStrFormatter("%g"))
         axes.grid(which="both", alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
     panels[1].legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))

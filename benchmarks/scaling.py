@@ -91,16 +91,20 @@ def draw(frame: pd.DataFrame, title: str, path: Path) -> None:
     figure, panels = pyplot.subplots(1, len(axes_names), figsize=(3.4 * len(axes_names), 3.4), layout="constrained", squeeze=False)  # fmt: skip
     figure.suptitle(title, fontsize=10)
     for panel, axis in zip(panels[0], axes_names, strict=True):
-        part = frame[frame["axis"] == axis].groupby(axis)["seconds"].agg(["median", "min", "max"])
-        panel.fill_between(part.index, part["min"], part["max"], color="#1f6f8b", alpha=0.2, linewidth=0)
-        panel.plot(part.index, part["median"], color="#1f6f8b", marker="o")
+        by_value = frame[frame["axis"] == axis].groupby(axis)
+        for measured, label, style in (("seconds", "clock", "o-"), ("cpu_seconds", "processors", "s--")):
+            part = by_value[measured].agg(["median", "min", "max"])
+            colour = "#1f6f8b" if measured == "seconds" else "#b5541c"
+            panel.fill_between(part.index, part["min"], part["max"], color=colour, alpha=0.15, linewidth=0)
+            panel.plot(part.index, part["median"], style, color=colour, label=label)
         panel.set(xlabel=axis, ylabel="seconds", ylim=(0, None))
         if axis == "rows":
             panel.set_xscale("log")
         else:
-            panel.set_xticks(list(part.index))
+            panel.set_xticks(sorted(by_value.groups))
         panel.grid(alpha=0.25)
         panel.spines[["top", "right"]].set_visible(False)
+    panels[0][0].legend(frameon=False)
     path.parent.mkdir(parents=True, exist_ok=True)
     figure.savefig(path, dpi=130)
 
@@ -135,7 +139,7 @@ def main() -> None:
             pd.DataFrame(found).to_csv(csv, index=False)  # at once: what was measured stays if the next is interrupted
             console.print(
                 f"{setting.rows:>9,} rows {setting.columns:>3} columns {setting.strata:>4} strata "
-                f"{setting.workers} workers {cost.seconds:>8.1f} s {cost.mebibytes:>7,.0f} MiB", highlight=False
+                f"{setting.workers} workers {cost.seconds:>8.1f} s {cost.cpu_seconds:>8.1f} processor s {cost.mebibytes:>7,.0f} MiB", highlight=False
             )  # fmt: skip
     if not found:
         console.print("nothing was measured")

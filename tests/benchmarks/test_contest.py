@@ -15,7 +15,8 @@ from synth.mechanism import MECHANISMS
 
 def run(seconds, parity, accuracy=0.75):
     return Run(
-        Cost(seconds, 4321.4), Scores(parity, 1.0, 0.123456, 1.22, accuracy, parity_by_stratum={"1": 0.5, "2": parity})
+        Cost(seconds, 0.9 * seconds, 4321.4),
+        Scores(parity, 1.0, 0.123456, 1.22, accuracy, parity_by_stratum={"1": 0.5, "2": parity}),
     )
 
 
@@ -90,5 +91,6 @@ def test_a_job_in_a_process_of_its_own():
     assert abs(len(drawn) - 2000) < 400
     assert 50 < cost.mebibytes < 4000
     assert 0 < cost.seconds < 120
+    assert 0 < cost.cpu_seconds < 120
     with pytest.raises(JobFailed, match="unknown synthesizer 'nope'"):
         measure(Job("nope", ("SEX",), columns), CodedTable(codes, schema))
