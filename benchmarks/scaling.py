@@ -139,7 +139,8 @@ def main() -> None:
             pd.DataFrame(found).to_csv(csv, index=False)  # at once: what was measured stays if the next is interrupted
             console.print(
                 f"{setting.rows:>9,} rows {setting.columns:>3} columns {setting.strata:>4} strata "
-                f"{setting.workers} workers {cost.seconds:>8.1f} s {cost.cpu_seconds:>8.1f} processor s {cost.mebibytes:>7,.0f} MiB", highlight=False
+                f"{setting.workers} workers {cost.seconds:>8.1f} s {cost.cpu_seconds:>8.1f} processor s {cost.mebibytes:>7,.0f} MiB",
+                soft_wrap=True, highlight=False
             )  # fmt: skip
     if not found:
         console.print("nothing was measured")

@@ -6,7 +6,9 @@ writes `synthetic.npy`; if it fails it writes `error.json`, which names the exce
 """
 
 import json
+import os
 import sys
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -71,8 +73,15 @@ def columns(rows):
     return [f"col{j}" for j in range(rows.shape[1])]
 
 
+def end_with_parent():
+    """Stop when the parent does: it holds the other end of our standard input."""
+    sys.stdin.buffer.read()
+    os._exit(3)
+
+
 def main(folder):
     """Fit and draw; 0 if `synthetic.npy` was written."""
+    threading.Thread(target=end_with_parent, daemon=True).start()
     try:
         settings = json.loads((folder / "settings.json").read_text("utf-8"))
         rows = np.load(folder / "rows.npy", allow_pickle=False).astype(np.int64)

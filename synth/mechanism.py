@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -77,6 +78,10 @@ class ForeignMechanism(Mechanism, Protocol):
     @property
     def caveats(self) -> tuple[str, ...]:
         """What makes its guarantee weaker than the price alone says, a sentence each, for the card."""
+        ...
+
+    def within(self, folder: Path) -> ForeignMechanism:
+        """Itself, leaving rows nowhere but in this private folder, which the caller removes however the run ends."""
         ...
 
     def fit(self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()) -> Fit:

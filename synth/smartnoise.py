@@ -17,7 +17,7 @@ import subprocess
 import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from pathlib import Path
@@ -78,12 +78,14 @@ class SmartNoise:
         delta: the δ at which ρ is told to MST and AIM as (ε, δ). They turn it back into the same ρ, so it hardly
             matters.
         count_share: part of ρ for a noisy number of rows, where none was paid for before.
+        folder: where the private folder that rows pass through is made; None for the system's temporary folder.
     """
 
     synthesizer: str = "mst"
     python: str | None = None
     delta: float = 1e-9
     count_share: float = 0.02
+    folder: Path | None = None
 
     def __post_init__(self) -> None:
         if self.synthesizer not in SYNTHESIZERS:
@@ -109,6 +111,10 @@ class SmartNoise:
         """Itself, if its environment is there. Raises InputError if not."""
         _version(str(self._interpreter()))
         return self
+
+    def within(self, folder: Path) -> SmartNoise:
+        """See `ForeignMechanism.within`."""
+        return replace(self, folder=folder)
 
     def measure(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
@@ -180,7 +186,7 @@ class SmartNoise:
             "sizes": [int(size) for size in schema.sizes],
             "draw": draw,
         }
-        folder = Path(tempfile.mkdtemp(prefix="equistrata-smartnoise-"))  # mkdtemp makes it 0700
+        folder = Path(tempfile.mkdtemp(prefix="equistrata-smartnoise-", dir=self.folder))  # mkdtemp makes it 0700
         try:
             np.save(folder / "rows.npy", rows, allow_pickle=False)
             (folder / "settings.json").write_text(json.dumps(settings), "utf-8")
@@ -197,14 +203,16 @@ class SmartNoise:
         command = [str(self._interpreter()), "-I", str(WORKER), str(folder)]
         environment = os.environ | {"TMPDIR": str(folder), "JAX_PLATFORMS": "cpu"}
         child = subprocess.Popen(
-            command, cwd=folder, env=environment, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )  # fmt: skip
+        assert child.stdin is not None
         try:
             if child.wait() != 0:
                 raise self._failure(folder, child.returncode)
         finally:
-            child.kill()  # also when we are interrupted
+            child.stdin.close()  # the worker watches it, so that it also ends if this process is killed
+            child.kill()
             child.wait()
 
     def _failure(self, folder: Path, status: int) -> SmartNoiseFailed:

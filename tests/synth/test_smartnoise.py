@@ -3,6 +3,7 @@
 import json
 import os
 import stat
+import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -111,6 +112,25 @@ def test_the_pool_grows_with_the_noisy_count(plays):
     python, seen = plays(DRAWS_ITS_ROWS)
     SmartNoise("mst", python).fit(table(), RHO, SeededNoise(0), [Measurement((), np.array(30_000.0), 1.0)])
     assert seen()["draw"] == 60_000
+
+
+def test_rows_pass_through_the_folder_that_it_is_given(plays, tmp_path):
+    python, seen = plays(DRAWS_ITS_ROWS)
+    private = tmp_path / "private"
+    private.mkdir()
+    SmartNoise("mst", python).within(private).fit(table(), RHO, SeededNoise(0))
+    assert Path(seen()["folder"]).parent == private
+    assert list(private.iterdir()) == []
+
+
+def test_the_worker_ends_when_its_parent_is_gone(tmp_path):
+    (tmp_path / "settings.json").write_text(json.dumps({"synthesizer": "mst"}))
+    os.mkfifo(tmp_path / "rows.npy")  # reading it waits for ever
+    worker = subprocess.Popen([sys.executable, "-I", str(smartnoise.WORKER), str(tmp_path)], stdin=subprocess.PIPE)
+    with pytest.raises(subprocess.TimeoutExpired):
+        worker.wait(timeout=1)
+    worker.stdin.close()
+    assert worker.wait(timeout=30) == 3
 
 
 def test_nothing_that_the_child_says_gets_out(plays, capfd):
