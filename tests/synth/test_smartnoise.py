@@ -133,6 +133,14 @@ def test_the_worker_ends_when_its_parent_is_gone(tmp_path):
     assert worker.wait(timeout=30) == 3
 
 
+def test_the_worker_names_the_exception_and_ends_though_its_parent_lives(tmp_path):
+    (tmp_path / "settings.json").write_text("not JSON")
+    worker = subprocess.Popen([sys.executable, "-I", str(smartnoise.WORKER), str(tmp_path)], stdin=subprocess.PIPE)
+    assert worker.wait(timeout=60) == 1
+    worker.stdin.close()
+    assert json.loads((tmp_path / "error.json").read_text()) == {"type": "JSONDecodeError"}
+
+
 def test_nothing_that_the_child_says_gets_out(plays, capfd):
     python, _ = plays(FAILS_TELLING_ROWS)
     with pytest.raises(SmartNoiseFailed, match=r"SmartNoiseMST failed on a stratum \(ValueError\)") as caught:
