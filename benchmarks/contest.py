@@ -135,7 +135,7 @@ def frame(results: Mapping[str, Sequence[Run]]) -> pd.DataFrame:
 def draw_peers(results: Mapping[str, Sequence[Run]], title: str, path: Path) -> None:
     """Time against error, one point per method with its range: parity error, and 3-way workload error by stratum."""
     from matplotlib import pyplot
-    from matplotlib.ticker import FormatStrFormatter
+    from matplotlib.ticker import FormatStrFormatter, LogLocator, NullFormatter
 
     figure, panels = pyplot.subplots(1, 2, figsize=(11, 4.8), layout="constrained")
     figure.suptitle(title, fontsize=10)
@@ -148,10 +148,9 @@ def draw_peers(results: Mapping[str, Sequence[Run]], title: str, path: Path) -> 
             xlabel="seconds to fit and draw (log scale)", ylabel=f"{label} (log scale)", xscale="log", yscale="log"
         )
         for axis in (axes.xaxis, axes.yaxis):
+            axis.set_major_locator(LogLocator(subs=(1, 2, 3, 5)))
             axis.set_major_formatter(FormatStrFormatter("%g"))
-        low, high = axes.get_ylim()
-        if high < 10 * low:  # less than a decade: the powers of ten alone would say too little
-            axes.yaxis.set_minor_formatter(FormatStrFormatter("%g"))
+            axis.set_minor_formatter(NullFormatter())
         axes.grid(which="both", alpha=0.25)
         axes.spines[["top", "right"]].set_visible(False)
     panels[1].legend(frameon=False, fontsize=8, loc="center left", bbox_to_anchor=(1.0, 0.5))
