@@ -49,17 +49,22 @@ _CAVEATS = (
     "told to spend.",
     "Noise is drawn by OpenDP but added to the counts in ordinary floating point, and choices are made with NumPy's "
     "generator, which is not cryptographic: attacks on low-order bits are not excluded.",
-    "The exact number of rows of each stratum is used, not a noisy one, while noise is calibrated to one added or "
-    "removed row: the guarantee holds only if those numbers are taken to be public.",
     "Its measurements are not kept, so nobody can refit: each stratum's model is a pool of rows that it drew.",
     "Drawn rows that the schema declares impossible are left out of the pool, since smartnoise-synth does not know of "
     "them; where it drew nothing else, as it may for a nearly empty stratum, uniform draws stand in.",
     "A seed does not make it reproducible.",
 )
+_EXACT_ROWS = (
+    "The exact number of rows of each stratum is used, not a noisy one, while noise is calibrated to one added or "
+    "removed row: the guarantee holds only if those numbers are taken to be public."
+)
 _SPECIAL = {
-    "mst": "Rare values that its MST merges lose part of their mass, which falls on small groups first.",
-    "aim": "Its AIM bounds single marginals, not the model, so memory can grow far past its limit.",
-    "mwem": "Its MWEM is pure differential privacy at ε = √(2ρ), which costs ρ; two made-up rows declare the domain.",
+    "mst": (_EXACT_ROWS, "Rare values that its MST merges lose part of their mass, which falls on small groups first."),
+    "aim": ("Its AIM bounds single marginals, not the model, so memory can grow far past its limit.",),
+    "mwem": (
+        _EXACT_ROWS,
+        "Its MWEM is pure differential privacy at ε = √(2ρ), which costs ρ; two made-up rows declare the domain.",
+    ),
 }
 
 
@@ -105,7 +110,7 @@ class SmartNoise:
     @property
     def caveats(self) -> tuple[str, ...]:
         """What makes the guarantee weaker than the price alone says, a sentence each."""
-        return (*_CAVEATS, _SPECIAL[self.synthesizer])
+        return (*_CAVEATS, *_SPECIAL[self.synthesizer])
 
     def check(self) -> SmartNoise:
         """Itself, if its environment is there. Raises InputError if not."""
