@@ -98,10 +98,11 @@ def draw(frame: pd.DataFrame, title: str, path: Path) -> None:
             panel.fill_between(part.index, part["min"], part["max"], color=colour, alpha=0.15, linewidth=0)
             panel.plot(part.index, part["median"], style, color=colour, label=label)
         panel.set(xlabel=axis, ylabel="seconds", ylim=(0, None))
-        if axis == "rows":
+        if axis in ("rows", "strata"):
             panel.set_xscale("log")
-        else:
-            panel.set_xticks(sorted(by_value.groups))
+        if axis != "rows":
+            panel.set_xticks(sorted(by_value.groups), [str(value) for value in sorted(by_value.groups)])
+            panel.minorticks_off()
         panel.grid(alpha=0.25)
         panel.spines[["top", "right"]].set_visible(False)
     panels[0][0].legend(frameon=False)
