@@ -2,10 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
-EXTRAS := .[dev,reference]
+EXTRAS := .[dev,reference,bench]
 
 .DEFAULT_GOAL := help
-.PHONY: help release test test-slow lint bench clean
+.PHONY: help release test test-slow lint bench smartnoise clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -26,18 +26,24 @@ lint: .venv/.installed-dev ## Ruff, mypy and the arrows between rooms
 	@$(BIN)/lint-imports --no-logo >.venv/lint-imports.log 2>&1 || { cat .venv/lint-imports.log; exit 1; }
 	@echo "Lint: clean."
 
-bench: .venv/.installed-dev ## The benchmarks
-	@$(BIN)/python -m benchmarks
+bench: .venv/.installed-dev ## Ours against peers (ARGS=--quick: under 5 minutes)
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+smartnoise: .venv-smartnoise/.installed ## smartnoise-synth in an environment of its own, for --synthesizer smartnoise-mst
 
 clean: ## Remove the environment and all caches (releases stay)
-	@rm -rf .venv .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist *.egg-info
+	@rm -rf .venv .venv-smartnoise .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # .venv/.unfinished marks an install under way. If it is still there at the next run, that install was interrupted, and
 # the environment is made anew. The stamps are written last.
-define install
+define check-python
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null || \
 		{ echo "equistrata needs Python 3.11 to 3.13, which $(PYTHON) is not; name one, as in: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
+endef
+
+define install
+	$(check-python)
 	@echo "Installing equistrata into .venv ($(1)); this takes a few minutes the first time."
 	@if [ -e .venv/.unfinished ]; then rm -rf .venv; fi
 	@mkdir -p .venv && touch .venv/.unfinished
@@ -53,3 +59,14 @@ endef
 .venv/.installed-dev: pyproject.toml
 	$(call install,$(EXTRAS))
 	@touch .venv/.installed $@
+
+# smartnoise-synth pins opendp < 0.15, pandas < 3 and mbi < 2, so it cannot live in .venv.
+.venv-smartnoise/.installed: synth/smartnoise_requirements.txt
+	$(check-python)
+	@echo "Installing smartnoise-synth into .venv-smartnoise (about 1 GB); this takes a few minutes."
+	@rm -rf .venv-smartnoise
+	@$(PYTHON) -m venv .venv-smartnoise
+	@.venv-smartnoise/bin/python -m pip install -qq --disable-pip-version-check -r synth/smartnoise_requirements.txt
+	@.venv-smartnoise/bin/python -m pip install -qq --disable-pip-version-check --no-deps smartnoise-synth==1.0.8
+	@.venv-smartnoise/bin/python -I synth/_smartnoise_worker.py --check
+	@touch $@

@@ -1,150 +1,134 @@
-"""Our engine against mbi's, and stratified against vanilla, on the same rows in the same run.
+"""Our synthesizers against their peers, and stratified against vanilla, on the same rows in the same run.
 
     python -m benchmarks                      # the embedded sample
+    python -m benchmarks --quick              # 20,000 of its rows, 6 columns, two strata: under 5 minutes
     python -m benchmarks --root-dir ACS --state NY --year 2024 --figure docs/figures/parity_by_stratum.png
 
-Seeded noise (not private): for measuring only. Seconds are medians over repetitions; every repetition draws its own
-80 % of the rows and its own noise, the same for all contestants.
+Seeded noise (not private): for measuring only. Every repetition draws its own 80 % of the rows, the same for all
+contestants; each fit runs in a process of its own. Seconds are of fitting and drawing, without our own imports; a peer
+that runs in an environment of its own starts it once per stratum, and that counts. Needs `make smartnoise` for
+smartnoise-synth, which is left out otherwise. Its AIM takes minutes per stratum: ask for it by --peers.
 """
 
 from __future__ import annotations
 
 import argparse
-import resource
-from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
-from statistics import mean, median
-from time import perf_counter
 from typing import Any
 
 import numpy as np
 from rich.console import Console
-from rich.table import Table
 
+from benchmarks.child import JobFailed
+from benchmarks.contest import SCORED_STRATA, Contestant, Run, contestants, draw_peers, draw_strata, frame, run, show
+from data.errors import InputError
 from data.schema import Schema
 from data.sources import FolktablesSource, SampleSource, Source
 from data.table import CodedTable
-from eval.scores import Scores, score_tables
-from synth.stratified import StratifiedSynthesizer
+from synth.mechanism import mechanism
 
 COLUMNS = ("AGEP", "SCHL", "MAR", "DIS", "NATIVITY", "MIL", "DREM", "SEX", "RAC1P", "ESR")
-STRATA = ("SEX", "RAC1P")
-TRAINING_SHARE = 0.8
+QUICK_COLUMNS, QUICK_ROWS, QUICK_STRATA = ("AGEP", "MAR", "DIS", "SEX", "RAC1P", "ESR"), 20_000, ("SEX",)
+PEERS = ("smartnoise-mst",)
+NO_FIGURE = "no figure: matplotlib is not installed (extra bench)"
 
 
-@dataclass(frozen=True)
-class Contestant:
-    """One way of making a release."""
-
-    name: str
-    strata: tuple[str, ...]
-    engine: str
-
-
-@dataclass(frozen=True)
-class Run:
-    """One repetition: seconds to fit and draw, and the scores."""
-
-    seconds: float
-    scores: Scores
-
-
-CONTESTANTS = (
-    Contestant("MST_SEX_RAC1P, numpy", STRATA, "numpy"),
-    Contestant("MST_SEX_RAC1P, mbi", STRATA, "mbi"),
-    Contestant("MST_vanilla, numpy", (), "numpy"),
-    Contestant("MST_vanilla, mbi", (), "mbi"),
-)
-
-
-def run(contestant: Contestant, table: CodedTable, seed: int, epsilon: float, classifiers: bool) -> Run:
-    """Fit on a random 80 % and score."""
-    rng = np.random.default_rng(seed)
-    training = rng.random(len(table)) < TRAINING_SHARE
-    rows = table.take(training)
-    start = perf_counter()
-    synthesizer = StratifiedSynthesizer(
-        "mst", contestant.strata, epsilon=epsilon, delta=1e-9, engine=contestant.engine, seed=seed
-    ).fit(rows)
-    synthetic = synthesizer.sample()
-    seconds = perf_counter() - start
-    real, test = rows.decode(rng), table.take(~training).decode(rng)
-    models = ("random_forest",) if classifiers else ()
-    scores = score_tables(real, test, synthetic, STRATA, "ESR", classifiers=models, baseline=False)
-    return Run(seconds, scores)
-
-
-def show(results: dict[str, list[Run]], title: str) -> Table:
-    """One row per contestant: median seconds and mean scores."""
-    grid = Table(title=title, title_justify="left")
-    for heading in ("", "seconds", "parity error", "workload3", "by stratum", "accuracy"):
-        grid.add_column(heading, justify="right" if heading else "left")
-    for name, runs in results.items():
-        scores = [run.scores for run in runs]
-        accuracy = [s.accuracy for s in scores if s.accuracy is not None]
-        grid.add_row(
-            name,
-            f"{median(run.seconds for run in runs):.2f}",
-            f"{mean(s.parity_error for s in scores):.3f}",
-            f"{mean(s.workload3 for s in scores):.3f}",
-            f"{mean(s.workload3_by_stratum for s in scores):.3f}",
-            f"{mean(accuracy):.3f}" if accuracy else "—",
-        )
-    return grid
-
-
-def draw(results: dict[str, list[Run]], path: Path) -> None:
-    """Error of the means in each stratum, stratified against vanilla."""
-    from matplotlib import pyplot
-
-    pairs = (("MST_vanilla, numpy", "one synthesizer", "#b5541c"), ("MST_SEX_RAC1P, numpy", "per stratum", "#1f6f8b"))
-    figure, axes = pyplot.subplots(figsize=(8, 4.6), layout="constrained")
-    strata = list(results[pairs[0][0]][0].scores.parity_by_stratum)
-    strata.sort(key=lambda key: mean(r.scores.parity_by_stratum[key] for r in results[pairs[0][0]]))
-    for name, label, colour in pairs:
-        errors = [mean(100 * run.scores.parity_by_stratum[key] for run in results[name]) for key in strata]
-        axes.scatter(errors, strata, label=label, color=colour, s=60, zorder=3)
-    axes.set_xscale("log")
-    axes.set_xlabel("error of the means in the stratum, per cent (mean over columns and runs; log scale)")
-    axes.grid(axis="x", which="both", alpha=0.25)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.legend(title="MST at ε = 1", frameon=False, loc="upper left")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    figure.savefig(path, dpi=130)
-
-
-def main() -> None:
-    """Run all contestants and print the table."""
-    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
+def add_source(parser: argparse.ArgumentParser) -> None:
+    """The options that say where rows come from."""
     parser.add_argument("--root-dir", help="ACS files; without it, the embedded sample")
     parser.add_argument("--state", default="NY")
     parser.add_argument("--year", type=int, default=2024)
+    parser.add_argument("--results", type=Path, default=Path("benchmarks/results"), help="folder for CSV and figures")
+
+
+def source_of(arguments: Any) -> Source:
+    """The source that those options name."""
+    if arguments.root_dir:
+        return FolktablesSource((arguments.state,), arguments.year, root_dir=arguments.root_dir)
+    return SampleSource()
+
+
+def available(names: list[str], console: Console) -> list[str]:
+    """The peers that are installed; a sentence about each that is not."""
+    found = []
+    for name in names:
+        try:
+            mechanism(name)
+            found.append(name)
+        except InputError as error:
+            console.print(f"{name} is left out: {error}", soft_wrap=True, highlight=False)
+    return found
+
+
+def repeat(
+    field: list[Contestant], table: CodedTable, arguments: Any, csv: Path, console: Console
+) -> dict[str, list[Run]]:
+    """All repetitions of all contestants, in turns, so that a slow spell of the machine hits all of them.
+
+    Every run is written at once: what was measured stays if a later one is interrupted.
+    """
+    results: dict[str, list[Run]] = {}
+    failed: set[str] = set()
+    for seed in range(arguments.repetitions):
+        for contestant in field:
+            name = contestant.name
+            if name in failed:
+                continue
+            with console.status(f"run {seed + 1} of {arguments.repetitions}: {name}"):
+                try:
+                    result = run(
+                        contestant, table, seed, arguments.epsilon, arguments.workers, not arguments.no_classifiers
+                    )
+                except JobFailed as error:
+                    failed.add(name)
+                    console.print(f"{name} is left out, it failed: {error}", soft_wrap=True, highlight=False)
+                    continue
+            results.setdefault(name, []).append(result)
+            frame(results).to_csv(csv, index=False)
+    return results
+
+
+def main() -> None:
+    """Run all contestants, print the table, write every run and the figure."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__.splitlines()[0])
+    add_source(parser)
+    parser.add_argument(
+        "--quick", action="store_true", help="fewer rows, columns, strata and repetitions; no reference engine"
+    )
     parser.add_argument("--epsilon", type=float, default=1.0)
-    parser.add_argument("--repetitions", type=int, default=3)
+    parser.add_argument("--repetitions", type=int, help="3 if not given; 2 with --quick")
+    parser.add_argument("--workers", type=int, default=1, help="processes that fit strata")
+    parser.add_argument("--peers", default=",".join(PEERS), help="of smartnoise-mst,smartnoise-aim; '' for none")
     parser.add_argument("--no-classifiers", action="store_true")
     parser.add_argument("--no-mbi", action="store_true", help="leave the reference engine out")
     parser.add_argument("--figure", type=Path, help="also draw the error per stratum (needs matplotlib)")
     arguments: Any = parser.parse_args()
-    source: Source = SampleSource()
-    if arguments.root_dir:
-        source = FolktablesSource((arguments.state,), arguments.year, root_dir=arguments.root_dir)
-    schema = Schema.load("acs_employment").select(COLUMNS)
-    table = CodedTable.encode(source.read(COLUMNS), schema)
-    console = Console()
-    results: dict[str, list[Run]] = {}
-    for seed in range(arguments.repetitions):
-        for contestant in CONTESTANTS:
-            if contestant.engine == "mbi" and arguments.no_mbi:
-                continue
-            with console.status(f"run {seed + 1} of {arguments.repetitions}: {contestant.name}"):
-                result = run(contestant, table, seed, arguments.epsilon, not arguments.no_classifiers)
-            results.setdefault(contestant.name, []).append(result)
-    title = f"{source.describe()}: {len(table):,} rows, 80 % for fitting, ε = {arguments.epsilon:g}"
-    console.print(show(results, title))
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    console.print(f"peak memory of the whole comparison: {peak:,.0f} MiB")
+    arguments.repetitions = arguments.repetitions or (2 if arguments.quick else 3)
+    source, console = source_of(arguments), Console()
+    columns, strata = (QUICK_COLUMNS, QUICK_STRATA) if arguments.quick else (COLUMNS, SCORED_STRATA)
+    table = CodedTable.encode(source.read(columns), Schema.load("acs_employment").select(columns))
+    if arguments.quick and len(table) > QUICK_ROWS:
+        table = table.take(np.random.default_rng(0).permutation(len(table))[:QUICK_ROWS])
+    peers = available([name for name in arguments.peers.split(",") if name], console)
+    mbi = not (arguments.no_mbi or arguments.quick) and find_spec("mbi") is not None
+    stem = "peers_quick" if arguments.quick else "peers"
+    arguments.results.mkdir(parents=True, exist_ok=True)
+    csv = arguments.results / f"{stem}.csv"
+    results = repeat(contestants(strata, peers, mbi), table, arguments, csv, console)
+    title = f"{source.describe()}: {len(table):,} rows × {len(columns)} columns, ε = {arguments.epsilon:g}"
+    # 100 columns where the terminal does not say: in a log, say.
+    printer = console if console.is_terminal else Console(width=100)
+    printer.print(show(results, f"{title}\nmedian ± half the range of {arguments.repetitions} runs; MiB: largest"))
+    console.print(f"every run: {csv}")
+    if find_spec("matplotlib") is None:
+        console.print(NO_FIGURE)
+        return
+    draw_peers(results, title, csv.with_suffix(".png"))
+    console.print(f"drawn: {csv.with_suffix('.png')}")
     if arguments.figure:
-        draw(results, arguments.figure)
+        stratified, vanilla = Contestant("mst", tuple(strata)).name, Contestant("mst", ()).name
+        draw_strata(results, vanilla, stratified, arguments.figure)
         console.print(f"drawn: {arguments.figure}")
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 from flows.plan import Plan
 from privacy.noise import NoiseSource
+from synth.mechanism import ForeignMechanism
 
 RELATION = "add-remove: neighbouring tables differ by adding or removing one row (one row is one person)"
 
@@ -16,6 +17,7 @@ RELATION = "add-remove: neighbouring tables differ by adding or removing one row
 def release_card(plan: Plan, noise: NoiseSource, rows: int, weights_source: str) -> dict[str, Any]:
     """Everything a reader must know to trust or doubt a release. Holds only settings and paid-for numbers."""
     config = plan.config
+    foreign = plan.mechanism if isinstance(plan.mechanism, ForeignMechanism) else None
     return {
         "name": plan.name,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -28,11 +30,12 @@ def release_card(plan: Plan, noise: NoiseSource, rows: int, weights_source: str)
             "relation": RELATION,
             "split_of_rho": dict(plan.split()),
             "composition": "strata in parallel; counts, synthesis and means in sequence",
-            "noise_source": noise.name,
+            "noise_source": noise.name if foreign is None else f"{foreign.software}; counts and means: {noise.name}",
+            "caveats": [] if foreign is None else list(foreign.caveats),
         },
         "source": plan.source.describe(),
         "mechanism": plan.mechanism.name,
-        "engine": config.engine,
+        "engine": config.engine if foreign is None else foreign.software,
         "strata": {
             "columns": list(plan.strata.columns),
             "count": len(plan.strata.keys),
@@ -53,6 +56,9 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
     warning = "" if card["private"] else (
         "> **Not private.** Made with a seeded noise source, for tests and benchmarks. Do not publish.\n\n"
     )  # fmt: skip
+    caveats = [f"- {caveat}" for caveat in guarantee["caveats"]]
+    measured = "number of rows" if caveats else "marginals"
+    refit = "The models were not made from these" if caveats else "All else was made from these; anybody may refit"
     split = "\n".join(f"| {name} | {rho:.6g} |" for name, rho in guarantee["split_of_rho"].items())
     lines = [
         f"# {card['name']}: {card['rows']:,} synthetic rows\n",
@@ -63,10 +69,11 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         f"Neighbours: {guarantee['relation']}.\n",
         f"| part | ρ |\n|---|---|\n{split}\n",
         f"Composition: {guarantee['composition']}. Noise: {guarantee['noise_source']}.\n",
+        *(["**The guarantee is weaker than this price says:**\n", *caveats, ""] if caveats else []),
         "## What is here\n",
         f"- `synthetic.parquet`, `synthetic.csv`: columns {', '.join(card['columns'])} (schema "
         f"`{card['schema']['name']}`, SHA-256 `{card['schema']['sha256'][:16]}…`; codes are explained in `schema.json`).",
-        "- `measurements/`: the noisy marginals, one file per stratum. All else was made from these; anybody may refit.",
+        f"- `measurements/`: the noisy {measured}, one file per stratum. {refit}.",
         *(["- `means.json`: private means with intervals."] if means else []),
         "- `card.json`: this page for machines.\n",
         "## How it was made\n",

@@ -44,7 +44,9 @@ class ReleaseConfig(BaseModel):
     )
     columns: Names = Field((), description="Columns to release (the schema's default if none are given).")
     strata: Names = Field((), description="Columns that define strata (none: one synthesizer for all rows).")
-    synthesizer: Literal["aim", "gem", "mst"] = Field("mst", description="The mechanism.")
+    synthesizer: Literal["aim", "gem", "mst", "smartnoise-aim", "smartnoise-mst", "smartnoise-mwem"] = Field(
+        "mst", description="The mechanism (smartnoise-…: smartnoise-synth's, a weaker guarantee; see make smartnoise)."
+    )
     engine: Literal["numpy", "mbi"] = Field("numpy", description="What estimates models (mbi: reference, an extra).")
     epsilon: float = Field(1.0, gt=0, allow_inf_nan=False, description="ε of the whole release.")
     delta: float = Field(1e-9, gt=0, lt=1, description="δ of the whole release.")

@@ -27,7 +27,7 @@ from inference.estimate import Estimate, StratifiedEstimate
 from privacy.budget import Budget, Rho
 from privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from synth.measurements import Measurement, load_measurements, save_measurements, total_estimate
-from synth.mechanism import Mechanism
+from synth.mechanism import ForeignMechanism, Mechanism
 from synth.storage import load_model, save_model
 from synth.stratified import StratifiedModel, fit_stratum, noisy_weights
 
@@ -82,6 +82,8 @@ def fit_one(
 ) -> None:
     """Fit one stratum with its budget; leave its measurements and its model in the working folder."""
     table = work.load_table(work.stratum(position), schema)
+    if isinstance(mechanism, ForeignMechanism):
+        mechanism = mechanism.within(work.root)
     fitted = fit_stratum(mechanism, table, budget, count_rho, noise)
     unfinished = work.measurements(position).with_suffix(".part")
     save_measurements(fitted.measurements, unfinished)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Protocol
+from pathlib import Path
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 
@@ -67,6 +68,29 @@ class Mechanism(Protocol):
         ...
 
 
+@runtime_checkable
+class ForeignMechanism(Mechanism, Protocol):
+    """A synthesizer of other people's that fits by itself: it gives a model, but no measurements that we could keep."""
+
+    @property
+    def software(self) -> str:
+        """What does the fitting, with its version, for the card."""
+        ...
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What makes its guarantee weaker than the price alone says, a sentence each, for the card."""
+        ...
+
+    def within(self, folder: Path) -> ForeignMechanism:
+        """Itself, leaving rows nowhere but in this private folder, which the caller removes however the run ends."""
+        ...
+
+    def fit(self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()) -> Fit:
+        """See `synth.mechanism.fit`. The measurements tell at least the number of rows."""
+        ...
+
+
 @dataclass(frozen=True, eq=False)
 class Fit:
     """What fitting one table yields: the measurements that were paid for, and their model."""
@@ -79,6 +103,8 @@ def fit(
     mechanism: Mechanism, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
 ) -> Fit:
     """Measure a table at `rho` and model it. Cost: `rho` in zCDP under add/remove, beyond what `known` has cost."""
+    if isinstance(mechanism, ForeignMechanism):
+        return mechanism.fit(table, rho, noise, known)
     measurements = mechanism.measure(table, rho, noise, known)
     return Fit(tuple(measurements), mechanism.model(table.schema, measurements))
 
@@ -107,6 +133,10 @@ def mechanism(name: str, engine: str = "numpy") -> Mechanism:
     'MST'
     """
     known = name.lower()
+    if known.startswith("smartnoise-"):
+        from synth.smartnoise import smartnoise
+
+        return smartnoise(name)
     if known == "aim":
         return AIM() if engine == "numpy" else AIM(engine=estimator(engine), round_engine=estimator(engine))
     if known == "gem":

@@ -13,24 +13,30 @@ from synth.graphical_model import BROKEN, GraphicalModel
 from synth.mechanism import Model
 from synth.mixture import FORMAT as MIXTURE
 from synth.mixture import ProductMixture
+from synth.sampled_model import FORMAT as SAMPLED
+from synth.sampled_model import SampledModel
 
 
 def save_model(model: Model, path: Path) -> None:
     """Write a model. Raises InputError if it is of a kind that has no file format."""
-    if not isinstance(model, GraphicalModel | ProductMixture):
+    if not isinstance(model, GraphicalModel | ProductMixture | SampledModel):
         raise InputError(f"a model of kind {type(model).__name__} cannot be saved; keep its measurements instead")
     model.save(path)
 
 
 def load_model(path: Path, schema: Schema) -> Model:
     """Read what `save_model` wrote. Raises InputError if the file is not a model of this schema."""
-    kind = ProductMixture if _format(path) == MIXTURE else GraphicalModel
-    return kind.load(path, schema)
+    kind = _format(path)
+    if kind == MIXTURE:
+        return ProductMixture.load(path, schema)
+    if kind == SAMPLED:
+        return SampledModel.load(path, schema)
+    return GraphicalModel.load(path, schema)
 
 
 def _format(path: Path) -> str:
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return str(json.loads(str(archive["head"]))["format"])
     except BROKEN:
         return ""

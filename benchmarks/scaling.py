@@ -1,0 +1,156 @@
+"""Seconds and memory against rows, columns, strata and workers: `python -m benchmarks.scaling`.
+
+One thing changes at a time; the rest stays at 100,000 rows, 10 columns, 18 strata of SEX × RAC1P, one worker. Rows are
+drawn from the source with replacement. Columns beyond the ten are copies, each set of copies from a draw of rows of its
+own, so that a copy is not a duplicate. Seeded noise (not private). Writes scaling_<mechanism>.csv and .png.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+
+from benchmarks.__main__ import COLUMNS, NO_FIGURE, add_source, source_of
+from benchmarks.child import COPY, Job, JobFailed, measure, schema_of
+from data.table import CodedTable, code_dtype
+
+CUTS = {
+    2: ("SEX",),
+    9: ("RAC1P",),
+    18: ("SEX", "RAC1P"),
+    90: ("SEX", "RAC1P", "AGEP"),
+    180: ("SEX", "RAC1P", "AGEP", "DIS"),
+}
+AXES = {
+    "rows": (10_000, 100_000, 1_000_000, 3_000_000),
+    "columns": (8, 10, 12, 16, 20),
+    "strata": tuple(CUTS),
+    "workers": (1, 2),
+}
+# Eight columns are the ten without these.
+SPARE = ("NATIVITY", "DREM")
+
+
+@dataclass(frozen=True)
+class Setting:
+    """One point of an axis."""
+
+    rows: int = 100_000
+    columns: int = 10
+    strata: int = 18
+    workers: int = 1
+
+
+def settings(axes: list[str], most_rows: int) -> Iterator[tuple[str, Setting]]:
+    """Every point of the axes, one thing changed at a time."""
+    for axis in axes:
+        for value in AXES[axis]:
+            if axis != "rows" or value <= most_rows:
+                yield axis, replace(Setting(), **{axis: value})
+
+
+def names(width: int) -> tuple[str, ...]:
+    """The columns of a table this wide: the ten, fewer, or with copies.
+
+    >>> names(12)[-2:], len(names(8)), len(names(20))
+    (('AGEP~2', 'SCHL~2'), 8, 20)
+    """
+    if width < len(COLUMNS):
+        return tuple(name for name in COLUMNS if name not in SPARE[: len(COLUMNS) - width])
+    copies = (f"{name}{COPY}{block}" for block in range(2, width) for name in COLUMNS)
+    return (*COLUMNS, *(name for name, _ in zip(copies, range(width - len(COLUMNS)), strict=False)))
+
+
+def resample(table: CodedTable, setting: Setting, rng: np.random.Generator) -> CodedTable:
+    """A table of this many rows and columns, drawn with replacement; each set of copies from its own draw."""
+    wanted = names(setting.columns)
+    schema = schema_of(wanted)
+    codes = np.empty((setting.rows, len(wanted)), dtype=code_dtype(schema), order="F")
+    draws: dict[str, Any] = {}
+    for j, name in enumerate(wanted):
+        base, _, block = name.partition(COPY)
+        if block not in draws:
+            draws[block] = rng.integers(0, len(table), setting.rows)
+        codes[:, j] = table.column(base)[draws[block]]
+    return CodedTable(codes, schema)
+
+
+def draw(frame: pd.DataFrame, title: str, path: Path) -> None:
+    """Seconds against each axis, one panel each."""
+    from matplotlib import pyplot
+
+    axes_names = list(dict.fromkeys(frame["axis"]))
+    figure, panels = pyplot.subplots(1, len(axes_names), figsize=(3.4 * len(axes_names), 3.4), layout="constrained", squeeze=False)  # fmt: skip
+    figure.suptitle(title, fontsize=10)
+    for panel, axis in zip(panels[0], axes_names, strict=True):
+        by_value = frame[frame["axis"] == axis].groupby(axis)
+        for measured, label, style in (("seconds", "clock", "o-"), ("cpu_seconds", "processors", "s--")):
+            part = by_value[measured].agg(["median", "min", "max"])
+            colour = "#1f6f8b" if measured == "seconds" else "#b5541c"
+            panel.fill_between(part.index, part["min"], part["max"], color=colour, alpha=0.15, linewidth=0)
+            panel.plot(part.index, part["median"], style, color=colour, label=label)
+        panel.set(xlabel=axis, ylabel="seconds", ylim=(0, None))
+        if axis in ("rows", "strata"):
+            panel.set_xscale("log")
+        if axis != "rows":
+            panel.set_xticks(sorted(by_value.groups), [str(value) for value in sorted(by_value.groups)])
+            panel.minorticks_off()
+        panel.grid(alpha=0.25)
+        panel.spines[["top", "right"]].set_visible(False)
+    panels[0][0].legend(frameon=False)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path, dpi=130)
+
+
+def main() -> None:
+    """Measure every point, print as it goes, write the CSV and the figure."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.scaling", description=__doc__.splitlines()[0])
+    add_source(parser)
+    parser.add_argument("--mechanism", default="mst")
+    parser.add_argument("--axes", default=",".join(AXES), help="which of rows,columns,strata,workers")
+    parser.add_argument("--most-rows", type=int, default=max(AXES["rows"]))
+    parser.add_argument("--repetitions", type=int, default=1)
+    parser.add_argument("--timeout", type=float, default=1800.0, help="seconds after which a fit is given up")
+    arguments: Any = parser.parse_args()
+    console = Console()
+    table = CodedTable.encode(source_of(arguments).read(COLUMNS), schema_of(COLUMNS))
+    arguments.results.mkdir(parents=True, exist_ok=True)
+    csv = arguments.results / f"scaling_{arguments.mechanism}.csv"
+    found: list[dict[str, Any]] = []
+    for axis, setting in settings(arguments.axes.split(","), arguments.most_rows):
+        for seed in range(arguments.repetitions):
+            rows = resample(table, setting, np.random.default_rng(seed))
+            job = Job(
+                arguments.mechanism, CUTS[setting.strata], rows.schema.names, seed=seed, workers=setting.workers
+            )  # fmt: skip
+            try:
+                cost, _ = measure(job, rows, arguments.timeout)
+            except JobFailed as error:
+                console.print(f"{axis} {setting}: failed, {error}", soft_wrap=True, highlight=False)
+                continue
+            found.append({"axis": axis} | vars(setting) | vars(cost))
+            pd.DataFrame(found).to_csv(csv, index=False)  # at once: what was measured stays if the next is interrupted
+            console.print(
+                f"{setting.rows:>9,} rows {setting.columns:>3} columns {setting.strata:>4} strata "
+                f"{setting.workers} workers {cost.seconds:>8.1f} s {cost.cpu_seconds:>8.1f} processor s {cost.mebibytes:>7,.0f} MiB",
+                soft_wrap=True, highlight=False
+            )  # fmt: skip
+    if not found:
+        console.print("nothing was measured")
+    elif find_spec("matplotlib") is None:
+        console.print(NO_FIGURE)
+    else:
+        draw(pd.DataFrame(found), f"{arguments.mechanism}: seconds to fit and draw", csv.with_suffix(".png"))
+        console.print(f"drawn: {csv.with_suffix('.png')}")
+
+
+if __name__ == "__main__":
+    main()
