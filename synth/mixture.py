@@ -183,7 +183,7 @@ class ProductMixture:
     def load(cls, path: Path, schema: Schema) -> ProductMixture:
         """Read what `save` wrote. Raises InputError if the file is not a model of this schema."""
         try:
-            with np.load(path, allow_pickle=False) as archive:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
                 head = json.loads(str(archive["head"]))
                 if head["format"] != FORMAT or head["schema"] != schema.digest:
                     raise ValueError

@@ -68,8 +68,8 @@ def test_the_figures_are_drawn(tmp_path):
 
 def test_all_of_our_mechanisms_take_part():
     names = [c.name for c in contestants(("SEX", "RAC1P"), (), mbi=False)]
-    assert names[:2] == ["MST_SEX_RAC1P, numpy", "MST_vanilla, numpy"]
-    assert len(names) == 2 * len(MECHANISMS)
+    assert {"MST_SEX_RAC1P, numpy", "MST_vanilla, numpy", "AIM_vanilla, numpy", "GEM_SEX_RAC1P, numpy"} < set(names)
+    assert len(set(names)) == 2 * len(MECHANISMS)
 
 
 def test_the_split_is_the_same_for_all_contestants():
