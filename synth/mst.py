@@ -109,7 +109,7 @@ def _choose_tree(table: CodedTable, model: GraphicalModel, rho: Rho, budget: Bud
     shares = rho.split([1] * (len(names) - 1))
     for share in shares:
         budget.spend(share, "choice of a pair")
-    scores = {edge: float(np.abs(table.marginal(edge) - model.marginal(edge)).sum()) for edge in combinations(names, 2)}
+    scores = {edge: _distance(table, model, edge) for edge in combinations(names, 2)}
     part = {name: name for name in names}
     edges: list[Edge] = []
     for share in shares:
