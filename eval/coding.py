@@ -20,6 +20,8 @@ import numpy.typing as npt
 import pandas as pd
 
 from data.errors import InputError
+from data.schema import Column
+from data.table import CodedTable
 
 Index = npt.NDArray[np.int64]
 Tables = Mapping[str, pd.DataFrame]
@@ -113,6 +115,23 @@ def combine(codes: Sequence[Index], sizes: Sequence[int]) -> tuple[Index, int]:
         key = key * size + column
         bound *= size
     return key, bound
+
+
+def numbers_of(column: Column) -> npt.NDArray[np.float64]:
+    """What each code of a column counts as: its released value where that is a number, else its place; bins their index.
+
+    >>> from data.schema import Schema
+    >>> schema = Schema.load("acs_employment")
+    >>> numbers_of(schema["SEX"]).tolist(), numbers_of(schema["AGEP"]).tolist()
+    ([1.0, 2.0], [0.0, 1.0, 2.0, 3.0, 4.0])
+    """
+    keys = np.array(column.keys)
+    return keys.astype(np.float64) if keys.dtype.kind in "iuf" else np.arange(column.size, dtype=np.float64)
+
+
+def coded_frame(table: CodedTable) -> pd.DataFrame:
+    """A coded table as the scores take it: each code as `numbers_of` counts it."""
+    return pd.DataFrame({c.name: numbers_of(c)[table.column(c.name)] for c in table.schema.columns})
 
 
 def stratum_index(tables: Tables, columns: Sequence[str]) -> tuple[tuple[str, ...], list[Index]]:

@@ -13,12 +13,16 @@ from rich.table import Table
 
 from data.errors import InputError
 
-simulate_app = typer.Typer(help="Repeat the simulations of the papers that the methods come from.", no_args_is_help=True)
+simulate_app = typer.Typer(
+    help="Repeat the simulations of the papers that the methods come from.", no_args_is_help=True
+)
 
 
 @simulate_app.command("ratio")
 def ratio_command(
-    table: Annotated[int, typer.Option(help="1: ratio, Gaussian noise; 2: log ratio; 3, 4: the same, Laplace noise.")] = 1,
+    table: Annotated[
+        int, typer.Option(help="1: ratio, Gaussian noise; 2: log ratio; 3, 4: the same, Laplace noise.")
+    ] = 1,
     repetitions: Annotated[int, typer.Option(help="How many tables of people are simulated.")] = 1000,
     composition: Annotated[str, typer.Option(help="basic: the paper's; joint: one noise vector.")] = "joint",
     seed: Annotated[int | None, typer.Option(help="Another run, of other people and noise.", min=0)] = None,

@@ -24,10 +24,11 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from data.errors import InputError
+from inference.fieller import Spread, ratio_interval
 from inference.ratio_sums import Calibration, Composition, Floats, Mechanism, RatioSums, measure_sums
 from privacy.noise import NoiseSource
 
-__all__ = ["RatioEstimate", "RatioTest", "equal_ratios", "private_ratio", "ratio_from_sums"]
+__all__ = ["RatioEstimate", "RatioTest", "equal_ratios", "fieller_from_sums", "private_ratio", "ratio_from_sums"]
 
 Correction = Literal["analytical", "monte-carlo", "none"]
 
@@ -121,7 +122,7 @@ def private_ratio(
     Returns:
         The estimate. `sums` holds 5 sums without weights and with binary y; weights and y that is not binary add one each.
         The interval rests on the normal approximation of the ratio (delta method, eq. 1), which wants Σwy well above its
-        noise. For groups where it may not be, see `inference.fieller`.
+        noise. For groups where it may not be, see `fieller_from_sums`.
 
     Raises:
         InputError: a setting out of its range, lengths that differ, or numbers missing or out of their bounds.
@@ -168,6 +169,28 @@ def ratio_from_sums(
     return RatioEstimate(
         value if log else max(value, 0.0), variance, lower, upper, sums, float(level), correction, bool(log)
     )
+
+
+def fieller_from_sums(sums: RatioSums, *, level: float = 0.95) -> tuple[float, float]:
+    """An interval for the ratio that stays honest where the denominator may be all noise; its upper end may be infinite.
+
+    The spread of Σws − rΣwy at r is Σw²/Σw · Σw(s − ry)² from the noisy sums (they estimate no negative square), plus the
+    noise. Coverage: `inference.fieller.ratio_interval`; of the ratio of population means, as `private_ratio`.
+
+    Privacy: post-processing of the sums.
+
+    >>> from privacy.noise import SeededNoise
+    >>> label = np.arange(60) % 2
+    >>> price = {"epsilon": 0.1, "delta": 1e-6, "noise": SeededNoise(1)}
+    >>> fieller_from_sums(private_ratio(label * 0.9, label, **price).sums)  # 30 positive rows, in noise of deviation 50
+    (0.0, inf)
+    """
+    of_s, of_y, joint = noise_of(sums)
+    squares, labels = max(sums["wss"], 0.0), max(sums.get("wyy", sums["wy"]), 0.0)
+    bound = math.sqrt(squares * labels)
+    factor = sums["ww"] / sums["w"] if "ww" in sums and min(sums["w"], sums["ww"]) > 0 else 1.0
+    sampled = Spread(factor * squares, factor * min(max(sums["wys"], -bound), bound), factor * labels)
+    return ratio_interval(sums["ws"], sums["wy"], sampled + Spread(of_s, joint, of_y), level=level)
 
 
 def equal_ratios(first: RatioEstimate, second: RatioEstimate) -> RatioTest:

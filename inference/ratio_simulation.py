@@ -45,6 +45,7 @@ LEVEL = 0.95
 TRUE_RATIO = 1.1
 WEIGHT_BOUND = 3.0
 SEED = 0
+PEOPLE, NOISE, MONTE_CARLO = 0, 1, 2  # streams
 BLOCK = 400_000  # people that are drawn at once
 
 
@@ -85,7 +86,8 @@ def simulate_ratio(
 
     Args:
         table: 1 (ratio, Gaussian noise), 2 (log ratio, Gaussian), 3 (ratio, Laplace) or 4 (log ratio, Laplace).
-        repetitions: how many tables of people are drawn; every ε sees the same ones.
+        repetitions: how many tables of people are drawn. Every ε (and Tables 1 and 2, and 3 and 4) sees the same people
+            and the same noise but for its size.
         composition: "basic", the paper's, or "joint".
         sizes, epsilons: the numbers of people, and the ε.
         seed: of everything. There are no private rows here.
@@ -107,11 +109,11 @@ def simulate_ratio(
             ]
             for weighted in (False, True)
         }
-        exact = _exact_sums(n, repetitions, designs, np.random.default_rng([seed, n]))
+        exact = _exact_sums(n, repetitions, designs, np.random.default_rng([seed, n, PEOPLE]))
         for weighted, calibrations in designs.items():
-            for i, (epsilon, calibration) in enumerate(zip(epsilons, calibrations, strict=True)):
-                source = SeededNoise(np.random.SeedSequence([seed, table, n, weighted, i]))
-                rng = np.random.default_rng([seed, table, n, weighted, i, 1])
+            for epsilon, calibration in zip(epsilons, calibrations, strict=True):
+                source = SeededNoise(np.random.SeedSequence([seed, n, weighted, NOISE]))
+                rng = np.random.default_rng([seed, n, weighted, MONTE_CARLO])
                 intervals = _intervals(exact[weighted], calibration, weighted, log, source, rng)
                 cells += [Cell(n, weighted, epsilon, *_score(*interval, log)) for interval in intervals]
     return cells

@@ -1,0 +1,70 @@
+"""A number that was paid for: never without an interval.
+
+>>> NoisyNumber(0.4, 0.3, 0.5).says_something, NoisyNumber(0.4, 0.0, 1.0).to_dict()["note"]
+(True, '± wider than the value')
+>>> NoisyNumber(0.4, 0.4, 0.4)
+Traceback (most recent call last):
+ValueError: a noisy number has an interval with a width, from a finite lower end
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+from scipy.special import ndtri
+
+__all__ = ["TOO_SMALL", "NoisyNumber", "clipped", "with_noise"]
+
+TOO_SMALL = "± wider than the value"
+
+
+@dataclass(frozen=True)
+class NoisyNumber:
+    """A number that depends on private rows and was paid for. It may be published.
+
+    Attributes:
+        value: the estimate; None where the noise leaves none.
+        lower, upper: its interval, lower < upper; `upper` may be infinite.
+
+    Raises:
+        ValueError: an interval without width (no number that depends on private rows is that exact), or a value outside it.
+    """
+
+    value: float | None
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.lower) and self.lower < self.upper):
+            raise ValueError("a noisy number has an interval with a width, from a finite lower end")
+        if self.value is not None and not (math.isfinite(self.value) and self.lower <= self.value <= self.upper):
+            raise ValueError("a noisy number lies in its interval")
+
+    @property
+    def says_something(self) -> bool:
+        """False where half the interval's length is more than the value itself: "± wider than the value"."""
+        return self.value is not None and (self.upper - self.lower) / 2 <= abs(self.value)
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON: value, lower, upper (null where infinite), and a note where the number is too noisy to say anything."""
+        plain = {"value": self.value, "lower": self.lower, "upper": self.upper if math.isfinite(self.upper) else None}
+        return plain if self.says_something else plain | {"note": TOO_SMALL}
+
+
+def with_noise(value: float, deviation: float, level: float) -> NoisyNumber:
+    """A sum or count with Gaussian noise of this standard deviation: the interval is for what the rows hold.
+
+    >>> number = with_noise(100.0, 10.0, 0.95)
+    >>> round(number.lower, 1), round(number.upper, 1)
+    (80.4, 119.6)
+    """
+    half = float(ndtri((1 + level) / 2)) * deviation
+    return NoisyNumber(float(value), value - half, value + half)
+
+
+def clipped(value: float | None, interval: tuple[float, float]) -> NoisyNumber:
+    """An estimate moved into its interval, if it lies outside; None stays None."""
+    lower, upper = interval
+    return NoisyNumber(None if value is None else min(max(value, lower), upper), lower, upper)
