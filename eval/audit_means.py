@@ -100,7 +100,7 @@ class ColumnSums:
         spread = self.sampling(half) + Spread(self.total_variance, self.joint, self.rows_variance)
         least, greatest = ratio_interval(self.total, self.rows, spread, level=level, lower=-half, upper=half)
         value = centre + self.total / self.rows if self.rows > 0 else None
-        return clipped(value, (centre + least, centre + greatest))
+        return clipped(value, (centre + least, centre + greatest), upper - lower)
 
     def numbers(self, level: float) -> dict[str, NoisyNumber]:
         """The noisy total as it was drawn."""

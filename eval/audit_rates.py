@@ -85,4 +85,4 @@ def _rate(rate: str, table: Floats, variance: float, level: float) -> NoisyNumbe
         failures_variance=variance * len(failures),
         level=level,
     )
-    return NoisyNumber(found.value, found.lower, found.upper)
+    return NoisyNumber(found.value, found.lower, found.upper, possible=1.0)

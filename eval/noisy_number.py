@@ -2,6 +2,8 @@
 
 >>> NoisyNumber(0.4, 0.3, 0.5).says_something, NoisyNumber(0.4, 0.0, 1.0).to_dict()["note"]
 (True, '± wider than the value')
+>>> NoisyNumber(0.9, 0.2, 1.0, possible=1.0).note
+'leaves more than half of what is possible'
 >>> NoisyNumber(0.4, 0.4, 0.4)
 Traceback (most recent call last):
 ValueError: a noisy number has an interval with a width, from a finite lower end
@@ -15,9 +17,10 @@ from typing import Any
 
 from scipy.special import ndtri
 
-__all__ = ["TOO_SMALL", "NoisyNumber", "clipped", "with_noise"]
+__all__ = ["TOO_SMALL", "TOO_WIDE", "NoisyNumber", "clipped", "with_noise"]
 
 TOO_SMALL = "± wider than the value"
+TOO_WIDE = "leaves more than half of what is possible"
 
 
 @dataclass(frozen=True)
@@ -27,6 +30,7 @@ class NoisyNumber:
     Attributes:
         value: the estimate; None where the noise leaves none.
         lower, upper: its interval, lower < upper; `upper` may be infinite.
+        possible: the length of the range in which the number was known to lie, as 1 for a rate; infinite if there is none.
 
     Raises:
         ValueError: an interval without width (no number that depends on private rows is that exact), or a value outside it.
@@ -35,6 +39,7 @@ class NoisyNumber:
     value: float | None
     lower: float
     upper: float
+    possible: float = math.inf
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.lower) and self.lower < self.upper):
@@ -43,14 +48,22 @@ class NoisyNumber:
             raise ValueError("a noisy number lies in its interval")
 
     @property
+    def note(self) -> str:
+        """Why the number says nothing, if it does: half its interval is longer than the value, or its interval leaves more
+        than half of what was possible. Empty if it says something."""
+        if self.value is None or (self.upper - self.lower) / 2 > abs(self.value):
+            return TOO_SMALL
+        return TOO_WIDE if self.upper - self.lower > self.possible / 2 else ""
+
+    @property
     def says_something(self) -> bool:
-        """False where half the interval's length is more than the value itself: "± wider than the value"."""
-        return self.value is not None and (self.upper - self.lower) / 2 <= abs(self.value)
+        """Whether there is no `note`."""
+        return not self.note
 
     def to_dict(self) -> dict[str, Any]:
-        """For JSON: value, lower, upper (null where infinite), and a note where the number is too noisy to say anything."""
+        """For JSON: value, lower, upper (null where infinite), and the note if there is one."""
         plain = {"value": self.value, "lower": self.lower, "upper": self.upper if math.isfinite(self.upper) else None}
-        return plain if self.says_something else plain | {"note": TOO_SMALL}
+        return plain | {"note": self.note} if self.note else plain
 
 
 def with_noise(value: float, deviation: float, level: float) -> NoisyNumber:
@@ -64,7 +77,7 @@ def with_noise(value: float, deviation: float, level: float) -> NoisyNumber:
     return NoisyNumber(float(value), value - half, value + half)
 
 
-def clipped(value: float | None, interval: tuple[float, float]) -> NoisyNumber:
+def clipped(value: float | None, interval: tuple[float, float], possible: float = math.inf) -> NoisyNumber:
     """An estimate moved into its interval, if it lies outside; None stays None."""
     lower, upper = interval
-    return NoisyNumber(None if value is None else min(max(value, lower), upper), lower, upper)
+    return NoisyNumber(None if value is None else min(max(value, lower), upper), lower, upper, possible)

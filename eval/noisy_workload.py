@@ -107,7 +107,7 @@ def workload_section(
     def put(label: str, distance: WorkloadDistance, count: float, count_variance: float) -> None:
         spread = Spread(distance.deviation**2, 0.0, count_variance)
         interval = ratio_interval(distance.value, count, spread, level=layout.level, lower=0.0, upper=WORST)
-        shown[label] = clipped(distance.value / count if count > 0 else None, interval)
+        shown[label] = clipped(distance.value / count if count > 0 else None, interval, WORST)
         drawn[label] = {"distance": with_noise(distance.value, distance.deviation, layout.level)}
 
     whole, within = rho.split([1, 1]) if layout.strata.columns else (rho, Rho(0))
