@@ -16,6 +16,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -185,7 +186,7 @@ class Calibration:
             return cls(design, mechanism, math.sqrt(2) * scale * unit, Rho(epsilon) * epsilon * 0.5, epsilon, 0.0)
         if joint:
             try:
-                rho = Rho.from_epsilon_delta(epsilon, delta)
+                rho = _rho_of(float(epsilon), float(delta))
             except ValueError as error:
                 raise InputError(f"epsilon and delta give no usable price: {error}") from None
             return replace(
@@ -339,6 +340,12 @@ def sums_in_unit(features: Floats, names: Sequence[str], weight_bound: float) ->
     """Sums (…, k) in the weights' own unit: u times those of the features, and u² times for Σw²."""
     units: Floats = np.array([weight_bound**2 if name == "ww" else weight_bound for name in names])
     return features * units
+
+
+@lru_cache(maxsize=64)
+def _rho_of(epsilon: float, delta: float) -> Rho:
+    """The conversion is a search that takes a tenth of a second; many groups are measured at one price."""
+    return Rho.from_epsilon_delta(epsilon, delta)
 
 
 def _names(weighted: bool, binary: bool) -> tuple[str, ...]:
