@@ -6,9 +6,9 @@ gets the best linear unbiased answer from all measurements, and the answers add 
 
 >>> import numpy as np
 >>> from inference.ratio import ratio_from_sums
->>> from inference.ratio_sums import Calibration, measure_sums
+>>> from inference.ratio_sums import PricedDesign, measure_sums
 >>> from privacy.noise import SeededNoise
->>> noise, price = SeededNoise(1), Calibration.of_rho(0.001, weighted=False, binary=True)
+>>> noise, price = SeededNoise(1), PricedDesign.of_rho(0.001, weighted=False, binary=True)
 >>> label = {"east": np.arange(3000) % 2, "west": np.arange(9000) % 3 == 0}
 >>> rows = label | {"nation": np.concatenate([label["east"], label["west"]])}
 >>> measured = {place: measure_sums(np.full(len(y), 0.4), y, price, noise=noise) for place, y in rows.items()}

@@ -3,7 +3,7 @@
 >>> import numpy as np
 >>> from privacy.noise import SeededNoise
 >>> score, label = np.full(4000, 0.5), np.arange(4000) % 2
->>> sums = measure_sums(score, label, Calibration.of_rho(0.01, weighted=False, binary=True), noise=SeededNoise(1))
+>>> sums = measure_sums(score, label, PricedDesign.of_rho(0.01, weighted=False, binary=True), noise=SeededNoise(1))
 >>> [round(sums[name]) for name in ("w", "wy", "ws")]  # 4000 rows, 2000 positive, scores that sum to 2000
 [4004, 2007, 2004]
 >>> both = sums + sums  # of two disjoint groups
@@ -111,7 +111,7 @@ class Design:
 
 
 @dataclass(frozen=True, eq=False)
-class Calibration:
+class PricedDesign:
     """A design with the noise that its price asks for.
 
     Attributes:
@@ -135,7 +135,7 @@ class Calibration:
         return sums_in_unit((inverse * self.deviation).T, self.design.names, weight_bound).T
 
     @classmethod
-    def of_rho(cls, rho: Rho | float, *, weighted: bool, binary: bool) -> Calibration:
+    def of_rho(cls, rho: Rho | float, *, weighted: bool, binary: bool) -> PricedDesign:
         """Joint Gaussian noise for ρ > 0: deviation Δ₂/√(2ρ) (Bun and Steinke, arXiv:1605.02065, Proposition 1.6).
 
         Raises:
@@ -158,7 +158,7 @@ class Calibration:
         *,
         weighted: bool,
         binary: bool,
-    ) -> Calibration:
+    ) -> PricedDesign:
         """The noise for a price in (ε, δ); Laplace noise costs (ε, 0) whatever δ is.
 
         "joint": one noise vector for all k sums; Gaussian noise by zCDP with the tight conversion, Laplace noise of scale
@@ -265,7 +265,7 @@ class RatioSums(Mapping[str, float]):
 def measure_sums(
     numerator: npt.ArrayLike,
     denominator: npt.ArrayLike,
-    calibration: Calibration,
+    priced: PricedDesign,
     weights: npt.ArrayLike | None = None,
     *,
     weight_bound: float = 1.0,
@@ -275,8 +275,8 @@ def measure_sums(
 
     Args:
         numerator: s, shape (n,), n ≥ 0, in [0, 1]: divide it by its declared bound if that is not 1.
-        denominator: y, shape (n,), in [0, 1]; 0 or 1 where the calibration is for binary labels.
-        calibration: the design and its noise; must agree on whether there are weights.
+        denominator: y, shape (n,), in [0, 1]; 0 or 1 where the design is for binary labels.
+        priced: the design and its noise; must agree on whether there are weights.
         weights: w, shape (n,), in [0, weight_bound], fixed in advance; None for 1 each.
         weight_bound: u, declared, positive; read only with weights.
         noise: where the noise comes from.
@@ -284,22 +284,22 @@ def measure_sums(
     Raises:
         InputError: shapes that differ, numbers out of their bounds or missing, or too many rows for Laplace noise.
 
-    Privacy: `calibration.rho`-zCDP (and (ε, δ)-DP where that was the price), add/remove. Proof: one row changes the
+    Privacy: `priced.rho`-zCDP (and (ε, δ)-DP where that was the price), add/remove. Proof: one row changes the
     vector of whole lattice numbers by at most the design's sensitivity (plus the rounding that `lattice_sensitivity`
     allows for), and the noise is made for that. What is returned is a fixed invertible matrix times the noisy vector.
     """
-    score, label, weight = _read(numerator, denominator, weights, weight_bound, calibration)
-    exact = lattice_sums(score, label, weight, calibration.design)
+    score, label, weight = _read(numerator, denominator, weights, weight_bound, priced)
+    exact = lattice_sums(score, label, weight, priced.design)
     bound = weight_bound if weights is not None else 1.0
-    maker = calibration.noise_maker(bound)
+    maker = priced.noise_maker(bound)
     return RatioSums(
-        calibration.design.names,
-        sums_in_unit(noisy_lattice_sums(exact, calibration, noise), calibration.design.names, bound),
+        priced.design.names,
+        sums_in_unit(noisy_lattice_sums(exact, priced, noise), priced.design.names, bound),
         maker @ maker.T,
-        calibration.rho,
-        calibration.epsilon,
-        calibration.delta,
-        maker if calibration.mechanism == "laplace" else None,
+        priced.rho,
+        priced.epsilon,
+        priced.delta,
+        maker if priced.mechanism == "laplace" else None,
         noise.private,
     )
 
@@ -326,14 +326,14 @@ def lattice_sums(score: Floats, label: Floats, weight: Floats | None, design: De
     return np.stack(total, axis=-1)
 
 
-def noisy_lattice_sums(exact: Counts, calibration: Calibration, noise: NoiseSource) -> Floats:
-    """Whole numbers (…, k) with the calibration's noise, as sums of features in units of the largest weight."""
-    deviation = calibration.deviation * HALF
-    if calibration.mechanism == "gaussian":
-        return calibration.design.features_of(noise.gaussian(exact, deviation))
+def noisy_lattice_sums(exact: Counts, priced: PricedDesign, noise: NoiseSource) -> Floats:
+    """Whole numbers (…, k) with the noise that was priced, as sums of features in units of the largest weight."""
+    deviation = priced.deviation * HALF
+    if priced.mechanism == "gaussian":
+        return priced.design.features_of(noise.gaussian(exact, deviation))
     scale = deviation / math.sqrt(2)
     flat = [noise.laplace_real(float(value), scale) for value in exact.ravel()]
-    return calibration.design.features_of(np.array(flat).reshape(exact.shape))
+    return priced.design.features_of(np.array(flat).reshape(exact.shape))
 
 
 def sums_in_unit(features: Floats, names: Sequence[str], weight_bound: float) -> Floats:
@@ -361,12 +361,12 @@ def _read(
     denominator: npt.ArrayLike,
     weights: npt.ArrayLike | None,
     weight_bound: float,
-    calibration: Calibration,
+    priced: PricedDesign,
 ) -> tuple[Floats, Floats, Floats | None]:
     score, label = _vector(numerator, "numerator"), _vector(denominator, "denominator")
     weight = None
-    if (weights is not None) != ("ww" in calibration.design.names):
-        raise InputError("weights are given where the calibration has none, or the other way round; make them agree")
+    if (weights is not None) != ("ww" in priced.design.names):
+        raise InputError("weights are given where the design has none, or the other way round; make them agree")
     if weights is not None:
         if not (weight_bound > 0 and math.isfinite(weight_bound)):
             raise InputError(f"weight_bound is {weight_bound}, but it must be a positive number; declare it")
@@ -374,9 +374,9 @@ def _read(
     lengths = {len(score), len(label), len(score if weight is None else weight)}
     if len(lengths) > 1:
         raise InputError("numerator, denominator and weights differ in length; give one of each for every row")
-    if "wyy" not in calibration.design.names and not np.isin(label, (0.0, 1.0)).all():
+    if "wyy" not in priced.design.names and not np.isin(label, (0.0, 1.0)).all():
         raise InputError("the denominator holds something besides 0 and 1; code it so, or pass binary=False")
-    if calibration.mechanism == "laplace" and len(score) >= EXACT_ROWS:
+    if priced.mechanism == "laplace" and len(score) >= EXACT_ROWS:
         raise InputError(f"Laplace noise takes fewer than {EXACT_ROWS} rows in a group; use the Gaussian mechanism")
     return score, label, weight
 

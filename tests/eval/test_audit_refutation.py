@@ -14,7 +14,7 @@ from refutation import HalvedNoise, empirical_epsilon
 
 from data.table import CodedTable
 from eval.public_audit import SHARES, public_audit
-from inference.ratio_sums import Calibration
+from inference.ratio_sums import PricedDesign
 from privacy.budget import BudgetExceeded, Rho
 from privacy.noise import SeededNoise
 
@@ -39,7 +39,7 @@ def sums(found):
             values = np.array([number["value"] for number in numbers.values()])
             spread = np.array([(n["upper"] - n["lower"]) / 2 / 1.959964 for n in numbers.values()])
             if section == "calibration":
-                price = Calibration.of_rho(found["charges"]["calibration"], weighted=False, binary=True)
+                price = PricedDesign.of_rho(found["charges"]["calibration"], weighted=False, binary=True)
                 values, spread = price.design.axes @ values, np.full(len(values), price.deviation)
             measured[section] += zip(values.tolist(), spread.tolist(), strict=True)
     return {section: np.array(pairs) for section, pairs in measured.items()}

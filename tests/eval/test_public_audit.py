@@ -137,6 +137,14 @@ def test_noise_has_the_deviations_that_the_prices_buy():
     spread("calibration", "G=x", "ws")
 
 
+def test_workload_intervals_hold_the_error_of_the_rows_at_hand():
+    """300 intervals at 95 %, of which 268 to 298 hit, but for a chance of 10⁻⁴; in a small stratum, more may."""
+    exact = {label: number.value for label, number in audit(noise=NoNoise()).workload_error.items()}
+    made = [audit(budget=0.05, noise=SeededNoise(i)).workload_error for i in range(300)]
+    for label, least, most in (("all", 268, 298), ("G=x", 268, 298), ("G=z", 262, 300)):
+        assert least <= sum(each[label].lower <= exact[label] <= each[label].upper for each in made) <= most
+
+
 def test_one_stratum():
     strata = Strata.over(SCHEMA, [])
     found = audit(strata=strata)

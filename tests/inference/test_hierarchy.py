@@ -7,7 +7,7 @@ import pytest
 
 from data.errors import InputError
 from inference.hierarchy import consistent_sums
-from inference.ratio_sums import Calibration, RatioSums, measure_sums
+from inference.ratio_sums import PricedDesign, RatioSums, measure_sums
 from privacy.budget import Rho
 from privacy.noise import SecureNoise, SeededNoise
 
@@ -83,7 +83,7 @@ def test_price_is_that_of_the_dearest_path():
 
 
 def test_real_noise_stays_marked():
-    price = Calibration.of_rho(0.1, weighted=False, binary=True)
+    price = PricedDesign.of_rho(0.1, weighted=False, binary=True)
     measured = {leaf: measure_sums([0.5], [1], price, noise=SecureNoise()) for leaf in ("a", "b")}
     assert consistent_sums(measured, {"top": ["a", "b"]})["top"].private
     measured["b"] = measure_sums([0.5], [1], price, noise=SeededNoise(0))

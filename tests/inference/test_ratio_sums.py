@@ -12,7 +12,7 @@ from no_noise import NoNoise
 from refutation import HalvedNoise, empirical_epsilon
 
 from data.errors import InputError
-from inference.ratio_sums import HALF, Calibration, Design, lattice_sums, measure_sums
+from inference.ratio_sums import HALF, Design, PricedDesign, lattice_sums, measure_sums
 from privacy.budget import ADD_REMOVE, Rho
 from privacy.noise import SecureNoise, SeededNoise
 
@@ -22,7 +22,7 @@ PRICE = {"epsilon": 0.5, "delta": 1e-6}
 
 def of_price(mechanism="gaussian", composition="joint", weighted=False, binary=True, **price):
     settings = PRICE | price
-    return Calibration.of_epsilon_delta(
+    return PricedDesign.of_epsilon_delta(
         settings["epsilon"], settings["delta"], mechanism, composition, weighted=weighted, binary=binary
     )
 
@@ -209,7 +209,7 @@ def test_bad_prices_are_refused(price, sentence):
 
 def test_other_settings_that_are_refused():
     with pytest.raises(InputError, match="rho is 0"):
-        Calibration.of_rho(0, weighted=False, binary=True)
+        PricedDesign.of_rho(0, weighted=False, binary=True)
     with pytest.raises(InputError, match="weight_bound is 0"):
         measure_sums([], [], of_price(weighted=True), [], weight_bound=0.0, noise=SeededNoise(0))
     with pytest.raises(InputError, match="weights are given"):
@@ -241,7 +241,7 @@ def bound(price, row, fault=False, weight_bound=3.0):
 
 
 def gaussian_price(weighted=True):
-    return Calibration.of_rho(0.5, weighted=weighted, binary=True)
+    return PricedDesign.of_rho(0.5, weighted=weighted, binary=True)
 
 
 @pytest.mark.slow
@@ -259,7 +259,7 @@ def test_halved_noise_is_caught():
 def test_charging_the_square_of_the_weights_as_the_paper_says_is_caught():
     """Noise for u on a sum of sensitivity u²: the axis of Σw² is u times as long, and the claim stays the same."""
     design = Design.basic(weighted=True, binary=True)
-    honest = Calibration(design, "gaussian", math.sqrt(6), Rho(0.5))  # 1/(2·6) for each of six sums
+    honest = PricedDesign(design, "gaussian", math.sqrt(6), Rho(0.5))  # 1/(2·6) for each of six sums
     axes = design.axes.copy()
     axes[design.names.index("ww")] *= 6
     papers = replace(honest, design=replace(design, axes=axes))
@@ -286,5 +286,5 @@ def laplace_bound(price, row, fault=False):
 @pytest.mark.slow
 @pytest.mark.parametrize("fault", [False, True])
 def test_joint_laplace_claim(fault):
-    price = Calibration.of_epsilon_delta(1.0, 1e-6, "laplace", "joint", weighted=False, binary=True)
+    price = PricedDesign.of_epsilon_delta(1.0, 1e-6, "laplace", "joint", weighted=False, binary=True)
     assert (laplace_bound(price, ([1.0], [1.0]), fault) > 1.0) == fault
