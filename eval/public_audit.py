@@ -165,7 +165,7 @@ def public_audit(
     sensitivity 1. workload: half for the whole table and half for all strata, `noisy_workload_distance`. Predictions
     come from a classifier that saw synthetic rows only. The rest is post-processing.
     """
-    _check(private, synthetic, strata, level, shares)
+    _check(private, synthetic, strata, level, shares, degree)
     spend = budget if isinstance(budget, Budget) else Budget(Rho.of(budget))
     if not spend.remaining:
         raise InputError("nothing is left of the audit's budget; give it a positive amount")
@@ -174,7 +174,8 @@ def public_audit(
     sections = [name for name in SHARES if classifier is not None or name not in OF_CLASSIFIER]
     parts = spend.remaining.split([shares[name] for name in sections])
     charges = tuple((name, spend.spend(rho, f"audit: {name}")) for name, rho in zip(sections, parts, strict=True))
-    price, layout, index = dict(charges), Layout(strata, float(level)), Layout(strata, level).index(private)
+    price, layout = dict(charges), Layout(strata, float(level))
+    index = layout.index(private)
     streams = {name: noise.spawn(stream) for stream, name in enumerate(SHARES)}
     counts = noisy_sizes(index, layout, price["sizes"], streams["sizes"])
     sizes, drawn_sizes = sizes_section(counts, layout)
@@ -217,7 +218,7 @@ def public_audit(
 
 
 def _check(
-    private: CodedTable, synthetic: CodedTable, strata: Strata, level: float, shares: Mapping[str, float]
+    private: CodedTable, synthetic: CodedTable, strata: Strata, level: float, shares: Mapping[str, float], degree: int
 ) -> None:
     declared = [(schema.names, schema.sizes) for schema in (private.schema, synthetic.schema, strata.schema)]
     if not declared[0] == declared[1] == declared[2]:
@@ -228,6 +229,8 @@ def _check(
         raise InputError("the synthetic table holds no rows; give a table with at least one row")
     if not 0 < level < 1:
         raise InputError(f"level is {level}, but a coverage lies strictly between 0 and 1; correct it")
+    if degree < 1:
+        raise InputError(f"degree is {degree}, but a marginal has at least one column; correct it")
     if set(shares) != set(SHARES) or not all(0 < share < float("inf") for share in shares.values()):
         raise InputError(f"an audit needs a positive share for each of {', '.join(SHARES)}, and for nothing else")
 

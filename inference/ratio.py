@@ -25,7 +25,8 @@ from scipy.special import ndtr, ndtri
 
 from data.errors import InputError
 from inference.fieller import Spread, ratio_interval
-from inference.ratio_sums import Composition, Floats, Mechanism, PricedDesign, RatioSums, measure_sums
+from inference.ratio_design import Composition, Floats, Mechanism, PricedDesign
+from inference.ratio_sums import RatioSums, measure_sums
 from privacy.noise import NoiseSource
 
 __all__ = ["RatioEstimate", "RatioTest", "equal_ratios", "fieller_from_sums", "private_ratio", "ratio_from_sums"]

@@ -18,16 +18,8 @@ import numpy as np
 
 from data.errors import InputError
 from inference.ratio import DRAWS, Correction, value_and_variance, wald
-from inference.ratio_sums import (
-    Composition,
-    Counts,
-    Floats,
-    Mechanism,
-    PricedDesign,
-    lattice_sums,
-    noisy_lattice_sums,
-    sums_in_unit,
-)
+from inference.ratio_design import Composition, Counts, Floats, Mechanism, PricedDesign, sums_in_unit
+from inference.ratio_sums import lattice_sums, noisy_lattice_sums
 from privacy.noise import NoiseSource, SeededNoise
 
 Method = Literal["public", "none", "monte-carlo", "analytical"]

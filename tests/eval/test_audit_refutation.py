@@ -14,7 +14,7 @@ from refutation import HalvedNoise, empirical_epsilon
 
 from data.table import CodedTable
 from eval.public_audit import SHARES, public_audit
-from inference.ratio_sums import PricedDesign
+from inference.ratio_design import PricedDesign
 from privacy.budget import BudgetExceeded, Rho
 from privacy.noise import SeededNoise
 

@@ -315,9 +315,11 @@ def test_it_trains_a_forest_of_its_own():
         ({"budget": 0.0}, "nothing is left"),
         ({"shares": {"sizes": 1}}, "a positive share for each of"),
         ({"shares": dict(SHARES) | {"means": 0}}, "a positive share for each of"),
-        ({"degree": 0}, "at least one column"),
+        ({"degree": 0}, "degree is 0"),
     ],
 )
-def test_bad_settings(settings, sentence):
+def test_bad_settings_are_refused_without_a_charge(settings, sentence):
+    budget = Budget(Rho.of(settings.pop("budget", 0.5)))
     with pytest.raises(InputError, match=sentence):
-        audit(**settings)
+        audit(budget=budget, **settings)
+    assert not budget.entries

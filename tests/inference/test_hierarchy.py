@@ -7,7 +7,8 @@ import pytest
 
 from data.errors import InputError
 from inference.hierarchy import consistent_sums
-from inference.ratio_sums import PricedDesign, RatioSums, measure_sums
+from inference.ratio_design import PricedDesign
+from inference.ratio_sums import RatioSums, measure_sums
 from privacy.budget import Rho
 from privacy.noise import SecureNoise, SeededNoise
 

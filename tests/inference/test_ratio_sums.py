@@ -12,7 +12,8 @@ from no_noise import NoNoise
 from refutation import HalvedNoise, empirical_epsilon
 
 from data.errors import InputError
-from inference.ratio_sums import HALF, Design, PricedDesign, lattice_sums, measure_sums
+from inference.ratio_design import HALF, Design, PricedDesign
+from inference.ratio_sums import lattice_sums, measure_sums
 from privacy.budget import ADD_REMOVE, Rho
 from privacy.noise import SecureNoise, SeededNoise
 
