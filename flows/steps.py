@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -28,8 +28,9 @@ from privacy.budget import Budget, Rho
 from privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from synth.measurements import Measurement, load_measurements, save_measurements, total_estimate
 from synth.mechanism import ForeignMechanism, Mechanism
+from synth.shrinkage import borrow
 from synth.storage import load_model, save_model
-from synth.stratified import StratifiedModel, fit_stratum, noisy_weights
+from synth.stratified import StratifiedModel, fit_stratum, measure_stratum, noisy_weights
 
 # Streams of one noise source, so that a seeded run does not depend on the order of its steps.
 SYNTHESIS, MEANS, SAMPLING = 0, 1, 2
@@ -80,15 +81,33 @@ def fit_one(
     count_rho: Rho,
     noise: NoiseSource,
 ) -> None:
-    """Fit one stratum with its budget; leave its measurements and its model in the working folder."""
+    """Spend one stratum's budget; leave its measurements in the working folder, and its model if it is not ours."""
     table = work.load_table(work.stratum(position), schema)
     if isinstance(mechanism, ForeignMechanism):
-        mechanism = mechanism.within(work.root)
-    fitted = fit_stratum(mechanism, table, budget, count_rho, noise)
+        fitted = fit_stratum(mechanism.within(work.root), table, budget, count_rho, noise)
+        measurements: Sequence[Measurement] = fitted.measurements
+        save_model(fitted.model, work.model(position))
+    else:
+        measurements = measure_stratum(mechanism, table, budget, count_rho, noise)
     unfinished = work.measurements(position).with_suffix(".part")
-    save_measurements(fitted.measurements, unfinished)
+    save_measurements(measurements, unfinished)
     os.replace(unfinished, work.measurements(position))
-    save_model(fitted.model, work.model(position))
+
+
+@scrubbed
+def lean(plan: Plan, work: Workspace) -> None:
+    """What the strata say of each other, beside their measurements. Post-processing: it costs nothing."""
+    measurements = {key: load_measurements(work.measurements(i)) for i, key in enumerate(plan.strata.keys)}
+    for i, extra in enumerate(borrow(plan.strata, measurements).values()):
+        save_measurements(extra, work.borrowed(i))
+
+
+@scrubbed
+def model_one(work: Workspace, position: int, mechanism: Mechanism, schema: Schema) -> None:
+    """Make one stratum's model of its measurements and of what it borrows. Post-processing: it costs nothing."""
+    borrowed = work.borrowed(position)
+    extra = load_measurements(borrowed) if borrowed.exists() else []
+    save_model(mechanism.model(schema, [*load_measurements(work.measurements(position)), *extra]), work.model(position))
 
 
 @scrubbed

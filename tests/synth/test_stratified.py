@@ -22,6 +22,7 @@ from privacy.noise import SeededNoise
 from synth.estimation import MirrorDescent
 from synth.measurements import Measurement
 from synth.mst import MST
+from synth.shrinkage import borrow
 from synth.stratified import (
     StratifiedModel,
     StratifiedSynthesizer,
@@ -450,9 +451,10 @@ def test_measurements_are_saved_by_stratum_and_give_the_model_back(tmp_path, fit
         f"SEX={s},RAC1P={r}.json" for s in (1, 2) for r in (1, 2, 3)
     }
     loaded = load_all_measurements(strata, tmp_path / "m")
+    extras = borrow(strata, loaded)
     for key in strata.keys:
         assert same(loaded[key], fitted.measurements_[key])
-        again = FAST.model(strata.rest(key), loaded[key])
+        again = FAST.model(strata.rest(key), [*loaded[key], *extras[key]])
         for a, b in zip(again.conditional, fitted.model_.models[key].conditional, strict=True):
             np.testing.assert_array_equal(a, b)
     (tmp_path / "m" / "SEX=1,RAC1P=2.json").unlink()
