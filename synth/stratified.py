@@ -41,6 +41,7 @@ T = TypeVar("T")
 
 NOISY = "noisy"
 COUNT_SHARE = 0.02
+_LEAST = 0.25  # standard deviations of its size that a stratum has at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,8 +210,13 @@ def process_pool(workers: int) -> Iterator[Executor]:
 
 
 def noisy_weights(strata: Strata, fits: Mapping[Key, Sequence[Measurement]]) -> PublicWeights:
-    """Weights from what the strata's measurements say of their sizes: paid for already, so no further cost."""
-    counts = {key: total_estimate(measurements)[0] for key, measurements in fits.items()}
+    """Weights from what the strata's measurements say of their sizes: paid for already, so no further cost.
+
+    No stratum is dropped by noise: one that looks smaller than a quarter of its size's standard deviation counts as
+    that. (At small ε, strata of hundreds of rows would else be gone in every second release.)
+    """
+    estimates = {key: total_estimate(measurements) for key, measurements in fits.items()}
+    counts = {key: max(rows, _LEAST * sd) if np.isfinite(sd) else rows for key, (rows, sd) in estimates.items()}
     if not any(count > 0 for count in counts.values()):
         counts = dict.fromkeys(counts, 1.0)  # nothing can be told of the sizes: treat strata alike
     return PublicWeights.from_counts(counts, strata, "noisy counts (charged)")

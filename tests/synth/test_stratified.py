@@ -306,7 +306,16 @@ def test_noisy_weights_when_no_count_is_positive():
     fits = {key: [Measurement((), np.array(-5.0), 1.0)] for key in strata.keys}
     assert noisy_weights(strata, fits).shares == {(1,): 0.5, (2,): 0.5}
     fits[(1,)] = [Measurement((), np.array(8.0), 1.0)]
-    assert noisy_weights(strata, fits).shares == {(1,): 1.0, (2,): 0.0}
+    assert noisy_weights(strata, fits).shares == pytest.approx({(1,): 8 / 8.25, (2,): 0.25 / 8.25})
+
+
+def test_noise_drops_no_stratum():
+    """At ε = 0.01, half of the strata of 300 rows would be gone if negative sizes counted as nothing."""
+    sizes = (60_000, 50_000, 300, 300, 300, 300)
+    for seed in range(5):
+        synthesizer = StratifiedSynthesizer(FAST, CUT, epsilon=0.01, seed=seed).fit(people(sizes, seed))
+        rows = synthesizer.sample(100_000).groupby(list(CUT)).size()
+        assert len(rows) == 6
 
 
 def test_each_stratum_gets_its_own_model():
