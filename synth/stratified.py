@@ -131,13 +131,24 @@ class StratifiedModel:
         return models, {key: share / total for key, share in shares.items()}
 
 
+def measure_stratum(
+    mechanism: Mechanism, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource
+) -> list[Measurement]:
+    """Measure one stratum with all that is left in its budget, of which `count_rho` buys its noisy number of rows."""
+    known = _count(table, budget, count_rho, noise)
+    rho = budget.spend(budget.remaining, f"{mechanism.name} on one stratum")
+    return mechanism.measure(table, rho, noise, known)
+
+
 def fit_stratum(mechanism: Mechanism, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource) -> Fit:
     """Fit one stratum with all that is left in its budget, of which `count_rho` buys its noisy number of rows."""
-    known: list[Measurement] = []
-    if count_rho:
-        known.append(measure_marginal(table, (), count_rho, budget, noise))
+    known = _count(table, budget, count_rho, noise)
     rho = budget.spend(budget.remaining, f"{mechanism.name} on one stratum")
     return fit(mechanism, table, rho, noise, known)
+
+
+def _count(table: CodedTable, budget: Budget, rho: Rho, noise: NoiseSource) -> list[Measurement]:
+    return [measure_marginal(table, (), rho, budget, noise)] if rho else []
 
 
 def fit_strata(
