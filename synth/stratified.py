@@ -136,24 +136,24 @@ class StratifiedModel:
         return models, {key: share / total for key, share in shares.items()}
 
 
-def fit_stratum(mechanism: Mechanism, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource) -> Fit:
-    """Fit one stratum with all that is left in its budget, of which `count_rho` buys its noisy number of rows."""
-    return fit(mechanism, table, *_bill(mechanism, table, budget, count_rho, noise))
-
-
 def measure_stratum(
     mechanism: Mechanism, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource
 ) -> list[Measurement]:
-    """As `fit_stratum`, without a model: what strata lean on each other for comes between the two."""
-    return mechanism.measure(table, *_bill(mechanism, table, budget, count_rho, noise))
+    """Measure one stratum with all that is left in its budget, of which `count_rho` buys its noisy number of rows."""
+    known = _count(table, budget, count_rho, noise)
+    rho = budget.spend(budget.remaining, f"{mechanism.name} on one stratum")
+    return mechanism.measure(table, rho, noise, known)
 
 
-def _bill(
-    mechanism: Mechanism, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource
-) -> tuple[Rho, NoiseSource, list[Measurement]]:
-    """Spend the budget: the number of rows is measured here, and the mechanism is handed the rest."""
-    known = [measure_marginal(table, (), count_rho, budget, noise)] if count_rho else []
-    return budget.spend(budget.remaining, f"{mechanism.name} on one stratum"), noise, known
+def fit_stratum(mechanism: Mechanism, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource) -> Fit:
+    """Fit one stratum with all that is left in its budget, of which `count_rho` buys its noisy number of rows."""
+    known = _count(table, budget, count_rho, noise)
+    rho = budget.spend(budget.remaining, f"{mechanism.name} on one stratum")
+    return fit(mechanism, table, rho, noise, known)
+
+
+def _count(table: CodedTable, budget: Budget, rho: Rho, noise: NoiseSource) -> list[Measurement]:
+    return [measure_marginal(table, (), rho, budget, noise)] if rho else []
 
 
 def fit_strata(
