@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 
 import numpy as np
@@ -16,7 +17,7 @@ def integrated(x: float, sd: float, scale: float) -> float:
     """P(N(0, sd²) + Laplace(scale) ≤ x) by quadrature over the Laplace variable, in pieces about its kink and the step."""
     width = 6 * sd / scale
     cuts = sorted({-60.0, 60.0, 0.0, *(min(max(x / scale + s * width, -60.0), 60.0) for s in (-1, 0, 1))})
-    pieces = zip(cuts, cuts[1:], strict=False)
+    pieces = itertools.pairwise(cuts)
     return math.fsum(
         integrate.quad(lambda t: stats.norm.cdf((x - scale * t) / sd) * math.exp(-abs(t)) / 2, a, b, epsabs=1e-13)[0]
         for a, b in pieces
