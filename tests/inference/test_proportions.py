@@ -13,6 +13,18 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
+from benchmarks.proportions import (
+    ALPHA,
+    EFFECT,
+    EPSILONS,
+    P0,
+    RUNS,
+    TALK_K,
+    TALK_LEVEL,
+    TALK_TYPE_TWO,
+    rows_of,
+    simulated_errors,
+)  # fmt: skip
 from data.errors import InputError
 from inference.exact_proportions import forgotten_noise_errors
 from inference.proportions import (
@@ -26,30 +38,12 @@ from inference.proportions import (
 )
 from inference.sizing import Sizing
 
-EPSILONS = (0.1, 0.2, 0.3, 0.4, 0.5)
-TALK = {"p0": 0.25, "effect": 0.1, "alpha": 0.05}
-K = {
-    (0.4, "normal-laplace"): (3.65, 2.12, 1.64, 1.42, 1.29),
-    (0.4, "normal"): (3.58, 2.10, 1.63, 1.41, 1.29),
-    (0.1, "normal-laplace"): (2.62, 1.64, 1.35, 1.22, 1.15),
-    (0.1, "normal"): (2.64, 1.65, 1.35, 1.22, 1.15),
-}
-LEVELS = {
-    None: (0.1606, 0.0763, 0.0496, 0.0350, 0.0315),
-    "normal": (0.0943, 0.0557, 0.0403, 0.0376, 0.0288),
-    "normal-laplace": (0.0937, 0.0538, 0.0387, 0.0335, 0.0267),
-}
-TYPE_TWO = {
-    None: (0.2562, 0.1817, 0.1459, 0.1355, 0.1209),
-    "normal": (0.0249, 0.0434, 0.0629, 0.0754, 0.0814),
-    "normal-laplace": (0.0238, 0.0451, 0.0633, 0.0752, 0.0830),
-}
-RUNS = 100_000
+TALK = {"p0": P0, "effect": EFFECT, "alpha": ALPHA}
 
 
-@pytest.mark.parametrize(("beta", "law"), K)
+@pytest.mark.parametrize(("beta", "law"), TALK_K)
 def test_correction_factors_of_the_talk(beta, law):
-    for epsilon, printed in zip(EPSILONS, K[beta, law], strict=True):
+    for epsilon, printed in zip(EPSILONS, TALK_K[beta, law], strict=True):
         assert abs(correction_factor(**TALK, beta=beta, epsilon=epsilon, law=law) - printed) <= 0.01
 
 
@@ -58,35 +52,25 @@ def test_classical_sizes_of_the_talk(beta, printed):
     assert math.ceil(sample_size(**TALK, beta=beta)) == printed
 
 
-def rows_of(law, epsilon):
-    """N = 221, or K·N rounded up."""
-    return 221 if law is None else private_sample_size(**TALK, beta=0.1, epsilon=epsilon, law=law)
-
-
-@pytest.mark.parametrize("law", LEVELS)
+@pytest.mark.parametrize("law", TALK_LEVEL)
 @pytest.mark.parametrize("place", range(5))
 def test_levels_and_powers_of_the_talk(law, place):
     """Printed number against the exact one, at three standard errors of 10,000 runs."""
     epsilon = EPSILONS[place]
     found = forgotten_noise_errors(**TALK, rows=rows_of(law, epsilon), epsilon=epsilon)
-    for exact, printed in zip(found, (LEVELS[law][place], TYPE_TWO[law][place]), strict=True):
+    for exact, printed in zip(found, (TALK_LEVEL[law][place], TALK_TYPE_TWO[law][place]), strict=True):
         assert abs(exact - printed) <= 3 * math.sqrt(exact * (1 - exact) / 10_000)
 
 
-@pytest.mark.parametrize("law", LEVELS)
+@pytest.mark.parametrize("law", TALK_LEVEL)
 @pytest.mark.parametrize("epsilon", EPSILONS)
 def test_levels_and_powers_by_simulation(law, epsilon):
     """The exact errors against 100,000 runs of the talk's experiment, as it stands."""
     rows = rows_of(law, epsilon)
-    rng = np.random.default_rng(int(epsilon * 10))
-    critical = 0.25 + stats.norm.ppf(0.975) * math.sqrt(0.3 * 0.7 / rows)
-    rejected = [
-        np.mean((rng.binomial(rows, p, RUNS) + rng.laplace(0, 1 / epsilon, RUNS)) / rows > critical)
-        for p in (0.25, 0.35)
-    ]
-    level, type_two = forgotten_noise_errors(**TALK, rows=rows, epsilon=epsilon)
-    assert abs(rejected[0] - level) <= 4 * math.sqrt(level * (1 - level) / RUNS)
-    assert abs(1 - rejected[1] - type_two) <= 4 * math.sqrt(type_two * (1 - type_two) / RUNS)
+    simulated = simulated_errors(rows, epsilon, RUNS, seed=int(epsilon * 10))
+    exact = forgotten_noise_errors(**TALK, rows=rows, epsilon=epsilon)
+    for found, expected in zip(simulated, exact, strict=True):
+        assert abs(found - expected) <= 4 * math.sqrt(expected * (1 - expected) / RUNS)
 
 
 def oracle_rows(p0, effect, alpha, beta, epsilon):
