@@ -43,7 +43,7 @@ def draw(asked: Question, plan: dict[str, Any], path: Path) -> None:
     fewest = asked.classical_rows * 1.002 or 1.0
     left = min([part["rows"] for part in parts] + [fewest]) / 2
     right = 2 * max([part["rows"] for part in parts] + [2 * plan["rows_needed"]])
-    bottom, top = min([plan["epsilon"], *least]) / 3, 4 * max([plan["epsilon"], *least])
+    bottom, top = min([plan["epsilon"], *least]) / 3, 12 * max([plan["epsilon"], *least])
 
     figure = Figure(figsize=(7.2, 4.8), layout="constrained")
     axes = figure.subplots()

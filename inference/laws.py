@@ -45,7 +45,7 @@ class NormalLaplace:
     Raises:
         InputError: a parameter out of its range.
 
-    Source: methods of the talk on differentially private estimators (its law NL(μ, σ², 1/b, 1/b, 1)); the distribution
+    Source: the talk on differentially private estimators and tests calls it NL(μ, σ², 1/b, 1/b, 1); the distribution
     function is the convolution in closed form: Φ(z) − ½φ(z)(R(r − z) − R(r + z)) with z = (x − mean)/sd, r = sd/scale
     and R Mills' ratio, so nothing overflows.
     """

@@ -182,6 +182,12 @@ WATCHED = """
 import json, sys
 opened = []
 sys.addaudithook(lambda event, details: opened.append(str(details[0])) if event == "open" else None)
+import pyarrow.parquet as pq
+for name in ("read_table", "read_schema", "ParquetFile"):  # they open files outside the interpreter
+    def watched(path, *rest, inner=getattr(pq, name), **settings):
+        opened.append(str(path))
+        return inner(path, *rest, **settings)
+    setattr(pq, name, watched)
 from flows.cli import app
 app({arguments!r}, standalone_mode=False)
 print(json.dumps([path for path in opened if path.endswith((".csv", ".parquet", ".yaml", ".pq", ".npz", ".json"))]))

@@ -14,7 +14,7 @@ from inference.noisy_counts import noisy_count, noisy_table
 from privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from privacy.noise import SecureNoise, SeededNoise
 
-RUNS = 20_000
+RUNS = 10_000
 
 
 class NoNoise(SeededNoise):
