@@ -46,9 +46,9 @@ def measure(place: str, processes: int, seconds: float) -> tuple[float, float]:
     racers = [context.Process(target=reserve, args=(start, results, place, i, seconds)) for i in range(processes)]
     for racer in racers:
         racer.start()
-    start.wait()
+    start.wait(timeout=300)
     begun = time.monotonic()
-    told = [results.get() for _ in racers]
+    told = [results.get(timeout=seconds + 300) for _ in racers]
     elapsed = time.monotonic() - begun
     for racer in racers:
         racer.join()

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import hashlib
 import os
+import random
 import sqlite3
 import tempfile
+import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
@@ -222,9 +224,31 @@ class Store:
 
         @event.listens_for(engine, "begin")
         def _begin(connection: Connection) -> None:
-            connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+            if writes:
+                self._begin_writing(connection)
+            else:
+                connection.exec_driver_sql("BEGIN")
 
         return engine
+
+    def _begin_writing(self, connection: Connection) -> None:
+        """Become SQLite's one writer. Its own waiting sleeps the longer the longer it has waited, so that of many writers the
+        latest win and the earliest starve; here all who wait have the same chance.
+        """
+        raw = connection.connection.dbapi_connection
+        assert isinstance(raw, sqlite3.Connection)
+        deadline = time.monotonic() + self.lock_seconds
+        raw.execute("PRAGMA busy_timeout = 0")
+        while True:
+            try:
+                raw.execute("BEGIN IMMEDIATE")
+                break
+            except sqlite3.OperationalError as error:
+                busy = error.sqlite_errorname.startswith(("SQLITE_BUSY", "SQLITE_LOCKED"))
+                if not busy or time.monotonic() > deadline:
+                    raise
+            time.sleep(random.uniform(0.002, 0.06))
+        raw.execute(f"PRAGMA busy_timeout = {int(self.lock_seconds * 1000)}")
 
     def _open(self, path: Path, writes: bool) -> sqlite3.Connection:
         # "rw" never makes a file: a mistyped path must not become an empty ledger. A copy on a read-only medium can be
