@@ -235,8 +235,9 @@ class Store:
         """Become SQLite's one writer. Its own waiting sleeps the longer the longer it has waited, so that of many writers the
         latest win and the earliest starve; here all who wait have the same chance.
         """
-        raw = connection.connection.dbapi_connection
-        assert isinstance(raw, sqlite3.Connection)
+        raw: Any = (
+            connection.connection.dbapi_connection
+        )  # SQLAlchemy's own way through an error costs twenty times as much
         deadline = time.monotonic() + self.lock_seconds
         raw.execute("PRAGMA busy_timeout = 0")
         while True:
