@@ -30,7 +30,9 @@ def tell_failure(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> 
 def failure_sentence(flow_run: FlowRun, state: State[Any]) -> str:
     """What happened to which release, and what can be done about it."""
     try:
-        config = with_release_id(ReleaseConfig.model_validate(flow_run.parameters["config"]), str(flow_run.id))
+        named = ReleaseConfig.model_validate(flow_run.parameters["config"])
+        assert flow_run.expected_start_time is not None
+        config = with_release_id(named.at(flow_run.expected_start_time), str(flow_run.id))
     except (ValueError, KeyError, TypeError):
         return f"Flow run {flow_run.name} ended as {state.name}: its settings are not those of a release."
     what = f"The release into {config.output!r} ended as {state.name}{_cause(state)}."
