@@ -49,6 +49,7 @@ def release_card(
         "ledger": dict(account) if account else NO_LEDGER,
         "source": plan.source.describe(),
         "mechanism": plan.mechanism.name,
+        "shrinkage": config.shrinkage and foreign is None and len(plan.strata.keys) > 1,
         "engine": config.engine if foreign is None else foreign.software,
         "strata": {
             "columns": list(plan.strata.columns),
@@ -96,6 +97,7 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         + (
             f"one synthesizer for each of {strata['count']} declared strata of {' × '.join(strata['columns'])}, "
             f"joined by group weights from {strata['weights']}."
+            + (" Small strata lean on what was measured in the others." if card["shrinkage"] else "")
             if strata["columns"]
             else "one synthesizer for all rows."
         )

@@ -1,4 +1,4 @@
-"""The command line: `equistrata release | resume | budget … | score | schema check | sources`.
+"""The command line: `equistrata release | resume | budget … | plan | score | schema check | sources`.
 
 Every field of `ReleaseConfig` is an option of `equistrata release`, made from the model itself.
 """
@@ -25,6 +25,7 @@ from rich.table import Table
 from data.errors import InputError
 from flows.budget_cli import budget_app
 from flows.config import ReleaseConfig
+from flows.planning import plan_command
 
 FAILED, BAD_INPUT = 1, 2
 
@@ -38,6 +39,7 @@ app = typer.Typer(
 schema_app = typer.Typer(help="Look at schemas.", no_args_is_help=True)
 app.add_typer(schema_app, name="schema")
 app.add_typer(budget_app, name="budget")
+app.command("plan")(plan_command)
 
 out = Console()
 err = Console(stderr=True)

@@ -8,7 +8,7 @@ leaves a task is scrubbed. A retry would draw new noise, so tasks do not retry; 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from contextlib import nullcontext
 from functools import partial
@@ -38,6 +38,7 @@ from flows.undertaking import AlreadyMade, Undertaking, under_way, with_release_
 from flows.workspace import Workspace
 from privacy.budget import Budget, Rho
 from privacy.noise import NoiseSource
+from synth.mechanism import ForeignMechanism
 from synth.stratified import process_pool
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -51,6 +52,7 @@ def private_task(name: str) -> Callable[[F], Any]:
 
 
 load = private_task("load and partition")(steps.load)
+lean = private_task("lean on other strata")(steps.lean)
 resample = private_task("resample")(steps.resample)
 estimate_means = private_task("means")(steps.estimate_means)
 evaluate = private_task("evaluate")(steps.evaluate)
@@ -68,6 +70,14 @@ def fit_stratum(
         steps.fit_one, work, position, plan.mechanism, plan.strata.rest(key), budgets[position], plan.price.counts,
         noise.spawn(position),
     )  # fmt: skip
+    job() if pool is None else pool.submit(job).result()
+
+
+@private_task("model stratum")
+@scrubbed
+def model_stratum(position: int, plan: Plan, work: Workspace, pool: Executor | None) -> None:
+    """Model one stratum from its measurements, in a worker process if there are any."""
+    job = partial(steps.model_one, work, position, plan.mechanism, plan.strata.rest(plan.strata.keys[position]))
     job() if pool is None else pool.submit(job).result()
 
 
@@ -132,20 +142,32 @@ def _make(run: Undertaking) -> Path:
 
 
 def _fit_all(plan: Plan, work: Workspace, budgets: list[Budget], noise: NoiseSource) -> None:
-    """One mapped task per stratum; threads wait while worker processes fit."""
+    """One mapped task per stratum to measure, and one to model; threads wait while worker processes work."""
     count = len(plan.strata.keys)
     workers = min(plan.config.workers, count)
     progress = create_progress_artifact(0.0, key="fit-strata", description="strata fitted")
     assert isinstance(progress, UUID)
-    tell("fit strata", 0, count)
+    positions = range(count)
+    everywhere = (unmapped(plan), unmapped(work))
     with process_pool(workers) if workers > 1 else nullcontext() as pool:
-        runs = fit_stratum.map(
-            range(count), unmapped(plan), unmapped(work), unmapped(budgets), unmapped(noise), unmapped(pool)
+        _wait(
+            "measure",
+            fit_stratum.map(positions, *everywhere, unmapped(budgets), unmapped(noise), unmapped(pool)),
+            count,
         )
-        for done, run in enumerate(runs, start=1):
-            run.result()
-            tell("fit strata", done, count)
+        if not isinstance(plan.mechanism, ForeignMechanism):
+            if plan.config.shrinkage:
+                tell("lean")
+                lean(plan, work)
+            _wait("model", model_stratum.map(positions, *everywhere, unmapped(pool)), count)
     update_progress_artifact(progress, 100.0)
+
+
+def _wait(stage: str, runs: Iterable[Any], count: int) -> None:
+    tell(stage, 0, count)
+    for done, run in enumerate(runs, start=1):
+        run.result()
+        tell(stage, done, count)
 
 
 def _show(folder: Path) -> None:

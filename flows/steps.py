@@ -28,6 +28,7 @@ from privacy.budget import Budget, Rho
 from privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from synth.measurements import Measurement, load_measurements, save_measurements, total_estimate
 from synth.mechanism import ForeignMechanism, Mechanism
+from synth.shrinkage import borrow
 from synth.storage import load_model
 from synth.stratified import StratifiedModel, fit_stratum, measure_stratum, noisy_weights
 
@@ -80,21 +81,38 @@ def fit_one(
     count_rho: Rho,
     noise: NoiseSource,
 ) -> None:
-    """Fit one stratum with its budget; leave its measurements and its model in the working folder.
+    """Spend one stratum's budget; leave its measurements in the working folder, and its model if it is not ours.
 
-    What lies there already is used, which costs nothing. Measurements are saved as soon as they exist; of two calls that
-    measure, the one that saves first is the only one whose measurements anything is made of.
+    Measurements that lie there already are used, which costs nothing. They are saved as soon as they exist; of two calls
+    that measure, the one that saves first is the only one whose measurements anything is made of.
     """
-    if not work.measurements(position).exists():
-        work.count_start(position)
-        table = work.load_table(work.stratum(position), schema)
-        if isinstance(mechanism, ForeignMechanism):
-            fitted = fit_stratum(mechanism.within(work.root), table, budget, count_rho, noise)
-            work.keep_fit(position, fitted.measurements, fitted.model)
-        else:
-            work.keep_fit(position, measure_stratum(mechanism, table, budget, count_rho, noise))
+    if work.measurements(position).exists():
+        return
+    work.count_start(position)
+    table = work.load_table(work.stratum(position), schema)
+    if isinstance(mechanism, ForeignMechanism):
+        fitted = fit_stratum(mechanism.within(work.root), table, budget, count_rho, noise)
+        work.keep_fit(position, fitted.measurements, fitted.model)
+    else:
+        work.keep_fit(position, measure_stratum(mechanism, table, budget, count_rho, noise))
+
+
+@scrubbed
+def lean(plan: Plan, work: Workspace) -> None:
+    """What the strata say of each other, beside their measurements. Post-processing: it costs nothing."""
+    measurements = {key: load_measurements(work.measurements(i)) for i, key in enumerate(plan.strata.keys)}
+    for i, extra in enumerate(borrow(plan.strata, measurements).values()):
+        save_measurements(extra, work.borrowed(i))
+
+
+@scrubbed
+def model_one(work: Workspace, position: int, mechanism: Mechanism, schema: Schema) -> None:
+    """Make one stratum's model of its measurements and of what it borrows, unless it is there. It costs nothing."""
     if not work.model(position).exists():
-        work.keep_model(position, mechanism.model(schema, load_measurements(work.measurements(position))))
+        borrowed = work.borrowed(position)
+        extra = load_measurements(borrowed) if borrowed.exists() else []
+        measured = load_measurements(work.measurements(position))
+        work.keep_model(position, mechanism.model(schema, [*measured, *extra]))
 
 
 @scrubbed

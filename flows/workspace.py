@@ -67,6 +67,10 @@ class Workspace:
         """The noisy measurements of one stratum, once they exist."""
         return self.fit(position) / "measurements.json"
 
+    def borrowed(self, position: int) -> Path:
+        """What the other strata say of one stratum, if they say anything."""
+        return self.root / f"borrowed{position}.json"
+
     def model(self, position: int) -> Path:
         """The model of one stratum, once it exists."""
         return self.fit(position) / "model.npz"

@@ -28,6 +28,9 @@ def fit_all(plan, work, budgets, noise):
         steps.fit_one(
             work, i, plan.mechanism, plan.strata.rest(key), budgets[i], plan.price.counts, noise.spawn(i)
         )  # fmt: skip
+    steps.lean(plan, work)
+    for i, key in enumerate(plan.strata.keys):
+        steps.model_one(work, i, plan.mechanism, plan.strata.rest(key))
 
 
 @contextmanager
@@ -60,7 +63,8 @@ POINTS = {
     "half saved": ("flows.workspace.save_measurements", "after", 2),
     "saved, not modelled": ("flows.workspace.Workspace.keep_fit", "after", 2),
     "modelled": ("flows.workspace.Workspace.keep_model", "after", 2),
-    "half laid out": ("flows.steps.save_measurements", "after", 1),
+    "half borrowed": ("flows.steps.save_measurements", "after", 1),
+    "half laid out": ("flows.steps.save_measurements", "after", 3),
     "mean drawn, not saved": ("flows.steps._mean", "after", 1),
     "second mean drawn": ("flows.steps._mean", "after", 2),
     "mean saved": ("flows.workspace.Workspace.keep_mean", "after", 1),
