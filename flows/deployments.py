@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from prefect.cli.deploy._models import (
 )
 from prefect.client.schemas.objects import ConcurrencyLimitConfig
 from prefect.client.schemas.schedules import CronSchedule
-from prefect.flows import load_flow_from_entrypoint
+from prefect.flows import Flow, load_flow_from_entrypoint
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools import validate
 from prefect.workers.process import ProcessVariables
@@ -79,7 +80,7 @@ def _faults(deployment: Mapping[str, Any]) -> Iterator[str]:
     for schedule in schedules:
         yield from _schedule(schedule)
     try:
-        flow = load_flow_from_entrypoint(str(deployment.get("entrypoint")))
+        flow = _flow(str(deployment.get("entrypoint")))
     except Exception as error:
         yield f"its entrypoint {deployment.get('entrypoint')!r} cannot be loaded ({type(error).__name__})"
         return
@@ -88,6 +89,11 @@ def _faults(deployment: Mapping[str, Any]) -> Iterator[str]:
     yield from (f"its parameters: {error.json_path.removeprefix('$.')}: {error.message}" for error in wrong)
     if flow.name == "release" and not wrong:
         yield from _release(parameters, [str(schedule.get("timezone")) for schedule in schedules], limit)
+
+
+@cache
+def _flow(entrypoint: str) -> Flow[..., Any]:
+    return load_flow_from_entrypoint(entrypoint)  # runs the module's code anew each time
 
 
 def _schedule(schedule: Mapping[str, Any]) -> Iterator[str]:
