@@ -83,3 +83,29 @@ def test_the_sentence_on_a_failure_names_the_release_of_that_month(monthly):
     assert str(out / "2026-12") in told
     assert "people-2026-12" in told
     assert "{month}" not in told
+
+
+@pytest.mark.parametrize(
+    ("message", "told"),
+    [
+        ("Flow run encountered an exception: InputError: no such file.", " (no such file)."),
+        ("Flow run encountered an exception: BudgetExceeded: ρ = 1 is left", " (ρ = 1 is left)."),
+        ("Flow run encountered an exception: StepFailed: load failed with KeyError", " (load failed with KeyError)."),
+        ("Flow run encountered an exception: ValueError: canary-5512", "."),
+        ("Flow run encountered an exception: ValueError: InputError: canary-5512", "."),
+        ("InputError: canary-5512", "."),
+        ("Flow run process exited with status code: -9", "."),
+        (None, "."),
+    ],
+)
+def test_only_our_own_words_on_the_cause_are_repeated(monthly, message, told):
+    config, _, _ = monthly
+    run = FlowRun(
+        id=UUID(int=1), flow_id=UUID(int=2), name="any", parameters={"config": config.public()}, expected_start_time=DECEMBER
+    )  # fmt: skip
+    assert f"ended as Failed{told} " in failure_sentence(run, Failed(message=message))
+
+
+def test_a_flow_run_with_foreign_parameters_is_told_without_them():
+    run = FlowRun(id=UUID(int=1), flow_id=UUID(int=2), name="any", parameters={"config": {"canary-5512": 1}})
+    assert failure_sentence(run, Failed()) == ("Flow run any ended as Failed: its settings are not those of a release.")
