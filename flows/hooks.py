@@ -8,7 +8,8 @@ from __future__ import annotations
 import re
 from typing import Any
 
-from prefect.artifacts import create_markdown_artifact
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import ArtifactCreate
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.flows import Flow
 from prefect.logging.loggers import flow_run_logger
@@ -27,9 +28,15 @@ def tell_failure(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> 
     """Log one sentence and leave an artifact. For `on_failure` and `on_crashed`; it may run in another process (a worker's)."""
     sentence = failure_sentence(flow_run, state)
     flow_run_logger(flow_run, flow).error("%s", sentence)
-    create_markdown_artifact(
-        f"# A release did not end well\n\n{sentence}\n", key="release-failure", description="failure"
+    page = ArtifactCreate(
+        key="release-failure",
+        type="markdown",
+        description="what happened, and what to do",
+        data=f"# A release did not end well\n\n{sentence}\n",
+        flow_run_id=flow_run.id,  # told, since a worker that runs this is in no flow run's context
     )
+    with get_client(sync_client=True) as client:
+        client.create_artifact(page)
 
 
 def failure_sentence(flow_run: FlowRun, state: State[Any]) -> str:

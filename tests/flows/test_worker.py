@@ -192,7 +192,7 @@ def test_a_killed_release_tells_what_to_do_and_the_next_run_ends_it(stack, ledge
     os.kill(process, signal.SIGKILL)
     killed = stack.ended(run)
     assert killed["state_type"] == "CRASHED"
-    page = stack.until(lambda: stack.artifacts(run).get("release-failure"), "the page is there")
+    page = stack.until(lambda: stack.artifacts(run).get("release-failure"), "the worker has left the page")
     assert "run equistrata resume killed" in page
     resumed = stack.ended(stack.ask_for("killed"))
     assert resumed["state_type"] == "COMPLETED", resumed["state"]["message"]
