@@ -142,10 +142,8 @@ def test_a_scheduled_release_fires_by_itself_and_is_charged_and_the_next_one_is_
     assert not any(str(value) in shown["release-scores"] for value in scores.values() if isinstance(value, float))
 
     second = stack.until(lambda: ended(1), "the second scheduled release has ended")
-    stack.api.patch(  # enough
-        f"/deployments/{first['deployment_id']}/schedules/{stack.deployment('minutely')['schedules'][0]['id']}",
-        json={"active": False},
-    ).raise_for_status()
+    (schedule,) = stack.deployment("minutely")["schedules"]
+    stack.ask("PATCH", f"/deployments/{first['deployment_id']}/schedules/{schedule['id']}", {"active": False})  # enough
     assert second["state_type"] == "FAILED"
     assert "BudgetExceeded" in second["state"]["message"]
     page = stack.artifacts(second["id"])["release-failure"]
