@@ -5,7 +5,7 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
 EXTRAS := .[dev,reference,bench,postgres]
 
 .DEFAULT_GOAL := help
-.PHONY: help release test test-slow lint bench smartnoise clean
+.PHONY: help release test test-slow lint bench smartnoise install deploy clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -28,6 +28,17 @@ lint: .venv/.installed-dev ## Ruff, mypy and the arrows between rooms
 
 bench: .venv/.installed-dev ## Ours against peers (ARGS=--quick: under 5 minutes)
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+install: .venv/.installed-server ## .venv for a server that makes releases on a schedule (docs/deploy.md)
+
+deploy: .venv/.installed-server ## Check prefect.yaml, and apply it to the server at PREFECT_API_URL
+	@[ -n "$$PREFECT_API_URL" ] || { echo "PREFECT_API_URL is not set; read the worker's settings first (docs/deploy.md)"; exit 1; }
+	@$(BIN)/python -m flows.deployments prefect.yaml >.venv/pools
+	@$(BIN)/prefect server status --wait --timeout 300
+	@for pool in $$(cat .venv/pools); do \
+		$(BIN)/prefect work-pool inspect "$$pool" >/dev/null 2>&1 || $(BIN)/prefect work-pool create "$$pool" --type process || exit 1; \
+	done
+	@$(BIN)/prefect --no-prompt deploy --all
 
 smartnoise: .venv-smartnoise/.installed ## smartnoise-synth in an environment of its own, for --synthesizer smartnoise-mst
 
@@ -56,9 +67,13 @@ endef
 	$(call install,.)
 	@touch $@
 
+.venv/.installed-server: pyproject.toml
+	$(call install,.[postgres])
+	@touch .venv/.installed $@
+
 .venv/.installed-dev: pyproject.toml
 	$(call install,$(EXTRAS))
-	@touch .venv/.installed $@
+	@touch .venv/.installed .venv/.installed-server $@
 
 # smartnoise-synth pins opendp < 0.15, pandas < 3 and mbi < 2, so it cannot live in .venv.
 .venv-smartnoise/.installed: synth/smartnoise_requirements.txt

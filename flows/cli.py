@@ -13,6 +13,7 @@ import sys
 import types
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, Union, get_args, get_origin
 
@@ -146,7 +147,7 @@ def release_command(
     resolved = ReleaseConfig.load(config, **given) if config else ReleaseConfig.build(**given)
     from flows.undertaking import prepare, with_release_id
 
-    resolved = with_release_id(resolved)
+    resolved = with_release_id(resolved.at(datetime.now(UTC)))
     # Everything that can be said to be wrong without the rows is said at once.
     plan, account, _ = prepare(resolved)
     if account is not None:

@@ -24,7 +24,9 @@ from prefect.artifacts import (
     update_progress_artifact,
 )
 from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
 from prefect.runtime import flow_run
+from prefect.states import Completed
 
 from flows import steps
 from flows.config import ReleaseConfig
@@ -32,7 +34,7 @@ from flows.guard import scrubbed
 from flows.hooks import tell_failure
 from flows.plan import Plan
 from flows.progress import tell
-from flows.undertaking import Undertaking, under_way, with_release_id
+from flows.undertaking import AlreadyMade, Undertaking, under_way, with_release_id
 from flows.workspace import Workspace
 from privacy.budget import Budget, Rho
 from privacy.noise import NoiseSource
@@ -87,24 +89,29 @@ def model_stratum(position: int, plan: Plan, work: Workspace, pool: Executor | N
     on_failure=[tell_failure],
     on_crashed=[tell_failure],
 )
-def release(config: ReleaseConfig) -> str:
+def release(config: ReleaseConfig) -> str | State[Any]:
     """Make one release: synthetic rows, measurements, means, card, and, apart, internal scores.
 
     A release that a ledger is charged for (`config.dataset`) is resumed if it was begun before, by its id; without one, the
-    id is made from the output's name and the flow run's id, so that Prefect's retries of a flow run resume it too.
+    id is made from the output's name and the flow run's id, so that Prefect's retries of a flow run resume it too. Placeholders in
+    the output's name and in the id are filled in from the time that the flow run was scheduled for.
 
     Args:
         config: public settings only.
 
     Returns:
-        The release folder.
+        The release folder; or Completed, if the ledger has this release as whole already: then nothing is done or charged.
 
     Cost: (config.epsilon, config.delta)-DP for everything released, neighbours by adding or removing one row: noisy
     counts and synthesis compose in parallel over strata, and in sequence with the means. All of it is charged before a
     mechanism sees a row. A resumed release may cost more; `flows.undertaking` says when, and its card how much.
     """
-    with under_way(with_release_id(config, flow_run.id)) as run:
-        folder = Path(run.plan.config.output) if run.published else _make(run)
+    scheduled = with_release_id(config.at(flow_run.scheduled_start_time), flow_run.id)
+    try:
+        with under_way(scheduled) as run:
+            folder = Path(run.plan.config.output) if run.published else _make(run)
+    except AlreadyMade as error:
+        return Completed(message=str(error))
     _show(folder)
     return str(folder)
 

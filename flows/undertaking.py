@@ -36,6 +36,10 @@ from privacy.fingerprint import content_digest
 from privacy.ledger import Ledger, LedgerError
 
 
+class AlreadyMade(InputError):
+    """The ledger has this release as whole: there is nothing to do, and nothing was charged again."""
+
+
 class Undertaking:
     """One run of a release.
 
@@ -206,13 +210,19 @@ def with_release_id(config: ReleaseConfig, unique: str | None = None) -> Release
 def prepare(config: ReleaseConfig) -> tuple[Plan, Account | None, Journal | None]:
     """Refuse what can be refused without looking at a row, and make the journal of a release that is charged.
 
-    Raises InputError, LedgerError, BudgetExceeded. Then nothing was written or charged.
+    Raises InputError (AlreadyMade, if it is whole), LedgerError, BudgetExceeded. Then nothing was written or charged.
     """
     account = Account.of(config)
     if account is None:
         return Plan.of(config), None, None
     account.check()
     charges, found = account.charges(), Journal.find(account.release)
+    if charges and found is None and all(charge.outcome == "committed" for charge in charges):
+        if charges[0].entry.config != config.digest:
+            raise InputError(f"release {account.release!r} was charged already, with other settings; choose another id")
+        raise AlreadyMade(
+            f"release {account.release!r} of data set {account.dataset!r} was charged already and is whole; there is nothing to do"
+        )
     if any(found is None or charge.entry.journal != found.mark for charge in charges):
         # Without the journal nobody knows what it has drawn, so every part would have to be charged again.
         raise InputError(
