@@ -11,6 +11,9 @@ from flows.plan import Plan
 from privacy.noise import NoiseSource
 from synth.mechanism import ForeignMechanism
 
+# Where things lie and run is nobody's business but the steward's.
+PRIVATE_SETTINGS = {"output", "root_dir", "input", "cluster", "scratch"}
+
 RELATION = "add-remove: neighbouring tables differ by adding or removing one row (one row is one person)"
 
 
@@ -46,7 +49,7 @@ def release_card(plan: Plan, noise: NoiseSource, rows: int, weights_source: str)
         "schema": {"name": plan.schema.name, "sha256": plan.schema.digest, "target": plan.schema.target},
         "held_out": plan.held_out,
         "not_covered": "the schema, the strata, public weights, and this configuration are taken to be public",
-        "config": {key: value for key, value in config.public().items() if key not in ("output", "root_dir", "input")},
+        "config": {key: value for key, value in config.public().items() if key not in PRIVATE_SETTINGS},
     }
 
 

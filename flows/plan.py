@@ -13,6 +13,7 @@ from data.schema import Schema
 from data.sources import FileSource, FolktablesSource, SampleSource, Source
 from data.strata import Strata
 from data.weights import PublicWeights
+from flows import runners
 from flows.config import ReleaseConfig
 from privacy.budget import Rho
 from synth.mechanism import Mechanism, mechanism
@@ -65,6 +66,7 @@ class Plan:
     def of(cls, config: ReleaseConfig) -> Plan:
         """Check a configuration and load what is public in it. Raises InputError; nothing is written or charged."""
         _check_output(Path(config.output))
+        runners.check(config)
         declared = _schema(config)
         schema = declared.select(config.columns) if config.columns else declared.selected()
         for column in schema.columns:

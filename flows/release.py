@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from concurrent.futures import Executor
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -30,10 +29,10 @@ from flows.config import ReleaseConfig
 from flows.guard import scrubbed
 from flows.plan import Plan
 from flows.progress import tell
+from flows.runners import executor, wait
 from flows.workspace import Workspace, private_workspace
 from privacy.budget import Budget, Rho
 from privacy.noise import NoiseSource
-from synth.stratified import process_pool
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -55,15 +54,15 @@ publish = private_task("publish")(steps.publish)
 @private_task("fit stratum")
 @scrubbed
 def fit_stratum(
-    position: int, plan: Plan, work: Workspace, budgets: list[Budget], noise: NoiseSource, pool: Executor | None
+    position: int, plan: Plan, work: Workspace, budgets: list[Budget], noise: NoiseSource, pool: Executor
 ) -> None:
-    """Fit one stratum, in a worker process if there are any."""
+    """Fit one stratum by a worker of the pool, and wait for it. What is submitted is public but for a seed, if there is one."""
     key = plan.strata.keys[position]
     job = partial(
         steps.fit_one, work, position, plan.mechanism, plan.strata.rest(key), budgets[position], plan.price.counts,
         noise.spawn(position),
     )  # fmt: skip
-    job() if pool is None else pool.submit(job).result()
+    wait(pool.submit(job))
 
 
 @flow(name="release", log_prints=False, persist_result=False, validate_parameters=True)
@@ -86,10 +85,11 @@ def release(config: ReleaseConfig) -> str:
     synthesis = plan.price.counts + plan.price.synthesis
     budgets = list(budget.parallel(synthesis, plan.strata.keys, "synthesis, strata in parallel").values())
     means = Budget(budget.spend(plan.price.means, "means")) if plan.means is not None else Budget(Rho(0))
-    with private_workspace() as work:
-        tell("load")
-        load(plan, work)
-        _fit_all(plan, work, budgets, noise.spawn(steps.SYNTHESIS))
+    with private_workspace(config.scratch) as work:
+        with executor(config, work, len(plan.strata.keys)) as pool:  # a cluster that is not there is told of first
+            tell("load")
+            load(plan, work)
+            _fit_all(plan, work, budgets, noise.spawn(steps.SYNTHESIS), pool)
         tell("resample")
         resample(plan, work, noise)
         if plan.means is not None:
@@ -104,20 +104,18 @@ def release(config: ReleaseConfig) -> str:
     return str(folder)
 
 
-def _fit_all(plan: Plan, work: Workspace, budgets: list[Budget], noise: NoiseSource) -> None:
-    """One mapped task per stratum; threads wait while worker processes fit."""
+def _fit_all(plan: Plan, work: Workspace, budgets: list[Budget], noise: NoiseSource, pool: Executor) -> None:
+    """One mapped task per stratum; threads wait while workers fit."""
     count = len(plan.strata.keys)
-    workers = min(plan.config.workers, count)
     progress = create_progress_artifact(0.0, key="fit-strata", description="strata fitted")
     assert isinstance(progress, UUID)
     tell("fit strata", 0, count)
-    with process_pool(workers) if workers > 1 else nullcontext() as pool:
-        runs = fit_stratum.map(
-            range(count), unmapped(plan), unmapped(work), unmapped(budgets), unmapped(noise), unmapped(pool)
-        )
-        for done, run in enumerate(runs, start=1):
-            run.result()
-            tell("fit strata", done, count)
+    runs = fit_stratum.map(
+        range(count), unmapped(plan), unmapped(work), unmapped(budgets), unmapped(noise), unmapped(pool)
+    )
+    for done, run in enumerate(runs, start=1):
+        run.result()
+        tell("fit strata", done, count)
     update_progress_artifact(progress, 100.0)
 
 
