@@ -50,6 +50,13 @@ class Source(Protocol):
         """
         ...
 
+    def files(self) -> list[Path]:
+        """The files that rows are read from, in order, once they are there: what a snapshot's fingerprint is made of.
+
+        Raises InputError if they are not there.
+        """
+        ...
+
     def describe(self) -> str:
         """What a release card may say of the source: public settings only."""
         ...
@@ -72,6 +79,11 @@ class SampleSource:
     def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
         """See `Source.batches`: one batch."""
         yield self.read(columns)
+
+    def files(self) -> list[Path]:
+        """See `Source.files`."""
+        with resources.as_file(resources.files("data").joinpath("sample", SAMPLE)) as path:
+            return [path]
 
     def describe(self) -> str:
         """The sample's name."""
@@ -136,6 +148,19 @@ class FolktablesSource:
         """See `Source.batches`: one batch, since folktables reads whole files."""
         yield self.read(columns)
 
+    def files(self) -> list[Path]:
+        """See `Source.files`."""
+        from folktables.load_acs import initialize_and_download
+
+        folder = str(Path(self.root_dir) / str(self.year) / self.horizon)
+        try:
+            return [
+                Path(initialize_and_download(folder, state, str(self.year), self.horizon, "person"))
+                for state in self.states
+            ]
+        except FileNotFoundError:
+            raise InputError(f"no ACS person file for {', '.join(self.states)} in {folder}; put it there") from None
+
     def describe(self) -> str:
         """Survey, year, horizon and states."""
         return f"ACS {self.year} {self.horizon} person records of {', '.join(self.states)} (folktables)"
@@ -172,6 +197,12 @@ class FileSource:
                 yield _checked(frame, columns, self.describe())
         if not found:
             raise InputError(_no_rows(self.describe()))
+
+    def files(self) -> list[Path]:
+        """See `Source.files`."""
+        if not Path(self.path).is_file():
+            raise InputError(f"file {self.path!r} does not exist; check the path")
+        return [Path(self.path)]
 
     def describe(self) -> str:
         """The file's name, without its folder."""

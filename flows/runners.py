@@ -22,6 +22,7 @@ from typing import Any, TypeVar
 from data.errors import InputError
 from flows.config import ReleaseConfig
 from flows.guard import StepFailed
+from flows.journal import STATE_VARIABLE
 from flows.workspace import Workspace
 from privacy.budget import BudgetExceeded
 from synth.stratified import process_pool
@@ -30,9 +31,10 @@ R = TypeVar("R")
 
 WAIT_SECONDS = 60  # for a cluster's scheduler to answer, and for its first worker
 LOST = 3  # workers that may be lost over one stratum
-
-
 PACKAGES = {"dask": "distributed", "ray": "ray"}
+MARK = "mark"
+
+Answers = Mapping[str, tuple[str, tuple[bool, ...]]]
 
 
 def check(config: ReleaseConfig) -> None:
@@ -54,7 +56,7 @@ def executor(config: ReleaseConfig, work: Workspace, strata: int) -> Iterator[Ex
 
     Raises:
         InputError: a cluster that does not answer, has no workers, runs another version of equistrata, or does not see
-            the working folder. Said before any row is read.
+            the private folders. Said before any row is read.
     """
     workers = min(config.workers, strata)
     with ExitStack() as stack:
@@ -82,13 +84,16 @@ def wait(future: Future[None]) -> None:
         ) from None
 
 
-def see(root: Path, mark: str) -> tuple[str, bool]:
-    """On a worker: the version of equistrata, and whether this working folder is there, readable and writable."""
+def see(folders: tuple[Path, ...], mark: str) -> tuple[str, tuple[bool, ...]]:
+    """On a worker: the version of equistrata, and which of these folders are there, readable and writable."""
+    return version("equistrata"), tuple(_sees(folder, mark) for folder in folders)
+
+
+def _sees(folder: Path, mark: str) -> bool:
     try:
-        seen = (root / "mark").read_text("utf-8") == mark and os.access(root, os.W_OK)
+        return (folder / MARK).read_text("ascii") == mark and os.access(folder, os.W_OK)
     except OSError:
-        seen = False
-    return version("equistrata"), seen
+        return False
 
 
 @contextmanager
@@ -118,9 +123,9 @@ def _dask(address: str | None, workers: int, work: Workspace) -> Iterator[Execut
         yield stack.enter_context(client.get_executor(pure=False, retries=0))
 
 
-def _ask_dask(client: Any, *args: Any) -> dict[str, tuple[str, bool]]:
+def _ask_dask(client: Any, *args: Any) -> Answers:
     """What `see` answers on each worker, and on the scheduler, which unpacks what is submitted but needs no folder."""
-    return client.run(see, *args) | {"scheduler": (client.run_on_scheduler(see, *args)[0], True)}
+    return {**client.run(see, *args), "scheduler": (client.run_on_scheduler(see, *args)[0], ())}
 
 
 @contextmanager
@@ -147,12 +152,13 @@ def _local_cluster(workers: int, work: Workspace) -> Iterator[Any]:
         yield cluster
 
 
-def _check_workers(ask: Callable[..., dict[str, tuple[str, bool]]], work: Workspace) -> None:
-    """Raise InputError unless every worker has this version of equistrata and sees the working folder."""
-    mark = os.urandom(16).hex()
-    (work.root / "mark").write_text(mark, "utf-8")
+def _check_workers(ask: Callable[..., Answers], work: Workspace) -> None:
+    """Raise InputError unless every worker has this version of equistrata and sees the folders of rows and of results."""
+    mark, folders = os.urandom(16).hex(), (work.root, work.paid)
+    for folder in folders:
+        (folder / MARK).write_text(mark, "ascii")
     try:
-        answers = ask(work.root, mark)
+        answers = ask(folders, mark)
     except ImportError:
         raise InputError(
             "the cluster's scheduler or one of its workers cannot import equistrata; install the same version on all"
@@ -162,10 +168,11 @@ def _check_workers(ask: Callable[..., dict[str, tuple[str, bool]]], work: Worksp
             raise InputError(
                 f"the cluster runs equistrata {found}, not {version('equistrata')}; install the same version everywhere"
             )
-        if not seen:
+        if not all(seen):
+            means = f"name one in {STATE_VARIABLE}" if seen[0] else "give one as --scratch"
             raise InputError(
-                "a worker of the cluster does not see the private working folder; give --scratch, a folder that all of "
-                "its machines share under one path and one user"
+                f"a worker of the cluster does not see the folder for {'results' if seen[0] else 'private working files'}; "
+                f"{means} that all of its machines share under one path and one user"
             )
 
 
@@ -214,7 +221,7 @@ def _restore(environment: Mapping[str, str | None]) -> None:
             os.environ[name] = value
 
 
-def _ask_ray_nodes(ray: Any, *args: Any) -> dict[str, tuple[str, bool]]:
+def _ask_ray_nodes(ray: Any, *args: Any) -> Answers:
     """What `see` answers on each machine of the cluster."""
     asked = {}
     for node in ray.nodes():

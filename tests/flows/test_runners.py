@@ -6,6 +6,7 @@ import socket
 import subprocess
 import sys
 import time
+from concurrent.futures import Future
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from functools import partial
@@ -64,24 +65,35 @@ def install(runner):
         pytest.skip(f"the extra {runner!r} is not installed")
 
 
-def fitted(plan, work, **settings):
-    """Fit every stratum by a runner; the measurements' bytes."""
-    config = plan.config.model_copy(update=settings)
-    with runners.executor(config, work, len(plan.strata.keys)) as pool:
-        for future in [pool.submit(job) for job in jobs(plan, work)]:
+def model_jobs(plan, work):
+    for i, key in enumerate(plan.strata.keys):
+        yield partial(steps.model_one, work, i, plan.mechanism, plan.strata.rest(key))
+
+
+def fitted(plan, work, submit):
+    """Measure and model every stratum; the bytes of what that leaves."""
+    for stage in (jobs, model_jobs):
+        for future in [submit(job) for job in stage(plan, work)]:
             future.result(timeout=120)
-    return [work.measurements(i).read_bytes() for i in range(len(plan.strata.keys))]
+        if stage is jobs:
+            steps.lean(plan, work)
+    return [path.read_bytes() for i in range(6) for path in (work.measurements(i), work.borrowed(i), work.model(i))]
+
+
+def at_once(job):
+    done = Future()
+    done.set_result(job())
+    return done
 
 
 @pytest.mark.parametrize("runner", ["threads", "processes", *CLUSTERS])
-def test_every_runner_gives_the_same_measurements(plan, tmp_path, runner):
+def test_every_runner_gives_the_same_measurements_and_models(plan, tmp_path, runner):
     install(runner)
     with loaded(plan, tmp_path / "alone") as alone, loaded(plan, tmp_path / "runner") as work:
-        for job in jobs(plan, alone):
-            job()
-        found = fitted(plan, work, runner=runner, workers=2)
-        assert found == [alone.measurements(i).read_bytes() for i in range(len(found))]
-        assert [work.model(i).exists() for i in range(len(found))] == [True] * len(found)
+        config = plan.config.model_copy(update={"runner": runner, "workers": 2})
+        with runners.executor(config, work, 6) as pool:
+            found = fitted(plan, work, pool.submit)
+        assert found == fitted(plan, alone, at_once)
 
 
 @pytest.mark.parametrize("runner", ["threads", "processes", *CLUSTERS])
@@ -216,17 +228,23 @@ def test_a_dask_scheduler_that_does_not_answer_is_named(plan, tmp_path, address,
 
 @pytest.mark.parametrize(
     ("answer", "told"),
-    [((runners.version("equistrata"), False), "--scratch"), (("0.0.1", True), "runs equistrata 0.0.1")],
+    [
+        ((runners.version("equistrata"), (False, True)), "private working files; give one as --scratch"),
+        ((runners.version("equistrata"), (True, False)), "results; name one in EQUISTRATA_STATE"),
+        (("0.0.1", (True, True)), "runs equistrata 0.0.1"),
+    ],
 )
 def test_workers_that_could_not_fit_are_refused(tmp_path, answer, told):
-    good = (runners.version("equistrata"), True)
-    runners._check_workers(lambda root, mark: {"a": runners.see(root, mark), "b": good}, Workspace(tmp_path))
+    good = (runners.version("equistrata"), (True, True))
+    (tmp_path / "kept").mkdir()
+    work = Workspace(tmp_path, tmp_path / "kept")
+    runners._check_workers(lambda folders, mark: {"a": runners.see(folders, mark), "b": good}, work)
     with pytest.raises(InputError, match=told):
-        runners._check_workers(lambda root, mark: {"a": good, "b": answer}, Workspace(tmp_path))
+        runners._check_workers(lambda folders, mark: {"a": good, "b": answer}, work)
 
 
 def test_workers_without_equistrata_are_refused(tmp_path):
-    def ask(root, mark):
+    def ask(folders, mark):
         raise ModuleNotFoundError("No module named 'flows'")
 
     with pytest.raises(InputError, match="cannot import equistrata"):
@@ -235,8 +253,8 @@ def test_workers_without_equistrata_are_refused(tmp_path):
 
 def test_another_folder_under_the_same_path_is_not_seen(tmp_path):
     (tmp_path / "mark").write_text("of another machine")
-    assert runners.see(tmp_path, "ours") == (runners.version("equistrata"), False)
-    assert runners.see(tmp_path / "none", "ours")[1] is False
+    seen = runners.see((tmp_path, tmp_path / "none"), "ours")
+    assert seen == (runners.version("equistrata"), (False, False))
 
 
 # A real cluster: a scheduler and two workers on loopback.
@@ -285,10 +303,10 @@ def cluster(tmp_path, repo_root):
 def begun(scratch):
     """For each stratum of the release under way: how often it was begun, and whether its measurements are there."""
     found = {}
-    for path in scratch.glob("equistrata-*/started*"):
+    for path in scratch.glob("*/started_*"):
         with suppress(FileNotFoundError):  # the release has just ended
-            position = path.name.removeprefix("started")
-            found[position] = path.stat().st_size, path.with_name(f"fit{position}").exists()
+            position = path.name.removeprefix("started_")
+            found[position] = len(path.read_text().split()), path.with_name(f"fit{position}").exists()
     return found
 
 

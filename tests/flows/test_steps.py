@@ -2,6 +2,7 @@
 
 import json
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -46,7 +47,9 @@ def fit(plan, work, position, mechanism=None, noise=None):
     budget = Budget(plan.price.counts + plan.price.synthesis)
     schema = plan.strata.rest(plan.strata.keys[position])
     noise = noise or steps.noise_source(plan).spawn(position)
-    steps.fit_one(work, position, mechanism or plan.mechanism, schema, budget, plan.price.counts, noise)
+    mechanism = mechanism or plan.mechanism
+    steps.fit_one(work, position, mechanism, schema, budget, plan.price.counts, noise)
+    steps.model_one(work, position, mechanism, schema)
 
 
 class Counting:
@@ -63,7 +66,7 @@ class Counting:
         return getattr(self.source, name)
 
 
-@pytest.mark.parametrize("batch", [1, 100, 1356])
+@pytest.mark.parametrize("batch", [11, 100, 1356])
 def test_batches_of_any_size_leave_the_same_files(plan, work, tmp_path, batch):
     steps.load(plan, work)
     other = Workspace(tmp_path / "other")
@@ -71,7 +74,7 @@ def test_batches_of_any_size_leave_the_same_files(plan, work, tmp_path, batch):
     steps.load(replace(plan, source=FileSource(plan.config.input, batch_rows=batch)), other)
     names = sorted(path.name for path in work.root.iterdir())
     assert names == sorted(path.name for path in other.root.iterdir())
-    assert len(names) == 1 + 6 + 6
+    assert len(names) == 2 + 6 + 6  # coins and held-out rows, strata, outcomes
     for name in names:
         assert (work.root / name).read_bytes() == (other.root / name).read_bytes()
     held, strata = work.load(work.held_out), [work.load(work.stratum(i)) for i in range(6)]
@@ -168,6 +171,19 @@ def test_a_stratum_is_not_begun_without_end(plan, work):
             fit(plan, work, 0, mechanism=Dies())
     with pytest.raises(StepFailed, match="never finished"):
         fit(plan, work, 0, mechanism=Dies())
+    fit(plan, replace(work, run=2), 0)  # a run that is resumed starts counting anew: it was charged anew
+
+
+def test_the_card_tells_of_strata_that_were_begun_again(plan, work):
+    steps.load(plan, work)
+    work.count_start(2)  # of a worker that was lost
+    for position in range(len(plan.strata.keys)):
+        fit(plan, work, position)
+    steps.resample(plan, work, steps.noise_source(plan))
+    steps.publish(plan, work)
+    out = Path(plan.config.output)
+    assert json.loads((out / "card.json").read_text())["strata"]["begun_again"] == 1
+    assert "1 time(s) a stratum's worker was lost" in (out / "card.md").read_text()
 
 
 def test_a_release_drawn_in_batches_is_whole(plan, work, monkeypatch):

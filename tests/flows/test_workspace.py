@@ -8,6 +8,7 @@ import pytest
 from data.errors import InputError
 from data.schema import Column, Schema
 from data.table import CodedTable
+from flows.claims import LOCK
 from flows.workspace import Workspace, private_workspace
 from synth.measurements import Measurement, load_measurements
 
@@ -60,6 +61,9 @@ def test_measurements_that_cannot_be_saved_are_an_error(tmp_path):
 def test_starts_are_counted(tmp_path):
     work = Workspace(tmp_path)
     assert [work.count_start(0), work.count_start(1), work.count_start(0), work.count_start(0)] == [1, 1, 2, 3]
+    resumed = Workspace(tmp_path, run=2)
+    assert [resumed.count_start(0), resumed.runs_started(0), resumed.started_again(0)] == [1, 2, 2]
+    assert [resumed.runs_started(7), resumed.started_again(7)] == [0, 0]
 
 
 @pytest.mark.parametrize("fails", [False, True])
@@ -81,5 +85,31 @@ def test_the_folder_is_private_and_goes_however_the_run_ends(tmp_path, fails):
 
 
 def test_a_scratch_folder_that_is_not_there_is_named(tmp_path):
-    with pytest.raises(InputError, match=r"scratch folder .*nowhere"), private_workspace(str(tmp_path / "nowhere")):
+    with (
+        pytest.raises(InputError, match=r"private working files \(.*nowhere"),
+        private_workspace(str(tmp_path / "nowhere")),
+    ):
         pass
+
+
+def test_what_a_killed_run_left_in_the_scratch_folder_is_removed_unless_another_machine_made_it(tmp_path):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    with private_workspace(str(scratch)) as work:
+        ours = work.root
+        dead, other = ours.with_name(f"{ours.name}-dead"), scratch / "equistrata-release-elsewhere-abc"
+        for folder in (dead, other):
+            folder.mkdir()
+            (folder / LOCK).touch()
+        with private_workspace(str(scratch)):
+            assert not dead.exists()
+            assert ours.exists(), "its run is alive"
+        assert other.exists()
+
+
+def test_what_was_paid_for_lies_apart_from_the_rows(tmp_path):
+    (tmp_path / "kept").mkdir()
+    with private_workspace(str(tmp_path), tmp_path / "kept", run=3) as work:
+        work.count_start(0)
+        work.keep_fit(0, measured(1))
+    assert {path.name for path in (tmp_path / "kept").iterdir()} == {"started_0", "fit0"}
