@@ -1,5 +1,6 @@
 """Who fits strata: the same measurements whoever does, nothing of a row on the way, and a lost worker is no loss."""
 
+import json
 import os
 import signal
 import socket
@@ -25,6 +26,7 @@ from flows.guard import StepFailed
 from flows.plan import Plan
 from flows.workspace import Workspace
 from privacy.budget import Budget
+from privacy.ledger import Ledger
 
 CLUSTERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("dask", "ray")]
 CANARY = "canary-row-6620"
@@ -300,11 +302,11 @@ def cluster(tmp_path, repo_root):
     found.stop()
 
 
-def begun(scratch):
+def begun(folder):
     """For each stratum of the release under way: how often it was begun, and whether its measurements are there."""
     found = {}
-    for path in scratch.glob("*/started_*"):
-        with suppress(FileNotFoundError):  # the release has just ended
+    with suppress(FileNotFoundError):  # the release has just ended
+        for path in folder.rglob("started_*"):
             position = path.name.removeprefix("started_")
             found[position] = len(path.read_text().split()), path.with_name(f"fit{position}").exists()
     return found
@@ -320,22 +322,30 @@ def test_a_killed_worker_is_no_loss(served, cluster, tmp_path):
     scratch.mkdir()
     alone = served("release", *RELEASE, "--output", here)
     assert alone.returncode == 0, alone.stderr
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.create("people", 5, 1e-9)
     given = ["--runner", "dask", "--cluster", cluster.address, "--scratch", scratch, "--output", tmp_path / "out"]
+    given += ["--ledger", tmp_path / "ledger.db", "--dataset", "people", "--release-id", "monthly"]
     most: dict[str, int] = {}
-    with served.start("release", *RELEASE, *given) as run:
+    with served.start("release", *RELEASE, *given, EQUISTRATA_STATE=str(tmp_path / "state")) as run:
         while run.poll() is None:
-            found = begun(scratch)
+            found = begun(tmp_path / "state")
             for name, (starts, _) in found.items():
                 most[name] = max(most.get(name, 0), starts)
             if cluster.workers[0].poll() is None and sum(not done for _, done in found.values()) == 2:
                 cluster.workers[0].send_signal(signal.SIGKILL)  # both workers are at a stratum
                 cluster.workers[0].wait()
             time.sleep(0.005)
-        assert (run.returncode, run.stderr.read()) == (0, "")
+        told = run.stderr.read()
+        assert (run.returncode, told) == (0, "release monthly of data set people\n")
     assert cluster.workers[0].returncode == -signal.SIGKILL
     assert sorted(most.values()) == [1, 1, 1, 2]
     assert_same_release(here, tmp_path / "out")
-    assert list(scratch.iterdir()) == []
+    card = json.loads((tmp_path / "out" / "card.json").read_text())
+    assert card["strata"]["begun_again"] == 1
+    (charge,) = ledger.charges("people", "monthly")
+    assert (charge.outcome, float(charge.entry.rho)) == ("committed", card["guarantee"]["rho"])
+    assert [*scratch.iterdir(), *(tmp_path / "state").iterdir()] == []
 
 
 @pytest.mark.slow
