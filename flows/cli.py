@@ -349,11 +349,11 @@ def schema_check(
     if table is not None:
         used = loaded.coded() if coded else loaded
         names = used.default or used.names
-        frame = FileSource(str(table)).read(names)
-        CodedTable.encode(frame, used.select([name for name in names if used[name].discrete]))
-        for name in names:
-            if not used[name].discrete:
-                numbers(frame[name], used[name])
+        for frame in FileSource(str(table)).batches(names):
+            CodedTable.encode(frame, used.select([name for name in names if used[name].discrete]))
+            for name in names:
+                if not used[name].discrete:
+                    numbers(frame[name], used[name])
     grid = Table(title=f"schema {loaded.name}", caption=f"SHA-256 {loaded.digest[:16]}…", title_justify="left")
     for heading in ("column", "kind", "codes", "missing", "label"):
         grid.add_column(heading)

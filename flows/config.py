@@ -83,7 +83,20 @@ class ReleaseConfig(BaseModel):
     )
     holdout: float = Field(0.2, gt=0, lt=1, description="Chance of a row to be held out, for evaluate full.")
     seed: int | None = Field(None, ge=0, description="For tests: reproducible, and therefore NOT private.")
-    workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1, description="Processes that fit strata.")
+    runner: Literal["threads", "processes", "dask", "ray"] = Field(
+        "processes", description="Who fits strata: this process, processes of this machine, or a cluster (extras)."
+    )
+    workers: int = Field(
+        default_factory=lambda: os.cpu_count() or 1,
+        ge=1,
+        description="How many fit strata side by side, without cluster.",
+    )
+    cluster: str | None = Field(
+        None, description="Address of a running Dask scheduler or Ray head (dask or ray start one here if not given)."
+    )
+    scratch: str | None = Field(
+        None, description="Folder for the private working folder: one that all machines of the cluster share."
+    )
     output: Pattern = Field(
         "release",
         description="Folder to make; it must not exist. {year}, {month}, {week}, {date}, {time} are filled in.",

@@ -13,6 +13,7 @@ from data.schema import Column, Schema
 from data.sources import FileSource, FolktablesSource, SampleSource, Source
 from data.strata import Strata
 from data.weights import PublicWeights
+from flows import runners
 from flows.config import ReleaseConfig
 from privacy.budget import Rho
 from synth.mechanism import Mechanism, mechanism
@@ -72,6 +73,7 @@ class Plan:
         """
         if not begun:
             _check_output(Path(config.output))
+        runners.check(config)
         declared = _schema(config)
         schema = declared.select(config.columns) if config.columns else declared.selected()
         for column in schema.columns:
