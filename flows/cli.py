@@ -1,4 +1,4 @@
-"""The command line: `equistrata release | score | schema check | simulate | sources`.
+"""The command line: `equistrata release | budget … | score | schema check | simulate | sources`.
 
 Every field of `ReleaseConfig` is an option of `equistrata release`, made from the model itself.
 """
@@ -22,6 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from data.errors import InputError
+from flows.budget_cli import budget_app
 from flows.config import ReleaseConfig
 from flows.simulate_cli import simulate_app
 
@@ -36,6 +37,7 @@ app = typer.Typer(
 )
 schema_app = typer.Typer(help="Look at schemas.", no_args_is_help=True)
 app.add_typer(schema_app, name="schema")
+app.add_typer(budget_app, name="budget")
 app.add_typer(simulate_app, name="simulate")
 
 out = Console()
@@ -64,8 +66,11 @@ def main() -> None:
     except InputError as error:
         _fail(str(error), BAD_INPUT)
     except Exception as error:
+        # By name: their modules load much, and are loaded already if one of these was raised.
         if type(error).__name__ == "StepFailed":
             _fail(str(error), FAILED)
+        if type(error).__name__ in ("LedgerError", "BudgetExceeded"):
+            _fail(str(error), BAD_INPUT)
         if "Failed to reach API" in str(error):
             _fail(
                 "no Prefect server answers at PREFECT_API_URL; start one (prefect server start) or unset it", BAD_INPUT
