@@ -20,6 +20,7 @@ from data.table import CodedTable, numbers
 from eval.scores import score_tables
 from flows.card import card_markdown, release_card
 from flows.guard import scrubbed
+from flows.manifest import write_manifest
 from flows.plan import Plan
 from flows.workspace import Workspace
 from inference.coinpress import coinpress_mean, stratified_coinpress
@@ -186,6 +187,7 @@ def publish(plan: Plan, work: Workspace) -> Path:
     means_file = release / "means.json"
     means = json.loads(means_file.read_text("utf-8")) if means_file.exists() else None
     (release / "card.md").write_text(card_markdown(card, means), "utf-8")
+    write_manifest(release)
     if output.exists():
         raise InputError(f"output folder {str(output)!r} exists already; choose another or remove it")
     output.parent.mkdir(parents=True, exist_ok=True)
