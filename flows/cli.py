@@ -1,4 +1,4 @@
-"""The command line: `equistrata release | budget … | score | schema check | simulate | sources`.
+"""The command line: `equistrata release | audit | budget … | score | schema check | simulate | sources`.
 
 Every field of `ReleaseConfig` is an option of `equistrata release`, made from the model itself.
 """
@@ -22,6 +22,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from data.errors import InputError
+from flows.audit_cli import AUDIT_HELP, audit_command
 from flows.budget_cli import budget_app
 from flows.config import ReleaseConfig
 from flows.simulate_cli import simulate_app
@@ -38,6 +39,7 @@ app = typer.Typer(
 schema_app = typer.Typer(help="Look at schemas.", no_args_is_help=True)
 app.add_typer(schema_app, name="schema")
 app.add_typer(budget_app, name="budget")
+app.command("audit", help=AUDIT_HELP)(audit_command)
 app.add_typer(simulate_app, name="simulate")
 
 out = Console()
@@ -145,7 +147,7 @@ def release_command(
     from flows.plan import Plan
 
     plan = Plan.of(resolved)  # everything that can be said to be wrong without the rows is said at once
-    with _progress() as listener:
+    with progress_bars() as listener:
         folder = run_release(resolved, listener, verbose)
     _report(folder, plan)
 
@@ -275,7 +277,7 @@ def sources_command() -> None:
 
 
 @contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
+def progress_bars() -> Iterator[Callable[[str, int, int], None]]:
     """A bar on a terminal; nothing when the output is piped."""
     columns = [SpinnerColumn(), TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn()]
     with Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal) as bars:

@@ -1,0 +1,214 @@
+"""The report's tables: as shown under its figures, and as CSV with all digits."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from eval.coding import WHOLE
+from eval.findings import Findings, Shown
+from eval.phrases import count, interval, percent, ratio
+from eval.report import About, BudgetHistory, InternalReport, PublicReport, Report
+
+Cell = str | float | int | None
+QUANTITIES = (
+    "error of means",
+    "workload error",
+    "calibration",
+    "accuracy",
+    "selection rate",
+    "false negative rate",
+    "rows",
+)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A table for people: a caption, headings, and rows whose first cell names them."""
+
+    caption: str
+    headings: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+
+def quantities(found: Findings) -> dict[str, Mapping[str, Shown]]:
+    """Everything by group, under the names of `QUANTITIES`."""
+    numbers = (
+        found.served, found.workload, found.calibration, found.accuracy, found.selection_rate,
+        found.false_negative_rate, found.sizes,
+    )  # fmt: skip
+    return dict(zip(QUANTITIES, numbers, strict=True))
+
+
+def by_group(report: Report, labels: Sequence[str], name: str, caption: str) -> Table:
+    """One quantity of every group, a column for each release."""
+    write = {"calibration": ratio, "workload error": ratio, "rows": count}.get(name, percent)
+    found = [quantities(each)[name] for each in report.findings]
+    lines = [WHOLE, *labels] if any(WHOLE in each for each in found) else list(labels)
+    return Table(
+        caption,
+        ("group", *(each.name for each in report.releases)),
+        tuple((report.about.name_of(label), *(_text(each.get(label), write) for each in found)) for label in lines),
+    )
+
+
+def errors_of(found: Findings, about: About, labels: Sequence[str]) -> Table:
+    """The errors of one release: groups by columns."""
+    return Table(
+        f"Errors of means, {found.release.name}",
+        ("group", *found.errors),
+        tuple(
+            (about.name_of(label), *(_text(of.get(label), percent, short=True) for of in found.errors.values()))
+            for label in (WHOLE, *labels)
+        ),
+    )
+
+
+def rates_of(found: Findings, about: About, labels: Sequence[str]) -> Table:
+    """The rates of one release's classifier."""
+    rates = {"accuracy": found.accuracy, "selected": found.selection_rate, "missed": found.false_negative_rate}
+    return Table(
+        f"Rates of the classifier, {found.release.name}",
+        ("group", *rates),
+        tuple(
+            (about.name_of(label), *(_text(rate.get(label), percent) for rate in rates.values()))
+            for label in (WHOLE, *labels)
+        ),
+    )
+
+
+def published_means(report: InternalReport) -> list[Table]:
+    """The means that came with each release, beside the exact ones."""
+    tables = []
+    for release, audit in zip(report.releases, report.audits, strict=True):
+        rows = tuple(
+            (
+                f"{column}: {report.about.name_of(label)}",
+                "–" if mean.value is None else f"{mean.value:,.5g}",
+                f"{mean.lower:,.5g} to {mean.upper:,.5g}",
+                "–" if mean.exact is None else f"{mean.exact:,.5g}",
+                "–" if mean.relative_error is None else percent(mean.relative_error),
+                "yes" if mean.covered else "no",
+            )
+            for column, means in audit.means.items()
+            for label, mean in means.items()
+        )
+        if rows:
+            headings = ("mean", "published", "interval", "exact", "error", "within")
+            tables.append(Table(f"Published means against exact ones, {release.name}", headings, rows))
+    return tables
+
+
+def of_budget(history: BudgetHistory) -> Table:
+    """The charges of an account."""
+    return Table(
+        f"Charges to the budget of {history.dataset} (ρ = {history.rho:.4g} in all)",
+        ("when (UTC)", "charge", "ρ", "ρ spent", "outcome"),
+        tuple(
+            (each.at[:16].replace("T", " "), each.release, f"{each.rho:.4g}", f"{each.spent:.4g}", each.outcome)
+            for each in history.charges
+        ),
+    )
+
+
+def csv_files(report: Report) -> dict[str, str]:
+    """File name → CSV: one row for each number, with all its digits."""
+    groups = [
+        (each.release.name, quantity, label, report.about.groups.get(label, "everybody"), *_cells(shown))
+        for each in report.findings
+        for quantity, numbers in quantities(each).items()
+        for label, shown in numbers.items()
+    ]
+    errors = [
+        (each.release.name, column, label, report.about.groups.get(label, "everybody"), *_cells(shown))
+        for each in report.findings
+        for column, of in each.errors.items()
+        for label, shown in of.items()
+    ]
+    ends = ("value", "lower", "upper", "note")
+    files = {
+        "groups.csv": _csv(("release", "quantity", "group", "words", *ends), groups),
+        "errors.csv": _csv(("release", "column", "group", "words", *ends), errors),
+    }
+    files |= _public_files(report) if isinstance(report, PublicReport) else _internal_files(report)
+    if report.history is not None:
+        charges = [(c.at, c.release, c.rho, c.spent, c.outcome) for c in report.history.charges]
+        files["budget.csv"] = _csv(("at", "charge", "rho", "spent", "outcome"), charges)
+    return files
+
+
+def _public_files(report: PublicReport) -> dict[str, str]:
+    means = [
+        (release.name, column, label, made.means[column][label], mean.value, mean.lower, _finite(mean.upper), mean.note)
+        for release, audit, made in zip(report.releases, report.audits, report.synthetic, strict=True)
+        for column, of in audit.means.items()
+        for label, mean in of.items()
+    ]
+    sums = [
+        (release.name, section, label, name, number.value, number.lower, _finite(number.upper))
+        for release, audit in zip(report.releases, report.audits, strict=True)
+        for section, measured in audit.measurements.items()
+        for label, numbers in measured.items()
+        for name, number in numbers.items()
+    ]
+    headings = ("release", "column", "group", "synthetic", "private", "lower", "upper", "note")
+    return {
+        "means.csv": _csv(headings, means),
+        "measurements.csv": _csv(("release", "section", "group", "sum", "value", "lower", "upper"), sums),
+    }
+
+
+def _internal_files(report: InternalReport) -> dict[str, str]:
+    means = [
+        (release.name, column, label, mean.value, mean.lower, _finite(mean.upper), mean.exact, mean.relative_error)
+        for release, audit in zip(report.releases, report.audits, strict=True)
+        for column, of in audit.means.items()
+        for label, mean in of.items()
+    ]
+    marginals = [
+        (release.name, group, column, word, a, b)
+        for release, each in zip(report.releases, report.marginals, strict=True)
+        for group, columns in ((WHOLE, each.columns), (each.group, each.in_group))
+        for column, (words, real, made) in columns.items()
+        for word, a, b in zip(words, real.tolist(), made.tolist(), strict=True)
+    ]
+    pairs = [
+        (release.name, *pair, error)
+        for release, each in zip(report.releases, report.marginals, strict=True)
+        for pair, error in each.pairs.items()
+    ]
+    files = {
+        "marginals.csv": _csv(("release", "group", "column", "value", "private", "synthetic"), marginals),
+        "pairs.csv": _csv(("release", "one", "other", "distance"), pairs),
+    }
+    if means:
+        headings = ("release", "column", "group", "published", "lower", "upper", "exact", "relative_error")
+        files["means.csv"] = _csv(headings, means)
+    return files
+
+
+def _csv(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(headings)
+    writer.writerows([["" if cell is None else cell for cell in row] for row in rows])
+    return text.getvalue()
+
+
+def _cells(shown: Shown) -> tuple[Cell, ...]:
+    return shown.value, shown.lower, _finite(shown.upper), shown.note
+
+
+def _finite(x: float | None) -> float | None:
+    return x if x is not None and math.isfinite(x) else None
+
+
+def _text(shown: Shown | None, write: Any, *, short: bool = False) -> str:
+    if shown is None:
+        return "left out"
+    text = ("–" if shown.value is None else write(shown.value)) if short else interval(shown, write)
+    return f"{text} [{shown.note}]" if shown.note and not short else f"{text} ?" if shown.note else text

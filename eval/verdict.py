@@ -1,0 +1,216 @@
+"""The verdict: what was released, at what price, and which groups are served worst and by how much, in sentences."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from statistics import median
+
+from eval.coding import WHOLE
+from eval.comparison import Comparison
+from eval.findings import Findings, ReleaseFacts, Shown
+from eval.phrases import count, interval, percent, several
+from eval.report import About, InternalReport, PublicReport, Report
+
+WORST = 3
+
+
+@dataclass(frozen=True)
+class ReleaseVerdict:
+    """What is said of one release.
+
+    Attributes:
+        name: of the release.
+        made: how it was made and at what price.
+        worst: the labels of the groups served worst, the worst first.
+        sentences: the verdict on it.
+    """
+
+    name: str
+    made: str
+    worst: tuple[str, ...]
+    sentences: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The opening of a report.
+
+    Attributes:
+        opening: what was audited, and the price of it all.
+        releases: the verdict on each release.
+        comparison: how the releases differ.
+        caveats: what the reader must keep in mind.
+    """
+
+    opening: tuple[str, ...]
+    releases: tuple[ReleaseVerdict, ...]
+    comparison: tuple[str, ...]
+    caveats: tuple[str, ...]
+
+
+def verdict(report: Report) -> Verdict:
+    """Put a report's findings into words."""
+    about = report.about
+    return Verdict(
+        opening=(_what(report), _price(report)),
+        releases=tuple(
+            ReleaseVerdict(each.release.name, _made(each.release), each.ranking[:WORST], tuple(_served(each, about)))
+            for each in report.findings
+        ),
+        comparison=tuple(_compared(each, report) for each in report.comparisons),
+        caveats=tuple(_caveats(report)),
+    )
+
+
+def _what(report: Report) -> str:
+    about, releases = report.about, report.releases
+    kind = "release" if len(releases) == 1 else f"{len(releases)} releases"
+    groups = f"{len(about.groups)} groups by {about.grouping}" if about.strata_columns else "one group, everybody"
+    return f"{'One ' if len(releases) == 1 else ''}{kind} of synthetic people, made from {about.rows}, audited for {groups}."
+
+
+def _price(report: Report) -> str:
+    prices = {(each.epsilon, each.delta) for each in report.releases}
+    if len(report.releases) == 1:
+        ((epsilon, delta),) = prices
+        said = f"The release cost ε = {epsilon:g} at δ = {delta:g}"
+    elif len(prices) == 1:
+        ((epsilon, delta),) = prices
+        said = f"Each release cost ε = {epsilon:g} at δ = {delta:g}"
+    else:
+        said = "The releases cost " + several([f"ε = {each.epsilon:g} ({each.name})" for each in report.releases])
+    if isinstance(report, InternalReport):
+        return f"{said}. This audit is internal: its numbers are exact, so it cost nothing and may not be published."
+    price = report.price
+    which = "release" if len(report.releases) == 1 else "releases"
+    return (
+        f"{said}; this audit cost ε = {price.epsilon:g} at δ = {price.delta:g}. Together, {which} and audit cost at most "
+        f"ε = {_up(report.together)} at δ = {price.delta:g}."
+    )
+
+
+def _made(release: ReleaseFacts) -> str:
+    how = (
+        f"one synthesizer for each group of {' × '.join(release.strata)}"
+        if release.strata
+        else "one synthesizer for all"
+    )
+    return f"{release.mechanism}, {how}; {count(release.rows)} rows; ε = {release.epsilon:g}, δ = {release.delta:g}"
+
+
+def _served(found: Findings, about: About) -> list[str]:
+    told = [label for label in found.ranking if label not in found.untold]
+    name, sentences = found.release.name, []
+    if told:
+        first, *rest = told[:WORST]
+        others = several([f"{about.name_of(label)}, {_off(found.served[label])}" for label in rest])
+        sentences.append(
+            f"{name} serves {about.name_of(first)} worst: the means of this group are off by {_off(found.served[first])} on "
+            f"average{f'; then {others}' if others else ''}."
+        )
+        values = [value for label in told if (value := found.served[label].value) is not None]
+        if len(values) > WORST:
+            typical = median(values)
+            least = min(told, key=lambda label: found.served[label].value or 0.0)
+            sentences.append(
+                f"The typical group is off by {percent(typical)}; best served is {about.name_of(least)}, off by "
+                f"{_off(found.served[least])}."
+            )
+    lost = [about.name_of(label) for label in found.lost]
+    if lost:
+        sentences.append(f"It has no synthetic person at all in {several(lost)}.")
+    if found.untold:
+        sentences.append(
+            f"{'Of' if told else f'{name}: of'} {several([about.name_of(label) for label in found.untold])} nothing can be told: "
+            "the noise is larger than any error that one would look for."
+        )
+    if WHOLE in found.accuracy:
+        sentences.append(_classifier(found, about))
+    return sentences
+
+
+def _classifier(found: Findings, about: About) -> str:
+    told = {
+        label: shown
+        for label, shown in found.accuracy.items()
+        if label != WHOLE and shown.value is not None and not shown.note
+    }
+    said = f"A classifier trained on its synthetic rows is right for {interval(found.accuracy[WHOLE], percent)} of the real people"
+    if len(told) < 2:
+        return f"{said}."
+    ceiling = min(
+        told, key=lambda label: (told[label].upper if told[label].upper is not None else told[label].value) or 0.0
+    )
+    return f"{said}; least often for {about.name_of(ceiling)}, {interval(told[ceiling], percent)}."
+
+
+def _compared(each: Comparison, report: Report) -> str:
+    exact = isinstance(report, InternalReport)
+    better, worse, of = len(each.better), len(each.worse), each.compared
+    surely = "" if exact else "certainly "
+    if not better and not worse:
+        return f"For none of the {of} groups can it be told which of {each.one} and {each.other} serves it better."
+    ahead, behind = (each.one, each.other) if better >= worse else (each.other, each.one)
+    more, fewer = max(better, worse), min(better, worse)
+    sentence = f"{ahead} serves {more} of the {of} groups {surely}better than {behind}, and {fewer} {surely}worse"
+    rest = of - more - fewer
+    if rest and not exact:
+        sentence += f"; for {'the other one' if rest == 1 else f'the other {rest}'} it cannot be told"
+    found = {f.release.name: f for f in report.findings}
+    worst = next((label for label in found[behind].ranking if label not in found[behind].untold), None)
+    if worst is None or worst not in found[ahead].served:
+        return f"{sentence}."
+    return (
+        f"{sentence}. The group that {behind} serves worst, {report.about.name_of(worst)}, is off by "
+        f"{_off(found[behind].served[worst])} there and by {_off(found[ahead].served[worst])} in {ahead}."
+    )
+
+
+def _caveats(report: Report) -> list[str]:
+    found = []
+    unprivate = [each.name for each in report.releases if not each.private]
+    if unprivate:
+        found.append(
+            f"{several(unprivate)} {'was' if len(unprivate) == 1 else 'were'} made with a seeded noise source, for tests: "
+            f"{'it is' if len(unprivate) == 1 else 'they are'} not private."
+        )
+    for each in report.releases:
+        found += [f"{each.name}: {caveat}" for caveat in each.caveats]
+    if isinstance(report, PublicReport):
+        if not report.private:
+            found.append("This audit was made with a seeded noise source, for tests: it is not private.")
+        found.append(
+            f"Every number from private rows is noisy and stands with its interval, made to hold the truth in "
+            f"{percent(report.audits[0].level)} of cases, one at a time."
+        )
+        if not report.price.charged_as:
+            found.append(
+                "No ledger was charged for this audit: whoever keeps the account of these rows must add its price."
+            )
+    else:
+        left = [label for label in report.about.groups if label not in report.findings[0].served]
+        if left:
+            names = several([report.about.name_of(label) for label in left])
+            found.append(f"Too few people for exact errors that mean anything, and left out of them: {names}.")
+    return found
+
+
+def _off(shown: Shown) -> str:
+    """An error in words: what is certain first, where it is noisy."""
+    if shown.lower is None or shown.upper is None or shown.lower == shown.upper:
+        return percent(shown.value or 0.0)
+    estimate = "" if shown.value is None else f", estimate {percent(shown.value)}"
+    if math.isinf(shown.upper):
+        return f"at least {percent(shown.lower)} ({estimate[2:] or 'no upper bound'})"
+    if shown.lower <= 0:
+        return f"at most {percent(shown.upper)}" + (f" ({estimate[2:]})" if estimate else "")
+    return f"{percent(shown.lower)} to {percent(shown.upper)}" + (f" ({estimate[2:]})" if estimate else "")
+
+
+def _up(epsilon: float) -> str:
+    """Rounded up to three digits: a price is never told lower than it is."""
+    if not 0 < epsilon < math.inf:
+        return f"{epsilon:g}"
+    step = 10.0 ** (math.floor(math.log10(epsilon)) - 2)
+    return f"{math.ceil(epsilon / step - 1e-9) * step:.3g}"
