@@ -121,7 +121,7 @@ def _classifier(report: Report, labels: Sequence[str], words: Mapping[str, str])
         reference=1.0,
     )
     rates = [
-        Dots({f.release.name: getattr(f, name) for f in findings}, axis, "linear", percent, limits=(0.0, 1.0))
+        Dots({f.release.name: getattr(f, name) for f in findings}, axis, "linear", limits=(0.0, 1.0), ticks=2)
         for name, axis in (
             ("accuracy", "right"),
             ("selection_rate", "selected"),
@@ -173,11 +173,11 @@ def _marginals(report: InternalReport) -> list[Exhibit]:
     ):
         if place == 0:
             made = {
-                name: (w, r, {n: m.columns[name][2] for n, m in zip(names, report.marginals, strict=True)})
+                name: (w, r, {k: m.columns[name][2] for k, m in enumerate(report.marginals)})
                 for name, (w, r, _) in columns.items()
             }
         else:
-            made = {name: (w, r, {names[place - 1]: s}) for name, (w, r, s) in columns.items()}
+            made = {name: (w, r, {place - 1: s}) for name, (w, r, s) in columns.items()}
         shown.append(
             Exhibit(
                 picture(
@@ -185,7 +185,7 @@ def _marginals(report: InternalReport) -> list[Exhibit]:
                     title,
                     "Bars are the private rows' exact shares, marks the synthetic rows': a mark at the end of its bar is best.",
                     f"Bar charts of {len(made)} columns; the shares are in marginals.csv.",
-                    lambda narrow, made=made: figures.bars(made, titles, narrow),  # type: ignore[misc]
+                    lambda narrow, made=made: figures.bars(made, names, titles, narrow),  # type: ignore[misc]
                 ),
                 title,
                 (),

@@ -19,7 +19,7 @@ from eval.comparison import Comparison
 from eval.findings import Findings, Shown
 from eval.gallery import exhibits
 from eval.internal_audit import InternalAudit
-from eval.phrases import interval, percent, ratio
+from eval.phrases import interval, percent, power, rate, ratio
 from eval.public_audit import SHARES
 from eval.report import InternalReport, PublicReport, Report, order_of_groups
 from eval.tables import QUANTITIES, Table, csv_files, quantities
@@ -54,7 +54,7 @@ def to_html(report: Report) -> str:
         loader=PackageLoader("eval", "templates"), autoescape=True, undefined=StrictUndefined, trim_blocks=True,
         lstrip_blocks=True,
     )  # fmt: skip
-    environment.filters |= {"percent": percent, "ratio": ratio, "data_uri": _data_uri}
+    environment.filters |= {"percent": percent, "ratio": ratio, "power": power, "data_uri": _data_uri}
     files = csv_files(report)
     return environment.get_template(f"{report.MODE}.html.j2").render(
         report=report,
@@ -147,14 +147,14 @@ def summary(report: Report) -> Table:
     rows = [
         ("mechanism", [each.mechanism for each in report.releases]),
         ("strata", [" × ".join(each.strata) or "none" for each in report.releases]),
-        ("ε, δ", [f"{each.epsilon:g}, {each.delta:g}" for each in report.releases]),
+        ("ε, δ", [f"{power(each.epsilon)}, {power(each.delta)}" for each in report.releases]),
         ("synthetic people", [f"{each.rows:,}" for each in report.releases]),
         ("worst group", [_worst(each, report) for each in report.findings]),
     ]
     for name, write in (
         (QUANTITIES[0], percent),
         (QUANTITIES[1], ratio),
-        (QUANTITIES[3], percent),
+        (QUANTITIES[3], rate),
         (QUANTITIES[2], ratio),
     ):
         found = [quantities(each)[name].get("all") for each in report.findings]

@@ -11,7 +11,7 @@ from typing import Any
 
 from eval.coding import WHOLE
 from eval.findings import Findings, Shown
-from eval.phrases import count, interval, percent, ratio
+from eval.phrases import count, interval, percent, rate, ratio
 from eval.report import About, BudgetHistory, InternalReport, PublicReport, Report
 
 Cell = str | float | int | None
@@ -46,7 +46,7 @@ def quantities(found: Findings) -> dict[str, Mapping[str, Shown]]:
 
 def by_group(report: Report, labels: Sequence[str], name: str, caption: str) -> Table:
     """One quantity of every group, a column for each release."""
-    write = {"calibration": ratio, "workload error": ratio, "rows": count}.get(name, percent)
+    write = {"calibration": ratio, "workload error": ratio, "rows": count, "error of means": percent}.get(name, rate)
     found = [quantities(each)[name] for each in report.findings]
     lines = [WHOLE, *labels] if any(WHOLE in each for each in found) else list(labels)
     return Table(
@@ -75,8 +75,7 @@ def rates_of(found: Findings, about: About, labels: Sequence[str]) -> Table:
         f"Rates of the classifier, {found.release.name}",
         ("group", *rates),
         tuple(
-            (about.name_of(label), *(_text(rate.get(label), percent) for rate in rates.values()))
-            for label in (WHOLE, *labels)
+            (about.name_of(label), *(_text(of.get(label), rate) for of in rates.values())) for label in (WHOLE, *labels)
         ),
     )
 

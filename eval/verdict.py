@@ -9,10 +9,11 @@ from statistics import median
 from eval.coding import WHOLE
 from eval.comparison import Comparison
 from eval.findings import Findings, ReleaseFacts, Shown
-from eval.phrases import count, interval, percent, several
+from eval.phrases import count, groups, interval, percent, power, rate, several
 from eval.report import About, InternalReport, PublicReport, Report
 
 WORST = 3
+NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six")
 
 
 @dataclass(frozen=True)
@@ -65,28 +66,29 @@ def verdict(report: Report) -> Verdict:
 
 def _what(report: Report) -> str:
     about, releases = report.about, report.releases
-    kind = "release" if len(releases) == 1 else f"{len(releases)} releases"
-    groups = f"{len(about.groups)} groups by {about.grouping}" if about.strata_columns else "one group, everybody"
-    return f"{'One ' if len(releases) == 1 else ''}{kind} of synthetic people, made from {about.rows}, audited for {groups}."
+    number = NUMBERS[len(releases)] if len(releases) < len(NUMBERS) else str(len(releases))
+    kind = f"{number} release{'s' * (len(releases) != 1)}"
+    whom = f"{len(about.groups)} groups by {about.grouping}" if about.strata_columns else "everybody together"
+    return f"{kind} of synthetic people, made from {about.rows}, audited for {whom}."
 
 
 def _price(report: Report) -> str:
     prices = {(each.epsilon, each.delta) for each in report.releases}
     if len(report.releases) == 1:
         ((epsilon, delta),) = prices
-        said = f"The release cost ε = {epsilon:g} at δ = {delta:g}"
+        said = f"The release cost ε = {power(epsilon)} at δ = {power(delta)}"
     elif len(prices) == 1:
         ((epsilon, delta),) = prices
-        said = f"Each release cost ε = {epsilon:g} at δ = {delta:g}"
+        said = f"Each release cost ε = {power(epsilon)} at δ = {power(delta)}"
     else:
-        said = "The releases cost " + several([f"ε = {each.epsilon:g} ({each.name})" for each in report.releases])
+        said = "The releases cost " + several([f"ε = {power(each.epsilon)} ({each.name})" for each in report.releases])
     if isinstance(report, InternalReport):
         return f"{said}. This audit is internal: its numbers are exact, so it cost nothing and may not be published."
     price = report.price
     which = "release" if len(report.releases) == 1 else "releases"
     return (
-        f"{said}; this audit cost ε = {price.epsilon:g} at δ = {price.delta:g}. Together, {which} and audit cost at most "
-        f"ε = {_up(report.together)} at δ = {price.delta:g}."
+        f"{said}; this audit cost ε = {power(price.epsilon)} at δ = {power(price.delta)}. Together, {which} and audit cost at most "
+        f"ε = {_up(report.together)} at δ = {power(price.delta)}."
     )
 
 
@@ -96,7 +98,7 @@ def _made(release: ReleaseFacts) -> str:
         if release.strata
         else "one synthesizer for all"
     )
-    return f"{release.mechanism}, {how}; {count(release.rows)} rows; ε = {release.epsilon:g}, δ = {release.delta:g}"
+    return f"{release.mechanism}, {how}; {count(release.rows)} rows; ε = {power(release.epsilon)}, δ = {power(release.delta)}"
 
 
 def _served(found: Findings, about: About) -> list[str]:
@@ -104,26 +106,28 @@ def _served(found: Findings, about: About) -> list[str]:
     name, sentences = found.release.name, []
     if told:
         first, *rest = told[:WORST]
-        others = several([f"{about.name_of(label)}, {_off(found.served[label])}" for label in rest])
         sentences.append(
-            f"{name} serves {about.name_of(first)} worst: the means of this group are off by {_off(found.served[first])} on "
-            f"average{f'; then {others}' if others else ''}."
+            f"{name} serves {about.name_of(first)} worst: the means of this group are off by {_off(found.served[first])} on average."
         )
-        values = [value for label in told if (value := found.served[label].value) is not None]
-        if len(values) > WORST:
-            typical = median(values)
-            least = min(told, key=lambda label: found.served[label].value or 0.0)
+        if rest:
             sentences.append(
-                f"The typical group is off by {percent(typical)}; best served is {about.name_of(least)}, off by "
+                f"Next: {groups([f'{about.name_of(label)}, off by {_off(found.served[label])}' for label in rest])}."
+            )
+        values = [value for label in told if (value := found.served[label].value) is not None]
+        if len(told) > WORST:
+            least = min(told, key=lambda label: _at_most(found.served[label]))
+            sentences.append(
+                f"The typical group is off by {percent(median(values))}; best served is {about.name_of(least)}, off by "
                 f"{_off(found.served[least])}."
             )
     lost = [about.name_of(label) for label in found.lost]
     if lost:
-        sentences.append(f"It has no synthetic person at all in {several(lost)}.")
-    if found.untold:
+        sentences.append(f"It has no synthetic person at all in {len(lost)} of the groups: {groups(lost)}.")
+    untold = [about.name_of(label) for label in found.untold if label not in found.lost]
+    if untold:
         sentences.append(
-            f"{'Of' if told else f'{name}: of'} {several([about.name_of(label) for label in found.untold])} nothing can be told: "
-            "the noise is larger than any error that one would look for."
+            f"Too small for {name} to be judged at this price, for the noise is larger than the errors that one looks for: "
+            f"{groups(untold)}."
         )
     if WHOLE in found.accuracy:
         sentences.append(_classifier(found, about))
@@ -136,19 +140,17 @@ def _classifier(found: Findings, about: About) -> str:
         for label, shown in found.accuracy.items()
         if label != WHOLE and shown.value is not None and not shown.note
     }
-    said = f"A classifier trained on its synthetic rows is right for {interval(found.accuracy[WHOLE], percent)} of the real people"
+    said = f"A classifier trained on its synthetic rows is right for {interval(found.accuracy[WHOLE], rate)} of the real people"
     if len(told) < 2:
         return f"{said}."
-    ceiling = min(
-        told, key=lambda label: (told[label].upper if told[label].upper is not None else told[label].value) or 0.0
-    )
-    return f"{said}; least often for {about.name_of(ceiling)}, {interval(told[ceiling], percent)}."
+    least = min(told, key=lambda label: _at_most(told[label]))
+    return f"{said}; least often for {about.name_of(least)}, {interval(told[least], rate)}."
 
 
 def _compared(each: Comparison, report: Report) -> str:
     exact = isinstance(report, InternalReport)
     better, worse, of = len(each.better), len(each.worse), each.compared
-    surely = "" if exact else "certainly "
+    surely = "" if exact else "surely "
     if not better and not worse:
         return f"For none of the {of} groups can it be told which of {each.one} and {each.other} serves it better."
     ahead, behind = (each.one, each.other) if better >= worse else (each.other, each.one)
@@ -191,8 +193,8 @@ def _caveats(report: Report) -> list[str]:
     else:
         left = [label for label in report.about.groups if label not in report.findings[0].served]
         if left:
-            names = several([report.about.name_of(label) for label in left])
-            found.append(f"Too few people for exact errors that mean anything, and left out of them: {names}.")
+            names = groups([report.about.name_of(label) for label in left])
+            found.append(f"Left out of errors, for they hold too few people for one to mean anything: {names}.")
     return found
 
 
@@ -208,9 +210,15 @@ def _off(shown: Shown) -> str:
     return f"{percent(shown.lower)} to {percent(shown.upper)}" + (f" ({estimate[2:]})" if estimate else "")
 
 
+def _at_most(shown: Shown) -> float:
+    """The upper end, or the exact value."""
+    found = shown.value if shown.upper is None else shown.upper
+    return math.inf if found is None else found
+
+
 def _up(epsilon: float) -> str:
     """Rounded up to three digits: a price is never told lower than it is."""
     if not 0 < epsilon < math.inf:
-        return f"{epsilon:g}"
+        return f"{power(epsilon)}"
     step = 10.0 ** (math.floor(math.log10(epsilon)) - 2)
     return f"{math.ceil(epsilon / step - 1e-9) * step:.3g}"
