@@ -1,83 +1,65 @@
-"""Which ledger a command or a release uses. Addresses with credentials come from the environment or a Prefect block."""
+"""The budget that a release is charged to."""
 
 from __future__ import annotations
 
 import os
-import re
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from urllib.parse import urlsplit
 
 from data.errors import InputError
-from privacy.ledger import Ledger
-
-URL_VARIABLE = "EQUISTRATA_LEDGER_URL"
-BLOCK = "block:"
-SECRETS = re.compile("pass|secret|key|token", re.IGNORECASE)
-
-
-def without_credentials(named: str) -> str:
-    """The name of a ledger as it may be written into a configuration or on a command line. Nothing of it is quoted.
-
-    Raises InputError if it holds a password: settings are stored by the orchestrator and shown by `ps`.
-    """
-    if "://" in named:
-        try:
-            parts = urlsplit(named)
-            open_secret = parts.password is not None or SECRETS.search(parts.query) is not None
-        except ValueError:
-            open_secret = True
-        if open_secret:
-            raise InputError(
-                f"a ledger's URL with a password must not stand among the settings; put it into {URL_VARIABLE} or a "
-                "Prefect Secret block (block:NAME)"
-            )
-    return named
+from flows.config import ReleaseConfig
+from flows.places import URL_VARIABLE, place_of
+from privacy.budget import BudgetExceeded, Rho
+from privacy.fingerprint import fingerprint, ledger_key
+from privacy.ledger import Charge, Ledger
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a ledger lies and the key for its fingerprints, if the place tells one. Both may be secrets: never shown."""
+class Account:
+    """A data set's account in a ledger, for one release.
 
-    url: str = field(repr=False)
+    Attributes:
+        key: for fingerprints, where the ledger's place told one.
+    """
+
+    ledger: Ledger
+    dataset: str
+    release: str
     key: str | None = field(default=None, repr=False)
 
+    @classmethod
+    def of(cls, config: ReleaseConfig) -> Account | None:
+        """The account that a configuration names; None if it names none, and nothing else says that it must.
 
-def open_ledger(named: str | None) -> Ledger:
-    """The ledger of that name, see `place_of`. Nothing is read from it yet. Raises LedgerError for an unusable URL."""
-    return Ledger(place_of(named).url)
+        Raises InputError if only half of it is named, and LedgerError if the ledger's URL is unusable.
+        """
+        if config.dataset is None:
+            if config.ledger is not None:
+                raise InputError("a ledger is named but no data set; say whose budget is charged with --dataset")
+            if os.environ.get(URL_VARIABLE) and config.source != "sample":
+                raise InputError(
+                    f"{URL_VARIABLE} is set, so a release must be charged; name the data set with --dataset, or unset it"
+                )
+            return None
+        place = place_of(config.ledger)
+        assert config.release_id is not None
+        return cls(Ledger(place.url), config.dataset, config.release_id, place.key)
 
+    def check(self) -> None:
+        """Raise LedgerError unless the ledger is whole from its first entry to its last, and has this data set."""
+        self.ledger.verify()
+        self.ledger.budget(self.dataset)
 
-def place_of(named: str | None) -> Place:
-    """What the name of a ledger stands for.
+    def check_price(self, price: Rho) -> None:
+        """Raise BudgetExceeded if it does not fit at this moment: before any work is done. Nothing is charged."""
+        left = self.ledger.remaining(self.dataset)
+        if price > left:
+            raise BudgetExceeded(price, left, f"release {self.release!r} of data set {self.dataset!r}")
 
-    Args:
-        named: a path, a URL without a password, "block:NAME" for a Prefect Secret block, whose value is a URL or
-            {"url": …, "key": …}; None for EQUISTRATA_LEDGER_URL, which may be any of these and may hold a password.
+    def charges(self) -> list[Charge]:
+        """What the release was charged so far."""
+        return self.ledger.charges(self.dataset, self.release)
 
-    Raises:
-        InputError: none is named, the name holds a password, or the block is not there.
-    """
-    url = without_credentials(named) if named else os.environ.get(URL_VARIABLE)
-    if not url:
-        raise InputError(f"no ledger is named; give one with --ledger, or set {URL_VARIABLE}")
-    return _from_block(url.removeprefix(BLOCK)) if url.startswith(BLOCK) else Place(url)
-
-
-def _from_block(name: str) -> Place:
-    from flows.cli import prepare_prefect
-
-    prepare_prefect(verbose=False)
-    from prefect.blocks.system import Secret
-
-    try:
-        value = Secret.load(name, _sync=True).get()  # type: ignore[call-arg]
-    except Exception:  # Prefect's own words may show the server's address or the block's content
-        raise InputError(
-            f"Prefect Secret block {name!r} cannot be loaded; create it, and set PREFECT_API_URL to the server that has it"
-        ) from None
-    told = value if isinstance(value, Mapping) else {"url": value}
-    url, key = told.get("url"), told.get("key")
-    if not isinstance(url, str) or not isinstance(key, str | None):
-        raise InputError(f'Prefect Secret block {name!r} needs a URL as its value, or {{"url": …, "key": …}}')
-    return Place(url, key)
+    def fingerprint(self, digest: bytes) -> str | None:
+        """The fingerprint of a snapshot in this ledger; None if there is no key."""
+        key = ledger_key(self.ledger.path, self.key)
+        return None if key is None else fingerprint(digest, key, self.ledger.identity)

@@ -13,6 +13,7 @@ from rich.padding import Padding
 from flows.audit_config import AuditConfig, from_release_config
 
 out = Console()
+err = Console(stderr=True)
 
 AUDIT_HELP = """Audit releases against their private rows: who is served how well, as a page to be opened in a browser.
 
@@ -72,25 +73,21 @@ def audit_command(
         **found | given, releases=tuple(map(str, releases)), mode="public" if public else "internal", pdf=pdf
     )
     from flows.audit_plan import AuditPlan
-    from flows.cli import progress_bars
+    from flows.foreground import progress_bars
 
     AuditPlan.of(resolved)  # everything that can be said to be wrong without the rows is said at once
-    with progress_bars() as listener:
+    with progress_bars(err) as listener:
         folder = run_audit(resolved, listener, verbose)
     report_audit(folder)
 
 
 def run_audit(config: AuditConfig, listener: Any, verbose: bool = False) -> Path:
     """Run the audit flow in this process, with or without a Prefect server configured."""
-    from flows.cli import prepare_prefect
+    from flows.foreground import foreground
 
-    prepare_prefect(verbose)
-    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+    with foreground(listener, verbose):
+        from flows.audit import audit
 
-    from flows.audit import audit
-    from flows.progress import listening
-
-    with listening(listener), temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
         return Path(audit(config))
 
 

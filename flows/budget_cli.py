@@ -63,9 +63,7 @@ def show(dataset: AnyDatasetArgument = None, ledger: LedgerOption = None, as_jso
     [bold]Example[/bold]: equistrata budget show --ledger ledger.db
     """
     books = _open(ledger)
-    accounts = [account for account in books.accounts() if dataset in (None, account.dataset)]
-    if dataset is not None and not accounts:
-        books.budget(dataset)  # raises, and names those that there are
+    accounts = books.accounts() if dataset is None else [books.account(dataset)]
     summaries = [_summary(books, account) for account in accounts]
     if as_json:
         _print({"datasets": summaries} | _ends(books.head))
@@ -155,13 +153,12 @@ def forecast(
 
         settings = ReleaseConfig.load(config)
         epsilon, delta = epsilon or settings.epsilon, delta or settings.delta
-        dataset = dataset or getattr(settings, "dataset", None)
-        ledger = ledger or getattr(settings, "ledger", None)
+        dataset, ledger = dataset or settings.dataset, ledger or settings.ledger
     if dataset is None:
         raise InputError("name the data set to forecast, or give a --config that names one")
     books = _open(ledger)
     left = books.remaining(dataset)
-    (account,) = [account for account in books.accounts() if account.dataset == dataset]
+    account = books.account(dataset)
     delta = delta or account.delta
     assert delta is not None
     try:
@@ -186,9 +183,10 @@ def forecast(
 
 
 def _open(named: str | None) -> Ledger:
-    from flows.account import open_ledger
+    from flows.places import place_of
+    from privacy.ledger import Ledger
 
-    return open_ledger(named)
+    return Ledger(place_of(named).url)
 
 
 def _summary(books: Ledger, account: Entry) -> dict[str, Any]:

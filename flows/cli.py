@@ -1,4 +1,4 @@
-"""The command line: `equistrata release | audit | budget … | score | schema check | simulate | sources`.
+"""The command line: `equistrata release | resume | audit | budget … | plan | simulate … | score | schema check | sources`.
 
 Every field of `ReleaseConfig` is an option of `equistrata release`, made from the model itself.
 """
@@ -7,24 +7,23 @@ from __future__ import annotations
 
 import inspect
 import json
-import logging
 import os
 import sys
 import types
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, Union, get_args, get_origin
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from data.errors import InputError
 from flows.audit_cli import AUDIT_HELP, audit_command
 from flows.budget_cli import budget_app
 from flows.config import ReleaseConfig
+from flows.foreground import foreground, progress_bars
+from flows.planning import plan_command
 from flows.simulate_cli import simulate_app
 
 FAILED, BAD_INPUT = 1, 2
@@ -41,6 +40,7 @@ app.add_typer(schema_app, name="schema")
 app.add_typer(budget_app, name="budget")
 app.command("audit", help=AUDIT_HELP)(audit_command)
 app.add_typer(simulate_app, name="simulate")
+app.command("plan")(plan_command)
 
 out = Console()
 err = Console(stderr=True)
@@ -144,40 +144,132 @@ def release_command(
     """See RELEASE_HELP."""
     given = {name.rstrip("_"): value for name, value in settings.items() if value is not None}
     resolved = ReleaseConfig.load(config, **given) if config else ReleaseConfig.build(**given)
+    from flows.undertaking import prepare, with_release_id
+
+    resolved = with_release_id(resolved)
+    # Everything that can be said to be wrong without the rows is said at once.
+    plan, account, _ = prepare(resolved)
+    if account is not None:
+        err.print(f"release {account.release} of data set {account.dataset}", markup=False, highlight=False)
+    _run_and_report(resolved, verbose, len(plan.strata.keys))
+
+
+@app.command("resume")
+def resume_command(
+    release: Annotated[
+        str | None,
+        typer.Argument(help="The release's id, or its output folder; without one, list what can be resumed."),
+    ] = None,
+    give_up: Annotated[
+        bool, typer.Option("--discard", help="Give it up instead: it stays charged, and the ledger has it as failed.")
+    ] = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes that fit strata, from now on.")] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option("--ledger", help="With --discard: the ledger, if this machine kept nothing of the release."),
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show Prefect's own log.")] = False,
+) -> None:
+    """Go on with a charged release that was killed or failed, from what it has paid for.
+
+    What was measured is used again at no cost. Noise that may have been drawn and was not saved is charged again before it is
+    drawn again; the ledger and the card say so.
+
+    [bold]Example[/bold]: equistrata resume monthly-3f08d60b7c11
+    """
+    from flows.journal import Journal
+
+    if release is None:
+        _list_resumable()
+        return
+    journal = Journal.find(release)
+    if journal is None:
+        _without_journal(release, ledger, give_up)
+        return
+    try:
+        os.chdir(journal.folder)
+    except OSError:
+        raise InputError(
+            f"release {release!r} was begun in {str(journal.folder)!r}, which is not there any more; bring it back"
+        ) from None
+    if give_up:
+        from flows.undertaking import discard
+
+        discard(journal)
+        out.print(f"given up: {journal.root.name}; its charge stays", markup=False, highlight=False)
+        return
+    config = journal.config.model_copy(update={} if workers is None else {"workers": workers})
     from flows.plan import Plan
 
-    plan = Plan.of(resolved)  # everything that can be said to be wrong without the rows is said at once
-    with progress_bars() as listener:
-        folder = run_release(resolved, listener, verbose)
-    _report(folder, plan)
+    _run_and_report(config, verbose, len(Plan.of(config, begun=True).strata.keys))
+
+
+def _list_resumable() -> None:
+    from flows.journal import Journal, state_folder
+
+    journals = Journal.all()
+    for journal in journals:
+        out.print(f"{journal.root.name}  →  {journal.output}", markup=False, highlight=False, soft_wrap=True)
+    if not journals:
+        out.print(f"nothing to resume in {state_folder()}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _without_journal(release: str, ledger: str | None, give_up: bool) -> None:
+    """A release of which this machine keeps nothing: it is whole, or it can only be given up."""
+    from flows.journal import state_folder
+
+    if give_up:
+        from flows.places import place_of
+        from flows.undertaking import give_up_charges
+        from privacy.ledger import Ledger
+
+        count = give_up_charges(Ledger(place_of(ledger).url), release)
+        out.print(f"given up: {release}; {count} of its charges marked failed", markup=False, highlight=False)
+        return
+    try:
+        told = json.loads((Path(release) / "card.json").read_text("utf-8"))["ledger"]["release_id"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(
+            f"nothing is kept of release {release!r} in {str(state_folder())!r}, so there is nothing to resume; if the ledger "
+            f"has it as reserved, equistrata resume --discard {release} marks it failed"
+        ) from None
+    out.print(f"whole already: {told} in {release}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _run_and_report(config: ReleaseConfig, verbose: bool, strata: int) -> None:
+    try:
+        with progress_bars(err) as listener:
+            folder = run_release(config, listener, verbose)
+    except BaseException:
+        _tell_what_is_kept(config)
+        raise
+    if not (folder / "card.json").exists():
+        out.print(f"{config.release_id} was whole and charged already, and has been moved from {folder}", markup=False)
+        return
+    _report(folder, strata)
+
+
+def _tell_what_is_kept(config: ReleaseConfig) -> None:
+    """After a failure: how to go on, if anything was charged; else nothing is left behind."""
+    if config.release_id is None or config.dataset is None:
+        return
+    from flows.journal import Journal
+
+    journal = Journal.find(config.release_id)
+    if journal is None:
+        return
+    if journal.untouched:
+        journal.remove()
+    else:
+        err.print(f"kept: equistrata resume {config.release_id}", markup=False, highlight=False)
 
 
 def run_release(config: ReleaseConfig, listener: Callable[[str, int, int], None], verbose: bool = False) -> Path:
     """Run the release flow in this process, with or without a Prefect server configured."""
-    prepare_prefect(verbose)
-    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+    with foreground(listener, verbose):
+        from flows.release import release
 
-    from flows.progress import listening
-    from flows.release import release
-
-    # A heartbeat sleeps for a second at the end of every flow; nobody waits for one of a foreground run.
-    with listening(listener), temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
         return Path(release(config))
-
-
-def prepare_prefect(verbose: bool) -> None:
-    """Settings that Prefect reads when it is imported: no telemetry, a private home, patience with its own server."""
-    os.environ.setdefault("DO_NOT_TRACK", "1")
-    os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
-    os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "90")
-    if not verbose:
-        os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
-        os.environ.setdefault("PREFECT_SERVER_LOGGING_LEVEL", "CRITICAL")
-        # Prefect's queue workers log by their class names, outside its own hierarchy.
-        for worker in ("EventsWorker", "APILogWorker"):
-            logging.getLogger(worker).setLevel(logging.CRITICAL)
-    home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 @app.command("score")
@@ -276,28 +368,25 @@ def sources_command() -> None:
     out.print(schemas)
 
 
-@contextmanager
-def progress_bars() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on a terminal; nothing when the output is piped."""
-    columns = [SpinnerColumn(), TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn()]
-    with Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal) as bars:
-        current = bars.add_task("start Prefect", total=None)
-
-        def listener(stage: str, done: int, of: int) -> None:
-            bars.update(current, description=stage, completed=done, total=of or None)
-
-        yield listener
-
-
-def _report(folder: Path, plan: Any) -> None:
+def _report(folder: Path, strata: int) -> None:
     card = json.loads((folder / "card.json").read_text("utf-8"))
     guarantee = card["guarantee"]
     out.print(f"[bold green]released[/] {folder}", soft_wrap=True, highlight=False)
     out.print(
         f"{card['name']}: {card['rows']:,} rows, [bold]ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g}[/] "
-        f"(ρ = {guarantee['rho']:.6g}), {len(plan.strata.keys)} strata",
+        f"(ρ = {guarantee['rho']:.6g}), {strata} strata",
         highlight=False,
     )
+    if isinstance(card["ledger"], dict):
+        charged, left = card["ledger"], card["ledger"]["left"]
+        out.print(
+            f"charged to {charged['dataset']} as {charged['release_id']}; left: ρ = {left['rho']:.6g} "
+            f"(ε = {left['epsilon']:.4g} at δ = {left['delta']:g})",
+            highlight=False,
+            soft_wrap=True,
+        )
+        for charge in charged["charges"][1:]:
+            out.print(f"[bold yellow]charged again[/]: ρ = {charge['rho']:.6g}, {charge['reason']}", highlight=False)
     if not card["private"]:
         out.print("[bold yellow]not private[/]: seeded noise; for tests and benchmarks only")
     means = folder / "means.json"

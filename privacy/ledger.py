@@ -169,6 +169,7 @@ class Ledger:
         strata: str | None = None,
         fingerprint: str | None = None,
         config: str | None = None,
+        journal: str | None = None,
         who: str | None = None,
     ) -> Reservation:
         """Charge a release, in one transaction, before any mechanism sees a row. There are no refunds.
@@ -178,7 +179,7 @@ class Ledger:
             rho: the whole cost, positive, under `relation`.
             release_id: the release's own name, 1 to 100 printable characters, new to this data set.
             reason: why the same release is charged again (noise had to be drawn anew); without one it is refused.
-            parts, epsilon, delta, mechanism, strata, fingerprint, config, who: kept with the entry, see `Entry`.
+            parts, epsilon, delta, mechanism, strata, fingerprint, config, journal, who: kept with the entry, see `Entry`.
 
         Raises:
             BudgetExceeded: more than is left; it carries both amounts, and nothing was charged.
@@ -224,6 +225,7 @@ class Ledger:
                 strata=strata,
                 fingerprint=fingerprint,
                 config=config,
+                journal=journal,
             )
         return Reservation(dataset, release_id, amount, head.entries, head)
 
@@ -248,10 +250,14 @@ class Ledger:
         """
         self._settle(reservation, "resume", reason, who)
 
-    def budget(self, dataset: str) -> Rho:
-        """The lifetime budget. Raises LedgerError if there is no such data set."""
+    def account(self, dataset: str) -> Entry:
+        """The entry that opened a data set's account. Raises LedgerError if there is none."""
         with self._store.reading() as connection:
-            return self._account(connection, dataset)[0].rho
+            return self._account(connection, dataset)[0]
+
+    def budget(self, dataset: str) -> Rho:
+        """The lifetime budget."""
+        return self.account(dataset).rho
 
     def spent(self, dataset: str) -> Rho:
         """The sum of all reservations, whatever became of them."""

@@ -58,6 +58,7 @@ class Entry:
         parts: what was bought, by name.
         fingerprint: of the snapshot of rows (see `privacy.fingerprint`).
         config: a hash of the configuration.
+        journal: the mark of the journal that a release may be resumed from.
         software: the version that wrote the entry.
         reason: why, in a sentence, for what is not the usual course.
         previous, hash: the chain.
@@ -80,6 +81,7 @@ class Entry:
     parts: tuple[str, ...]
     fingerprint: str | None
     config: str | None
+    journal: str | None
     software: str
     reason: str | None
     previous: str

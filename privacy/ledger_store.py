@@ -43,7 +43,7 @@ APPLICATION_ID = 0x45515354  # "EQST", in the SQLite file's header
 METADATA = MetaData()
 ENTRY_TEXTS = (
     "at", "who", "kind", "dataset", "release_id", "rho", "spent", "epsilon", "delta", "relation", "mechanism", "strata",
-    "parts", "fingerprint", "config", "software", "reason", "previous", "hash",
+    "parts", "fingerprint", "config", "journal", "software", "reason", "previous", "hash",
 )  # fmt: skip
 # Numbers are kept as text: a fraction or a float's shortest repr is the same on every database, to the last digit.
 ENTRIES = Table(

@@ -8,8 +8,8 @@ from contextlib import closing
 import pytest
 
 from data.errors import InputError
-from flows.account import open_ledger, place_of, without_credentials
 from flows.cli import main
+from flows.places import place_of, without_credentials
 from privacy.budget import Rho
 from privacy.ledger import Ledger
 
@@ -178,13 +178,13 @@ def test_a_secret_block_names_the_ledger_and_its_key(tmp_path, monkeypatch):
     Ledger(tmp_path / "ledger.db").create("people", 1, 1e-9)
     values = {"plain": f"sqlite:///{tmp_path}/ledger.db", "both": {"url": str(tmp_path / "ledger.db"), "key": "k" * 20}}
     monkeypatch.setattr(Secret, "load", lambda name, _sync: Secret(value=values[name]))
-    assert open_ledger("block:plain").accounts()[0].dataset == "people"
-    assert open_ledger("block:both").accounts()[0].dataset == "people"
+    for name in values:
+        assert Ledger(place_of(f"block:{name}").url).accounts()[0].dataset == "people"
     assert place_of("block:both").key == "k" * 20
     assert "k" * 20 not in repr(place_of("block:both"))
     with pytest.raises(InputError, match="'none' cannot be loaded"):
-        open_ledger("block:none")
+        place_of("block:none")
     values["wrong"] = {"uri": "canary"}
     with pytest.raises(InputError, match="needs a URL") as refused:
-        open_ledger("block:wrong")
+        place_of("block:wrong")
     assert "canary" not in str(refused.value)
