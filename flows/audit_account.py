@@ -9,8 +9,8 @@ from uuid import uuid4
 
 from data.errors import InputError
 from eval.report import BudgetHistory, Charge
-from flows.account import URL_VARIABLE, open_ledger
 from flows.audit_config import AuditConfig
+from flows.places import URL_VARIABLE, place_of
 from flows.released import Released
 from privacy.budget import BudgetExceeded, Rho
 from privacy.ledger import Head, Ledger, Reservation
@@ -60,7 +60,7 @@ class AuditAccount:
                 f"a public audit of data set {dataset!r} must be charged to its ledger; name it with --ledger, or set "
                 f"{URL_VARIABLE}"
             )
-        ledger = open_ledger(config.ledger)
+        ledger = Ledger(place_of(config.ledger).url)
         mine = [entry for entry in told if entry["dataset"] == dataset]
         ledger.verify([Head.parse(str(entry["head"])) for entry in mine])
         ledger.budget(dataset)
@@ -87,7 +87,7 @@ class AuditAccount:
 
     def history(self) -> BudgetHistory:
         """The account up to now, for the report."""
-        opened = next(entry for entry in self.ledger.accounts() if entry.dataset == self.dataset)
+        opened = self.ledger.account(self.dataset)
         assert opened.epsilon is not None
         assert opened.delta is not None
         charges = tuple(
