@@ -115,10 +115,7 @@ class Count:
 
 
 def simulate(epsilon: float, audits: int, *, delta: float = 1e-9, seed: int = 0) -> dict[tuple[str, str], Count]:
-    """Audit fresh samples of one population; (number, stratum) → what became of its intervals.
-
-    The workload error's intervals are counted against the exact error of the rows at hand, which is what they are for.
-    """
+    """Audit fresh samples of one population; (number, stratum) → what became of its intervals."""
     population = Population.draw(seed)
     truth, rho = population.truth(), Rho.from_epsilon_delta(epsilon, delta)
     synthetic = population.rows(np.random.default_rng([seed, 1]))

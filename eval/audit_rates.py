@@ -15,7 +15,8 @@ from eval.noisy_number import NoisyNumber, clipped, with_noise
 from eval.release_classifier import Prediction
 from inference.rates import noisy_rate
 from inference.ratio import fieller_from_sums
-from inference.ratio_sums import Calibration, RatioSums, measure_sums
+from inference.ratio_design import PricedDesign
+from inference.ratio_sums import RatioSums, measure_sums
 from privacy.budget import Rho
 from privacy.noise import NoiseSource, gaussian_sigma
 
@@ -35,7 +36,7 @@ def calibration_section(
     prediction: Prediction, truth: Truth, index: Index, layout: Layout, rho: Rho, noise: NoiseSource
 ) -> tuple[ByStratum, Measured]:
     """Calibration ratios, Σ score / Σ positive, with Fieller intervals; and the noisy sums. ρ-zCDP: strata are disjoint."""
-    price = Calibration.of_rho(rho, weighted=False, binary=True)
+    price = PricedDesign.of_rho(rho, weighted=False, binary=True)
     sums = [
         measure_sums(prediction.score[rows], truth[rows], price, noise=noise.spawn(stratum))
         for stratum, rows in enumerate(layout.groups(index))

@@ -210,7 +210,7 @@ def public_audits(
     if not synthetic:
         raise InputError("no release is given; name at least one")
     for table in synthetic.values():
-        _check(private, table, strata, level, shares)
+        _check(private, table, strata, level, shares, degree)
     spend = budget if isinstance(budget, Budget) else Budget(Rho.of(budget))
     if not spend.remaining:
         raise InputError("nothing is left of the audit's budget; give it a positive amount")
@@ -295,7 +295,7 @@ def _audit_one(
 
 
 def _check(
-    private: CodedTable, synthetic: CodedTable, strata: Strata, level: float, shares: Mapping[str, float]
+    private: CodedTable, synthetic: CodedTable, strata: Strata, level: float, shares: Mapping[str, float], degree: int
 ) -> None:
     declared = [(schema.names, schema.sizes) for schema in (private.schema, synthetic.schema, strata.schema)]
     if not declared[0] == declared[1] == declared[2]:
@@ -306,6 +306,8 @@ def _check(
         raise InputError("the synthetic table holds no rows; give a table with at least one row")
     if not 0 < level < 1:
         raise InputError(f"level is {level}, but a coverage lies strictly between 0 and 1; correct it")
+    if degree < 1:
+        raise InputError(f"degree is {degree}, but a marginal has at least one column; correct it")
     if set(shares) != set(SHARES) or not all(0 < share < float("inf") for share in shares.values()):
         raise InputError(f"an audit needs a positive share for each of {', '.join(SHARES)}, and for nothing else")
 

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from data.errors import InputError
 from data.schema import Column, Schema
 from data.strata import Key
 from data.table import CodedTable, numbers
+from eval.coding import coded_frame
 from eval.scores import score_tables
 from flows.card import card_markdown, release_card
 from flows.guard import scrubbed
@@ -195,9 +195,9 @@ def evaluate(plan: Plan, work: Workspace) -> None:
     """Exact scores against the real rows, into `internal/`: never to be published with the release."""
     parts = {key: work.load_table(work.stratum(i), plan.strata.rest(key)) for i, key in enumerate(plan.strata.keys)}
     # Compared as codes: released bins may be draws, and means of codes are what the paper's scores are about.
-    real = _codes_frame(plan.strata.assemble(parts))
-    synthetic = _codes_frame(work.load_table(work.synthetic, plan.schema))
-    test = _codes_frame(work.load_table(work.held_out, plan.schema)) if plan.held_out else None
+    real = coded_frame(plan.strata.assemble(parts))
+    synthetic = coded_frame(work.load_table(work.synthetic, plan.schema))
+    test = coded_frame(work.load_table(work.held_out, plan.schema)) if plan.held_out else None
     scores = score_tables(
         real, test, synthetic, plan.strata.columns, plan.schema.target, quick=plan.config.evaluate != "full"
     )
@@ -254,13 +254,3 @@ def _stratified_entry(estimate: StratifiedEstimate, plan: Plan) -> dict[str, Any
 def _total(measurements: Mapping[Key, list[Measurement]]) -> float:
     """The number of rows as the measurements tell it: noisy, paid for."""
     return sum(max(total_estimate(noisy)[0], 0.0) for noisy in measurements.values())
-
-
-def _codes_frame(table: CodedTable) -> pd.DataFrame:
-    """Released values where they are numbers, else codes: bins count by their index."""
-    columns = {}
-    for column in table.schema.columns:
-        codes = table.column(column.name)
-        keys = np.array(column.keys)
-        columns[column.name] = keys[codes] if keys.dtype.kind in "iuf" and len(keys) == column.size else codes
-    return pd.DataFrame(columns)

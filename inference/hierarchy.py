@@ -6,9 +6,10 @@ gets the best linear unbiased answer from all measurements, and the answers add 
 
 >>> import numpy as np
 >>> from inference.ratio import ratio_from_sums
->>> from inference.ratio_sums import Calibration, measure_sums
+>>> from inference.ratio_design import PricedDesign
+>>> from inference.ratio_sums import measure_sums
 >>> from privacy.noise import SeededNoise
->>> noise, price = SeededNoise(1), Calibration.of_rho(0.001, weighted=False, binary=True)
+>>> noise, price = SeededNoise(1), PricedDesign.of_rho(0.001, weighted=False, binary=True)
 >>> label = {"east": np.arange(3000) % 2, "west": np.arange(9000) % 3 == 0}
 >>> rows = label | {"nation": np.concatenate([label["east"], label["west"]])}
 >>> measured = {place: measure_sums(np.full(len(y), 0.4), y, price, noise=noise) for place, y in rows.items()}
@@ -31,7 +32,8 @@ from typing import TypeVar
 import numpy as np
 
 from data.errors import InputError
-from inference.ratio_sums import Floats, RatioSums
+from inference.ratio_design import Floats
+from inference.ratio_sums import RatioSums
 from privacy.budget import Rho
 
 K = TypeVar("K", bound=Hashable)

@@ -25,7 +25,8 @@ from scipy.special import ndtr, ndtri
 
 from data.errors import InputError
 from inference.fieller import Spread, ratio_interval
-from inference.ratio_sums import Calibration, Composition, Floats, Mechanism, RatioSums, measure_sums
+from inference.ratio_design import Composition, Floats, Mechanism, PricedDesign
+from inference.ratio_sums import RatioSums, measure_sums
 from privacy.noise import NoiseSource
 
 __all__ = ["RatioEstimate", "RatioTest", "equal_ratios", "fieller_from_sums", "private_ratio", "ratio_from_sums"]
@@ -128,11 +129,11 @@ def private_ratio(
         InputError: a setting out of its range, lengths that differ, or numbers missing or out of their bounds.
 
     Privacy: (ε, δ)-DP, neighbours by adding or removing one row; proofs at `measure_sums`, `Design.joint` and
-    `Calibration.of_epsilon_delta`. `sums.rho` is its cost in zCDP. All else is post-processing.
+    `PricedDesign.of_epsilon_delta`. `sums.rho` is its cost in zCDP. All else is post-processing.
 
     Source: Miao and Li, Privacy-preserving inference on the ratio of two Gaussians using sums (2023), sections 2 and 3.
     """
-    calibration = Calibration.of_epsilon_delta(
+    priced = PricedDesign.of_epsilon_delta(
         epsilon,
         delta,
         _one_of("mechanism", mechanism, ("gaussian", "laplace")),
@@ -141,7 +142,7 @@ def private_ratio(
         binary=binary,
     )
     _check(correction, level)
-    sums = measure_sums(numerator, denominator, calibration, weights, weight_bound=weight_bound, noise=noise)
+    sums = measure_sums(numerator, denominator, priced, weights, weight_bound=weight_bound, noise=noise)
     return ratio_from_sums(sums, correction=correction, log=log, level=level)
 
 

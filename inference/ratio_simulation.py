@@ -18,16 +18,8 @@ import numpy as np
 
 from data.errors import InputError
 from inference.ratio import DRAWS, Correction, value_and_variance, wald
-from inference.ratio_sums import (
-    Calibration,
-    Composition,
-    Counts,
-    Floats,
-    Mechanism,
-    lattice_sums,
-    noisy_lattice_sums,
-    sums_in_unit,
-)
+from inference.ratio_design import Composition, Counts, Floats, Mechanism, PricedDesign, sums_in_unit
+from inference.ratio_sums import lattice_sums, noisy_lattice_sums
 from privacy.noise import NoiseSource, SeededNoise
 
 Method = Literal["public", "none", "monte-carlo", "analytical"]
@@ -107,23 +99,23 @@ def simulate_ratio(
     for n in sizes:
         designs = {
             weighted: [
-                Calibration.of_epsilon_delta(e, DELTA, mechanism, composition, weighted=weighted, binary=True)
+                PricedDesign.of_epsilon_delta(e, DELTA, mechanism, composition, weighted=weighted, binary=True)
                 for e in epsilons
             ]
             for weighted in (False, True)
         }
         exact = _exact_sums(n, repetitions, designs, np.random.default_rng([seed, n, PEOPLE]))
-        for weighted, calibrations in designs.items():
-            for epsilon, calibration in zip(epsilons, calibrations, strict=True):
+        for weighted, designs_of in designs.items():
+            for epsilon, priced in zip(epsilons, designs_of, strict=True):
                 source = SeededNoise(np.random.SeedSequence([seed, n, weighted, NOISE]))
                 rng = np.random.default_rng([seed, n, weighted, MONTE_CARLO])
-                intervals = _intervals(exact[weighted], calibration, weighted, log, source, rng)
+                intervals = _intervals(exact[weighted], priced, weighted, log, source, rng)
                 cells += [Cell(n, weighted, epsilon, *_score(*interval, log)) for interval in intervals]
     return cells
 
 
 def _exact_sums(
-    n: int, repetitions: int, designs: Mapping[bool, Sequence[Calibration]], rng: np.random.Generator
+    n: int, repetitions: int, designs: Mapping[bool, Sequence[PricedDesign]], rng: np.random.Generator
 ) -> dict[bool, Counts]:
     """Lattice sums of each repetition, shape (repetitions, k), without and with weights: of the same people."""
     parts: dict[bool, list[Counts]] = {False: [], True: []}
@@ -135,14 +127,14 @@ def _exact_sums(
         score = np.maximum(low, np.minimum(high, third))  # the median of three uniforms is Beta(2, 2)
         label = (rng.random(shape) < score / TRUE_RATIO).astype(np.float64)
         weight = np.clip(rng.standard_exponential(shape), 1 / WEIGHT_BOUND, WEIGHT_BOUND) / WEIGHT_BOUND
-        for weighted, calibrations in designs.items():
-            parts[weighted].append(lattice_sums(score, label, weight if weighted else None, calibrations[0].design))
+        for weighted, (priced, *_) in designs.items():
+            parts[weighted].append(lattice_sums(score, label, weight if weighted else None, priced.design))
     return {weighted: np.concatenate(blocks) for weighted, blocks in parts.items()}
 
 
 def _intervals(
     exact: Counts,
-    calibration: Calibration,
+    priced: PricedDesign,
     weighted: bool,
     log: bool,
     noise: NoiseSource,
@@ -150,15 +142,15 @@ def _intervals(
 ) -> Iterator[tuple[Method, Floats, Floats]]:
     """Each method's intervals: lower and upper ends, each shape (repetitions,)."""
     bound = WEIGHT_BOUND if weighted else 1.0
-    design = calibration.design
+    design = priced.design
     public = sums_in_unit(design.features_of(exact), design.names, bound)
-    noisy = sums_in_unit(noisy_lattice_sums(exact, calibration, noise), design.names, bound)
-    maker = calibration.noise_maker(bound)
+    noisy = sums_in_unit(noisy_lattice_sums(exact, priced, noise), design.names, bound)
+    maker = priced.noise_maker(bound)
     covariance = maker @ maker.T
     s, y = design.names.index("ws"), design.names.index("wy")
     of_noise = float(covariance[s, s]), float(covariance[y, y]), float(covariance[s, y])
     shape = (len(design.names), DRAWS * len(exact))
-    unit = rng.standard_normal(shape) if calibration.mechanism == "gaussian" else rng.laplace(0, 0.5**0.5, shape)
+    unit = rng.standard_normal(shape) if priced.mechanism == "gaussian" else rng.laplace(0, 0.5**0.5, shape)
     draws = (maker[s] @ unit).reshape(DRAWS, -1), (maker[y] @ unit).reshape(DRAWS, -1)
     corrections: tuple[tuple[Method, Correction, Floats], ...] = (
         ("public", "none", public),
