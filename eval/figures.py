@@ -124,7 +124,7 @@ def dot_plot(panels: Sequence[Dots], labels: Sequence[str], words: Mapping[str, 
                 axes.text(0.01, height, words[label], transform=axes.get_yaxis_transform(), va="center_baseline")
         else:
             axes.set_yticks(range(len(labels)), [words[label] for label in labels])
-        axes.tick_params(axis="y", length=0)
+        axes.tick_params(axis="y", length=0, pad=7)  # marks at the axis's end must not touch the names
         if len(panels) > 1:
             axes.set_title(panel.axis)
         else:
@@ -292,7 +292,7 @@ def _point(
         draw([max(shown.lower, low), min(shown.upper, high)], linewidth=1.5, linestyle=dotted, zorder=2)
         if shown.upper > high and not shown.note:
             draw([high], marker=">", markersize=5, clip_on=False, zorder=3)
-    if shown.value is not None:
+    if shown.value is not None and (not shown.note or low <= shown.value <= high):
         face = LIGHT["paper"] if shown.note else colour
         value = [min(max(shown.value, low), high)]
         draw(

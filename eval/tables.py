@@ -5,25 +5,25 @@ from __future__ import annotations
 import csv
 import io
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from eval.coding import WHOLE
 from eval.findings import Findings, Shown
-from eval.phrases import count, interval, percent, rate, ratio
+from eval.phrases import count, interval, percent, power, rate, ratio
 from eval.report import About, BudgetHistory, InternalReport, PublicReport, Report
 
 Cell = str | float | int | None
-QUANTITIES = (
-    "error of means",
-    "workload error",
-    "calibration",
-    "accuracy",
-    "selection rate",
-    "false negative rate",
-    "rows",
-)
+WRITTEN: Mapping[str, Callable[[float], str]] = {  # everything by group, and how its numbers are written
+    "error of means": percent,
+    "workload error": ratio,
+    "calibration": ratio,
+    "accuracy": rate,
+    "selection rate": rate,
+    "false negative rate": rate,
+    "rows": count,
+}
 
 
 @dataclass(frozen=True)
@@ -36,17 +36,44 @@ class Table:
 
 
 def quantities(found: Findings) -> dict[str, Mapping[str, Shown]]:
-    """Everything by group, under the names of `QUANTITIES`."""
+    """Everything by group, under the names of `WRITTEN`."""
     numbers = (
         found.served, found.workload, found.calibration, found.accuracy, found.selection_rate,
         found.false_negative_rate, found.sizes,
     )  # fmt: skip
-    return dict(zip(QUANTITIES, numbers, strict=True))
+    return dict(zip(WRITTEN, numbers, strict=True))
+
+
+def summary(report: Report) -> Table:
+    """The releases side by side, a row for each number that sums one up."""
+    rows = [
+        ("mechanism", [each.mechanism for each in report.releases]),
+        ("strata", [" × ".join(each.strata) or "none" for each in report.releases]),
+        ("ε, δ", [f"{power(each.epsilon)}, {power(each.delta)}" for each in report.releases]),
+        ("synthetic people", [f"{each.rows:,}" for each in report.releases]),
+        ("worst group", [_worst(each, report) for each in report.findings]),
+    ]
+    for name in ("error of means", "workload error", "accuracy", "calibration"):
+        found = [quantities(each)[name].get(WHOLE) for each in report.findings]
+        if all(found):
+            rows.append((f"{name}, everybody", [interval(each, WRITTEN[name]) for each in found if each]))
+    if isinstance(report, InternalReport):
+        rows += [
+            ("parity error", [ratio(each.scores.parity_error) for each in report.audits]),
+            ("maximum disparity", [ratio(each.scores.maximum_disparity) for each in report.audits]),
+            ("workload error, mean of groups", [ratio(each.scores.workload3_by_stratum) for each in report.audits]),
+        ]
+        fairness = [each.fairness for each in report.audits]
+        if all(fairness):
+            rows.append(("demographic parity ratio", [ratio(each.dpr) for each in fairness if each]))
+            rows.append(("false negative rate difference", [ratio(each.fnr_diff) for each in fairness if each]))
+    names = tuple(each.name for each in report.releases)
+    return Table("The releases in numbers", ("", *names), tuple((name, *cells) for name, cells in rows))
 
 
 def by_group(report: Report, labels: Sequence[str], name: str, caption: str) -> Table:
     """One quantity of every group, a column for each release."""
-    write = {"calibration": ratio, "workload error": ratio, "rows": count, "error of means": percent}.get(name, rate)
+    write = WRITTEN[name]
     found = [quantities(each)[name] for each in report.findings]
     lines = [WHOLE, *labels] if any(WHOLE in each for each in found) else list(labels)
     return Table(
@@ -138,6 +165,11 @@ def csv_files(report: Report) -> dict[str, str]:
         charges = [(c.at, c.release, c.rho, c.spent, c.outcome) for c in report.history.charges]
         files["budget.csv"] = _csv(("at", "charge", "rho", "spent", "outcome"), charges)
     return files
+
+
+def _worst(found: Findings, report: Report) -> str:
+    told = [label for label in found.ranking if label not in found.untold]
+    return f"{report.about.name_of(told[0])}: {interval(found.served[told[0]], percent)}" if told else "not told"
 
 
 def _public_files(report: PublicReport) -> dict[str, str]:

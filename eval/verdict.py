@@ -69,7 +69,7 @@ def _what(report: Report) -> str:
     number = NUMBERS[len(releases)] if len(releases) < len(NUMBERS) else str(len(releases))
     kind = f"{number} release{'s' * (len(releases) != 1)}"
     whom = f"{len(about.groups)} groups by {about.grouping}" if about.strata_columns else "everybody together"
-    return f"{kind} of synthetic people, made from {about.rows}, audited for {whom}."
+    return f"{kind} of synthetic people, made from private rows ({about.rows}), audited for {whom}."
 
 
 def _price(report: Report) -> str:
@@ -102,32 +102,37 @@ def _made(release: ReleaseFacts) -> str:
 
 
 def _served(found: Findings, about: About) -> list[str]:
+    """Worst first. Where the noise leaves some groups untold, the verdict says of how many it speaks."""
     told = [label for label in found.ranking if label not in found.untold]
+    unknown = [label for label in found.untold if label not in found.lost]
     name, sentences = found.release.name, []
     if told:
         first, *rest = told[:WORST]
-        sentences.append(
-            f"{name} serves {about.name_of(first)} worst: the means of this group are off by {_off(found.served[first])} on average."
-        )
+        whom = about.name_of(first)
+        off = f"the means of this group are off by {_off(found.served[first])} on average."
+        if rest or not unknown:
+            among = f"Of the {len(told)} groups that can be judged, {name}" if unknown else name
+            sentences.append(f"{among} serves {whom} worst: {off}")
+        else:
+            sentences.append(f"One group alone can be judged of {name}, {whom}: {off}")
         if rest:
             sentences.append(
                 f"Next: {groups([f'{about.name_of(label)}, off by {_off(found.served[label])}' for label in rest])}."
             )
-        values = [value for label in told if (value := found.served[label].value) is not None]
-        if len(told) > WORST:
-            least = min(told, key=lambda label: _at_most(found.served[label]))
-            sentences.append(
-                f"The typical group is off by {percent(median(values))}; best served is {about.name_of(least)}, off by "
-                f"{_off(found.served[least])}."
-            )
-    lost = [about.name_of(label) for label in found.lost]
-    if lost:
-        sentences.append(f"It has no synthetic person at all in {len(lost)} of the groups: {groups(lost)}.")
-    untold = [about.name_of(label) for label in found.untold if label not in found.lost]
-    if untold:
+    if found.lost:
+        lost = groups([about.name_of(label) for label in found.lost])
+        sentences.append(f"No synthetic person at all is in {len(found.lost)} of the groups: {lost}.")
+    values = [value for label in told if (value := found.served[label].value) is not None]
+    if len(told) > WORST:
+        least = min(told, key=lambda label: _at_most(found.served[label]))
         sentences.append(
-            f"Too small for {name} to be judged at this price, for the noise is larger than the errors that one looks for: "
-            f"{groups(untold)}."
+            f"The typical group{' of these' if unknown else ''} is off by {percent(median(values))}; best served is "
+            f"{about.name_of(least)}, off by {_off(found.served[least])}."
+        )
+    if unknown:
+        sentences.append(
+            f"{len(unknown)} of the {len(about.groups)} groups are too small to be judged at this price, for the noise is larger "
+            f"than the errors that one looks for: {groups([about.groups.get(label, label) for label in unknown])}."
         )
     if WHOLE in found.accuracy:
         sentences.append(_classifier(found, about))
@@ -155,7 +160,9 @@ def _compared(each: Comparison, report: Report) -> str:
         return f"For none of the {of} groups can it be told which of {each.one} and {each.other} serves it better."
     ahead, behind = (each.one, each.other) if better >= worse else (each.other, each.one)
     more, fewer = max(better, worse), min(better, worse)
-    sentence = f"{ahead} serves {more} of the {of} groups {surely}better than {behind}, and {fewer} {surely}worse"
+    sentence = (
+        f"{ahead} serves {more} of the {of} groups {surely}better than {behind}, and {fewer or 'none'} {surely}worse"
+    )
     rest = of - more - fewer
     if rest and not exact:
         sentence += f"; for {'the other one' if rest == 1 else f'the other {rest}'} it cannot be told"
