@@ -20,6 +20,8 @@ from eval.internal_audit import InternalAudit
 from eval.marginals import Marginals
 from eval.public_audit import PublicAudit
 
+EVERYBODY = "everybody"
+
 
 @dataclass(frozen=True)
 class About:
@@ -30,7 +32,7 @@ class About:
         software: name and version.
         rows: where the private rows came from, as a source describes itself.
         strata_columns: the columns that define the groups.
-        groups: label → words for people, every declared stratum.
+        groups: label → words for people, every declared stratum; without strata, everybody is one group.
         columns: name → words for people, every column.
         schema: SHA-256 of the schema, in hexadecimal.
     """
@@ -52,7 +54,9 @@ class About:
             software=software,
             rows=rows,
             strata_columns=strata.columns,
-            groups={strata.label(key): strata.words(key) for key in strata.keys},
+            groups={strata.label(key): strata.words(key) for key in strata.keys}
+            if strata.columns
+            else {WHOLE: EVERYBODY},
             columns={column.name: column.label or column.name for column in schema.columns},
             schema=schema.digest,
         )
@@ -60,7 +64,7 @@ class About:
     def name_of(self, label: str) -> str:
         """A group in words, with its label: `Female, Asian (SEX=2, RAC1P=6)`."""
         if label == WHOLE:
-            return "everybody"
+            return EVERYBODY
         words, code = self.groups.get(label, label), label.replace(",", ", ")
         return words if words == code else f"{words} ({code})"
 
@@ -212,8 +216,10 @@ Report = PublicReport | InternalReport
 
 
 def order_of_groups(report: Report) -> tuple[str, ...]:
-    """The strata for every figure: from the worst served by any release on, those of which nothing is told last."""
+    """The groups for every figure: from the worst served by any release on, those of which nothing is told last."""
     findings = report.findings
+    if not report.about.strata_columns:
+        return (WHOLE,)
 
     def worst(label: str) -> tuple[bool, float, float]:
         told = [each.served[label] for each in findings if not each.served[label].note] or [Shown(None)]

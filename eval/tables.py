@@ -12,7 +12,7 @@ from typing import Any
 from eval.coding import WHOLE
 from eval.findings import Findings, Shown
 from eval.phrases import count, interval, percent, power, rate, ratio
-from eval.report import About, BudgetHistory, InternalReport, PublicReport, Report
+from eval.report import EVERYBODY, About, BudgetHistory, InternalReport, PublicReport, Report
 
 Cell = str | float | int | None
 WRITTEN: Mapping[str, Callable[[float], str]] = {  # everything by group, and how its numbers are written
@@ -75,7 +75,7 @@ def by_group(report: Report, labels: Sequence[str], name: str, caption: str) -> 
     """One quantity of every group, a column for each release."""
     write = WRITTEN[name]
     found = [quantities(each)[name] for each in report.findings]
-    lines = [WHOLE, *labels] if any(WHOLE in each for each in found) else list(labels)
+    lines = _with_whole(labels) if any(WHOLE in each for each in found) else list(labels)
     return Table(
         caption,
         ("group", *(each.name for each in report.releases)),
@@ -90,7 +90,7 @@ def errors_of(found: Findings, about: About, labels: Sequence[str]) -> Table:
         ("group", *found.errors),
         tuple(
             (about.name_of(label), *(_text(of.get(label), percent, short=True) for of in found.errors.values()))
-            for label in (WHOLE, *labels)
+            for label in _with_whole(labels)
         ),
     )
 
@@ -102,7 +102,8 @@ def rates_of(found: Findings, about: About, labels: Sequence[str]) -> Table:
         f"Rates of the classifier, {found.release.name}",
         ("group", *rates),
         tuple(
-            (about.name_of(label), *(_text(of.get(label), rate) for of in rates.values())) for label in (WHOLE, *labels)
+            (about.name_of(label), *(_text(of.get(label), rate) for of in rates.values()))
+            for label in _with_whole(labels)
         ),
     )
 
@@ -141,16 +142,20 @@ def of_budget(history: BudgetHistory) -> Table:
     )
 
 
+def _with_whole(labels: Sequence[str]) -> list[str]:
+    return list(dict.fromkeys([WHOLE, *labels]))
+
+
 def csv_files(report: Report) -> dict[str, str]:
     """File name → CSV: one row for each number, with all its digits."""
     groups = [
-        (each.release.name, quantity, label, report.about.groups.get(label, "everybody"), *_cells(shown))
+        (each.release.name, quantity, label, report.about.groups.get(label, EVERYBODY), *_cells(shown))
         for each in report.findings
         for quantity, numbers in quantities(each).items()
         for label, shown in numbers.items()
     ]
     errors = [
-        (each.release.name, column, label, report.about.groups.get(label, "everybody"), *_cells(shown))
+        (each.release.name, column, label, report.about.groups.get(label, EVERYBODY), *_cells(shown))
         for each in report.findings
         for column, of in each.errors.items()
         for label, shown in of.items()

@@ -129,9 +129,11 @@ def _served(found: Findings, about: About) -> list[str]:
             f"The typical group{' of these' if unknown else ''} is off by {percent(median(values))}; best served is "
             f"{about.name_of(least)}, off by {_off(found.served[least])}."
         )
+    if WHOLE in found.served:
+        sentences.append(f"Over everybody, its means are off by {_off(found.served[WHOLE])} on average.")
     if unknown:
         sentences.append(
-            f"{len(unknown)} of the {len(about.groups)} groups are too small to be judged at this price, for the noise is larger "
+            f"{len(unknown)} of the {len(about.groups)} groups {'is' if len(unknown) == 1 else 'are'} too small to be judged at this price, for the noise is larger "
             f"than the errors that one looks for: {groups([about.groups.get(label, label) for label in unknown])}."
         )
     if WHOLE in found.accuracy:
@@ -149,6 +151,8 @@ def _classifier(found: Findings, about: About) -> str:
     if len(told) < 2:
         return f"{said}."
     least = min(told, key=lambda label: _at_most(told[label]))
+    if (told[least].value or 0.0) >= (found.accuracy[WHOLE].value or 0.0):
+        return f"{said}."
     return f"{said}; least often for {about.name_of(least)}, {interval(told[least], rate)}."
 
 
@@ -156,6 +160,11 @@ def _compared(each: Comparison, report: Report) -> str:
     exact = isinstance(report, InternalReport)
     better, worse, of = len(each.better), len(each.worse), each.compared
     surely = "" if exact else "surely "
+    if not of and each.differences:
+        by = {f.release.name: _off(f.served[WHOLE]) for f in report.findings}
+        return (
+            f"The means of {each.one} are off by {by[each.one]} on average, those of {each.other} by {by[each.other]}."
+        )
     if not better and not worse:
         return f"For none of the {of} groups can it be told which of {each.one} and {each.other} serves it better."
     ahead, behind = (each.one, each.other) if better >= worse else (each.other, each.one)
@@ -207,7 +216,7 @@ def _caveats(report: Report) -> list[str]:
 
 def _off(shown: Shown) -> str:
     """An error in words: what is certain first, where it is noisy."""
-    if shown.lower is None or shown.upper is None or shown.lower == shown.upper:
+    if shown.lower is None or shown.upper is None or percent(shown.lower) == percent(shown.upper):
         return percent(shown.value or 0.0)
     estimate = "" if shown.value is None else f", estimate {percent(shown.value)}"
     if math.isinf(shown.upper):
