@@ -11,7 +11,6 @@ from pathlib import Path
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 
-from eval.public_audit import SHARES
 from flows import audit_steps
 from flows.audit_config import AuditConfig
 from flows.audit_plan import AuditPlan
@@ -42,7 +41,7 @@ def audit(config: AuditConfig) -> str:
         load_rows(plan, work)
         charge = None
         if plan.account is not None and plan.public:
-            charge = plan.account.reserve(plan.price, *config.price, plan.strata.columns, list(SHARES))
+            charge = plan.account.reserve(plan.price, *config.price, plan.strata.columns, plan.sections)
         try:
             tell("examine")
             examine(plan, work)

@@ -7,9 +7,9 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
 
 from data.errors import InputError
 from flows.config import Names, ReleaseConfig, sentence_of
@@ -17,13 +17,18 @@ from flows.config import Names, ReleaseConfig, sentence_of
 EPSILON, DELTA = 1.0, 1e-9
 SOURCE_SETTINGS = ("source", "input", "state", "year", "horizon", "root_dir", "download")
 
+# A text too, for events that name one folder: Prefect 3.8 fills in no template inside a list.
+Folders = Annotated[
+    Names, WithJsonSchema({"anyOf": [{"type": "array", "items": {"type": "string"}}, {"type": "string"}]})
+]
+
 
 class AuditConfig(BaseModel):
     """Everything that decides an audit. Public settings only; where they are not given, the first release's card speaks."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
-    releases: Names = Field((), description="Release folders; several are compared, the first with each other.")
+    releases: Folders = Field((), description="Release folders; several are compared, the first with each other.")
     mode: Literal["internal", "public"] = Field(
         "internal", description="internal: exact numbers that stay inside. public: noisy numbers that are paid for."
     )

@@ -13,6 +13,7 @@ from data.schema import Schema
 from data.sources import Source
 from data.strata import Strata
 from eval.findings import ReleaseFacts
+from eval.public_audit import OF_CLASSIFIER, SHARES
 from flows.audit_account import AuditAccount
 from flows.audit_config import SOURCE_SETTINGS, AuditConfig
 from flows.config import ReleaseConfig
@@ -83,6 +84,12 @@ class AuditPlan:
     def schema(self) -> Schema:
         """Of the released rows."""
         return self.releases[0].schema
+
+    @property
+    def sections(self) -> list[str]:
+        """What a public audit buys: nothing about classifiers where there is no target."""
+        target = self.config.target or self.schema.target
+        return [name for name in SHARES if target or name not in OF_CLASSIFIER]
 
     @cached_property
     def outcomes(self) -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from prefect.artifacts import (
     update_progress_artifact,
 )
 from prefect.cache_policies import NO_CACHE
+from prefect.events import emit_event
 from prefect.runtime import flow_run
 
 from flows import steps
@@ -42,6 +43,7 @@ from synth.stratified import process_pool
 F = TypeVar("F", bound=Callable[..., Any])
 
 INTERNAL_SCORES = "internal/scores.json"
+PUBLISHED = "equistrata.release.published"
 
 
 def private_task(name: str) -> Callable[[F], Any]:
@@ -106,6 +108,7 @@ def release(config: ReleaseConfig) -> str:
     with under_way(with_release_id(config, flow_run.id)) as run:
         folder = Path(run.plan.config.output) if run.published else _make(run)
     _show(folder)
+    _announce(config, folder)
     return str(folder)
 
 
@@ -174,3 +177,13 @@ def _show(folder: Path) -> None:
         names = [name for name, value in json.loads(scores.read_text("utf-8")).items() if isinstance(value, float)]
         table = [{"score": name, "kind": "exact, internal", "value in": INTERNAL_SCORES} for name in names]
         create_table_artifact(table, key="release-scores", description="internal scores and where they lie")
+
+
+def _announce(config: ReleaseConfig, folder: Path) -> None:
+    """Tell Prefect that a release is there, so that its audit can follow (docs/audit.md). The payload is settings."""
+    dataset = config.dataset or ""
+    emit_event(
+        PUBLISHED,
+        resource={"prefect.resource.id": f"equistrata.dataset.{dataset or 'none'}", "equistrata.dataset": dataset},
+        payload={"folder": str(folder.absolute())},
+    )
