@@ -25,20 +25,18 @@ def ratio_command(
     ] = 1,
     repetitions: Annotated[int, typer.Option(help="How many tables of people are simulated.")] = 1000,
     composition: Annotated[str, typer.Option(help="basic: the paper's; joint: one noise vector.")] = "joint",
-    seed: Annotated[int | None, typer.Option(help="Another run, of other people and noise.", min=0)] = None,
+    seed: Annotated[int, typer.Option(help="Another run, of other people and noise.", min=0)] = 0,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Private intervals for the ratio of two means: Tables 1 to 4 of Miao and Li (2023).
 
     [bold]Example[/bold]: equistrata simulate ratio --table 1 --composition basic --json
     """
-    from inference.ratio_simulation import SEED, simulate_ratio
+    from inference.ratio_simulation import simulate_ratio
 
     if composition not in ("basic", "joint"):
         raise InputError(f"composition is {composition!r}; choose basic or joint")
-    cells = [
-        asdict(cell) for cell in simulate_ratio(table, repetitions, composition, seed=SEED if seed is None else seed)
-    ]
+    cells = [asdict(cell) for cell in simulate_ratio(table, repetitions, composition, seed=seed)]
     if as_json:
         print(json.dumps([{name: _plain(value) for name, value in cell.items()} for cell in cells], indent=2))
         return
