@@ -74,6 +74,22 @@ class Strata:
         """A stratum's name in files and reports, as `SEX=1,RAC1P=2`; `all` when there are no strata."""
         return ",".join(f"{name}={value}" for name, value in zip(self.columns, key, strict=True)) or "all"
 
+    def words(self, key: Key) -> str:
+        """A stratum's name for people, by the schema's words: `Female, Asian`; `Sex 2, Asian` where a value has none.
+
+        >>> strata = Strata.over(Schema.load("acs_employment").select(["SEX", "AGEP", "ESR"]), ["SEX", "AGEP"])
+        >>> strata.words((2, 1)), Strata(strata.schema, ()).words(())
+        ('Female, Age over 19 to 38', 'everybody')
+        """
+        columns = [self.schema[name] for name in self.columns]
+        parts = [
+            column.words(value)
+            if value in dict(column.labels)
+            else f"{column.label or column.name} {column.words(value)}"
+            for column, value in zip(columns, key, strict=True)
+        ]
+        return ", ".join(parts) or "everybody"
+
     def file_name(self, key: Key) -> str:
         """The label as a file name: whatever a file system might take amiss is percent-encoded."""
         return quote(self.label(key), safe="=,")

@@ -144,6 +144,11 @@ def coded_frame(table: CodedTable) -> pd.DataFrame:
     return pd.DataFrame({c.name: numbers_of(c)[table.column(c.name)] for c in table.schema.columns})
 
 
+def stratum_label(columns: Sequence[str], values: Sequence[object]) -> str:
+    """A stratum's label by its values: `SEX=1,RAC1P=2`; `all` without columns."""
+    return ",".join(f"{name}={_text(value)}" for name, value in zip(columns, values, strict=True)) or WHOLE
+
+
 def stratum_index(tables: Tables, columns: Sequence[str]) -> tuple[tuple[str, ...], list[Index]]:
     """The strata found in any of the tables, by key, and each row's place among them.
 

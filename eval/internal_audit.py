@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,7 +26,7 @@ import numpy.typing as npt
 from data.strata import Strata
 from data.table import CodedTable
 from eval.audit_layout import ByStratum, Layout
-from eval.coding import WHOLE, coded_frame
+from eval.coding import WHOLE, coded_frame, numbers_of, stratum_label
 from eval.fairness import GroupFairness, group_fairness
 from eval.parity import parity_error
 from eval.release_classifier import Classifier, train_classifier, truth_of
@@ -162,6 +162,12 @@ def internal_audit(
     real, made = coded_frame(private), coded_frame(synthetic)
     scores = score_tables(real, None, made, strata.columns, None, min_share=min_share)
     parity = parity_error(real, made, strata.columns, min_share=min_share)
+    known = _labels(strata)
+    scores = replace(
+        scores,
+        parity_by_stratum={known[label]: error for label, error in scores.parity_by_stratum.items()},
+        workload3_strata={known[label]: error for label, error in scores.workload3_strata.items()},
+    )
     if classifier is None and (target or private.schema.target) is not None:
         classifier = train_classifier(synthetic, target)
     fairness: GroupFairness | None = None
@@ -175,7 +181,9 @@ def internal_audit(
         sizes=layout.labelled(np.bincount(index, minlength=len(layout.labels)).tolist()),
         scores=scores,
         parity={
-            column: dict(zip(parity.strata, parity.errors[:, j].tolist(), strict=True))
+            column: {
+                known[label]: error for label, error in zip(parity.strata, parity.errors[:, j].tolist(), strict=True)
+            }
             | {WHOLE: float(parity.population[j])}
             for j, column in enumerate(parity.components)
         },
@@ -189,6 +197,17 @@ def internal_audit(
             for column, means in (published_means or {}).items()
         },
     )
+
+
+def _labels(strata: Strata) -> dict[str, str]:
+    """What a stratum is called in `coded_frame`s, where a text counts as a number → its label."""
+    worth = {name: numbers_of(strata.schema[name]) for name in strata.columns}
+    return {
+        stratum_label(strata.columns, [float(worth[name][code]) for name, code in strata.codes_of(key).items()]): (
+            strata.label(key)
+        )
+        for key in strata.keys
+    }
 
 
 def _by_stratum(

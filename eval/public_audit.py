@@ -27,18 +27,20 @@ from data.errors import InputError
 from data.strata import Strata
 from data.table import CodedTable
 from eval.audit_layout import ByStratum, Layout, Measured
-from eval.audit_means import means_section, noisy_sizes, sizes_section
+from eval.audit_means import Sizes, means_section, noisy_sizes, sizes_section
 from eval.audit_rates import calibration_section, rates_section
+from eval.coding import Index
 from eval.noisy_number import NoisyNumber
 from eval.noisy_workload import workload_section
 from eval.release_classifier import Classifier, train_classifier, truth_of
 from privacy.budget import ADD_REMOVE, Budget, Relation, Rho
 from privacy.noise import NoiseSource
 
-__all__ = ["SHARES", "NoisyNumber", "PublicAudit", "public_audit"]
+__all__ = ["SHARES", "NoisyNumber", "PublicAudit", "public_audit", "public_audits"]
 
 SHARES: Mapping[str, float] = {"sizes": 0.15, "means": 0.35, "calibration": 0.2, "rates": 0.15, "workload": 0.15}
 OF_CLASSIFIER = ("calibration", "rates")
+OF_ROWS = ("sizes", "means")  # about private rows alone, so that one measurement serves every release of them
 NUMBERS = (
     "sizes", "means", "calibration", "accuracy", "selection_rate", "false_negative_rate", "workload_error", "measurements",
 )  # fmt: skip
@@ -52,7 +54,8 @@ class PublicAudit:
 
     Attributes:
         rho, relation: what the audit cost in all, and the neighbouring relation of that.
-        charges: section → ρ, in order; they add up to `rho`.
+        charges: section → ρ, in order; they add up to `rho`. Releases that were audited together share the sections
+            `OF_ROWS` and pay them once.
         private: whether the noise came from a source fit for real releases; `noise` is its name.
         level: the intervals' nominal coverage.
         strata_columns: the columns that define strata.
@@ -165,21 +168,95 @@ def public_audit(
     sensitivity 1. workload: half for the whole table and half for all strata, `noisy_workload_distance`. Predictions
     come from a classifier that saw synthetic rows only. The rest is post-processing.
     """
-    _check(private, synthetic, strata, level, shares, degree)
+    classifiers = None if classifier is None else {"": classifier}
+    return public_audits(
+        private, {"": synthetic}, strata, budget=budget, noise=noise, classifiers=classifiers, target=target, level=level,
+        shares=shares, degree=degree,
+    )[""]  # fmt: skip
+
+
+def public_audits(
+    private: CodedTable,
+    synthetic: Mapping[str, CodedTable],
+    strata: Strata,
+    *,
+    budget: Budget | Rho | float,
+    noise: NoiseSource,
+    classifiers: Mapping[str, Classifier] | None = None,
+    target: str | None = None,
+    level: float = 0.95,
+    shares: Mapping[str, float] = SHARES,
+    degree: int = 3,
+) -> dict[str, PublicAudit]:
+    """Audit several releases of the same rows in public, to lay them side by side.
+
+    What is about the private rows alone (`OF_ROWS`) is measured once: all releases are held against the same noisy means,
+    and pay for them together. Each of the other sections is split equally among the releases.
+
+    Args:
+        synthetic: release → its rows, one at least.
+        classifiers: release → classifier, for each; by default one is trained on each release's rows.
+        Others: as `public_audit`.
+
+    Returns:
+        Release → its audit. The audit's `rho` is what its own numbers cost; together they cost what was spent of `budget`.
+
+    Raises:
+        InputError: as `public_audit`, or no release is given, or they are of different schemas.
+
+    Privacy: all audits together are ρ-zCDP, with ρ what was left of `budget`; the proof is `public_audit`'s, with one more
+    charge for each release in the sections that are about releases.
+    """
+    if not synthetic:
+        raise InputError("no release is given; name at least one")
+    for table in synthetic.values():
+        _check(private, table, strata, level, shares, degree)
     spend = budget if isinstance(budget, Budget) else Budget(Rho.of(budget))
     if not spend.remaining:
         raise InputError("nothing is left of the audit's budget; give it a positive amount")
-    if classifier is None and (target or private.schema.target) is not None:
-        classifier = train_classifier(synthetic, target)
-    sections = [name for name in SHARES if classifier is not None or name not in OF_CLASSIFIER]
-    parts = spend.remaining.split([shares[name] for name in sections])
-    charges = tuple((name, spend.spend(rho, f"audit: {name}")) for name, rho in zip(sections, parts, strict=True))
-    price, layout = dict(charges), Layout(strata, float(level))
+    if classifiers is None:
+        known = (target or private.schema.target) is not None
+        classifiers = {name: train_classifier(table, target) for name, table in synthetic.items()} if known else {}
+    sections = [name for name in SHARES if classifiers or name not in OF_CLASSIFIER]
+    prices: dict[str, dict[str, Rho]] = {name: {} for name in synthetic}
+    for section, rho in zip(sections, spend.remaining.split([shares[name] for name in sections]), strict=True):
+        if section in OF_ROWS:
+            paid = spend.spend(rho, f"audit: {section}")
+            for price in prices.values():
+                price[section] = paid
+        else:
+            for (name, price), part in zip(prices.items(), rho.split([1] * len(prices)), strict=True):
+                price[section] = spend.spend(part, f"audit: {section}{f' of {name}' if name else ''}")
+    layout = Layout(strata, float(level))
     index = layout.index(private)
+    shared = next(iter(prices.values()))
+    counts = noisy_sizes(index, layout, shared["sizes"], noise.spawn(0))
+    means = means_section(private, index, layout, counts, shared["means"], noise.spawn(1))
+    return {
+        name: _audit_one(
+            private, table, index, layout, counts, means, prices[name], classifiers.get(name), degree,
+            noise if place == 0 else noise.spawn(len(SHARES) + place),
+        )
+        for place, (name, table) in enumerate(synthetic.items())
+    }  # fmt: skip
+
+
+def _audit_one(
+    private: CodedTable,
+    synthetic: CodedTable,
+    index: Index,
+    layout: Layout,
+    counts: Sizes,
+    measured_means: tuple[Mapping[str, ByStratum], Mapping[str, Measured]],
+    price: Mapping[str, Rho],
+    classifier: Classifier | None,
+    degree: int,
+    noise: NoiseSource,
+) -> PublicAudit:
+    """The audit of one release, given the noisy sizes and means of the rows, at prices that were charged already."""
     streams = {name: noise.spawn(stream) for stream, name in enumerate(SHARES)}
-    counts = noisy_sizes(index, layout, price["sizes"], streams["sizes"])
     sizes, drawn_sizes = sizes_section(counts, layout)
-    means, drawn_means = means_section(private, index, layout, counts, price["means"], streams["means"])
+    means, drawn_means = measured_means
     calibration: ByStratum = {}
     rates: Mapping[str, ByStratum] = {}
     measurements: dict[str, Measured] = {"sizes": drawn_sizes} | {
@@ -195,13 +272,13 @@ def public_audit(
         private, synthetic, index, layout, counts, price["workload"], degree, streams["workload"]
     )
     return PublicAudit(
-        rho=sum(parts, start=Rho(0)),
+        rho=sum(price.values(), start=Rho(0)),
         relation=ADD_REMOVE,
-        charges=charges,
+        charges=tuple(price.items()),
         private=noise.private,
         noise=noise.name,
-        level=float(level),
-        strata_columns=strata.columns,
+        level=layout.level,
+        strata_columns=layout.strata.columns,
         classifier=classifier.name if classifier is not None else "",
         target=classifier.target if classifier is not None else "",
         positive=str(classifier.positive) if classifier is not None else "",

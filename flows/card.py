@@ -105,7 +105,8 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         f"`{card['schema']['name']}`, SHA-256 `{card['schema']['sha256'][:16]}…`; codes are explained in `schema.json`).",
         f"- `measurements/`: the noisy {measured}, one file per stratum. {refit}.",
         *(["- `means.json`: private means with intervals."] if means else []),
-        "- `card.json`: this page for machines.\n",
+        "- `card.json`: this page for machines.",
+        "- `manifest.json`: the size and SHA-256 of every file.\n",
         "## How it was made\n",
         f"{card['mechanism']} (engine {card['engine']}), "
         + (

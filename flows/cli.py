@@ -1,4 +1,4 @@
-"""The command line: `equistrata release | resume | budget … | plan | score | schema check | simulate … | sources`.
+"""The command line: `equistrata release | resume | audit | budget … | plan | simulate … | score | schema check | sources`.
 
 Every field of `ReleaseConfig` is an option of `equistrata release`, made from the model itself.
 """
@@ -7,24 +7,23 @@ from __future__ import annotations
 
 import inspect
 import json
-import logging
 import os
 import sys
 import types
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, Union, get_args, get_origin
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from data.errors import InputError
+from flows.audit_cli import AUDIT_HELP, audit_command
 from flows.budget_cli import budget_app
 from flows.config import ReleaseConfig
+from flows.foreground import foreground, progress_bars
 from flows.planning import plan_command
 from flows.simulate_cli import simulate_app
 
@@ -40,6 +39,7 @@ app = typer.Typer(
 schema_app = typer.Typer(help="Look at schemas.", no_args_is_help=True)
 app.add_typer(schema_app, name="schema")
 app.add_typer(budget_app, name="budget")
+app.command("audit", help=AUDIT_HELP)(audit_command)
 app.add_typer(simulate_app, name="simulate")
 app.command("plan")(plan_command)
 
@@ -239,7 +239,7 @@ def _without_journal(release: str, ledger: str | None, give_up: bool) -> None:
 
 def _run_and_report(config: ReleaseConfig, verbose: bool, strata: int) -> None:
     try:
-        with _progress() as listener:
+        with progress_bars(err) as listener:
             folder = run_release(config, listener, verbose)
     except BaseException:
         _tell_what_is_kept(config)
@@ -267,30 +267,10 @@ def _tell_what_is_kept(config: ReleaseConfig) -> None:
 
 def run_release(config: ReleaseConfig, listener: Callable[[str, int, int], None], verbose: bool = False) -> Path:
     """Run the release flow in this process, with or without a Prefect server configured."""
-    prepare_prefect(verbose)
-    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+    with foreground(listener, verbose):
+        from flows.release import release
 
-    from flows.progress import listening
-    from flows.release import release
-
-    # A heartbeat sleeps for a second at the end of every flow; nobody waits for one of a foreground run.
-    with listening(listener), temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
         return Path(release(config))
-
-
-def prepare_prefect(verbose: bool) -> None:
-    """Settings that Prefect reads when it is imported: no telemetry, a private home, patience with its own server."""
-    os.environ.setdefault("DO_NOT_TRACK", "1")
-    os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
-    os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "90")
-    if not verbose:
-        os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
-        os.environ.setdefault("PREFECT_SERVER_LOGGING_LEVEL", "CRITICAL")
-        # Prefect's queue workers log by their class names, outside its own hierarchy.
-        for worker in ("EventsWorker", "APILogWorker"):
-            logging.getLogger(worker).setLevel(logging.CRITICAL)
-    home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 @app.command("score")
@@ -387,19 +367,6 @@ def sources_command() -> None:
     for name in built_in_schemas():
         schemas.add_row(name, ", ".join(Schema.load(name).names))
     out.print(schemas)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on a terminal; nothing when the output is piped."""
-    columns = [SpinnerColumn(), TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn()]
-    with Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal) as bars:
-        current = bars.add_task("start Prefect", total=None)
-
-        def listener(stage: str, done: int, of: int) -> None:
-            bars.update(current, description=stage, completed=done, total=of or None)
-
-        yield listener
 
 
 def _report(folder: Path, strata: int) -> None:

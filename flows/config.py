@@ -120,7 +120,7 @@ class ReleaseConfig(BaseModel):
         try:
             return cls(**settings)
         except ValidationError as error:
-            raise InputError(_sentence(error)) from None
+            raise InputError(sentence_of(error, cls)) from None
 
     @classmethod
     def load(cls, path: str | Path, **overrides: Any) -> ReleaseConfig:
@@ -152,11 +152,12 @@ class ReleaseConfig(BaseModel):
         return self.model_dump(mode="json", by_alias=True)
 
 
-def _sentence(error: ValidationError) -> str:
+def sentence_of(error: ValidationError, model: type[BaseModel]) -> str:
+    """One sentence about the first setting that is wrong."""
     first = error.errors()[0]
     name = ".".join(str(part) for part in first["loc"][:1]) or "configuration"
     if first["type"] == "extra_forbidden":
-        known = ", ".join(sorted(field.alias or name for name, field in ReleaseConfig.model_fields.items()))
+        known = ", ".join(sorted(field.alias or name for name, field in model.model_fields.items()))
         return f"unknown setting {name!r}; the settings are {known}"
     told = first.get("ctx", {}).get("error")
     if isinstance(told, InputError):  # says it all, and what was given may be a secret

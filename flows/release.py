@@ -24,6 +24,7 @@ from prefect.artifacts import (
 )
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
+from prefect.events import emit_event
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
@@ -43,6 +44,7 @@ from synth.mechanism import ForeignMechanism
 F = TypeVar("F", bound=Callable[..., Any])
 
 INTERNAL_SCORES = "internal/scores.json"
+PUBLISHED = "equistrata.release.published"
 
 
 def private_task(name: str) -> Callable[[F], Any]:
@@ -112,6 +114,7 @@ def release(config: ReleaseConfig) -> str | State[Any]:
     except AlreadyMade as error:
         return Completed(message=str(error))
     _show(folder)
+    _announce(config, folder)
     return str(folder)
 
 
@@ -176,3 +179,13 @@ def _show(folder: Path) -> None:
         names = [name for name, value in json.loads(scores.read_text("utf-8")).items() if isinstance(value, float)]
         table = [{"score": name, "kind": "exact, internal", "value in": INTERNAL_SCORES} for name in names]
         create_table_artifact(table, key="release-scores", description="internal scores and where they lie")
+
+
+def _announce(config: ReleaseConfig, folder: Path) -> None:
+    """Tell Prefect that a release is there, so that its audit can follow (docs/audit.md). The payload is settings."""
+    dataset = config.dataset or ""
+    emit_event(
+        PUBLISHED,
+        resource={"prefect.resource.id": f"equistrata.dataset.{dataset or 'none'}", "equistrata.dataset": dataset},
+        payload={"folder": str(folder.absolute())},
+    )

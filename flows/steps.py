@@ -22,6 +22,7 @@ from eval.coding import coded_frame
 from eval.scores import score_tables
 from flows.card import card_markdown, release_card
 from flows.guard import StepFailed, scrubbed
+from flows.manifest import write_manifest
 from flows.plan import Plan
 from flows.workspace import Workspace, sync_tree
 from flows.writer import RowWriter
@@ -266,6 +267,7 @@ def publish(plan: Plan, work: Workspace) -> Path:
     means_file = release / "means.json"
     means = json.loads(means_file.read_text("utf-8")) if means_file.exists() else None
     (release / "card.md").write_text(card_markdown(card, means), "utf-8")
+    write_manifest(release)
     if output.exists():
         raise InputError(f"output folder {str(output)!r} exists already; choose another or remove it")
     output.parent.mkdir(parents=True, exist_ok=True)
