@@ -39,7 +39,16 @@ from scipy.stats import binom
 
 from data.errors import InputError
 
-__all__ = ["MAX_THETA", "epsilon_of", "epsilon_spent", "renyi_exact", "renyi_fast", "solve_theta", "solve_thetas"]
+__all__ = [
+    "MAX_THETA",
+    "check_target",
+    "epsilon_of",
+    "epsilon_spent",
+    "renyi_exact",
+    "renyi_fast",
+    "solve_theta",
+    "solve_thetas",
+]
 
 Floats = npt.NDArray[np.float64]
 Curve = Callable[[float], float]
@@ -104,12 +113,19 @@ def epsilon_of(curve: Curve, delta: float, orders: Sequence[float] | None = None
     only. At least 0.
     """
     _check_delta(delta)
+    if orders is not None and not len(orders):
+        raise InputError("a conversion to (epsilon, delta) needs at least one order")
 
     def at(order: float) -> float:
         return curve(order) + math.log1p(-1 / order) - (math.log(delta) + math.log(order)) / (order - 1)
 
     if orders is not None:
-        return max(0.0, min(at(_check_order(order)) for order in orders))
+        listed = sorted(_check_order(order) for order in orders)
+        low, high = 0, len(listed) - 1
+        while low < high:  # ε falls and then rises along the orders, so the slope in the middle says which half
+            middle = (low + high) // 2
+            low, high = (low, middle) if at(listed[middle]) <= at(listed[middle + 1]) else (middle + 1, high)
+        return max(0.0, at(listed[low]))
     half = curve(2.0) / 2  # as for a Gaussian, whose best order is about 1 + √(ln(1/δ)/ρ)
     if half <= 0:
         return 0.0
@@ -162,7 +178,7 @@ def solve_theta(
     Privacy: replace-one; see `renyi_exact`.
     """
     _check(n, m, 0.0)
-    _check_target(epsilon, delta)
+    check_target(epsilon, delta)
     if not 0 < maximum <= MAX_THETA:
         raise InputError(
             f"the largest theta must lie in (0, 1/4], not {maximum}; beyond it the accounting does not hold"
@@ -374,7 +390,8 @@ def _check_delta(delta: float) -> None:
         raise InputError(f"delta must lie strictly between 0 and 1, not {delta}")
 
 
-def _check_target(epsilon: float, delta: float) -> None:
+def check_target(epsilon: float, delta: float) -> None:
+    """Raise InputError unless ε is a positive number and 0 < δ < 1."""
     if not 0 < epsilon < math.inf:
         raise InputError(f"epsilon must be a positive number, not {epsilon}")
     _check_delta(delta)

@@ -132,6 +132,10 @@ def test_conversion_over_some_orders_only():
     assert epsilon_of(curve, 1e-6, orders=range(2, 129)) > 1.04 * epsilon_of(curve, 1e-6)
     assert epsilon_of(curve, 1e-6, orders=[2]) == pytest.approx(6e-4 + math.log(0.5) - math.log(2e-6))
     assert epsilon_of(lambda order: 0.0, 1e-6) == 0
+    orders = [2, 3, 5, 9, 30, 31, 64, 200]
+    for rho in (1e-4, 0.01, 0.3, 3):
+        each = [epsilon_of(lambda order, rho=rho: rho * order, 1e-6, orders=[order]) for order in orders]
+        assert epsilon_of(lambda order, rho=rho: rho * order, 1e-6, orders=orders[::-1]) == min(each)
 
 
 @pytest.mark.parametrize(("n", "m", "epsilon"), [(2, 1, 0.3), (30, 100, 0.5), (500, 256, 0.1), (5000, 2048, 1.9)])
@@ -191,6 +195,7 @@ def test_more_people_more_budget_larger_theta():
         (lambda: solve_theta(10, 4, 1, 1e-6, maximum=0.3), "largest theta"),
         (lambda: solve_thetas(10, (4, 4), 1, 1e-6, mean_share=1.0), "share"),
         (lambda: epsilon_spent([(10, 4, 0.3)], 1e-6), "theta"),
+        (lambda: epsilon_spent([(10, 4, 0.1)], 1e-6, orders=[]), "at least one order"),
     ],
 )
 def test_settings_that_are_refused(call, sentence):
