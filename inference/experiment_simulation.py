@@ -26,7 +26,7 @@ from inference.experiments import ArmSettings, private_arm, settle
 from inference.gaussian_arms import GaussianSettings, settle_gaussian
 from inference.renyi import MAX_THETA
 
-__all__ = ["TABLES", "Row", "Setting", "simulate"]
+__all__ = ["TABLES", "Row", "Setting", "as_users_would", "simulate"]
 
 Outcomes = Literal["gaussian", "constant-effect"]
 Variances = Literal["exact", "private"]
@@ -105,6 +105,12 @@ TABLES: dict[int, Setting] = {
     6: replace(_CONSTANT, target="sate", arms=(5000, 5000)),
     7: replace(_CONSTANT, arms=(5000, 5000)),
 }
+
+
+def as_users_would(setting: Setting) -> Setting:
+    """The same people and target, by the defaults of `inference.experiments` instead of the paper's: private variances, the
+    best share and order, and θ up to ¼."""
+    return replace(setting, mean_share=None, orders=None, maximum=MAX_THETA, variances="private")
 
 
 @dataclass(frozen=True)
