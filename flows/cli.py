@@ -1,4 +1,4 @@
-"""The command line: `equistrata release | score | schema check | simulate | sources`.
+"""The command line: `equistrata release | score | schema check | federate | simulate | sources`.
 
 Every field of `ReleaseConfig` is an option of `equistrata release`, made from the model itself.
 """
@@ -23,6 +23,7 @@ from rich.table import Table
 
 from data.errors import InputError
 from flows.config import ReleaseConfig
+from flows.federate_cli import federate_answer_command, federate_command
 from flows.simulate_cli import simulate_app
 
 FAILED, BAD_INPUT = 1, 2
@@ -37,6 +38,8 @@ app = typer.Typer(
 schema_app = typer.Typer(help="Look at schemas.", no_args_is_help=True)
 app.add_typer(schema_app, name="schema")
 app.add_typer(simulate_app, name="simulate")
+app.command("federate")(federate_command)
+app.command("federate-answer", hidden=True)(federate_answer_command)
 
 out = Console()
 err = Console(stderr=True)
