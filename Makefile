@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
-EXTRAS := .[dev,reference,bench]
+EXTRAS := .[dev,reference,bench,postgres]
 
 .DEFAULT_GOAL := help
 .PHONY: help release test test-slow lint bench smartnoise flower clean

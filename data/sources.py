@@ -31,6 +31,13 @@ class Source(Protocol):
         """These columns of every row, raw. Raises InputError if the source or a column is not there, or is empty."""
         ...
 
+    def files(self) -> list[Path]:
+        """The files that rows are read from, in order, once they are there: what a snapshot's fingerprint is made of.
+
+        Raises InputError if they are not there.
+        """
+        ...
+
     def describe(self) -> str:
         """What a release card may say of the source: public settings only."""
         ...
@@ -49,6 +56,11 @@ class SampleSource:
         """These columns of the embedded sample."""
         with resources.as_file(resources.files("data").joinpath("sample", SAMPLE)) as path:
             return _checked(read_frame(path, columns), columns, "the embedded sample")
+
+    def files(self) -> list[Path]:
+        """See `Source.files`."""
+        with resources.as_file(resources.files("data").joinpath("sample", SAMPLE)) as path:
+            return [path]
 
     def describe(self) -> str:
         """The sample's name."""
@@ -109,6 +121,19 @@ class FolktablesSource:
             ) from None
         return _checked(frame, columns, self.describe())
 
+    def files(self) -> list[Path]:
+        """See `Source.files`."""
+        from folktables.load_acs import initialize_and_download
+
+        folder = str(Path(self.root_dir) / str(self.year) / self.horizon)
+        try:
+            return [
+                Path(initialize_and_download(folder, state, str(self.year), self.horizon, "person"))
+                for state in self.states
+            ]
+        except FileNotFoundError:
+            raise InputError(f"no ACS person file for {', '.join(self.states)} in {folder}; put it there") from None
+
     def describe(self) -> str:
         """Survey, year, horizon and states."""
         return f"ACS {self.year} {self.horizon} person records of {', '.join(self.states)} (folktables)"
@@ -128,6 +153,12 @@ class FileSource:
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
         """These columns of every row of the file."""
         return _checked(read_frame(self.path, columns, self.kind), columns, f"file {Path(self.path).name!r}")
+
+    def files(self) -> list[Path]:
+        """See `Source.files`."""
+        if not Path(self.path).is_file():
+            raise InputError(f"file {self.path!r} does not exist; check the path")
+        return [Path(self.path)]
 
     def describe(self) -> str:
         """The file's name, without its folder."""

@@ -11,12 +11,25 @@ from flows.plan import Plan
 from privacy.noise import NoiseSource
 from synth.mechanism import ForeignMechanism
 
+# Where things lie is nobody's business but the steward's.
+PRIVATE_SETTINGS = {"output", "root_dir", "input", "ledger"}
+
 RELATION = "add-remove: neighbouring tables differ by adding or removing one row (one row is one person)"
 
 
-def release_card(plan: Plan, noise: NoiseSource, rows: int, weights_source: str) -> dict[str, Any]:
-    """Everything a reader must know to trust or doubt a release. Holds only settings and paid-for numbers."""
+NO_LEDGER = "none: nobody keeps the account of these rows, and whoever releases from them again must add up the prices"
+
+
+def release_card(
+    plan: Plan, noise: NoiseSource, rows: int, weights_source: str, account: Mapping[str, Any] | None = None
+) -> dict[str, Any]:
+    """Everything a reader must know to trust or doubt a release. Holds only settings and paid-for numbers.
+
+    `account` is the statement of `flows.undertaking`: what the ledger was charged, more than planned if noise had to be drawn
+    again after a crash.
+    """
     config = plan.config
+    again = {charge["reason"]: charge["rho"] for charge in account["charges"][1:]} if account else {}
     foreign = plan.mechanism if isinstance(plan.mechanism, ForeignMechanism) else None
     return {
         "name": plan.name,
@@ -24,17 +37,19 @@ def release_card(plan: Plan, noise: NoiseSource, rows: int, weights_source: str)
         "software": f"equistrata {version('equistrata')}",
         "private": noise.private,
         "guarantee": {
-            "epsilon": config.epsilon,
+            "epsilon": account["epsilon"] if account else config.epsilon,
             "delta": config.delta,
-            "rho": float(plan.price.total),
+            "rho": account["rho"] if account else float(plan.price.total),
             "relation": RELATION,
-            "split_of_rho": dict(plan.split()),
+            "split_of_rho": {**plan.split(), **again},
             "composition": "strata in parallel; counts, synthesis and means in sequence",
             "noise_source": noise.name if foreign is None else f"{foreign.software}; counts and means: {noise.name}",
             "caveats": [] if foreign is None else list(foreign.caveats),
         },
+        "ledger": dict(account) if account else NO_LEDGER,
         "source": plan.source.describe(),
         "mechanism": plan.mechanism.name,
+        "shrinkage": config.shrinkage and foreign is None and len(plan.strata.keys) > 1,
         "engine": config.engine if foreign is None else foreign.software,
         "strata": {
             "columns": list(plan.strata.columns),
@@ -46,7 +61,7 @@ def release_card(plan: Plan, noise: NoiseSource, rows: int, weights_source: str)
         "schema": {"name": plan.schema.name, "sha256": plan.schema.digest, "target": plan.schema.target},
         "held_out": plan.held_out,
         "not_covered": "the schema, the strata, public weights, and this configuration are taken to be public",
-        "config": {key: value for key, value in config.public().items() if key not in ("output", "root_dir", "input")},
+        "config": {key: value for key, value in config.public().items() if key not in PRIVATE_SETTINGS},
     }
 
 
@@ -70,6 +85,7 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         f"| part | ρ |\n|---|---|\n{split}\n",
         f"Composition: {guarantee['composition']}. Noise: {guarantee['noise_source']}.\n",
         *(["**The guarantee is weaker than this price says:**\n", *caveats, ""] if caveats else []),
+        *_account_lines(card["ledger"]),
         "## What is here\n",
         f"- `synthetic.parquet`, `synthetic.csv`: columns {', '.join(card['columns'])} (schema "
         f"`{card['schema']['name']}`, SHA-256 `{card['schema']['sha256'][:16]}…`; codes are explained in `schema.json`).",
@@ -81,6 +97,7 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         + (
             f"one synthesizer for each of {strata['count']} declared strata of {' × '.join(strata['columns'])}, "
             f"joined by group weights from {strata['weights']}."
+            + (" Small strata lean on what was measured in the others." if card["shrinkage"] else "")
             if strata["columns"]
             else "one synthesizer for all rows."
         )
@@ -96,6 +113,22 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         "- Another release from the same rows adds to the price.\n",
     ]
     return "\n".join(lines) + (_means_table(means) if means else "")
+
+
+def _account_lines(ledger: Mapping[str, Any] | str) -> list[str]:
+    if isinstance(ledger, str):
+        return [f"Ledger: {ledger}.\n"]
+    budget, left = ledger["budget"], ledger["left"]
+    again = [f"- Charged again: ρ = {c['rho']:.6g}, {c['reason']}." for c in ledger["charges"][1:]]
+    return [
+        f"Charged to the budget of `{ledger['dataset']}` (ε = {budget['epsilon']:g}, δ = {budget['delta']:g} for all "
+        f"releases together) as release `{ledger['release_id']}`. Left after it: ρ = {left['rho']:.6g}, which is "
+        f"ε = {left['epsilon']:.4g} at δ = {left['delta']:g}.\n",
+        *again,
+        *([""] if again else []),
+        f"Head of the ledger {ledger['ledger']} at that moment, for anybody who checks its history later "
+        f"(`equistrata budget verify --anchor`): `{ledger['head']}`.\n",
+    ]
 
 
 def _means_table(means: Mapping[str, Any]) -> str:

@@ -1,4 +1,4 @@
-"""The command line: `equistrata release | score | schema check | federate | simulate | sources`.
+"""The command line: `equistrata release | resume | budget … | plan | federate | simulate … | score | schema check | sources`.
 
 Every field of `ReleaseConfig` is an option of `equistrata release`, made from the model itself.
 """
@@ -22,8 +22,10 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn
 from rich.table import Table
 
 from data.errors import InputError
+from flows.budget_cli import budget_app
 from flows.config import ReleaseConfig
 from flows.federate_cli import federate_answer_command, federate_command
+from flows.planning import plan_command
 from flows.simulate_cli import simulate_app
 
 FAILED, BAD_INPUT = 1, 2
@@ -37,7 +39,9 @@ app = typer.Typer(
 )
 schema_app = typer.Typer(help="Look at schemas.", no_args_is_help=True)
 app.add_typer(schema_app, name="schema")
+app.add_typer(budget_app, name="budget")
 app.add_typer(simulate_app, name="simulate")
+app.command("plan")(plan_command)
 app.command("federate")(federate_command)
 app.command("federate-answer", hidden=True)(federate_answer_command)
 
@@ -67,8 +71,11 @@ def main() -> None:
     except InputError as error:
         _fail(str(error), BAD_INPUT)
     except Exception as error:
+        # By name: their modules load much, and are loaded already if one of these was raised.
         if type(error).__name__ == "StepFailed":
             _fail(str(error), FAILED)
+        if type(error).__name__ in ("LedgerError", "BudgetExceeded"):
+            _fail(str(error), BAD_INPUT)
         if "Failed to reach API" in str(error):
             _fail(
                 "no Prefect server answers at PREFECT_API_URL; start one (prefect server start) or unset it", BAD_INPUT
@@ -140,12 +147,124 @@ def release_command(
     """See RELEASE_HELP."""
     given = {name.rstrip("_"): value for name, value in settings.items() if value is not None}
     resolved = ReleaseConfig.load(config, **given) if config else ReleaseConfig.build(**given)
+    from flows.undertaking import prepare, with_release_id
+
+    resolved = with_release_id(resolved)
+    # Everything that can be said to be wrong without the rows is said at once.
+    plan, account, _ = prepare(resolved)
+    if account is not None:
+        err.print(f"release {account.release} of data set {account.dataset}", markup=False, highlight=False)
+    _run_and_report(resolved, verbose, len(plan.strata.keys))
+
+
+@app.command("resume")
+def resume_command(
+    release: Annotated[
+        str | None,
+        typer.Argument(help="The release's id, or its output folder; without one, list what can be resumed."),
+    ] = None,
+    give_up: Annotated[
+        bool, typer.Option("--discard", help="Give it up instead: it stays charged, and the ledger has it as failed.")
+    ] = False,
+    workers: Annotated[int | None, typer.Option(min=1, help="Processes that fit strata, from now on.")] = None,
+    ledger: Annotated[
+        str | None,
+        typer.Option("--ledger", help="With --discard: the ledger, if this machine kept nothing of the release."),
+    ] = None,
+    verbose: Annotated[bool, typer.Option("--verbose", help="Show Prefect's own log.")] = False,
+) -> None:
+    """Go on with a charged release that was killed or failed, from what it has paid for.
+
+    What was measured is used again at no cost. Noise that may have been drawn and was not saved is charged again before it is
+    drawn again; the ledger and the card say so.
+
+    [bold]Example[/bold]: equistrata resume monthly-3f08d60b7c11
+    """
+    from flows.journal import Journal
+
+    if release is None:
+        _list_resumable()
+        return
+    journal = Journal.find(release)
+    if journal is None:
+        _without_journal(release, ledger, give_up)
+        return
+    try:
+        os.chdir(journal.folder)
+    except OSError:
+        raise InputError(
+            f"release {release!r} was begun in {str(journal.folder)!r}, which is not there any more; bring it back"
+        ) from None
+    if give_up:
+        from flows.undertaking import discard
+
+        discard(journal)
+        out.print(f"given up: {journal.root.name}; its charge stays", markup=False, highlight=False)
+        return
+    config = journal.config.model_copy(update={} if workers is None else {"workers": workers})
     from flows.plan import Plan
 
-    plan = Plan.of(resolved)  # everything that can be said to be wrong without the rows is said at once
-    with _progress() as listener:
-        folder = run_release(resolved, listener, verbose)
-    _report(folder, plan)
+    _run_and_report(config, verbose, len(Plan.of(config, begun=True).strata.keys))
+
+
+def _list_resumable() -> None:
+    from flows.journal import Journal, state_folder
+
+    journals = Journal.all()
+    for journal in journals:
+        out.print(f"{journal.root.name}  →  {journal.output}", markup=False, highlight=False, soft_wrap=True)
+    if not journals:
+        out.print(f"nothing to resume in {state_folder()}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _without_journal(release: str, ledger: str | None, give_up: bool) -> None:
+    """A release of which this machine keeps nothing: it is whole, or it can only be given up."""
+    from flows.journal import state_folder
+
+    if give_up:
+        from flows.places import place_of
+        from flows.undertaking import give_up_charges
+        from privacy.ledger import Ledger
+
+        count = give_up_charges(Ledger(place_of(ledger).url), release)
+        out.print(f"given up: {release}; {count} of its charges marked failed", markup=False, highlight=False)
+        return
+    try:
+        told = json.loads((Path(release) / "card.json").read_text("utf-8"))["ledger"]["release_id"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(
+            f"nothing is kept of release {release!r} in {str(state_folder())!r}, so there is nothing to resume; if the ledger "
+            f"has it as reserved, equistrata resume --discard {release} marks it failed"
+        ) from None
+    out.print(f"whole already: {told} in {release}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _run_and_report(config: ReleaseConfig, verbose: bool, strata: int) -> None:
+    try:
+        with _progress() as listener:
+            folder = run_release(config, listener, verbose)
+    except BaseException:
+        _tell_what_is_kept(config)
+        raise
+    if not (folder / "card.json").exists():
+        out.print(f"{config.release_id} was whole and charged already, and has been moved from {folder}", markup=False)
+        return
+    _report(folder, strata)
+
+
+def _tell_what_is_kept(config: ReleaseConfig) -> None:
+    """After a failure: how to go on, if anything was charged; else nothing is left behind."""
+    if config.release_id is None or config.dataset is None:
+        return
+    from flows.journal import Journal
+
+    journal = Journal.find(config.release_id)
+    if journal is None:
+        return
+    if journal.untouched:
+        journal.remove()
+    else:
+        err.print(f"kept: equistrata resume {config.release_id}", markup=False, highlight=False)
 
 
 def run_release(config: ReleaseConfig, listener: Callable[[str, int, int], None], verbose: bool = False) -> Path:
@@ -285,15 +404,25 @@ def _progress() -> Iterator[Callable[[str, int, int], None]]:
         yield listener
 
 
-def _report(folder: Path, plan: Any) -> None:
+def _report(folder: Path, strata: int) -> None:
     card = json.loads((folder / "card.json").read_text("utf-8"))
     guarantee = card["guarantee"]
     out.print(f"[bold green]released[/] {folder}", soft_wrap=True, highlight=False)
     out.print(
         f"{card['name']}: {card['rows']:,} rows, [bold]ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g}[/] "
-        f"(ρ = {guarantee['rho']:.6g}), {len(plan.strata.keys)} strata",
+        f"(ρ = {guarantee['rho']:.6g}), {strata} strata",
         highlight=False,
     )
+    if isinstance(card["ledger"], dict):
+        charged, left = card["ledger"], card["ledger"]["left"]
+        out.print(
+            f"charged to {charged['dataset']} as {charged['release_id']}; left: ρ = {left['rho']:.6g} "
+            f"(ε = {left['epsilon']:.4g} at δ = {left['delta']:g})",
+            highlight=False,
+            soft_wrap=True,
+        )
+        for charge in charged["charges"][1:]:
+            out.print(f"[bold yellow]charged again[/]: ρ = {charge['rho']:.6g}, {charge['reason']}", highlight=False)
     if not card["private"]:
         out.print("[bold yellow]not private[/]: seeded noise; for tests and benchmarks only")
     means = folder / "means.json"

@@ -6,14 +6,17 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import os
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from data.errors import InputError
+from flows.places import without_credentials
 
 
 def _names(value: Any) -> Any:
@@ -25,11 +28,15 @@ def _names(value: Any) -> Any:
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 
+INCIDENTAL = frozenset({"output", "workers", "runner", "cluster", "scratch", "ledger", "dataset", "release_id"})
+
 
 class ReleaseConfig(BaseModel):
     """Everything that decides a release. Public settings only: rows never travel in here."""
 
-    model_config = ConfigDict(extra="forbid", frozen=True, populate_by_name=True, validate_default=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, populate_by_name=True, validate_default=True, hide_input_in_errors=True
+    )
 
     source: Literal["sample", "folktables", "csv", "parquet"] = Field("sample", description="Where rows come from.")
     input: str | None = Field(None, description="The table, for source csv or parquet.")
@@ -52,6 +59,7 @@ class ReleaseConfig(BaseModel):
     delta: float = Field(1e-9, gt=0, lt=1, description="δ of the whole release.")
     weights: str = Field("noisy", description="File of public group weights, or noisy: counts that are paid for.")
     weight_column: str | None = Field(None, description="Survey weight in the weights file, as PWGTP.")
+    shrinkage: bool = Field(True, description="Small strata lean on what was measured in the others, at no cost.")
     count_share: float = Field(0.02, gt=0, lt=1, description="Part of the release's ρ for noisy counts.")
     rows: int | None = Field(None, ge=1, description="Synthetic rows (the noisy number of rows if not given).")
     means: Names = Field((), description="Numeric columns to estimate private means of, as SCHL,WKHP.")
@@ -67,6 +75,15 @@ class ReleaseConfig(BaseModel):
     seed: int | None = Field(None, ge=0, description="For tests: reproducible, and therefore NOT private.")
     workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1, description="Processes that fit strata.")
     output: str = Field("release", description="Folder to make; it must not exist.")
+    ledger: Annotated[str, AfterValidator(without_credentials)] | None = Field(
+        None, description="Ledger to charge: path, URL without password, or block:NAME ($EQUISTRATA_LEDGER_URL)."
+    )
+    dataset: str | None = Field(None, description="The data set's name in the ledger; charges its budget.")
+    release_id: str | None = Field(
+        None,
+        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
+        description="The release's own name in the ledger (made from the output's name if not given).",
+    )
 
     @classmethod
     def build(cls, **settings: Any) -> ReleaseConfig:
@@ -89,6 +106,12 @@ class ReleaseConfig(BaseModel):
             raise InputError(f"config file {str(path)!r} needs settings as 'name: value' lines")
         return cls.build(**{**{str(key).replace("-", "_"): value for key, value in document.items()}, **overrides})
 
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the settings that decide what is released: not where it lands, who computes it, who is charged."""
+        settings = {name: value for name, value in self.public().items() if name not in INCIDENTAL}
+        return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
+
     def public(self) -> dict[str, Any]:
         """The settings as plain values under the names users write, for cards and parameters."""
         return self.model_dump(mode="json", by_alias=True)
@@ -100,5 +123,8 @@ def _sentence(error: ValidationError) -> str:
     if first["type"] == "extra_forbidden":
         known = ", ".join(sorted(field.alias or name for name, field in ReleaseConfig.model_fields.items()))
         return f"unknown setting {name!r}; the settings are {known}"
+    told = first.get("ctx", {}).get("error")
+    if isinstance(told, InputError):  # says it all, and what was given may be a secret
+        return str(told)
     reason = first["msg"][0].lower() + first["msg"][1:]
     return f"setting {name!r} is {first['input']!r}, but {reason.replace('input', 'it', 1)}"

@@ -9,7 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from data.errors import InputError
-from data.schema import Schema
+from data.schema import Column, Schema
 from data.sources import FileSource, FolktablesSource, SampleSource, Source
 from data.strata import Strata
 from data.weights import PublicWeights
@@ -18,6 +18,7 @@ from privacy.budget import Rho
 from synth.mechanism import Mechanism, mechanism
 from synth.stratified import NOISY, stratified_name
 
+SYNTHESIS = "synthesis"
 ACS_SCHEMA, ACS_MEANS = "acs_employment", "acs_means"
 
 
@@ -62,9 +63,15 @@ class Plan:
     price: Price
 
     @classmethod
-    def of(cls, config: ReleaseConfig) -> Plan:
-        """Check a configuration and load what is public in it. Raises InputError; nothing is written or charged."""
-        _check_output(Path(config.output))
+    def of(cls, config: ReleaseConfig, begun: bool = False) -> Plan:
+        """Check a configuration and load what is public in it. Raises InputError; nothing is written or charged.
+
+        Args:
+            begun: it is a release that is resumed: its input may be gone if no row is needed any more, and its output may
+                be there.
+        """
+        if not begun:
+            _check_output(Path(config.output))
         declared = _schema(config)
         schema = declared.select(config.columns) if config.columns else declared.selected()
         for column in schema.columns:
@@ -84,7 +91,8 @@ class Plan:
             raise InputError("count_share and means_share leave nothing for the synthesizer; lower one of them")
         price = Price(total, counts, for_means)
         source = _source(config)
-        source.check([*schema.names, *(means.names if means is not None else ())])
+        if not begun:
+            source.check([*schema.names, *(means.names if means is not None else ())])
         return cls(config, source, schema, means, strata, mechanism(config.synthesizer, config.engine), weights, price)
 
     @property
@@ -102,6 +110,22 @@ class Plan:
     def held_out(self) -> float:
         """The chance of a row to be held out of the release, so that classifiers are tested on unseen rows."""
         return self.config.holdout if self.config.evaluate == "full" else 0.0
+
+    @cached_property
+    def estimates(self) -> list[tuple[Column, str]]:
+        """The means to estimate: column and estimator, in order. They share their part of ρ equally."""
+        both = self.config.means_estimator == "both"
+        kinds = ("stratified", "vanilla") if both else (self.config.means_estimator,)
+        return [] if self.means is None else [(column, kind) for column in self.means.columns for kind in kinds]
+
+    @cached_property
+    def parts(self) -> Mapping[str, Rho]:
+        """What the release buys, by name: one fit of all strata (in parallel, with their counts), and each mean."""
+        shares = self.price.means.split([1] * len(self.estimates)) if self.estimates else []
+        means = {
+            f"{kind} mean of {column.name}": share for (column, kind), share in zip(self.estimates, shares, strict=True)
+        }
+        return {SYNTHESIS: self.price.counts + self.price.synthesis, **means}
 
     def split(self) -> Mapping[str, float]:
         """The parts of ρ by name, for the card."""

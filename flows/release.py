@@ -1,14 +1,14 @@
-"""The release flow: load → partition → fit per stratum → resample → means → evaluate → publish.
+"""The release flow: load → partition → charge → fit per stratum → resample → means → evaluate → publish.
 
 Only settings and the path of a private working folder travel through Prefect: it stores flow parameters, logs,
 exception texts, artifacts and persisted results, so no task persists, caches or prints anything, and every error that
-leaves a task is scrubbed. A retry would draw new noise, so tasks do not retry.
+leaves a task is scrubbed. A retry would draw new noise, so tasks do not retry; a flow run may, and resumes what it paid for.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
 from contextlib import nullcontext
 from functools import partial
@@ -24,15 +24,19 @@ from prefect.artifacts import (
     update_progress_artifact,
 )
 from prefect.cache_policies import NO_CACHE
+from prefect.runtime import flow_run
 
 from flows import steps
 from flows.config import ReleaseConfig
 from flows.guard import scrubbed
+from flows.hooks import tell_failure
 from flows.plan import Plan
 from flows.progress import tell
-from flows.workspace import Workspace, private_workspace
+from flows.undertaking import Undertaking, under_way, with_release_id
+from flows.workspace import Workspace
 from privacy.budget import Budget, Rho
 from privacy.noise import NoiseSource
+from synth.mechanism import ForeignMechanism
 from synth.stratified import process_pool
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -46,6 +50,7 @@ def private_task(name: str) -> Callable[[F], Any]:
 
 
 load = private_task("load and partition")(steps.load)
+lean = private_task("lean on other strata")(steps.lean)
 resample = private_task("resample")(steps.resample)
 estimate_means = private_task("means")(steps.estimate_means)
 evaluate = private_task("evaluate")(steps.evaluate)
@@ -66,9 +71,27 @@ def fit_stratum(
     job() if pool is None else pool.submit(job).result()
 
 
-@flow(name="release", log_prints=False, persist_result=False, validate_parameters=True)
+@private_task("model stratum")
+@scrubbed
+def model_stratum(position: int, plan: Plan, work: Workspace, pool: Executor | None) -> None:
+    """Model one stratum from its measurements, in a worker process if there are any."""
+    job = partial(steps.model_one, work, position, plan.mechanism, plan.strata.rest(plan.strata.keys[position]))
+    job() if pool is None else pool.submit(job).result()
+
+
+@flow(
+    name="release",
+    log_prints=False,
+    persist_result=False,
+    validate_parameters=True,
+    on_failure=[tell_failure],
+    on_crashed=[tell_failure],
+)
 def release(config: ReleaseConfig) -> str:
     """Make one release: synthetic rows, measurements, means, card, and, apart, internal scores.
+
+    A release that a ledger is charged for (`config.dataset`) is resumed if it was begun before, by its id; without one, the
+    id is made from the output's name and the flow run's id, so that Prefect's retries of a flow run resume it too.
 
     Args:
         config: public settings only.
@@ -78,52 +101,73 @@ def release(config: ReleaseConfig) -> str:
 
     Cost: (config.epsilon, config.delta)-DP for everything released, neighbours by adding or removing one row: noisy
     counts and synthesis compose in parallel over strata, and in sequence with the means. All of it is charged before a
-    mechanism sees a row.
+    mechanism sees a row. A resumed release may cost more; `flows.undertaking` says when, and its card how much.
     """
-    plan = Plan.of(config)
+    with under_way(with_release_id(config, flow_run.id)) as run:
+        folder = Path(run.plan.config.output) if run.published else _make(run)
+    _show(folder)
+    return str(folder)
+
+
+def _make(run: Undertaking) -> Path:
+    """Load, charge, draw noise, and lay out the release folder."""
+    plan, work = run.plan, run.work
     noise = steps.noise_source(plan)
     budget = Budget(plan.price.total)
     synthesis = plan.price.counts + plan.price.synthesis
     budgets = list(budget.parallel(synthesis, plan.strata.keys, "synthesis, strata in parallel").values())
     means = Budget(budget.spend(plan.price.means, "means")) if plan.means is not None else Budget(Rho(0))
-    with private_workspace() as work:
-        tell("load")
-        load(plan, work)
-        _fit_all(plan, work, budgets, noise.spawn(steps.SYNTHESIS))
-        tell("resample")
-        resample(plan, work, noise)
-        if plan.means is not None:
-            tell("means")
-            estimate_means(plan, work, means, noise.spawn(steps.MEANS))
-        if config.evaluate != "none":
-            tell("evaluate")
-            evaluate(plan, work)
-        tell("publish")
-        folder = publish(plan, work)
-    _show(folder)
-    return str(folder)
+    tell("load")
+    run.load(lambda: load(plan, work))
+    run.charge()
+    _fit_all(plan, work, budgets, noise.spawn(steps.SYNTHESIS))
+    tell("resample")
+    resample(plan, work, noise, run.statement())
+    if plan.means is not None:
+        tell("means")
+        estimate_means(plan, work, means, noise.spawn(steps.MEANS))
+    if run.evaluates:
+        tell("evaluate")
+        evaluate(plan, work)
+    tell("publish")
+    folder: Path = publish(plan, work)
+    return folder
 
 
 def _fit_all(plan: Plan, work: Workspace, budgets: list[Budget], noise: NoiseSource) -> None:
-    """One mapped task per stratum; threads wait while worker processes fit."""
+    """One mapped task per stratum to measure, and one to model; threads wait while worker processes work."""
     count = len(plan.strata.keys)
     workers = min(plan.config.workers, count)
     progress = create_progress_artifact(0.0, key="fit-strata", description="strata fitted")
     assert isinstance(progress, UUID)
-    tell("fit strata", 0, count)
+    positions = range(count)
+    everywhere = (unmapped(plan), unmapped(work))
     with process_pool(workers) if workers > 1 else nullcontext() as pool:
-        runs = fit_stratum.map(
-            range(count), unmapped(plan), unmapped(work), unmapped(budgets), unmapped(noise), unmapped(pool)
+        _wait(
+            "measure",
+            fit_stratum.map(positions, *everywhere, unmapped(budgets), unmapped(noise), unmapped(pool)),
+            count,
         )
-        for done, run in enumerate(runs, start=1):
-            run.result()
-            tell("fit strata", done, count)
+        if not isinstance(plan.mechanism, ForeignMechanism):
+            if plan.config.shrinkage:
+                tell("lean")
+                lean(plan, work)
+            _wait("model", model_stratum.map(positions, *everywhere, unmapped(pool)), count)
     update_progress_artifact(progress, 100.0)
+
+
+def _wait(stage: str, runs: Iterable[Any], count: int) -> None:
+    tell(stage, 0, count)
+    for done, run in enumerate(runs, start=1):
+        run.result()
+        tell(stage, done, count)
 
 
 def _show(folder: Path) -> None:
     """Artifacts for people who watch Prefect: the card, and where the internal scores lie (not the scores: they are
     exact, and Prefect's database is not the place for numbers computed from private rows)."""
+    if not (folder / "card.md").exists():
+        return  # resumed after it was published and moved away
     create_markdown_artifact((folder / "card.md").read_text("utf-8"), key="release-card", description="release card")
     scores = folder / INTERNAL_SCORES
     if scores.exists():

@@ -14,22 +14,23 @@ import numpy as np
 import pandas as pd
 
 from data.errors import InputError
-from data.schema import Schema
+from data.schema import Column, Schema
 from data.strata import Key
 from data.table import CodedTable, numbers
 from eval.scores import score_tables
 from flows.card import card_markdown, release_card
 from flows.guard import scrubbed
 from flows.plan import Plan
-from flows.workspace import Workspace
+from flows.workspace import Workspace, sync_tree
 from inference.coinpress import coinpress_mean, stratified_coinpress
 from inference.estimate import Estimate, StratifiedEstimate
 from privacy.budget import Budget, Rho
 from privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from synth.measurements import Measurement, load_measurements, save_measurements, total_estimate
 from synth.mechanism import ForeignMechanism, Mechanism
-from synth.storage import load_model, save_model
-from synth.stratified import StratifiedModel, fit_stratum, noisy_weights
+from synth.shrinkage import borrow
+from synth.storage import load_model
+from synth.stratified import StratifiedModel, fit_stratum, measure_stratum, noisy_weights
 
 # Streams of one noise source, so that a seeded run does not depend on the order of its steps.
 SYNTHESIS, MEANS, SAMPLING = 0, 1, 2
@@ -56,7 +57,7 @@ def load(plan: Plan, work: Workspace) -> None:
     table = CodedTable.encode(frame, plan.schema)
     kept = np.ones(len(table), dtype=bool)
     if plan.held_out:
-        kept = _rng(plan, SAMPLING).random(len(table)) >= plan.held_out
+        kept = work.coins(_rng(plan, SAMPLING)).random(len(table)) >= plan.held_out
         work.save_table(work.held_out, table.take(~kept))
         table = table.take(kept)
     for position, part in enumerate(plan.strata.partition(table).values()):
@@ -80,20 +81,46 @@ def fit_one(
     count_rho: Rho,
     noise: NoiseSource,
 ) -> None:
-    """Fit one stratum with its budget; leave its measurements and its model in the working folder."""
+    """Spend one stratum's budget; leave its measurements in the working folder, and its model if it is not ours.
+
+    Measurements that lie there already are used, which costs nothing. They are saved as soon as they exist; of two calls
+    that measure, the one that saves first is the only one whose measurements anything is made of.
+    """
+    if work.measurements(position).exists():
+        return
+    work.count_start(position)
     table = work.load_table(work.stratum(position), schema)
     if isinstance(mechanism, ForeignMechanism):
-        mechanism = mechanism.within(work.root)
-    fitted = fit_stratum(mechanism, table, budget, count_rho, noise)
-    unfinished = work.measurements(position).with_suffix(".part")
-    save_measurements(fitted.measurements, unfinished)
-    os.replace(unfinished, work.measurements(position))
-    save_model(fitted.model, work.model(position))
+        fitted = fit_stratum(mechanism.within(work.root), table, budget, count_rho, noise)
+        work.keep_fit(position, fitted.measurements, fitted.model)
+    else:
+        work.keep_fit(position, measure_stratum(mechanism, table, budget, count_rho, noise))
 
 
 @scrubbed
-def resample(plan: Plan, work: Workspace, noise: NoiseSource) -> None:
-    """Join the strata's models by their weights, draw the synthetic rows, and lay out the release with its card."""
+def lean(plan: Plan, work: Workspace) -> None:
+    """What the strata say of each other, beside their measurements. Post-processing: it costs nothing."""
+    measurements = {key: load_measurements(work.measurements(i)) for i, key in enumerate(plan.strata.keys)}
+    for i, extra in enumerate(borrow(plan.strata, measurements).values()):
+        save_measurements(extra, work.borrowed(i))
+
+
+@scrubbed
+def model_one(work: Workspace, position: int, mechanism: Mechanism, schema: Schema) -> None:
+    """Make one stratum's model of its measurements and of what it borrows, unless it is there. It costs nothing."""
+    if not work.model(position).exists():
+        borrowed = work.borrowed(position)
+        extra = load_measurements(borrowed) if borrowed.exists() else []
+        measured = load_measurements(work.measurements(position))
+        work.keep_model(position, mechanism.model(schema, [*measured, *extra]))
+
+
+@scrubbed
+def resample(plan: Plan, work: Workspace, noise: NoiseSource, account: Mapping[str, Any] | None = None) -> None:
+    """Join the strata's models by their weights, draw the synthetic rows, and lay out the release with its card.
+
+    `account` is what the card says of the ledger that was charged.
+    """
     keys = plan.strata.keys
     measurements = {key: load_measurements(work.measurements(i)) for i, key in enumerate(keys)}
     models = {key: load_model(work.model(i), plan.strata.rest(key)) for i, key in enumerate(keys)}
@@ -111,7 +138,7 @@ def resample(plan: Plan, work: Workspace, noise: NoiseSource) -> None:
         save_measurements(noisy, release / "measurements" / f"{plan.strata.file_name(key)}.json")
     work.save_json(release / "schema.json", asdict(plan.schema))
     source = weights.source if plan.strata.columns else "none needed (one stratum)"
-    work.save_json(release / "card.json", release_card(plan, noise, len(table), source))
+    work.save_json(release / "card.json", release_card(plan, noise, len(table), source, account))
 
 
 @scrubbed
@@ -121,36 +148,14 @@ def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSour
     Cost: the whole of `budget`, add/remove; outcomes and estimators share it equally.
     """
     assert plan.means is not None
-    kinds = ("stratified", "vanilla") if plan.config.means_estimator == "both" else (plan.config.means_estimator,)
-    shares = iter(budget.remaining.split([1] * (len(plan.means.columns) * len(kinds))))
     outcomes: dict[str, dict[str, Any]] = {}
-    for number, column in enumerate(plan.means.columns):
-        assert column.lower is not None
-        assert column.upper is not None
-        assert column.sigma is not None
-        with np.load(work.outcome(column.name), allow_pickle=False) as archive:
-            groups = {key: archive[str(i)] for i, key in enumerate(plan.strata.keys)}
-        for kind in kinds:
-            share = budget.spend(next(shares), f"{kind} mean of {column.name}")
-            source = noise.spawn(2 * number + (kind == "vanilla"))
-            lower, upper = column.mean or (column.lower, column.upper)
-            settings: dict[str, Any] = {
-                "lower": lower,
-                "upper": upper,
-                "bounds": (column.lower, column.upper),
-                "sigma": column.sigma,
-                "rho": share,
-                "sizes": "noisy",
-                "noise": source,
-            }
-            if kind == "vanilla" or not plan.strata.columns:
-                values = np.concatenate(list(groups.values()))
-                entry = {"coinpress": _estimate_entry(coinpress_mean(values, **settings))}
-            else:
-                stratified = stratified_coinpress(groups, plan.weights, **settings)
-                name = "pub_strat_coinpress" if plan.weights else "strat_coinpress"
-                entry = {name: _stratified_entry(stratified, plan)}
-            outcomes.setdefault(column.name, {}).update(entry)
+    for number, ((column, kind), share) in enumerate(zip(plan.estimates, list(plan.parts.values())[1:], strict=True)):
+        budget.spend(share, f"{kind} mean of {column.name}")
+        if not work.mean(number).exists():
+            work.count_start(f"mean{number}")
+            source = noise.spawn(2 * plan.means.columns.index(column) + (kind == "vanilla"))
+            work.keep_mean(number, _mean(plan, work, column, kind, share, source))
+        outcomes.setdefault(column.name, {}).update(json.loads(work.mean(number).read_text("utf-8")))
     document = {
         "over": "people who have a value in the column",
         "weights": plan.weights.source if plan.weights else "noisy counts of the people who have a value (charged)",
@@ -159,6 +164,29 @@ def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSour
         "outcomes": outcomes,
     }
     work.save_json(work.staging / "means.json", document)
+
+
+def _mean(plan: Plan, work: Workspace, column: Column, kind: str, rho: Rho, noise: NoiseSource) -> dict[str, Any]:
+    """One estimate of one column's mean at `rho`, under the estimator's name."""
+    assert column.lower is not None
+    assert column.upper is not None
+    assert column.sigma is not None
+    with np.load(work.outcome(column.name), allow_pickle=False) as archive:
+        groups = {key: archive[str(i)] for i, key in enumerate(plan.strata.keys)}
+    lower, upper = column.mean or (column.lower, column.upper)
+    settings: dict[str, Any] = {
+        "lower": lower,
+        "upper": upper,
+        "bounds": (column.lower, column.upper),
+        "sigma": column.sigma,
+        "rho": rho,
+        "sizes": "noisy",
+        "noise": noise,
+    }
+    if kind == "vanilla" or not plan.strata.columns:
+        return {"coinpress": _estimate_entry(coinpress_mean(np.concatenate(list(groups.values())), **settings))}
+    stratified = stratified_coinpress(groups, plan.weights, **settings)
+    return {"pub_strat_coinpress" if plan.weights else "strat_coinpress": _stratified_entry(stratified, plan)}
 
 
 @scrubbed
@@ -191,8 +219,10 @@ def publish(plan: Plan, work: Workspace) -> Path:
     output.parent.mkdir(parents=True, exist_ok=True)
     landing = output.with_name(f".{output.name}.part")
     shutil.rmtree(landing, ignore_errors=True)
+    work.land(landing)
     try:
         shutil.copytree(release, landing)
+        sync_tree(landing)
         os.rename(landing, output)
     except OSError:
         shutil.rmtree(landing, ignore_errors=True)

@@ -1,15 +1,19 @@
 """The private working folder: the only place where rows rest while a release runs.
 
-Mode 0700, outside the orchestrator, removed when the run ends, also when it fails. Tasks pass its path and a stratum's
-position; rows never travel through the orchestrator.
+Mode 0700, outside the orchestrator, removed when the run ends, also when it fails; what a killed run left is removed by the
+next one. Tasks pass its path and a stratum's position; rows never travel through the orchestrator.
+
+What was paid for (noisy measurements, models, means) may lie in a folder of its own, which outlives the run: see
+`flows.journal`. It holds no row.
 """
 
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +23,12 @@ import pandas as pd
 
 from data.schema import Schema
 from data.table import CodedTable
+from flows.claims import LANDING, claim, remove_dead
+from synth.measurements import Measurement, save_measurements
+from synth.mechanism import Model
+from synth.storage import save_model
+
+PREFIX = "equistrata-release-"
 
 
 @dataclass(frozen=True)
@@ -27,9 +37,18 @@ class Workspace:
 
     Attributes:
         root: the folder.
+        kept: where that lies which was paid for; None for the working folder itself.
+        run: the number of this run of the release: 1, and one more each time it is resumed.
     """
 
     root: Path
+    kept: Path | None = None
+    run: int = 1
+
+    @property
+    def paid(self) -> Path:
+        """Where that lies which was paid for."""
+        return self.kept or self.root
 
     @property
     def staging(self) -> Path:
@@ -40,13 +59,25 @@ class Workspace:
         """The coded rows of one stratum."""
         return self.root / f"stratum{position}.npy"
 
+    def fit(self, position: int) -> Path:
+        """The folder of one stratum's fit, which appears in one step as soon as its measurements exist."""
+        return self.paid / f"fit{position}"
+
     def measurements(self, position: int) -> Path:
         """The noisy measurements of one stratum, once they exist."""
-        return self.root / f"measurements{position}.json"
+        return self.fit(position) / "measurements.json"
+
+    def borrowed(self, position: int) -> Path:
+        """What the other strata say of one stratum, if they say anything."""
+        return self.root / f"borrowed{position}.json"
 
     def model(self, position: int) -> Path:
         """The model of one stratum, once it exists."""
-        return self.root / f"model{position}.npz"
+        return self.fit(position) / "model.npz"
+
+    def mean(self, number: int) -> Path:
+        """One estimate of a mean, once it exists."""
+        return self.paid / f"mean{number}.json"
 
     @property
     def held_out(self) -> Path:
@@ -70,6 +101,81 @@ class Workspace:
         """Read the codes of a table back."""
         return CodedTable(np.load(path, allow_pickle=False), schema)
 
+    def count_start(self, unit: int | str) -> int:
+        """Write down, durably, that this unit starts (a stratum's fit by its position, or a mean), before it draws noise.
+
+        Returns how many starts of it this run has seen, this one too.
+        """
+        with (self.paid / f"started_{unit}").open("a+", encoding="ascii") as file:
+            file.write(f"{self.run}\n")
+            file.flush()
+            os.fsync(file.fileno())
+            _sync(self.paid)
+            file.seek(0)
+            return file.read().split().count(str(self.run))
+
+    def runs_started(self, unit: int | str) -> int:
+        """In how many runs this unit was started."""
+        try:
+            return len(set((self.paid / f"started_{unit}").read_text("ascii").split()))
+        except FileNotFoundError:
+            return 0
+
+    def keep_fit(self, position: int, measurements: Sequence[Measurement], model: Model | None = None) -> None:
+        """Save a stratum's measurements, and with them a model that cannot be made from them, in one durable step.
+
+        Whoever comes first wins: if the stratum has measurements already, these are dropped unseen.
+        """
+        folder = Path(tempfile.mkdtemp(prefix=f"fit{position}-", dir=self.paid))
+        save_measurements(measurements, folder / "measurements.json")
+        if model is not None:
+            save_model(model, folder / "model.npz")
+        for path in (*folder.iterdir(), folder):
+            _sync(path)
+        try:
+            folder.rename(self.fit(position))
+        except OSError:
+            shutil.rmtree(folder)
+            if not self.measurements(position).exists():
+                raise
+        _sync(self.paid)
+
+    def keep_model(self, position: int, model: Model) -> None:
+        """Save the model of a stratum's measurements in one step. It can be made again, so it need not be durable."""
+        unfinished = Path(tempfile.mkdtemp(prefix=f"fit{position}-", dir=self.paid)) / "model.npz"
+        save_model(model, unfinished)
+        unfinished.replace(self.model(position))
+        unfinished.parent.rmdir()
+
+    def keep_mean(self, number: int, entry: object) -> None:
+        """Save one estimate in one durable step; whoever comes first wins."""
+        handle, name = tempfile.mkstemp(prefix=f"mean{number}-", dir=self.paid)
+        unfinished = Path(name)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            json.dump(entry, file)
+            file.flush()
+            os.fsync(file.fileno())
+        try:
+            os.link(unfinished, self.mean(number))
+        except FileExistsError:
+            pass
+        finally:
+            unfinished.unlink()
+        _sync(self.paid)
+
+    def coins(self, rng: np.random.Generator) -> np.random.Generator:
+        """The coins that hold rows out, the same in every run of the release: seeded by `rng` in the first one."""
+        path = self.paid / "coins"
+        if not path.exists():
+            unfinished = path.with_name("coins.part")
+            unfinished.write_text(str(rng.integers(2**63)), "ascii")
+            unfinished.replace(path)
+        return np.random.default_rng(int(path.read_text("ascii")))
+
+    def land(self, landing: Path) -> None:
+        """Write down which half-written folder outside goes with this one, should the run be killed."""
+        (self.root / LANDING).write_text(str(landing.absolute()), "utf-8")
+
     def save_json(self, path: Path, document: object) -> None:
         """Write readable JSON."""
         path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", "utf-8")
@@ -86,10 +192,34 @@ def file_stem(name: str) -> str:
 
 
 @contextmanager
-def private_workspace() -> Iterator[Workspace]:
-    """Make a private working folder, and remove it however the run ends."""
-    root = Path(tempfile.mkdtemp(prefix="equistrata-"))  # mkdtemp makes it 0700
+def private_workspace(kept: Path | None = None, run: int = 1) -> Iterator[Workspace]:
+    """Make a private working folder, and remove it however the run ends; first remove those of runs that were killed."""
+    remove_dead(Path(tempfile.gettempdir()), f"{PREFIX}*")
+    root, lock = _claimed_folder()
     try:
-        yield Workspace(root)
+        yield Workspace(root, kept, run)
     finally:
         shutil.rmtree(root, ignore_errors=True)
+        os.close(lock)
+
+
+def _claimed_folder() -> tuple[Path, int]:
+    while True:
+        root = Path(tempfile.mkdtemp(prefix=PREFIX))  # mkdtemp makes it 0700
+        lock = claim(root)
+        if lock is not None:
+            return root, lock  # else another run took it for a dead one's in the moment before it was locked
+
+
+def sync_tree(folder: Path) -> None:
+    """Have everything in a folder written to its disk."""
+    for path in (*folder.rglob("*"), folder):
+        _sync(path)
+
+
+def _sync(path: Path) -> None:
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

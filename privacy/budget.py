@@ -43,6 +43,10 @@ class BudgetExceeded(ValueError):
         super().__init__(f"{what} asks for ρ = {float(asked):.6g}, but only {float(left):.6g} is left of the budget")
         self.asked = asked
         self.left = left
+        self._what = what
+
+    def __reduce__(self) -> tuple[type[BudgetExceeded], tuple[Rho, Rho, str]]:
+        return type(self), (self.asked, self.left, self._what)  # so that it may come out of a worker process
 
 
 @total_ordering

@@ -71,7 +71,7 @@ class GEM:
         readable: rounds are at most this many times the ratio of the number of rows, as the 1-way marginals estimate
             it, to the noise expected on one marginal that gets all of the rounds' ρ (mean L1 norm over those that can
             be chosen). A table too small for one round gives all of ρ to 1-way marginals. The rule is linear because
-            that is where New York's strata of 600 to 8,000 rows had their least error (docs/performance_gem.md).
+            that is where New York's strata of 600 to 8,000 rows had their least error (docs/performance.md).
         most_cells: marginals of more cells are not considered.
         components: products in the mixture.
         round_steps, steps: descents in each round, and for the model at the end.

@@ -15,11 +15,12 @@ partition of the rows, so under add/remove neighbours the per-stratum fits compo
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 import pandas as pd
@@ -32,11 +33,15 @@ from data.weights import PublicWeights
 from privacy.budget import Budget, Rho
 from privacy.noise import Floats, NoiseSource, SecureNoise, SeededNoise
 from synth.measurements import Measurement, load_measurements, measure_marginal, save_measurements, total_estimate
-from synth.mechanism import Fit, Mechanism, Model, fit, mechanism
+from synth.mechanism import Fit, ForeignMechanism, Mechanism, Model, fit, mechanism
+from synth.shrinkage import borrow
 from synth.storage import load_model, save_model
+
+T = TypeVar("T")
 
 NOISY = "noisy"
 COUNT_SHARE = 0.02
+_LEAST = 0.25  # standard deviations of its size that a stratum has at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,13 +136,24 @@ class StratifiedModel:
         return models, {key: share / total for key, share in shares.items()}
 
 
+def measure_stratum(
+    mechanism: Mechanism, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource
+) -> list[Measurement]:
+    """Measure one stratum with all that is left in its budget, of which `count_rho` buys its noisy number of rows."""
+    known = _count(table, budget, count_rho, noise)
+    rho = budget.spend(budget.remaining, f"{mechanism.name} on one stratum")
+    return mechanism.measure(table, rho, noise, known)
+
+
 def fit_stratum(mechanism: Mechanism, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource) -> Fit:
     """Fit one stratum with all that is left in its budget, of which `count_rho` buys its noisy number of rows."""
-    known: list[Measurement] = []
-    if count_rho:
-        known.append(measure_marginal(table, (), count_rho, budget, noise))
+    known = _count(table, budget, count_rho, noise)
     rho = budget.spend(budget.remaining, f"{mechanism.name} on one stratum")
     return fit(mechanism, table, rho, noise, known)
+
+
+def _count(table: CodedTable, budget: Budget, rho: Rho, noise: NoiseSource) -> list[Measurement]:
+    return [measure_marginal(table, (), rho, budget, noise)] if rho else []
 
 
 def fit_strata(
@@ -147,22 +163,38 @@ def fit_strata(
     count_rho: Rho,
     noise: NoiseSource,
     workers: int = 1,
+    leaning: Strata | None = None,
 ) -> dict[Key, Fit]:
     """Fit every stratum, in `workers` processes. Strata keep their key whatever order they finish in.
 
-    Cost: the largest of the budgets (parallel composition, see `Budget.parallel`), add/remove.
+    Args:
+        leaning: the strata, if small ones are to lean on the others (`synth.shrinkage`). A foreign mechanism leaves
+            no measurements to lean on.
+
+    Cost: the largest of the budgets (parallel composition, see `Budget.parallel`), add/remove. Leaning is free.
     """
     jobs = {}
     for position, (key, table) in enumerate(parts.items()):
         # Charged here: what a worker process spends of a copy would leave the caller's budget whole.
         charged = Budget(budgets[key].spend(budgets[key].remaining, f"{mechanism.name} on one stratum"))
         jobs[key] = (mechanism, table, charged, count_rho, noise.spawn(position))
-    if workers == 1 or len(jobs) == 1:
-        return {key: fit_stratum(*job) for key, job in jobs.items()}
-    with process_pool(workers) as pool:
-        futures = {pool.submit(fit_stratum, *job): key for key, job in jobs.items()}
-        done = {futures[future]: future.result() for future in as_completed(futures)}
-    return {key: done[key] for key in parts}
+    with process_pool(workers) if workers > 1 and len(jobs) > 1 else nullcontext() as pool:
+        if leaning is None or isinstance(mechanism, ForeignMechanism):
+            return _map(pool, fit_stratum, jobs)
+        measured = _map(pool, measure_stratum, jobs)
+        extras = borrow(leaning, measured)
+        schemas = {key: table.schema for key, table in parts.items()}
+        models = _map(pool, mechanism.model, {key: (schemas[key], measured[key] + extras[key]) for key in parts})
+    return {key: Fit(tuple(measured[key]), models[key]) for key in parts}
+
+
+def _map(pool: Executor | None, work: Callable[..., T], jobs: Mapping[Key, tuple[Any, ...]]) -> dict[Key, T]:
+    """The same work for every stratum, in the pool if there is one."""
+    if pool is None:
+        return {key: work(*job) for key, job in jobs.items()}
+    futures = {pool.submit(work, *job): key for key, job in jobs.items()}
+    done = {futures[future]: future.result() for future in as_completed(futures)}
+    return {key: done[key] for key in jobs}
 
 
 @contextmanager
@@ -178,8 +210,13 @@ def process_pool(workers: int) -> Iterator[Executor]:
 
 
 def noisy_weights(strata: Strata, fits: Mapping[Key, Sequence[Measurement]]) -> PublicWeights:
-    """Weights from what the strata's measurements say of their sizes: paid for already, so no further cost."""
-    counts = {key: total_estimate(measurements)[0] for key, measurements in fits.items()}
+    """Weights from what the strata's measurements say of their sizes: paid for already, so no further cost.
+
+    No stratum is dropped by noise: one that looks smaller than a quarter of its size's standard deviation counts as
+    that. (At small ε, strata of hundreds of rows would else be gone in every second release.)
+    """
+    estimates = {key: total_estimate(measurements) for key, measurements in fits.items()}
+    counts = {key: max(rows, _LEAST * sd) if np.isfinite(sd) else rows for key, (rows, sd) in estimates.items()}
     if not any(count > 0 for count in counts.values()):
         counts = dict.fromkeys(counts, 1.0)  # nothing can be told of the sizes: treat strata alike
     return PublicWeights.from_counts(counts, strata, "noisy counts (charged)")
@@ -198,6 +235,7 @@ class StratifiedSynthesizer:
         strata: the columns that define strata; none for the non-stratified ("vanilla") form.
         epsilon, delta: the price of the whole fit, (ε, δ)-DP under adding or removing one row.
         weights: PublicWeights, or "noisy" for sizes bought with `count_share` of ρ.
+        shrinkage: whether small strata lean on the others (`synth.shrinkage`), at no cost.
         workers: processes that fit strata side by side.
         seed: for tests only: reproducible, and therefore NOT private. None draws secure noise.
 
@@ -214,6 +252,7 @@ class StratifiedSynthesizer:
         weights: PublicWeights | str = NOISY,
         count_share: float = COUNT_SHARE,
         engine: str = "numpy",
+        shrinkage: bool = True,
         workers: int = 1,
         seed: int | None = None,
     ) -> None:
@@ -224,6 +263,7 @@ class StratifiedSynthesizer:
         self.weights = weights
         self.count_share = count_share
         self.engine = engine
+        self.shrinkage = shrinkage
         self.workers = workers
         self.seed = seed
 
@@ -253,8 +293,9 @@ class StratifiedSynthesizer:
         paid_counts = self.weights == NOISY and len(strata.keys) > 1
         count_rho = self.rho_ * self.count_share if paid_counts else Rho(0)
         fits = fit_strata(
-            self._mechanism(), strata.partition(table), budgets, count_rho, noise, min(self.workers, len(strata.keys))
-        )
+            self._mechanism(), strata.partition(table), budgets, count_rho, noise, min(self.workers, len(strata.keys)),
+            strata if self.shrinkage else None,
+        )  # fmt: skip
         self.measurements_ = {key: result.measurements for key, result in fits.items()}
         sizes = noisy_weights(strata, self.measurements_)
         weights = self.weights if isinstance(self.weights, PublicWeights) else sizes

@@ -22,6 +22,7 @@ from privacy.noise import SeededNoise
 from synth.estimation import MirrorDescent
 from synth.measurements import Measurement
 from synth.mst import MST
+from synth.shrinkage import borrow
 from synth.stratified import (
     StratifiedModel,
     StratifiedSynthesizer,
@@ -305,7 +306,16 @@ def test_noisy_weights_when_no_count_is_positive():
     fits = {key: [Measurement((), np.array(-5.0), 1.0)] for key in strata.keys}
     assert noisy_weights(strata, fits).shares == {(1,): 0.5, (2,): 0.5}
     fits[(1,)] = [Measurement((), np.array(8.0), 1.0)]
-    assert noisy_weights(strata, fits).shares == {(1,): 1.0, (2,): 0.0}
+    assert noisy_weights(strata, fits).shares == pytest.approx({(1,): 8 / 8.25, (2,): 0.25 / 8.25})
+
+
+def test_noise_drops_no_stratum():
+    """At ε = 0.01, half of the strata of 300 rows would be gone if negative sizes counted as nothing."""
+    sizes = (60_000, 50_000, 300, 300, 300, 300)
+    for seed in range(5):
+        synthesizer = StratifiedSynthesizer(FAST, CUT, epsilon=0.01, seed=seed).fit(people(sizes, seed))
+        rows = synthesizer.sample(100_000).groupby(list(CUT)).size()
+        assert len(rows) == 6
 
 
 def test_each_stratum_gets_its_own_model():
@@ -450,9 +460,10 @@ def test_measurements_are_saved_by_stratum_and_give_the_model_back(tmp_path, fit
         f"SEX={s},RAC1P={r}.json" for s in (1, 2) for r in (1, 2, 3)
     }
     loaded = load_all_measurements(strata, tmp_path / "m")
+    extras = borrow(strata, loaded)
     for key in strata.keys:
         assert same(loaded[key], fitted.measurements_[key])
-        again = FAST.model(strata.rest(key), loaded[key])
+        again = FAST.model(strata.rest(key), [*loaded[key], *extras[key]])
         for a, b in zip(again.conditional, fitted.model_.models[key].conditional, strict=True):
             np.testing.assert_array_equal(a, b)
     (tmp_path / "m" / "SEX=1,RAC1P=2.json").unlink()

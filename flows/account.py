@@ -1,0 +1,65 @@
+"""The budget that a release is charged to."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+
+from data.errors import InputError
+from flows.config import ReleaseConfig
+from flows.places import URL_VARIABLE, place_of
+from privacy.budget import BudgetExceeded, Rho
+from privacy.fingerprint import fingerprint, ledger_key
+from privacy.ledger import Charge, Ledger
+
+
+@dataclass(frozen=True)
+class Account:
+    """A data set's account in a ledger, for one release.
+
+    Attributes:
+        key: for fingerprints, where the ledger's place told one.
+    """
+
+    ledger: Ledger
+    dataset: str
+    release: str
+    key: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, config: ReleaseConfig) -> Account | None:
+        """The account that a configuration names; None if it names none, and nothing else says that it must.
+
+        Raises InputError if only half of it is named, and LedgerError if the ledger's URL is unusable.
+        """
+        if config.dataset is None:
+            if config.ledger is not None:
+                raise InputError("a ledger is named but no data set; say whose budget is charged with --dataset")
+            if os.environ.get(URL_VARIABLE) and config.source != "sample":
+                raise InputError(
+                    f"{URL_VARIABLE} is set, so a release must be charged; name the data set with --dataset, or unset it"
+                )
+            return None
+        place = place_of(config.ledger)
+        assert config.release_id is not None
+        return cls(Ledger(place.url), config.dataset, config.release_id, place.key)
+
+    def check(self) -> None:
+        """Raise LedgerError unless the ledger is whole from its first entry to its last, and has this data set."""
+        self.ledger.verify()
+        self.ledger.budget(self.dataset)
+
+    def check_price(self, price: Rho) -> None:
+        """Raise BudgetExceeded if it does not fit at this moment: before any work is done. Nothing is charged."""
+        left = self.ledger.remaining(self.dataset)
+        if price > left:
+            raise BudgetExceeded(price, left, f"release {self.release!r} of data set {self.dataset!r}")
+
+    def charges(self) -> list[Charge]:
+        """What the release was charged so far."""
+        return self.ledger.charges(self.dataset, self.release)
+
+    def fingerprint(self, digest: bytes) -> str | None:
+        """The fingerprint of a snapshot in this ledger; None if there is no key."""
+        key = ledger_key(self.ledger.path, self.key)
+        return None if key is None else fingerprint(digest, key, self.ledger.identity)

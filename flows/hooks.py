@@ -1,0 +1,57 @@
+"""What Prefect runs when a release fails or crashes: it tells what happened, what was charged, and what to do.
+
+Only settings and our own sentences: every error that leaves a task was scrubbed, and nothing else of it is repeated.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from prefect.artifacts import create_markdown_artifact
+from prefect.client.schemas.objects import FlowRun, State
+from prefect.flows import Flow
+from prefect.logging.loggers import flow_run_logger
+
+from flows.config import ReleaseConfig
+from flows.guard import StepFailed
+from flows.journal import Journal
+from flows.undertaking import with_release_id
+
+
+def tell_failure(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
+    """Log one sentence and leave an artifact. For `on_failure` and `on_crashed`; it may run in another process (a worker's)."""
+    sentence = failure_sentence(flow_run, state)
+    flow_run_logger(flow_run, flow).error("%s", sentence)
+    create_markdown_artifact(
+        f"# A release did not end well\n\n{sentence}\n", key="release-failure", description="failure"
+    )
+
+
+def failure_sentence(flow_run: FlowRun, state: State[Any]) -> str:
+    """What happened to which release, and what can be done about it."""
+    try:
+        config = with_release_id(ReleaseConfig.model_validate(flow_run.parameters["config"]), str(flow_run.id))
+    except (ValueError, KeyError, TypeError):
+        return f"Flow run {flow_run.name} ended as {state.name}: its settings are not those of a release."
+    what = f"The release into {config.output!r} ended as {state.name}{_cause(state)}."
+    if config.dataset is None:
+        return f"{what} No ledger was charged, and nothing of it was kept; run it again."
+    if Journal.find(str(config.release_id)) is None:
+        return (
+            f"{what} Nothing is kept of release {config.release_id!r} on this machine; see equistrata budget history."
+        )
+    return (
+        f"{what} What it paid for from the budget of {config.dataset!r} is kept: run equistrata resume {config.release_id}, or "
+        f"equistrata resume --discard {config.release_id} to give it up."
+    )
+
+
+def _cause(state: State[Any]) -> str:
+    """Our own sentence, if the state holds one of our own errors; a foreign message might quote a row."""
+    message = state.message or ""
+    known = ("InputError", "LedgerError", "BudgetExceeded", StepFailed.__name__)
+    for name in known:
+        _, found, sentence = message.partition(f"{name}: ")
+        if found:
+            return f" ({sentence.strip().rstrip('.')})"
+    return ""

@@ -1,0 +1,211 @@
+"""What a charged release keeps on disk while it is under way, so that a crash loses nothing that was paid for.
+
+A folder per release, named by its id, mode 0700, in `$EQUISTRATA_STATE` (or the user's state folder): the settings, which
+noise was begun in which run, and the noisy measurements and means as soon as they exist. No row and nothing computed
+from rows without noise is in it. It is removed when the release is whole, or given up.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import secrets
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from shutil import rmtree
+
+from data.errors import InputError
+from flows.claims import claim
+from flows.config import ReleaseConfig
+
+STATE_VARIABLE = "EQUISTRATA_STATE"
+FORMAT = "equistrata journal 1"
+RECORD = "release.json"
+UNMADE = "."  # how the name of a folder begins until it is whole
+MAKING_SECONDS = 600
+
+
+def state_folder() -> Path:
+    """Where journals lie: $EQUISTRATA_STATE, or equistrata in the user's state folder."""
+    named = os.environ.get(STATE_VARIABLE)
+    if named:
+        return Path(named).absolute()
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state").absolute() / "equistrata"
+
+
+@dataclass(frozen=True)
+class Journal:
+    """One release's folder.
+
+    Attributes:
+        root: the folder.
+        config: the release's settings.
+        folder: the working directory it was begun in, which relative paths start from.
+        ledger: the name that its ledger has given itself.
+    """
+
+    root: Path
+    config: ReleaseConfig
+    folder: Path
+    ledger: str
+    key: bytes
+
+    @classmethod
+    def open(cls, config: ReleaseConfig, ledger: str) -> Journal:
+        """The journal of config.release_id, made if there is none.
+
+        Raises InputError if one is there of another release (other settings, another ledger), or if none can be made.
+        """
+        release = str(config.release_id)
+        found = cls.find(release)
+        if found is not None:
+            if found.config.digest != config.digest or found.config.dataset != config.dataset:
+                raise InputError(
+                    f"release {release!r} was begun with other settings; resume it as it was (equistrata resume {release}), or "
+                    "choose another id"
+                )
+            if found.ledger != ledger:
+                raise InputError(
+                    f"release {release!r} was begun with another ledger; name that one, or choose another id"
+                )
+            return found
+        record = {
+            "format": FORMAT,
+            "config": config.public(),
+            "folder": os.getcwd(),
+            "ledger": ledger,
+            "key": secrets.token_hex(32),
+        }
+        root = state_folder() / release
+        try:
+            root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            made = Path(tempfile.mkdtemp(prefix=f"{UNMADE}{release}-", dir=root.parent))  # mkdtemp makes it 0700
+            _write_durably(made / RECORD, json.dumps(record, indent=2))
+            try:
+                made.rename(root)
+            except OSError:  # another process was first
+                rmtree(made)
+        except OSError:
+            raise InputError(
+                f"the state folder {str(root.parent)!r} cannot be written; mend its permissions, or name another in "
+                f"{STATE_VARIABLE}"
+            ) from None
+        opened = cls._read(root)
+        if opened is None:
+            raise InputError(f"release {release!r} has a state folder that this version cannot read; choose another id")
+        return opened
+
+    @classmethod
+    def find(cls, release: str) -> Journal | None:
+        """The journal of a release, by its id or by its output folder."""
+        wanted = Path(release).absolute()
+        for journal in cls.all():
+            if release == journal.root.name or wanted == journal.output:
+                return journal
+        return None
+
+    @classmethod
+    def all(cls) -> list[Journal]:
+        """Every release under way or to be resumed, by id. What a killed process left half made or half removed goes."""
+        journals = []
+        for root in sorted(path for path in state_folder().glob("*") if path.is_dir()):
+            journal = None if root.name.startswith(UNMADE) else cls._read(root)
+            if journal is not None:
+                journals.append(journal)
+            elif root.name.startswith(UNMADE):
+                if time.time() - root.stat().st_mtime > MAKING_SECONDS:
+                    rmtree(root, ignore_errors=True)
+            elif not (root / RECORD).exists():
+                rmtree(root, ignore_errors=True)
+        return journals
+
+    @classmethod
+    def _read(cls, root: Path) -> Journal | None:
+        try:
+            record = json.loads((root / RECORD).read_text("utf-8"))
+            if record["format"] != FORMAT:
+                return None
+            config = ReleaseConfig.build(**record["config"])
+            return cls(root, config, Path(record["folder"]), str(record["ledger"]), bytes.fromhex(record["key"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    @property
+    def mark(self) -> str:
+        """What the ledger knows it by: only who has the journal knows what a charged release has drawn."""
+        return hmac.digest(self.key, b"mark", "sha256").hex()
+
+    @property
+    def output(self) -> Path:
+        """The folder that the release is to become."""
+        return self.folder / self.config.output
+
+    @property
+    def paid(self) -> Path:
+        """Where that lies which was paid for."""
+        folder = self.root / "paid"
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder
+
+    @property
+    def untouched(self) -> bool:
+        """Whether no run has ever held it."""
+        return not (self.root / "runs").exists()
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the release while the block runs. Raises InputError if another process does."""
+        lock = claim(self.root)
+        if lock is None:
+            raise InputError(f"release {self.root.name!r} is running already; wait for it to end")
+        try:
+            yield
+        finally:
+            os.close(lock)
+
+    def next_run(self) -> int:
+        """Count one more run, durably; its number, from 1. Only for who holds the release."""
+        runs = self.root / "runs"
+        number = int(runs.read_text("ascii")) + 1 if runs.exists() else 1
+        _write_durably(runs, str(number))
+        return number
+
+    def same_rows(self, digest: bytes) -> bool:
+        """Whether the rows are those of the first run; remembers them if this is it.
+
+        The digest is kept under a key of the journal's own: whoever finds the folder cannot try tables on it unless he
+        finds the key, which is as private as the rows' own files.
+        """
+        mark, told = self.root / "snapshot", hmac.digest(self.key, digest, "sha256").hex()
+        if not mark.exists():
+            _write_durably(mark, told)
+        return hmac.compare_digest(mark.read_text("ascii"), told)
+
+    def forget_rows(self) -> None:
+        """Let the next `same_rows` be the first. Only while nothing was charged."""
+        (self.root / "snapshot").unlink(missing_ok=True)
+
+    def remove(self) -> None:
+        """Remove the folder. Its record goes first, so that half a removal is not taken for a release."""
+        (self.root / RECORD).unlink(missing_ok=True)
+        rmtree(self.root, ignore_errors=True)
+
+
+def _write_durably(path: Path, text: str) -> None:
+    """In one step, and on the disk when this returns."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(name, path)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        os.fsync(folder)
+    finally:
+        os.close(folder)

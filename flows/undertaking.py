@@ -1,0 +1,294 @@
+"""A release under way: charged before it draws noise, resumed from what it paid for, and never charged less than it drew.
+
+The order of things, which leaves a state that can be resumed at every point:
+
+1. The journal is made (settings only). 2. Rows are read into the private working folder, which the next run removes.
+3. One transaction of the ledger charges the whole price. 4. Each stratum's fit, and each mean, is first written down as
+begun, then draws its noise, then is saved in one step. 5. The release folder appears by one rename. 6. The ledger is told.
+7. The journal goes.
+
+**What a resumed release costs.** What was saved is used again: post-processing, no cost. What was not begun is paid for
+already. What was begun in a run that died, and not saved, may have drawn noise that shaped something (when the run died,
+say), so it is charged again before it is drawn again. Strata are disjoint, so however many are drawn twice, that costs the
+price of one fit of all strata once more: every stratum was drawn at most as often as it was paid for, and the total is the
+maximum over strata of the sums (`Budget.parallel`), plus the sums of the means.
+"""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from data.errors import InputError
+from flows.account import Account
+from flows.claims import remove_dead
+from flows.config import ReleaseConfig
+from flows.journal import Journal, state_folder
+from flows.plan import SYNTHESIS, Plan
+from flows.workspace import PREFIX, Workspace, private_workspace
+from privacy.budget import Rho
+from privacy.fingerprint import content_digest
+from privacy.ledger import Ledger, LedgerError
+
+
+class Undertaking:
+    """One run of a release.
+
+    Attributes:
+        plan, work: what is made, and where.
+        account, journal: None for a release that no ledger is charged for.
+        evaluates: whether exact scores are wanted and the rows for them are there.
+        published: whether the release folder is in its place already, so that only the ledger must be told.
+    """
+
+    def __init__(
+        self, plan: Plan, work: Workspace, account: Account | None = None, journal: Journal | None = None
+    ) -> None:
+        self.plan, self.work, self.account, self.journal = plan, work, account, journal
+        self.evaluates = plan.config.evaluate != "none"
+        self._charges = account.charges() if account else []
+        self._drawing = False
+        settled = bool(self._charges) and all(charge.outcome == "committed" for charge in self._charges)
+        self.published = settled or is_published(plan.config)
+
+    def load(self, read: Callable[[], None]) -> None:
+        """Have `read` bring the rows, unless nothing needs them any more.
+
+        Raises InputError if noise was drawn from other rows than those that are there now: one release is about one
+        snapshot.
+        """
+        complete = not any(self._unsaved(part) for part in self.plan.parts)
+        if complete and not self.evaluates:
+            return
+        try:
+            read()
+            same = self._same_rows()
+        except InputError:
+            if not complete:
+                raise
+            same = False
+        if same:
+            return
+        if not complete:
+            assert self.account is not None
+            raise InputError(
+                f"the input has changed since release {self.account.release!r} began, so what it has measured cannot be joined "
+                f"with it; bring the old input back, or give it up (equistrata resume --discard {self.account.release})"
+            )
+        self.evaluates = False  # what was paid for needs no rows; only the scores do
+
+    def charge(self) -> None:
+        """Charge the ledger: the whole price, or what must be drawn again. Nothing has drawn noise before in this run.
+
+        Raises BudgetExceeded, with what is left, or LedgerError.
+        """
+        if self.account is None:
+            return
+        account, plan = self.account, self.plan
+        told = {
+            "mechanism": plan.mechanism.name,
+            "strata": " × ".join(plan.strata.columns) or None,
+            "config": plan.config.digest,
+            "journal": self.journal.mark if self.journal else None,
+        }
+        if not self._charges:
+            account.ledger.reserve(
+                account.dataset, plan.price.total, account.release, parts=list(plan.parts), epsilon=plan.config.epsilon,
+                delta=plan.config.delta, fingerprint=account.fingerprint(self._digest()), **told,
+            )  # fmt: skip
+        else:
+            again = [part for part in plan.parts if self._must_be_paid_again(part)]
+            if again:
+                account.ledger.reserve(
+                    account.dataset, sum((plan.parts[part] for part in again), start=Rho(0)), account.release, parts=again,
+                    reason=f"noise drawn again after a crash: {', '.join(again)}",
+                    fingerprint=self._charges[0].entry.fingerprint, **told,
+                )  # fmt: skip
+            for charge in self._charges:
+                account.ledger.resume(charge.reservation)
+        self._charges = account.charges()
+        self._drawing = True
+
+    def statement(self) -> dict[str, Any] | None:
+        """What the card says of the ledger; None without one."""
+        if self.account is None:
+            return None
+        ledger, dataset = self.account.ledger, self.account.dataset
+        opened, left = ledger.account(dataset), ledger.remaining(dataset)
+        spent = sum((charge.entry.rho for charge in self._charges), start=Rho(0))
+        config = self.plan.config
+        assert opened.delta is not None
+        return {
+            "dataset": dataset,
+            "release_id": self.account.release,
+            "ledger": ledger.identity,
+            "head": str(ledger.head),
+            "charges": [
+                {
+                    "entry": c.entry.entry,
+                    "rho": float(c.entry.rho),
+                    "parts": list(c.entry.parts),
+                    "reason": c.entry.reason,
+                }
+                for c in self._charges
+            ],
+            "rho": float(spent),
+            "epsilon": config.epsilon if len(self._charges) == 1 else spent.epsilon(config.delta),
+            "budget": {"epsilon": opened.epsilon, "delta": opened.delta, "rho": float(opened.rho)},
+            "left": {"epsilon": left.epsilon(opened.delta), "delta": opened.delta, "rho": float(left)},
+        }
+
+    def finish(self) -> None:
+        """Tell the ledger that the release is whole, and remove the journal."""
+        if self.account is None or self.journal is None:
+            return
+        try:
+            for charge in self.account.charges():
+                if charge.outcome == "failed":
+                    self.account.ledger.resume(charge.reservation)
+                self.account.ledger.commit(charge.reservation)
+        except LedgerError as error:
+            raise LedgerError(
+                f"the release is whole in {self.plan.config.output!r}, but the ledger could not be told: {error}; then run "
+                f"equistrata resume {self.account.release}"
+            ) from None
+        self.journal.remove()
+
+    def fail(self, error: BaseException) -> None:
+        """Tell the ledger of a failure after noise may have been drawn; what was paid for stays, to be resumed."""
+        if self.account is None or self.journal is None or is_published(self.plan.config):
+            return
+        with suppress(LedgerError):
+            charges = self.account.charges()
+            if not charges:
+                self.journal.remove()
+            for charge in charges:
+                if self._drawing and charge.outcome == "reserved":
+                    self.account.ledger.fail(charge.reservation, type(error).__name__)
+
+    def _digest(self) -> bytes:
+        return content_digest(self.plan.source.files())
+
+    def _same_rows(self) -> bool:
+        if self.journal is None:
+            return True
+        if not self._charges:
+            self.journal.forget_rows()  # of a run that died before it was charged
+        return self.journal.same_rows(self._digest())
+
+    def _unsaved(self, part: str) -> list[int | str]:
+        """The units of a part whose noise is not saved."""
+        if part == SYNTHESIS:
+            return [i for i in range(len(self.plan.strata.keys)) if not self.work.measurements(i).exists()]
+        number = list(self.plan.parts).index(part) - 1
+        return [] if self.work.mean(number).exists() else [f"mean{number}"]
+
+    def _must_be_paid_again(self, part: str) -> bool:
+        """Whether a unit of the part was begun in as many runs as the part was paid for, and is not saved."""
+        paid = sum(part in charge.entry.parts for charge in self._charges)
+        return any(self.work.runs_started(unit) >= paid for unit in self._unsaved(part))
+
+
+def with_release_id(config: ReleaseConfig, unique: str | None = None) -> ReleaseConfig:
+    """The configuration with an id for its release, if it is charged and has none: output's name and something unique."""
+    if config.dataset is None or config.release_id is not None:
+        return config
+    stem = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in Path(config.output).name)
+    unique = (unique or uuid4().hex).replace("-", "")[:12]
+    return ReleaseConfig.build(**config.public() | {"release_id": f"{stem.lstrip('._-')[:60] or 'release'}-{unique}"})
+
+
+def prepare(config: ReleaseConfig) -> tuple[Plan, Account | None, Journal | None]:
+    """Refuse what can be refused without looking at a row, and make the journal of a release that is charged.
+
+    Raises InputError, LedgerError, BudgetExceeded. Then nothing was written or charged.
+    """
+    account = Account.of(config)
+    if account is None:
+        return Plan.of(config), None, None
+    account.check()
+    charges, found = account.charges(), Journal.find(account.release)
+    if any(found is None or charge.entry.journal != found.mark for charge in charges):
+        # Without the journal nobody knows what it has drawn, so every part would have to be charged again.
+        raise InputError(
+            f"release {account.release!r} was charged already, and what it paid for is not kept in {str(state_folder())!r}; "
+            "choose another id"
+        )
+    plan = Plan.of(config, begun=bool(charges))
+    if not charges:
+        account.check_price(plan.price.total)
+    return plan, account, Journal.open(config, account.ledger.identity)
+
+
+@contextmanager
+def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
+    """Run a release, or what is left of it, in the block; the ledger is told how it ended.
+
+    Raises InputError, LedgerError or BudgetExceeded before the block; StepFailed and the like pass through.
+    """
+    plan, account, journal = prepare(config)
+    if account is None or journal is None:
+        with private_workspace() as work:
+            yield Undertaking(plan, work)
+        return
+    with journal.held(), private_workspace(journal.paid, journal.next_run()) as work:
+        run = Undertaking(plan, work, account, journal)
+        if not run.published and Path(config.output).exists():
+            raise InputError(f"output folder {config.output!r} exists already and is not this release; move it away")
+        try:
+            yield run
+        except BaseException as error:
+            run.fail(error)
+            raise
+        run.finish()
+
+
+def is_published(config: ReleaseConfig) -> bool:
+    """Whether the output folder is this very release, whole (it appears by one rename)."""
+    if config.release_id is None:
+        return False
+    try:
+        card = json.loads((Path(config.output) / "card.json").read_text("utf-8"))
+        return bool(card["ledger"]["release_id"] == config.release_id and card["ledger"]["dataset"] == config.dataset)
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def discard(journal: Journal) -> None:
+    """Give a release up: the ledger has it as failed (and spent), and what was paid for is removed.
+
+    Raises InputError if it is running, or whole; LedgerError.
+    """
+    with journal.held():
+        if is_published(journal.config):
+            raise InputError(
+                f"release {journal.root.name!r} is whole in {journal.config.output!r}; resume it, to tell the ledger"
+            )
+        account = Account.of(journal.config)
+        assert account is not None
+        for charge in account.charges():
+            if charge.outcome == "reserved":
+                account.ledger.fail(charge.reservation, "given up")
+        remove_dead(Path(tempfile.gettempdir()), f"{PREFIX}*")
+        journal.remove()
+
+
+def give_up_charges(ledger: Ledger, release: str) -> int:
+    """Mark the charges of a release failed of which nothing else was said, in all data sets; how many there were.
+
+    Raises LedgerError; InputError if there is none.
+    """
+    charges = [charge for account in ledger.accounts() for charge in ledger.charges(account.dataset, release)]
+    open_ones = [charge for charge in charges if charge.outcome == "reserved"]
+    if not open_ones:
+        raise InputError(
+            f"release {release!r} has no charge in this ledger that is still open; see equistrata budget history"
+        )
+    for charge in open_ones:
+        ledger.fail(charge.reservation, "given up")
+    return len(open_ones)

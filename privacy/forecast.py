@@ -1,0 +1,50 @@
+"""What a budget still allows. In zCDP prices add up, so both questions are one division.
+
+>>> left = Rho.from_epsilon_delta(3, 1e-9)
+>>> releases_left(left, Rho.from_epsilon_delta(1, 1e-9))
+8
+>>> each = epsilon_within(left, 12, 1e-9)
+>>> each
+0.81222
+>>> releases_left(left, Rho.from_epsilon_delta(each, 1e-9))
+12
+
+Eight releases at ε = 1 fit into ε = 3, where plain addition of ε would allow three; twelve may have 0.81 each, not 0.25.
+"""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+from privacy.budget import MAXIMAL_EPSILON, Rho
+
+DIGITS = 6
+
+
+def releases_left(left: Rho, price: Rho) -> int:
+    """How many releases at `price` each still fit into `left`. Exact. Raises ValueError for a price of nothing."""
+    if not price:
+        raise ValueError("a release has a positive price")
+    return math.floor(left.exact / price.exact)
+
+
+def epsilon_within(left: Rho, releases: int, delta: float) -> float:
+    """The ε that each of `releases` equal releases may have at `delta`, so that together they stay within `left`.
+
+    Rounded down to six digits such that `Rho.from_epsilon_delta` of it truly fits; 0 if nothing is left.
+
+    Raises:
+        ValueError: releases < 1, or delta not in (0, 1).
+    """
+    if releases < 1:
+        raise ValueError(f"a horizon needs at least one release, not {releases}")
+    share = Rho(left.exact / releases)
+    epsilon = min(share.epsilon(delta), float(MAXIMAL_EPSILON))
+    if not epsilon:
+        return 0.0
+    step = Fraction(10) ** (math.floor(math.log10(epsilon)) - DIGITS + 1)
+    steps = math.floor(Fraction(epsilon) / step)
+    while steps > 0 and Rho.from_epsilon_delta(float(steps * step), delta) > share:
+        steps -= 1  # the conversion back is rounded down by up to one part in 10¹², so this happens once at most
+    return float(steps * step)

@@ -1,0 +1,459 @@
+"""The budget ledger: what every release from a data set has cost, written down before it is paid.
+
+A data set has a lifetime budget (ε, δ), which is an amount of ρ in zCDP. A release reserves its ρ in one transaction
+before a mechanism sees a row; the reservation is then committed, or marked failed. Both are spent: noise that may have
+been drawn is not given back. Amounts of ρ add up over adaptively chosen releases (Bun and Steinke, arXiv:1605.02065,
+Lemma 2.3), so while their sum stays within the budget, all releases together are (ε, δ)-differentially private, under
+the neighbouring relation of the releases. Sums are exact fractions; nothing is rounded.
+
+**What an edit of history leaves to find.** Rows are only added (triggers refuse the rest), and each holds the SHA-256
+of its own content and of the row before it, so one changed, missing, added or moved row breaks the chain at a place
+that `verify` names. The head (number of entries, hash of the last) is kept apart, so that rows cut off the end are
+missed too. Whoever may write to the database and knows this code can still make a new, whole chain, or put an older
+copy of the whole ledger in its place: no ledger can find that by itself. So every release card and `equistrata budget show` print
+the head: a head that was published is an anchor, and `verify(anchors=…)` checks that the chain still passes through it.
+
+>>> import tempfile
+>>> ledger = Ledger(Path(tempfile.mkdtemp()) / "ledger.db")
+>>> budget = ledger.create("census", epsilon=2, delta=1e-9)
+>>> reservation = ledger.reserve("census", Rho.from_epsilon_delta(1, 1e-9), "2026-11")
+>>> ledger.commit(reservation)
+>>> ledger.remaining("census") == budget - Rho.from_epsilon_delta(1, 1e-9)
+True
+>>> [entry.kind for entry in ledger.history("census")], ledger.verify().entries
+(['create', 'reserve', 'commit'], 3)
+"""
+
+from __future__ import annotations
+
+import getpass
+import json
+import os
+import socket
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from fractions import Fraction
+from importlib.metadata import PackageNotFoundError
+from importlib.metadata import version as installed
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import Connection, Select, select, update
+
+from privacy.budget import ADD_REMOVE, BudgetExceeded, Relation, Rho
+from privacy.ledger_chain import OUTCOMES, Books, Entry, Head, Kind, Outcome, digest, genesis
+from privacy.ledger_store import ENTRIES, HEAD, LOCK_SECONDS, VERSION, LedgerError, Store
+
+__all__ = ["Charge", "Entry", "Head", "Ledger", "LedgerError", "Reservation"]
+
+
+@dataclass(frozen=True)
+class Reservation:
+    """A charge that was made. Hand it to `commit` or `fail`.
+
+    Attributes:
+        entry: the number of its entry.
+        head: the ledger's head just after it.
+    """
+
+    dataset: str
+    release_id: str
+    rho: Rho
+    entry: int
+    head: Head
+
+
+@dataclass(frozen=True)
+class Charge:
+    """A reservation with what became of it. Every charge is spent, whatever its outcome."""
+
+    entry: Entry
+    outcome: Outcome
+    settled: str | None
+
+    @property
+    def reservation(self) -> Reservation:
+        """What `Ledger.reserve` gave."""
+        assert self.entry.release_id is not None
+        head = Head(self.entry.entry, self.entry.hash)
+        return Reservation(self.entry.dataset, self.entry.release_id, self.entry.rho, self.entry.entry, head)
+
+
+class Ledger:
+    """The budgets of data sets, in one SQLite file or one PostgreSQL database. Any number of processes may use it.
+
+    Every method opens a connection, does one transaction and closes it, so a ledger may cross a fork or be pickled.
+
+    Args:
+        url: a SQLAlchemy URL (sqlite:///…, postgresql://…), or the path of a SQLite file.
+        lock_seconds: how long to wait while others write.
+
+    Raises:
+        LedgerError: by every method, if the ledger is missing, read-only, locked, damaged, of another version or out of
+            reach; in one sentence without credentials. Then nothing was charged, unless the connection broke while
+            the database was committing: then the charge may stand, and is found under its release id.
+    """
+
+    def __init__(self, url: str | os.PathLike[str], *, lock_seconds: float = LOCK_SECONDS) -> None:
+        self._arguments = os.fspath(url), lock_seconds
+        self._store = Store(url, lock_seconds)
+
+    def __repr__(self) -> str:
+        return f"<{self._store.describe()}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, self._arguments
+
+    @property
+    def path(self) -> Path | None:
+        """The SQLite file, or None on PostgreSQL."""
+        return self._store.path
+
+    @property
+    def identity(self) -> str:
+        """The ledger's own name, drawn at random when it was made."""
+        with self._store.reading() as connection:
+            return str(connection.execute(select(HEAD.c.ledger)).scalar_one())
+
+    @property
+    def head(self) -> Head:
+        """Where the chain ends now."""
+        with self._store.reading() as connection:
+            return _head(connection)
+
+    def create(
+        self, dataset: str, epsilon: float, delta: float, *, relation: Relation = ADD_REMOVE, who: str | None = None
+    ) -> Rho:
+        """Open a data set's account with a lifetime budget; make the ledger itself if it is not there.
+
+        Args:
+            dataset: a name of 1 to 100 printable characters.
+            epsilon, delta: the guarantee that all releases together must keep; 0 < ε ≤ 500, 0 < δ < 1.
+            relation: what neighbours are; every release must be under the same.
+
+        Returns:
+            The budget in zCDP.
+
+        Raises:
+            LedgerError: the data set has an account already (budgets are never changed), or as the class says.
+            ValueError: (ε, δ) is no budget.
+        """
+        _check_name(dataset, "a data set")
+        budget = Rho.from_epsilon_delta(epsilon, delta)
+        self._store.create(_first_head)
+        with self._store.writing() as connection:
+            if any(_rows(connection, _CREATIONS.where(ENTRIES.c.dataset == dataset))):
+                raise LedgerError(
+                    f"data set {dataset!r} has a budget already, which is never changed; use another name"
+                )
+            _append(
+                connection, "create", dataset, who, rho=budget, spent=Rho(0), epsilon=repr(float(epsilon)),
+                delta=repr(float(delta)), relation=relation,
+            )  # fmt: skip
+        return budget
+
+    def reserve(
+        self,
+        dataset: str,
+        rho: Rho | Fraction | float,
+        release_id: str,
+        *,
+        reason: str | None = None,
+        parts: Sequence[str] = (),
+        epsilon: float | None = None,
+        delta: float | None = None,
+        relation: Relation = ADD_REMOVE,
+        mechanism: str | None = None,
+        strata: str | None = None,
+        fingerprint: str | None = None,
+        config: str | None = None,
+        journal: str | None = None,
+        who: str | None = None,
+    ) -> Reservation:
+        """Charge a release, in one transaction, before any mechanism sees a row. There are no refunds.
+
+        Args:
+            dataset: whose budget.
+            rho: the whole cost, positive, under `relation`.
+            release_id: the release's own name, 1 to 100 printable characters, new to this data set.
+            reason: why the same release is charged again (noise had to be drawn anew); without one it is refused.
+            parts, epsilon, delta, mechanism, strata, fingerprint, config, journal, who: kept with the entry, see `Entry`.
+
+        Raises:
+            BudgetExceeded: more than is left; it carries both amounts, and nothing was charged.
+            LedgerError: no such data set, another relation than its own, or the release has been charged and no reason
+                is given.
+        """
+        amount = Rho.of(rho)
+        if not amount:
+            raise ValueError("a reservation needs a positive amount of ρ")
+        _check_name(release_id, "a release")
+        with self._store.writing() as connection:
+            account, spent = self._account(connection, dataset)
+            if relation != account.relation:
+                raise LedgerError(
+                    f"the budget of data set {dataset!r} is under {account.relation!r}, and a release under {relation!r} "
+                    "does not add up with it"
+                )
+            again = connection.execute(_charges_of(dataset, release_id).limit(1)).first()
+            if again is not None and not reason:
+                raise LedgerError(
+                    f"release {release_id!r} of data set {dataset!r} was charged already; resume it, or choose another id"
+                )
+            if again is None and reason:
+                raise LedgerError(
+                    f"release {release_id!r} of data set {dataset!r} was never charged before; leave out the reason"
+                )
+            if spent + amount > account.rho:
+                raise BudgetExceeded(amount, account.rho - spent, f"release {release_id!r} of data set {dataset!r}")
+            head = _append(
+                connection,
+                "reserve",
+                dataset,
+                who,
+                rho=amount,
+                spent=spent + amount,
+                release_id=release_id,
+                reason=reason,
+                parts=json.dumps(list(parts), ensure_ascii=False),
+                epsilon=None if epsilon is None else repr(float(epsilon)),
+                delta=None if delta is None else repr(float(delta)),
+                relation=relation,
+                mechanism=mechanism,
+                strata=strata,
+                fingerprint=fingerprint,
+                config=config,
+                journal=journal,
+            )
+        return Reservation(dataset, release_id, amount, head.entries, head)
+
+    def commit(self, reservation: Reservation, *, who: str | None = None) -> None:
+        """Say that the release exists. Saying it twice is saying it once.
+
+        Raises LedgerError if it was marked failed (`resume` it first) or is not in this ledger.
+        """
+        self._settle(reservation, "commit", None, who)
+
+    def fail(self, reservation: Reservation, reason: str | None = None, *, who: str | None = None) -> None:
+        """Say that the release came to nothing. It stays spent. Saying it twice is saying it once.
+
+        Raises LedgerError if it was committed or is not in this ledger.
+        """
+        self._settle(reservation, "fail", reason, who)
+
+    def resume(self, reservation: Reservation, reason: str | None = None, *, who: str | None = None) -> None:
+        """Say that a release goes on after a crash or a failure, from what it had paid for. No cost.
+
+        Raises LedgerError if it was committed or is not in this ledger.
+        """
+        self._settle(reservation, "resume", reason, who)
+
+    def account(self, dataset: str) -> Entry:
+        """The entry that opened a data set's account. Raises LedgerError if there is none."""
+        with self._store.reading() as connection:
+            return self._account(connection, dataset)[0]
+
+    def budget(self, dataset: str) -> Rho:
+        """The lifetime budget."""
+        return self.account(dataset).rho
+
+    def spent(self, dataset: str) -> Rho:
+        """The sum of all reservations, whatever became of them."""
+        with self._store.reading() as connection:
+            return self._account(connection, dataset)[1]
+
+    def remaining(self, dataset: str) -> Rho:
+        """What is left of the lifetime budget."""
+        with self._store.reading() as connection:
+            account, spent = self._account(connection, dataset)
+        return account.rho - spent
+
+    def accounts(self) -> list[Entry]:
+        """The entries that opened accounts, in order; their `spent` is of that moment."""
+        with self._store.reading() as connection:
+            return [self._entry(row) for row in _rows(connection, _CREATIONS.order_by(ENTRIES.c.entry))]
+
+    def history(self, dataset: str | None = None) -> list[Entry]:
+        """Every entry of one data set, or of all, in order. Raises LedgerError if there is no such data set."""
+        with self._store.reading() as connection:
+            query = select(ENTRIES).order_by(ENTRIES.c.entry)
+            if dataset is not None:
+                self._account(connection, dataset)
+                query = query.where(ENTRIES.c.dataset == dataset)
+            return [self._entry(row) for row in _rows(connection, query)]
+
+    def charges(self, dataset: str, release_id: str | None = None) -> list[Charge]:
+        """The reservations of a data set, or of one of its releases, with what became of them."""
+        entries = self.history(dataset)
+        last = {entry.settles: entry for entry in entries if entry.settles is not None}
+        reserved = [entry for entry in entries if entry.kind == "reserve" and release_id in (None, entry.release_id)]
+        return [Charge(e, OUTCOMES[last.get(e.entry, e).kind], last.get(e.entry, e).at) for e in reserved]
+
+    def verify(self, anchors: Sequence[Head] = ()) -> Head:
+        """Check all of history: the database's own integrity, every hash, every sum, and that no budget is overspent.
+
+        Args:
+            anchors: heads that were printed earlier; the chain must pass through each.
+
+        Returns:
+            The head. See the module on what no check can find.
+
+        Raises:
+            LedgerError: naming the first entry that does not fit.
+        """
+        wanted: dict[int, set[str]] = {}
+        for anchor in anchors:
+            wanted.setdefault(anchor.entries, set()).add(anchor.hash)
+        where = self._store.describe()
+        with self._store.reading() as connection:
+            (ledger,) = _rows(connection, select(HEAD))
+            damage = self._store.damage(connection, str(ledger["layout"]))
+            if damage:
+                raise LedgerError(f"{where}: {damage}")
+            books = Books(genesis(ledger))
+            for row in _rows(connection, select(ENTRIES).order_by(ENTRIES.c.entry)):
+                fault = books.add(row)
+                if fault:
+                    raise LedgerError(f"{where}: entry {books.head.entries + 1} {fault}")
+                if not wanted.pop(books.head.entries, set()) <= {books.head.hash}:
+                    raise LedgerError(f"{where}: entry {books.head.entries} is not the one that was anchored")
+        if wanted:
+            raise LedgerError(f"{where} ends before entry {max(wanted)}, which was anchored: its end is missing")
+        if books.head != Head(ledger["entries"], ledger["hash"]):
+            raise LedgerError(f"{where}: its head does not fit its last entry; entries are missing at the end")
+        return books.head
+
+    def _settle(self, reservation: Reservation, kind: Kind, reason: str | None, who: str | None) -> None:
+        name = reservation.release_id
+        with self._store.writing() as connection:
+            _, spent = self._account(connection, reservation.dataset)
+            events = select(ENTRIES).where(
+                (ENTRIES.c.entry == reservation.entry) | (ENTRIES.c.settles == reservation.entry)
+            )
+            entries = [self._entry(row) for row in _rows(connection, events.order_by(ENTRIES.c.entry))]
+            if not entries or _key(entries[0]) != (reservation.dataset, name, reservation.rho):
+                raise LedgerError(f"release {name!r} has no such reservation in {self._store.describe()}")
+            now, wanted = OUTCOMES[entries[-1].kind], OUTCOMES[kind]
+            if now == wanted != "reserved":
+                return
+            if now == "committed" or (now, wanted) == ("failed", "committed"):
+                raise LedgerError(f"release {name!r} is {now} in the ledger already, which {kind!r} cannot follow")
+            _append(
+                connection, kind, reservation.dataset, who, rho=Rho(0), spent=spent, release_id=name,
+                settles=reservation.entry, reason=reason,
+            )  # fmt: skip
+
+    def _account(self, connection: Connection, dataset: str) -> tuple[Entry, Rho]:
+        """How the account was opened and what is spent, from rows that match their hashes, under a head that fits."""
+        opened = list(_rows(connection, _CREATIONS.where(ENTRIES.c.dataset == dataset)))
+        if not opened:
+            known = ", ".join(str(row["dataset"]) for row in _rows(connection, _CREATIONS)) or "none"
+            raise LedgerError(
+                f"data set {dataset!r} has no budget in {self._store.describe()} (it has: {known}); run equistrata "
+                "budget create"
+            )
+        end = select(ENTRIES).order_by(ENTRIES.c.entry.desc()).limit(1)
+        (last,) = _rows(connection, end)
+        (mine,) = _rows(connection, end.where(ENTRIES.c.dataset == dataset))
+        if Head(last["entry"], self._entry(last).hash) != _head(connection):
+            raise LedgerError(f"{self._store.describe()} is damaged: its head does not fit its last entry")
+        return self._entry(opened[0]), self._entry(mine).spent
+
+    def _entry(self, row: Mapping[str, Any]) -> Entry:
+        """A row as an entry, once its hash was checked."""
+        if digest(row) != row["hash"]:
+            raise LedgerError(
+                f"{self._store.describe()} is damaged: an entry does not match its hash; see equistrata budget verify"
+            )
+        return Entry.of(row)
+
+
+_CREATIONS = select(ENTRIES).where(ENTRIES.c.kind == "create")
+
+
+def _append(
+    connection: Connection,
+    kind: Kind,
+    dataset: str,
+    who: str | None,
+    *,
+    rho: Rho,
+    spent: Rho,
+    settles: int | None = None,
+    **texts: str | None,
+) -> Head:
+    """Add the next entry and move the head, inside the caller's transaction."""
+    head = _head(connection)
+    row: dict[str, Any] = dict.fromkeys(ENTRIES.c.keys())
+    row |= {
+        "entry": head.entries + 1,
+        "settles": settles,
+        "at": datetime.now(UTC).isoformat(timespec="microseconds"),
+        "who": who or _whoever(),
+        "kind": kind,
+        "dataset": dataset,
+        "rho": str(rho.exact),
+        "spent": str(spent.exact),
+        "software": _software(),
+        "previous": head.hash,
+        **texts,
+    }
+    row["hash"] = digest(row)
+    connection.execute(ENTRIES.insert().values(**row))
+    connection.execute(update(HEAD).values(entries=row["entry"], hash=row["hash"]))
+    return Head(row["entry"], row["hash"])
+
+
+def _first_head(layout: str) -> dict[str, Any]:
+    first = {
+        "version": VERSION,
+        "ledger": str(uuid.uuid4()),
+        "created": datetime.now(UTC).isoformat(timespec="microseconds"),
+        "layout": layout,
+    }
+    return first | {"entries": 0, "hash": genesis(first)}
+
+
+def _head(connection: Connection) -> Head:
+    row = connection.execute(select(HEAD.c.entries, HEAD.c.hash)).one()
+    return Head(row.entries, row.hash)
+
+
+def _rows(connection: Connection, query: Select[Any]) -> Iterator[dict[str, Any]]:
+    for row in connection.execute(query).mappings():
+        yield dict(row)
+
+
+def _key(entry: Entry) -> tuple[str, str | None, Rho]:
+    return entry.dataset, entry.release_id, entry.rho
+
+
+def _charges_of(dataset: str, release_id: str) -> Select[Any]:
+    mine = ENTRIES.c.release_id == release_id, ENTRIES.c.dataset == dataset, ENTRIES.c.kind == "reserve"
+    return select(ENTRIES.c.entry).where(*mine)
+
+
+def _check_name(name: str, what: str) -> None:
+    if not (1 <= len(name) <= 100 and name.isprintable() and name.strip() == name):
+        raise LedgerError(f"the name of {what} needs 1 to 100 printable characters, without blanks at its ends")
+
+
+def _whoever() -> str:
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):  # a user id without a name, as in some containers
+        user = f"uid {os.getuid()}"
+    return f"{user}@{socket.gethostname()}"
+
+
+def _software() -> str:
+    try:
+        return f"equistrata {installed('equistrata')}"
+    except PackageNotFoundError:  # run from a checkout that was never installed
+        return "equistrata"
+
+
+def _again(url: str, lock_seconds: float) -> Ledger:
+    return Ledger(url, lock_seconds=lock_seconds)

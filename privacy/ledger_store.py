@@ -1,0 +1,332 @@
+"""Where a ledger lies: a SQLite file or a PostgreSQL database, one writer at a time, and no driver's words in an error.
+
+Two tables. `equistrata_entries` holds what happened and only grows: triggers refuse to change or remove a row.
+`equistrata_ledger` holds one row: the format's version, the ledger's own name, and the head (number of entries, hash of
+the last). Only its head moves, one step with each entry; that row is also what writers on PostgreSQL queue for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import sqlite3
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from sqlalchemy import (
+    CheckConstraint,
+    Column,
+    Connection,
+    Engine,
+    Index,
+    Integer,
+    MetaData,
+    NullPool,
+    Table,
+    Text,
+    create_engine,
+    event,
+    inspect,
+    select,
+    text,
+)
+from sqlalchemy.engine import URL, make_url
+from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+VERSION = 1
+LOCK_SECONDS = 20.0
+APPLICATION_ID = 0x45515354  # "EQST", in the SQLite file's header
+
+METADATA = MetaData()
+ENTRY_TEXTS = (
+    "at", "who", "kind", "dataset", "release_id", "rho", "spent", "epsilon", "delta", "relation", "mechanism", "strata",
+    "parts", "fingerprint", "config", "journal", "software", "reason", "previous", "hash",
+)  # fmt: skip
+# Numbers are kept as text: a fraction or a float's shortest repr is the same on every database, to the last digit.
+ENTRIES = Table(
+    "equistrata_entries",
+    METADATA,
+    Column("entry", Integer, primary_key=True, autoincrement=False),
+    Column("settles", Integer),
+    *(Column(name, Text) for name in ENTRY_TEXTS),
+)
+Index("equistrata_entries_dataset", ENTRIES.c.dataset, ENTRIES.c.entry)
+Index("equistrata_entries_settles", ENTRIES.c.settles)
+Index("equistrata_entries_kind", ENTRIES.c.kind, ENTRIES.c.dataset)
+Index("equistrata_entries_release", ENTRIES.c.release_id)
+HEAD = Table(
+    "equistrata_ledger",
+    METADATA,
+    Column("id", Integer, CheckConstraint("id = 1"), primary_key=True, autoincrement=False),
+    Column("version", Integer, nullable=False),
+    Column("ledger", Text, nullable=False),
+    Column("created", Text, nullable=False),
+    Column("layout", Text, nullable=False),
+    Column("entries", Integer, nullable=False),
+    Column("hash", Text, nullable=False),
+)
+
+_HEAD_MOVED = """new.entries <> old.entries + 1 OR new.id <> old.id OR new.version <> old.version
+    OR new.ledger <> old.ledger OR new.created <> old.created OR new.layout <> old.layout"""
+_NOT_NEXT = f"new.entry <> (SELECT entries + 1 FROM {HEAD.name})"
+
+
+def _sqlite_guard(name: str, when: str, condition: str = "1") -> str:
+    return (
+        f"CREATE TRIGGER {name} BEFORE {when} WHEN {condition} "
+        "BEGIN SELECT RAISE(ABORT, 'the ledger only grows'); END"
+    )  # fmt: skip
+
+
+SQLITE_GUARDS = (
+    _sqlite_guard("equistrata_entries_update", f"UPDATE ON {ENTRIES.name}"),
+    _sqlite_guard("equistrata_entries_delete", f"DELETE ON {ENTRIES.name}"),
+    _sqlite_guard("equistrata_entries_insert", f"INSERT ON {ENTRIES.name}", _NOT_NEXT),
+    _sqlite_guard("equistrata_ledger_update", f"UPDATE ON {HEAD.name}", _HEAD_MOVED),
+    _sqlite_guard("equistrata_ledger_delete", f"DELETE ON {HEAD.name}"),
+    _sqlite_guard("equistrata_ledger_insert", f"INSERT ON {HEAD.name}", f"EXISTS (SELECT 1 FROM {HEAD.name})"),
+)
+
+
+def _postgres_guard(name: str, when: str, each: str = "ROW", condition: str = "true") -> str:
+    return f"CREATE TRIGGER {name} BEFORE {when} FOR EACH {each} WHEN ({condition}) EXECUTE FUNCTION equistrata_only_grows()"
+
+
+POSTGRES_GUARDS = (
+    "CREATE FUNCTION equistrata_only_grows() RETURNS trigger LANGUAGE plpgsql AS "
+    "$$ BEGIN RAISE EXCEPTION 'the ledger only grows'; END $$",
+    _postgres_guard("equistrata_entries_rows", f"UPDATE OR DELETE ON {ENTRIES.name}"),
+    _postgres_guard("equistrata_entries_all", f"TRUNCATE ON {ENTRIES.name}", "STATEMENT"),
+    _postgres_guard("equistrata_ledger_update", f"UPDATE ON {HEAD.name}", condition=_HEAD_MOVED),
+    _postgres_guard("equistrata_ledger_delete", f"DELETE ON {HEAD.name}"),
+    _postgres_guard("equistrata_ledger_all", f"TRUNCATE ON {HEAD.name}", "STATEMENT"),
+)
+_CREATION_LOCK = 0x45515354  # an advisory lock: two creators at once would trip over PostgreSQL's catalogue
+
+
+class LedgerError(ValueError):
+    """The ledger can't be used, or an entry doesn't fit: one sentence, without credentials and without a driver's text."""
+
+
+class Store:
+    """Transactions on one ledger database.
+
+    Args:
+        url: a SQLAlchemy URL (sqlite or postgresql), or the path of a SQLite file.
+        lock_seconds: how long to wait for other writers.
+
+    Raises:
+        LedgerError: an unusable URL.
+    """
+
+    def __init__(self, url: str | os.PathLike[str], lock_seconds: float = LOCK_SECONDS) -> None:
+        self.lock_seconds = lock_seconds
+        self._url = _parsed(url)
+        self.path = Path(self._url.database or "") if self._url.get_backend_name() == "sqlite" else None
+        self._writer, self._reader = self._engine(writes=True), self._engine(writes=False)
+
+    def describe(self) -> str:
+        """Where the ledger lies, without user or password."""
+        if self.path is not None:
+            return f"ledger {str(self.path)!r}"
+        return f"ledger in PostgreSQL database {self._url.database!r} at {self._url.host or 'the local socket'}"
+
+    @contextmanager
+    def writing(self) -> Iterator[Connection]:
+        """One transaction that nobody else's overlaps, durable when the block ends; rolled back if it raises."""
+        if self.path is not None:
+            self._check_file(self.path, to_write=True)
+        with self._sentences(), self._writer.begin() as connection:
+            if self.path is None:
+                connection.execute(text(f"SET LOCAL lock_timeout = {int(self.lock_seconds * 1000)}"))
+                # A server may be set to forget its last commits in a crash; a charge must not be forgotten.
+                connection.execute(text("SET LOCAL synchronous_commit = on"))
+            _check_version(connection, self.describe(), lock=True)
+            yield connection
+
+    @contextmanager
+    def reading(self) -> Iterator[Connection]:
+        """One consistent view, which nobody's writing disturbs."""
+        if self.path is not None:
+            self._check_file(self.path, to_write=False)
+        with self._sentences(), self._reader.begin() as connection:
+            _check_version(connection, self.describe())
+            yield connection
+
+    def create(self, head: Callable[[str], dict[str, Any]]) -> None:
+        """Make the tables unless they are there already; `head` gives the first head, told the layout's hash.
+
+        A half-made ledger is never seen, and of two that create at once, both find the same ledger afterwards.
+        """
+        if self.path is None:
+            with self._sentences(), self._writer.begin() as connection:
+                connection.execute(text(f"SELECT pg_advisory_xact_lock({_CREATION_LOCK})"))
+                if not inspect(connection).has_table(HEAD.name):
+                    METADATA.create_all(connection)
+                    for guard in POSTGRES_GUARDS:
+                        connection.execute(text(guard))
+                    connection.execute(HEAD.insert().values(id=1, **head("postgresql")))
+        elif not self.path.exists():
+            self._create_file(self.path, head)
+
+    def damage(self, connection: Connection, layout: str) -> str | None:
+        """What the database itself finds wrong with its file (SQLite only), or None."""
+        if self.path is None:
+            return None
+        rows = connection.exec_driver_sql("PRAGMA integrity_check").scalars().all()
+        if rows != ["ok"]:
+            return "its file is damaged (SQLite's integrity check fails)"
+        return None if sqlite_layout(connection) == layout else "its tables or triggers were changed"
+
+    def _engine(self, writes: bool) -> Engine:
+        if self.path is None:
+            arguments: dict[str, Any] = {"application_name": "equistrata"}
+            if "connect_timeout" not in self._url.query:
+                arguments["connect_timeout"] = 10
+            level = "READ COMMITTED" if writes else "REPEATABLE READ"
+            try:
+                return create_engine(self._url, poolclass=NullPool, connect_args=arguments, isolation_level=level)
+            except ModuleNotFoundError:
+                raise LedgerError(
+                    "a ledger on PostgreSQL needs psycopg; install the extra, equistrata[postgres]"
+                ) from None
+        path = self.path
+        engine = create_engine("sqlite://", poolclass=NullPool, creator=lambda: self._open(path, writes))
+
+        @event.listens_for(engine, "begin")
+        def _begin(connection: Connection) -> None:
+            connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+        return engine
+
+    def _open(self, path: Path, writes: bool) -> sqlite3.Connection:
+        # "rw" never makes a file: a mistyped path must not become an empty ledger. A copy on a read-only medium can be
+        # verified, if it was complete when copied (no write-ahead log beside it).
+        mode = "mode=rw"
+        if not writes and not _writable(path):
+            mode = "mode=ro" if path.with_name(path.name + "-wal").exists() else "mode=ro&immutable=1"
+        uri = f"{path.absolute().as_uri()}?{mode}"
+        connection = sqlite3.connect(uri, uri=True, timeout=self.lock_seconds, isolation_level=None)
+        try:
+            connection.execute("PRAGMA synchronous = FULL")
+        except sqlite3.Error:
+            connection.close()
+            raise
+        return connection
+
+    def _create_file(self, path: Path, head: Callable[[str], dict[str, Any]]) -> None:
+        """Make the file beside its place, complete, and link it there: of two creators, one wins."""
+        try:
+            handle, made = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)  # 0600
+        except OSError:
+            raise LedgerError(f"{self.describe()} cannot be made; its folder must exist and be writable") from None
+        os.close(handle)
+        part = Path(made)
+        try:
+            with self._sentences(), closing(self._open(part, writes=True)) as raw:
+                raw.execute("PRAGMA journal_mode = WAL")
+            engine = create_engine("sqlite://", poolclass=NullPool, creator=lambda: self._open(part, True))
+            with self._sentences(), engine.begin() as connection:
+                connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
+                METADATA.create_all(connection)
+                for guard in SQLITE_GUARDS:
+                    connection.exec_driver_sql(guard)
+                connection.execute(HEAD.insert().values(id=1, **head(sqlite_layout(connection))))
+            with suppress(FileExistsError):
+                os.link(part, path)
+        except OSError:
+            raise LedgerError(f"{self.describe()} cannot be made; use a file system with hard links") from None
+        finally:
+            for leftover in (part, part.with_name(part.name + "-wal"), part.with_name(part.name + "-shm")):
+                leftover.unlink(missing_ok=True)
+
+    def _check_file(self, path: Path, to_write: bool) -> None:
+        if not path.exists():
+            raise LedgerError(f"{self.describe()} does not exist; correct the path, or run equistrata budget create")
+        if not path.is_file():
+            raise LedgerError(f"{self.describe()} is not a file; correct the path")
+        if to_write and not _writable(path):
+            raise LedgerError(f"{self.describe()} is read-only, so nothing can be charged; make it writable")
+
+    @contextmanager
+    def _sentences(self) -> Iterator[None]:
+        """Replace errors of SQLAlchemy and its drivers, whose text may hold addresses, users and values."""
+        try:
+            yield
+        except DBAPIError as error:
+            sentence = self._sentence(error.orig)
+        except sqlite3.Error as error:
+            sentence = self._sentence(error)
+        except (SQLAlchemyError, UnicodeError):
+            sentence = f"{self.describe()} cannot be used; check it with equistrata budget verify"
+        else:
+            return
+        raise LedgerError(sentence) from None
+
+    def _sentence(self, cause: BaseException | None) -> str:
+        name = str(getattr(cause, "sqlite_errorname", ""))
+        state = str(getattr(cause, "sqlstate", None) or "")
+        if name.startswith(("SQLITE_BUSY", "SQLITE_LOCKED")) or state == "55P03":
+            return (
+                f"{self.describe()} is locked by another process for over {self.lock_seconds:g} s; try again when it "
+                "is done"
+            )
+        if name.startswith(("SQLITE_READONLY", "SQLITE_PERM")) or state in ("25006", "42501"):
+            return f"{self.describe()} is read-only, so nothing can be charged; make it writable"
+        if name.startswith("SQLITE_CANTOPEN"):
+            return f"{self.describe()} cannot be opened; check its permissions and those of its folder"
+        if name.startswith(("SQLITE_FULL", "SQLITE_IOERR")) or state.startswith("53"):
+            return f"{self.describe()} cannot be written; check that its disk is whole and has room"
+        if self.path is None and not state:
+            return f"{self.describe()} cannot be reached, or refuses the login; check its address and credentials"
+        if state == "42P01":
+            return f"{self.describe()} holds no ledger; run equistrata budget create"
+        if self.path is None and state.startswith("28"):
+            return f"{self.describe()} refuses the login; check its credentials"
+        if self.path is None:
+            return f"{self.describe()} refuses to answer (SQLSTATE {state}); check the database"
+        return f"{self.describe()} is damaged or no ledger; restore it from a copy"
+
+
+def sqlite_layout(connection: Connection) -> str:
+    """A hash of a SQLite ledger's tables, indices and triggers, so that a change to them is found."""
+    rows = connection.exec_driver_sql("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name").all()
+    return hashlib.sha256(repr([tuple(row) for row in rows]).encode()).hexdigest()
+
+
+def _check_version(connection: Connection, where: str, lock: bool = False) -> None:
+    """With `lock`, writers on PostgreSQL queue here: the ledger's one row is theirs until the transaction ends."""
+    query = select(HEAD.c.version)
+    version = connection.execute(query.with_for_update() if lock else query).scalars().all()
+    if version != [VERSION]:
+        found = version[0] if len(version) == 1 and isinstance(version[0], int) else "unknown"
+        raise LedgerError(
+            f"{where} is of format {found}, and this equistrata reads format {VERSION}; use one that fits"
+        )
+
+
+def _writable(path: Path) -> bool:
+    # The superuser may write to a file that is marked read-only; whoever marked it did not want that.
+    return bool(path.stat().st_mode & 0o222) and os.access(path, os.W_OK)
+
+
+def _parsed(url: str | os.PathLike[str]) -> URL:
+    """The URL as SQLAlchemy's. What cannot be read is not quoted: it may hold a password."""
+    named = os.fspath(url)
+    if not named:
+        raise LedgerError("a ledger needs a path or a URL, not an empty text")
+    if "://" not in named and not named.startswith(("postgres", "sqlite:")):
+        return URL.create("sqlite", database=named)
+    try:
+        parsed = make_url(named)
+        backend = parsed.get_backend_name()
+    except (ArgumentError, NoSuchModuleError, ValueError):
+        raise LedgerError("the ledger's URL cannot be read; write postgresql://user:password@host/database") from None
+    if backend == "sqlite" and parsed.database and parsed.database != ":memory:":
+        return parsed
+    if backend in ("postgresql", "postgres"):
+        return parsed.set(drivername="postgresql+psycopg")
+    raise LedgerError("a ledger lies in a SQLite file or a PostgreSQL database; give a path or postgresql://…")

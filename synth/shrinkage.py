@@ -1,0 +1,202 @@
+"""Small strata lean on the others: what the other strata's measurements say of a stratum, as measurements of it.
+
+Post-processing of numbers that were paid for, so it costs nothing. The model is a linear mixed model with known noise
+(hierarchical empirical Bayes; Fay and Herriot, JASA 1979, for small areas): of a marginal's cell, stratum s has the share
+
+    p_s = μ + Σ_f u_f(s) + e_s,     observed with the Gaussian noise of its measurement,
+
+with one random effect u_f for each column f that defines strata (so a stratum leans first on those of its sex and of
+its race, then on all) and e_s for what is its own. The variances are the same for all cells of a marginal and are found
+by restricted maximum likelihood. The prediction for a stratum leaves its own measurement out; added to its own
+measurements with its own variance, it is weighed by the estimation engine as Bayes' rule says: a stratum with little
+signal borrows, one with much keeps its own.
+
+>>> from data.schema import Schema
+>>> schema = Schema.load("acs_employment").select(["RAC1P", "DIS", "ESR"])
+>>> strata = Strata.over(schema, ["RAC1P"])
+>>> counts = {key: Measurement(("DIS",), np.array([800.0, 9200.0]) * size, 100.0)
+...           for key, size in zip(strata.keys, [10, 9, 8, 7, 6, 5, 4, 3, 0.01], strict=True)}
+>>> [extra] = borrow(strata, {key: [measured] for key, measured in counts.items()})[(9,)]
+>>> extra.columns, extra.values.round().tolist(), bool(extra.sigma < 1)
+(('DIS',), [8.0, 92.0], True)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+from math import log
+
+import numpy as np
+from scipy.optimize import minimize
+
+from data.strata import Key, Strata
+from privacy.noise import Floats
+from synth.measurements import Measurement, total_estimate
+
+Columns = tuple[str, ...]
+
+_WORTH_IT = 4.0  # a prediction with more than this many times the own measurement's σ would add little: left out
+_FEWEST = 3  # strata that must have measured a marginal before others may be told of it
+_RANGE = (-30.0, 3.0)  # of the logarithms of the variances, in units of the marginal's mean square over strata
+
+
+def borrow(strata: Strata, measurements: Mapping[Key, Sequence[Measurement]]) -> dict[Key, list[Measurement]]:
+    """For each stratum, what the others say of it; an empty list where that would add little to its own measurements.
+
+    Every column is told. Of pairs of columns, a stratum is told those that it measured itself; one that measured none,
+    being too small, is told the tree of pairs that depend on each other most, as predicted for it.
+
+    Args:
+        strata: how the population was cut.
+        measurements: for every stratum, what was measured, with nothing borrowed yet.
+
+    Returns:
+        Measurements whose values sum to the stratum's estimated number of rows and whose σ is that of the prediction.
+
+    Cost: none, post-processing.
+    """
+    if len(strata.keys) < _FEWEST:
+        return {key: [] for key in strata.keys}
+    books = [_Books.of(measurements[key]) for key in strata.keys]
+    names = [name for name in strata.schema.names if name not in strata.columns]
+    singles = {(name,): _Prediction.of(strata, books, (name,)) for name in names}
+    pairs = {pair: _Prediction.of(strata, books, pair) for pair in combinations(names, 2)}
+    extras: dict[Key, list[Measurement]] = {}
+    for place, (key, book) in enumerate(zip(strata.keys, books, strict=True)):
+        own_pairs = [pair for pair in pairs if book.look(pair) is not None]
+        told = own_pairs or _forest({pair: p.shares[place] for pair, p in pairs.items() if p is not None})
+        extras[key] = []
+        for columns in [*singles, *told]:
+            prediction = (singles | pairs)[columns]
+            if prediction is not None:
+                extra = prediction.measurement(place, columns, book.rows)
+                own = book.look(columns)
+                if own is None or extra.sigma <= _WORTH_IT * own[1]:
+                    extras[key].append(extra)
+    return extras
+
+
+@dataclass(frozen=True, eq=False)
+class _Books:
+    """One stratum's measurements, and the number of rows that they imply."""
+
+    measurements: tuple[Measurement, ...]
+    rows: float
+
+    @classmethod
+    def of(cls, measurements: Sequence[Measurement]) -> _Books:
+        return cls(tuple(measurements), max(total_estimate(measurements)[0], 1.0))
+
+    def look(self, columns: Columns) -> tuple[Floats, float] | None:
+        """Counts over columns and the σ of a cell, from all measurements that hold them; None if there are none."""
+        precision, counts = 0.0, None
+        for measurement in self.measurements:
+            seen = dict(zip(measurement.columns, measurement.groups, strict=True))
+            if not measurement.sigma or not all(name in seen and seen[name] is None for name in columns):
+                continue
+            axes = [measurement.columns.index(name) for name in columns]
+            rest = tuple(axis for axis in range(len(seen)) if axis not in axes)
+            summed = np.transpose(measurement.values, [*axes, *rest]).reshape(
+                [*(measurement.values.shape[axis] for axis in axes), -1]
+            )
+            weight = 1 / (measurement.sigma**2 * summed.shape[-1])
+            counts = weight * summed.sum(-1) + (0.0 if counts is None else counts)
+            precision += weight
+        return None if counts is None else (counts / precision, precision**-0.5)
+
+
+@dataclass(frozen=True, eq=False)
+class _Prediction:
+    """A marginal of every stratum as the other strata predict it.
+
+    Attributes:
+        shares: per stratum, the predicted shares of the marginal's cells, which sum to one.
+        sigma: per stratum, the standard deviation of a share's prediction.
+    """
+
+    shares: Floats
+    sigma: Floats
+
+    @classmethod
+    def of(cls, strata: Strata, books: Sequence[_Books], columns: Columns) -> _Prediction | None:
+        looks = [(book.look(columns), book.rows) for book in books]
+        seen = np.array([look is not None for look, _ in looks])
+        if seen.sum() < _FEWEST:
+            return None
+        observed = [(look[0] / rows, look[1] / rows) for look, rows in looks if look is not None]
+        shape = observed[0][0].shape
+        shares = np.array([share.ravel() for share, _ in observed])
+        noise = np.array([sigma**2 for _, sigma in observed])
+        kernels = _kernels(strata)
+        variances = _variances([kernel[np.ix_(seen, seen)] for kernel in kernels], shares, noise)
+        prior = np.add.reduce([v * kernel for v, kernel in zip(variances, kernels, strict=True)])
+        inverse, project = _project(prior[np.ix_(seen, seen)] + np.diag(noise))
+        residual = project @ shares
+        cross = prior[:, seen]  # for a stratum that was not seen: the prediction from all that were
+        ones = inverse.sum(1) / inverse.sum()
+        mean = ones @ shares + cross @ residual
+        variance = np.diag(prior) - np.einsum("ij,jk,ik->i", cross, inverse, cross)
+        variance += (1 - cross @ inverse.sum(1)) ** 2 / inverse.sum()
+        leverage = np.diag(project)  # for one that was: the same without it, by the identity for leaving one out
+        mean[seen] = shares - residual / leverage[:, None]
+        variance[seen] = 1 / leverage - noise
+        mean += (1 - mean.sum(1, keepdims=True)) / mean.shape[1]
+        return cls(mean.reshape(-1, *shape), np.sqrt(np.maximum(variance, 1e-12)))
+
+    def measurement(self, place: int, columns: Columns, rows: float) -> Measurement:
+        """The prediction for one stratum, as counts."""
+        return Measurement(columns, self.shares[place] * rows, float(self.sigma[place] * rows))
+
+
+def _kernels(strata: Strata) -> list[Floats]:
+    """For each random effect, which strata share its value: one per stratum column, and one of each stratum's own."""
+    codes = np.array([list(strata.codes_of(key).values()) for key in strata.keys])
+    effects = [codes[:, [j]] == codes[:, j] for j in range(codes.shape[1])] if codes.shape[1] > 1 else []
+    return [effect.astype(float) for effect in effects] + [np.eye(len(codes))]
+
+
+def _project(covariance: Floats) -> tuple[Floats, Floats]:
+    """The inverse of a covariance, and the same with the common mean taken out."""
+    inverse = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
+    ones = inverse.sum(1)
+    return inverse, inverse - np.outer(ones, ones) / ones.sum()
+
+
+def _variances(kernels: Sequence[Floats], shares: Floats, noise: Floats) -> Floats:
+    """The variance of each random effect by restricted maximum likelihood, cells being replicates."""
+    cells = shares.shape[1]
+    scale = max(float(shares.var(0).mean()), 1e-12)
+
+    def loss(theta: Floats) -> tuple[float, Floats]:
+        parts = [scale * np.exp(t) * kernel for t, kernel in zip(theta, kernels, strict=True)]
+        covariance = np.add.reduce(parts) + np.diag(noise)
+        inverse, project = _project(covariance)
+        residual = project @ shares
+        value = cells * (np.linalg.slogdet(covariance)[1] + log(inverse.sum())) + float((shares * residual).sum())
+        slope = [cells * float((project * part).sum()) - float((residual * (part @ residual)).sum()) for part in parts]
+        return 0.5 * value, 0.5 * np.array(slope)
+
+    start = np.full(len(kernels), log(0.3))
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[_RANGE] * len(kernels))
+    return np.asarray(scale * np.exp(found.x))
+
+
+def _forest(shares: Mapping[Columns, Floats]) -> list[Columns]:
+    """The spanning forest of pairs with the most mutual information."""
+    part = {name: name for pair in shares for name in pair}
+    told: list[Columns] = []
+    for pair in sorted(shares, key=lambda pair: -_mutual_information(shares[pair])):
+        old, new = part[pair[0]], part[pair[1]]
+        if old != new:
+            told.append(pair)
+            part = {name: new if root == old else root for name, root in part.items()}
+    return told
+
+
+def _mutual_information(shares: Floats) -> float:
+    joint = np.maximum(shares, 1e-9)
+    joint = joint / joint.sum()
+    apart = joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True)
+    return float((joint * np.log(joint / apart)).sum())

@@ -1,0 +1,136 @@
+"""A release without Prefect, step by step in one process, and ways to die in the middle of it.
+
+As a program it reads lines of JSON, {"settings", "environment", "points"}, and runs one release per point, each in a process
+that is gone, as by kill -9, at that point. The settings are a ReleaseConfig's, with "{n}" in the output and the id for the
+number of the point. It answers each line with one: null, or what went wrong.
+"""
+
+import json
+import os
+import sys
+import traceback
+from contextlib import contextmanager
+from pkgutil import resolve_name
+from unittest import mock
+
+import flows.release
+from flows import steps
+from flows.config import ReleaseConfig
+from flows.undertaking import under_way
+from privacy.ledger import Ledger
+
+TASKS = ("load", "resample", "estimate_means", "evaluate", "publish")
+
+
+def fit_all(plan, work, budgets, noise):
+    """What flows.release._fit_all does, one stratum after the other."""
+    for i, key in enumerate(plan.strata.keys):
+        steps.fit_one(
+            work, i, plan.mechanism, plan.strata.rest(key), budgets[i], plan.price.counts, noise.spawn(i)
+        )  # fmt: skip
+    steps.lean(plan, work)
+    for i, key in enumerate(plan.strata.keys):
+        steps.model_one(work, i, plan.mechanism, plan.strata.rest(key))
+
+
+@contextmanager
+def without_prefect():
+    """The flow's tasks are the steps themselves."""
+    with mock.patch.multiple(flows.release, _fit_all=fit_all, **{name: getattr(steps, name) for name in TASKS}):
+        yield
+
+
+def release(settings):
+    """Make or resume one release."""
+    with without_prefect(), under_way(ReleaseConfig.build(**settings)) as run:
+        if not run.published:
+            flows.release._make(run)
+    return run
+
+
+# Where to die: the call, on which side of it, and in which of its calls.
+POINTS = {
+    "before the journal": ("flows.journal.Journal.open", "before", 1),
+    "before rows": ("flows.steps.load", "before", 1),
+    "among rows": ("flows.workspace.Workspace.save_table", "after", 2),
+    "before the charge": ("flows.undertaking.Undertaking.charge", "before", 1),
+    "inside the charge": ("privacy.ledger._append", "after", 1),
+    "after the charge": ("privacy.ledger.Ledger.reserve", "after", 1),
+    "before any noise": ("flows.steps.fit_one", "before", 1),
+    "begun, not drawn": ("flows.workspace.Workspace.count_start", "after", 2),
+    "drawn, not saved": ("flows.steps.measure_stratum", "after", 2),
+    "first drawn, not saved": ("flows.steps.measure_stratum", "after", 1),
+    "half saved": ("flows.workspace.save_measurements", "after", 2),
+    "saved, not modelled": ("flows.workspace.Workspace.keep_fit", "after", 2),
+    "modelled": ("flows.workspace.Workspace.keep_model", "after", 2),
+    "half borrowed": ("flows.steps.save_measurements", "after", 1),
+    "half laid out": ("flows.steps.save_measurements", "after", 3),
+    "mean drawn, not saved": ("flows.steps._mean", "after", 1),
+    "second mean drawn": ("flows.steps._mean", "after", 2),
+    "mean saved": ("flows.workspace.Workspace.keep_mean", "after", 1),
+    "before scores": ("flows.steps.evaluate", "before", 1),
+    "half copied": ("flows.steps.sync_tree", "before", 1),
+    "in place": ("flows.steps.publish", "after", 1),
+    "committed": ("privacy.ledger.Ledger.commit", "after", 1),
+    "journal half gone": ("flows.journal.rmtree", "before", 1),
+}
+
+
+@contextmanager
+def dying(point):
+    """Die at that point: no handler, no `finally`, no exit hook runs."""
+    target, side, nth = POINTS[point]
+    owner, name = target.rsplit(".", 1)
+    original = vars(resolve_name(owner))[name]
+    called = original.__func__ if isinstance(original, classmethod) else original
+    calls = []
+
+    def deadly(*args, **kwargs):
+        calls.append(None)
+        last = len(calls) == nth
+        if last and side == "before":
+            os._exit(9)
+        result = called(*args, **kwargs)
+        if last:
+            os._exit(9)
+        return result
+
+    with mock.patch(target, classmethod(deadly) if isinstance(original, classmethod) else deadly):
+        yield
+
+
+def numbered(settings, number):
+    """The settings of the release with that number."""
+    return {
+        key: value.replace("{n}", str(number)) if isinstance(value, str) else value for key, value in settings.items()
+    }
+
+
+def die(settings, environment, points):
+    """One child per point; what went wrong if one did not die there."""
+    for number, point in enumerate(points):
+        child = os.fork()
+        if child == 0:
+            try:
+                os.environ.update(environment)
+                with dying(point):
+                    release(numbered(settings, number))
+            except BaseException:
+                traceback.print_exc()
+            finally:
+                os._exit(1)  # it came through, or failed in some other way
+        _, status = os.waitpid(child, 0)
+        if os.waitstatus_to_exitcode(status) != 9:
+            return f"release {number} did not die at {point!r}"
+    return None
+
+
+def main():
+    """Answer until the input ends."""
+    for line in sys.stdin:
+        print(json.dumps(die(**json.loads(line))), flush=True)
+
+
+if __name__ == "__main__":
+    assert Ledger  # loaded before the children fork
+    main()

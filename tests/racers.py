@@ -1,0 +1,77 @@
+"""Processes that race for one ledger: run as a program, so that they start light and import the ledger once between them.
+
+    python racers.py WHAT PLACE PROCESSES [ARGUMENT ...]
+
+prints one JSON list: what each process has to tell.
+"""
+
+import json
+import multiprocessing
+import subprocess
+import sys
+from pathlib import Path
+
+from privacy.budget import BudgetExceeded, Rho
+from privacy.ledger import Ledger
+
+
+def race(what, place, processes, *arguments):
+    """Let that many processes go at the same moment; what each has to tell."""
+    command = [sys.executable, Path(__file__).resolve(), what, place, processes, *arguments]
+    done = subprocess.run(
+        list(map(str, command)), cwd=Path(__file__).parents[1], env=None, capture_output=True, text=True, timeout=300
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def reserve(ledger, racer, tries, amount):
+    """Reserve that often, as fast as possible; commit every second one; tell which entries were granted."""
+    granted = []
+    for number in range(int(tries)):
+        try:
+            reservation = ledger.reserve("people", Rho(float(amount)), f"racer {racer}, release {number}")
+        except BudgetExceeded:
+            continue
+        granted.append(reservation.entry)
+        if number % 2:
+            ledger.commit(reservation)
+    return granted
+
+
+def create(ledger, racer):
+    """Create one's own data set, and thereby the ledger; tell the ledger's name."""
+    ledger.create(f"people {racer}", 1, 1e-9)
+    return ledger.identity
+
+
+RACES = {"reserve": reserve, "create": create}
+
+
+def run(start, results, what, place, racer, arguments):
+    """One process."""
+    ledger = Ledger(place, lock_seconds=120)
+    start.wait()
+    results.put(RACES[what](ledger, racer, *arguments))
+
+
+def main(what, place, processes, *arguments):
+    """All processes."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["privacy.ledger"])
+    start, results = context.Barrier(int(processes)), context.Queue()
+    racers = [
+        context.Process(target=run, args=(start, results, what, place, racer, arguments))
+        for racer in range(int(processes))
+    ]
+    for racer in racers:
+        racer.start()
+    told = [results.get(timeout=250) for _ in racers]
+    for racer in racers:
+        racer.join()
+        assert racer.exitcode == 0
+    print(json.dumps(told))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
