@@ -72,7 +72,7 @@ def main() -> None:
         _fail(str(error), BAD_INPUT)
     except Exception as error:
         # By name: their modules load much, and are loaded already if one of these was raised.
-        if type(error).__name__ == "StepFailed":
+        if type(error).__name__ in ("StepFailed", "FlowerFailed", "RowsMissing"):
             _fail(str(error), FAILED)
         if type(error).__name__ in ("LedgerError", "BudgetExceeded"):
             _fail(str(error), BAD_INPUT)

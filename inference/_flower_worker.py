@@ -7,7 +7,8 @@ SecAgg+ workflow and client mod). What is added here:
 - A holder runs this file's client app and no other: Flower's own way, in which the server sends the code that holders
   run, is refused.
 - A holder checks the server's settings of the protocol, and unmasks once: for at least as many holders as were agreed on,
-  never the same holder as both present and gone.
+  never the same holder as both present and gone. It answers one question of each kind: two sums of the same numbers, one of
+  them without some holder, would show that holder's numbers.
 - Masks are AES-256 in counter mode. Flower folds each key to 32 bits for NumPy's generator, and a server could try them all.
 - Vectors are whole numbers, in limbs of 24 bits, which Flower's quantization carries without loss.
 
@@ -200,10 +201,14 @@ def hold(settings):
     from flwr.client.mod import secaggplus_mod
 
     patch_masks()
+    answered = set()
 
     class Holder(NumPyClient):
         def fit(self, parameters, config):
             question = json.loads(config[QUESTION])
+            if question["kind"] in answered:
+                raise RuntimeError("a holder answers one question of each kind")
+            answered.add(question["kind"])
             numbers = answer(settings, config[QUESTION], question["moduli"])
             # One row of limbs for each number; the number of examples is the same for all, and says nothing.
             return [limbs(numbers, limb_count(question["moduli"]))], 1, {}
@@ -275,6 +280,7 @@ def guard(settings):
                 and config[Key.MOD_RANGE] == MODULUS_RANGE
                 and config[Key.TARGET_RANGE] == 2 * LIMB
                 and config[Key.CLIPPING_RANGE] == float(LIMB)
+                and config[Key.MAX_WEIGHT] == 1.0
             )
             if not agreed:
                 raise RuntimeError("the server's settings of the protocol are not those agreed on")

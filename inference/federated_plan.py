@@ -114,6 +114,8 @@ class FederatedPlan:
             raise InputError(f"a federated estimate needs at least two holders, not {self.holders}")
         if not 0 <= self.missing < self.holders - 1:
             raise InputError(f"of {self.holders} holders, 0 to {self.holders - 2} may be missing, not {self.missing}")
+        if self.largest_share is not None and not 0 < self.largest_share <= 1:
+            raise InputError(f"the largest share of a cell lies above 0 and is at most 1, not {self.largest_share}")
         if self.missing and (self.largest_share is None or not 0 < self.largest_share * self.missing < 1):
             raise InputError(
                 "if holders may be missing, declare the largest share of a cell that one may have, so that together they "

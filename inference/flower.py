@@ -74,7 +74,12 @@ class FlowerAggregator:
         return self._server.pid
 
     def total(self, question: Question) -> Total:
-        """See `SecureAggregator.total`. Raises FlowerFailed if the server does not answer."""
+        """See `SecureAggregator.total`. Each kind of question once; holders refuse the second.
+
+        Raises:
+            FlowerFailed: the server did not answer.
+            TooFewHolders, InputError: as the protocol says.
+        """
         asked = {"kind": question.kind, "moduli": list(question.moduli), "settings": dict(question.settings)}
         assert self._server.stdin is not None
         try:

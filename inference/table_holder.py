@@ -1,18 +1,18 @@
 """A holder of a table: answers the two questions of a federated plan, and checks them first.
 
 A holder never gives a number about its rows but inside a secure sum. It works out θ itself from the plan, so a server
-cannot ask for less noise; it stops if its rows break what the plan promises; and with a state folder it answers a plan's
-second question once, so that nobody can average its coins away.
+cannot ask for less noise, and it stops if its rows break what the plan promises. With a state folder it answers each
+question once: a second sum with fresh coins would cost the price again, and a second sum with the same coins but without
+one holder would show, by subtraction, what that holder answered.
 """
 
 from __future__ import annotations
 
-import json
 import os
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -69,8 +69,8 @@ class TableHolder:
         plan: the plan that this holder has agreed to.
         rows: where its rows lie.
         noise: where its people's coins come from.
-        state: a folder of its own, made with mode 0700, to remember in that it was counted and what it answered; what it
-            answers is less private than the sum is. None to remember nothing.
+        state: a folder of its own, made with mode 0700, to remember in which questions it has answered; no number of its
+            rows is kept there. None to remember nothing.
     """
 
     plan: FederatedPlan
@@ -86,13 +86,14 @@ class TableHolder:
 
         Raises:
             InputError: another plan, a question that does not follow from the plan, rows that do not fit the schema or
-                the plan, or an answer already given for other sizes. No noise is drawn then.
+                the plan, or a question that was answered before. No noise is drawn then.
         """
         if question.settings.get("plan") != self.plan.digest:
             raise InputError("a holder was asked about a plan that it has not agreed to; give everybody the same plan")
         if question.kind == SIZES:
+            self._check_once(SIZES)
             counted = np.array([len(values) for values in self._cells()], dtype=np.int64)
-            self._remember("counted", {})
+            self._remember(SIZES)
             return counted
         if question.kind != SUMS:
             raise InputError(f"a holder was asked for {question.kind!r}, which no plan asks for")
@@ -101,38 +102,33 @@ class TableHolder:
             raise InputError("a holder was asked for sums without the sizes of the cells")
         if question.moduli != self.plan.sums(sizes).moduli:
             raise InputError("a holder was asked for sums with moduli that do not follow from the plan")
-        return self._remembered(sizes)
-
-    def _remembered(self, sizes: list[int]) -> Counts:
-        if self.state is None:
-            return self._sums(sizes)
-        if self._recall("counted") is None:
+        self._check_once(SUMS)
+        if self.state is not None and not self._note(SIZES).exists():
             raise InputError("this holder was not counted, so it must not be added; start the plan again")
-        saved = self._recall("answer")
-        if saved is not None and saved["sizes"] != sizes:
-            raise InputError(
-                "this holder has answered this plan already, for cells of other sizes; agree on a new plan, at a new price"
-            )
-        if saved is not None:
-            return np.array(saved["answer"], dtype=np.int64)
         answer = self._sums(sizes)
-        self._remember("answer", {"sizes": sizes, "answer": answer.tolist()})
+        self._remember(SUMS)
         return answer
 
-    def _recall(self, what: str) -> dict[str, Any] | None:
+    def _note(self, kind: str) -> Path:
         assert self.state is not None
-        path = self.state / f"{self.plan.digest[:32]}-{what}.json"
-        return dict(json.loads(path.read_text("utf-8"))) if path.exists() else None
+        return self.state / f"{self.plan.digest[:32]}-{kind}"
 
-    def _remember(self, what: str, content: dict[str, Any]) -> None:
+    def _check_once(self, kind: str) -> None:
+        if self.state is not None and self._note(kind).exists():
+            raise InputError(
+                f"this holder has answered the question for {kind} of this plan already; agree on a new plan, at a new "
+                "price, and give the holder a new state folder"
+            )
+
+    def _remember(self, kind: str) -> None:
+        """Before the answer is given: whoever comes second finds the note, or fails to make it."""
         if self.state is None:
             return
         self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
-        path = self.state / f"{self.plan.digest[:32]}-{what}.json"
-        unfinished = path.with_suffix(f".{os.getpid()}")
-        with os.fdopen(os.open(unfinished, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "w") as file:
-            file.write(json.dumps(content))
-        unfinished.rename(path)  # whole or not at all
+        try:
+            os.close(os.open(self._note(kind), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            self._check_once(kind)
 
     def _sums(self, sizes: list[int]) -> Counts:
         settings, cells = self.plan.settle(sizes), self._cells()
