@@ -102,7 +102,7 @@ def serve(settings):
         for status in (Status.STARTING, Status.RUNNING):
             state.update_run_status(run, RunStatus(status, "", ""))
         if members is None:
-            members = wait_for(state, run, settings["holders"], settings["timeout"])
+            members = wait_for(state, run, settings["holders"], settings["starting"])
         if members is None or len(members) < max(settings["needed"], 3):
             say({"stayed": 0 if members is None else len(members)})
             continue
@@ -226,7 +226,7 @@ def hold(settings):
         load_client_app_fn=lambda *names: client_app,
         insecure=True,
         transport="grpc-rere",
-        max_wait_time=float(settings["timeout"]),
+        max_wait_time=float(settings["starting"]),
         flwr_path=Path(settings["folder"]),
     )
 

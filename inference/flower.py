@@ -37,7 +37,7 @@ DEFAULT_PYTHON = Path(".venv-flower/bin/python")
 WORKER = Path(__file__).with_name("_flower_worker.py")
 REFUSAL = "refusal.txt"  # what a holder's command said, in the holder's own folder
 STAGES = 4  # of the protocol, each of which waits for the time-out if a holder is gone
-STARTING = 120  # seconds
+STARTING = 120  # seconds that the server may take to start, and the holders to come, on a busy machine
 
 
 class FlowerFailed(RuntimeError):
@@ -87,7 +87,7 @@ class FlowerAggregator:
             self._server.stdin.flush()
         except OSError:
             raise self._failed() from None
-        answer = self._answer(STARTING + STAGES * self.timeout + 60)
+        answer = self._answer(max(STARTING, self.timeout) + STAGES * self.timeout + 60)
         refusals = sorted(self._folder.glob(f"holder-*/{REFUSAL}"))
         if refusals:  # a holder's own sentence, which quotes no row; only on loopback can it be read here
             raise InputError(refusals[0].read_text("utf-8").strip())
@@ -122,7 +122,7 @@ def flower(
         commands: for each holder, what gives its vector: a program that reads a question (JSON: kind, moduli, settings) on
             standard input and prints its numbers as a JSON list, or one sentence on standard error and exit status 2.
         missing: how many may drop out, fewer than half, and not so many that fewer than three stay.
-        timeout: seconds to wait in each stage of the protocol.
+        timeout: seconds to wait in each stage of the protocol. All holders are waited for at first, up to two minutes.
         folder: where settings and logs go, kept afterwards; None for a folder of mode 0700 that is removed.
 
     Raises:
@@ -147,6 +147,7 @@ def flower(
         "address": f"127.0.0.1:{_free_port()}",
         "holders": holders,
         "needed": holders - missing,
+        "starting": max(timeout, STARTING),
         "timeout": timeout,
     }
     running: list[subprocess.Popen[str]] = []

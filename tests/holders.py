@@ -32,11 +32,12 @@ EFFECT = 0.8
 
 
 def tables(count: int, rows: int, seed: int = 0) -> list[pd.DataFrame]:
-    """`count` tables of `rows` rows each; the new treatment adds `EFFECT` to DAYS."""
+    """`count` tables of `rows` rows each, as many in each cell; the new treatment adds `EFFECT` to DAYS."""
     rng = np.random.default_rng(seed)
     found = []
     for _ in range(count):
-        frame = pd.DataFrame({"SEX": rng.integers(1, 3, rows), "NEW": rng.integers(0, 2, rows)})
+        place = rng.permutation(np.arange(rows))
+        frame = pd.DataFrame({"SEX": 1 + place % 2, "NEW": place // 2 % 2})
         frame["DAYS"] = (rng.normal(3 + frame["SEX"], 1) + EFFECT * frame["NEW"]).clip(0, 10)
         found.append(frame)
     return found
