@@ -16,7 +16,7 @@ release: .venv/.installed ## Make the example release in releases/<UTC time>
 test: lint ## Lint, then all tests but the slow ones
 	@$(BIN)/python -m pytest -q -m "not slow"
 
-test-slow: .venv/.installed-dev ## The slow tests only
+test-slow: .venv/.installed-dev .venv-flower/.installed ## The slow tests only, those that run Flower among them
 	@$(BIN)/python -m pytest -q -m slow
 
 lint: .venv/.installed-dev ## Ruff, mypy and the arrows between rooms

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from dataclasses import asdict, replace
 from typing import Annotated, Any
 
@@ -35,7 +36,9 @@ def experiments_command(
         typer.Option(help="private: from noisy second moments; exact: as the paper's tables, which is not private."),
     ] = None,
     seed: Annotated[int, typer.Option(help="Another run, of other people and coins.", min=0)] = 0,
-    workers: Annotated[int, typer.Option(help="Processes; they change no number.", min=1)] = 1,
+    workers: Annotated[
+        int | None, typer.Option(help="Processes; they change no number.  [default: one for each core]", min=1)
+    ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
 ) -> None:
     """Widths and coverage of private intervals for a difference of two arms: Tables 1 to 7 of Chen et al. (2024).
@@ -43,7 +46,7 @@ def experiments_command(
     Without --variances, --arms or any other change of the setting, a table is run as the paper ran it. With
     --variances private, it is run as equistrata would: with private variances, every order, and θ up to 1/4.
 
-    [bold]Examples[/bold]: equistrata simulate experiments --table 6 --workers 2 --json
+    [bold]Examples[/bold]: equistrata simulate experiments --table 6 --json
 
     equistrata simulate experiments --variances private --arms 300,900 --epsilon 0.5,3 --trials 64
     """
@@ -67,7 +70,7 @@ def experiments_command(
     changes = {name: value for name, value in given.items() if value is not None}
     base = as_users_would(TABLES[table]) if changes.get("variances") == "private" else TABLES[table]
     setting = replace(base, **changes)
-    rows = [asdict(row) for row in simulate(setting, seed=seed, workers=workers)]
+    rows = [asdict(row) for row in simulate(setting, seed=seed, workers=workers or os.cpu_count() or 1)]
     if as_json:
         described = asdict(setting)
         described["orders"] = None if setting.orders is None else [min(setting.orders), max(setting.orders)]

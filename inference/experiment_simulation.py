@@ -153,10 +153,10 @@ def simulate(setting: Setting, *, seed: int, workers: int = 1) -> list[Row]:
     blocks = math.ceil(setting.rounds / ROUNDS_AT_ONCE)
     sizes = [min(ROUNDS_AT_ONCE, setting.rounds - i * ROUNDS_AT_ONCE) for i in range(blocks)]
     streams = np.random.SeedSequence(seed).spawn(blocks)
-    if workers > 1:
+    if min(workers, blocks) > 1:
         from loky import get_reusable_executor
 
-        executor = get_reusable_executor(max_workers=workers)
+        executor = get_reusable_executor(max_workers=min(workers, blocks))
         parts = list(executor.map(_block, [setting] * blocks, [methods] * blocks, sizes, streams))
     else:
         parts = [_block(setting, methods, size, stream) for size, stream in zip(sizes, streams, strict=True)]

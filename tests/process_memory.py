@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-CHUNK = 1 << 24
+CHUNK = 1 << 20
 LIMB = 1 << 24
 
 
@@ -36,6 +36,9 @@ def found(pid: int, patterns: Iterable[bytes]) -> set[bytes]:
                     chunk = tail + memory.read(min(CHUNK, end - place))
                 except (OSError, ValueError):
                     break  # the region went away, or is a device's
+                if chunk.count(0) == len(chunk):
+                    tail = b""
+                    continue
                 seen |= {pattern for pattern in wanted - seen if pattern in chunk}
                 tail = chunk[-overlap:]
     return seen

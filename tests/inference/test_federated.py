@@ -57,7 +57,12 @@ def test_estimates_are_those_of_the_pooled_rows():
     expected = sum(share * s.difference.value for share, s in zip(shares, found.strata, strict=True))
     assert found.overall.difference.value == pytest.approx(expected)
     assert found.overall.difference.half_width < min(s.difference.half_width for s in found.strata)
-    assert (found.holders, found.stayed, found.simulated, found.relation) == (3, 3, True, "replace-one within a stratum")
+    assert (found.holders, found.stayed, found.simulated, found.relation) == (
+        3,
+        3,
+        True,
+        "replace-one within a stratum",
+    )
 
 
 def test_one_stratum_of_two_arms_is_the_private_difference():

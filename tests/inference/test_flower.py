@@ -75,7 +75,9 @@ def test_masks_follow_from_all_of_the_seed_and_fill_the_range():
     first, second = (worker.mask(b"%032d" % seed, 1 << 40, [(1,), (5000, 2)]) for seed in (1, 2))
     assert [a.shape for a in first] == [(1,), (5000, 2)]
     assert not (first[1] == second[1]).any()
-    assert all((a == b).all() for a, b in zip(first, worker.mask(b"%032d" % 1, 1 << 40, [(1,), (5000, 2)]), strict=True))
+    assert all(
+        (a == b).all() for a, b in zip(first, worker.mask(b"%032d" % 1, 1 << 40, [(1,), (5000, 2)]), strict=True)
+    )
     uniform = first[1].ravel() / 2**40
     assert 0 <= uniform.min() < 0.001 < 0.999 < uniform.max() < 1
     assert uniform.mean() == pytest.approx(0.5, abs=0.015)  # 5 standard errors
@@ -115,7 +117,10 @@ def test_an_environment_that_is_not_there(monkeypatch, tmp_path):
 def test_the_worker_s_own_checks(flower_python, repo_root):
     """A holder lets only the protocol through, with the settings agreed on, and unmasks once for enough holders."""
     done = subprocess.run(
-        [flower_python, "-I", "-c", GUARD_CHECKS, str(repo_root / "inference")], capture_output=True, text=True, timeout=120
+        [flower_python, "-I", "-c", GUARD_CHECKS, str(repo_root / "inference")],
+        capture_output=True,
+        text=True,
+        timeout=120,
     )
     assert done.returncode == 0, done.stderr
     assert done.stdout.split() == ["passed", "10", "refused", "14"]
@@ -193,9 +198,7 @@ def test_the_sums_are_those_of_the_in_process_aggregator_with_one_of_four_droppi
         frame.to_csv(tmp_path / f"{place}.csv", index=False)
         script = ANSWER.format(folder=str(tmp_path), place=place, dies=place == 2)
         commands.append([sys.executable, "-c", script])
-    members = [
-        TableHolder(agreed, FileRows(str(tmp_path / f"{place}.csv")), SeededNoise(place)) for place in range(4)
-    ]
+    members = [TableHolder(agreed, FileRows(str(tmp_path / f"{place}.csv")), SeededNoise(place)) for place in range(4)]
     simulated = InProcessAggregator(members, needed=3)
     sizes = simulated.total(agreed.sizes())
     question = agreed.sums(sizes.sums.tolist())
@@ -238,9 +241,7 @@ def test_a_whole_estimate_on_flower_is_the_simulated_one(tmp_path):
     (tmp_path / "plan.json").write_text(json.dumps(agreed.to_dict(str(tmp_path / "visits.yaml"))))
     for place, frame in enumerate(frames):
         frame.to_csv(tmp_path / f"{place}.csv", index=False)
-    members = [
-        TableHolder(agreed, FileRows(str(tmp_path / f"{place}.csv")), SeededNoise(place)) for place in range(3)
-    ]
+    members = [TableHolder(agreed, FileRows(str(tmp_path / f"{place}.csv")), SeededNoise(place)) for place in range(3)]
     commands = [
         [sys.executable, "-c", ANSWER.format(folder=str(tmp_path), place=place, dies=False)] for place in range(3)
     ]
@@ -270,7 +271,7 @@ def look(commands, folder, dropped=()):
         def watch():
             while not stop.is_set():
                 seen.update(process_memory.found(running.server_pid, everything))
-                stop.wait(0.05)
+                stop.wait(0.5)
 
         watcher = threading.Thread(target=watch)
         watcher.start()
