@@ -160,7 +160,7 @@ def test_on_flower_it_gives_the_simulation_s_numbers(equistrata, holders, repo_r
         "--json",
     )
     environment = {flower.PYTHON_VARIABLE: str(python), "PYTHONPATH": str(repo_root)}
-    real = equistrata(*given, "--aggregator", "flower", **environment)
+    real = equistrata(*given, "--aggregator", "flower", "--timeout", 200, **environment)
     assert real.returncode == 0, real.stderr
     simulated = equistrata(*given, **environment)
     found, expected = json.loads(real.stdout), json.loads(simulated.stdout)
