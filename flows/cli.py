@@ -1,4 +1,4 @@
-"""The command line: `equistrata release | resume | audit | budget … | plan | simulate … | score | schema check | sources`.
+"""The command line: `equistrata --help` names the commands.
 
 Every field of `ReleaseConfig` is an option of `equistrata release`, made from the model itself.
 """
@@ -23,6 +23,7 @@ from data.errors import InputError
 from flows.audit_cli import AUDIT_HELP, audit_command
 from flows.budget_cli import budget_app
 from flows.config import ReleaseConfig
+from flows.federate_cli import federate_answer_command, federate_command
 from flows.foreground import foreground, progress_bars
 from flows.planning import plan_command
 from flows.simulate_cli import simulate_app
@@ -42,6 +43,8 @@ app.add_typer(budget_app, name="budget")
 app.command("audit", help=AUDIT_HELP)(audit_command)
 app.add_typer(simulate_app, name="simulate")
 app.command("plan")(plan_command)
+app.command("federate")(federate_command)
+app.command("federate-answer", hidden=True)(federate_answer_command)
 
 out = Console()
 err = Console(stderr=True)
@@ -70,7 +73,7 @@ def main() -> None:
         _fail(str(error), BAD_INPUT)
     except Exception as error:
         # By name: their modules load much, and are loaded already if one of these was raised.
-        if type(error).__name__ == "StepFailed":
+        if type(error).__name__ in ("StepFailed", "FlowerFailed", "RowsMissing"):
             _fail(str(error), FAILED)
         if type(error).__name__ in ("LedgerError", "BudgetExceeded"):
             _fail(str(error), BAD_INPUT)
