@@ -40,11 +40,7 @@ app = typer.Typer(
 schema_app = typer.Typer(help="Look at schemas.", no_args_is_help=True)
 app.add_typer(schema_app, name="schema")
 app.add_typer(budget_app, name="budget")
-app.command("audit", help=AUDIT_HELP)(audit_command)
 app.add_typer(simulate_app, name="simulate")
-app.command("plan")(plan_command)
-app.command("federate")(federate_command)
-app.command("federate-answer", hidden=True)(federate_answer_command)
 
 out = Console()
 err = Console(stderr=True)
@@ -206,6 +202,12 @@ def resume_command(
     from flows.plan import Plan
 
     _run_and_report(config, verbose, len(Plan.of(config, begun=True).strata.keys))
+
+
+app.command("audit", help=AUDIT_HELP)(audit_command)
+app.command("plan")(plan_command)
+app.command("federate")(federate_command)
+app.command("federate-answer", hidden=True)(federate_answer_command)
 
 
 def _list_resumable() -> None:
