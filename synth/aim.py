@@ -5,6 +5,9 @@ Data" (arXiv:2201.12677), algorithms 2 and 3, with two differences. The size lim
 tree, structural zeros included, and is never passed. A table too small for marginals of two columns, as paid-for
 numbers say, spends all of ρ on single columns, as our MST does.
 
+With `levels`, marginals may be measured within strata as well as over all rows, and one choice serves all strata; see
+`synth.levels`.
+
 >>> AIM().weights_of(("A", "B", "C", "D"))[("A",)], AIM().weights_of(("A", "B", "C", "D"))[("A", "B")]
 (3.0, 6.0)
 """
@@ -12,7 +15,7 @@ numbers say, spends all of ρ on single columns, as our MST does.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import combinations
 from math import pi, prod, sqrt
 from statistics import mean
@@ -27,6 +30,7 @@ from privacy.noise import Floats, NoiseSource, gaussian_sigma
 from synth.estimation import Estimator, MirrorDescent, model_cliques
 from synth.graphical_model import GraphicalModel
 from synth.junction_tree import Clique, tree_cells
+from synth.levels import Levels, at_level
 from synth.measurements import Measurement, measure_marginal, total_estimate
 
 Columns = tuple[str, ...]
@@ -61,6 +65,8 @@ class AIM:
         degree: the workload is every set of so many columns, each with weight one.
         workload: sets of columns and their weights, instead of that. Columns that a table lacks (those that define
             its stratum) are left out of its sets.
+        levels: at which levels of strata marginals may be measured; None for the paper's AIM.
+        within: with levels, the weight in the workload of every set of `degree` columns within strata.
         max_model_size: the largest model, in MiB of its junction tree's tables.
         rounds: the first rounds' share of ρ is one part in `rounds` times the number of columns.
         measured: the part of a round's ρ that its measurement gets; its choice gets the rest.
@@ -72,6 +78,8 @@ class AIM:
 
     degree: int = 3
     workload: Mapping[Columns, float] | None = None
+    levels: Levels | None = None
+    within: float = 0.05
     max_model_size: float = 1.0
     rounds: int = 16
     measured: float = 0.9
@@ -127,12 +135,17 @@ class AIM:
         part = rho * (1 / Rho(self.rounds * len(names)).exact)
         measure_rho = part * self.measured
         select_rho = part - measure_rho
-        for name in names:
-            run.measure((name,), measure_rho)
+        first: list[tuple[Columns, Rho]] = [((name,), measure_rho) for name in names]
+        if self.levels is not None:
+            first = [(columns, rho * share) for columns, share in self.levels.first(table.schema)]
+        for columns, share in first:
+            run.measure(columns, share)
         if len(names) == 1 or not self._pairs_readable(table.schema, rho, total_estimate(run.measurements)[0]):
-            for name, share in zip(names, run.budget.remaining.split([1] * len(names)), strict=True):
-                run.measure((name,), share)
+            shares = run.budget.remaining.split([float(share) for _, share in first])
+            for (columns, _), share in zip(first, shares, strict=True):
+                run.measure(columns, share)
             return run.measurements, run.log
+        run.begin_rounds()
         model = self.round_engine.estimate(table.schema, run.measurements)
         last = False
         while not last:
@@ -167,6 +180,28 @@ class AIM:
         ranked = sorted(closure, key=lambda part: (len(part), [order[name] for name in part]))
         return {r: float(sum(c * len(set(r).intersection(s)) for s, c in sets.items())) for r in ranked}
 
+    def candidates_of(self, schema: Schema) -> dict[Columns, float]:
+        """What may be measured after the first marginals, and the weight of each: `weights_of` without levels.
+
+        With levels, the workload is over all columns, stratum columns among them, and within strata over the others; if
+        only marginals within strata may be measured, it is the second alone, and every candidate holds all stratum columns.
+        """
+        if self.levels is None:
+            return self.weights_of(schema.names)
+        strata, inner = self.levels.strata, self.levels.inner(schema)
+        own = self.workload or dict.fromkeys(combinations(inner, min(self.degree, len(inner))), 1.0)
+        cut = {at_level(schema, columns, strata): weight for columns, weight in own.items()}
+        if not self.levels.fine:
+            return self.weights_of(schema.names)
+        if not self.levels.coarse:
+            found = replace(self, workload=cut).weights_of(schema.names)
+            return {columns: weight for columns, weight in found.items() if set(strata) < set(columns)}
+        whole = self.workload or dict.fromkeys(combinations(schema.names, min(self.degree, len(schema.names))), 1.0)
+        both = dict(whole)
+        for columns, weight in cut.items():
+            both[columns] = both.get(columns, 0.0) + self.within * weight
+        return replace(self, workload=both).weights_of(schema.names)
+
     @property
     def _most_cells(self) -> float:
         return self.max_model_size * 2**20 / _CELL_BYTES
@@ -186,13 +221,21 @@ class _Run:
         self.aim, self.table, self.budget, self.noise, self.measurements = aim, table, budget, noise, measurements
         self.log: list[Round] = []
         schema = table.schema
-        self.weights = aim.weights_of(schema.names)
+        self.weights = aim.candidates_of(schema)
         self.places: dict[Columns, Clique] = {
             columns: tuple(sorted(schema.index(name) for name in columns)) for columns in self.weights
         }
         self.cliques = set(model_cliques(schema, measurements))
+        if aim.levels is not None:  # these are measured in any case
+            self.cliques |= {tuple(map(schema.index, columns)) for columns, _ in aim.levels.first(schema)}
         self.cells = tree_cells(schema.sizes, self.cliques)
         self.true = _TrueMarginals(table)
+        self.begun = _NOTHING
+
+    def begin_rounds(self) -> None:
+        """From here on the size limit grows: with levels, much is spent before, and nothing of it on cliques."""
+        if self.aim.levels is not None:
+            self.begun = self.budget.spent
 
     def measure(self, columns: Columns, measurement: Rho, selection: Rho = _NOTHING) -> Measurement:
         """Measure columns at this price; `selection` was paid before and is only written down."""
@@ -206,7 +249,7 @@ class _Run:
     def choose(self, model: GraphicalModel, measure_rho: Rho, select_rho: Rho) -> Columns:
         """Choose what is worth measuring next, by the exponential mechanism at `select_rho`."""
         self.budget.spend(select_rho, "choice of a marginal")
-        used = float((self.budget.spent + measure_rho).exact / self.budget.total.exact)
+        used = float((self.budget.spent + measure_rho - self.begun).exact / (self.budget.total - self.begun).exact)
         candidates = self.candidates(self.aim._most_cells * used)
         scores = self.scores(candidates, model, gaussian_sigma(measure_rho))
         sensitivity = max(self.weights[columns] for columns in candidates)

@@ -141,7 +141,8 @@ class _Problem:
             group = measurement.group_index([tree.sizes[v] for v in variables])
             entries.append((group[cells] + height, np.arange(len(cells)) + sums.places[part]))
             answers.append(measurement.values.ravel() / total)
-            weights.append(np.full(measurement.values.size, total / (measurement.sigma or _PUBLIC_SIGMA)))
+            sigmas = measurement.cell_sigma.ravel()
+            weights.append(total / np.where(sigmas > 0, sigmas, _PUBLIC_SIGMA))
             height += measurement.values.size
             home = tree.home(variables)
             assert home is not None  # the tree was built on the measured cliques

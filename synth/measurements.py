@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,11 @@ class Measurement:
         if not np.isfinite(self.values).all() or not self.sigma >= 0:
             raise ValueError("a measurement needs finite values and a non-negative sigma")
 
+    @property
+    def cell_sigma(self) -> Floats:
+        """The standard deviation of each value, of the values' shape."""
+        return np.full(self.values.shape, self.sigma)
+
     def merged(self, counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Counts over the columns' codes, summed within groups: what this measurement is a noisy version of."""
         for axis, groups in enumerate(self.groups):
@@ -63,6 +68,22 @@ class Measurement:
             steps = np.arange(size) if groups is None else np.asarray(groups)
             index = index[..., None] * width + steps
         return index.ravel()
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction(Measurement):
+    """What other measurements say of some cells of a marginal: a guess, worth what it is worth. It tells no number of rows.
+
+    Attributes:
+        sigmas: the standard deviation of each value, infinite where nothing is said; `sigma` is the least of them.
+    """
+
+    sigmas: Floats = field(default_factory=lambda: np.zeros(()))
+
+    @property
+    def cell_sigma(self) -> Floats:
+        """See `Measurement.cell_sigma`."""
+        return self.sigmas
 
 
 def measure_marginal(
@@ -94,6 +115,7 @@ def total_estimate(measurements: Sequence[Measurement]) -> tuple[float, float]:
     >>> total_estimate([Measurement((), np.array(90.0), 1.0), Measurement(("SEX",), np.array([60.0, 50.0]), 1.0)])
     (96.66666666666667, 0.816496580927726)
     """
+    measurements = [measurement for measurement in measurements if not isinstance(measurement, Prediction)]
     for measurement in measurements:
         if measurement.sigma == 0:
             return float(measurement.values.sum()), 0.0

@@ -3,14 +3,18 @@
 McKenna, Miklau and Sheldon, "Winning the NIST Contest" (arXiv:2108.04978), section 3 and algorithm 1-2, with two
 corrections of what implementations have lost: merged rare values keep their mass (their measurement is of the sum,
 and the 1-way measurement of every single value stays), and the L1 score is entrywise.
+
+With `levels`, pairs may be measured within strata as well as over all rows, one choice serves all strata, and more
+than one tree is measured where it pays; see `synth.levels`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from itertools import combinations
-from math import pi, sqrt
+from math import pi, prod, sqrt
 from statistics import mean
 
 import numpy as np
@@ -19,8 +23,10 @@ from data.schema import Schema
 from data.table import CodedTable
 from privacy.budget import Budget, Rho
 from privacy.noise import NoiseSource, gaussian_sigma
-from synth.estimation import Estimator, MirrorDescent
+from synth.estimation import Estimator, MirrorDescent, model_cliques
 from synth.graphical_model import GraphicalModel
+from synth.junction_tree import Clique, tree_cells
+from synth.levels import Levels, at_level
 from synth.measurements import Groups, Measurement, measure_marginal, total_estimate
 
 Edge = tuple[str, str]
@@ -36,12 +42,20 @@ class MST:
         readable: pairs are chosen and measured only if the noise expected on a pair (mean L1 norm over pairs) is at
             most this fraction of the number of rows, as the paid-for marginals estimate it. In a smaller table all
             of ρ goes to 1-way marginals, which it can still read.
+        levels: at which levels of strata marginals may be measured; None for the paper's MST.
+        trees: with levels, how many trees of pairs may be measured; no pair is in two of them.
+        choice: with levels, the part of ρ for choosing pairs.
+        max_model_size: with levels, the largest model that further trees may make, in MiB of its tables.
         engine: how measurements become a model.
     """
 
     shares: tuple[float, float, float] = (1.0, 1.0, 1.0)
     rare: float = 3.0
     readable: float = 0.5
+    levels: Levels | None = None
+    trees: int = 3
+    choice: float = 0.1
+    max_model_size: float = 2.0
     engine: Estimator = field(default_factory=MirrorDescent)
 
     @property
@@ -59,10 +73,12 @@ class MST:
         scores pairs by ‖true − model‖₁, where the model is made from noisy numbers: one row moves one true cell by
         one, so the score has sensitivity 1 (and is not monotone), and the exponential mechanism at
         ε = √(8ρ') costs ρ'. The d − 1 pair marginals are Gaussian again. All steps compose adaptively to ρ; the
-        budget object raises if they would pass it.
+        budget object raises if they would pass it. With levels: see `_measure_levels`.
 
         Source: arXiv:2108.04978, algorithms 1 and 2.
         """
+        if self.levels is not None:
+            return self._measure_levels(self.levels, table, rho, noise, known)
         budget = Budget(rho)
         names = table.schema.names
         single_rho, choice_rho, pair_rho = rho.split(self.shares)
@@ -76,6 +92,54 @@ class MST:
                 measurements.append(measured)
         else:
             measurements += _single_marginals(table, budget.remaining, budget, noise)
+        return measurements
+
+    def _measure_levels(
+        self, levels: Levels, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement]
+    ) -> list[Measurement]:
+        """First marginals by `Levels.first`, then up to `trees` spanning trees of pairs, each pair at one level.
+
+        Proof sketch: a pair at a level is a marginal of the whole table, so as in `measure`: Gaussian noise at sensitivity 1,
+        and choices whose scores ‖true − model‖₁ − √(2/π)·σ·cells have sensitivity 1, for σ and cells are public. From the
+        second tree on "no pair" may be chosen too, with the constant score 0, so that noise nobody can read is not bought;
+        what it would have cost goes to the chosen pairs. Which pairs are open follows from former choices and the schema.
+        """
+        budget, schema = Budget(rho), table.schema
+        measurements = [*known]
+        for columns, fraction in levels.first(schema):
+            measurements.append(measure_marginal(table, columns, rho * fraction, budget, noise))
+        inner = levels.inner(schema)
+        choice_rho = rho * self.choice
+        if len(inner) < 2 or not self._pairs_readable(schema, budget.remaining, total_estimate(measurements)[0]):
+            first = levels.first(schema)
+            for (columns, _), part in zip(first, budget.remaining.split([s for _, s in first]), strict=True):
+                measurements.append(measure_marginal(table, columns, part, budget, noise))
+            return measurements
+        model = self.engine.estimate(schema, measurements)
+        steps = (len(inner) - 1) * self.trees
+        sigma = gaussian_sigma((budget.remaining - choice_rho) * Fraction(1, steps))
+        scores = {}
+        for pair in combinations(inner, 2):
+            for level in levels.offered:
+                columns = at_level(schema, pair, level)
+                cells = prod(schema[name].size for name in columns)
+                scores[pair, columns] = _distance(table, model, columns) - sqrt(2 / pi) * sigma * cells
+        forest = _Forest(schema, model_cliques(schema, measurements), self.max_model_size * 2**20 / 8)
+        chosen: list[tuple[str, ...]] = []
+        shares = choice_rho.split([1] * steps)
+        for tree in range(self.trees):
+            forest.begin_tree(inner)
+            for share in shares[tree * (len(inner) - 1) : (tree + 1) * (len(inner) - 1)]:
+                budget.spend(share, "choice of a pair")
+                pairs = forest.open_pairs(first=tree == 0)
+                options = [columns for pair, columns in scores if pair in pairs]
+                values = [score for (pair, _), score in scores.items() if pair in pairs]
+                pick = noise.select(np.array(values + [0.0] * (tree > 0)), 1.0, share)
+                if pick < len(options):
+                    chosen.append(options[pick])
+                    forest.add(tuple(name for name in options[pick] if name in inner), options[pick])
+        for columns, share in zip(chosen, budget.remaining.split([1] * len(chosen)), strict=True):
+            measurements.append(measure_marginal(table, columns, share, budget, noise))
         return measurements
 
     def model(self, schema: Schema, measurements: Sequence[Measurement]) -> GraphicalModel:
@@ -95,6 +159,42 @@ class MST:
             return None
         common = np.cumsum(~rare) - 1
         return tuple(np.where(rare, int((~rare).sum()), common).tolist())
+
+
+class _Forest:
+    """Spanning trees of columns as they grow, edge by edge, within a bound on the model's size."""
+
+    def __init__(self, schema: Schema, cliques: Iterable[Clique], most_cells: float) -> None:
+        self.schema, self.cliques, self.most_cells = schema, set(cliques), most_cells
+        self.part: dict[str, str] = {}
+        self.used: set[Edge] = set()  # in a tree already, or too large for the model
+
+    def begin_tree(self, names: Sequence[str]) -> None:
+        """Start another tree over these columns."""
+        self.part = {name: name for name in names}
+
+    def open_pairs(self, *, first: bool) -> set[Edge]:
+        """The pairs that join two parts of this tree, are in none yet, and (but for the first tree) leave the model small."""
+        pairs = {pair for pair in combinations(self.part, 2) if self.part[pair[0]] != self.part[pair[1]]} - self.used
+        if first:
+            return pairs
+        large = {pair for pair in pairs if self._cells(pair) > self.most_cells}
+        self.used |= large
+        return pairs - large
+
+    def add(self, pair: tuple[str, ...], columns: tuple[str, ...]) -> None:
+        """Put a pair into the tree; it is measured together with `columns`."""
+        a, b = pair
+        self.used.add((a, b))
+        self.cliques.add(tuple(sorted(map(self.schema.index, columns))))
+        old, new = self.part[a], self.part[b]
+        self.part = {name: new if root == old else root for name, root in self.part.items()}
+
+    def _cells(self, pair: Edge) -> int:
+        clique = {self.schema.index(name) for name in pair}
+        if any(clique <= set(other) for other in self.cliques):
+            return 0
+        return tree_cells(self.schema.sizes, [*self.cliques, tuple(sorted(clique))])
 
 
 def _single_marginals(table: CodedTable, rho: Rho, budget: Budget, noise: NoiseSource) -> list[Measurement]:
@@ -121,7 +221,7 @@ def _choose_tree(table: CodedTable, model: GraphicalModel, rho: Rho, budget: Bud
     return edges
 
 
-def _distance(table: CodedTable, model: GraphicalModel, edge: Edge) -> float:
+def _distance(table: CodedTable, model: GraphicalModel, edge: tuple[str, ...]) -> float:
     """‖true − model‖₁, exact: the model's counts are rounded to 1/1024, so that floating-point sums lose nothing and
     the score's sensitivity is 1 and not a rounding error more."""
     rounded = np.rint(model.marginal(edge) * 1024) / 1024

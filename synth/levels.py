@@ -1,0 +1,231 @@
+"""Levels of detail, and one choice for all strata: marginals of the whole table that are cut by stratum columns where it pays.
+
+A marginal that is measured within every stratum is one marginal over its columns and the stratum columns. Strata hold
+different rows, so one row changes one cell of it, and it costs what a marginal of one stratum costs (parallel
+composition). Whatever may be measured over all rows, or by one stratum column, is a coarser level of the same thing;
+levels compose in sequence. So shared selection and levels need no accounting of their own: they are a choice of
+which marginals of one table are measured.
+
+**Shared selection.** A mechanism that chooses among such marginals makes one choice for all strata. Its score for a
+marginal within strata, ‖true − model‖₁ over all cells, is the sum over strata of each stratum's score; one row changes
+one stratum's term, by at most one, so the sensitivity is that of one stratum, and the choice is paid for once.
+
+>>> Levels(("SEX", "RAC1P")).offered
+((), ('SEX',), ('RAC1P',), ('SEX', 'RAC1P'))
+>>> Levels(("SEX",), coarse=False).offered, Levels(("SEX",), fine=False).offered
+((('SEX',),), ((),))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from data.schema import Schema
+from data.strata import Key, Strata
+from privacy.noise import Floats
+from synth.estimation import Estimator
+from synth.graphical_model import GraphicalModel
+from synth.junction_tree import Clique, JunctionTree
+from synth.measurements import Measurement, Prediction, total_estimate
+from synth.shrinkage import borrow
+
+Columns = tuple[str, ...]
+
+FINE_SHARE, COARSE_SHARE = 0.3, 0.05
+_LEAST = 0.25  # standard deviations of its size that a stratum has at least
+_SHARPEST = 0.1  # of the smallest σ that was paid for: a sharper prediction would only slow the estimation down
+
+
+@dataclass(frozen=True)
+class Levels:
+    """At which levels marginals may be measured.
+
+    Attributes:
+        strata: the columns that define strata.
+        coarse: over all rows, and by each stratum column alone.
+        fine: within strata.
+    """
+
+    strata: Columns
+    coarse: bool = True
+    fine: bool = True
+
+    def __post_init__(self) -> None:
+        if not (self.coarse or self.fine) or not self.strata:
+            raise ValueError("levels need stratum columns, and must be coarse or fine or both")
+
+    @property
+    def offered(self) -> tuple[Columns, ...]:
+        """The stratum columns that a marginal may be cut by, from coarse to fine."""
+        single = [(name,) for name in self.strata] if len(self.strata) > 1 else []
+        coarse = [(), *single] if self.coarse and self.fine else [()] * self.coarse
+        return (*coarse, *([self.strata] * self.fine))
+
+    def inner(self, schema: Schema) -> Columns:
+        """The columns that do not define strata."""
+        return tuple(name for name in schema.names if name not in self.strata)
+
+    def first(self, schema: Schema) -> list[tuple[Columns, float]]:
+        """What is measured before anything is chosen, and its part of ρ: every column, within strata and over all rows.
+
+        Within strata gets 0.3 of ρ and all rows 0.05, at every ε: measured on New York from ε = 0.01 to 5, less
+        within strata loses means of strata, and more loses the population's relations (docs/performance.md). Means of
+        strata too small for their own share are borrowed from the others (`synth.shrinkage`).
+        """
+        inner = self.inner(schema)
+        shares: list[tuple[Columns, float]] = []
+        if self.coarse:
+            names = inner if self.fine else schema.names
+            shares += [((name,), COARSE_SHARE / len(names)) for name in names]
+        if self.fine:
+            shares += [(at_level(schema, (name,), self.strata), FINE_SHARE / len(inner)) for name in inner]
+        return shares
+
+
+def at_level(schema: Schema, columns: Iterable[str], level: Columns) -> Columns:
+    """Columns and a level's, in the schema's order."""
+    wanted = {*columns, *level}
+    return tuple(name for name in schema.names if name in wanted)
+
+
+@dataclass(frozen=True, eq=False)
+class Cut:
+    """What one model of all rows becomes: a model of each stratum, and the strata's sizes. Post-processing, no cost."""
+
+    models: Mapping[Key, GraphicalModel]
+    sizes: Mapping[Key, float]
+
+
+def cut(strata: Strata, measurements: Sequence[Measurement], engine: Estimator, shrinkage: bool = True) -> Cut:
+    """Model a table from its measurements, and cut the model into strata.
+
+    Sizes are those of a first model, which joins everything that was measured of them at any level. They are put into
+    the measurements, then small strata lean on the others (`synth.shrinkage`), as predictions with a standard
+    deviation for each cell, and a second model is made.
+
+    Args:
+        strata: how to cut.
+        measurements: of the whole table.
+        engine: makes the models; it must heed `Measurement.cell_sigma`.
+        shrinkage: whether strata lean on each other.
+
+    Cost: none, post-processing.
+    """
+    schema = strata.schema
+    whole = engine.estimate(schema, measurements)
+    sizes = _sizes(whole, strata, measurements)
+    settled = settle(measurements, strata, sizes)
+    sharpest = _SHARPEST * min((m.sigma for m in measurements if m.sigma), default=0.0)
+    extras = predictions(borrow(strata, slices(settled, strata)), strata, sharpest) if shrinkage else []
+    # Every column in one clique with the stratum columns, so that the model falls apart into one of each stratum.
+    bare = [name for name in schema.names if name not in strata.columns and not _is_fine(settled, strata, name)]
+    ties = [_nothing(schema, at_level(schema, (name,), strata.columns)) for name in bare]
+    model = engine.estimate(schema, [*settled, *extras, *ties], whole)
+    return Cut(within(model, strata, sizes), sizes)
+
+
+def slices(measurements: Sequence[Measurement], strata: Strata) -> dict[Key, list[Measurement]]:
+    """What measurements within strata say of each stratum, as measurements of it."""
+    found: dict[Key, list[Measurement]] = {key: [] for key in strata.keys}
+    for measurement in measurements:
+        if set(strata.columns) <= set(measurement.columns):
+            rest = tuple(name for name in measurement.columns if name not in strata.columns)
+            for key in strata.keys:
+                values = measurement.values[_cells(measurement.columns, strata, key)]
+                found[key].append(Measurement(rest, values, measurement.sigma))
+    return found
+
+
+def settle(measurements: Sequence[Measurement], strata: Strata, sizes: Mapping[Key, float]) -> list[Measurement]:
+    """Measurements whose sums over each stratum, where they tell it, are these sizes; the change is spread over its cells.
+
+    Least squares under that constraint, for noise that is equal and independent in all cells.
+    """
+    settled = []
+    for measurement in measurements:
+        fixed = tuple(name for name in measurement.columns if name in strata.columns)
+        rest = tuple(axis for axis, name in enumerate(measurement.columns) if name not in strata.columns)
+        gap = _table(strata, sizes, fixed) - measurement.values.sum(axis=rest)
+        share = gap / np.prod([measurement.values.shape[axis] for axis in rest], initial=1.0)
+        settled.append(replace(measurement, values=measurement.values + np.expand_dims(share, rest)))
+    return settled
+
+
+def predictions(extras: Mapping[Key, Sequence[Measurement]], strata: Strata, sharpest: float = 0.0) -> list[Prediction]:
+    """What strata borrow, as predictions over the whole table: one for each set of columns, with no σ under `sharpest`."""
+    tables: dict[Columns, tuple[Floats, Floats]] = {}
+    for key, borrowed in extras.items():
+        for extra in borrowed:
+            columns = at_level(strata.schema, extra.columns, strata.columns)
+            shape = [strata.schema[name].size for name in columns]
+            values, sigmas = tables.setdefault(columns, (np.zeros(shape), np.full(shape, np.inf)))
+            place = _cells(columns, strata, key)
+            values[place], sigmas[place] = extra.values, max(extra.sigma, sharpest)
+    return [
+        Prediction(columns, values, float(sigmas.min()), sigmas=sigmas) for columns, (values, sigmas) in tables.items()
+    ]
+
+
+def within(model: GraphicalModel, strata: Strata, sizes: Mapping[Key, float]) -> dict[Key, GraphicalModel]:
+    """A model of all rows as one of each stratum. Raises ValueError unless every clique holds all stratum columns."""
+    schema = strata.schema
+    fixed = [schema.index(name) for name in strata.columns]
+    place = {v: n for n, v in enumerate(v for v in range(len(schema.names)) if v not in fixed)}
+    cliques: list[Clique] = []
+    for clique in model.tree.cliques:
+        if not set(fixed) <= set(clique):
+            raise ValueError("a clique lacks a stratum column")
+        cliques.append(tuple(place[v] for v in clique if v not in fixed))
+    tree = JunctionTree(tuple(schema.sizes[v] for v in place), tuple(cliques), model.tree.parents)
+    models = {}
+    for key in strata.keys:
+        tables = []
+        for clique, table in zip(model.tree.cliques, model.conditional, strict=True):
+            names = [schema.names[v] for v in clique]
+            tables.append(table.reshape([schema.sizes[v] for v in clique])[_cells(names, strata, key)].ravel())
+        mass = tables[0].sum()
+        tables[0] = tables[0] / mass if mass > 0 else tables[0]
+        models[key] = GraphicalModel(strata.rest(key), sizes[key], tree, tables)
+    return models
+
+
+def _sizes(model: GraphicalModel, strata: Strata, measurements: Sequence[Measurement]) -> dict[Key, float]:
+    """Each stratum's number of rows in a model; no stratum is dropped by noise (see `noisy_weights`)."""
+    table = model.marginal(strata.columns)
+    own = slices(measurements, strata)
+    sizes = {}
+    for key in strata.keys:
+        spread = total_estimate(own[key])[1]
+        least = _LEAST * spread if np.isfinite(spread) else 0.0
+        sizes[key] = max(float(table[_cells(strata.columns, strata, key)]), least)
+    scale = model.total / max(sum(sizes.values()), 1e-12)
+    return {key: size * scale for key, size in sizes.items()}
+
+
+def _table(strata: Strata, sizes: Mapping[Key, float], fixed: Columns) -> Floats:
+    """The strata's sizes added up over some of their columns."""
+    table = np.zeros([strata.schema[name].size for name in fixed])
+    for key, size in sizes.items():
+        codes = strata.codes_of(key)
+        table[tuple(codes[name] for name in fixed)] += size
+    return table
+
+
+def _is_fine(measurements: Sequence[Measurement], strata: Strata, name: str) -> bool:
+    wanted = {name, *strata.columns}
+    return any(wanted <= set(measurement.columns) for measurement in measurements)
+
+
+def _nothing(schema: Schema, columns: Columns) -> Prediction:
+    """A prediction that says nothing of some columns, but puts them into one clique."""
+    shape = [schema[name].size for name in columns]
+    return Prediction(columns, np.zeros(shape), np.inf, sigmas=np.full(shape, np.inf))
+
+
+def _cells(columns: Iterable[str], strata: Strata, key: Key) -> tuple[int | slice, ...]:
+    """The cells of one stratum in a table over columns."""
+    codes = strata.codes_of(key)
+    return tuple(codes.get(name, slice(None)) for name in columns)
