@@ -18,7 +18,7 @@ import json
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -32,14 +32,17 @@ from data.table import CodedTable
 from data.weights import PublicWeights
 from privacy.budget import Budget, Rho
 from privacy.noise import Floats, NoiseSource, SecureNoise, SeededNoise
+from synth.levels import cut
 from synth.measurements import Measurement, load_measurements, measure_marginal, save_measurements, total_estimate
 from synth.mechanism import Fit, ForeignMechanism, Mechanism, Model, fit, mechanism
+from synth.selection import SharedMechanism, share
 from synth.shrinkage import borrow
 from synth.storage import load_model, save_model
 
 T = TypeVar("T")
 
 NOISY = "noisy"
+NOISY_SOURCE = "noisy counts (charged)"
 COUNT_SHARE = 0.02
 BATCH_ROWS = 1 << 20  # drawn at a time
 _LEAST = 0.25  # standard deviations of its size that a stratum has at least
@@ -164,20 +167,22 @@ def measure_stratum(
     mechanism: Mechanism, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource
 ) -> list[Measurement]:
     """Measure one stratum with all that is left in its budget, of which `count_rho` buys its noisy number of rows."""
-    known = _count(table, budget, count_rho, noise)
+    known = _count(mechanism, table, budget, count_rho, noise)
     rho = budget.spend(budget.remaining, f"{mechanism.name} on one stratum")
     return mechanism.measure(table, rho, noise, known)
 
 
 def fit_stratum(mechanism: Mechanism, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource) -> Fit:
     """Fit one stratum with all that is left in its budget, of which `count_rho` buys its noisy number of rows."""
-    known = _count(table, budget, count_rho, noise)
+    known = _count(mechanism, table, budget, count_rho, noise)
     rho = budget.spend(budget.remaining, f"{mechanism.name} on one stratum")
     return fit(mechanism, table, rho, noise, known)
 
 
-def _count(table: CodedTable, budget: Budget, rho: Rho, noise: NoiseSource) -> list[Measurement]:
-    return [measure_marginal(table, (), rho, budget, noise)] if rho else []
+def _count(mechanism: Mechanism, table: CodedTable, budget: Budget, rho: Rho, noise: NoiseSource) -> list[Measurement]:
+    """The noisy number of rows: of a stratum, or, by a mechanism that takes all strata at once, of each of them."""
+    levels = getattr(mechanism, "levels", None)
+    return [measure_marginal(table, levels.strata if levels else (), rho, budget, noise)] if rho else []
 
 
 def fit_strata(
@@ -233,6 +238,15 @@ def process_pool(workers: int) -> Iterator[Executor]:
         pool.shutdown(wait=True, kill_workers=True)
 
 
+def cut_strata(
+    mechanism: SharedMechanism, strata: Strata, measurements: Sequence[Measurement], shrinkage: bool = True
+) -> StratifiedModel:
+    """The model of measurements that one choice for all strata has made, with the sizes that they tell. No cost."""
+    found = cut(strata, measurements, mechanism.engine, shrinkage)
+    weights = PublicWeights.from_counts(found.sizes, strata, NOISY_SOURCE)
+    return StratifiedModel(strata, found.models, weights, sum(found.sizes.values()))
+
+
 def noisy_weights(strata: Strata, fits: Mapping[Key, Sequence[Measurement]]) -> PublicWeights:
     """Weights from what the strata's measurements say of their sizes: paid for already, so no further cost.
 
@@ -243,7 +257,7 @@ def noisy_weights(strata: Strata, fits: Mapping[Key, Sequence[Measurement]]) -> 
     counts = {key: max(rows, _LEAST * sd) if np.isfinite(sd) else rows for key, (rows, sd) in estimates.items()}
     if not any(count > 0 for count in counts.values()):
         counts = dict.fromkeys(counts, 1.0)  # nothing can be told of the sizes: treat strata alike
-    return PublicWeights.from_counts(counts, strata, "noisy counts (charged)")
+    return PublicWeights.from_counts(counts, strata, NOISY_SOURCE)
 
 
 def stratified_name(mechanism: Mechanism, strata: Sequence[str]) -> str:
@@ -260,10 +274,14 @@ class StratifiedSynthesizer:
         epsilon, delta: the price of the whole fit, (ε, δ)-DP under adding or removing one row.
         weights: PublicWeights, or "noisy" for sizes bought with `count_share` of ρ.
         shrinkage: whether small strata lean on the others (`synth.shrinkage`), at no cost.
+        selection: "shared" for one choice of what is measured, for all strata; "per-stratum"; None for shared where the
+            mechanism and the schema allow it (`synth.selection`).
+        levels: "auto" to measure over all rows and within strata; "strata" or "none" for one of them (`synth.levels`).
         workers: processes that fit strata side by side.
         seed: for tests only: reproducible, and therefore NOT private. None draws secure noise.
 
-    After `fit`: `model_` (StratifiedModel), `measurements_` (stratum → measurements), `rho_`, `name`.
+    After `fit`: `model_` (StratifiedModel), `measurements_` (stratum → measurements; with shared selection `()` → those of the
+    whole table), `rho_`, `name`.
     """
 
     def __init__(
@@ -277,6 +295,8 @@ class StratifiedSynthesizer:
         count_share: float = COUNT_SHARE,
         engine: str = "numpy",
         shrinkage: bool = True,
+        selection: str | None = None,
+        levels: str = "auto",
         workers: int = 1,
         seed: int | None = None,
     ) -> None:
@@ -288,6 +308,8 @@ class StratifiedSynthesizer:
         self.count_share = count_share
         self.engine = engine
         self.shrinkage = shrinkage
+        self.selection = selection
+        self.levels = levels
         self.workers = workers
         self.seed = seed
 
@@ -313,18 +335,26 @@ class StratifiedSynthesizer:
         self._check(strata)
         noise: NoiseSource = SecureNoise() if self.seed is None else SeededNoise(self.seed)
         self.rho_ = Rho.from_epsilon_delta(self.epsilon, self.delta)
-        budgets = Budget(self.rho_).parallel(self.rho_, strata.keys, "synthesis, strata in parallel")
+        mechanism = self._mechanism()
+        shared = share(mechanism, strata, self.selection, self.levels)
         paid_counts = self.weights == NOISY and len(strata.keys) > 1
         count_rho = self.rho_ * self.count_share if paid_counts else Rho(0)
-        fits = fit_strata(
-            self._mechanism(), strata.partition(table), budgets, count_rho, noise, min(self.workers, len(strata.keys)),
-            strata if self.shrinkage else None,
-        )  # fmt: skip
-        self.measurements_ = {key: result.measurements for key, result in fits.items()}
-        sizes = noisy_weights(strata, self.measurements_)
-        weights = self.weights if isinstance(self.weights, PublicWeights) else sizes
-        total = sizes.total or 0.0
-        self.model_ = StratifiedModel(strata, {key: result.model for key, result in fits.items()}, weights, total)
+        if shared is not None:
+            found = measure_stratum(shared, table, Budget(self.rho_), count_rho, noise)
+            self.measurements_: dict[Key, Sequence[Measurement]] = {(): found}
+            self.model_ = cut_strata(shared, strata, found, self.shrinkage)
+        else:
+            budgets = Budget(self.rho_).parallel(self.rho_, strata.keys, "synthesis, strata in parallel")
+            fits = fit_strata(
+                mechanism, strata.partition(table), budgets, count_rho, noise, min(self.workers, len(strata.keys)),
+                strata if self.shrinkage else None,
+            )  # fmt: skip
+            self.measurements_ = {key: result.measurements for key, result in fits.items()}
+            sizes = noisy_weights(strata, self.measurements_)
+            models = {key: result.model for key, result in fits.items()}
+            self.model_ = StratifiedModel(strata, models, sizes, sizes.total or 0.0)
+        if isinstance(self.weights, PublicWeights):
+            self.model_ = replace(self.model_, weights=self.weights)
         return self
 
     def sample(
