@@ -2,10 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
-EXTRAS := .[dev,reference,bench,postgres]
+EXTRAS := .[dev,reference,dask,ray,bench,postgres]
 
 .DEFAULT_GOAL := help
-.PHONY: help release test test-slow lint bench smartnoise install deploy clean
+.PHONY: help release test test-slow lint bench smartnoise flower install deploy clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -16,7 +16,7 @@ release: .venv/.installed ## Make the example release in releases/<UTC time>
 test: lint ## Lint, then all tests but the slow ones
 	@$(BIN)/python -m pytest -q -m "not slow"
 
-test-slow: .venv/.installed-dev ## The slow tests only
+test-slow: .venv/.installed-dev .venv-flower/.installed ## The slow tests only, those that run Flower among them
 	@$(BIN)/python -m pytest -q -m slow
 
 lint: .venv/.installed-dev ## Ruff, mypy and the arrows between rooms
@@ -42,8 +42,10 @@ deploy: .venv/.installed-server ## Check prefect.yaml, and apply it to the serve
 
 smartnoise: .venv-smartnoise/.installed ## smartnoise-synth in an environment of its own, for --synthesizer smartnoise-mst
 
+flower: .venv-flower/.installed ## Flower in an environment of its own, for equistrata federate --aggregator flower
+
 clean: ## Remove the environment and all caches (releases stay)
-	@rm -rf .venv .venv-smartnoise .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist *.egg-info
+	@rm -rf .venv .venv-smartnoise .venv-flower .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # .venv/.unfinished marks an install under way. If it is still there at the next run, that install was interrupted, and
@@ -84,4 +86,14 @@ endef
 	@.venv-smartnoise/bin/python -m pip install -qq --disable-pip-version-check -r synth/smartnoise_requirements.txt
 	@.venv-smartnoise/bin/python -m pip install -qq --disable-pip-version-check --no-deps smartnoise-synth==1.0.8
 	@.venv-smartnoise/bin/python -I synth/_smartnoise_worker.py --check
+	@touch $@
+
+# Flower pins typer < 0.13 and rich < 14, so it cannot live in .venv.
+.venv-flower/.installed: inference/flower_requirements.txt
+	$(check-python)
+	@echo "Installing Flower into .venv-flower (about 150 MB)."
+	@rm -rf .venv-flower
+	@$(PYTHON) -m venv .venv-flower
+	@.venv-flower/bin/python -m pip install -qq --disable-pip-version-check -r inference/flower_requirements.txt
+	@.venv-flower/bin/python -I inference/_flower_worker.py --check >/dev/null
 	@touch $@

@@ -32,7 +32,7 @@ Release = Literal["value", "index", "draw", "midpoint"]
 BUILT_IN = "data.schemas"
 OWN_CATEGORY = "own"
 _COLUMN_KEYS = {
-    "label", "values", "recode", "others", "missing", "lower", "upper", "edges", "integer", "release", "sigma", "mean",
+    "label", "labels", "values", "recode", "others", "missing", "lower", "upper", "edges", "integer", "release", "sigma", "mean",
 }  # fmt: skip
 _SCHEMA_KEYS = {"name", "description", "columns", "default", "target", "impossible"}
 
@@ -50,6 +50,7 @@ class Column:
     own (released empty). `release` says what a bin is released as: its "index", its "midpoint", or a uniform "draw"
     from it (whole numbers if `integer`). For private means, `sigma` is a declared bound on the standard deviation, and `mean` an
     interval that surely holds the mean of every stratum (the column's bounds if it is not declared).
+    `label` and `labels` (released code, words) are for people who read reports; they code no row.
     """
 
     name: str
@@ -65,6 +66,7 @@ class Column:
     release: Release = "value"
     sigma: float | None = None
     mean: tuple[float, float] | None = None
+    labels: tuple[tuple[Value, str], ...] = ()
 
     @property
     def numeric(self) -> bool:
@@ -94,6 +96,20 @@ class Column:
     def keys(self) -> tuple[Value, ...]:
         """What names each code in strata keys, weights files and structural zeros: the value, or the bin's index."""
         return self.values or tuple(range(self.size))
+
+    def words(self, key: Value) -> str:
+        """What one of `keys` is called in a report: its declared words, the ends of its bin, or the value itself.
+
+        >>> column = Schema.load("acs_employment")["AGEP"]
+        >>> column.words(0), column.words(1), Column("X", values=(1, 2), labels=((2, "yes"),)).words(1)
+        ('0 to 19', 'over 19 to 38', '1')
+        """
+        if self.values:
+            return dict(self.labels).get(key, str(key))
+        place = self.keys.index(key)
+        if place == self.bins:
+            return "missing"
+        return f"{'over ' if place else ''}{self.edges[place]:g} to {self.edges[place + 1]:g}"
 
 
 @dataclass(frozen=True)
@@ -201,7 +217,32 @@ class Schema:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the declaration, in hexadecimal: two schemas with the same digest code rows in the same way."""
-        return hashlib.sha256(json.dumps(asdict(self), sort_keys=True).encode()).hexdigest()
+        declaration = asdict(self)
+        for column in declaration["columns"]:
+            del column["labels"]  # words for values are for reports; they may be mended without a new schema
+        return hashlib.sha256(json.dumps(declaration, sort_keys=True).encode()).hexdigest()
+
+    @classmethod
+    def from_plain(cls, document: Any, where: str = "schema.json") -> Schema:
+        """The schema whose `dataclasses.asdict` went through JSON, as `schema.json` of a release. Inverse of that.
+
+        >>> schema = Schema.load("acs_employment")
+        >>> Schema.from_plain(json.loads(json.dumps(asdict(schema)))) == schema
+        True
+
+        Raises InputError if it is something else.
+        """
+        try:
+            fields = {key: _tuples(value) for key, value in document.items()}
+            fields["columns"] = tuple(
+                Column(**{key: _tuples(value) for key, value in column.items()}) for column in document["columns"]
+            )
+            fields["impossible"] = tuple(
+                Impossible(_tuples(zero["columns"]), _tuples(zero["codes"])) for zero in document["impossible"]
+            )
+            return cls(**fields)
+        except (TypeError, KeyError, AttributeError):
+            raise InputError(f"{where} does not declare a schema; bring the released file back") from None
 
     @classmethod
     def load(cls, source: str | Path) -> Schema:
@@ -270,6 +311,10 @@ def _read(source: str | Path) -> tuple[str, str]:
         raise InputError(f"schema file {str(path)!r} is not UTF-8 text; save it as UTF-8") from None
 
 
+def _tuples(value: Any) -> Any:
+    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+
+
 def _coded_bins(column: Column) -> Column:
     if column.missing == OWN_CATEGORY:  # released empty, so the indices stay bins and an empty cell stays a category
         edges = tuple(index - 0.5 for index in range(column.bins + 1))
@@ -320,12 +365,14 @@ def _categorical(name: str, spec: Mapping[str, Any], here: str) -> Column:
         )
     return Column(
         name, str(spec.get("label", "")), tuple(values), tuple(recode.items()), others, spec.get("missing"),
-        sigma=_positive(spec, "sigma", here),
+        sigma=_positive(spec, "sigma", here), labels=_labels(spec, values, here),
     )  # fmt: skip
 
 
 def _numeric(name: str, spec: Mapping[str, Any], here: str) -> Column:
     listed = spec.get("edges") or []
+    if "labels" in spec:
+        raise InputError(f"{here} needs no 'labels'; its bins are called by their edges")
     numbers = [spec["lower"], spec["upper"], *(listed if isinstance(listed, list) else [None])]
     if not all(_is_number(x) for x in numbers):
         raise InputError(f"{here} needs finite numbers as 'lower', 'upper' and 'edges'")
@@ -352,6 +399,16 @@ def _numeric(name: str, spec: Mapping[str, Any], here: str) -> Column:
         name, str(spec.get("label", "")), missing=missing, lower=lower, upper=upper, edges=tuple(edges),
         integer=bool(spec.get("integer", False)), release=release, sigma=_positive(spec, "sigma", here), mean=_interval(spec, here),
     )  # fmt: skip
+
+
+def _labels(spec: Mapping[str, Any], values: list[Value], here: str) -> tuple[tuple[Value, str], ...]:
+    labels = spec.get("labels") or {}
+    if not isinstance(labels, dict) or not all(isinstance(words, str) for words in labels.values()):
+        raise InputError(f"{here} needs 'labels' to be a mapping from values to quoted words")
+    for value in labels:
+        if value not in values:
+            raise InputError(f"{here} has words for {value!r}, which is not one of its values")
+    return tuple(labels.items())
 
 
 def _is_number(value: Any) -> bool:

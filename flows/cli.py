@@ -1,4 +1,4 @@
-"""The command line: `equistrata release | resume | budget … | plan | score | schema check | sources`.
+"""The command line: `equistrata --help` names the commands.
 
 Every field of `ReleaseConfig` is an option of `equistrata release`, made from the model itself.
 """
@@ -7,25 +7,26 @@ from __future__ import annotations
 
 import inspect
 import json
-import logging
 import os
 import sys
 import types
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, Union, get_args, get_origin
 
 import typer
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
 from data.errors import InputError
+from flows.audit_cli import AUDIT_HELP, audit_command
 from flows.budget_cli import budget_app
 from flows.config import ReleaseConfig
+from flows.federate_cli import federate_answer_command, federate_command
+from flows.foreground import foreground, progress_bars
 from flows.planning import plan_command
+from flows.simulate_cli import simulate_app
 
 FAILED, BAD_INPUT = 1, 2
 
@@ -39,7 +40,7 @@ app = typer.Typer(
 schema_app = typer.Typer(help="Look at schemas.", no_args_is_help=True)
 app.add_typer(schema_app, name="schema")
 app.add_typer(budget_app, name="budget")
-app.command("plan")(plan_command)
+app.add_typer(simulate_app, name="simulate")
 
 out = Console()
 err = Console(stderr=True)
@@ -68,7 +69,7 @@ def main() -> None:
         _fail(str(error), BAD_INPUT)
     except Exception as error:
         # By name: their modules load much, and are loaded already if one of these was raised.
-        if type(error).__name__ == "StepFailed":
+        if type(error).__name__ in ("StepFailed", "FlowerFailed", "RowsMissing"):
             _fail(str(error), FAILED)
         if type(error).__name__ in ("LedgerError", "BudgetExceeded"):
             _fail(str(error), BAD_INPUT)
@@ -203,6 +204,12 @@ def resume_command(
     _run_and_report(config, verbose, len(Plan.of(config, begun=True).strata.keys))
 
 
+app.command("audit", help=AUDIT_HELP)(audit_command)
+app.command("plan")(plan_command)
+app.command("federate")(federate_command)
+app.command("federate-answer", hidden=True)(federate_answer_command)
+
+
 def _list_resumable() -> None:
     from flows.journal import Journal, state_folder
 
@@ -237,7 +244,7 @@ def _without_journal(release: str, ledger: str | None, give_up: bool) -> None:
 
 def _run_and_report(config: ReleaseConfig, verbose: bool, strata: int) -> None:
     try:
-        with _progress() as listener:
+        with progress_bars(err) as listener:
             folder = run_release(config, listener, verbose)
     except BaseException:
         _tell_what_is_kept(config)
@@ -265,30 +272,10 @@ def _tell_what_is_kept(config: ReleaseConfig) -> None:
 
 def run_release(config: ReleaseConfig, listener: Callable[[str, int, int], None], verbose: bool = False) -> Path:
     """Run the release flow in this process, with or without a Prefect server configured."""
-    prepare_prefect(verbose)
-    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+    with foreground(listener, verbose):
+        from flows.release import release
 
-    from flows.progress import listening
-    from flows.release import release
-
-    # A heartbeat sleeps for a second at the end of every flow; nobody waits for one of a foreground run.
-    with listening(listener), temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
         return Path(release(config))
-
-
-def prepare_prefect(verbose: bool) -> None:
-    """Settings that Prefect reads when it is imported: no telemetry, a private home, patience with its own server."""
-    os.environ.setdefault("DO_NOT_TRACK", "1")
-    os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
-    os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "90")
-    if not verbose:
-        os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
-        os.environ.setdefault("PREFECT_SERVER_LOGGING_LEVEL", "CRITICAL")
-        # Prefect's queue workers log by their class names, outside its own hierarchy.
-        for worker in ("EventsWorker", "APILogWorker"):
-            logging.getLogger(worker).setLevel(logging.CRITICAL)
-    home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 @app.command("score")
@@ -347,11 +334,11 @@ def schema_check(
     if table is not None:
         used = loaded.coded() if coded else loaded
         names = used.default or used.names
-        frame = FileSource(str(table)).read(names)
-        CodedTable.encode(frame, used.select([name for name in names if used[name].discrete]))
-        for name in names:
-            if not used[name].discrete:
-                numbers(frame[name], used[name])
+        for frame in FileSource(str(table)).batches(names):
+            CodedTable.encode(frame, used.select([name for name in names if used[name].discrete]))
+            for name in names:
+                if not used[name].discrete:
+                    numbers(frame[name], used[name])
     grid = Table(title=f"schema {loaded.name}", caption=f"SHA-256 {loaded.digest[:16]}…", title_justify="left")
     for heading in ("column", "kind", "codes", "missing", "label"):
         grid.add_column(heading)
@@ -385,19 +372,6 @@ def sources_command() -> None:
     for name in built_in_schemas():
         schemas.add_row(name, ", ".join(Schema.load(name).names))
     out.print(schemas)
-
-
-@contextmanager
-def _progress() -> Iterator[Callable[[str, int, int], None]]:
-    """A bar on a terminal; nothing when the output is piped."""
-    columns = [SpinnerColumn(), TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn()]
-    with Progress(*columns, TimeElapsedColumn(), console=err, transient=True, disable=not err.is_terminal) as bars:
-        current = bars.add_task("start Prefect", total=None)
-
-        def listener(stage: str, done: int, of: int) -> None:
-            bars.update(current, description=stage, completed=done, total=of or None)
-
-        yield listener
 
 
 def _report(folder: Path, strata: int) -> None:

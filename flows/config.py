@@ -83,7 +83,20 @@ class ReleaseConfig(BaseModel):
     )
     holdout: float = Field(0.2, gt=0, lt=1, description="Chance of a row to be held out, for evaluate full.")
     seed: int | None = Field(None, ge=0, description="For tests: reproducible, and therefore NOT private.")
-    workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1, description="Processes that fit strata.")
+    runner: Literal["threads", "processes", "dask", "ray"] = Field(
+        "processes", description="Who fits strata: this process, processes of this machine, or a cluster (extras)."
+    )
+    workers: int = Field(
+        default_factory=lambda: os.cpu_count() or 1,
+        ge=1,
+        description="How many fit strata side by side, without cluster.",
+    )
+    cluster: str | None = Field(
+        None, description="Address of a running Dask scheduler or Ray head (dask or ray start one here if not given)."
+    )
+    scratch: str | None = Field(
+        None, description="Folder for the private working folder: one that all machines of the cluster share."
+    )
     output: Pattern = Field(
         "release",
         description="Folder to make; it must not exist. {year}, {month}, {week}, {date}, {time} are filled in.",
@@ -107,7 +120,7 @@ class ReleaseConfig(BaseModel):
         try:
             return cls(**settings)
         except ValidationError as error:
-            raise InputError(_sentence(error)) from None
+            raise InputError(sentence_of(error, cls)) from None
 
     @classmethod
     def load(cls, path: str | Path, **overrides: Any) -> ReleaseConfig:
@@ -139,11 +152,12 @@ class ReleaseConfig(BaseModel):
         return self.model_dump(mode="json", by_alias=True)
 
 
-def _sentence(error: ValidationError) -> str:
+def sentence_of(error: ValidationError, model: type[BaseModel]) -> str:
+    """One sentence about the first setting that is wrong."""
     first = error.errors()[0]
     name = ".".join(str(part) for part in first["loc"][:1]) or "configuration"
     if first["type"] == "extra_forbidden":
-        known = ", ".join(sorted(field.alias or name for name, field in ReleaseConfig.model_fields.items()))
+        known = ", ".join(sorted(field.alias or name for name, field in model.model_fields.items()))
         return f"unknown setting {name!r}; the settings are {known}"
     told = first.get("ctx", {}).get("error")
     if isinstance(told, InputError):  # says it all, and what was given may be a secret

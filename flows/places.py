@@ -59,7 +59,7 @@ def place_of(named: str | None) -> Place:
 
 
 def _from_block(name: str) -> Place:
-    from flows.cli import prepare_prefect
+    from flows.foreground import prepare_prefect
 
     prepare_prefect(verbose=False)
     from prefect.blocks.system import Secret

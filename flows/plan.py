@@ -13,6 +13,7 @@ from data.schema import Column, Schema
 from data.sources import FileSource, FolktablesSource, SampleSource, Source
 from data.strata import Strata
 from data.weights import PublicWeights
+from flows import runners
 from flows.config import ReleaseConfig
 from privacy.budget import Rho
 from synth.mechanism import Mechanism, mechanism
@@ -72,6 +73,7 @@ class Plan:
         """
         if not begun:
             _check_output(Path(config.output))
+        runners.check(config)
         declared = _schema(config)
         schema = declared.select(config.columns) if config.columns else declared.selected()
         for column in schema.columns:
@@ -90,7 +92,7 @@ class Plan:
         if not counts + for_means < total:
             raise InputError("count_share and means_share leave nothing for the synthesizer; lower one of them")
         price = Price(total, counts, for_means)
-        source = _source(config)
+        source = source_of(config)
         if not begun:
             source.check([*schema.names, *(means.names if means is not None else ())])
         return cls(config, source, schema, means, strata, mechanism(config.synthesizer, config.engine), weights, price)
@@ -184,7 +186,8 @@ def _contained(strata: tuple[str, ...], schema: Schema) -> tuple[str, ...]:
     return strata
 
 
-def _source(config: ReleaseConfig) -> Source:
+def source_of(config: ReleaseConfig) -> Source:
+    """Where a configuration finds its rows. Raises InputError if it does not say."""
     if config.source == "sample":
         return SampleSource()
     if config.source == "folktables":

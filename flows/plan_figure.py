@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -22,13 +21,11 @@ COLOURS = {"readable": "#1f6f8b", "unreadable": "#b5541c", "too few rows": "#8b1
 
 
 def check_plot(path: Path) -> None:
-    """Raise InputError unless the file can be drawn: its ending, its folder, and matplotlib are there."""
+    """Raise InputError unless the file can be drawn: its ending and its folder are there."""
     if path.suffix.lower() not in ENDINGS:
         raise InputError(f"plot {str(path)!r} must end in {', '.join(ENDINGS)}; choose one")
     if not path.absolute().parent.is_dir():
         raise InputError(f"plot {str(path)!r} lies in no folder that exists; make it first")
-    if find_spec("matplotlib") is None:
-        raise InputError("a plot needs matplotlib; install equistrata[plot], or leave out --plot")
 
 
 def draw(asked: Question, plan: dict[str, Any], path: Path) -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -25,6 +24,7 @@ from prefect.artifacts import (
 )
 from prefect.cache_policies import NO_CACHE
 from prefect.client.schemas.objects import State
+from prefect.events import emit_event
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
@@ -34,16 +34,17 @@ from flows.guard import scrubbed
 from flows.hooks import tell_failure
 from flows.plan import Plan
 from flows.progress import tell
+from flows.runners import executor, wait
 from flows.undertaking import AlreadyMade, Undertaking, under_way, with_release_id
 from flows.workspace import Workspace
 from privacy.budget import Budget, Rho
 from privacy.noise import NoiseSource
 from synth.mechanism import ForeignMechanism
-from synth.stratified import process_pool
 
 F = TypeVar("F", bound=Callable[..., Any])
 
 INTERNAL_SCORES = "internal/scores.json"
+PUBLISHED = "equistrata.release.published"
 
 
 def private_task(name: str) -> Callable[[F], Any]:
@@ -62,23 +63,23 @@ publish = private_task("publish")(steps.publish)
 @private_task("fit stratum")
 @scrubbed
 def fit_stratum(
-    position: int, plan: Plan, work: Workspace, budgets: list[Budget], noise: NoiseSource, pool: Executor | None
+    position: int, plan: Plan, work: Workspace, budgets: list[Budget], noise: NoiseSource, pool: Executor
 ) -> None:
-    """Fit one stratum, in a worker process if there are any."""
+    """Fit one stratum by a worker of the pool, and wait for it. What is submitted is public but for a seed, if there is one."""
     key = plan.strata.keys[position]
     job = partial(
         steps.fit_one, work, position, plan.mechanism, plan.strata.rest(key), budgets[position], plan.price.counts,
         noise.spawn(position),
     )  # fmt: skip
-    job() if pool is None else pool.submit(job).result()
+    wait(pool.submit(job))
 
 
 @private_task("model stratum")
 @scrubbed
-def model_stratum(position: int, plan: Plan, work: Workspace, pool: Executor | None) -> None:
-    """Model one stratum from its measurements, in a worker process if there are any."""
+def model_stratum(position: int, plan: Plan, work: Workspace, pool: Executor) -> None:
+    """Model one stratum from its measurements by a worker of the pool, and wait for it."""
     job = partial(steps.model_one, work, position, plan.mechanism, plan.strata.rest(plan.strata.keys[position]))
-    job() if pool is None else pool.submit(job).result()
+    wait(pool.submit(job))
 
 
 @flow(
@@ -113,6 +114,7 @@ def release(config: ReleaseConfig) -> str | State[Any]:
     except AlreadyMade as error:
         return Completed(message=str(error))
     _show(folder)
+    _announce(config, folder)
     return str(folder)
 
 
@@ -125,9 +127,10 @@ def _make(run: Undertaking) -> Path:
     budgets = list(budget.parallel(synthesis, plan.strata.keys, "synthesis, strata in parallel").values())
     means = Budget(budget.spend(plan.price.means, "means")) if plan.means is not None else Budget(Rho(0))
     tell("load")
-    run.load(lambda: load(plan, work))
-    run.charge()
-    _fit_all(plan, work, budgets, noise.spawn(steps.SYNTHESIS))
+    with executor(plan.config, work, len(plan.strata.keys)) as pool:  # a cluster that is not there is told of first
+        run.load(lambda: load(plan, work))
+        run.charge()
+        _fit_all(plan, work, budgets, noise.spawn(steps.SYNTHESIS), pool)
     tell("resample")
     resample(plan, work, noise, run.statement())
     if plan.means is not None:
@@ -141,29 +144,24 @@ def _make(run: Undertaking) -> Path:
     return folder
 
 
-def _fit_all(plan: Plan, work: Workspace, budgets: list[Budget], noise: NoiseSource) -> None:
-    """One mapped task per stratum to measure, and one to model; threads wait while worker processes work."""
+def _fit_all(plan: Plan, work: Workspace, budgets: list[Budget], noise: NoiseSource, pool: Executor) -> None:
+    """One mapped task per stratum to measure, and one to model; threads wait while workers work."""
     count = len(plan.strata.keys)
-    workers = min(plan.config.workers, count)
     progress = create_progress_artifact(0.0, key="fit-strata", description="strata fitted")
     assert isinstance(progress, UUID)
-    positions = range(count)
-    everywhere = (unmapped(plan), unmapped(work))
-    with process_pool(workers) if workers > 1 else nullcontext() as pool:
-        _wait(
-            "measure",
-            fit_stratum.map(positions, *everywhere, unmapped(budgets), unmapped(noise), unmapped(pool)),
-            count,
-        )
-        if not isinstance(plan.mechanism, ForeignMechanism):
-            if plan.config.shrinkage:
-                tell("lean")
-                lean(plan, work)
-            _wait("model", model_stratum.map(positions, *everywhere, unmapped(pool)), count)
+    positions, everywhere = range(count), (unmapped(plan), unmapped(work))
+    _await(
+        "measure", fit_stratum.map(positions, *everywhere, unmapped(budgets), unmapped(noise), unmapped(pool)), count
+    )
+    if not isinstance(plan.mechanism, ForeignMechanism):
+        if plan.config.shrinkage:
+            tell("lean")
+            lean(plan, work)
+        _await("model", model_stratum.map(positions, *everywhere, unmapped(pool)), count)
     update_progress_artifact(progress, 100.0)
 
 
-def _wait(stage: str, runs: Iterable[Any], count: int) -> None:
+def _await(stage: str, runs: Iterable[Any], count: int) -> None:
     tell(stage, 0, count)
     for done, run in enumerate(runs, start=1):
         run.result()
@@ -181,3 +179,13 @@ def _show(folder: Path) -> None:
         names = [name for name, value in json.loads(scores.read_text("utf-8")).items() if isinstance(value, float)]
         table = [{"score": name, "kind": "exact, internal", "value in": INTERNAL_SCORES} for name in names]
         create_table_artifact(table, key="release-scores", description="internal scores and where they lie")
+
+
+def _announce(config: ReleaseConfig, folder: Path) -> None:
+    """Tell Prefect that a release is there, so that its audit can follow (docs/audit.md). The payload is settings."""
+    dataset = config.dataset or ""
+    emit_event(
+        PUBLISHED,
+        resource={"prefect.resource.id": f"equistrata.dataset.{dataset or 'none'}", "equistrata.dataset": dataset},
+        payload={"folder": str(folder.absolute())},
+    )

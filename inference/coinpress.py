@@ -22,11 +22,11 @@ import numpy.typing as npt
 
 from inference.estimate import Estimate, StratifiedEstimate
 from inference.groups import Groups, Weights, read_groups, read_values
-from inference.steps import Settings, Sizes, Tail, estimate
+from inference.steps import Rows, Settings, Sizes, Tail, estimate
 from privacy.budget import Budget, Rho
 from privacy.noise import NoiseSource
 
-__all__ = ["coinpress_mean", "stratified_coinpress"]
+__all__ = ["Rows", "coinpress_mean", "stratified_coinpress"]
 
 
 def coinpress_mean(
@@ -42,6 +42,7 @@ def coinpress_mean(
     sizes: Sizes = "public",
     tail: Tail = "adaptive",
     bounds: tuple[float, float] | None = None,
+    rows: Rows | None = None,
 ) -> Estimate:
     """The mean of `values`, privately.
 
@@ -61,6 +62,8 @@ def coinpress_mean(
             √(2 ln(8n/β))·σ; from 1,000 rows on 8 % of ρ buys a histogram of the rows beyond, and each side is clipped
             where bias² + noise² looks least; and earlier, wider readings are averaged in by precision.
         bounds: declared bounds (a, b) of the data; no clip goes beyond them. Tighter clips need less noise.
+        rows: with `sizes="noisy"`, a noisy count of these rows that was paid for elsewhere (for several columns at once,
+            say), with the standard deviation of its noise: then no ρ goes to a count here.
 
     Returns:
         The estimate. Its interval is Z ± √(2(σ²/n + noise²) ln(2/β_t)), β_t = β/4, plus the bias that clipping is
@@ -71,9 +74,9 @@ def coinpress_mean(
         With public n = 0 nothing is known: the midpoint of [lower, upper], with the whole of it as interval, at ρ.
 
     Raises:
-        ValueError: a setting out of its range, values that are not one-dimensional, or NaN among them.
+        ValueError: a setting out of its range, `rows` without noise, values that are not one-dimensional, or NaN among them.
 
-    Privacy: ρ-zCDP; "public": replace-one within a stratum; "noisy": add-remove. Proof: the clip of each step is
+    Privacy: ρ-zCDP (on top of what `rows` cost); "public": replace-one within a stratum; "noisy": add-remove. Proof: the clip of each step is
     chosen from earlier outputs and declared settings. Given it, one row moves the sum of n clipped values by at most
     its width w (replace-one), the sum Σ(clip(x) − c) about the midpoint c by at most w/2 (add-remove), a count by 1,
     and the histogram by 1 (√2 under replace-one) in L2; each gets Gaussian noise of deviation Δ/√(2ρ_s), which is
@@ -87,7 +90,9 @@ def coinpress_mean(
     20.0
     """
     settings = _settings(lower, upper, sigma, steps, beta, sizes, tail, bounds)
-    return estimate(read_values(values), Budget(_positive(rho)), settings, noise)
+    if rows is not None and (sizes != "noisy" or not rows.sigma > 0):
+        raise ValueError("a count that was paid for is noisy: give its sigma, above 0, and sizes='noisy'")
+    return estimate(read_values(values), Budget(_positive(rho)), settings, noise, rows)
 
 
 def stratified_coinpress(

@@ -78,7 +78,8 @@ class Settings:
 
 @dataclass(frozen=True)
 class Rows:
-    """A number of rows: declared public (sigma 0), or noisy; `least` is what it may really be."""
+    """A number of rows: declared public (sigma 0), or noisy, with the standard deviation of its noise; `least` is what it may
+    really be."""
 
     count: float
     sigma: float = 0.0
@@ -100,10 +101,15 @@ class Reading:
     centre: float
 
 
-def estimate(values: Floats, budget: Budget, settings: Settings, noise: NoiseSource) -> Estimate:
-    """Spend a budget, all of it, on the mean of `values`, shape (n,). What it costs and covers: `coinpress_mean`."""
+def estimate(
+    values: Floats, budget: Budget, settings: Settings, noise: NoiseSource, paid: Rows | None = None
+) -> Estimate:
+    """Spend a budget, all of it, on the mean of `values`, shape (n,). What it costs and covers: `coinpress_mean`.
+
+    `paid` is a noisy number of rows that was paid for elsewhere; None to pay for one here if `sizes` is "noisy".
+    """
     total = budget.total
-    rows = _rows(values, budget, settings, noise)
+    rows = _rows(values, budget, settings, noise) if paid is None else Rows(max(paid.count, 1.0), paid.sigma)
     if rows.count == 0:
         budget.spend(budget.remaining, "no rows")
         middle = settings.lower + (settings.upper - settings.lower) / 2

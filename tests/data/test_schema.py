@@ -1,8 +1,10 @@
 """Declarations: what a YAML file may say, what each mistake is told, and the algebra of schemas."""
 
+import json
 import re
 import subprocess
 import sys
+from dataclasses import asdict
 
 import numpy as np
 import pytest
@@ -63,6 +65,9 @@ BAD = {
     "a list": ("- 1", "mapping 'columns'"),
     "no columns": ("columns: {}", "mapping 'columns'"),
     "columns as a list": ("columns: [x]", "mapping 'columns'"),
+    "labels of no value": (column("{values: [1], labels: {2: two}}"), "words for 2, which is not one of its values"),
+    "labels that are no words": (column("{values: [1], labels: {1: 1}}"), "'labels' to be a mapping"),
+    "labels of bins": (column("{lower: 0, upper: 9, edges: [0, 9], labels: {0: few}}"), "needs no 'labels'"),
     "unknown key": (column("{values: [1]}") + "colour: red", "unknown key 'colour'"),
     "unknown column key": (column("{values: [1], vallues: [2]}"), "unknown key 'vallues'"),
     "default of no column": (column("{values: [1]}") + "default: [y]", "unknown column 'y'"),
@@ -242,3 +247,25 @@ def test_digest_is_the_same_in_another_process_and_changes_with_the_declaration(
     ]
     digests = {Schema.from_dict(yaml.safe_load(text)).digest for text in others}
     assert len(digests | {people.digest}) == 6
+
+
+def test_words_for_values_code_no_row(people):
+    worded = Schema.from_dict(yaml.safe_load(GOOD.replace("values: [1, 2]", "values: [1, 2], labels: {2: Female}")))
+    assert worded["sex"].words(2) == "Female"
+    assert worded["sex"].words(1) == "1"
+    assert worded.digest == people.digest
+
+
+@pytest.mark.parametrize("name", ["acs_employment", "acs_records", "acs_means"])
+def test_a_schema_comes_back_from_the_file_in_a_release(name):
+    schema = Schema.load(name)
+    for each in (schema, schema.selected(), schema.coded()):
+        back = Schema.from_plain(json.loads(json.dumps(asdict(each))))
+        assert back == each
+        assert back.digest == each.digest
+
+
+@pytest.mark.parametrize("document", [None, [], {}, {"columns": 3}, {"columns": [{"nome": "x"}], "impossible": []}])
+def test_what_is_no_schema_file_of_a_release_is_refused(document):
+    with pytest.raises(InputError, match="does not declare a schema"):
+        Schema.from_plain(document)

@@ -9,6 +9,7 @@ import pytest
 
 from data.schema import Schema
 from data.strata import Strata
+from flows.manifest import check_manifest
 from synth.stratified import load_all_measurements
 
 # Values that only rows hold: if any turns up outside the input, a row leaked.
@@ -102,8 +103,9 @@ def test_what_a_release_folder_holds(served, people):
     names = {path.name for path in folder.iterdir()}
     assert names == {
         "synthetic.parquet", "synthetic.csv", "measurements", "means.json", "card.json", "card.md", "schema.json",
-        "internal",
+        "manifest.json", "internal",
     }  # fmt: skip
+    assert check_manifest(folder)
     card = json.loads((folder / "card.json").read_text())
     guarantee = card["guarantee"]
     assert (guarantee["epsilon"], guarantee["delta"]) == (2, 1e-6)

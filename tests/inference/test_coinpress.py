@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from data.weights import PublicWeights
-from inference.coinpress import coinpress_mean, stratified_coinpress
+from inference.coinpress import Rows, coinpress_mean, stratified_coinpress
 from privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from privacy.noise import SecureNoise, SeededNoise
 
@@ -333,3 +333,29 @@ def test_strata_that_may_be_empty_do_not_widen_the_population_interval_beyond_us
     assert all(run.lower <= truth <= run.upper for run in runs)  # the interval is at 99 %, and about twice as wide
     spread = np.std([run.value for run in runs])
     assert np.median([run.half_width for run in runs]) < 8 * spread
+
+
+def test_a_count_that_was_paid_for_elsewhere_costs_nothing_here():
+    found = coinpress_mean(
+        normal(400), **SETTINGS, sizes="noisy", rows=Rows(380.0, 20.0), bounds=(0, 100), noise=SeededNoise(1)
+    )
+    assert "count" not in dict(found.entries)
+    assert sum((amount for _, amount in found.entries), start=Rho(0)) == Rho(0.5)
+    assert (found.relation, found.rows, found.count_deviation) == (ADD_REMOVE, 380.0, 20.0)
+
+
+def test_it_divides_by_the_count_that_was_paid_for():
+    """One step, no noise: the sum about the middle of the bounds, over the count as given."""
+    values = normal(400)
+    found = coinpress_mean(
+        values, **SETTINGS, steps=1, sizes="noisy", rows=Rows(380.0, 20.0), bounds=(0, 100), noise=NoNoise()
+    )
+    assert found.raw == pytest.approx(50 + (values.clip(0, 100) - 50).sum() / 380, rel=1e-6)
+    negative = coinpress_mean(values, **SETTINGS, sizes="noisy", rows=Rows(-7.0, 20.0), noise=SeededNoise(1))
+    assert negative.rows == 1.0
+
+
+@pytest.mark.parametrize(("sizes", "rows"), [("public", Rows(380.0, 20.0)), ("noisy", Rows(380.0))])
+def test_a_count_without_noise_or_beside_public_sizes_is_refused(sizes, rows):
+    with pytest.raises(ValueError, match="a count that was paid for is noisy"):
+        coinpress_mean(normal(400), **SETTINGS, sizes=sizes, rows=rows, noise=SeededNoise(1))

@@ -1,0 +1,42 @@
+"""Take the pictures of docs/audit.md from two audits of the sample (needs Chromium and the extra 'dev').
+
+equistrata release --strata SEX,RAC1P --output stratified && equistrata release --output vanilla
+equistrata audit stratified vanilla --output inside
+equistrata audit stratified vanilla --public --epsilon 2 --output outside
+python docs/make_report_pictures.py outside/audit.html inside/internal-audit.html
+"""
+
+import io
+import shutil
+import sys
+from pathlib import Path
+
+from PIL import Image
+from playwright.sync_api import sync_playwright
+
+from flows.pdf import BROWSERS
+
+FIGURES = Path(__file__).parent / "figures"
+SIZES = {"desktop": (1000, 1500, 1), "phone": (390, 844, 1.5)}  # width and height in CSS pixels, and their density
+COLOURS = 48  # so that a picture is small
+
+with sync_playwright() as driver:
+    path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    browser = driver.chromium.launch(executable_path=path, args=["--no-sandbox"])
+    for kind, page_file in zip(("public", "internal"), sys.argv[1:], strict=True):
+        for size, (width, height, density) in SIZES.items():
+            context = browser.new_context(
+                viewport={"width": width, "height": height}, device_scale_factor=density,
+                color_scheme="dark" if kind == "internal" else "light",
+            )  # fmt: skip
+            page = context.new_page()
+            page.goto(Path(page_file).absolute().as_uri())
+            for part, place in (("", None), ("-figures", "#figures")):
+                if place is not None:
+                    page.locator(place).scroll_into_view_if_needed()
+                    page.evaluate("place => document.querySelector(place).scrollIntoView()", place)
+                picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
+                small = picture.quantize(COLOURS, dither=Image.Dither.NONE)
+                small.save(FIGURES / f"audit-{kind}-{size}{part}.png", optimize=True)
+            context.close()
+    browser.close()

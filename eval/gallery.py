@@ -1,0 +1,321 @@
+"""Which figures a report has, what each shows, and the tables under them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+
+from eval import figures, heat_maps
+from eval.coding import WHOLE
+from eval.figures import Dots, Picture, picture
+from eval.findings import Findings, Shown
+from eval.phrases import percent, ratio
+from eval.report import BudgetHistory, InternalReport, PublicReport, Report, order_of_groups
+from eval.tables import Table, by_group, errors_of, of_budget, published_means, rates_of
+
+LONGEST = 42  # characters of a group's name beside a figure
+
+
+@dataclass(frozen=True)
+class Exhibit:
+    """A figure with its tables, and the CSV file that holds its numbers."""
+
+    picture: Picture | None
+    title: str
+    tables: tuple[Table, ...]
+    csv: str
+
+
+def exhibits(report: Report) -> list[Exhibit]:
+    """Every figure of a report, in order."""
+    labels = order_of_groups(report)
+    words = {label: _short(report.about.groups[label]) for label in labels}
+    found = [*_served(report, labels, words)]
+    if isinstance(report, InternalReport):
+        found += _marginals(report)
+        found += [Exhibit(None, table.caption, (table,), "means.csv") for table in published_means(report)]
+    found += _classifier(report, labels, words)
+    if len(report.releases) > 1 and all(WHOLE in each.accuracy for each in report.findings):
+        found.append(_accuracy(report))
+    if report.history is not None:
+        found.append(_budget(report.history))
+    return found
+
+
+def _served(report: Report, labels: Sequence[str], words: Mapping[str, str]) -> list[Exhibit]:
+    noisy = isinstance(report, PublicReport)
+    interval = " The line is the interval; a hollow mark on a dotted line tells nothing." if noisy else ""
+    served = Dots({each.release.name: each.served for each in report.findings}, "error of the means (log scale)")
+    shown = [
+        Exhibit(
+            picture(
+                "served",
+                "How well each group is served",
+                "Each mark is the error of a group's means, averaged over the columns: the further left, the better."
+                + interval,
+                _worst_of(report, "the largest error of the means"),
+                lambda narrow: figures.dot_plot([served], labels, words, narrow),
+            ),
+            "How well each group is served",
+            (by_group(report, labels, "error of means", "Error of the means by group"),),
+            "groups.csv",
+        )
+    ]
+    for number, each in enumerate(report.findings, start=1):
+        title = f"Errors by column and group: {each.release.name}"
+        shown.append(
+            Exhibit(
+                picture(
+                    f"errors{number}",
+                    title,
+                    "Each cell is the relative error of a column's mean in a group, in per cent"
+                    + (
+                        "; hatched where the noise leaves nothing to say."
+                        if noisy
+                        else "; hatched where too few people are."
+                    ),
+                    _worst_cell(each, report),
+                    lambda narrow, each=each: heat_maps.heat_map(each.errors, labels, words, narrow),  # type: ignore[misc]
+                ),
+                title,
+                (errors_of(each, report.about, labels),),
+                "errors.csv",
+            )
+        )
+    workload = Dots(
+        {each.release.name: each.workload for each in report.findings},
+        "workload error (0 to 2)",
+        scale="linear",
+        shown=lambda x: f"{x:g}",
+        limits=(0.0, _upper(report, "workload")),
+    )
+    shown.append(
+        Exhibit(
+            picture(
+                "workload",
+                "How well relations between columns are kept",
+                "Each mark is a group's workload error over all marginals of three columns: 0 is best, 2 is no overlap."
+                + interval,
+                _worst_of(report, "the largest workload error", "workload"),
+                lambda narrow: figures.dot_plot([workload], labels, words, narrow),
+            ),
+            "How well relations between columns are kept",
+            (by_group(report, labels, "workload error", "Workload error by group"),),
+            "groups.csv",
+        )
+    )
+    return shown
+
+
+def _classifier(report: Report, labels: Sequence[str], words: Mapping[str, str]) -> list[Exhibit]:
+    if not report.target[0]:
+        return []
+    column, positive = report.target
+    what = f"{report.about.columns.get(column, column)} = {positive}"
+    findings = report.findings
+    calibration = Dots(
+        {each.release.name: each.calibration for each in findings},
+        "predicted over real number (log scale)",
+        shown=lambda x: f"{x:g}",
+        reference=1.0,
+    )
+    rates = [
+        Dots({f.release.name: getattr(f, name) for f in findings}, axis, "linear", limits=(0.0, 1.0), ticks=2)
+        for name, axis in (
+            ("accuracy", "right"),
+            ("selection_rate", "selected"),
+            ("false_negative_rate", "positive, missed"),
+        )
+    ]
+    return [
+        Exhibit(
+            picture(
+                "calibration",
+                "Calibration by group",
+                f"How many people the classifier expects to have {what}, over how many have: 1 is right, above 1 promises "
+                "too much.",
+                _worst_of(report, "the largest calibration ratio", "calibration"),
+                lambda narrow: figures.dot_plot([calibration], labels, words, narrow),
+            ),
+            "Calibration by group",
+            (by_group(report, labels, "calibration", "Calibration ratio by group"),),
+            "groups.csv",
+        ),
+        Exhibit(
+            picture(
+                "rates",
+                "The classifier's rates by group",
+                f"Trained on synthetic rows to find {what}; tried on private rows. Rates of the groups should agree.",
+                _worst_of(report, "the highest rate of missed positive people", "false_negative_rate"),
+                lambda narrow: figures.dot_plot(rates, labels, words, narrow),
+            ),
+            "The classifier's rates by group",
+            tuple(rates_of(each, report.about, labels) for each in findings),
+            "groups.csv",
+        ),
+    ]
+
+
+def _marginals(report: InternalReport) -> list[Exhibit]:
+    about = report.about
+    names = [each.name for each in report.releases]
+    first = report.marginals[0]
+    titles = {name: words if words == name else f"{words} ({name})" for name, words in about.columns.items()}
+    shown = []
+    for place, (title, columns) in enumerate(
+        [("One-way marginals of all rows", first.columns)]
+        + [
+            (f"One-way marginals of the group that {name} serves worst: {about.name_of(each.group)}", each.in_group)
+            for name, each in zip(names, report.marginals, strict=True)
+            if each.group
+        ]
+    ):
+        if place == 0:
+            made = {
+                name: (w, r, {k: m.columns[name][2] for k, m in enumerate(report.marginals)})
+                for name, (w, r, _) in columns.items()
+            }
+        else:
+            made = {name: (w, r, {place - 1: s}) for name, (w, r, s) in columns.items()}
+        shown.append(
+            Exhibit(
+                picture(
+                    f"marginals{place}",
+                    title,
+                    "Bars are the private rows' exact shares, marks the synthetic rows': a mark at the end of its bar is best.",
+                    f"Bar charts of {len(made)} columns; the shares are in marginals.csv.",
+                    lambda narrow, made=made: figures.bars(made, names, titles, narrow),  # type: ignore[misc]
+                ),
+                title,
+                (),
+                "marginals.csv",
+            )
+        )
+    for number, (release, each) in enumerate(zip(names, report.marginals, strict=True), start=1):
+        if each.worst is None:
+            continue
+        title = f"Two-way marginals: {release}"
+        worst = " × ".join(about.columns[name] for name in each.worst)
+        shown.append(
+            Exhibit(
+                picture(
+                    f"pairs{number}",
+                    title,
+                    "Each cell is the L1 distance between the private and the synthetic marginal of two columns: 0 is best, 2 is "
+                    "no overlap.",
+                    f"A triangle of {len(each.pairs)} pairs. The largest distance is {ratio(each.pairs[each.worst])}, of {worst}.",
+                    lambda narrow, each=each: heat_maps.pair_map(each.pairs, list(about.columns), narrow),  # type: ignore[misc]
+                ),
+                title,
+                (_pairs(release, each.pairs),),
+                "pairs.csv",
+            )
+        )
+        assert each.real is not None
+        assert each.synthetic is not None
+        sides = {"private rows (exact)": each.real, "synthetic rows": each.synthetic}
+        values = tuple(each.columns[name][0] for name in each.worst)
+        shown.append(
+            Exhibit(
+                picture(
+                    f"pair{number}",
+                    f"The pair that {release} keeps worst: {worst}",
+                    "Each cell is the share of people, in per cent.",
+                    f"Two tables of {values[0]} by {values[1]}; their L1 distance is {ratio(each.pairs[each.worst])}.",
+                    lambda narrow, sides=sides, values=values, each=each: heat_maps.pair_tables(  # type: ignore[misc]
+                        values, sides, each.worst, narrow
+                    ),
+                ),
+                f"The pair that {release} keeps worst: {worst}",
+                (),
+                "pairs.csv",
+            )
+        )
+    return shown
+
+
+def _accuracy(report: Report) -> Exhibit:
+    points = {each.release.name: (each.release.epsilon, each.accuracy[WHOLE]) for each in report.findings}
+    best = max(points, key=lambda name: points[name][1].value or 0.0)
+    return Exhibit(
+        picture(
+            "accuracy",
+            "Accuracy against ε",
+            "The share of real people that each release's classifier predicts right, against the price of the release. "
+            "Releases of one price stand beside each other.",
+            f"{len(points)} releases; the highest accuracy is {percent(points[best][1].value or 0.0)}, of {best}.",
+            lambda narrow: figures.accuracy_by_epsilon(points, narrow),
+        ),
+        "Accuracy against ε",
+        (by_group(report, (), "accuracy", "Accuracy over everybody"),),
+        "groups.csv",
+    )
+
+
+def _budget(history: BudgetHistory) -> Exhibit:
+    moments = [datetime.fromisoformat(at) for at in (history.opened, *(each.at for each in history.charges))]
+    spent = [0.0, *(each.spent for each in history.charges)]
+    mine = [False, *(each.release in history.mine for each in history.charges)]
+    return Exhibit(
+        picture(
+            "budget",
+            f"The budget of {history.dataset} over time",
+            f"What all charges have spent of the lifetime budget, ε = {history.epsilon:g} at δ = {history.delta:g}.",
+            f"{len(history.charges)} charges have spent {percent(history.spent / history.rho)} of the budget.",
+            lambda narrow: figures.budget_over_time(moments, spent, history.rho, mine, narrow),
+        ),
+        f"The budget of {history.dataset} over time",
+        (of_budget(history),),
+        "budget.csv",
+    )
+
+
+def _pairs(release: str, pairs: Mapping[tuple[str, str], float]) -> Table:
+    ranked = sorted(pairs.items(), key=lambda item: -item[1])
+    rows = tuple((" × ".join(pair), ratio(error)) for pair, error in ranked)
+    return Table(f"Two-way marginals, {release}", ("pair", "L1 distance"), rows)
+
+
+def _worst_of(report: Report, what: str, name: str = "served") -> str:
+    said = []
+    for each in report.findings:
+        numbers: Mapping[str, Shown] = getattr(each, name)
+        told = [label for label, s in numbers.items() if label != WHOLE and s.value is not None and not s.note]
+        if told:
+            top = max(told, key=lambda label: numbers[label].value or 0.0)
+            write = ratio if name in ("workload", "calibration") else percent
+            said.append(
+                f"{each.release.name}: {what} is {write(numbers[top].value or 0.0)}, of {report.about.name_of(top)}"
+            )
+    return f"A dot plot of {len(report.about.groups)} groups. {'; '.join(said) or 'Nothing is told of any group'}."
+
+
+def _worst_cell(found: Findings, report: Report) -> str:
+    told = {
+        (column, label): shown.value
+        for column, of in found.errors.items()
+        for label, shown in of.items()
+        if label != WHOLE and shown.value is not None and not shown.note
+    }
+    said = f"A grid of {len(found.errors)} columns and {len(report.about.groups)} groups."
+    if not told:
+        return f"{said} Nothing is told of any cell."
+    column, label = max(told, key=lambda cell: told[cell] or 0.0)
+    return (
+        f"{said} The largest error is {percent(told[column, label] or 0.0)}: {report.about.columns[column]} of "
+        f"{report.about.name_of(label)}."
+    )
+
+
+def _upper(report: Report, name: str) -> float:
+    ends = [
+        s.upper if s.upper is not None and not s.note else s.value
+        for each in report.findings
+        for s in getattr(each, name).values()
+    ]
+    return 1.08 * max((end for end in ends if end is not None), default=1.0)
+
+
+def _short(words: str) -> str:
+    return words if len(words) <= LONGEST else words[: LONGEST - 1].rstrip() + "…"

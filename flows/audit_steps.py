@@ -1,0 +1,152 @@
+"""The steps of an audit, free of any orchestrator: rows rest in a private working folder, and only the report leaves it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Mapping
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from data.ahead import ahead
+from data.errors import InputError
+from data.schema import Column
+from data.table import CodedTable, numbers
+from eval.findings import Synthetic, internal_findings
+from eval.internal_audit import internal_audit
+from eval.marginals import marginals
+from eval.noisy_number import NoisyNumber
+from eval.public_audit import public_audits
+from eval.render import write_report
+from eval.report import About, AuditPrice, InternalReport, PublicReport, Report
+from flows.audit_plan import AuditPlan
+from flows.guard import scrubbed
+from flows.workspace import Workspace
+from privacy.budget import Budget, Rho
+from privacy.noise import NoiseSource, SecureNoise, SeededNoise
+
+ROWS = "rows.npy"
+
+
+@scrubbed
+def load_rows(plan: AuditPlan, work: Workspace) -> None:
+    """Read the private rows and code them by the releases' schema; keep them, and outcome columns, in the working folder."""
+    wanted = list(dict.fromkeys([*plan.schema.names, *plan.outcomes]))
+    for frame in ahead(plan.source.batches(wanted)):
+        table = CodedTable.encode(frame, plan.schema)
+        work.append_table(work.root / ROWS, table)
+        index = plan.strata.index(table)
+        for name in plan.outcomes:
+            values, absent = numbers(frame[name], Column(name))
+            for position in range(len(plan.strata.keys)):
+                work.append(work.outcome(name, position), values[~absent & (index == position)])
+
+
+@scrubbed
+def examine(plan: AuditPlan, work: Workspace) -> None:
+    """Audit the releases against the rows in the working folder, and write the report into it.
+
+    Cost: the plan's price for a public audit, which must have been charged; nothing for an internal one, whose report is
+    exact.
+    """
+    private = work.load_table(work.root / ROWS, plan.schema)
+    tables = {facts.name: release.table() for facts, release in zip(plan.facts, plan.releases, strict=True)}
+    report = _public(plan, private, tables) if plan.public else _internal(plan, work, private, tables)
+    work.staging.mkdir()
+    write_report(report, work.staging)
+
+
+@scrubbed
+def publish(plan: AuditPlan, work: Workspace) -> Path:
+    """Move the finished report to its place in one step; an internal one into a folder that is its owner's alone."""
+    output = plan.output
+    try:
+        if not plan.public and output.parent.name == "internal":
+            output.parent.mkdir(mode=0o700, exist_ok=True)
+        output.parent.mkdir(parents=True, exist_ok=True)
+        landing = output.with_name(f".{output.name}.part")
+        shutil.rmtree(landing, ignore_errors=True)
+        landing.mkdir(mode=0o755 if plan.public else 0o700)
+        shutil.copytree(work.staging, landing, dirs_exist_ok=True, copy_function=shutil.copyfile)
+        landing.chmod(0o755 if plan.public else 0o700)
+        os.rename(landing, output)
+    except OSError:
+        raise InputError(f"output folder {str(output)!r} cannot be written; check its parent's permissions") from None
+    return output
+
+
+def _public(plan: AuditPlan, private: CodedTable, tables: Mapping[str, CodedTable]) -> PublicReport:
+    epsilon, delta = plan.config.price
+    noise: NoiseSource = SecureNoise() if plan.config.seed is None else SeededNoise(plan.config.seed)
+    audits = public_audits(
+        private, tables, plan.strata, budget=Budget(plan.price), noise=noise, target=plan.config.target
+    )
+    together = sum((Rho(each.rho) for each in plan.facts), start=plan.price)
+    return PublicReport(
+        about=_about(plan),
+        releases=plan.facts,
+        audits=tuple(audits.values()),
+        synthetic=tuple(Synthetic.of(table, plan.strata) for table in tables.values()),
+        price=AuditPrice(epsilon, delta, float(plan.price), plan.account.audit if plan.account else ""),
+        together=together.epsilon(delta),
+        history=plan.account.history() if plan.account else None,
+    )
+
+
+def _internal(
+    plan: AuditPlan, work: Workspace, private: CodedTable, tables: Mapping[str, CodedTable]
+) -> InternalReport:
+    outcomes = {}
+    for name in plan.outcomes:
+        outcomes[name] = {
+            plan.strata.label(key): work.load(work.outcome(name, i)) for i, key in enumerate(plan.strata.keys)
+        }
+    audits, made, sides = [], [], []
+    for facts, release in zip(plan.facts, plan.releases, strict=True):
+        table = tables[facts.name]
+        means = published_means(release.means, [plan.strata.label(key) for key in plan.strata.keys])
+        audit = internal_audit(
+            private, table, plan.strata, target=plan.config.target,
+            published_means=means, outcomes={name: outcomes[name.split(" (")[0]] for name in means},
+        )  # fmt: skip
+        summary = Synthetic.of(table, plan.strata)
+        ranking = internal_findings(facts, audit, summary).ranking if plan.strata.columns else ()
+        audits.append(audit)
+        made.append(summary)
+        sides.append(marginals(private, table, plan.strata, next(iter(ranking), "")))
+    return InternalReport(
+        about=_about(plan),
+        releases=plan.facts,
+        audits=tuple(audits),
+        synthetic=tuple(made),
+        marginals=tuple(sides),
+        history=plan.account.history() if plan.account else None,
+    )
+
+
+def published_means(document: Mapping[str, Any] | None, labels: list[str]) -> dict[str, dict[str, NoisyNumber]]:
+    """The means of a release's `means.json`: `column (estimator)` → stratum → mean, for these strata and `all`."""
+    found: dict[str, dict[str, NoisyNumber]] = {}
+    for column, estimators in (document or {"outcomes": {}})["outcomes"].items():
+        for estimator, entry in estimators.items():
+            numbers_of = {"all": entry} | {k: v for k, v in entry.get("strata", {}).items() if k in labels}
+            found[f"{column} ({estimator})"] = {
+                label: NoisyNumber(each["value"], each["lower"], each["upper"])
+                for label, each in numbers_of.items()
+                if None not in (each["lower"], each["upper"]) and each["lower"] < each["upper"]
+            }
+    return found
+
+
+def _about(plan: AuditPlan) -> About:
+    return About.of(
+        plan.strata,
+        made=datetime.now(UTC).isoformat(timespec="seconds"),
+        software=f"equistrata {version('equistrata')}",
+        rows=plan.source.describe(),
+    )
+
+
+__all__ = ["Report", "examine", "load_rows", "publish", "published_means"]

@@ -1,0 +1,55 @@
+"""Running a flow in the terminal's own process: quiet, with a bar, with or without a Prefect server configured."""
+
+from __future__ import annotations
+
+import logging
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from flows.progress import Listener, listening
+
+
+@contextmanager
+def foreground(listener: Listener, verbose: bool = False) -> Iterator[None]:
+    """Prefect as a command of the terminal wants it, while the block imports a flow and runs it."""
+    prepare_prefect(verbose)
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+
+    # A heartbeat sleeps for a second at the end of every flow; nobody waits for one of a foreground run.
+    with listening(listener), temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
+        yield
+
+
+def prepare_prefect(verbose: bool) -> None:
+    """Settings that Prefect reads when it is imported: no telemetry, a private home, patience with its own server."""
+    os.environ.setdefault("DO_NOT_TRACK", "1")
+    os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+    os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "90")
+    if not verbose:
+        os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+        os.environ.setdefault("PREFECT_SERVER_LOGGING_LEVEL", "CRITICAL")
+        # Prefect's queue workers log by their class names, outside its own hierarchy.
+        for worker in ("EventsWorker", "APILogWorker"):
+            logging.getLogger(worker).setLevel(logging.CRITICAL)
+    home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+@contextmanager
+def progress_bars(console: Console) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on a terminal; nothing when the output is piped."""
+    columns = [SpinnerColumn(), TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn()]
+    with Progress(
+        *columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal
+    ) as bars:
+        current = bars.add_task("start Prefect", total=None)
+
+        def listener(stage: str, done: int, of: int) -> None:
+            bars.update(current, description=stage, completed=done, total=of or None)
+
+        yield listener

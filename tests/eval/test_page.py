@@ -1,0 +1,155 @@
+"""The report opened in a browser: light and dark, phone and desktop, by eye, by keyboard, by axe-core, on paper."""
+
+from __future__ import annotations
+
+import shutil
+from contextlib import contextmanager
+
+import pytest
+from report_fixtures import HISTORY, internal_report, public_report
+
+from eval.render import write_report
+from eval.tables import csv_files
+from eval.verdict import verdict
+from flows.pdf import BROWSERS
+
+playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra 'dev')")
+axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-core is not installed (extra 'dev')")
+
+SIZES = {"desktop": (1280, 900), "phone": (390, 844), "zoomed": (320, 640)}
+
+
+@pytest.fixture(scope="module")
+def browser():
+    """A Chromium: the system's, else one that playwright installed."""
+    found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+    with playwright.sync_playwright() as driver:
+        try:
+            chromium = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        except playwright.Error as error:
+            pytest.skip(f"no Chromium starts here ({str(error).splitlines()[0]})")
+        yield chromium
+        chromium.close()
+
+
+@pytest.fixture(scope="module")
+def reports(tmp_path_factory):
+    """Kind → report and the address of its page."""
+    found = {}
+    for report in (public_report(history=HISTORY), internal_report(history=HISTORY)):
+        folder = tmp_path_factory.mktemp(report.MODE)
+        found[report.MODE] = report, write_report(report, folder).as_uri()
+    return found
+
+
+@contextmanager
+def opened(browser, address, size="desktop", scheme="light"):
+    """A page, and what went wrong with it so far: messages, errors, and requests for anything but itself."""
+    width, height = SIZES[size]
+    context = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme)
+    page, wrong = context.new_page(), []
+    page.on("console", lambda message: wrong.append(f"console: {message.text}"))
+    page.on("pageerror", lambda error: wrong.append(f"error: {error}"))
+    page.on("request", lambda request: request.url == address or wrong.append(f"request: {request.url[:100]}"))
+    try:
+        page.goto(address)
+        yield page, wrong
+    finally:
+        context.close()
+
+
+@pytest.mark.parametrize(
+    ("scheme", "size"),
+    [("light", "desktop"), ("dark", "desktop"), ("light", "phone"), ("dark", "phone"), ("light", "zoomed")],
+)
+@pytest.mark.parametrize("kind", ["public", "internal"])
+def test_a_page_as_it_is_seen(browser, reports, kind, scheme, size):
+    report, address = reports[kind]
+    with opened(browser, address, size, scheme) as (page, wrong):
+        said = page.locator("#verdict").inner_text().replace("\xa0", " ")
+        for sentence in (*verdict(report).opening, *verdict(report).comparison):
+            assert sentence.replace("\xa0", " ") in said
+        figures = [figure for figure in page.locator("svg.figure").all() if figure.is_visible()]
+        assert len(figures) == page.locator("figure").count() >= 8
+        for figure in figures:
+            box = figure.bounding_box()
+            assert box["width"] > 200
+            assert box["height"] > 100
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= SIZES[size][0]
+            assert figure.locator("text").count() > 3
+        assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size][0]
+        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == (
+            "rgb(255, 255, 255)" if scheme == "light" else "rgb(15, 20, 25)"
+        )
+        found = axe.Axe().run(page).response["violations"]
+        assert [(v["id"], v["nodes"][0]["html"], v["nodes"][0]["failureSummary"]) for v in found] == []
+        assert wrong == []
+
+
+def test_a_page_that_misbehaves_is_seen(browser, tmp_path):
+    """The watch works: a script that complains, a picture from elsewhere, and one without words."""
+    page = tmp_path / "bad.html"
+    page.write_text("<title>x</title><script>console.error('no'); x.y</script><img src='other.png'>")
+    with opened(browser, page.as_uri()) as (seen, wrong):
+        assert {text.split(":")[0] for text in wrong} == {"console", "error", "request"}
+        assert "image-alt" in {found["id"] for found in axe.Axe().run(seen).response["violations"]}
+
+
+def test_the_keyboard_is_enough(browser, reports):
+    with opened(browser, reports["public"][1]) as (page, wrong):
+        focused = "document.activeElement"
+        page.keyboard.press("Tab")
+        assert page.evaluate(f"{focused}.textContent") == "Skip to the verdict"
+        assert page.locator(".skip").bounding_box()["x"] >= 0  # it shows itself
+        page.keyboard.press("Enter")
+        assert page.evaluate(f"{focused}.id") == "main"
+        page.keyboard.press("Tab")
+        reached = set()
+        for _ in range(300):
+            reached.add(
+                page.evaluate(
+                    f"{focused}.tagName + ' ' + ({focused}.getAttribute('aria-label') || {focused}.textContent)"
+                )
+            )
+            if page.evaluate(f"{focused} === document.body"):
+                break
+            page.keyboard.press("Tab")
+        kinds = [name.split()[0] for name in reached]
+        assert kinds.count("SUMMARY") >= 1
+        assert "DIV The releases in numbers" in reached  # a table that scrolls can be scrolled
+        summary = page.locator("summary").first
+        summary.focus()
+        page.keyboard.press("Enter")
+        assert page.locator("details").first.get_attribute("open") is not None
+        assert page.locator("details table").first.is_visible()
+        assert page.evaluate(f"getComputedStyle({focused}).outlineStyle") == "solid"  # where one is, is seen
+        page.get_by_role("link", name="Glossary").focus()
+        page.keyboard.press("Enter")
+        assert page.url.endswith("#glossary")
+        assert wrong == []
+
+
+def test_tables_are_downloaded_from_the_page_itself(browser, reports, tmp_path):
+    report, address = reports["public"]
+    with opened(browser, address) as (page, wrong):
+        for name, text in csv_files(report).items():
+            with page.expect_download() as waiting:
+                page.locator(f"#tables a[download='{name}']").click()
+            waiting.value.save_as(tmp_path / name)
+            assert (tmp_path / name).read_text("utf-8") == text
+        assert all(text.startswith("request: data:text/csv") for text in wrong)
+
+
+def test_on_paper(browser, reports):
+    for kind, (_, address) in reports.items():
+        with opened(browser, address, scheme="dark") as (page, _):
+            page.emulate_media(media="print", color_scheme="dark")
+            assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
+            assert not page.locator("nav").is_visible()
+            assert page.locator("details table").first.is_visible()  # what is folded on screen is printed
+            assert page.locator(".wide svg").first.is_visible()
+            assert page.locator(".banner").is_visible()
+            assert (page.evaluate("getComputedStyle(document.querySelector('.banner')).position") == "fixed") == (
+                kind == "internal"
+            )

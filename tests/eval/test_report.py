@@ -1,0 +1,385 @@
+"""The report: nothing exact in a public one, its two kinds kept apart, what it says, and the form it says it in."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import html
+import io
+import json
+import math
+import re
+import xml.etree.ElementTree as ET
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from audit_fixtures import SCHEMA
+from jsonschema import Draft202012Validator
+from report_fixtures import FAIR, HISTORY, OTHER, PRIVATE, Deaf, about, internal_report, public_report
+
+import eval.public_audit
+from data.schema import Column, Schema
+from data.strata import Strata
+from data.table import CodedTable
+from eval.document import SCHEMA as DOCUMENT_SCHEMA
+from eval.document import to_document
+from eval.noisy_number import NoisyNumber
+from eval.render import to_html, to_markdown, write_report
+from eval.report import order_of_groups
+from eval.tables import WRITTEN, csv_files, quantities
+from eval.verdict import verdict
+
+WATERMARK = "internal: computed from private rows"
+VALIDATOR = Draft202012Validator(json.loads(DOCUMENT_SCHEMA.read_text("utf-8")))
+NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?")
+
+
+@pytest.fixture(scope="module")
+def public():
+    return public_report(history=HISTORY)
+
+
+@pytest.fixture(scope="module")
+def internal():
+    return internal_report(history=HISTORY)
+
+
+@pytest.fixture(scope="module")
+def files(public, internal, tmp_path_factory):
+    """Kind → file → text."""
+    root = tmp_path_factory.mktemp("reports")
+    return {kind: written(report, root / kind) for kind, report in (("public", public), ("internal", internal))}
+
+
+@pytest.fixture(scope="module")
+def pages(files):
+    return {"public": files["public"]["audit.html"], "internal": files["internal"]["internal-audit.html"]}
+
+
+def written(report, folder):
+    """File → text, of everything that a report leaves."""
+    folder.mkdir()
+    write_report(report, folder)
+    return {str(path.relative_to(folder)): path.read_text("utf-8") for path in folder.rglob("*") if path.is_file()}
+
+
+def leaves(tree):
+    if isinstance(tree, Mapping):
+        for branch in tree.values():
+            yield from leaves(branch)
+    elif isinstance(tree, list):
+        for branch in tree:
+            yield from leaves(branch)
+    else:
+        yield tree
+
+
+# --- Nothing exact in public
+
+
+def test_with_noise_that_does_not_listen_the_whole_report_is_the_same_for_other_rows(tmp_path):
+    """If all that is known of the private rows went through the noise source, a deaf one leaves nothing of them."""
+    one, other = (public_report(rows, Deaf(3), history=HISTORY) for rows in (PRIVATE, OTHER))
+    assert written(one, tmp_path / "one") == written(other, tmp_path / "other")
+
+
+@pytest.mark.parametrize("fault", ["a rate", "a size", "a note"])
+def test_that_test_sees_what_goes_around_the_noise(monkeypatch, fault):
+    if fault == "a rate":
+        honest = eval.public_audit.rates_section
+
+        def leaky(prediction, truth, *rest):
+            shown, drawn = honest(prediction, truth, *rest)
+            exact = float(np.mean(truth == prediction.selected))
+            return {**shown, "accuracy": {**shown["accuracy"], "all": NoisyNumber(exact, 0.0, 1.0)}}, drawn
+
+        monkeypatch.setattr(eval.public_audit, "rates_section", leaky)
+    if fault == "a size":
+        monkeypatch.setattr(Deaf, "gaussian", lambda self, counts, sigma: np.asarray(counts, dtype=np.int64))
+    if fault == "a note":
+        rows = CodedTable.__len__
+        monkeypatch.setattr("report_fixtures.about", lambda strata: replace(about(strata), rows=f"{rows(seen)} rows"))
+    found = []
+    for seen in (PRIVATE, OTHER):
+        report = public_report(seen, Deaf(3), tables={"fair": FAIR})
+        found.append((to_document(report), csv_files(report)))
+    assert found[0] != found[1]
+
+
+def exact_numbers(report):
+    """Every number of an internal audit that is not small talk, as texts with six digits."""
+    document = [each.to_dict() for each in report.audits] + [each.to_dict() for each in report.marginals]
+    public = set(leaves([{"rows": dict(m.rows), "means": dict(m.means)} for m in report.synthetic]))
+    public |= set(leaves([s for each in report.marginals for c in each.columns.values() for s in [c[2].tolist()]]))
+    public |= set(leaves([s for each in report.marginals for c in each.in_group.values() for s in [c[2].tolist()]]))
+    found = {f"{x:.6g}" for x in leaves(document) if isinstance(x, float) and x not in public}
+    return {text for text in found if len(text) > 6}  # ratios of small counts may agree by chance
+
+
+def numbers_in(files):
+    """All numbers in some texts, tables inside a page included, as texts with six digits; percentages also as shares."""
+    found = set()
+    for text in files.values():
+        parts = [text, *(base64.b64decode(code).decode() for code in re.findall(r"base64,([A-Za-z0-9+/=]+)", text))]
+        for number in NUMBER.findall(" ".join(parts)):
+            x = float(number.replace(",", ""))
+            found |= {f"{x:.6g}", f"{x / 100:.6g}"}
+    return found
+
+
+def test_no_exact_number_is_in_any_file_of_a_public_report(internal, files):
+    """Canary: each number of the internal audit of the same releases, against every number in HTML, JSON, CSV, Markdown."""
+    canaries = exact_numbers(internal)
+    assert len(canaries) > 60
+    assert {name.rpartition(".")[2] for name in files["public"]} == {"html", "json", "csv", "md"}
+    assert canaries & numbers_in(files["public"]) == set()
+    assert len(canaries & numbers_in(files["internal"])) > 60  # they sing where they may
+
+
+# --- Two kinds
+
+
+def test_reports_take_audits_of_their_kind_only(public, internal):
+    with pytest.raises(TypeError, match="public audits only, not InternalAudit"):
+        replace(public, audits=internal.audits)
+    with pytest.raises(TypeError, match="internal audits only, not PublicAudit"):
+        replace(internal, audits=public.audits)
+    with pytest.raises(TypeError, match="only a public report"):
+        to_markdown(internal)
+    with pytest.raises(ValueError, match="one audit"):
+        replace(internal, audits=internal.audits[:1])
+
+
+def test_files_tell_the_kinds_apart(files):
+    ours, theirs = files["public"], files["internal"]
+    assert set(ours) == {"audit.html", "audit.json", "audit.md", "audit.schema.json"} | {
+        f"tables/{name}.csv" for name in ("groups", "errors", "means", "measurements", "budget")
+    }
+    assert set(theirs) == {"internal-audit.html", "internal-audit.json", "audit.schema.json"} | {
+        f"tables/{name}.csv" for name in ("groups", "errors", "marginals", "pairs", "budget")
+    }
+    assert WATERMARK in theirs["internal-audit.html"]
+    assert "position: fixed" in theirs["internal-audit.html"]  # on every printed page
+    assert json.loads(theirs["internal-audit.json"])["warning"] == WATERMARK
+    assert WATERMARK not in "".join(text for name, text in ours.items() if name != "audit.schema.json")
+
+
+# --- What it says
+
+
+def test_the_verdict_names_the_group_that_was_spoiled(public, internal, pages):
+    for report in (public, internal):
+        said = verdict(report)
+        assert [each.name for each in said.releases] == ["fair", "spoiled"]
+        (_, spoiled) = said.releases
+        assert spoiled.worst[0] == "G=y"
+        assert spoiled.sentences[0].startswith("spoiled serves G y (G=y) worst: the means of this group are off by 78")
+        assert said.comparison[0].startswith("fair serves 1 of the 3 groups")
+        assert "ε = 1" in said.opening[1]
+        assert order_of_groups(report)[0] == "G=y"
+        page = html.unescape(re.sub("[ \\n]+", " ", pages[report.MODE]))
+        for sentence in (*said.opening, *spoiled.sentences, *said.comparison, *said.caveats):
+            assert sentence in page
+
+
+def test_the_comparison_with_a_release_that_is_alike_tells_nothing():
+    report = public_report(tables={"one": FAIR, "two": FAIR})
+    (said,) = verdict(report).comparison
+    assert said == "For none of the 3 groups can it be told which of one and two serves it better."
+
+
+def test_a_lost_group_is_named():
+    lost = FAIR.take(np.flatnonzero(FAIR.column("G") != 2))
+    for make in (public_report, internal_report):
+        (said,) = verdict(make(tables={"lossy": lost})).releases
+        assert "No synthetic person at all is in 1 of the groups: G z (G=z)." in said.sentences
+
+
+def test_what_is_too_small_is_said_not_ranked():
+    report = public_report(price=public_report().audits[0].rho.split([1, 4000])[0])
+    (found, _), (said, _) = report.findings, verdict(report).releases
+    assert set(found.untold) == {"G=x", "G=y", "G=z"}
+    assert said.sentences[0].startswith("Over everybody")
+    assert any(s.startswith("3 of the 3 groups are too small to be judged at this price") for s in said.sentences)
+
+
+def test_prices_are_told(public):
+    said = verdict(public).opening[1]
+    assert "this audit cost ε = 2 at δ = 1e-9" in said
+    (together,) = re.findall(r"at most ε = ([\d.]+)", said)
+    assert public.together <= float(together) <= public.together * 1.01  # rounded up
+    assert any("No ledger was charged" in caveat for caveat in verdict(public_report()).caveats)
+    assert not any("No ledger was charged" in caveat for caveat in verdict(public).caveats)
+
+
+def test_seeded_noise_is_told_everywhere(public, pages):
+    assert not public.private
+    assert "<strong>Not private:</strong>" in pages["public"]
+    assert to_document(public)["price"]["private"] is False
+    assert "not private" in to_markdown(public)
+    unprivate = replace(public, releases=tuple(replace(each, private=False) for each in public.releases))
+    assert "fair and spoiled were made with a seeded noise source" in verdict(unprivate).caveats[0]
+
+
+def test_exact_findings_are_those_of_the_audit(internal):
+    for found, audit in zip(internal.findings, internal.audits, strict=True):
+        for label in ("G=x", "G=y", "G=z", "all"):
+            parts = [audit.parity[column][label] for column in ("A", "B", "Y")]
+            assert found.served[label].value == pytest.approx(np.mean(parts))
+        assert found.workload["G=x"].value == audit.scores.workload3_strata["G=x"]
+        assert found.accuracy["all"].value == audit.fairness.accuracy
+
+
+# --- The document
+
+
+def test_documents_fit_the_published_schema(public, internal):
+    Draft202012Validator.check_schema(VALIDATOR.schema)
+    for report in (
+        public,
+        internal,
+        public_report(strata=Strata.over(SCHEMA, [])),
+        public_report(tables={"one": FAIR}),
+    ):
+        document = json.loads(json.dumps(to_document(report), allow_nan=False))
+        assert list(VALIDATOR.iter_errors(document)) == []
+
+
+def broken(document, path, value):
+    *way, last = path
+    place = document
+    for step in way:
+        place = place[step]
+    place[last] = value
+    return document
+
+
+@pytest.mark.parametrize(
+    ("path", "value"),
+    [
+        (("mode",), "internal"),
+        (("exact",), 0.75),
+        (("price",), None),
+        (("warning",), WATERMARK),
+        (("releases", 0, "audit", "sizes", "G=x"), 9000),
+        (("releases", 0, "audit", "means", "A", "G=x"), {"value": 1.5}),
+        (("releases", 0, "audit", "measurements", "rates", "G=x", "true positives"), 31),
+        (("releases", 0, "audit", "scores"), {"parity_error": 0.5}),
+        (("releases", 0, "marginals"), {}),
+        (("releases", 0, "served", "G=x"), 0.1),
+        (("schema",), "x"),
+    ],
+)
+def test_the_schema_lets_no_exact_number_into_a_public_document(public, path, value):
+    document = json.loads(json.dumps(to_document(public)))
+    assert list(VALIDATOR.iter_errors(broken(document, path, value)))
+
+
+def test_tables_hold_what_the_document_holds(public, internal):
+    for report in (public, internal):
+        files = {name: list(csv.DictReader(io.StringIO(text))) for name, text in csv_files(report).items()}
+        document = to_document(report)
+        served = {(r["name"], g): n for r in document["releases"] for g, n in r["served"].items()}
+        rows = [row for row in files["groups.csv"] if row["quantity"] == "error of means"]
+        assert {(row["release"], row["group"]): row["value"] for row in rows} == {
+            key: str(number["value"]) for key, number in served.items()
+        }
+        assert {row["quantity"] for row in files["groups.csv"]} == set(WRITTEN) == set(quantities(report.findings[0]))
+        assert len(files["errors.csv"]) == 2 * 3 * 4  # releases, columns, groups with everybody
+        assert [row["outcome"] for row in files["budget.csv"]] == ["committed", "this audit"]
+    marginals = [row for row in files["marginals.csv"] if (row["release"], row["group"]) == ("fair", "all")]
+    for column in SCHEMA.names:
+        shares = [float(row["private"]) for row in marginals if row["column"] == column]
+        counts = np.bincount(PRIVATE.column(column), minlength=SCHEMA[column].size)
+        assert shares == pytest.approx((counts / len(PRIVATE)).tolist())
+
+
+# --- The page
+
+
+def test_a_page_holds_all_it_needs(pages):
+    for page in pages.values():
+        assert "<script" not in page
+        addresses = re.findall(r'(?:href|src|action)="([^"]*)"', page) + re.findall(r"url\(([^)]*)\)", page)
+        assert addresses
+        assert all(address.startswith(("#", "data:")) for address in addresses)
+        assert not re.search(r"https?://(?!www\.w3\.org/)", page)
+
+
+def test_every_figure_is_there_twice_with_words(pages, public, internal):
+    expected = {
+        "public": {"served", "errors1", "errors2", "workload", "calibration", "rates", "accuracy", "budget"},
+        "internal": {
+            "served", "errors1", "errors2", "workload", "marginals0", "marginals1", "marginals2", "pairs1", "pairs2", "pair1",
+            "pair2", "calibration", "rates", "accuracy", "budget",
+        },
+    }  # fmt: skip
+    for kind, page in pages.items():
+        figures = [ET.fromstring(text) for text in re.findall(r"<svg.*?</svg>", page, re.DOTALL)]
+        names = set()
+        for figure in figures:
+            words = {child.tag.rpartition("}")[2]: child for child in figure if child.get("id")}
+            labelled = figure.get("aria-labelledby", "").split()
+            assert [words["title"].get("id"), words["desc"].get("id")] == labelled
+            assert words["title"].text
+            assert len(words["desc"].text or "") > 30
+            names.add(labelled[0].removesuffix("-title"))
+        assert names == {f"{name}-{width}" for name in expected[kind] for width in ("wide", "narrow")}
+        ids = re.findall(r'\sid="([^"]*)"', page)
+        assert len(ids) == len(set(ids))
+        assert not re.search("#(?:1f6f8b|b4531a)", re.sub(r":root \{.*?\}", "", page))  # colours are the theme's
+
+
+def test_names_cannot_become_markup():
+    names = ('<script>alert("x")</script>', "a|b")
+    schema = Schema(
+        "nasty",
+        (Column("G", label="<b>group</b>", values=(1, 2), labels=((1, names[0]), (2, names[1]))), *SCHEMA.columns[1:]),
+        target="Y",
+    )
+    strata = Strata.over(schema, ["G"])
+
+    def of(table):
+        return CodedTable(table.take(np.flatnonzero(table.column("G") < 2)).codes, schema)
+
+    report = public_report(of(PRIVATE), tables={"<i>release</i>": of(FAIR)}, strata=strata)
+    page, text = to_html(report), to_markdown(report)
+    for markup in ("<script", "<b>", "<i>"):
+        assert markup not in page
+    assert "&lt;script&gt;" in page
+    rows = [line for line in text.splitlines() if line.startswith("| ")]
+    assert all(len(re.findall(r"(?<!\\)\|", row)) == 3 for row in rows)
+    for figure in re.findall(r"<svg.*?</svg>", page, re.DOTALL):
+        ET.fromstring(figure)
+
+
+@pytest.mark.parametrize("make", [public_report, internal_report])
+def test_without_strata_everybody_is_one_group(make):
+    report = make(strata=Strata.over(SCHEMA, []))
+    said = verdict(report)
+    assert "audited for everybody together" in said.opening[0]
+    assert said.releases[0].sentences[0].startswith("Over everybody, its means are off by ")
+    assert said.comparison[0].startswith("The means of fair are off by ")
+    assert order_of_groups(report) == ("all",)
+    assert to_html(report).count("<svg") > 10
+
+
+def test_without_a_target_nothing_is_said_of_classifiers():
+    schema = SCHEMA.select(["G", "A", "B"])
+    tables = {"one": FAIR.select(["G", "A", "B"])}
+    strata = Strata.over(schema, ["G"])
+    report = public_report(PRIVATE.select(["G", "A", "B"]), tables=tables, strata=strata, classifier=False)
+    page = to_html(report)
+    assert "lassifier" not in "".join(verdict(report).releases[0].sentences)
+    assert 'id="calibration-wide-title"' not in page
+    assert list(VALIDATOR.iter_errors(json.loads(json.dumps(to_document(report))))) == []
+
+
+def test_infinite_ends_are_null_not_words(public):
+    report = public_report(price=public_report().audits[0].rho.split([1, 4000])[0])
+    assert any(s.upper == math.inf for found in report.findings for s in found.calibration.values())
+    text = json.dumps(to_document(report), allow_nan=False)
+    assert "Infinity" not in text
+    assert all("inf" not in content for content in csv_files(report).values())

@@ -1,0 +1,36 @@
+"""Colours that can be told apart, in light and dark."""
+
+from __future__ import annotations
+
+import pytest
+
+from eval.theme import DARK, HEAT, LIGHT, SERIES, contrast, in_plain_colours
+
+
+@pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])
+def test_text_and_marks_have_the_contrast_that_wcag_asks_for(palette):
+    for name in ("ink", "muted", "link"):
+        for ground in ("paper", "raised"):
+            assert contrast(palette[name], palette[ground]) >= 4.5, (name, ground)
+    assert contrast(palette["alarm"], palette["mark"]) >= 4.5
+    for step in range(len(HEAT)):
+        assert contrast(palette[f"heatink{step}"], palette[f"heat{step}"]) >= 4.5, step
+    for name in SERIES:
+        assert contrast(palette[name], palette["paper"]) >= 3, name
+
+
+def test_the_palettes_have_the_same_roles_and_light_colours_stand_for_one_role_each():
+    assert LIGHT.keys() == DARK.keys()
+    assert len(set(LIGHT.values())) == len(LIGHT)
+
+
+def test_contrast_is_wcags():
+    assert contrast("#ffffff", "#000000") == 21.0
+    assert contrast("#777777", "#ffffff") == 4.48  # the well-known grey that just fails
+    assert contrast("#123456", "#123456") == 1.0
+
+
+def test_plain_colours():
+    assert in_plain_colours('<p style="color: var(--ink)">var(--unknown)</p>') == (
+        f'<p style="color: {LIGHT["ink"]}">var(--unknown)</p>'
+    )

@@ -1,0 +1,372 @@
+"""The audit flow and its command, without an orchestrator: what it leaves, charges and refuses."""
+
+import json
+import shutil
+import stat
+from pathlib import Path
+from unittest import mock
+
+import numpy as np
+import pandas as pd
+import pytest
+from jsonschema import Draft202012Validator
+from plain_release import release
+
+import flows.audit
+from data.errors import InputError
+from eval.document import SCHEMA
+from flows import audit_steps, pdf
+from flows.audit_config import AuditConfig, from_release_config
+from flows.audit_plan import AuditPlan
+from flows.cli import main
+from flows.guard import StepFailed
+from privacy.budget import BudgetExceeded, Rho
+from privacy.ledger import Ledger, LedgerError
+
+WATERMARK = "internal: computed from private rows"
+PRICE = Rho.from_epsilon_delta(1, 1e-9)
+PEOPLE = """
+name: people
+target: JOB
+default: [SEX, GROUP, AGE, JOB]
+columns:
+  SEX: {values: [1, 2], labels: {1: men, 2: women}}
+  GROUP: {values: [a, b, c]}
+  AGE: {lower: 0, upper: 120, edges: [0, 17, 39, 64, 120], integer: true}
+  JOB: {values: ['no', 'yes']}
+  PAY: {lower: 0, upper: 1000000, sigma: 25000}
+"""
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory):
+    """A folder with a table of people, its schema, a ledger, and three releases: two that were charged, one that was not."""
+    home = tmp_path_factory.mktemp("made")
+    rng = np.random.default_rng(7)
+    n = 6137
+    sex = rng.integers(1, 3, n)
+    frame = pd.DataFrame(
+        {
+            "SEX": sex,
+            "GROUP": rng.choice(["a", "b", "c"], n, p=[0.8, 0.195, 0.005]),
+            "AGE": rng.integers(0, 100, n),
+            "JOB": np.where(rng.random(n) < 0.3 + 0.3 * (sex == 1), "yes", "no"),
+            "PAY": np.round(rng.gamma(2.0, 15000.0, n), 2),
+        }
+    )
+    frame.to_csv(home / "people.csv", index=False)
+    (home / "people.yaml").write_text(PEOPLE)
+    Ledger(home / "ledger.db").create("people", 10, 1e-9)
+    rows = {"source": "csv", "input": str(home / "people.csv"), "schema": str(home / "people.yaml"), "workers": 1}
+    charged = {"ledger": str(home / "ledger.db"), "dataset": "people"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("EQUISTRATA_STATE", str(home / "state"))
+        patch.delenv("EQUISTRATA_LEDGER_URL", raising=False)
+        for name, settings in (
+            ("stratified", {"strata": "SEX,GROUP", "means": "PAY", "evaluate": "none", "seed": 3} | charged),
+            ("vanilla", {"evaluate": "none", "seed": 3} | charged),
+            ("free", {"strata": "SEX", "evaluate": "none"}),
+        ):
+            release(rows | settings | {"output": str(home / name), "release_id": name})
+    return home
+
+
+@pytest.fixture
+def place(made, tmp_path, monkeypatch):
+    """A copy to work in; the working directory."""
+    home = tmp_path / "home"
+    shutil.copytree(made, home)
+    monkeypatch.chdir(home)
+    monkeypatch.delenv("EQUISTRATA_LEDGER_URL", raising=False)
+    return home
+
+
+def audit(*releases, **settings):
+    """Run the flow's own code without Prefect; the report's folder and the artifacts."""
+    shown = []
+    plain = {name: getattr(audit_steps, name) for name in ("load_rows", "examine", "publish")}
+    with mock.patch.multiple(
+        flows.audit, **plain, create_markdown_artifact=lambda text, **about: shown.append((text, about))
+    ):
+        config = AuditConfig.build(releases=releases, **{"input": "people.csv"} | settings)
+        return Path(flows.audit.audit.fn(config)), shown
+
+
+def document_of(folder):
+    (path,) = folder.glob("*audit.json")
+    document = json.loads(path.read_text("utf-8"))
+    schema = json.loads((folder / "audit.schema.json").read_text("utf-8"))
+    assert schema == json.loads(SCHEMA.read_text("utf-8"))
+    assert list(Draft202012Validator(schema).iter_errors(document)) == []
+    return document
+
+
+def texts(folder):
+    return "\n".join(path.read_text("utf-8") for path in folder.rglob("*") if path.is_file())
+
+
+def test_an_internal_audit_of_one_release(place):
+    folder, shown = audit("stratified", ledger="ledger.db")
+    assert folder == Path("stratified/internal/audit")
+    assert stat.S_IMODE(folder.stat().st_mode) == stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
+    document = document_of(folder)
+    assert (document["mode"], document["warning"]) == ("internal", WATERMARK)
+    assert WATERMARK in (folder / "internal-audit.html").read_text("utf-8")
+    frame = pd.read_csv("people.csv")
+    (entry,) = document["releases"]
+    sizes = frame.groupby(["SEX", "GROUP"]).size()
+    assert entry["audit"]["sizes"] == {f"SEX={s},GROUP={g}": sizes[s, g] for s in (1, 2) for g in "abc"}
+    means = entry["audit"]["means"]
+    assert {name.split(" (")[0] for name in means} == {"PAY"}
+    for of in means.values():
+        assert of["all"]["exact"] == pytest.approx(frame["PAY"].mean())
+    assert document["ledger"]["dataset"] == "people"
+    assert [charge["release"] for charge in document["ledger"]["charges"]] == ["stratified", "vanilla"]
+    ((text, about),) = shown  # where it lies, and not a number of it
+    assert "stratified/internal/audit" in text
+    assert about["key"] == "internal-audit"
+    assert not set("0123456789") & set(text)
+    assert Ledger("ledger.db").charges("people", "stratified")[0].outcome == "committed"
+    assert len(Ledger("ledger.db").charges("people")) == 2
+
+
+def test_a_public_audit_of_two_releases_is_charged_once(place):
+    folder, shown = audit("stratified", "vanilla", mode="public", ledger="ledger.db", delta=1e-9, output="out/compared")
+    document = document_of(folder)
+    assert document["mode"] == "public"
+    assert [entry["name"] for entry in document["releases"]] == ["MST_SEX_GROUP", "MST_vanilla"]
+    assert document["strata"]["columns"] == ["SEX", "GROUP"]
+    assert document["price"]["rho"] == float(PRICE)
+    assert document["price"]["private"] is True
+    (charge,) = (c for c in Ledger("ledger.db").charges("people") if c.entry.release_id.startswith("audit-"))
+    assert charge.entry.release_id == document["price"]["charged_as"]
+    assert charge.entry.rho == PRICE
+    assert charge.outcome == "committed"
+    spent = sum(
+        entry["audit"]["charges"][s] for entry in document["releases"] for s in ("calibration", "rates", "workload")
+    )
+    spent += sum(document["releases"][0]["audit"]["charges"][section] for section in ("sizes", "means"))
+    assert spent == pytest.approx(float(PRICE))  # sizes and means are measured once for both
+    assert document["releases"][0]["audit"]["means"] == document["releases"][1]["audit"]["means"]
+    assert document["ledger"]["charges"][-1]["outcome"] == "this audit"
+    assert set(document["ledger"]["mine"]) == {"stratified", "vanilla", charge.entry.release_id}
+    ((text, about),) = shown
+    assert text == (folder / "audit.md").read_text("utf-8")
+    assert about["key"] == "public-audit"
+    assert "## Side by side" in text
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o755
+
+
+def test_no_exact_number_of_the_rows_is_in_a_public_audit(place):
+    """Every exact number of the internal audit, to six digits, in every file of the public one; and its means of PAY."""
+    inside, _ = audit("stratified", "vanilla", output="inside")
+    outside, _ = audit("stratified", "vanilla", mode="public", ledger="ledger.db", output="outside")
+    synthetic = json.dumps([entry["synthetic"] for entry in document_of(inside)["releases"]])
+
+    def exact(tree):
+        if isinstance(tree, dict):
+            for name, branch in tree.items():
+                yield from () if name == "synthetic" else exact(branch)
+        elif isinstance(tree, list):
+            for branch in tree:
+                yield from exact(branch)
+        elif isinstance(tree, float):
+            yield tree
+
+    entries = document_of(inside)["releases"]
+    numbers = [x for entry in entries for part in ("audit", "served", "errors") for x in exact(entry[part])]
+    canaries = {text for x in numbers if len(text := f"{x:.8f}"[:8].rstrip("0")) == 8 and text not in synthetic}
+    assert len(canaries) > 80
+    text = texts(outside)
+    assert [canary for canary in canaries if canary in text] == []
+    assert sum(canary in texts(inside) for canary in canaries) > 80
+    assert "PAY" not in document_of(outside)["columns"]
+    assert "people.csv" not in [path.name for path in outside.rglob("*")]
+
+
+def test_a_public_audit_without_a_ledger_says_so(place):
+    folder, _ = audit("free", mode="public", epsilon=0.5, delta=1e-6)
+    assert folder == Path("free/audit")
+    document = document_of(folder)
+    assert (document["price"]["epsilon"], document["price"]["delta"]) == (0.5, 1e-6)
+    assert document["price"]["charged_as"] == ""
+    assert document["ledger"] is None
+    assert any("No ledger was charged" in caveat for caveat in document["verdict"]["caveats"])
+    audit("free", mode="internal", output="after")  # what an audit leaves in a release is no edit of the release
+
+
+def test_a_failing_audit_stays_charged_and_leaves_nothing(place):
+    failing = mock.patch.object(audit_steps, "write_report", side_effect=ValueError("a cell: 731924.6481"))
+    with failing, pytest.raises(StepFailed) as caught:
+        audit("vanilla", mode="public", ledger="ledger.db")
+    assert "731924" not in str(caught.value)
+    (charge,) = (c for c in Ledger("ledger.db").charges("people") if c.entry.release_id.startswith("audit-"))
+    assert charge.outcome == "failed"
+    assert not Path("vanilla/audit").exists()
+
+
+def test_rows_that_cannot_be_read_cost_nothing(place):
+    frame = pd.read_csv("people.csv")
+    frame.loc[3, "GROUP"] = "731924"
+    frame.to_csv("people.csv", index=False)
+    with pytest.raises(InputError, match="'GROUP' holds a value") as caught:
+        audit("vanilla", mode="public", ledger="ledger.db")
+    assert "731924" not in str(caught.value)
+    assert len(Ledger("ledger.db").charges("people")) == 2
+
+
+@pytest.mark.parametrize(
+    ("releases", "settings", "error", "sentence"),
+    [
+        ([], {}, InputError, "no release is named"),
+        (["vanilla"], {"epsilon": 1.0}, InputError, "an internal audit has no price"),
+        (["vanilla"], {"delta": 1e-9}, InputError, "an internal audit has no price"),
+        (["vanilla"], {"mode": "secret"}, InputError, "mode"),
+        (["vanilla"], {"target": "PAY"}, InputError, "target 'PAY' is not among"),
+        (["vanilla"], {"strata": "NONE"}, InputError, "NONE"),
+        (["vanilla"], {"output": "free"}, InputError, "exists already"),
+        (["vanilla"], {"input": None}, InputError, "does not say where its rows lie"),
+        (["vanilla"], {"input": "other.csv"}, InputError, "other.csv"),
+        (["vanilla"], {"mode": "public"}, InputError, "must be charged to its ledger; name it with --ledger"),
+        (["vanilla"], {"mode": "public", "ledger": "empty.db"}, LedgerError, "empty.db"),
+        (["vanilla"], {"mode": "public", "ledger": "ledger.db", "epsilon": 30}, BudgetExceeded, "left"),
+        (["free"], {"mode": "public", "ledger": "ledger.db"}, InputError, "a ledger is named but no data set"),
+    ],
+)
+def test_what_is_refused_costs_nothing_and_leaves_nothing(place, releases, settings, error, sentence):
+    before = sorted(place.rglob("*"))
+    settings = {k: v for k, v in ({"input": "people.csv"} | settings).items() if v is not None}
+
+    def prepare():
+        return AuditPlan.of(AuditConfig.build(releases=releases, **settings))
+
+    with pytest.raises(error, match=sentence):
+        prepare()
+    assert [path for path in sorted(place.rglob("*")) if path not in before and "empty.db" not in path.name] == []
+    assert len(Ledger("ledger.db").charges("people")) == 2
+
+
+def test_releases_that_cannot_be_compared(place):
+    """Other columns; other rows."""
+    rows = {
+        "source": "csv",
+        "input": "people.csv",
+        "schema": "people.yaml",
+        "workers": 1,
+        "evaluate": "none",
+        "seed": 1,
+    }
+    release(rows | {"columns": "SEX,AGE,JOB", "output": "narrow", "release_id": "narrow"})
+    with pytest.raises(InputError, match="different schemas or columns"):
+        audit("free", "narrow")
+    shutil.copy("people.csv", "elsewhere.csv")
+    release(rows | {"input": "elsewhere.csv", "output": "other", "release_id": "other"})
+    with pytest.raises(InputError, match="made from different rows"):
+        audit("free", "other")
+
+
+def command(monkeypatch, capsys, *arguments):
+    monkeypatch.setattr("sys.argv", ["equistrata", "audit", *map(str, arguments)])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    told = capsys.readouterr()
+    return ended.value.code, told.out, told.err
+
+
+def spoil(folder, fault):
+    path = folder / fault[1]
+    if fault[0] == "missing":
+        path.unlink()
+    elif fault[0] == "cut off":
+        path.write_bytes(path.read_bytes()[:-10])
+    elif fault[0] == "edited":
+        content = bytearray(path.read_bytes())
+        content[len(content) // 2] ^= 1
+        path.write_bytes(bytes(content))
+    elif fault[0] == "longer":
+        path.write_bytes(path.read_bytes() + b"\n")
+
+
+FILES = ("synthetic.parquet", "synthetic.csv", "card.json", "card.md", "schema.json", "measurements/SEX=1,GROUP=a.json", "means.json")  # fmt: skip
+SENTENCES = {"missing": "lacks its file", "cut off": "is cut off", "edited": "was edited", "longer": "was edited"}
+
+
+@pytest.mark.parametrize("name", FILES)
+@pytest.mark.parametrize("kind", SENTENCES)
+def test_a_damaged_release_is_told_in_one_sentence_with_exit_2(place, monkeypatch, capsys, kind, name):
+    assert (place / "stratified" / name).is_file()
+    spoil(place / "stratified", (kind, name))
+    code, out, err = command(monkeypatch, capsys, "vanilla", "stratified", "--input", "people.csv")
+    assert (code, out) == (2, "")
+    (line,) = err.splitlines()
+    assert line.startswith("error: ")
+    assert SENTENCES[kind] in line
+    assert repr(name) in line
+    assert "stratified" in line
+    assert "bring the whole folder back" in line
+
+
+@pytest.mark.parametrize("kind", ["missing", "cut off", "edited"])
+def test_a_damaged_manifest(place, monkeypatch, capsys, kind):
+    if kind == "edited":
+        path = place / "vanilla" / "manifest.json"
+        path.write_text(path.read_text().replace('"sha256": "', '"sha256": "0', 1))
+    else:
+        spoil(place / "vanilla", (kind, "manifest.json"))
+    code, out, err = command(monkeypatch, capsys, "vanilla", "--input", "people.csv")
+    assert (code, out, len(err.splitlines())) == (2, "", 1)
+    assert "manifest.json" in err if kind != "edited" else "was edited" in err
+
+
+def test_no_such_folder_and_no_release(place, monkeypatch, capsys):
+    (place / "nothing").mkdir()
+    for name, sentence in (
+        ("none", "is not a folder"),
+        ("nothing", "has no manifest.json"),
+        ("people.csv", "is not a folder"),
+    ):
+        code, _, err = command(monkeypatch, capsys, name)
+        assert (code, len(err.splitlines())) == (2, 1)
+        assert sentence in err
+
+
+def test_where_the_rows_lie_is_told_by_the_releases_configuration(place):
+    Path("release.yaml").write_text(
+        "source: csv\ninput: people.csv\nschema: people.yaml\nstrata: [SEX]\nledger: ledger.db\ndataset: people\n"
+    )
+    assert from_release_config("release.yaml") == {
+        "source": "csv", "input": "people.csv", "ledger": "ledger.db", "dataset": "people",
+    }  # fmt: skip
+    plan = AuditPlan.of(AuditConfig.build(**from_release_config("release.yaml"), releases=("vanilla",), mode="public"))
+    assert plan.account.dataset == "people"
+    assert plan.sections == ["sizes", "means", "calibration", "rates", "workload"]
+
+
+def test_pdf_needs_a_printer_which_is_told_before_a_charge(place, monkeypatch):
+    monkeypatch.setattr(pdf.shutil, "which", lambda name: None)
+    monkeypatch.setattr(pdf, "find_spec", lambda name: None)
+    with pytest.raises(InputError, match="nothing here prints PDF: install Chromium, or WeasyPrint"):
+        audit("vanilla", mode="public", ledger="ledger.db", pdf=True)
+    assert len(Ledger("ledger.db").charges("people")) == 2
+
+
+def test_a_printer_that_fails_leaves_the_report(place, monkeypatch):
+    def broken(page, target):
+        target.write_bytes(b"half")
+        raise OSError("a row: 731924")
+
+    monkeypatch.setattr(pdf, "printer", lambda: broken)
+    with pytest.raises(InputError, match=r"the report is whole in .* could not be printed") as caught:
+        audit("vanilla", pdf=True)
+    assert "731924" not in str(caught.value)
+    assert sorted(path.suffix for path in Path("vanilla/internal/audit").iterdir() if path.is_file()) == [
+        ".html", ".json", ".json",
+    ]  # fmt: skip
+
+
+@pytest.mark.skipif(not any(shutil.which(name) for name in pdf.BROWSERS), reason="no Chromium on PATH to print with")
+def test_pdf_is_printed_from_the_page(place):
+    folder, _ = audit("vanilla", mode="public", ledger="ledger.db", pdf=True)
+    printed = (folder / "audit.pdf").read_bytes()
+    assert printed.startswith(b"%PDF-")
+    assert len(printed) > 30_000
