@@ -17,7 +17,6 @@ maximum over strata of the sums (`Budget.parallel`), plus the sums of the means.
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,11 +25,10 @@ from uuid import uuid4
 
 from data.errors import InputError
 from flows.account import Account
-from flows.claims import remove_dead
 from flows.config import ReleaseConfig
 from flows.journal import Journal, state_folder
 from flows.plan import SYNTHESIS, Plan
-from flows.workspace import PREFIX, Workspace, private_workspace
+from flows.workspace import Workspace, private_workspace, remove_dead_workspaces
 from privacy.budget import Rho
 from privacy.fingerprint import content_digest
 from privacy.ledger import Ledger, LedgerError
@@ -274,7 +272,7 @@ def discard(journal: Journal) -> None:
         for charge in account.charges():
             if charge.outcome == "reserved":
                 account.ledger.fail(charge.reservation, "given up")
-        remove_dead(Path(tempfile.gettempdir()), f"{PREFIX}*")
+        remove_dead_workspaces()
         journal.remove()
 
 

@@ -23,7 +23,7 @@ import pandas as pd
 
 from data.schema import Schema
 from data.table import CodedTable
-from flows.claims import LANDING, claim, remove_dead
+from flows.claims import LANDING, claim, remove, remove_dead
 from synth.measurements import Measurement, save_measurements
 from synth.mechanism import Model
 from synth.storage import save_model
@@ -191,15 +191,20 @@ def file_stem(name: str) -> str:
     return "".join(c if c.isalnum() else f"-{ord(c):x}-" for c in name)
 
 
+def remove_dead_workspaces() -> None:
+    """Remove the working folders of runs that were killed, with the half-written releases they name."""
+    remove_dead(Path(tempfile.gettempdir()), f"{PREFIX}*")
+
+
 @contextmanager
 def private_workspace(kept: Path | None = None, run: int = 1) -> Iterator[Workspace]:
     """Make a private working folder, and remove it however the run ends; first remove those of runs that were killed."""
-    remove_dead(Path(tempfile.gettempdir()), f"{PREFIX}*")
+    remove_dead_workspaces()
     root, lock = _claimed_folder()
     try:
         yield Workspace(root, kept, run)
     finally:
-        shutil.rmtree(root, ignore_errors=True)
+        remove(root)
         os.close(lock)
 
 
