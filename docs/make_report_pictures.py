@@ -18,7 +18,7 @@ from flows.pdf import BROWSERS
 
 FIGURES = Path(__file__).parent / "figures"
 SIZES = {"desktop": (1000, 1500, 1), "phone": (390, 844, 1.5)}  # width and height in CSS pixels, and their density
-COLOURS = 64  # so that a picture is small
+COLOURS = 128  # so that a picture is small
 
 with sync_playwright() as driver:
     path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
