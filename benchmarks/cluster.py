@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -78,6 +79,7 @@ def main() -> None:
     parser.add_argument("--runners", default="processes,cluster", help="which of threads,processes,cluster,dask,ray")
     parser.add_argument("--repetitions", type=int, default=3)
     arguments: Any = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the cluster ends with it
     console = Console(highlight=False, soft_wrap=True)
     source = ["--synthesizer", arguments.synthesizer]
     if arguments.root_dir:

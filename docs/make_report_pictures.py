@@ -18,7 +18,7 @@ from flows.pdf import BROWSERS
 
 FIGURES = Path(__file__).parent / "figures"
 SIZES = {"desktop": (1000, 1500, 1), "phone": (390, 844, 1.5)}  # width and height in CSS pixels, and their density
-COLOURS = 48  # so that a picture is small
+COLOURS = 128  # so that a picture is small
 
 with sync_playwright() as driver:
     path = next((found for name in BROWSERS if (found := shutil.which(name))), None)
@@ -26,14 +26,13 @@ with sync_playwright() as driver:
     for kind, page_file in zip(("public", "internal"), sys.argv[1:], strict=True):
         for size, (width, height, density) in SIZES.items():
             context = browser.new_context(
-                viewport={"width": width, "height": height}, device_scale_factor=density,
+                viewport={"width": width, "height": height}, device_scale_factor=density, reduced_motion="reduce",
                 color_scheme="dark" if kind == "internal" else "light",
             )  # fmt: skip
             page = context.new_page()
             page.goto(Path(page_file).absolute().as_uri())
             for part, place in (("", None), ("-figures", "#figures")):
                 if place is not None:
-                    page.locator(place).scroll_into_view_if_needed()
                     page.evaluate("place => document.querySelector(place).scrollIntoView()", place)
                 picture = Image.open(io.BytesIO(page.screenshot())).convert("RGB")
                 small = picture.quantize(COLOURS, dither=Image.Dither.NONE)

@@ -219,6 +219,8 @@ def budget_over_time(
                 markerfacecolor=face, markeredgecolor=LIGHT["series1"], label=label,
             )  # fmt: skip
     axes.set_ylim(0, budget * 1.12)
+    spare = max(0.04 * (places.max() - places.min()), 0.5)  # a day at least, also where all happened in a second
+    axes.set_xlim(places.min() - spare, places.max() + spare)
     locator = AutoDateLocator(maxticks=4 if narrow else 8)
     axes.xaxis.set_major_locator(locator)
     axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 
 from eval import figures, heat_maps
 from eval.coding import WHOLE
@@ -70,13 +71,9 @@ def _served(report: Report, labels: Sequence[str], words: Mapping[str, str]) -> 
                     f"errors{number}",
                     title,
                     "Each cell is the relative error of a column's mean in a group, in per cent"
-                    + (
-                        "; hatched where the noise leaves nothing to say."
-                        if noisy
-                        else "; hatched where too few people are."
-                    ),
+                    f"; hatched where {'the noise leaves nothing to say' if noisy else 'too few people are'}.",
                     _worst_cell(each, report),
-                    lambda narrow, each=each: heat_maps.heat_map(each.errors, labels, words, narrow),  # type: ignore[misc]
+                    partial(heat_maps.heat_map, each.errors, labels, words),
                 ),
                 title,
                 (errors_of(each, report.about, labels),),
@@ -158,81 +155,84 @@ def _classifier(report: Report, labels: Sequence[str], words: Mapping[str, str])
 
 
 def _marginals(report: InternalReport) -> list[Exhibit]:
-    about = report.about
+    everybody = [_one_way(report, "marginals0", "One-way marginals of all rows", "", range(len(report.releases)))]
+    worst = [
+        _one_way(
+            report,
+            f"marginals{number}",
+            f"One-way marginals of the group that {release.name} serves worst: {report.about.name_of(each.group)}",
+            each.group,
+            [number - 1],
+        )
+        for number, (release, each) in enumerate(zip(report.releases, report.marginals, strict=True), start=1)
+        if each.group
+    ]
+    return [*everybody, *worst, *_two_way(report)]
+
+
+def _one_way(report: InternalReport, name: str, title: str, group: str, releases: Sequence[int]) -> Exhibit:
+    """Shares of each value, of private rows and of these releases (by number), over all rows or in a group."""
+    sides = {k: (each.in_group if group else each.columns) for k, each in enumerate(report.marginals) if k in releases}
+    first = sides[releases[0]]
+    shown = {
+        column: (words, real, {k: side[column][2] for k, side in sides.items()})
+        for column, (words, real, _) in first.items()
+    }
     names = [each.name for each in report.releases]
-    first = report.marginals[0]
-    titles = {name: words if words == name else f"{words} ({name})" for name, words in about.columns.items()}
-    shown = []
-    for place, (title, columns) in enumerate(
-        [("One-way marginals of all rows", first.columns)]
-        + [
-            (f"One-way marginals of the group that {name} serves worst: {about.name_of(each.group)}", each.in_group)
-            for name, each in zip(names, report.marginals, strict=True)
-            if each.group
-        ]
-    ):
-        if place == 0:
-            made = {
-                name: (w, r, {k: m.columns[name][2] for k, m in enumerate(report.marginals)})
-                for name, (w, r, _) in columns.items()
-            }
-        else:
-            made = {name: (w, r, {place - 1: s}) for name, (w, r, s) in columns.items()}
-        shown.append(
-            Exhibit(
-                picture(
-                    f"marginals{place}",
-                    title,
-                    "Bars are the private rows' exact shares, marks the synthetic rows': a mark at the end of its bar is best.",
-                    f"Bar charts of {len(made)} columns; the shares are in marginals.csv.",
-                    lambda narrow, made=made: figures.bars(made, names, titles, narrow),  # type: ignore[misc]
-                ),
-                title,
-                (),
-                "marginals.csv",
-            )
-        )
-    for number, (release, each) in enumerate(zip(names, report.marginals, strict=True), start=1):
-        if each.worst is None:
+    titles = {
+        column: words if words == column else f"{words} ({column})" for column, words in report.about.columns.items()
+    }
+    return Exhibit(
+        picture(
+            name,
+            title,
+            "Bars are the private rows' exact shares, marks the synthetic rows': a mark at the end of its bar is best.",
+            f"Bar charts of {len(shown)} columns; the shares are in marginals.csv.",
+            lambda narrow: figures.bars(shown, names, titles, narrow),
+        ),
+        title,
+        (),
+        "marginals.csv",
+    )
+
+
+def _two_way(report: InternalReport) -> Iterator[Exhibit]:
+    """For each release, the distances of all pairs of columns, and the pair that it keeps worst."""
+    columns = list(report.about.columns)
+    for number, (release, each) in enumerate(zip(report.releases, report.marginals, strict=True), start=1):
+        if each.worst is None or each.real is None or each.synthetic is None:
             continue
-        title = f"Two-way marginals: {release}"
-        worst = " × ".join(about.columns[name] for name in each.worst)
-        shown.append(
-            Exhibit(
-                picture(
-                    f"pairs{number}",
-                    title,
-                    "Each cell is the L1 distance between the private and the synthetic marginal of two columns: 0 is best, 2 is "
-                    "no overlap.",
-                    f"A triangle of {len(each.pairs)} pairs. The largest distance is {ratio(each.pairs[each.worst])}, of {worst}.",
-                    lambda narrow, each=each: heat_maps.pair_map(each.pairs, list(about.columns), narrow),  # type: ignore[misc]
-                ),
+        worst = " × ".join(report.about.columns[name] for name in each.worst)
+        distance = ratio(each.pairs[each.worst])
+        title = f"Two-way marginals: {release.name}"
+        yield Exhibit(
+            picture(
+                f"pairs{number}",
                 title,
-                (_pairs(release, each.pairs),),
-                "pairs.csv",
-            )
+                "Each cell is the L1 distance between the private and the synthetic marginal of two columns: 0 is best, 2 is "
+                "no overlap.",
+                f"A triangle of {len(each.pairs)} pairs. The largest distance is {distance}, of {worst}.",
+                partial(heat_maps.pair_map, each.pairs, columns),
+            ),
+            title,
+            (_pairs(release.name, each.pairs),),
+            "pairs.csv",
         )
-        assert each.real is not None
-        assert each.synthetic is not None
+        title = f"The pair that {release.name} keeps worst: {worst}"
+        words = each.columns[each.worst[0]][0], each.columns[each.worst[1]][0]
         sides = {"private rows (exact)": each.real, "synthetic rows": each.synthetic}
-        values = tuple(each.columns[name][0] for name in each.worst)
-        shown.append(
-            Exhibit(
-                picture(
-                    f"pair{number}",
-                    f"The pair that {release} keeps worst: {worst}",
-                    "Each cell is the share of people, in per cent.",
-                    f"Two tables of {values[0]} by {values[1]}; their L1 distance is {ratio(each.pairs[each.worst])}.",
-                    lambda narrow, sides=sides, values=values, each=each: heat_maps.pair_tables(  # type: ignore[misc]
-                        values, sides, each.worst, narrow
-                    ),
-                ),
-                f"The pair that {release} keeps worst: {worst}",
-                (),
-                "pairs.csv",
-            )
+        yield Exhibit(
+            picture(
+                f"pair{number}",
+                title,
+                "Each cell is the share of people, in per cent.",
+                f"Two tables of {len(words[0])} by {len(words[1])} values; their L1 distance is {distance}.",
+                partial(heat_maps.pair_tables, words, sides, each.worst),
+            ),
+            title,
+            (),
+            "pairs.csv",
         )
-    return shown
 
 
 def _accuracy(report: Report) -> Exhibit:

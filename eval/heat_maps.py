@@ -22,11 +22,7 @@ if TYPE_CHECKING:
 
 HEAT_STEPS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 HEAT_WORDS = ("under 0.1 %", "to 0.3 %", "to 1 %", "to 3 %", "to 10 %", "to 30 %", "over 30 %")
-
-HEAT_WORDS_PLAIN = tuple(
-    words.replace(" %", "")
-    for words in ("under 0.001", "to 0.003", "to 0.01", "to 0.03", "to 0.1", "to 0.3", "over 0.3")
-)
+HEAT_WORDS_PLAIN = ("under 0.001", "to 0.003", "to 0.01", "to 0.03", "to 0.1", "to 0.3", "over 0.3")
 
 
 def heat_level(value: float) -> int:

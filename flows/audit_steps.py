@@ -20,7 +20,7 @@ from eval.marginals import marginals
 from eval.noisy_number import NoisyNumber
 from eval.public_audit import public_audits
 from eval.render import write_report
-from eval.report import About, AuditPrice, InternalReport, PublicReport, Report
+from eval.report import About, AuditPrice, InternalReport, PublicReport
 from flows.audit_plan import AuditPlan
 from flows.guard import scrubbed
 from flows.workspace import Workspace
@@ -147,6 +147,3 @@ def _about(plan: AuditPlan) -> About:
         software=f"equistrata {version('equistrata')}",
         rows=plan.source.describe(),
     )
-
-
-__all__ = ["Report", "examine", "load_rows", "publish", "published_means"]

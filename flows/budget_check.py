@@ -95,7 +95,7 @@ def _verified(books: Ledger, dataset: str) -> Head:
             f"the ledger of data set {dataset!r} is another one than at the last check, so what was spent may be forgotten; "
             f"bring the old one back, or, if this is meant, remove its mark: prefect artifact delete {key}"
         )
-    head = books.verify([])
+    head = books.verify([Head.parse(last["head"])] if last is not None else [])
     books.budget(dataset)  # raises if there is no such data set
     row = {"ledger": identity, "head": str(head), "checked": datetime.now(UTC).isoformat(timespec="seconds")}
     create_table_artifact([row], key=key, description="the ledger's head at the last check, an anchor for the next")

@@ -178,7 +178,10 @@ def resume_command(
     [bold]Example[/bold]: equistrata resume monthly-3f08d60b7c11
     """
     from flows.journal import Journal
+    from flows.workspace import remove_dead_workspaces
 
+    # Even where there is nothing to resume: a run may have died with its release whole and its rows still on the disk.
+    remove_dead_workspaces()
     if release is None:
         _list_resumable()
         return

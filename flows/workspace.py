@@ -27,7 +27,7 @@ import numpy.typing as npt
 from data.errors import InputError
 from data.schema import Schema
 from data.table import CodedTable
-from flows.claims import LANDING, claim, remove_dead
+from flows.claims import LANDING, claim, remove, remove_dead
 from synth.measurements import Measurement, save_measurements
 from synth.mechanism import Model
 from synth.storage import save_model
@@ -249,7 +249,7 @@ def private_workspace(scratch: str | None = None, kept: Path | None = None, run:
     try:
         yield Workspace(root, kept, run)
     finally:
-        shutil.rmtree(root, ignore_errors=True)
+        remove(root)
         os.close(lock)
 
 

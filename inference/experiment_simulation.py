@@ -19,6 +19,7 @@ from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
+from scipy.stats import norm
 
 from data.errors import InputError
 from inference.arms import Arm, Floats, Target, combine, exact_arm
@@ -46,7 +47,8 @@ class Setting:
             outcomes of a person independent; "constant-effect": uniform on `uniform` in the control arm, and that plus
             `effect` in the treated.
         sigma, uniform: of these.
-        effect: the true difference in the population.
+        effect: the true difference in the population; for "gaussian", before values are cut off at ±1. The intervals are
+            for the difference of what is left.
         arms: people in the treated and in the control arm, at least 2 each.
         target: what the intervals are for.
         epsilons, trials: every ε is simulated with every m.
@@ -242,12 +244,19 @@ def _outcomes(setting: Setting, rounds: int, rng: np.random.Generator) -> tuple[
     half = setting.effect / 2
     seen = draw(half, treated), draw(-half, control)
     if setting.target == "pate":
-        return seen, np.full(rounds, setting.effect)
+        return seen, np.full(rounds, _clipped_mean(half, setting.sigma) - _clipped_mean(-half, setting.sigma))
     unseen = draw(half, control), draw(-half, treated)
     effect = (seen[0].sum(axis=1) + unseen[0].sum(axis=1) - seen[1].sum(axis=1) - unseen[1].sum(axis=1)) / (
         treated + control
     )
     return seen, effect
+
+
+def _clipped_mean(mean: float, sigma: float) -> float:
+    """The mean of N(mean, σ²) cut off at ±1: what the people's values have, whatever the normal law had before."""
+    low, high = (-1 - mean) / sigma, (1 - mean) / sigma
+    inside = mean * (norm.cdf(high) - norm.cdf(low)) - sigma * (norm.pdf(high) - norm.pdf(low))
+    return float(inside - norm.cdf(low) + norm.sf(high))
 
 
 def _arm(method: _Method, place: int, values: Floats, exact: Arm, setting: Setting, rng: np.random.Generator) -> Arm:

@@ -25,6 +25,7 @@ from data.strata import Strata
 from data.table import CodedTable
 from eval.document import SCHEMA as DOCUMENT_SCHEMA
 from eval.document import to_document
+from eval.gallery import exhibits
 from eval.noisy_number import NoisyNumber
 from eval.render import to_html, to_markdown, write_report
 from eval.report import order_of_groups
@@ -375,6 +376,14 @@ def test_without_a_target_nothing_is_said_of_classifiers():
     assert "lassifier" not in "".join(verdict(report).releases[0].sentences)
     assert 'id="calibration-wide-title"' not in page
     assert list(VALIDATOR.iter_errors(json.loads(json.dumps(to_document(report))))) == []
+
+
+def test_a_budget_that_was_opened_and_charged_within_a_second_can_be_drawn(public):
+    for opened in ("2026-11-21T12:00:00.000000+00:00", "2026-11-21T12:00:00.999998+00:00"):
+        charge = replace(HISTORY.charges[0], at="2026-11-21T12:00:00.999999+00:00")
+        history = replace(HISTORY, opened=opened, charges=(charge,))
+        (drawn,) = (each.picture for each in exhibits(replace(public, history=history)) if each.csv == "budget.csv")
+        assert "12:00" in drawn.wide or "Nov" in drawn.wide
 
 
 def test_infinite_ends_are_null_not_words(public):
