@@ -55,6 +55,8 @@ def release_card(
         "source": plan.source.describe(),
         "mechanism": plan.mechanism.name,
         "shrinkage": config.shrinkage and foreign is None and len(plan.strata.keys) > 1,
+        "selection": None if len(plan.strata.keys) < 2 else "per-stratum" if plan.shared is None else "shared",
+        "levels": None if plan.shared is None else config.levels,
         "engine": config.engine if foreign is None else foreign.software,
         "strata": {
             "columns": list(plan.strata.columns),
@@ -71,6 +73,14 @@ def release_card(
     }
 
 
+_HOW = {
+    None: "one synthesizer for each of",
+    "auto": "one choice of marginals, over all rows and within strata, for all of",
+    "strata": "one choice of marginals within strata, for all of",
+    "none": "one synthesizer for all rows, cut into",
+}
+
+
 def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> str:
     """The card for people: price first, then what was released, how, and what to keep in mind."""
     guarantee, strata = card["guarantee"], card["strata"]
@@ -79,6 +89,7 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
     )  # fmt: skip
     caveats = [f"- {caveat}" for caveat in guarantee["caveats"]]
     measured = "number of rows" if caveats else "marginals"
+    files = "all in one file" if card["selection"] == "shared" else "one file per stratum"
     refit = "The models were not made from these" if caveats else "All else was made from these; anybody may refit"
     split = "\n".join(f"| {name} | {rho:.6g} |" for name, rho in guarantee["split_of_rho"].items())
     lines = [
@@ -103,15 +114,15 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         "## What is here\n",
         f"- `synthetic.parquet`, `synthetic.csv`: columns {', '.join(card['columns'])} (schema "
         f"`{card['schema']['name']}`, SHA-256 `{card['schema']['sha256'][:16]}…`; codes are explained in `schema.json`).",
-        f"- `measurements/`: the noisy {measured}, one file per stratum. {refit}.",
+        f"- `measurements/`: the noisy {measured}, {files}. {refit}.",
         *(["- `means.json`: private means with intervals."] if means else []),
         "- `card.json`: this page for machines.",
         "- `manifest.json`: the size and SHA-256 of every file.\n",
         "## How it was made\n",
         f"{card['mechanism']} (engine {card['engine']}), "
         + (
-            f"one synthesizer for each of {strata['count']} declared strata of {' × '.join(strata['columns'])}, "
-            f"joined by group weights from {strata['weights']}."
+            f"{_HOW[card['levels'] if card['selection'] == 'shared' else None]} {strata['count']} declared strata of "
+            f"{' × '.join(strata['columns'])}, joined by group weights from {strata['weights']}."
             + (" Small strata lean on what was measured in the others." if card["shrinkage"] else "")
             if strata["columns"]
             else "one synthesizer for all rows."

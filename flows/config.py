@@ -70,6 +70,12 @@ class ReleaseConfig(BaseModel):
     weights: str = Field("noisy", description="File of public group weights, or noisy: counts that are paid for.")
     weight_column: str | None = Field(None, description="Survey weight in the weights file, as PWGTP.")
     shrinkage: bool = Field(True, description="Small strata lean on what was measured in the others, at no cost.")
+    selection: Literal["shared", "per-stratum"] | None = Field(
+        None, description="Who chooses what is measured (shared, where the mechanism and the schema allow it)."
+    )
+    levels: Literal["auto", "strata", "none"] = Field(
+        "auto", description="What shared selection measures: over all rows and within strata, or one of them."
+    )
     count_share: float = Field(0.02, gt=0, lt=1, description="Part of the release's ρ for noisy counts.")
     rows: int | None = Field(None, ge=1, description="Synthetic rows (the noisy number of rows if not given).")
     means: Names = Field((), description="Numeric columns to estimate private means of, as SCHL,WKHP.")

@@ -17,6 +17,7 @@ from flows import runners
 from flows.config import ReleaseConfig
 from privacy.budget import Rho
 from synth.mechanism import Mechanism, mechanism
+from synth.selection import SharedMechanism, share
 from synth.stratified import NOISY, stratified_name
 
 SYNTHESIS = "synthesis"
@@ -51,6 +52,7 @@ class Plan:
     Attributes:
         schema: of the released columns.
         means: of the columns whose means are estimated; None without.
+        mechanism: takes all strata at once (`levels` are set), or one stratum after the other.
         weights: public weights, or None when they will come from noisy counts.
     """
 
@@ -95,7 +97,20 @@ class Plan:
         source = source_of(config)
         if not begun:
             source.check([*schema.names, *(means.names if means is not None else ())])
-        return cls(config, source, schema, means, strata, mechanism(config.synthesizer, config.engine), weights, price)
+        own = mechanism(config.synthesizer, config.engine)
+        fits = share(own, strata, config.selection, config.levels) or own
+        return cls(config, source, schema, means, strata, fits, weights, price)
+
+    @property
+    def shared(self) -> SharedMechanism | None:
+        """The mechanism, if one choice serves all strata (`synth.levels`)."""
+        taken = isinstance(self.mechanism, SharedMechanism) and self.mechanism.levels is not None
+        return self.mechanism if taken and isinstance(self.mechanism, SharedMechanism) else None
+
+    @cached_property
+    def fitted(self) -> Strata:
+        """The parts of the rows that are measured each by itself: the strata, or all rows if one choice serves all strata."""
+        return self.strata if self.shared is None else Strata.over(self.schema, ())
 
     @property
     def name(self) -> str:

@@ -66,9 +66,9 @@ def fit_stratum(
     position: int, plan: Plan, work: Workspace, budgets: list[Budget], noise: NoiseSource, pool: Executor
 ) -> None:
     """Fit one stratum by a worker of the pool, and wait for it. What is submitted is public but for a seed, if there is one."""
-    key = plan.strata.keys[position]
+    key = plan.fitted.keys[position]
     job = partial(
-        steps.fit_one, work, position, plan.mechanism, plan.strata.rest(key), budgets[position], plan.price.counts,
+        steps.fit_one, work, position, plan.mechanism, plan.fitted.rest(key), budgets[position], plan.price.counts,
         noise.spawn(position),
     )  # fmt: skip
     wait(pool.submit(job))
@@ -80,6 +80,13 @@ def model_stratum(position: int, plan: Plan, work: Workspace, pool: Executor) ->
     """Model one stratum from its measurements by a worker of the pool, and wait for it."""
     job = partial(steps.model_one, work, position, plan.mechanism, plan.strata.rest(plan.strata.keys[position]))
     wait(pool.submit(job))
+
+
+@private_task("model all strata")
+@scrubbed
+def model_joint(plan: Plan, work: Workspace, pool: Executor) -> None:
+    """Model all strata from what was measured by one choice for all, by a worker of the pool, and wait for it."""
+    wait(pool.submit(partial(steps.model_joint, work, plan.shared, plan.strata, plan.config.shrinkage)))
 
 
 @flow(
@@ -124,10 +131,10 @@ def _make(run: Undertaking) -> Path:
     noise = steps.noise_source(plan)
     budget = Budget(plan.price.total)
     synthesis = plan.price.counts + plan.price.synthesis
-    budgets = list(budget.parallel(synthesis, plan.strata.keys, "synthesis, strata in parallel").values())
+    budgets = list(budget.parallel(synthesis, plan.fitted.keys, "synthesis, strata in parallel").values())
     means = Budget(budget.spend(plan.price.means, "means")) if plan.means is not None else Budget(Rho(0))
     tell("load")
-    with executor(plan.config, work, len(plan.strata.keys)) as pool:  # a cluster that is not there is told of first
+    with executor(plan.config, work, len(plan.fitted.keys)) as pool:  # a cluster that is not there is told of first
         run.load(lambda: load(plan, work))
         run.charge()
         _fit_all(plan, work, budgets, noise.spawn(steps.SYNTHESIS), pool)
@@ -146,14 +153,17 @@ def _make(run: Undertaking) -> Path:
 
 def _fit_all(plan: Plan, work: Workspace, budgets: list[Budget], noise: NoiseSource, pool: Executor) -> None:
     """One mapped task per stratum to measure, and one to model; threads wait while workers work."""
-    count = len(plan.strata.keys)
+    count = len(plan.fitted.keys)
     progress = create_progress_artifact(0.0, key="fit-strata", description="strata fitted")
     assert isinstance(progress, UUID)
     positions, everywhere = range(count), (unmapped(plan), unmapped(work))
     _await(
         "measure", fit_stratum.map(positions, *everywhere, unmapped(budgets), unmapped(noise), unmapped(pool)), count
     )
-    if not isinstance(plan.mechanism, ForeignMechanism):
+    if plan.shared is not None:
+        tell("model")
+        model_joint(plan, work, pool)
+    elif not isinstance(plan.mechanism, ForeignMechanism):
         if plan.config.shrinkage:
             tell("lean")
             lean(plan, work)

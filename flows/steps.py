@@ -16,7 +16,7 @@ import pandas as pd
 from data.ahead import ahead
 from data.errors import InputError
 from data.schema import Column, Schema
-from data.strata import Key
+from data.strata import Key, Strata
 from data.table import CodedTable, numbers
 from eval.coding import coded_frame
 from eval.scores import score_tables
@@ -32,9 +32,10 @@ from privacy.budget import Budget, Rho
 from privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from synth.measurements import Measurement, load_measurements, save_measurements, total_estimate
 from synth.mechanism import ForeignMechanism, Mechanism
+from synth.selection import SharedMechanism
 from synth.shrinkage import borrow
 from synth.storage import load_model
-from synth.stratified import StratifiedModel, fit_stratum, measure_stratum, noisy_weights
+from synth.stratified import StratifiedModel, cut_strata, fit_stratum, measure_stratum, noisy_weights
 
 # Streams of one noise source, so that a seeded run does not depend on the order of its steps.
 SYNTHESIS, MEANS, SAMPLING = 0, 1, 2
@@ -69,7 +70,7 @@ def load(plan: Plan, work: Workspace) -> None:
             kept = coins.random(len(table)) >= plan.held_out
             work.append_table(work.held_out, table.take(~kept))
             table = table.take(kept)
-        for position, part in enumerate(plan.strata.partition(table).values()):
+        for position, part in enumerate(plan.fitted.partition(table).values()):
             work.append_table(work.stratum(position), part)
         if plan.means is None:
             continue
@@ -144,18 +145,27 @@ def model_one(work: Workspace, position: int, mechanism: Mechanism, schema: Sche
 
 
 @scrubbed
+def model_joint(work: Workspace, mechanism: SharedMechanism, strata: Strata, shrinkage: bool) -> None:
+    """Make the models of all strata from what was measured by one choice for all, unless they are there. It costs nothing."""
+    if not work.joint.exists():
+        work.keep_joint(cut_strata(mechanism, strata, load_measurements(work.measurements(0)), shrinkage))
+
+
+@scrubbed
 def resample(plan: Plan, work: Workspace, noise: NoiseSource, account: Mapping[str, Any] | None = None) -> None:
     """Join the strata's models by their weights, draw the synthetic rows, and lay out the release with its card.
 
     `account` is what the card says of the ledger that was charged.
     """
-    keys = plan.strata.keys
+    keys = plan.fitted.keys
     measurements = {key: load_measurements(work.measurements(i)) for i, key in enumerate(keys)}
-    models = {key: load_model(work.model(i), plan.strata.rest(key)) for i, key in enumerate(keys)}
-    sizes = noisy_weights(plan.strata, measurements)
-    weights = plan.weights or sizes
-    total = _total(measurements) / (1 - plan.held_out)
-    model = StratifiedModel(plan.strata, models, weights, total)
+    if plan.shared is not None:
+        model = StratifiedModel.load(work.joint, plan.schema)
+    else:
+        models = {key: load_model(work.model(i), plan.strata.rest(key)) for i, key in enumerate(keys)}
+        model = StratifiedModel(plan.strata, models, noisy_weights(plan.strata, measurements), _total(measurements))
+    weights = plan.weights or model.weights
+    model = replace(model, weights=weights, total=model.total / (1 - plan.held_out))
     rng = _rng(plan, SAMPLING + 1)
     release = work.staging
     (release / "measurements").mkdir(parents=True)
@@ -166,7 +176,7 @@ def resample(plan: Plan, work: Workspace, noise: NoiseSource, account: Mapping[s
             writer.write(frame)
             rows += len(table)
     for key, noisy in measurements.items():
-        save_measurements(noisy, release / "measurements" / f"{plan.strata.file_name(key)}.json")
+        save_measurements(noisy, release / "measurements" / f"{plan.fitted.file_name(key)}.json")
     work.save_json(release / "schema.json", asdict(plan.schema))
     source = weights.source if plan.strata.columns else "none needed (one stratum)"
     again = sum(work.started_again(i) for i in range(len(keys)))
@@ -228,7 +238,7 @@ def evaluate(plan: Plan, work: Workspace) -> None:
     these are many, and for classifiers, a random part of the rows stands for a large table, and the file says so.
     """
     names, rng = (plan.strata.columns, plan.schema.target), _rng(plan, SAMPLING + 2)
-    parts = [work.load_table(work.stratum(i), plan.strata.rest(key)) for i, key in enumerate(plan.strata.keys)]
+    parts = [work.load_table(work.stratum(i), plan.fitted.rest(key)) for i, key in enumerate(plan.fitted.keys)]
     drawn = work.load_table(work.synthetic, plan.schema)
     distinct, times = zip(*(table.distinct() for table in (*parts, drawn)), strict=True)
     document: dict[str, Any] = {
@@ -315,4 +325,4 @@ def _some(tables: Sequence[CodedTable], rng: np.random.Generator) -> list[CodedT
 
 
 def _real_frame(plan: Plan, parts: Sequence[CodedTable]) -> pd.DataFrame:
-    return coded_frame(plan.strata.assemble(dict(zip(plan.strata.keys, parts, strict=True))))
+    return coded_frame(plan.fitted.assemble(dict(zip(plan.fitted.keys, parts, strict=True))))

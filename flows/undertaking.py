@@ -187,7 +187,7 @@ class Undertaking:
     def _unsaved(self, part: str) -> list[int | str]:
         """The units of a part whose noise is not saved."""
         if part == SYNTHESIS:
-            return [i for i in range(len(self.plan.strata.keys)) if not self.work.measurements(i).exists()]
+            return [i for i in range(len(self.plan.fitted.keys)) if not self.work.measurements(i).exists()]
         number = list(self.plan.parts).index(part) - 1
         return [] if self.work.mean(number).exists() else [f"mean{number}"]
 

@@ -31,6 +31,7 @@ from flows.claims import LANDING, claim, remove, remove_dead
 from synth.measurements import Measurement, save_measurements
 from synth.mechanism import Model
 from synth.storage import save_model
+from synth.stratified import StratifiedModel
 
 PREFIX = "equistrata-release-"
 
@@ -78,6 +79,11 @@ class Workspace:
     def model(self, position: int) -> Path:
         """The model of one stratum, once it exists."""
         return self.fit(position) / "model.npz"
+
+    @property
+    def joint(self) -> Path:
+        """The folder of the models of all strata, if they are made together, once they exist."""
+        return self.paid / "joint"
 
     def mean(self, number: int) -> Path:
         """One estimate of a mean, once it exists."""
@@ -173,6 +179,12 @@ class Workspace:
         save_model(model, unfinished)
         unfinished.replace(self.model(position))
         unfinished.parent.rmdir()
+
+    def keep_joint(self, model: StratifiedModel) -> None:
+        """Save the models of all strata in one step. They can be made again, so they need not be durable."""
+        unfinished = Path(tempfile.mkdtemp(prefix="joint-", dir=self.paid))
+        model.save(unfinished)
+        unfinished.rename(self.joint)
 
     def keep_mean(self, number: int, entry: object) -> None:
         """Save one estimate in one durable step; whoever comes first wins."""
