@@ -47,7 +47,11 @@ def release_card(
             "rho": account["rho"] if account else float(plan.price.total),
             "relation": RELATION,
             "split_of_rho": {**plan.split(), **again},
-            "composition": "strata in parallel; counts, synthesis and means in sequence",
+            "composition": (
+                "strata in parallel; counts, synthesis and means in sequence"
+                if plan.shared is None
+                else "choices, marginals, counts and means in sequence; strata within a marginal in parallel"
+            ),
             "noise_source": noise.name if foreign is None else f"{foreign.software}; counts and means: {noise.name}",
             "caveats": [] if foreign is None else list(foreign.caveats),
         },

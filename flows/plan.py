@@ -17,7 +17,7 @@ from flows import runners
 from flows.config import ReleaseConfig
 from privacy.budget import Rho
 from synth.mechanism import Mechanism, mechanism
-from synth.selection import SharedMechanism, share
+from synth.selection import SharedMechanism, serving_all, share
 from synth.stratified import NOISY, stratified_name
 
 SYNTHESIS = "synthesis"
@@ -104,8 +104,7 @@ class Plan:
     @property
     def shared(self) -> SharedMechanism | None:
         """The mechanism, if one choice serves all strata (`synth.levels`)."""
-        taken = isinstance(self.mechanism, SharedMechanism) and self.mechanism.levels is not None
-        return self.mechanism if taken and isinstance(self.mechanism, SharedMechanism) else None
+        return serving_all(self.mechanism)
 
     @cached_property
     def fitted(self) -> Strata:

@@ -86,7 +86,8 @@ def model_stratum(position: int, plan: Plan, work: Workspace, pool: Executor) ->
 @scrubbed
 def model_joint(plan: Plan, work: Workspace, pool: Executor) -> None:
     """Model all strata from what was measured by one choice for all, by a worker of the pool, and wait for it."""
-    wait(pool.submit(partial(steps.model_joint, work, plan.shared, plan.strata, plan.config.shrinkage)))
+    assert plan.shared is not None
+    wait(pool.submit(partial(steps.model_joint, work, plan.strata, plan.shared.engine, plan.config.shrinkage)))
 
 
 @flow(

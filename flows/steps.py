@@ -30,9 +30,9 @@ from inference.coinpress import coinpress_mean, stratified_coinpress
 from inference.estimate import Estimate, StratifiedEstimate
 from privacy.budget import Budget, Rho
 from privacy.noise import NoiseSource, SecureNoise, SeededNoise
+from synth.estimation import Estimator
 from synth.measurements import Measurement, load_measurements, save_measurements, total_estimate
 from synth.mechanism import ForeignMechanism, Mechanism
-from synth.selection import SharedMechanism
 from synth.shrinkage import borrow
 from synth.storage import load_model
 from synth.stratified import StratifiedModel, cut_strata, fit_stratum, measure_stratum, noisy_weights
@@ -145,10 +145,10 @@ def model_one(work: Workspace, position: int, mechanism: Mechanism, schema: Sche
 
 
 @scrubbed
-def model_joint(work: Workspace, mechanism: SharedMechanism, strata: Strata, shrinkage: bool) -> None:
+def model_joint(work: Workspace, strata: Strata, engine: Estimator, shrinkage: bool) -> None:
     """Make the models of all strata from what was measured by one choice for all, unless they are there. It costs nothing."""
     if not work.joint.exists():
-        work.keep_joint(cut_strata(mechanism, strata, load_measurements(work.measurements(0)), shrinkage))
+        work.keep_joint(cut_strata(strata, load_measurements(work.measurements(0)), engine, shrinkage))
 
 
 @scrubbed

@@ -181,10 +181,16 @@ class Workspace:
         unfinished.parent.rmdir()
 
     def keep_joint(self, model: StratifiedModel) -> None:
-        """Save the models of all strata in one step. They can be made again, so they need not be durable."""
+        """Save the models of all strata in one step; whoever comes first wins. They can be made again, so they need not be
+        durable."""
         unfinished = Path(tempfile.mkdtemp(prefix="joint-", dir=self.paid))
         model.save(unfinished)
-        unfinished.rename(self.joint)
+        try:
+            unfinished.rename(self.joint)
+        except OSError:  # a worker that was thought lost, and the one that took its place
+            shutil.rmtree(unfinished)
+            if not self.joint.exists():
+                raise
 
     def keep_mean(self, number: int, entry: object) -> None:
         """Save one estimate in one durable step; whoever comes first wins."""

@@ -30,7 +30,7 @@ from privacy.noise import Floats, NoiseSource, gaussian_sigma
 from synth.estimation import Estimator, MirrorDescent, model_cliques
 from synth.graphical_model import GraphicalModel
 from synth.junction_tree import Clique, tree_cells
-from synth.levels import Levels, at_level
+from synth.levels import Levels, at_level, ties
 from synth.measurements import Measurement, measure_marginal, total_estimate
 
 Columns = tuple[str, ...]
@@ -140,7 +140,11 @@ class AIM:
             first = [(columns, rho * share) for columns, share in self.levels.first(table.schema)]
         for columns, share in first:
             run.measure(columns, share)
-        if len(names) == 1 or not self._pairs_readable(table.schema, rho, total_estimate(run.measurements)[0]):
+        if (
+            len(names) == 1
+            or not run.places
+            or not self._pairs_readable(table.schema, rho, total_estimate(run.measurements)[0])
+        ):
             shares = run.budget.remaining.split([float(share) for _, share in first])
             for (columns, _), share in zip(first, shares, strict=True):
                 run.measure(columns, share)
@@ -170,7 +174,7 @@ class AIM:
 
     def weights_of(self, names: Sequence[str]) -> dict[Columns, float]:
         """The downward closure of the workload on these columns, and the weight w_r = Σ_s c_s·|r ∩ s| of each set r."""
-        workload = self.workload or dict.fromkeys(combinations(names, min(self.degree, len(names))), 1.0)
+        workload = self.workload or _all_sets(names, self.degree)
         sets: dict[Columns, float] = {}
         for columns, weight in workload.items():
             inside = tuple(name for name in names if name in columns)
@@ -186,19 +190,18 @@ class AIM:
         With levels, the workload is over all columns, stratum columns among them, and within strata over the others; if
         only marginals within strata may be measured, it is the second alone, and every candidate holds all stratum columns.
         """
-        if self.levels is None:
+        if self.levels is None or not self.levels.fine:
             return self.weights_of(schema.names)
         strata, inner = self.levels.strata, self.levels.inner(schema)
-        own = self.workload or dict.fromkeys(combinations(inner, min(self.degree, len(inner))), 1.0)
-        cut = {at_level(schema, columns, strata): weight for columns, weight in own.items()}
-        if not self.levels.fine:
-            return self.weights_of(schema.names)
+        within: dict[Columns, float] = {}
+        for columns, weight in (self.workload or _all_sets(inner, self.degree)).items():
+            cut = at_level(schema, columns, strata)
+            within[cut] = within.get(cut, 0.0) + weight
         if not self.levels.coarse:
-            found = replace(self, workload=cut).weights_of(schema.names)
+            found = replace(self, workload=within).weights_of(schema.names)
             return {columns: weight for columns, weight in found.items() if set(strata) < set(columns)}
-        whole = self.workload or dict.fromkeys(combinations(schema.names, min(self.degree, len(schema.names))), 1.0)
-        both = dict(whole)
-        for columns, weight in cut.items():
+        both = dict(self.workload or _all_sets(schema.names, self.degree))
+        for columns, weight in within.items():
             both[columns] = both.get(columns, 0.0) + self.within * weight
         return replace(self, workload=both).weights_of(schema.names)
 
@@ -210,6 +213,11 @@ class AIM:
         sigma = gaussian_sigma(float(rho) / (len(schema.names) - 1))
         cells = mean(schema[a].size * schema[b].size for a, b in combinations(schema.names, 2))
         return _NOISE_L1 * sigma * cells <= self.readable * rows
+
+
+def _all_sets(names: Sequence[str], degree: int) -> dict[Columns, float]:
+    """Every set of so many of these columns (of all, if there are fewer), with weight one."""
+    return dict.fromkeys(combinations(names, min(degree, len(names))), 1.0)
 
 
 class _Run:
@@ -226,8 +234,8 @@ class _Run:
             columns: tuple(sorted(schema.index(name) for name in columns)) for columns in self.weights
         }
         self.cliques = set(model_cliques(schema, measurements))
-        if aim.levels is not None:  # these are measured in any case
-            self.cliques |= {tuple(map(schema.index, columns)) for columns, _ in aim.levels.first(schema)}
+        if aim.levels is not None:
+            self.cliques |= {tuple(map(schema.index, columns)) for columns in ties(schema, aim.levels.strata)}
         self.cells = tree_cells(schema.sizes, self.cliques)
         self.true = _TrueMarginals(table)
         self.begun = _NOTHING

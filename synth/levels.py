@@ -85,6 +85,13 @@ class Levels:
         return shares
 
 
+def ties(schema: Schema, strata: Columns) -> list[Columns]:
+    """Each other column with the stratum columns: what every model of all rows must hold in one clique, so that it falls apart
+    into a model of each stratum.
+    """
+    return [at_level(schema, (name,), strata) for name in schema.names if name not in strata]
+
+
 def at_level(schema: Schema, columns: Iterable[str], level: Columns) -> Columns:
     """Columns and a level's, in the schema's order."""
     wanted = {*columns, *level}
@@ -120,10 +127,9 @@ def cut(strata: Strata, measurements: Sequence[Measurement], engine: Estimator, 
     settled = settle(measurements, strata, sizes)
     sharpest = _SHARPEST * min((m.sigma for m in measurements if m.sigma), default=0.0)
     extras = predictions(borrow(strata, slices(settled, strata)), strata, sharpest) if shrinkage else []
-    # Every column in one clique with the stratum columns, so that the model falls apart into one of each stratum.
-    bare = [name for name in schema.names if name not in strata.columns and not _is_fine(settled, strata, name)]
-    ties = [_nothing(schema, at_level(schema, (name,), strata.columns)) for name in bare]
-    model = engine.estimate(schema, [*settled, *extras, *ties], whole)
+    held = [set(measurement.columns) for measurement in settled]
+    bare = [columns for columns in ties(schema, strata.columns) if not any(set(columns) <= other for other in held)]
+    model = engine.estimate(schema, [*settled, *extras, *(_nothing(schema, columns) for columns in bare)], whole)
     return Cut(within(model, strata, sizes), sizes)
 
 
@@ -212,11 +218,6 @@ def _table(strata: Strata, sizes: Mapping[Key, float], fixed: Columns) -> Floats
         codes = strata.codes_of(key)
         table[tuple(codes[name] for name in fixed)] += size
     return table
-
-
-def _is_fine(measurements: Sequence[Measurement], strata: Strata, name: str) -> bool:
-    wanted = {name, *strata.columns}
-    return any(wanted <= set(measurement.columns) for measurement in measurements)
 
 
 def _nothing(schema: Schema, columns: Columns) -> Prediction:

@@ -26,10 +26,12 @@ from privacy.noise import NoiseSource, gaussian_sigma
 from synth.estimation import Estimator, MirrorDescent, model_cliques
 from synth.graphical_model import GraphicalModel
 from synth.junction_tree import Clique, tree_cells
-from synth.levels import Levels, at_level
+from synth.levels import Levels, at_level, ties
 from synth.measurements import Groups, Measurement, measure_marginal, total_estimate
 
 Edge = tuple[str, str]
+
+_FIRST_TREE_CELLS = 2_000_000  # of a model with the first tree, which spans the columns if it can
 
 
 @dataclass(frozen=True)
@@ -37,8 +39,8 @@ class MST:
     """The MST synthesizer.
 
     Attributes:
-        shares: parts of ρ for the 1-way marginals, the choice of the tree, and its 2-way marginals.
-        rare: values whose noisy count is under this many σ are merged before pairs are measured.
+        shares: without levels, parts of ρ for the 1-way marginals, the choice of the tree, and its 2-way marginals.
+        rare: without levels, values whose noisy count is under this many σ are merged before pairs are measured.
         readable: pairs are chosen and measured only if the noise expected on a pair (mean L1 norm over pairs) is at
             most this fraction of the number of rows, as the paid-for marginals estimate it. In a smaller table all
             of ρ goes to 1-way marginals, which it can still read.
@@ -97,49 +99,50 @@ class MST:
     def _measure_levels(
         self, levels: Levels, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement]
     ) -> list[Measurement]:
-        """First marginals by `Levels.first`, then up to `trees` spanning trees of pairs, each pair at one level.
+        """First marginals by `Levels.first`, then up to `trees` spanning trees of pairs, each pair at one level. Costs `rho`.
 
         Proof sketch: a pair at a level is a marginal of the whole table, so as in `measure`: Gaussian noise at sensitivity 1,
-        and choices whose scores ‖true − model‖₁ − √(2/π)·σ·cells have sensitivity 1, for σ and cells are public. From the
-        second tree on "no pair" may be chosen too, with the constant score 0, so that noise nobody can read is not bought;
-        what it would have cost goes to the chosen pairs. Which pairs are open follows from former choices and the schema.
+        and choices whose scores ‖true − model‖₁ − √(2/π)·σ·cells have sensitivity 1, for the model is made from noisy numbers,
+        and σ and cells are public. From the second tree on "no pair" may be chosen too, with the constant score 0, so that
+        noise nobody can read is not bought; what it would have cost goes to the chosen pairs. Which pairs are open, and so
+        how many choices are made, follows from former choices and the schema. The last marginals share what is left.
         """
         budget, schema = Budget(rho), table.schema
+        first = levels.first(schema)
         measurements = [*known]
-        for columns, fraction in levels.first(schema):
+        for columns, fraction in first:
             measurements.append(measure_marginal(table, columns, rho * fraction, budget, noise))
-        inner = levels.inner(schema)
+        names = levels.inner(schema) if levels.fine else schema.names
         choice_rho = rho * self.choice
-        if len(inner) < 2 or not self._pairs_readable(schema, budget.remaining, total_estimate(measurements)[0]):
-            first = levels.first(schema)
-            for (columns, _), part in zip(first, budget.remaining.split([s for _, s in first]), strict=True):
-                measurements.append(measure_marginal(table, columns, part, budget, noise))
-            return measurements
-        model = self.engine.estimate(schema, measurements)
-        steps = (len(inner) - 1) * self.trees
-        sigma = gaussian_sigma((budget.remaining - choice_rho) * Fraction(1, steps))
-        scores = {}
-        for pair in combinations(inner, 2):
-            for level in levels.offered:
-                columns = at_level(schema, pair, level)
-                cells = prod(schema[name].size for name in columns)
-                scores[pair, columns] = _distance(table, model, columns) - sqrt(2 / pi) * sigma * cells
-        forest = _Forest(schema, model_cliques(schema, measurements), self.max_model_size * 2**20 / 8)
         chosen: list[tuple[str, ...]] = []
-        shares = choice_rho.split([1] * steps)
-        for tree in range(self.trees):
-            forest.begin_tree(inner)
-            for share in shares[tree * (len(inner) - 1) : (tree + 1) * (len(inner) - 1)]:
-                budget.spend(share, "choice of a pair")
-                pairs = forest.open_pairs(first=tree == 0)
-                options = [columns for pair, columns in scores if pair in pairs]
-                values = [score for (pair, _), score in scores.items() if pair in pairs]
-                pick = noise.select(np.array(values + [0.0] * (tree > 0)), 1.0, share)
-                if pick < len(options):
-                    chosen.append(options[pick])
-                    forest.add(tuple(name for name in options[pick] if name in inner), options[pick])
-        for columns, share in zip(chosen, budget.remaining.split([1] * len(chosen)), strict=True):
-            measurements.append(measure_marginal(table, columns, share, budget, noise))
+        if len(names) > 1 and self._pairs_readable(schema, budget.remaining, total_estimate(measurements)[0]):
+            model = self.engine.estimate(schema, measurements)
+            steps = (len(names) - 1) * self.trees
+            scores = _level_scores(
+                table, model, names, levels, gaussian_sigma((budget.remaining - choice_rho) * Fraction(1, steps))
+            )
+            cliques = model_cliques(schema, measurements) + [
+                tuple(map(schema.index, columns)) for columns in ties(schema, levels.strata)
+            ]
+            forest = _Forest(schema, cliques)
+            for tree in range(self.trees):
+                forest.begin_tree(names)
+                most_cells = self.max_model_size * 2**20 / 8 if tree else _FIRST_TREE_CELLS
+                for _ in names[1:]:
+                    pairs = forest.open_pairs(most_cells)
+                    options = [(pair, columns) for pair, columns in scores if pair in pairs]
+                    if not options:  # public: it follows from the schema and former choices
+                        break
+                    share = budget.spend(choice_rho * Fraction(1, steps), "choice of a pair")
+                    values = [scores[option] for option in options] + [0.0] * (tree > 0)
+                    pick = noise.select(np.array(values), 1.0, share)
+                    if pick < len(options):
+                        pair, columns = options[pick]
+                        forest.add(pair, columns)
+                        chosen.append(columns)
+        last = [(columns, 1.0) for columns in chosen] or first
+        for (columns, _), part in zip(last, budget.remaining.split([weight for _, weight in last]), strict=True):
+            measurements.append(measure_marginal(table, columns, part, budget, noise))
         return measurements
 
     def model(self, schema: Schema, measurements: Sequence[Measurement]) -> GraphicalModel:
@@ -164,8 +167,8 @@ class MST:
 class _Forest:
     """Spanning trees of columns as they grow, edge by edge, within a bound on the model's size."""
 
-    def __init__(self, schema: Schema, cliques: Iterable[Clique], most_cells: float) -> None:
-        self.schema, self.cliques, self.most_cells = schema, set(cliques), most_cells
+    def __init__(self, schema: Schema, cliques: Iterable[Clique]) -> None:
+        self.schema, self.cliques = schema, set(cliques)
         self.part: dict[str, str] = {}
         self.used: set[Edge] = set()  # in a tree already, or too large for the model
 
@@ -173,21 +176,18 @@ class _Forest:
         """Start another tree over these columns."""
         self.part = {name: name for name in names}
 
-    def open_pairs(self, *, first: bool) -> set[Edge]:
-        """The pairs that join two parts of this tree, are in none yet, and (but for the first tree) leave the model small."""
+    def open_pairs(self, most_cells: float) -> set[Edge]:
+        """The pairs that join two parts of this tree, are in none yet, and leave the model in bounds."""
         pairs = {pair for pair in combinations(self.part, 2) if self.part[pair[0]] != self.part[pair[1]]} - self.used
-        if first:
-            return pairs
-        large = {pair for pair in pairs if self._cells(pair) > self.most_cells}
-        self.used |= large
+        large = {pair for pair in pairs if self._cells(pair) > most_cells}
+        self.used |= large  # it never shrinks, and later trees have no wider bounds
         return pairs - large
 
-    def add(self, pair: tuple[str, ...], columns: tuple[str, ...]) -> None:
+    def add(self, pair: Edge, columns: Iterable[str]) -> None:
         """Put a pair into the tree; it is measured together with `columns`."""
-        a, b = pair
-        self.used.add((a, b))
+        self.used.add(pair)
         self.cliques.add(tuple(sorted(map(self.schema.index, columns))))
-        old, new = self.part[a], self.part[b]
+        old, new = (self.part[name] for name in pair)
         self.part = {name: new if root == old else root for name, root in self.part.items()}
 
     def _cells(self, pair: Edge) -> int:
@@ -195,6 +195,21 @@ class _Forest:
         if any(clique <= set(other) for other in self.cliques):
             return 0
         return tree_cells(self.schema.sizes, [*self.cliques, tuple(sorted(clique))])
+
+
+def _level_scores(
+    table: CodedTable, model: GraphicalModel, names: Sequence[str], levels: Levels, sigma: float
+) -> dict[tuple[Edge, tuple[str, ...]], float]:
+    """For every pair at every level, its columns and its score: ‖true − model‖₁ beyond the noise expected on it, exact as in
+    `_distance`."""
+    scores = {}
+    for pair in combinations(names, 2):
+        for level in levels.offered:
+            columns = at_level(table.schema, pair, level)
+            cells = prod(table.schema[name].size for name in columns)
+            noise = np.rint(sqrt(2 / pi) * sigma * cells * 1024) / 1024
+            scores[pair, columns] = _distance(table, model, columns) - float(noise)
+    return scores
 
 
 def _single_marginals(table: CodedTable, rho: Rho, budget: Budget, noise: NoiseSource) -> list[Measurement]:

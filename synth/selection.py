@@ -8,11 +8,11 @@ from math import prod
 from typing import Literal
 
 from data.errors import InputError
-from data.schema import Schema
 from data.strata import Strata
 from synth.aim import AIM
-from synth.estimation import MirrorDescent
-from synth.levels import Levels
+from synth.estimation import MirrorDescent, model_cliques
+from synth.junction_tree import tree_cells
+from synth.levels import Levels, ties
 from synth.mechanism import Mechanism
 from synth.mst import MST
 
@@ -22,12 +22,16 @@ SharedMechanism = AIM | MST
 
 MOST_CELLS = 1_000_000  # of a pair of columns within all strata: with larger ones, strata are modelled one by one
 MODEL_SIZE = 2.0  # MiB of one model for all strata
+ITERATIONS = 500  # of its estimation: more changed nothing that could be measured
 
 
 def share(
     mechanism: Mechanism, strata: Strata, selection: str | None = None, levels: str = "auto"
 ) -> SharedMechanism | None:
-    """The mechanism with one choice for all strata, or None if every stratum chooses for itself.
+    """The mechanism with one choice for all strata, or None if every stratum chooses for itself, or there is but one.
+
+    All that decides is public: settings and the schema. The mechanism keeps its settings, but its model, now of all strata,
+    may have MODEL_SIZE, and its engine takes at most ITERATIONS steps.
 
     Args:
         selection: "shared", "per-stratum", or None for shared where the mechanism and the schema allow it.
@@ -46,11 +50,10 @@ def share(
     hindrance = "every stratum was asked to choose for itself"
     if selection != "per-stratum":
         hindrance = _hindrance(mechanism, strata)
-        if not hindrance:
-            assert isinstance(mechanism, AIM | MST)
+        if not hindrance and isinstance(mechanism, AIM | MST) and isinstance(mechanism.engine, MirrorDescent):
             chosen = Levels(strata.columns, coarse=levels != "strata", fine=levels != "none")
-            size = max(mechanism.max_model_size, MODEL_SIZE)
-            return replace(mechanism, levels=chosen, max_model_size=size, engine=MirrorDescent(iterations=500))
+            engine = replace(mechanism.engine, iterations=min(mechanism.engine.iterations, ITERATIONS))
+            return replace(mechanism, levels=chosen, max_model_size=_model_size(mechanism), engine=engine)
         if selection == "shared":
             raise InputError(f"selection cannot be shared: {hindrance}; leave it out, or say per-stratum")
     if levels == "none":
@@ -58,20 +61,27 @@ def share(
     return None
 
 
+def serving_all(mechanism: Mechanism) -> SharedMechanism | None:
+    """The mechanism, if one choice of it serves all strata."""
+    return mechanism if isinstance(mechanism, AIM | MST) and mechanism.levels is not None else None
+
+
 def _hindrance(mechanism: Mechanism, strata: Strata) -> str:
-    """Why one choice cannot serve all strata; empty if it can."""
+    """Why one choice cannot serve all strata; empty if it can. What would fail once the rows are measured is told here."""
     if not isinstance(mechanism, AIM | MST):
         return f"{mechanism.name} fits every stratum by itself"
     if not isinstance(mechanism.engine, MirrorDescent):
         return "the engine cannot use what strata lend each other; engine 'numpy' can"
-    sizes = [column.size for column in strata.schema.columns if column.name not in strata.columns]
-    if not sizes:
-        return "all columns define strata"
-    largest = max((prod(pair) for pair in combinations(sizes, 2)), default=sizes[0])
-    if largest * _strata_cells(strata.schema, strata.columns) > MOST_CELLS:
+    schema = strata.schema
+    sizes = [column.size for column in schema.columns if column.name not in strata.columns]
+    if max((prod(pair) for pair in combinations(sizes, 2)), default=0) * prod(strata.sizes) > MOST_CELLS:
         return f"a pair of columns within all strata has more than {MOST_CELLS:,} cells"
+    tied = [tuple(map(schema.index, columns)) for columns in ties(schema, strata.columns)]
+    size = _model_size(mechanism)
+    if tree_cells(schema.sizes, [*tied, *model_cliques(schema, [])]) * 8 > size * 2**20:
+        return f"a model of all strata needs more than {size:g} MiB before anything is measured together"
     return ""
 
 
-def _strata_cells(schema: Schema, columns: tuple[str, ...]) -> int:
-    return prod(schema[name].size for name in columns)
+def _model_size(mechanism: SharedMechanism) -> float:
+    return max(mechanism.max_model_size, MODEL_SIZE)

@@ -32,10 +32,11 @@ from data.table import CodedTable
 from data.weights import PublicWeights
 from privacy.budget import Budget, Rho
 from privacy.noise import Floats, NoiseSource, SecureNoise, SeededNoise
+from synth.estimation import Estimator, MirrorDescent
 from synth.levels import cut
 from synth.measurements import Measurement, load_measurements, measure_marginal, save_measurements, total_estimate
 from synth.mechanism import Fit, ForeignMechanism, Mechanism, Model, fit, mechanism
-from synth.selection import SharedMechanism, share
+from synth.selection import ITERATIONS, serving_all, share
 from synth.shrinkage import borrow
 from synth.storage import load_model, save_model
 
@@ -44,6 +45,7 @@ T = TypeVar("T")
 NOISY = "noisy"
 NOISY_SOURCE = "noisy counts (charged)"
 COUNT_SHARE = 0.02
+ALL = "all.json"  # Strata.file_name of the one stratum that holds all rows
 BATCH_ROWS = 1 << 20  # drawn at a time
 _LEAST = 0.25  # standard deviations of its size that a stratum has at least
 
@@ -181,8 +183,9 @@ def fit_stratum(mechanism: Mechanism, table: CodedTable, budget: Budget, count_r
 
 def _count(mechanism: Mechanism, table: CodedTable, budget: Budget, rho: Rho, noise: NoiseSource) -> list[Measurement]:
     """The noisy number of rows: of a stratum, or, by a mechanism that takes all strata at once, of each of them."""
-    levels = getattr(mechanism, "levels", None)
-    return [measure_marginal(table, levels.strata if levels else (), rho, budget, noise)] if rho else []
+    shared = serving_all(mechanism)
+    columns = shared.levels.strata if shared is not None and shared.levels is not None else ()
+    return [measure_marginal(table, columns, rho, budget, noise)] if rho else []
 
 
 def fit_strata(
@@ -239,10 +242,15 @@ def process_pool(workers: int) -> Iterator[Executor]:
 
 
 def cut_strata(
-    mechanism: SharedMechanism, strata: Strata, measurements: Sequence[Measurement], shrinkage: bool = True
+    strata: Strata, measurements: Sequence[Measurement], engine: Estimator | None = None, shrinkage: bool = True
 ) -> StratifiedModel:
-    """The model of measurements that one choice for all strata has made, with the sizes that they tell. No cost."""
-    found = cut(strata, measurements, mechanism.engine, shrinkage)
+    """The model of measurements that one choice for all strata has made, with the sizes that they tell. No cost.
+
+    Args:
+        engine: makes it; a release's own if none is given.
+        shrinkage: whether strata lean on each other.
+    """
+    found = cut(strata, measurements, engine or MirrorDescent(iterations=ITERATIONS), shrinkage)
     weights = PublicWeights.from_counts(found.sizes, strata, NOISY_SOURCE)
     return StratifiedModel(strata, found.models, weights, sum(found.sizes.values()))
 
@@ -342,7 +350,7 @@ class StratifiedSynthesizer:
         if shared is not None:
             found = measure_stratum(shared, table, Budget(self.rho_), count_rho, noise)
             self.measurements_: dict[Key, Sequence[Measurement]] = {(): found}
-            self.model_ = cut_strata(shared, strata, found, self.shrinkage)
+            self.model_ = cut_strata(strata, found, shared.engine, self.shrinkage)
         else:
             budgets = Budget(self.rho_).parallel(self.rho_, strata.keys, "synthesis, strata in parallel")
             fits = fit_strata(
@@ -385,14 +393,19 @@ class StratifiedSynthesizer:
 
 
 def save_all_measurements(measurements: Mapping[Key, Sequence[Measurement]], strata: Strata, folder: Path) -> None:
-    """Write one readable file per stratum, named by the stratum."""
+    """Write readable files: one per stratum, named by it, or `all.json` of what one choice for all strata has measured."""
     folder.mkdir(parents=True, exist_ok=True)
     for key, noisy in measurements.items():
-        save_measurements(noisy, folder / f"{strata.file_name(key)}.json")
+        save_measurements(noisy, folder / (f"{strata.file_name(key)}.json" if key else ALL))
 
 
 def load_all_measurements(strata: Strata, folder: Path) -> dict[Key, list[Measurement]]:
-    """Read what `save_all_measurements` wrote. Raises InputError if a stratum's file is missing or broken."""
+    """Read what `save_all_measurements` wrote, or a release's: stratum → measurements, or `()` → those of all rows.
+
+    Raises InputError if a stratum's file is missing or broken.
+    """
+    if (folder / ALL).exists():
+        return {(): load_measurements(folder / ALL)}
     return {key: load_measurements(folder / f"{strata.file_name(key)}.json") for key in strata.keys}
 
 
