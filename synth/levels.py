@@ -111,7 +111,8 @@ def cut(strata: Strata, measurements: Sequence[Measurement], engine: Estimator, 
 
     Sizes are those of a first model, which joins everything that was measured of them at any level. They are put into
     the measurements, then small strata lean on the others (`synth.shrinkage`), as predictions with a standard
-    deviation for each cell, and a second model is made.
+    deviation for each cell, and a second model is made. Where noise drowns all rows, that model may leave a stratum out; such
+    a stratum is modelled by itself, from what was measured within it, or else over all rows.
 
     Args:
         strata: how to cut.
@@ -129,8 +130,14 @@ def cut(strata: Strata, measurements: Sequence[Measurement], engine: Estimator, 
     extras = predictions(borrow(strata, slices(settled, strata)), strata, sharpest) if shrinkage else []
     held = [set(measurement.columns) for measurement in settled]
     bare = [columns for columns in ties(schema, strata.columns) if not any(set(columns) <= other for other in held)]
-    model = engine.estimate(schema, [*settled, *extras, *(_nothing(schema, columns) for columns in bare)], whole)
-    return Cut(within(model, strata, sizes), sizes)
+    # Not from where the first model ended: what the predictions correct would stay in what nothing else was measured of.
+    model = engine.estimate(schema, [*settled, *extras, *(_nothing(schema, columns) for columns in bare)])
+    models = within(model, strata, sizes)
+    for key, said in slices(settled, strata).items():
+        if key not in models:
+            told = [m for m in said if m.columns] or [m for m in settled if not set(m.columns) & set(strata.columns)]
+            models[key] = replace(engine.estimate(strata.rest(key), told), total=sizes[key])
+    return Cut({key: models[key] for key in strata.keys}, sizes)
 
 
 def slices(measurements: Sequence[Measurement], strata: Strata) -> dict[Key, list[Measurement]]:
@@ -176,7 +183,10 @@ def predictions(extras: Mapping[Key, Sequence[Measurement]], strata: Strata, sha
 
 
 def within(model: GraphicalModel, strata: Strata, sizes: Mapping[Key, float]) -> dict[Key, GraphicalModel]:
-    """A model of all rows as one of each stratum. Raises ValueError unless every clique holds all stratum columns."""
+    """A model of all rows as one of each stratum, but for strata that it gives no probability.
+
+    Raises ValueError unless every clique holds all stratum columns.
+    """
     schema = strata.schema
     fixed = [schema.index(name) for name in strata.columns]
     place = {v: n for n, v in enumerate(v for v in range(len(schema.names)) if v not in fixed)}
@@ -193,8 +203,9 @@ def within(model: GraphicalModel, strata: Strata, sizes: Mapping[Key, float]) ->
             names = [schema.names[v] for v in clique]
             tables.append(table.reshape([schema.sizes[v] for v in clique])[_cells(names, strata, key)].ravel())
         mass = tables[0].sum()
-        tables[0] = tables[0] / mass if mass > 0 else tables[0]
-        models[key] = GraphicalModel(strata.rest(key), sizes[key], tree, tables)
+        if mass > 0:
+            tables[0] = tables[0] / mass
+            models[key] = GraphicalModel(strata.rest(key), sizes[key], tree, tables)
     return models
 
 

@@ -24,10 +24,13 @@ TASKS = ("load", "resample", "estimate_means", "evaluate", "publish")
 
 def fit_all(plan, work, budgets, noise, pool):
     """What flows.release._fit_all does, one stratum after the other."""
-    for i, key in enumerate(plan.strata.keys):
+    for i, key in enumerate(plan.fitted.keys):
         steps.fit_one(
-            work, i, plan.mechanism, plan.strata.rest(key), budgets[i], plan.price.counts, noise.spawn(i)
+            work, i, plan.mechanism, plan.fitted.rest(key), budgets[i], plan.price.counts, noise.spawn(i)
         )  # fmt: skip
+    if plan.shared is not None:
+        steps.model_joint(work, plan.strata, plan.shared.engine, plan.config.shrinkage)
+        return
     steps.lean(plan, work)
     for i, key in enumerate(plan.strata.keys):
         steps.model_one(work, i, plan.mechanism, plan.strata.rest(key))

@@ -287,7 +287,7 @@ def spoil(folder, fault):
         path.write_bytes(path.read_bytes() + b"\n")
 
 
-FILES = ("synthetic.parquet", "synthetic.csv", "card.json", "card.md", "schema.json", "measurements/SEX=1,GROUP=a.json", "means.json")  # fmt: skip
+FILES = ("synthetic.parquet", "synthetic.csv", "card.json", "card.md", "schema.json", "measurements/all.json", "means.json")  # fmt: skip
 SENTENCES = {"missing": "lacks its file", "cut off": "is cut off", "edited": "was edited", "longer": "was edited"}
 
 

@@ -30,7 +30,7 @@ class Shop:
         """Start a charged release of the small table, into the folder of that name."""
         table, schema, _ = self.people
         return self.start(
-            "release", "--source", "csv", "--input", table, "--schema", schema, "--strata", "SEX,GROUP", "--synthesizer", "aim",
+            "release", "--source", "csv", "--input", table, "--schema", schema, "--strata", "SEX,GROUP", "--synthesizer", "aim", "--selection", "per-stratum",
             "--means", "PAY", "--means-estimator", "both", "--workers", workers, "--dataset", "people", "--output", name,
             "--release-id", f"id-{name}",
         )  # fmt: skip

@@ -38,7 +38,13 @@ def plan(people, tmp_path):
     table, schema, _ = people
     return Plan.of(
         ReleaseConfig.build(
-            source="csv", input=str(table), schema=str(schema), strata="SEX,GROUP", seed=1, output=str(tmp_path / "out")
+            source="csv",
+            input=str(table),
+            schema=str(schema),
+            strata="SEX,GROUP",
+            seed=1,
+            selection="per-stratum",
+            output=str(tmp_path / "out"),
         )
     )
 

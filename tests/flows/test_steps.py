@@ -32,7 +32,7 @@ def plan(people, tmp_path):
     return Plan.of(
         ReleaseConfig.build(
             source="parquet", input=str(path), schema=str(schema), strata="SEX,GROUP", means="PAY", evaluate="full", seed=1,
-            output=str(tmp_path / "out"),
+            selection="per-stratum", output=str(tmp_path / "out"),
         )
     )  # fmt: skip
 

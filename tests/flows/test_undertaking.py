@@ -43,7 +43,7 @@ class Place:
         self.ledger = Ledger(home / "ledger.db")
         self.ledger.create("people", 50, 1e-9)
         self.settings = {
-            "source": "csv", "input": str(table), "schema": str(schema), "strata": "SEX", "means": "PAY", "workers": 1,
+            "source": "csv", "input": str(table), "schema": str(schema), "strata": "SEX", "means": "PAY", "workers": 1, "selection": "per-stratum",
             "means_estimator": "both", "ledger": str(home / "ledger.db"), "dataset": "people",
             "output": str(home / "out{n}"), "release_id": "release-{n}",
         }  # fmt: skip

@@ -200,9 +200,9 @@ def test_leaning_serves_small_strata_better_at_the_same_measurements():
         truth = STRATA.partition(table)
         kept = {}
         for shrinkage, found in errors.items():
-            fitted = StratifiedSynthesizer(MST(), ("SEX", "RACE"), epsilon=0.3, shrinkage=shrinkage, seed=seed).fit(
-                table
-            )
+            fitted = StratifiedSynthesizer(
+                MST(), ("SEX", "RACE"), epsilon=0.3, shrinkage=shrinkage, selection="per-stratum", seed=seed
+            ).fit(table)
             kept[shrinkage] = fitted.measurements_
             for key, part in truth.items():
                 real, made = part.marginal(["AGE", "JOB"]), fitted.model_.models[key].marginal(["AGE", "JOB"])

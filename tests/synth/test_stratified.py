@@ -26,6 +26,7 @@ from synth.shrinkage import borrow
 from synth.stratified import (
     StratifiedModel,
     StratifiedSynthesizer,
+    cut_strata,
     fit_strata,
     fit_stratum,
     load_all_measurements,
@@ -148,7 +149,9 @@ def test_strata_keep_their_key_when_they_finish_in_reverse_order(monkeypatch):
 def test_two_workers_give_the_same_bits_as_one():
     table = people((900, 20, 3, 0, 400, 1))
     fits = [
-        StratifiedSynthesizer("mst", CUT, epsilon=2, delta=1e-6, seed=5, workers=workers).fit(table)
+        StratifiedSynthesizer("mst", CUT, epsilon=2, delta=1e-6, selection="per-stratum", seed=5, workers=workers).fit(
+            table
+        )
         for workers in (1, 2)
     ]
     for key in fits[0].measurements_:
@@ -214,8 +217,13 @@ def test_a_row_touches_one_stratum_only():
 
 @pytest.mark.parametrize("level", [400, 3, -60])
 @pytest.mark.parametrize("weights", ["noisy", "public"])
-@pytest.mark.parametrize("cut", [(), ("SEX",), CUT])
-def test_with_faked_noise_two_private_tables_give_the_same_release(monkeypatch, tmp_path, cut, weights, level):
+@pytest.mark.parametrize(
+    ("cut", "selection"),
+    [((), None), (("SEX",), "shared"), (CUT, "shared"), (("SEX",), "per-stratum"), (CUT, "per-stratum")],
+)
+def test_with_faked_noise_two_private_tables_give_the_same_release(
+    monkeypatch, tmp_path, cut, selection, weights, level
+):
     """Everything published comes through the noise source: sizes, totals, weights, sample sizes, files."""
     monkeypatch.setattr(synth.stratified, "SecureNoise", lambda: FakeNoise(level))
     strata = Strata.over(SCHEMA, cut)
@@ -223,7 +231,10 @@ def test_with_faked_noise_two_private_tables_give_the_same_release(monkeypatch, 
     tables = [people((0,) * 6), people((3, 0, 1)), people((900, 20, 5, 0, 40, 1)), people((1, 1, 1, 1, 1, 4000), 4)]
     releases = []
     for i, table in enumerate(tables):
-        synthesizer = StratifiedSynthesizer(FAST, cut, weights=public if weights == "public" else "noisy").fit(table)
+        synthesizer = StratifiedSynthesizer(
+            FAST, cut, weights=public if weights == "public" else "noisy", selection=selection
+        ).fit(table)
+        assert (list(synthesizer.measurements_) == [()]) == (selection != "per-stratum")
         folder = tmp_path / str(i)
         synthesizer.model_.save(folder)
         save_all_measurements(synthesizer.measurements_, strata, folder)
@@ -321,18 +332,19 @@ def test_names():
     assert StratifiedSynthesizer().name == "MST_vanilla"
 
 
-def test_shares_follow_public_weights_or_noisy_counts():
+@pytest.mark.parametrize(("selection", "counted"), [("shared", CUT), ("per-stratum", ())])
+def test_shares_follow_public_weights_or_noisy_counts(selection, counted):
     table = people((4000, 2000, 1000, 0, 0, 3000))
     strata = Strata.over(SCHEMA, CUT)
     public = PublicWeights(dict(zip(strata.keys, (0.1, 0.1, 0.1, 0.1, 0.2, 0.4), strict=True)), "test")
-    drawn = StratifiedSynthesizer(FAST, CUT, weights=public, seed=1).fit(table)
-    assert all(m.columns for fits in drawn.measurements_.values() for m in fits)  # no count is bought
+    drawn = StratifiedSynthesizer(FAST, CUT, weights=public, selection=selection, seed=1).fit(table)
+    assert all(set(m.columns) - set(CUT) for fits in drawn.measurements_.values() for m in fits)  # no count is bought
     sizes = drawn.sample(1000).groupby(list(CUT)).size()
     assert {key: int(sizes[key]) for key in strata.keys} == {
         key: round(1000 * share) for key, share in public.shares.items()
     }
-    noisy = StratifiedSynthesizer(FAST, CUT, weights="noisy", seed=1).fit(table)
-    assert all(fits[0].columns == () for fits in noisy.measurements_.values())
+    noisy = StratifiedSynthesizer(FAST, CUT, weights="noisy", selection=selection, seed=1).fit(table)
+    assert all(fits[0].columns == counted for fits in noisy.measurements_.values())
     sizes = noisy.sample(10_000).groupby(list(CUT)).size().reindex(strata.keys, fill_value=0)
     assert np.abs(sizes.to_numpy() - [4000, 2000, 1000, 0, 0, 3000]).max() < 300
 
@@ -491,13 +503,17 @@ def test_a_data_frame_is_coded_by_the_schema(fitted):
     pd.testing.assert_frame_equal(by_frame.sample(100), by_codes.sample(100))
 
 
-def test_a_secure_fit_is_never_the_same_twice():
+@pytest.mark.parametrize(("selection", "key"), [("shared", ()), ("per-stratum", (1,))])
+def test_a_secure_fit_is_never_the_same_twice(selection, key):
     table = people((300, 200))
-    fits = [StratifiedSynthesizer(FAST, ("SEX",)).fit(table) for _ in range(2)]
-    assert not same(fits[0].measurements_[(1,)], fits[1].measurements_[(1,)])
+    fits = [StratifiedSynthesizer(FAST, ("SEX",), selection=selection).fit(table) for _ in range(2)]
+    assert not same(fits[0].measurements_[key], fits[1].measurements_[key])
 
 
-def test_measurements_are_saved_by_stratum_and_give_the_model_back(tmp_path, fitted):
+def test_measurements_are_saved_by_stratum_and_give_the_model_back(tmp_path):
+    fitted = StratifiedSynthesizer(FAST, CUT, selection="per-stratum", seed=0).fit(
+        people((3000, 2000, 1000, 500, 500, 1000))
+    )
     strata = fitted.model_.strata
     save_all_measurements(fitted.measurements_, strata, tmp_path / "m")
     assert {p.name for p in (tmp_path / "m").iterdir()} == {
@@ -508,11 +524,34 @@ def test_measurements_are_saved_by_stratum_and_give_the_model_back(tmp_path, fit
     for key in strata.keys:
         assert same(loaded[key], fitted.measurements_[key])
         again = FAST.model(strata.rest(key), [*loaded[key], *extras[key]])
-        for a, b in zip(again.conditional, fitted.model_.models[key].conditional, strict=True):
-            np.testing.assert_array_equal(a, b)
+        assert_same_model(again, fitted.model_.models[key])
     (tmp_path / "m" / "SEX=1,RAC1P=2.json").unlink()
     with pytest.raises(InputError, match="not a measurements file"):
         load_all_measurements(strata, tmp_path / "m")
+
+
+@pytest.mark.parametrize("shrinkage", [True, False])
+def test_measurements_of_all_strata_are_saved_in_one_file_and_give_the_models_back(tmp_path, shrinkage):
+    fitted = StratifiedSynthesizer(FAST, CUT, shrinkage=shrinkage, seed=0).fit(people((3000, 2000, 1000, 500, 500, 10)))
+    strata = fitted.model_.strata
+    save_all_measurements(fitted.measurements_, strata, tmp_path)
+    assert [p.name for p in tmp_path.iterdir()] == [f"{Strata.over(SCHEMA, ()).file_name(())}.json"]
+    loaded = load_all_measurements(strata, tmp_path)
+    assert same(loaded[()], fitted.measurements_[()])
+    again = cut_strata(strata, loaded[()], FAST.engine, shrinkage)
+    assert again.weights == fitted.model_.weights
+    assert again.total == fitted.model_.total
+    for key in strata.keys:
+        assert_same_model(again.models[key], fitted.model_.models[key])
+    other = cut_strata(strata, loaded[()], FAST.engine, not shrinkage)
+    assert any(not np.array_equal(a, b) for a, b in zip(
+        other.models[2, 3].conditional, again.models[2, 3].conditional, strict=True))  # fmt: skip
+
+
+def assert_same_model(one, other):
+    assert one.tree == other.tree
+    for a, b in zip(one.conditional, other.conditional, strict=True):
+        np.testing.assert_array_equal(a, b)
 
 
 def test_a_model_is_saved_and_loaded(tmp_path, fitted):
