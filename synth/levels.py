@@ -36,6 +36,7 @@ Columns = tuple[str, ...]
 
 FINE_SHARE, COARSE_SHARE = 0.3, 0.05
 _LEAST = 0.25  # standard deviations of its size that a stratum has at least
+_FEWEST = 1e-6  # rows that it has at least where nothing tells its size: public weights may put people there
 _SHARPEST = 0.1  # of the smallest σ that was paid for: a sharper prediction would only slow the estimation down
 
 
@@ -216,7 +217,7 @@ def _sizes(model: GraphicalModel, strata: Strata, measurements: Sequence[Measure
     sizes = {}
     for key in strata.keys:
         spread = total_estimate(own[key])[1]
-        least = _LEAST * spread if np.isfinite(spread) else 0.0
+        least = _LEAST * spread if np.isfinite(spread) else _FEWEST
         sizes[key] = max(float(table[_cells(strata.columns, strata, key)]), least)
     scale = model.total / max(sum(sizes.values()), 1e-12)
     return {key: size * scale for key, size in sizes.items()}
