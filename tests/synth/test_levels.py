@@ -1,0 +1,200 @@
+"""Levels: what may be measured and where, and the algebra that turns measurements of all rows into models of strata."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from data.schema import Column, Impossible, Schema
+from data.strata import Strata
+from data.table import CodedTable
+from synth.estimation import MirrorDescent
+from synth.levels import COARSE_SHARE, FINE_SHARE, Levels, at_level, cut, predictions, settle, slices, ties, within
+from synth.measurements import Measurement, Prediction
+
+SCHEMA = Schema(
+    "small",
+    (
+        Column("A", values=(0, 1, 2)),
+        Column("S", values=(1, 2)),
+        Column("B", values=(0, 1)),
+        Column("R", values=("x", "y")),
+    ),
+)
+STRATA = Strata.over(SCHEMA, ("R", "S"))  # not in the schema's order
+KEYS = (("x", 1), ("x", 2), ("y", 1), ("y", 2))
+SIZES = dict(zip(KEYS, (40.0, 30.0, 20.0, 10.0), strict=True))
+ENGINE = MirrorDescent(iterations=2000, tolerance=1e-9)
+
+
+def table_of(rows, seed=0, schema=SCHEMA):
+    codes = np.random.default_rng(seed).integers(0, schema.sizes, (rows, 4)).astype(np.uint8)
+    for zero in schema.impossible:
+        codes = codes[~schema.zero_mask(zero)[tuple(codes[:, schema.index(n)] for n in zero.columns)]]
+    return CodedTable(codes, schema)
+
+
+def exact(table, *groups, sigma=1.0):
+    return [Measurement(tuple(names), table.marginal(names).astype(float), sigma) for names in groups]
+
+
+@pytest.mark.parametrize(
+    ("levels", "offered"),
+    [
+        (Levels(("R", "S")), ((), ("R",), ("S",), ("R", "S"))),
+        (Levels(("S",)), ((), ("S",))),
+        (Levels(("R", "S"), coarse=False), (("R", "S"),)),
+        (Levels(("R", "S"), fine=False), ((),)),
+        (Levels(("A", "R", "S")), ((), ("A",), ("R",), ("S",), ("A", "R", "S"))),
+    ],
+)
+def test_the_levels_that_are_offered(levels, offered):
+    assert levels.offered == offered
+
+
+def test_levels_need_columns_and_something_to_measure():
+    for bad in ({"strata": ()}, {"strata": ("S",), "coarse": False, "fine": False}):
+        with pytest.raises(ValueError, match="coarse or fine"):
+            Levels(**bad)
+
+
+def test_what_is_measured_first_and_for_which_part():
+    coarse, fine = COARSE_SHARE / 2, FINE_SHARE / 2
+    assert Levels(("R", "S")).first(SCHEMA) == [
+        (("A",), coarse), (("B",), coarse), (("A", "S", "R"), fine), (("S", "B", "R"), fine)
+    ]  # fmt: skip
+    assert Levels(("R", "S"), coarse=False).first(SCHEMA) == [(("A", "S", "R"), fine), (("S", "B", "R"), fine)]
+    assert Levels(("R", "S"), fine=False).first(SCHEMA) == [((name,), COARSE_SHARE / 4) for name in "ASBR"]
+    assert Levels(("S",)).inner(SCHEMA) == ("A", "B", "R")
+    assert at_level(SCHEMA, ("B", "A"), ("R", "S")) == ("A", "S", "B", "R")
+    assert ties(SCHEMA, ("R", "S")) == [("A", "S", "R"), ("S", "B", "R")]
+
+
+def test_slices_are_the_strata_s_own_marginals():
+    table = table_of(500)
+    found = slices(
+        exact(table, ("R", "S"), ("A",), ("A", "S"), ("A", "S", "R"), ("A", "S", "B", "R"), sigma=3.0), STRATA
+    )
+    for key, part in STRATA.partition(table).items():
+        assert [m.columns for m in found[key]] == [(), ("A",), ("A", "B")]
+        for measurement in found[key]:
+            assert measurement.sigma == 3.0
+            np.testing.assert_array_equal(measurement.values, part.marginal(measurement.columns))
+
+
+def test_settled_measurements_sum_to_the_sizes_they_tell_and_change_as_little_as_can_be():
+    rng = np.random.default_rng(1)
+    given = [
+        Measurement(names, rng.normal(10, 5, [SCHEMA[n].size for n in names]), 2.0)
+        for names in (("R", "S"), ("A",), ("A", "S"), ("A", "S", "B", "R"), ("B", "R"))
+    ]
+    settled = settle(given, STRATA, SIZES)
+    np.testing.assert_allclose(settled[0].values, [[40, 30], [20, 10]])
+    assert settled[1].values.sum() == pytest.approx(100)
+    np.testing.assert_allclose(settled[2].values.sum(0), [60, 40])
+    np.testing.assert_allclose(settled[3].values.sum((0, 2)), [[40, 20], [30, 10]])  # S by R
+    np.testing.assert_allclose(settled[4].values.sum(0), [70, 30])
+    # Least squares moves all cells of one sum by as much.
+    np.testing.assert_allclose(np.ptp(settled[2].values - given[2].values, axis=0), 0, atol=1e-9)
+    np.testing.assert_allclose(np.ptp(settled[3].values - given[3].values, axis=(0, 2)), 0, atol=1e-9)
+    assert [(m.columns, m.sigma) for m in settled] == [(m.columns, m.sigma) for m in given]
+    again = settle(settled, STRATA, SIZES)
+    for one, two in zip(settled, again, strict=True):
+        np.testing.assert_allclose(one.values, two.values)
+
+
+def test_predictions_put_each_stratum_in_its_place_and_say_nothing_of_the_others():
+    extras = {key: [] for key in KEYS}
+    extras["x", 2] = [Measurement(("A",), np.array([1.0, 2.0, 3.0]), 0.5)]
+    extras["y", 1] = [
+        Measurement(("A",), np.array([4.0, 5.0, 6.0]), 2.0),
+        Measurement(("A", "B"), np.ones((3, 2)), 3.0),
+    ]
+    single, pair = predictions(extras, STRATA, sharpest=1.0)
+    assert (single.columns, pair.columns) == (("A", "S", "R"), ("A", "S", "B", "R"))
+    np.testing.assert_array_equal(single.values[:, 1, 0], [1, 2, 3])
+    np.testing.assert_array_equal(single.values[:, 0, 1], [4, 5, 6])
+    assert single.sigma == 1.0  # 0.5 would be sharper than allowed
+    np.testing.assert_array_equal(single.cell_sigma[0], [[np.inf, 2.0], [1.0, np.inf]])
+    np.testing.assert_array_equal(np.isfinite(pair.cell_sigma)[0, :, 0], [[False, True], [False, False]])
+    assert predictions({key: [] for key in KEYS}, STRATA) == []
+
+
+@pytest.mark.parametrize(
+    "impossible", [(), (Impossible(("S", "R"), ((1,), (1,))), Impossible(("A", "B"), ((0,), (1,))))]
+)
+def test_a_model_of_all_rows_is_one_of_each_stratum(impossible):
+    """Every marginal of the whole is the sum of the strata's, whatever is measured at which level."""
+    schema = replace(SCHEMA, impossible=impossible)
+    strata, table = Strata.over(schema, STRATA.columns), table_of(4000, 3, schema)
+    told = exact(table, ("A", "B"), ("A", "S"), *ties(schema, strata.columns))
+    model = ENGINE.estimate(schema, told)
+    share = model.marginal(strata.columns)
+    sizes = {key: float(share[tuple(strata.codes_of(key).values())]) for key in strata.keys}
+    models = within(model, strata, sizes)
+    assert list(models) == list(strata.keys)
+    assert len(models) == 4 - bool(impossible)
+    for names in (("A",), ("B",), ("A", "B"), ("B", "A")):
+        whole = model.marginal([*names, *strata.columns])
+        for key, part in models.items():
+            np.testing.assert_allclose(part.marginal(names), whole[(..., *strata.codes_of(key).values())], atol=1e-6)
+            assert part.schema == strata.rest(key)
+            assert part.total == sizes[key]
+
+
+def test_a_model_that_does_not_fall_apart_is_refused():
+    model = ENGINE.estimate(SCHEMA, exact(table_of(50), ("A", "S"), ("S", "R"), ("B",)))
+    with pytest.raises(ValueError, match="lacks a stratum column"):
+        within(model, STRATA, SIZES)
+
+
+@pytest.mark.parametrize("shrinkage", [True, False])
+def test_exact_measurements_are_cut_into_exact_strata(shrinkage):
+    """The population's marginals are sums of measured ones: nothing is lost, and nothing is invented."""
+    table = table_of(20_000, 4)
+    found = cut(
+        STRATA, exact(table, ("R", "S"), ("A", "S", "R"), ("A", "S", "B", "R"), ("B",), sigma=2.0), ENGINE, shrinkage
+    )
+    for key, part in STRATA.partition(table).items():
+        assert found.sizes[key] == pytest.approx(len(part), abs=2)
+        np.testing.assert_allclose(found.models[key].marginal(("A", "B")), part.marginal(("A", "B")), atol=6)
+    total = sum(model.marginal(("A", "B")) for model in found.models.values())
+    np.testing.assert_allclose(total, table.marginal(("A", "B")), atol=12)
+
+
+def test_sizes_join_all_levels_and_none_is_nothing():
+    """The number of rows by S is also told by A × S; a stratum is never smaller than a quarter of its standard deviation."""
+    told = [
+        Measurement(("R", "S"), np.array([[900.0, -50.0], [100.0, 50.0]]), 10.0),
+        *[Measurement(("A", "S"), np.array([[400.0, 0.0], [400, 0], [200, 0]]), 0.5)],
+    ]
+    sizes = cut(STRATA, told, ENGINE).sizes
+    assert sizes["x", 1] + sizes["y", 1] == pytest.approx(1000, rel=0.02)
+    assert sizes["x", 2] > 2
+    assert sizes["y", 2] > 2
+
+
+@pytest.mark.parametrize("own", [True, False])
+def test_a_stratum_that_noise_leaves_out_is_modelled_by_itself(own):
+    """Noise a thousand times the rows: the model of all rows puts everybody where noise is largest."""
+    rng = np.random.default_rng(0)
+    names = [("A", "S", "R"), ("S", "B", "R")] if own else [("A",), ("S",), ("B",), ("R",)]
+    told = [Measurement(n, rng.normal(0, 1000, [SCHEMA[c].size for c in n]), 1000.0) for n in names]
+    whole = MirrorDescent().estimate(SCHEMA, [*told, *exact(table_of(0), *ties(SCHEMA, STRATA.columns), sigma=1e9)])
+    assert len(within(whole, STRATA, SIZES)) < 4, "the case is not what it says"
+    found = cut(STRATA, told, MirrorDescent())
+    assert list(found.models) == list(KEYS)
+    for key, model in found.models.items():
+        assert found.sizes[key] > 0
+        assert model.total == found.sizes[key]
+        assert len(model.sample(50, rng)) == 50
+        assert model.marginal(("A",)).sum() == pytest.approx(model.total)
+
+
+def test_a_prediction_tells_no_number_of_rows_and_weighs_by_cell():
+    """A cell that is predicted sharply follows the prediction; one of which nothing is said follows the measurement."""
+    measured = Measurement(("A",), np.array([100.0, 100.0, 100.0]), 10.0)
+    sharp = Prediction(("A",), np.array([160.0, 0.0, 0.0]), 0.1, sigmas=np.array([0.1, np.inf, np.inf]))
+    model = ENGINE.estimate(SCHEMA.select(("A", "B")), [measured, sharp])
+    assert model.total == 300
+    np.testing.assert_allclose(model.marginal(("A",)), [160, 70, 70], atol=0.5)
