@@ -79,10 +79,23 @@ POINTS = {
 }
 
 
+# Where a release with one choice for all strata differs: one fit, and one model of all.
+SHARED_POINTS = {
+    "shared: begun, not drawn": ("flows.workspace.Workspace.count_start", "after", 1),
+    "shared: drawn, not saved": ("flows.steps.measure_stratum", "after", 1),
+    "shared: half saved": ("flows.workspace.save_measurements", "after", 1),
+    "shared: saved, not modelled": ("flows.workspace.Workspace.keep_fit", "after", 1),
+    "shared: models half saved": ("synth.stratified.save_model", "after", 1),
+    "shared: modelled": ("flows.workspace.Workspace.keep_joint", "after", 1),
+    "shared: half laid out": ("flows.steps.save_measurements", "after", 1),
+    "shared: in place": ("flows.steps.publish", "after", 1),
+}
+
+
 @contextmanager
 def dying(point):
     """Die at that point: no handler, no `finally`, no exit hook runs."""
-    target, side, nth = POINTS[point]
+    target, side, nth = (POINTS | SHARED_POINTS)[point]
     owner, name = target.rsplit(".", 1)
     original = vars(resolve_name(owner))[name]
     called = original.__func__ if isinstance(original, classmethod) else original

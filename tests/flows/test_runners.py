@@ -105,6 +105,35 @@ def test_every_runner_gives_the_same_measurements_and_models(plan, tmp_path, run
 
 
 @pytest.mark.parametrize("runner", ["threads", "processes", *CLUSTERS])
+def test_every_runner_gives_the_same_models_where_one_choice_serves_all_strata(people, tmp_path, runner):
+    install(runner)
+    table, schema, _ = people
+    plan = Plan.of(
+        ReleaseConfig.build(
+            source="csv", input=str(table), schema=str(schema), strata="SEX,GROUP", seed=1, output=str(tmp_path / "out")
+        )
+    )
+    found = []
+    with loaded(plan, tmp_path / "alone") as alone, loaded(plan, tmp_path / "runner") as work:
+        config = plan.config.model_copy(update={"runner": runner, "workers": 2})
+        with runners.executor(config, work, 1) as pool:
+            for place, submit in ((work, pool.submit), (alone, at_once)):
+                budget, noise = Budget(plan.price.counts + plan.price.synthesis), steps.noise_source(plan).spawn(0)
+                fit = partial(
+                    steps.fit_one, place, 0, plan.mechanism, plan.fitted.rest(()), budget, plan.price.counts, noise
+                )
+                submit(fit).result(timeout=120)
+                model = partial(steps.model_joint, place, plan.strata, plan.shared.engine, True)
+                submit(model).result(timeout=120)
+                made = {path.name: path.read_bytes() for path in place.joint.iterdir()}
+                submit(model).result(timeout=120)  # once more, as a cluster may that lost sight of a worker
+                assert made == {path.name: path.read_bytes() for path in place.joint.iterdir()}
+                found.append((made, place.measurements(0).read_bytes()))
+    assert found[0] == found[1]
+    assert len(found[0][0]) == 6 + 1
+
+
+@pytest.mark.parametrize("runner", ["threads", "processes", *CLUSTERS])
 def test_what_a_fit_raises_comes_out_as_it_was_raised(plan, tmp_path, runner):
     install(runner)
     config = plan.config.model_copy(update={"runner": runner, "workers": 2})

@@ -20,6 +20,7 @@ from synth.measurements import load_measurements
 from synth.mechanism import Fit
 from synth.mst import MST
 from synth.sampled_model import SampledModel
+from synth.stratified import StratifiedModel
 
 
 @pytest.fixture
@@ -229,3 +230,33 @@ def test_large_tables_are_scored_by_a_random_part_and_say_so(plan, work, monkeyp
     assert "50" in scores["classified"]
     assert 0 < scores["workload3"] < 2
     assert 0 < scores["accuracy"] < 1
+
+
+def test_models_of_all_strata_are_kept_once(plan, work, tmp_path):
+    """Two workers that make them at the same time: the first to save wins, and nothing is left lying about."""
+    plan = Plan.of(ReleaseConfig.build(**plan.config.public() | {"selection": None}))
+    assert plan.shared is not None
+    steps.load(plan, work)
+    assert len(work.load(work.stratum(0))) == sum(
+        len(part) for part in plan.strata.partition(rows_of(plan, work)).values()
+    )
+    budget = Budget(plan.price.counts + plan.price.synthesis)
+    steps.fit_one(work, 0, plan.mechanism, plan.schema, budget, plan.price.counts, steps.noise_source(plan))
+    steps.model_joint(work, plan.strata, plan.shared.engine, True)
+    first = StratifiedModel.load(work.joint, plan.schema)
+    work.keep_joint(replace(first, total=1.0))
+    assert StratifiedModel.load(work.joint, plan.schema).total == first.total
+    assert not list(work.paid.glob("joint-*"))
+    steps.resample(plan, work, steps.noise_source(plan))
+    steps.evaluate(plan, work)
+    release = work.staging
+    assert [path.name for path in (release / "measurements").iterdir()] == ["all.json"]
+    card = json.loads((release / "card.json").read_text())
+    assert (card["selection"], card["levels"]) == ("shared", "auto")
+    assert "strata within a marginal" in card["guarantee"]["composition"]
+    scale = 1 / (1 - plan.held_out)
+    assert card["rows"] == round(first.total * scale)
+
+
+def rows_of(plan, work):
+    return work.load_table(work.stratum(0), plan.schema)

@@ -8,7 +8,7 @@ from pathlib import Path
 from pkgutil import resolve_name
 
 import pytest
-from plain_release import POINTS, numbered, release
+from plain_release import POINTS, SHARED_POINTS, numbered, release
 
 from data.errors import InputError
 from eval.scores import score_tables
@@ -28,6 +28,8 @@ AGAIN = {
     "mean drawn, not saved": ["stratified mean of PAY"],
     "second mean drawn": ["vanilla mean of PAY"],
 }
+SHARED = {"selection": "shared"}
+SHARED_AGAIN = {"shared: begun, not drawn", "shared: drawn, not saved", "shared: half saved"}
 UNCHARGED = {"before the journal", "before rows", "among rows", "before the charge", "inside the charge"}
 
 
@@ -128,6 +130,25 @@ def test_a_release_that_dies_anywhere_ends_whole_and_is_charged_for_what_it_drew
         assert sum(card["guarantee"]["split_of_rho"].values()) == pytest.approx(card["guarantee"]["rho"])
     assert place.leftovers() == []
     place.ledger.verify()
+
+
+def test_a_release_with_one_choice_for_all_strata_that_dies_anywhere_ends_whole(place):
+    """Its one fit is charged again if it was begun and not saved; once saved, it is modelled at no charge."""
+    release(numbered(place.settings | SHARED, "whole"))
+    place.die(*SHARED_POINTS, **SHARED)
+    for number, point in enumerate(SHARED_POINTS):
+        kept = Journal.find(f"release-{number}").paid / "fit0" / "measurements.json"
+        measured = kept.read_bytes() if kept.exists() else None
+        assert (measured is None) == (point in SHARED_AGAIN), point
+        place.resume(number, **SHARED)
+        charges = place.charges(number)
+        assert [charge.entry.parts for charge in charges[1:]] == [("synthesis",)] * (point in SHARED_AGAIN), point
+        assert {charge.outcome for charge in charges} == {"committed"}, point
+        assert files(place.home / f"out{number}") == files(place.home / "outwhole"), point
+        released = (place.home / f"out{number}" / "measurements" / "all.json").read_bytes()
+        assert measured in (None, released), point
+        assert place.card(number)["selection"] == "shared"
+    assert place.leftovers() == []
 
 
 def test_what_is_charged_again_is_the_price_of_what_is_drawn_again(place):
