@@ -73,7 +73,7 @@ class Levels:
         """What is measured before anything is chosen, and its part of ρ: every column, within strata and over all rows.
 
         Within strata gets 0.3 of ρ and all rows 0.05, at every ε: measured on New York from ε = 0.01 to 5, less
-        within strata loses means of strata, and more loses the population's relations (docs/performance.md). Means of
+        within strata loses means of strata, and more loses the population's relations (docs/decisions.md). Means of
         strata too small for their own share are borrowed from the others (`synth.shrinkage`).
         """
         inner = self.inner(schema)
