@@ -127,8 +127,13 @@ def main() -> None:
     draw_peers(results, title, csv.with_suffix(".png"))
     console.print(f"drawn: {csv.with_suffix('.png')}")
     if arguments.figure:
-        stratified, vanilla = Contestant("mst", tuple(strata)).name, Contestant("mst", ()).name
-        draw_strata(results, vanilla, stratified, arguments.figure)
+        cut = tuple(strata)
+        labels = {
+            Contestant("mst", ()).name: "one synthesizer",
+            Contestant("mst", cut, selection="per-stratum").name: "one per stratum, leaning on each other",
+            Contestant("mst", cut, selection="shared").name: "one choice for all strata (the default)",
+        }
+        draw_strata(results, labels, arguments.figure)
         console.print(f"drawn: {arguments.figure}")
 
 

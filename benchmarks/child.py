@@ -36,6 +36,7 @@ class Job:
     epsilon: float = 1.0
     seed: int = 0
     workers: int = 1
+    selection: str | None = None
 
 
 @dataclass(frozen=True)

@@ -23,22 +23,24 @@ if TYPE_CHECKING:
 
 SCORED_STRATA = ("SEX", "RAC1P")
 TRAINING_SHARE = 0.8
+SHARED = ("mst", "aim")  # mechanisms that can choose once for all strata
 COLOURS = ("#1f6f8b", "#b5541c", "#4c7f3a", "#7a4f9e", "#9a7b1f", "#555555")
 
 
 @dataclass(frozen=True)
 class Contestant:
-    """One way of making a release; `mechanism` and `engine` as in the configuration."""
+    """One way of making a release; fields as in the configuration."""
 
     mechanism: str
     strata: tuple[str, ...]
     engine: str = "numpy"
+    selection: str | None = None
 
     @property
     def name(self) -> str:
-        """As in the paper, with the engine of ours: `MST_vanilla, numpy`, `SmartNoiseMST_SEX_RAC1P`."""
+        """As in the paper, with the selection or engine of ours: `MST_SEX_RAC1P, shared`, `SmartNoiseMST_SEX_RAC1P`."""
         named = "_".join([mechanism(self.mechanism, self.engine).name, *(self.strata or ["vanilla"])])
-        return named if self.mechanism.startswith("smartnoise-") else f"{named}, {self.engine}"
+        return named if self.mechanism.startswith("smartnoise-") else f"{named}, {self.selection or self.engine}"
 
 
 @dataclass(frozen=True)
@@ -50,9 +52,11 @@ class Run:
 
 
 def contestants(strata: Sequence[str], peers: Sequence[str], mbi: bool) -> list[Contestant]:
-    """Ours, by stratum and vanilla, with MST on the reference engine too if asked, then the peers."""
+    """Ours, by stratum (with shared selection where it can be) and vanilla, MST on the reference engine too if asked, peers."""
     both = (tuple(strata), ())
-    ours = [Contestant(name, cut) for name in MECHANISMS for cut in both]
+    shared = [Contestant(name, tuple(strata), selection="shared") for name in SHARED]
+    alone = [Contestant(name, tuple(strata), selection="per-stratum") for name in MECHANISMS]
+    ours = [*shared, *alone, *(Contestant(name, ()) for name in MECHANISMS)]
     reference = [Contestant("mst", cut, "mbi") for cut in both] if mbi else []
     return [*ours, *reference, *(Contestant(name, cut) for name in peers for cut in both)]
 
@@ -67,7 +71,8 @@ def run(contestant: Contestant, table: CodedTable, seed: int, epsilon: float, wo
     """Fit on a random 80 % in a process of its own, and score. Raises JobFailed."""
     rows, held_out = split(table, seed)
     job = Job(
-        contestant.mechanism, contestant.strata, table.schema.names, contestant.engine, epsilon, seed, workers
+        contestant.mechanism, contestant.strata, table.schema.names, contestant.engine, epsilon, seed, workers,
+        contestant.selection,
     )  # fmt: skip
     cost, synthetic = measure(job, rows)
     rng = np.random.default_rng(seed)
@@ -177,15 +182,15 @@ def _range(values: Sequence[float]) -> list[list[float]]:
     return [[median(values) - min(values)], [max(values) - median(values)]]
 
 
-def draw_strata(results: Mapping[str, Sequence[Run]], vanilla: str, stratified: str, path: Path) -> None:
-    """Error of the means in each stratum, stratified against vanilla: the README's picture."""
+def draw_strata(results: Mapping[str, Sequence[Run]], labels: Mapping[str, str], path: Path) -> None:
+    """Error of the means in each stratum by some contestants (name → label), the first for the order: the README's picture."""
     from matplotlib import pyplot
 
-    pairs = ((vanilla, "one synthesizer", "#b5541c"), (stratified, "per stratum", "#1f6f8b"))
     figure, axes = pyplot.subplots(figsize=(8, 4.6), layout="constrained")
-    strata = list(results[vanilla][0].scores.parity_by_stratum)
-    strata.sort(key=lambda key: mean(r.scores.parity_by_stratum[key] for r in results[vanilla]))
-    for name, label, colour in pairs:
+    first = results[next(iter(labels))]
+    strata = list(first[0].scores.parity_by_stratum)
+    strata.sort(key=lambda key: mean(run.scores.parity_by_stratum[key] for run in first))
+    for (name, label), colour in zip(labels.items(), ("#b5541c", "#7a4f9e", "#1f6f8b"), strict=False):
         errors = [mean(100 * run.scores.parity_by_stratum[key] for run in results[name]) for key in strata]
         axes.scatter(errors, strata, label=label, color=colour, s=60, zorder=3)
     axes.set_xscale("log")

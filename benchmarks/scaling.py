@@ -118,6 +118,7 @@ def main() -> None:
     parser.add_argument("--axes", default=",".join(AXES), help="which of rows,columns,strata,workers")
     parser.add_argument("--most-rows", type=int, default=max(AXES["rows"]))
     parser.add_argument("--repetitions", type=int, default=1)
+    parser.add_argument("--selection", default="per-stratum", choices=("per-stratum", "shared"))
     parser.add_argument("--timeout", type=float, default=1800.0, help="seconds after which a fit is given up")
     arguments: Any = parser.parse_args()
     console = Console()
@@ -129,7 +130,8 @@ def main() -> None:
         for seed in range(arguments.repetitions):
             rows = resample(table, setting, np.random.default_rng(seed))
             job = Job(
-                arguments.mechanism, CUTS[setting.strata], rows.schema.names, seed=seed, workers=setting.workers
+                arguments.mechanism, CUTS[setting.strata], rows.schema.names, seed=seed, workers=setting.workers,
+                selection=arguments.selection,
             )  # fmt: skip
             try:
                 cost, _ = measure(job, rows, arguments.timeout)

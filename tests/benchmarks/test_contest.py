@@ -7,7 +7,7 @@ import pytest
 from rich.console import Console
 
 from benchmarks.child import Cost, Job, JobFailed, measure, schema_of
-from benchmarks.contest import Run, contestants, draw_peers, draw_strata, frame, show, split
+from benchmarks.contest import SHARED, Run, contestants, draw_peers, draw_strata, frame, show, split
 from data.table import CodedTable
 from eval.scores import Scores
 from synth.mechanism import MECHANISMS
@@ -61,15 +61,20 @@ def test_every_run_is_in_the_csv():
 def test_the_figures_are_drawn(tmp_path):
     pytest.importorskip("matplotlib").use("Agg")
     draw_peers(RESULTS, "a title", tmp_path / "deep" / "peers.png")
-    draw_strata(RESULTS, "MST_vanilla, numpy", "MST_SEX_RAC1P, numpy", tmp_path / "strata.png")
+    draw_strata(RESULTS, {"MST_vanilla, numpy": "one", "MST_SEX_RAC1P, numpy": "per stratum"}, tmp_path / "strata.png")
     assert (tmp_path / "deep" / "peers.png").stat().st_size > 5000
     assert (tmp_path / "strata.png").stat().st_size > 5000
 
 
 def test_all_of_our_mechanisms_take_part():
     names = [c.name for c in contestants(("SEX", "RAC1P"), (), mbi=False)]
-    assert {"MST_SEX_RAC1P, numpy", "MST_vanilla, numpy", "AIM_vanilla, numpy", "GEM_SEX_RAC1P, numpy"} < set(names)
-    assert len(set(names)) == 2 * len(MECHANISMS)
+    assert {
+        "MST_SEX_RAC1P, shared",
+        "MST_SEX_RAC1P, per-stratum",
+        "AIM_vanilla, numpy",
+        "GEM_SEX_RAC1P, per-stratum",
+    } < set(names)
+    assert len(set(names)) == len(names) == 2 * len(MECHANISMS) + len(SHARED)
 
 
 def test_the_split_is_the_same_for_all_contestants():
