@@ -119,7 +119,13 @@ def test_what_a_release_folder_holds(served, people):
 
     schema = Schema.load(schema_file).selected()
     strata = Strata.over(schema, ["SEX", "GROUP"])
-    assert set(load_all_measurements(strata, folder / "measurements")) == set(strata.keys)
+    (measured,) = load_all_measurements(strata, folder / "measurements").values()
+    assert measured[0].columns == ("SEX", "GROUP")
+    assert (card["selection"], card["levels"]) == ("shared", "auto")
+    assert (
+        "one choice of marginals, over all rows and within strata, for all of 6 declared strata"
+        in (folder / "card.md").read_text()
+    )
     csv, parquet = pd.read_csv(folder / "synthetic.csv"), pd.read_parquet(folder / "synthetic.parquet")
     assert list(csv.columns) == list(parquet.columns) == list(schema.names)
     assert len(csv) == len(parquet) == 500
@@ -171,3 +177,35 @@ def test_a_release_from_a_config_file_without_strata(served, people, tmp_path):
     assert card["name"] == "MST_vanilla"
     assert card["strata"]["columns"] == []
     assert abs(card["rows"] - 1357) < 400  # the number of rows is a noisy one
+
+
+@pytest.mark.parametrize(
+    ("options", "files", "told"),
+    [
+        (["--levels", "strata"], 1, "one choice of marginals within strata, for all of 2"),
+        (["--levels", "none"], 1, "one synthesizer for all rows, cut into 2"),
+        (["--selection", "per-stratum"], 2, "one synthesizer for each of 2"),
+        (["--synthesizer", "gem"], 2, "one synthesizer for each of 2"),
+    ],
+)
+def test_who_chooses_is_told_and_kept(served, people, options, files, told):
+    table, schema, _ = people
+    folder, _ = release(
+        served,
+        "--source",
+        "csv",
+        "--input",
+        table,
+        "--schema",
+        schema,
+        "--strata",
+        "SEX",
+        "--evaluate",
+        "none",
+        *options,
+    )
+    measured = load_all_measurements(Strata.over(Schema.load(schema).selected(), ["SEX"]), folder / "measurements")
+    assert len(measured) == files
+    assert told in (folder / "card.md").read_text()
+    shared = json.loads((folder / "card.json").read_text())["selection"] == "shared"
+    assert shared == (() in measured)
