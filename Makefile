@@ -2,10 +2,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
-EXTRAS := .[dev,reference,bench,postgres]
+EXTRAS := .[dev,reference,dask,ray,bench,postgres]
 
 .DEFAULT_GOAL := help
-.PHONY: help release test test-slow lint bench smartnoise clean
+.PHONY: help release test test-slow lint bench smartnoise flower install deploy clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-10s %s\n", $$1, $$2 }'
@@ -16,7 +16,7 @@ release: .venv/.installed ## Make the example release in releases/<UTC time>
 test: lint ## Lint, then all tests but the slow ones
 	@$(BIN)/python -m pytest -q -m "not slow"
 
-test-slow: .venv/.installed-dev ## The slow tests only
+test-slow: .venv/.installed-dev .venv-flower/.installed ## The slow tests only, those that run Flower among them
 	@$(BIN)/python -m pytest -q -m slow
 
 lint: .venv/.installed-dev ## Ruff, mypy and the arrows between rooms
@@ -29,10 +29,23 @@ lint: .venv/.installed-dev ## Ruff, mypy and the arrows between rooms
 bench: .venv/.installed-dev ## Ours against peers (ARGS=--quick: under 5 minutes)
 	@$(BIN)/python -m benchmarks $(ARGS)
 
+install: .venv/.installed-server ## .venv for a server that makes releases on a schedule (docs/deploy.md)
+
+deploy: .venv/.installed-server ## Check prefect.yaml, and apply it to the server at PREFECT_API_URL
+	@[ -n "$$PREFECT_API_URL" ] || { echo "PREFECT_API_URL is not set; read the worker's settings first (docs/deploy.md)"; exit 1; }
+	@$(BIN)/python -m flows.deployments prefect.yaml >.venv/pools
+	@$(BIN)/prefect server status --wait --timeout 300
+	@for pool in $$(cat .venv/pools); do \
+		$(BIN)/prefect work-pool inspect "$$pool" >/dev/null 2>&1 || $(BIN)/prefect work-pool create "$$pool" --type process || exit 1; \
+	done
+	@$(BIN)/prefect --no-prompt deploy --all
+
 smartnoise: .venv-smartnoise/.installed ## smartnoise-synth in an environment of its own, for --synthesizer smartnoise-mst
 
+flower: .venv-flower/.installed ## Flower in an environment of its own, for equistrata federate --aggregator flower
+
 clean: ## Remove the environment and all caches (releases stay)
-	@rm -rf .venv .venv-smartnoise .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist *.egg-info
+	@rm -rf .venv .venv-smartnoise .venv-flower .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache build dist *.egg-info
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # .venv/.unfinished marks an install under way. If it is still there at the next run, that install was interrupted, and
@@ -56,9 +69,13 @@ endef
 	$(call install,.)
 	@touch $@
 
+.venv/.installed-server: pyproject.toml
+	$(call install,.[postgres])
+	@touch .venv/.installed $@
+
 .venv/.installed-dev: pyproject.toml
 	$(call install,$(EXTRAS))
-	@touch .venv/.installed $@
+	@touch .venv/.installed .venv/.installed-server $@
 
 # smartnoise-synth pins opendp < 0.15, pandas < 3 and mbi < 2, so it cannot live in .venv.
 .venv-smartnoise/.installed: synth/smartnoise_requirements.txt
@@ -69,4 +86,14 @@ endef
 	@.venv-smartnoise/bin/python -m pip install -qq --disable-pip-version-check -r synth/smartnoise_requirements.txt
 	@.venv-smartnoise/bin/python -m pip install -qq --disable-pip-version-check --no-deps smartnoise-synth==1.0.8
 	@.venv-smartnoise/bin/python -I synth/_smartnoise_worker.py --check
+	@touch $@
+
+# Flower pins typer < 0.13 and rich < 14, so it cannot live in .venv.
+.venv-flower/.installed: inference/flower_requirements.txt
+	$(check-python)
+	@echo "Installing Flower into .venv-flower (about 150 MB)."
+	@rm -rf .venv-flower
+	@$(PYTHON) -m venv .venv-flower
+	@.venv-flower/bin/python -m pip install -qq --disable-pip-version-check -r inference/flower_requirements.txt
+	@.venv-flower/bin/python -I inference/_flower_worker.py --check >/dev/null
 	@touch $@

@@ -69,12 +69,15 @@ class Population:
     classifier: Scores
 
     @classmethod
-    def draw(cls, seed: int) -> Population:
-        """Uneven strata: features from a Dirichlet distribution, labels from a chance that the scores half know."""
+    def draw(cls, seed: int, skewed: bool = False) -> Population:
+        """Uneven strata: features from a Dirichlet distribution, labels from a chance that the scores half know.
+
+        Skewed: few cells hold nearly everybody, labels are rare in many strata, and the scores are far off.
+        """
         rng = np.random.default_rng([seed, 0])
-        features = rng.dirichlet(np.full(prod(FEATURES), 0.7), len(SIZES))
+        features = rng.dirichlet(np.full(prod(FEATURES), 0.15 if skewed else 0.7), len(SIZES))
         known = rng.beta(1.2, 1.2, FEATURES)
-        tilt = rng.normal(0, 0.6, (len(SIZES), 1))
+        tilt = rng.normal(*((-1.5, 1.5) if skewed else (0, 0.6)), (len(SIZES), 1))
         chance = 1 / (1 + np.exp(-(np.log(known / (1 - known)).ravel() + tilt + rng.normal(0, 0.5, features.shape))))
         cells = np.stack([features * (1 - chance), features * chance], axis=2).reshape(len(SIZES), -1)
         return cls(cells, Scores(known))
@@ -114,9 +117,11 @@ class Count:
     telling: int = 0
 
 
-def simulate(epsilon: float, audits: int, *, delta: float = 1e-9, seed: int = 0) -> dict[tuple[str, str], Count]:
+def simulate(
+    epsilon: float, audits: int, *, delta: float = 1e-9, seed: int = 0, skewed: bool = False
+) -> dict[tuple[str, str], Count]:
     """Audit fresh samples of one population; (number, stratum) → what became of its intervals."""
-    population = Population.draw(seed)
+    population = Population.draw(seed, skewed)
     truth, rho = population.truth(), Rho.from_epsilon_delta(epsilon, delta)
     synthetic = population.rows(np.random.default_rng([seed, 1]))
     counts: dict[tuple[str, str], Count] = defaultdict(Count)
@@ -153,10 +158,11 @@ def main() -> None:
     parser.add_argument("--audits", type=int, default=500)
     parser.add_argument("--epsilon", type=float, nargs="+", default=[0.1, 1.0])
     parser.add_argument("--delta", type=float, default=1e-9)
-    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--seed", type=int, default=0, help="another population, other rows and noise")
+    parser.add_argument("--skewed", action="store_true", help="a population of rare values")
     given = parser.parse_args()
     for epsilon in given.epsilon:
-        counts = simulate(epsilon, given.audits, delta=given.delta, seed=given.seed)
+        counts = simulate(epsilon, given.audits, delta=given.delta, seed=given.seed, skewed=given.skewed)
         names = list(dict.fromkeys(name for name, _ in counts))
         grid = Table(title=f"coverage at ε = {epsilon:g}, {given.audits} audits (share that says something)")
         grid.add_column("rows")

@@ -1,4 +1,5 @@
-"""Where rows come from. Every source gives raw values, as a data frame, for the columns it is asked for."""
+"""Where rows come from. Every source gives raw values, as data frames, for the columns it is asked for: all rows at once,
+or a batch at a time, so that a file may be larger than memory."""
 
 from __future__ import annotations
 
@@ -13,11 +14,21 @@ from typing import Protocol
 
 import pandas as pd
 import pyarrow as pa
+import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
 from data.errors import InputError
 
 SAMPLE = "ny2024_synthetic.parquet"
+BATCH_ROWS = 1 << 18
+_CSV_BLOCK = 1 << 24  # bytes of a CSV file that are parsed at a time; no row may be longer
+_PARQUET_BUFFER = 1 << 20  # bytes of each column that are read ahead: row groups of any size do
+
+# What a cell of a CSV file may say to be absent: the same texts whether a file is read whole or in batches.
+ABSENT = (
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA", "NULL",
+    "NaN", "None", "n/a", "nan", "null",
+)  # fmt: skip
 
 
 class Source(Protocol):
@@ -29,6 +40,14 @@ class Source(Protocol):
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
         """These columns of every row, raw. Raises InputError if the source or a column is not there, or is empty."""
+        ...
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+        """The rows of `read`, in the same order, in frames that fit into memory where the source allows it.
+
+        What a cell means depends on that cell alone: raw values are coded as those of `read` are, but a column may be of
+        another type from frame to frame. Raises InputError as `read`, perhaps only once rows have been given.
+        """
         ...
 
     def files(self) -> list[Path]:
@@ -56,6 +75,10 @@ class SampleSource:
         """These columns of the embedded sample."""
         with resources.as_file(resources.files("data").joinpath("sample", SAMPLE)) as path:
             return _checked(read_frame(path, columns), columns, "the embedded sample")
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+        """See `Source.batches`: one batch."""
+        yield self.read(columns)
 
     def files(self) -> list[Path]:
         """See `Source.files`."""
@@ -121,6 +144,10 @@ class FolktablesSource:
             ) from None
         return _checked(frame, columns, self.describe())
 
+    def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+        """See `Source.batches`: one batch, since folktables reads whole files."""
+        yield self.read(columns)
+
     def files(self) -> list[Path]:
         """See `Source.files`."""
         from folktables.load_acs import initialize_and_download
@@ -141,10 +168,17 @@ class FolktablesSource:
 
 @dataclass(frozen=True)
 class FileSource:
-    """A CSV or Parquet file (by its ending, or by `kind`), one row per person."""
+    """A CSV or Parquet file (by its ending, or by `kind`), one row per person.
+
+    Attributes:
+        path: the file; with `batches` it may be larger than memory.
+        kind: "csv" or "parquet", whatever the ending says.
+        batch_rows: rows of a Parquet file that are in memory at a time (a CSV file comes in blocks of 16 MiB).
+    """
 
     path: str
     kind: str | None = None
+    batch_rows: int = BATCH_ROWS
 
     def check(self, columns: Sequence[str]) -> None:
         """See `Source.check`."""
@@ -152,7 +186,17 @@ class FileSource:
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
         """These columns of every row of the file."""
-        return _checked(read_frame(self.path, columns, self.kind), columns, f"file {Path(self.path).name!r}")
+        return _checked(read_frame(self.path, columns, self.kind), columns, self.describe())
+
+    def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
+        """See `Source.batches`. The cells of a CSV file come as text (categories of the batch)."""
+        found = False
+        for frame in read_batches(self.path, columns, self.kind, self.batch_rows):
+            if len(frame):
+                found = True
+                yield _checked(frame, columns, self.describe())
+        if not found:
+            raise InputError(_no_rows(self.describe()))
 
     def files(self) -> list[Path]:
         """See `Source.files`."""
@@ -172,7 +216,7 @@ def read_frame(path: str | Path, columns: Sequence[str] | None = None, kind: str
         InputError: no such file, not readable as its kind, or a column is absent.
     """
     path, kind = _file(path, kind)
-    with _file_errors(path):
+    with _file_errors(path, kind):
         _require(_header(path, kind), columns, path.name)
         names = None if columns is None else list(dict.fromkeys(columns))
         if kind == "parquet":
@@ -181,10 +225,37 @@ def read_frame(path: str | Path, columns: Sequence[str] | None = None, kind: str
         return pd.read_csv(path, usecols=names, encoding="utf-8", low_memory=False, index_col=False)
 
 
+def read_batches(
+    path: str | Path, columns: Sequence[str], kind: str | None = None, rows: int = BATCH_ROWS
+) -> Iterator[pd.DataFrame]:
+    """These columns of a CSV (UTF-8, with a header) or Parquet file, some rows at a time; CSV cells as text.
+
+    Raises:
+        InputError: as `read_frame`, and on a CSV row that has fewer or more cells than the header.
+    """
+    path, kind = _file(path, kind)
+    names = list(dict.fromkeys(columns))
+    with _file_errors(path, kind):
+        _require(_header(path, kind), names, path.name)
+        if kind == "parquet":
+            with pq.ParquetFile(path, buffer_size=_PARQUET_BUFFER) as file:
+                for batch in file.iter_batches(rows, columns=names):
+                    yield batch.to_pandas()
+            return
+        text = pa.dictionary(pa.int32(), pa.string())
+        convert = arrow_csv.ConvertOptions(
+            include_columns=names, column_types=dict.fromkeys(names, text), null_values=ABSENT, strings_can_be_null=True
+        )
+        options = arrow_csv.ReadOptions(block_size=_CSV_BLOCK), arrow_csv.ParseOptions(newlines_in_values=True), convert
+        with arrow_csv.open_csv(path, *options) as reader:
+            for batch in reader:
+                yield batch.to_pandas()
+
+
 def check_file(path: str | Path, columns: Sequence[str], kind: str | None = None) -> None:
     """Raise InputError unless the file is there, is of its kind, and has these columns. Reads one row at most."""
     path, kind = _file(path, kind)
-    with _file_errors(path):
+    with _file_errors(path, kind):
         _require(_header(path, kind), columns, path.name)
 
 
@@ -209,19 +280,21 @@ def _header(path: Path, kind: str) -> list[str]:
 
 
 @contextmanager
-def _file_errors(path: Path) -> Iterator[None]:
+def _file_errors(path: Path, kind: str) -> Iterator[None]:
+    ragged = f"file {str(path)!r} is not well-formed CSV; each line needs as many cells as the header"
+    not_text = f"file {str(path)!r} is not UTF-8 text; save it as UTF-8"
     try:
         yield
     except UnicodeDecodeError:
-        raise InputError(f"file {str(path)!r} is not UTF-8 text; save it as UTF-8") from None
-    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        raise InputError(not_text) from None
+    except (pa.ArrowInvalid, pa.ArrowTypeError, pa.lib.ArrowKeyError) as error:
+        if kind == "csv":  # the text is Arrow's own up to the cell that it may quote
+            raise InputError(not_text if "invalid UTF8" in str(error) else ragged) from None
         raise InputError(f"file {str(path)!r} is not a Parquet file (or is cut off); write it again") from None
     except pd.errors.EmptyDataError:
         raise InputError(f"file {str(path)!r} is empty; it needs a header line and rows") from None
     except (pd.errors.ParserError, csv.Error):
-        raise InputError(
-            f"file {str(path)!r} is not well-formed CSV; each line needs as many cells as the header"
-        ) from None
+        raise InputError(ragged) from None
     except (OSError, EOFError):
         raise InputError(f"file {str(path)!r} cannot be read; check its permissions, or write it again") from None
 
@@ -241,5 +314,9 @@ def _checked(frame: pd.DataFrame, columns: Sequence[str], name: str) -> pd.DataF
     if missing:
         raise InputError(f"{name} has no column {missing[0]!r}; choose among the columns it has with --columns")
     if not len(frame):
-        raise InputError(f"{name} holds no rows; give a table with at least one row")
+        raise InputError(_no_rows(name))
     return frame[list(dict.fromkeys(columns))]
+
+
+def _no_rows(name: str) -> str:
+    return f"{name} holds no rows; give a table with at least one row"

@@ -119,10 +119,13 @@ class Strata:
         index = self.index(table)
         if (index < 0).any():
             raise ValueError("the table holds rows in a stratum that the schema declares impossible")
-        order = np.argsort(index, kind="stable")
-        bounds = np.searchsorted(index[order], np.arange(len(self.keys) + 1))
+        # A stable sort of a narrow type is a radix sort: time linear in rows.
+        order = np.argsort(index.astype(np.min_scalar_type(len(self.keys))), kind="stable")
+        bounds = np.cumsum([0, *np.bincount(index, minlength=len(self.keys))])
         columns = [table.schema.index(name) for name in self.schema.names if name not in self.columns]
-        rest = np.asfortranarray(table.codes[:, columns][order])
+        rest = np.empty((len(table), len(columns)), dtype=table.codes.dtype, order="F")
+        for j, column in enumerate(columns):
+            rest[:, j] = table.codes[order, column]
         return {key: CodedTable(rest[bounds[i] : bounds[i + 1]], self.rest(key)) for i, key in enumerate(self.keys)}
 
     def assemble(self, parts: dict[Key, CodedTable]) -> CodedTable:

@@ -11,8 +11,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,13 +25,19 @@ from data.schema import OWN_CATEGORY, Column, Schema
 
 Codes = npt.NDArray[np.unsignedinteger]
 
+# Rows that are counted at a time: a few columns of them stay in a processor's cache, and a table that lies in a mapped
+# file is never in memory as a whole.
+CHUNK_ROWS = 1 << 16
+_MOST_NUMBERED = 2**62  # combinations of codes
+_TRUTH = {text: truth for truth in (True, False) for text in (str(truth), str(truth).lower(), str(truth).upper())}
+
 
 @dataclass(frozen=True, eq=False)
 class CodedTable:
     """n rows by d columns of codes: `codes[i, j]` in [0, schema.sizes[j]).
 
     The constructor makes no copy and marks the array read-only only through this view, so the caller's array stays
-    as it was.
+    as it was. The array may be a mapped file, larger than memory: checks and counts go through it in chunks.
     """
 
     codes: Codes
@@ -38,10 +46,9 @@ class CodedTable:
     def __post_init__(self) -> None:
         if self.codes.ndim != 2 or self.codes.shape[1] != len(self.schema.columns):
             raise ValueError(f"codes need shape (n, {len(self.schema.columns)}), not {self.codes.shape}")
-        if self.codes.size:
-            top, bottom = self.codes.max(axis=0), self.codes.min(axis=0) if self.codes.dtype.kind != "u" else 0
-            for column in np.flatnonzero((top >= self.schema.sizes) | (bottom < 0)):
-                raise ValueError(f"column {self.schema.names[column]!r} holds a code outside its declared size")
+        for name, size, codes in zip(self.schema.names, self.schema.sizes, self.codes.T, strict=True):
+            if codes.size and (codes.max() >= size or (codes.dtype.kind != "u" and codes.min() < 0)):
+                raise ValueError(f"column {name!r} holds a code outside its declared size")
         view = self.codes.view()
         view.flags.writeable = False
         object.__setattr__(self, "codes", view)
@@ -63,20 +70,57 @@ class CodedTable:
 
     def index_of(self, names: Sequence[str]) -> npt.NDArray[np.int64]:
         """For each row, the flat (row-major) index of its cell in the marginal over `names`, shape (n,)."""
-        flat = np.zeros(len(self), dtype=np.int64)
-        for name in names:
-            flat *= self.schema[name].size
-            flat += self.column(name)
-        return flat
+        return _cells(self.codes, *self._places(names), np.int64).astype(np.int64, copy=False)
 
     def marginal(self, names: Sequence[str]) -> npt.NDArray[np.int64]:
         """Exact counts over `names`, one axis each. Private: only a noise source may see them.
 
         Sensitivity: adding or removing a row changes one cell by one, so 1 in every Lp norm.
         """
-        sizes = [self.schema[name].size for name in names]
-        counts = np.bincount(self.index_of(names), minlength=int(np.prod(sizes, dtype=np.int64)))
+        places, sizes = self._places(names)
+        cells = int(np.prod(sizes, dtype=np.int64))
+        counts = np.zeros(cells, dtype=np.int64)
+        small = np.min_scalar_type(cells).type  # narrow numbers are added many at a time
+        for codes in self._chunks(max(CHUNK_ROWS, cells)):
+            counts += np.bincount(_cells(codes, places, sizes, small), minlength=cells)
         return counts.reshape(sizes)
+
+    def distinct(self) -> tuple[CodedTable, npt.NDArray[np.int64]]:
+        """The distinct rows, in lexicographic order, and how often each occurs: all that any marginal depends on.
+
+        Private. Where the combinations of codes are too many to be numbered: all rows, once each.
+        """
+        places, sizes = self._places(self.schema.names)
+        combinations = math.prod(sizes)
+        if combinations > _MOST_NUMBERED:
+            return self, np.ones(len(self), dtype=np.int64)
+        cells = counts = np.zeros(0, dtype=np.int64)
+        if combinations <= max(CHUNK_ROWS, len(self)):
+            dense = self.marginal(self.schema.names).ravel()
+            cells = np.flatnonzero(dense)
+            counts = dense[cells]
+        else:
+            done = 0
+            while done < len(self):
+                chunk = self.codes[done : done + max(CHUNK_ROWS, len(cells))]  # as many as are sorted again with them
+                done += len(chunk)
+                found, often = np.unique(_cells(chunk, places, sizes, np.int64), return_counts=True)
+                cells, back = np.unique(np.concatenate([cells, found]), return_inverse=True)
+                merged = np.zeros(len(cells), dtype=np.int64)
+                np.add.at(merged, back, np.concatenate([counts, often]))
+                counts = merged
+        rows = np.empty((len(cells), len(sizes)), dtype=code_dtype(self.schema), order="F")
+        for place, codes in enumerate(np.unravel_index(cells, sizes)):
+            rows[:, place] = codes
+        return CodedTable(rows, self.schema), counts
+
+    def _places(self, names: Sequence[str]) -> tuple[list[int], list[int]]:
+        places = [self.schema.index(name) for name in names]
+        return places, [self.schema.sizes[place] for place in places]
+
+    def _chunks(self, rows: int) -> Iterator[Codes]:
+        for start in range(0, len(self), rows):
+            yield self.codes[start : start + rows]
 
     @classmethod
     def encode(cls, frame: pd.DataFrame, schema: Schema) -> CodedTable:
@@ -112,6 +156,17 @@ class CodedTable:
         return cls(np.concatenate([table.codes for table in tables]), tables[0].schema)
 
 
+def _cells(
+    codes: Codes, places: Sequence[int], sizes: Sequence[int], dtype: type[np.integer[Any]]
+) -> npt.NDArray[np.integer[Any]]:
+    """For each row, the flat (row-major) index of its cell over some columns, in a type that holds every index."""
+    flat = codes[:, places[0]].astype(dtype) if places else np.zeros(len(codes), dtype=dtype)
+    for place, size in zip(places[1:], sizes[1:], strict=True):
+        flat *= dtype(size)
+        flat += codes[:, place].astype(dtype, copy=False)
+    return flat
+
+
 def code_dtype(schema: Schema) -> type[np.unsignedinteger]:
     """The smallest unsigned type that holds every code of a schema."""
     return np.uint8 if max(schema.sizes) <= 256 else np.uint16 if max(schema.sizes) <= 65536 else np.uint32
@@ -129,7 +184,7 @@ def _encode_values(series: pd.Series, column: Column) -> npt.NDArray[np.int64]:
     other = -1 if column.others is None else column.values.index(column.others)
     try:
         places, distinct = pd.factorize(series)
-        lookup = np.array([*(declared.get(_key(value, column), other) for value in distinct), 0], dtype=np.int64)
+        lookup = np.array([*(_code(value, declared, other, column) for value in distinct), 0], dtype=np.int64)
     except TypeError:  # a list or a mapping in a cell
         places, lookup = np.zeros(len(series), dtype=np.intp), np.array([-1])
     codes, absent = lookup[places], places < 0
@@ -139,6 +194,25 @@ def _encode_values(series: pd.Series, column: Column) -> npt.NDArray[np.int64]:
             f"{_shorten(column.values)}); declare it or recode it"
         )
     return _fill(codes, absent, column, None if column.missing is None else column.values.index(column.missing))
+
+
+def _code(value: object, declared: Mapping[float | str, int], other: int, column: Column) -> int:
+    """The code of one raw value. A text that is not declared counts as what it reads as, so that a cell of a text file
+    means the same whatever stands in the other cells of its column, as it must where one row may be added."""
+    code = declared.get(_key(value, column))
+    if code is None and isinstance(value, str):
+        code = declared.get(_key(_read(value), column))
+    return other if code is None else code
+
+
+def _read(text: str) -> float | bool | str:
+    """The number or truth value that a text reads as, else the text."""
+    if text in _TRUTH:
+        return _TRUTH[text]
+    try:
+        return text if "_" in text else float(text)
+    except ValueError:
+        return text
 
 
 def _key(value: object, column: Column) -> float | str:
@@ -171,6 +245,10 @@ def _encode_numeric(series: pd.Series, column: Column) -> npt.NDArray[np.int64]:
 
 def numbers(series: pd.Series, column: Column) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
     """A column's raw numbers, and where they are absent. Raises InputError on anything that is not a number."""
+    if isinstance(series.dtype, pd.CategoricalDtype):  # as text files are read: every distinct text is converted once
+        places, distinct = pd.factorize(series)
+        values, _ = numbers(pd.Series(np.asarray(distinct)), column)
+        return np.append(values, np.nan)[places], places < 0
     absent = series.isna().to_numpy()
     values = pd.to_numeric(series, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
     if (np.isnan(values) & ~absent).any() or np.isinf(values).any():

@@ -25,6 +25,7 @@ from data.table import CodedTable
 
 Index = npt.NDArray[np.int64]
 Tables = Mapping[str, pd.DataFrame]
+Times = tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]] | None  # how often each real, and synthetic, row occurs
 
 WHOLE = "all"
 LEFT_OUT = -1
@@ -69,6 +70,15 @@ def check_share(min_share: float) -> None:
     """Refuse a least share of rows that is not in [0, 1)."""
     if not 0 <= min_share < 1:
         raise InputError(f"min_share is {min_share}, but a share of rows lies in [0, 1); correct it")
+
+
+def check_times(times: Times, real: pd.DataFrame, synthetic: pd.DataFrame) -> None:
+    """Refuse numbers of occurrences that are not one positive whole number for each row."""
+    for found, table in zip(times or (), (real, synthetic), strict=False):
+        if found.shape != (len(table),) or found.dtype.kind not in "iu" or not (found > 0).all():
+            raise InputError(
+                "a table that is given by its distinct rows needs a positive whole number for each of them"
+            )
 
 
 def joint_numbers(tables: Tables, column: str) -> list[npt.NDArray[np.float64]]:
@@ -176,7 +186,12 @@ class KeptStrata:
 
     @classmethod
     def of(
-        cls, real: pd.DataFrame, synthetic: pd.DataFrame, columns: Sequence[str], min_share: float = 0.001
+        cls,
+        real: pd.DataFrame,
+        synthetic: pd.DataFrame,
+        columns: Sequence[str],
+        min_share: float = 0.001,
+        times: Times = None,
     ) -> KeptStrata:
         """Keep the strata that the real table decides on; the synthetic table has no say.
 
@@ -185,8 +200,8 @@ class KeptStrata:
         """
         check_share(min_share)
         labels, (in_real, in_synthetic) = stratum_index({"real": real, "synthetic": synthetic}, columns)
-        counts = np.bincount(in_real, minlength=len(labels))
-        kept = np.flatnonzero((counts > 0) & (counts / len(real) >= min_share))
+        counts = np.bincount(in_real, None if times is None else times[0], minlength=len(labels))
+        kept = np.flatnonzero((counts > 0) & (counts / counts.sum() >= min_share))
         if not kept.size:
             raise InputError(f"no stratum holds a share of {min_share:g} of the real rows; lower min_share")
         place = np.full(len(labels), LEFT_OUT, dtype=np.int64)

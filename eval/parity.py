@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from data.errors import InputError
-from eval.coding import Index, KeptStrata, check_tables, joint_numbers
+from eval.coding import Index, KeptStrata, Times, check_tables, check_times, joint_numbers
 from eval.workload import workload_error, workload_error_by_stratum
 
 Floats = npt.NDArray[np.float64]
@@ -87,6 +87,7 @@ def parity_error(
     omega: float | None = None,
     min_share: float = 0.001,
     statistic: Statistic = "means",
+    times: Times = None,
 ) -> ParityError:
     """Parity error: ω·|f(X) − f(X̂)|/|f(X)| + Σ_i |f(G_i) − f(Ĝ_i)|/|f(G_i)| over kept strata, averaged over f's parts.
 
@@ -111,6 +112,9 @@ def parity_error(
             so the parity error is ω·err(X) + Σ_i err(G_i), with err(X) over all columns, err(G_i) over those that
             define no strata, and 2 for an absent stratum, the largest L1 distance.
 
+        times: how often each real and each synthetic row occurs, shapes (n,) and (m,), where the tables hold distinct
+            rows only; not with a function as statistic.
+
     Returns:
         The parity error with its parts; `float()` of it is the score.
 
@@ -126,13 +130,16 @@ def parity_error(
         raise InputError(f"omega is {omega}, but the population's weight is 0 or more, and finite; correct it")
     if isinstance(statistic, str) and statistic not in ("means", WORKLOAD3):
         raise InputError(f"statistic is {statistic!r}; give 'means', {WORKLOAD3!r} or a function from a table")
-    strata = KeptStrata.of(real, synthetic, strata_columns, min_share)
+    check_times(times, real, synthetic)
+    if times is not None and callable(statistic):
+        raise InputError("a function as statistic needs whole tables, not their distinct rows; leave out 'times'")
+    strata = KeptStrata.of(real, synthetic, strata_columns, min_share, times)
     if statistic == "means":
-        components, population, errors = _means(real, synthetic, strata)
+        components, population, errors = _means(real, synthetic, strata, times)
     elif statistic == WORKLOAD3:
-        by_stratum = workload_error_by_stratum(real, synthetic, strata_columns, min_share).by_stratum
+        by_stratum = workload_error_by_stratum(real, synthetic, strata_columns, min_share, times=times).by_stratum
         components = (WORKLOAD3,)
-        population = np.array([workload_error(real, synthetic)])
+        population = np.array([workload_error(real, synthetic, times=times)])
         errors = np.array([[by_stratum[label]] for label in strata.labels])
     else:
         components, population, errors = _any(real, synthetic, strata, statistic)
@@ -171,12 +178,16 @@ def relative_error(truth: npt.ArrayLike, estimate: npt.ArrayLike) -> Floats:
     return np.where(same, 0.0, np.where(usable, error, ABSENT))
 
 
-def _means(real: pd.DataFrame, synthetic: pd.DataFrame, strata: KeptStrata) -> tuple[tuple[str, ...], Floats, Floats]:
+def _means(
+    real: pd.DataFrame, synthetic: pd.DataFrame, strata: KeptStrata, times: Times
+) -> tuple[tuple[str, ...], Floats, Floats]:
     k = len(strata.labels)
+    real_times, synthetic_times = times or (None, None)
     population, errors = [], []
     for column in real.columns:
         truth, estimate = joint_numbers({"real": real, "synthetic": synthetic}, column)
-        of_real, of_synthetic = _group_means(truth, strata.real, k), _group_means(estimate, strata.synthetic, k)
+        of_real = _group_means(truth, strata.real, k, real_times)
+        of_synthetic = _group_means(estimate, strata.synthetic, k, synthetic_times)
         population.append(relative_error(of_real[0], of_synthetic[0]))
         errors.append(relative_error(of_real[1:], of_synthetic[1:]))
     table = np.stack(errors, axis=1)
@@ -184,14 +195,15 @@ def _means(real: pd.DataFrame, synthetic: pd.DataFrame, strata: KeptStrata) -> t
     return tuple(real.columns), np.array(population), table
 
 
-def _group_means(values: Floats, group: Index, k: int) -> Floats:
+def _group_means(values: Floats, group: Index, k: int, times: Index | None = None) -> Floats:
     """The mean of all values, then of each of k groups; NaN where there is none. Shape (1 + k,)."""
+    times = np.ones(len(values), dtype=np.int64) if times is None else times
     present = ~np.isnan(values)
     if not present.all():
-        values, group = values[present], group[present]
+        values, group, times = values[present], group[present], times[present]
     # Group -1, the rows left out, counts in the population only.
-    sums = np.bincount(group + 1, weights=values, minlength=1 + k)
-    counts = np.bincount(group + 1, minlength=1 + k).astype(np.float64)
+    sums = np.bincount(group + 1, weights=values * times, minlength=1 + k)
+    counts = np.bincount(group + 1, weights=times, minlength=1 + k)
     sums[0], counts[0] = sums.sum(), counts.sum()
     return np.divide(sums, counts, out=np.full(1 + k, np.nan), where=counts > 0)
 

@@ -20,7 +20,7 @@ import pandas as pd
 
 from data.errors import InputError
 from eval.classifiers import MODELS, classifier_utility
-from eval.coding import check_tables
+from eval.coding import Times, check_tables
 from eval.fairness import GroupFairness
 from eval.parity import parity_error
 from eval.workload import workload_error, workload_error_by_stratum
@@ -98,6 +98,7 @@ def score_tables(
     classifiers: Sequence[str] = tuple(MODELS),
     baseline: bool = True,
     quick: bool = False,
+    times: Times = None,
 ) -> Scores:
     """Score a synthetic table against the real rows it was made from and against held-out real rows.
 
@@ -116,6 +117,8 @@ def score_tables(
         classifiers: which of `eval.classifiers.MODELS` to train.
         baseline: train them on the real rows as well.
         quick: no classifiers.
+        times: how often each real and each synthetic row occurs, where the tables hold distinct rows only: the scores
+            are those of the whole tables. Without classifiers only.
 
     Raises:
         InputError: a table is empty, the tables' columns differ, a named column is absent, a column holds numbers in
@@ -127,11 +130,13 @@ def score_tables(
     for name in classifiers:
         if name not in MODELS:
             raise InputError(f"unknown classifier {name!r}; choose among {', '.join(MODELS)}")
+    if times is not None and not quick:
+        raise InputError("classifiers need whole tables, not their distinct rows; leave out 'times' or ask for quick")
     tables = {"real": real, "synthetic": synthetic} | ({} if test is None else {"test": test})
     check_tables(tables, strata_columns, [] if target is None else [target])
     synthetic = synthetic[list(real.columns)]
-    parity = parity_error(real, synthetic, strata_columns, min_share=min_share)
-    strata = workload_error_by_stratum(real, synthetic, strata_columns, min_share)
+    parity = parity_error(real, synthetic, strata_columns, min_share=min_share, times=times)
+    strata = workload_error_by_stratum(real, synthetic, strata_columns, min_share, times=times)
     trained: dict[str, GroupFairness] = {}
     reference: dict[str, GroupFairness] = {}
     if test is not None and target is not None and classifiers and not quick:
@@ -143,7 +148,7 @@ def score_tables(
     return Scores(
         parity_error=parity.value,
         maximum_disparity=parity.maximum,
-        workload3=workload_error(real, synthetic),
+        workload3=workload_error(real, synthetic, times=times),
         workload3_by_stratum=strata.value,
         accuracy=forest.accuracy if forest else None,
         dpr=forest.dpr if forest else None,

@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from data.errors import InputError
-from eval.coding import Index, KeptStrata, check_tables, combine, joint_codes
+from eval.coding import Index, KeptStrata, Times, check_tables, check_times, combine, joint_codes
 
 LARGEST = 2.0
 _DENSE_CELLS = 1 << 20
@@ -47,6 +47,7 @@ def workload_error(
     degree: int = 3,
     columns: Sequence[str] | None = None,
     weights: Weights | None = None,
+    times: Times = None,
 ) -> float:
     """Workload error: (1/|W|) · Σ_S c_S · ‖M_S(real)/n − M_S(synthetic)/m‖₁ over all column subsets S of one size.
 
@@ -60,6 +61,8 @@ def workload_error(
         degree: the size of the subsets, at least 1. With fewer columns than that, the one subset is all of them.
         columns: which columns to draw subsets from; all by default.
         weights: c_S ≥ 0 for the subsets named, in any order of their columns; 1 for the others.
+        times: how often each real and each synthetic row occurs, shapes (n,) and (m,), where the tables hold distinct
+            rows only.
 
     Returns:
         The error, exact up to rounding.
@@ -73,7 +76,8 @@ def workload_error(
     """
     check_tables({"real": real, "synthetic": synthetic}, columns or ())
     names = list(real.columns) if columns is None else list(columns)
-    rows = _DistinctRows.of(real, synthetic, names)
+    check_times(times, real, synthetic)
+    rows = _DistinctRows.of(real, synthetic, names, times=times)
     return rows.error(_subsets(names, degree), _weights(names, degree, weights))
 
 
@@ -84,6 +88,7 @@ def workload_error_by_stratum(
     min_share: float = 0.001,
     *,
     degree: int = 3,
+    times: Times = None,
 ) -> StratumWorkload:
     """The plain mean over kept strata of each stratum's own workload error, over the columns that define no strata.
 
@@ -92,7 +97,7 @@ def workload_error_by_stratum(
     strata are matched by key. Without strata columns, it is the workload error of the whole table.
 
     Args:
-        real, synthetic, degree: as `workload_error`.
+        real, synthetic, degree, times: as `workload_error`.
         strata_columns: the columns that define strata; at least one column must be left beside them.
         min_share: in [0, 1).
 
@@ -107,8 +112,9 @@ def workload_error_by_stratum(
     if not names:
         raise InputError("the strata use up every column; leave at least one column to compare")
     subsets = _subsets(names, degree)
-    strata = KeptStrata.of(real, synthetic, strata_columns, min_share)
-    rows = _DistinctRows.of(real, synthetic, names, strata)
+    check_times(times, real, synthetic)
+    strata = KeptStrata.of(real, synthetic, strata_columns, min_share, times)
+    rows = _DistinctRows.of(real, synthetic, names, strata, times)
     errors = {label: rows.within(i).error(subsets) for i, label in enumerate(strata.labels)}
     return StratumWorkload(float(np.mean(list(errors.values()))), errors)
 
@@ -125,7 +131,12 @@ class _DistinctRows:
 
     @classmethod
     def of(
-        cls, real: pd.DataFrame, synthetic: pd.DataFrame, names: Sequence[str], strata: KeptStrata | None = None
+        cls,
+        real: pd.DataFrame,
+        synthetic: pd.DataFrame,
+        names: Sequence[str],
+        strata: KeptStrata | None = None,
+        times: Times = None,
     ) -> _DistinctRows:
         if not names:
             raise InputError("no column is left to compare; name at least one")
@@ -147,8 +158,8 @@ class _DistinctRows:
             codes[:, skip:],
             tuple(sizes[skip:]),
             codes[:, 0] - 1 if skip else np.zeros(len(first), dtype=np.int64),
-            np.bincount(place[: len(real)], minlength=len(first)),
-            np.bincount(place[len(real) :], minlength=len(first)),
+            _occurrences(place[: len(real)], None if times is None else times[0], len(first)),
+            _occurrences(place[len(real) :], None if times is None else times[1], len(first)),
         )
 
     def within(self, stratum: int) -> _DistinctRows:
@@ -169,6 +180,10 @@ class _DistinctRows:
         if cells > _DENSE_CELLS:
             key = pd.factorize(key)[0]
         return np.bincount(key, weights=values)
+
+
+def _occurrences(place: Index, times: Index | None, count: int) -> Index:
+    return np.bincount(place, times, count).astype(np.int64)  # whole numbers far below 2^53: exact
 
 
 def _subsets(names: Sequence[str], degree: int) -> list[tuple[int, ...]]:

@@ -10,8 +10,7 @@ from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from data.ahead import ahead
 from data.errors import InputError
 from data.schema import Column
 from data.table import CodedTable, numbers
@@ -34,14 +33,15 @@ ROWS = "rows.npy"
 @scrubbed
 def load_rows(plan: AuditPlan, work: Workspace) -> None:
     """Read the private rows and code them by the releases' schema; keep them, and outcome columns, in the working folder."""
-    frame = plan.source.read(list(dict.fromkeys([*plan.schema.names, *plan.outcomes])))
-    table = CodedTable.encode(frame, plan.schema)
-    work.save_table(work.root / ROWS, table)
-    index = plan.strata.index(table)
-    for name in plan.outcomes:
-        values, absent = numbers(frame[name], Column(name))
-        parts = {str(i): values[~absent & (index == i)] for i in range(len(plan.strata.keys))}
-        np.savez(work.outcome(name), **parts)  # type: ignore[arg-type]
+    wanted = list(dict.fromkeys([*plan.schema.names, *plan.outcomes]))
+    for frame in ahead(plan.source.batches(wanted)):
+        table = CodedTable.encode(frame, plan.schema)
+        work.append_table(work.root / ROWS, table)
+        index = plan.strata.index(table)
+        for name in plan.outcomes:
+            values, absent = numbers(frame[name], Column(name))
+            for position in range(len(plan.strata.keys)):
+                work.append(work.outcome(name, position), values[~absent & (index == position)])
 
 
 @scrubbed
@@ -100,8 +100,9 @@ def _internal(
 ) -> InternalReport:
     outcomes = {}
     for name in plan.outcomes:
-        with np.load(work.outcome(name), allow_pickle=False) as archive:
-            outcomes[name] = {plan.strata.label(key): archive[str(i)] for i, key in enumerate(plan.strata.keys)}
+        outcomes[name] = {
+            plan.strata.label(key): work.load(work.outcome(name, i)) for i, key in enumerate(plan.strata.keys)
+        }
     audits, made, sides = [], [], []
     for facts, release in zip(plan.facts, plan.releases, strict=True):
         table = tables[facts.name]

@@ -11,8 +11,8 @@ from flows.plan import Plan
 from privacy.noise import NoiseSource
 from synth.mechanism import ForeignMechanism
 
-# Where things lie is nobody's business but the steward's.
-PRIVATE_SETTINGS = {"output", "root_dir", "input", "ledger"}
+# Where things lie and run is nobody's business but the steward's.
+PRIVATE_SETTINGS = {"output", "root_dir", "input", "ledger", "cluster", "scratch"}
 
 RELATION = "add-remove: neighbouring tables differ by adding or removing one row (one row is one person)"
 
@@ -21,12 +21,17 @@ NO_LEDGER = "none: nobody keeps the account of these rows, and whoever releases 
 
 
 def release_card(
-    plan: Plan, noise: NoiseSource, rows: int, weights_source: str, account: Mapping[str, Any] | None = None
+    plan: Plan,
+    noise: NoiseSource,
+    rows: int,
+    weights_source: str,
+    account: Mapping[str, Any] | None = None,
+    begun_again: int = 0,
 ) -> dict[str, Any]:
     """Everything a reader must know to trust or doubt a release. Holds only settings and paid-for numbers.
 
     `account` is the statement of `flows.undertaking`: what the ledger was charged, more than planned if noise had to be drawn
-    again after a crash.
+    again after a crash. `begun_again` is how often a stratum's worker was lost, so that another measured it.
     """
     config = plan.config
     again = {charge["reason"]: charge["rho"] for charge in account["charges"][1:]} if account else {}
@@ -55,6 +60,7 @@ def release_card(
             "columns": list(plan.strata.columns),
             "count": len(plan.strata.keys),
             "weights": weights_source,
+            "begun_again": begun_again,
         },
         "rows": rows,
         "columns": list(plan.schema.names),
@@ -84,6 +90,14 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         f"Neighbours: {guarantee['relation']}.\n",
         f"| part | ρ |\n|---|---|\n{split}\n",
         f"Composition: {guarantee['composition']}. Noise: {guarantee['noise_source']}.\n",
+        *(
+            [
+                f"{strata['begun_again']} time(s) a stratum's worker was lost and another began it again. Nothing is made of what "
+                "the lost one drew; the price holds if its noise had no part in its loss.\n"
+            ]
+            if strata["begun_again"]
+            else []
+        ),
         *(["**The guarantee is weaker than this price says:**\n", *caveats, ""] if caveats else []),
         *_account_lines(card["ledger"]),
         "## What is here\n",

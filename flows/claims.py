@@ -71,4 +71,27 @@ def remove_with_landing(folder: Path) -> None:
             shutil.rmtree(landing, ignore_errors=True)
     except (OSError, UnicodeDecodeError):
         pass
-    shutil.rmtree(folder, ignore_errors=True)
+    remove(folder)
+
+
+def remove(folder: Path) -> None:
+    """Remove a folder that one holds, as far as that can be done.
+
+    The lock goes last: whoever is killed meanwhile leaves a folder that is seen to be a dead one's, or is empty.
+    """
+    with suppress(OSError):
+        for path in folder.iterdir():
+            if path.name != LOCK:
+                _drop(path)
+    with suppress(OSError):
+        if all(path.name == LOCK for path in folder.iterdir()):
+            (folder / LOCK).unlink(missing_ok=True)
+            folder.rmdir()
+
+
+def _drop(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        with suppress(OSError):
+            path.unlink()

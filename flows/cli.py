@@ -1,4 +1,4 @@
-"""The command line: `equistrata release | resume | audit | budget … | plan | simulate … | score | schema check | sources`.
+"""The command line: `equistrata --help` names the commands.
 
 Every field of `ReleaseConfig` is an option of `equistrata release`, made from the model itself.
 """
@@ -11,6 +11,7 @@ import os
 import sys
 import types
 from collections.abc import Callable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, NoReturn, Union, get_args, get_origin
 
@@ -22,6 +23,7 @@ from data.errors import InputError
 from flows.audit_cli import AUDIT_HELP, audit_command
 from flows.budget_cli import budget_app
 from flows.config import ReleaseConfig
+from flows.federate_cli import federate_answer_command, federate_command
 from flows.foreground import foreground, progress_bars
 from flows.planning import plan_command
 from flows.simulate_cli import simulate_app
@@ -38,9 +40,7 @@ app = typer.Typer(
 schema_app = typer.Typer(help="Look at schemas.", no_args_is_help=True)
 app.add_typer(schema_app, name="schema")
 app.add_typer(budget_app, name="budget")
-app.command("audit", help=AUDIT_HELP)(audit_command)
 app.add_typer(simulate_app, name="simulate")
-app.command("plan")(plan_command)
 
 out = Console()
 err = Console(stderr=True)
@@ -69,7 +69,7 @@ def main() -> None:
         _fail(str(error), BAD_INPUT)
     except Exception as error:
         # By name: their modules load much, and are loaded already if one of these was raised.
-        if type(error).__name__ == "StepFailed":
+        if type(error).__name__ in ("StepFailed", "FlowerFailed", "RowsMissing"):
             _fail(str(error), FAILED)
         if type(error).__name__ in ("LedgerError", "BudgetExceeded"):
             _fail(str(error), BAD_INPUT)
@@ -146,7 +146,7 @@ def release_command(
     resolved = ReleaseConfig.load(config, **given) if config else ReleaseConfig.build(**given)
     from flows.undertaking import prepare, with_release_id
 
-    resolved = with_release_id(resolved)
+    resolved = with_release_id(resolved.at(datetime.now(UTC)))
     # Everything that can be said to be wrong without the rows is said at once.
     plan, account, _ = prepare(resolved)
     if account is not None:
@@ -178,7 +178,10 @@ def resume_command(
     [bold]Example[/bold]: equistrata resume monthly-3f08d60b7c11
     """
     from flows.journal import Journal
+    from flows.workspace import remove_dead_workspaces
 
+    # Even where there is nothing to resume: a run may have died with its release whole and its rows still on the disk.
+    remove_dead_workspaces()
     if release is None:
         _list_resumable()
         return
@@ -202,6 +205,12 @@ def resume_command(
     from flows.plan import Plan
 
     _run_and_report(config, verbose, len(Plan.of(config, begun=True).strata.keys))
+
+
+app.command("audit", help=AUDIT_HELP)(audit_command)
+app.command("plan")(plan_command)
+app.command("federate")(federate_command)
+app.command("federate-answer", hidden=True)(federate_answer_command)
 
 
 def _list_resumable() -> None:
@@ -328,11 +337,11 @@ def schema_check(
     if table is not None:
         used = loaded.coded() if coded else loaded
         names = used.default or used.names
-        frame = FileSource(str(table)).read(names)
-        CodedTable.encode(frame, used.select([name for name in names if used[name].discrete]))
-        for name in names:
-            if not used[name].discrete:
-                numbers(frame[name], used[name])
+        for frame in FileSource(str(table)).batches(names):
+            CodedTable.encode(frame, used.select([name for name in names if used[name].discrete]))
+            for name in names:
+                if not used[name].discrete:
+                    numbers(frame[name], used[name])
     grid = Table(title=f"schema {loaded.name}", caption=f"SHA-256 {loaded.digest[:16]}…", title_justify="left")
     for heading in ("column", "kind", "codes", "missing", "label"):
         grid.add_column(heading)

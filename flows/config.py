@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import os
+from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -16,6 +17,7 @@ import yaml
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
 
 from data.errors import InputError
+from flows.placeholders import checked, filled, zone
 from flows.places import without_credentials
 
 
@@ -27,8 +29,16 @@ def _names(value: Any) -> Any:
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+Pattern = Annotated[str, AfterValidator(checked)]
 
-INCIDENTAL = frozenset({"output", "workers", "runner", "cluster", "scratch", "ledger", "dataset", "release_id"})
+
+def _known_zone(name: str) -> str:
+    return zone(name).key
+
+
+INCIDENTAL = frozenset(
+    {"output", "workers", "runner", "cluster", "scratch", "ledger", "dataset", "release_id", "time_zone"}
+)
 
 
 class ReleaseConfig(BaseModel):
@@ -73,16 +83,35 @@ class ReleaseConfig(BaseModel):
     )
     holdout: float = Field(0.2, gt=0, lt=1, description="Chance of a row to be held out, for evaluate full.")
     seed: int | None = Field(None, ge=0, description="For tests: reproducible, and therefore NOT private.")
-    workers: int = Field(default_factory=lambda: os.cpu_count() or 1, ge=1, description="Processes that fit strata.")
-    output: str = Field("release", description="Folder to make; it must not exist.")
+    runner: Literal["threads", "processes", "dask", "ray"] = Field(
+        "processes", description="Who fits strata: this process, processes of this machine, or a cluster (extras)."
+    )
+    workers: int = Field(
+        default_factory=lambda: os.cpu_count() or 1,
+        ge=1,
+        description="How many fit strata side by side, without cluster.",
+    )
+    cluster: str | None = Field(
+        None, description="Address of a running Dask scheduler or Ray head (dask or ray start one here if not given)."
+    )
+    scratch: str | None = Field(
+        None, description="Folder for the private working folder: one that all machines of the cluster share."
+    )
+    output: Pattern = Field(
+        "release",
+        description="Folder to make; it must not exist. {year}, {month}, {week}, {date}, {time} are filled in.",
+    )
     ledger: Annotated[str, AfterValidator(without_credentials)] | None = Field(
         None, description="Ledger to charge: path, URL without password, or block:NAME ($EQUISTRATA_LEDGER_URL)."
     )
     dataset: str | None = Field(None, description="The data set's name in the ledger; charges its budget.")
-    release_id: str | None = Field(
+    release_id: Pattern | None = Field(
         None,
-        pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]{0,99}$",
-        description="The release's own name in the ledger (made from the output's name if not given).",
+        pattern=r"^[A-Za-z0-9{][A-Za-z0-9._{}-]{0,99}$",
+        description="The release's own name in the ledger (made from the output's name if not given); may hold {month} etc.",
+    )
+    time_zone: Annotated[str, AfterValidator(_known_zone)] = Field(
+        "UTC", description="Whose calendar {month} etc. follow: the schedule's, as America/New_York."
     )
 
     @classmethod
@@ -105,6 +134,12 @@ class ReleaseConfig(BaseModel):
         if not isinstance(document, dict):
             raise InputError(f"config file {str(path)!r} needs settings as 'name: value' lines")
         return cls.build(**{**{str(key).replace("-", "_"): value for key, value in document.items()}, **overrides})
+
+    def at(self, scheduled: datetime) -> ReleaseConfig:
+        """The settings of the release that is scheduled for this time (with a time zone): placeholders are filled in."""
+        names = {"output": self.output, "release_id": self.release_id}
+        own = {name: filled(text, scheduled, self.time_zone) for name, text in names.items() if text is not None}
+        return ReleaseConfig.build(**self.public() | own)
 
     @property
     def digest(self) -> str:

@@ -5,32 +5,46 @@ Only settings and our own sentences: every error that leaves a task was scrubbed
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
-from prefect.artifacts import create_markdown_artifact
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import ArtifactCreate
 from prefect.client.schemas.objects import FlowRun, State
 from prefect.flows import Flow
 from prefect.logging.loggers import flow_run_logger
 
 from flows.config import ReleaseConfig
-from flows.guard import StepFailed
 from flows.journal import Journal
 from flows.undertaking import with_release_id
+
+# As Prefect words the state of a flow that raised. From its start: a foreign error may have one of these names in its text.
+OURS = re.compile(
+    "Flow run encountered an exception: (?:InputError|LedgerError|BudgetExceeded|StepFailed): (.*)", re.DOTALL
+)
 
 
 def tell_failure(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
     """Log one sentence and leave an artifact. For `on_failure` and `on_crashed`; it may run in another process (a worker's)."""
     sentence = failure_sentence(flow_run, state)
     flow_run_logger(flow_run, flow).error("%s", sentence)
-    create_markdown_artifact(
-        f"# A release did not end well\n\n{sentence}\n", key="release-failure", description="failure"
+    page = ArtifactCreate(
+        key="release-failure",
+        type="markdown",
+        description="what happened, and what to do",
+        data=f"# A release did not end well\n\n{sentence}\n",
+        flow_run_id=flow_run.id,  # told, since a worker that runs this is in no flow run's context
     )
+    with get_client(sync_client=True) as client:
+        client.create_artifact(page)
 
 
 def failure_sentence(flow_run: FlowRun, state: State[Any]) -> str:
     """What happened to which release, and what can be done about it."""
     try:
-        config = with_release_id(ReleaseConfig.model_validate(flow_run.parameters["config"]), str(flow_run.id))
+        named = ReleaseConfig.model_validate(flow_run.parameters["config"])
+        assert flow_run.expected_start_time is not None
+        config = with_release_id(named.at(flow_run.expected_start_time), str(flow_run.id))
     except (ValueError, KeyError, TypeError):
         return f"Flow run {flow_run.name} ended as {state.name}: its settings are not those of a release."
     what = f"The release into {config.output!r} ended as {state.name}{_cause(state)}."
@@ -48,10 +62,5 @@ def failure_sentence(flow_run: FlowRun, state: State[Any]) -> str:
 
 def _cause(state: State[Any]) -> str:
     """Our own sentence, if the state holds one of our own errors; a foreign message might quote a row."""
-    message = state.message or ""
-    known = ("InputError", "LedgerError", "BudgetExceeded", StepFailed.__name__)
-    for name in known:
-        _, found, sentence = message.partition(f"{name}: ")
-        if found:
-            return f" ({sentence.strip().rstrip('.')})"
-    return ""
+    ours = OURS.match(state.message or "")
+    return f" ({ours[1].strip().rstrip('.')})" if ours else ""

@@ -13,6 +13,7 @@ from data.schema import Column, Schema
 from data.sources import FileSource, FolktablesSource, SampleSource, Source
 from data.strata import Strata
 from data.weights import PublicWeights
+from flows import runners
 from flows.config import ReleaseConfig
 from privacy.budget import Rho
 from synth.mechanism import Mechanism, mechanism
@@ -72,6 +73,7 @@ class Plan:
         """
         if not begun:
             _check_output(Path(config.output))
+        runners.check(config)
         declared = _schema(config)
         schema = declared.select(config.columns) if config.columns else declared.selected()
         for column in schema.columns:
@@ -83,7 +85,7 @@ class Plan:
             if not config.strata:
                 raise InputError("weights are given but no strata; name the stratum columns with --strata")
             weights = PublicWeights.from_file(config.weights, strata, config.weight_column)
-        total = _price(config)
+        total = total_price(config)
         paid_counts = weights is None and len(strata.keys) > 1
         counts = total * config.count_share if paid_counts else Rho(0)
         for_means = total * config.means_share if means is not None else Rho(0)
@@ -144,7 +146,8 @@ def _check_output(output: Path) -> None:
         )
 
 
-def _price(config: ReleaseConfig) -> Rho:
+def total_price(config: ReleaseConfig) -> Rho:
+    """What the whole release will be charged. Raises InputError if (ε, δ) is no budget."""
     try:
         return Rho.from_epsilon_delta(config.epsilon, config.delta)
     except ValueError as error:

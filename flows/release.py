@@ -10,7 +10,6 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterable
 from concurrent.futures import Executor
-from contextlib import nullcontext
 from functools import partial
 from pathlib import Path
 from typing import Any, TypeVar
@@ -24,8 +23,10 @@ from prefect.artifacts import (
     update_progress_artifact,
 )
 from prefect.cache_policies import NO_CACHE
+from prefect.client.schemas.objects import State
 from prefect.events import emit_event
 from prefect.runtime import flow_run
+from prefect.states import Completed
 
 from flows import steps
 from flows.config import ReleaseConfig
@@ -33,12 +34,12 @@ from flows.guard import scrubbed
 from flows.hooks import tell_failure
 from flows.plan import Plan
 from flows.progress import tell
-from flows.undertaking import Undertaking, under_way, with_release_id
+from flows.runners import executor, wait
+from flows.undertaking import AlreadyMade, Undertaking, under_way, with_release_id
 from flows.workspace import Workspace
 from privacy.budget import Budget, Rho
 from privacy.noise import NoiseSource
 from synth.mechanism import ForeignMechanism
-from synth.stratified import process_pool
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -62,23 +63,23 @@ publish = private_task("publish")(steps.publish)
 @private_task("fit stratum")
 @scrubbed
 def fit_stratum(
-    position: int, plan: Plan, work: Workspace, budgets: list[Budget], noise: NoiseSource, pool: Executor | None
+    position: int, plan: Plan, work: Workspace, budgets: list[Budget], noise: NoiseSource, pool: Executor
 ) -> None:
-    """Fit one stratum, in a worker process if there are any."""
+    """Fit one stratum by a worker of the pool, and wait for it. What is submitted is public but for a seed, if there is one."""
     key = plan.strata.keys[position]
     job = partial(
         steps.fit_one, work, position, plan.mechanism, plan.strata.rest(key), budgets[position], plan.price.counts,
         noise.spawn(position),
     )  # fmt: skip
-    job() if pool is None else pool.submit(job).result()
+    wait(pool.submit(job))
 
 
 @private_task("model stratum")
 @scrubbed
-def model_stratum(position: int, plan: Plan, work: Workspace, pool: Executor | None) -> None:
-    """Model one stratum from its measurements, in a worker process if there are any."""
+def model_stratum(position: int, plan: Plan, work: Workspace, pool: Executor) -> None:
+    """Model one stratum from its measurements by a worker of the pool, and wait for it."""
     job = partial(steps.model_one, work, position, plan.mechanism, plan.strata.rest(plan.strata.keys[position]))
-    job() if pool is None else pool.submit(job).result()
+    wait(pool.submit(job))
 
 
 @flow(
@@ -89,24 +90,29 @@ def model_stratum(position: int, plan: Plan, work: Workspace, pool: Executor | N
     on_failure=[tell_failure],
     on_crashed=[tell_failure],
 )
-def release(config: ReleaseConfig) -> str:
+def release(config: ReleaseConfig) -> str | State[Any]:
     """Make one release: synthetic rows, measurements, means, card, and, apart, internal scores.
 
     A release that a ledger is charged for (`config.dataset`) is resumed if it was begun before, by its id; without one, the
-    id is made from the output's name and the flow run's id, so that Prefect's retries of a flow run resume it too.
+    id is made from the output's name and the flow run's id, so that Prefect's retries of a flow run resume it too. Placeholders in
+    the output's name and in the id are filled in from the time that the flow run was scheduled for.
 
     Args:
         config: public settings only.
 
     Returns:
-        The release folder.
+        The release folder; or Completed, if the ledger has this release as whole already: then nothing is done or charged.
 
     Cost: (config.epsilon, config.delta)-DP for everything released, neighbours by adding or removing one row: noisy
     counts and synthesis compose in parallel over strata, and in sequence with the means. All of it is charged before a
     mechanism sees a row. A resumed release may cost more; `flows.undertaking` says when, and its card how much.
     """
-    with under_way(with_release_id(config, flow_run.id)) as run:
-        folder = Path(run.plan.config.output) if run.published else _make(run)
+    scheduled = with_release_id(config.at(flow_run.scheduled_start_time), flow_run.id)
+    try:
+        with under_way(scheduled) as run:
+            folder = Path(run.plan.config.output) if run.published else _make(run)
+    except AlreadyMade as error:
+        return Completed(message=str(error))
     _show(folder)
     _announce(config, folder)
     return str(folder)
@@ -121,9 +127,10 @@ def _make(run: Undertaking) -> Path:
     budgets = list(budget.parallel(synthesis, plan.strata.keys, "synthesis, strata in parallel").values())
     means = Budget(budget.spend(plan.price.means, "means")) if plan.means is not None else Budget(Rho(0))
     tell("load")
-    run.load(lambda: load(plan, work))
-    run.charge()
-    _fit_all(plan, work, budgets, noise.spawn(steps.SYNTHESIS))
+    with executor(plan.config, work, len(plan.strata.keys)) as pool:  # a cluster that is not there is told of first
+        run.load(lambda: load(plan, work))
+        run.charge()
+        _fit_all(plan, work, budgets, noise.spawn(steps.SYNTHESIS), pool)
     tell("resample")
     resample(plan, work, noise, run.statement())
     if plan.means is not None:
@@ -137,29 +144,24 @@ def _make(run: Undertaking) -> Path:
     return folder
 
 
-def _fit_all(plan: Plan, work: Workspace, budgets: list[Budget], noise: NoiseSource) -> None:
-    """One mapped task per stratum to measure, and one to model; threads wait while worker processes work."""
+def _fit_all(plan: Plan, work: Workspace, budgets: list[Budget], noise: NoiseSource, pool: Executor) -> None:
+    """One mapped task per stratum to measure, and one to model; threads wait while workers work."""
     count = len(plan.strata.keys)
-    workers = min(plan.config.workers, count)
     progress = create_progress_artifact(0.0, key="fit-strata", description="strata fitted")
     assert isinstance(progress, UUID)
-    positions = range(count)
-    everywhere = (unmapped(plan), unmapped(work))
-    with process_pool(workers) if workers > 1 else nullcontext() as pool:
-        _wait(
-            "measure",
-            fit_stratum.map(positions, *everywhere, unmapped(budgets), unmapped(noise), unmapped(pool)),
-            count,
-        )
-        if not isinstance(plan.mechanism, ForeignMechanism):
-            if plan.config.shrinkage:
-                tell("lean")
-                lean(plan, work)
-            _wait("model", model_stratum.map(positions, *everywhere, unmapped(pool)), count)
+    positions, everywhere = range(count), (unmapped(plan), unmapped(work))
+    _await(
+        "measure", fit_stratum.map(positions, *everywhere, unmapped(budgets), unmapped(noise), unmapped(pool)), count
+    )
+    if not isinstance(plan.mechanism, ForeignMechanism):
+        if plan.config.shrinkage:
+            tell("lean")
+            lean(plan, work)
+        _await("model", model_stratum.map(positions, *everywhere, unmapped(pool)), count)
     update_progress_artifact(progress, 100.0)
 
 
-def _wait(stage: str, runs: Iterable[Any], count: int) -> None:
+def _await(stage: str, runs: Iterable[Any], count: int) -> None:
     tell(stage, 0, count)
     for done, run in enumerate(runs, start=1):
         run.result()

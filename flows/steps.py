@@ -5,13 +5,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Mapping
-from dataclasses import asdict
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
+from data.ahead import ahead
 from data.errors import InputError
 from data.schema import Column, Schema
 from data.strata import Key
@@ -19,10 +21,11 @@ from data.table import CodedTable, numbers
 from eval.coding import coded_frame
 from eval.scores import score_tables
 from flows.card import card_markdown, release_card
-from flows.guard import scrubbed
+from flows.guard import StepFailed, scrubbed
 from flows.manifest import write_manifest
 from flows.plan import Plan
 from flows.workspace import Workspace, sync_tree
+from flows.writer import RowWriter
 from inference.coinpress import coinpress_mean, stratified_coinpress
 from inference.estimate import Estimate, StratifiedEstimate
 from privacy.budget import Budget, Rho
@@ -35,6 +38,9 @@ from synth.stratified import StratifiedModel, fit_stratum, measure_stratum, nois
 
 # Streams of one noise source, so that a seeded run does not depend on the order of its steps.
 SYNTHESIS, MEANS, SAMPLING = 0, 1, 2
+
+SCORED_ROWS = 1_000_000  # distinct rows that are scored exactly, and rows that classifiers see
+MOST_STARTS = 4  # of one stratum's fit in one release: workers may be lost, but not without end
 
 
 def noise_source(plan: Plan) -> NoiseSource:
@@ -52,24 +58,27 @@ def _rng(plan: Plan, stream: int) -> np.random.Generator:
 def load(plan: Plan, work: Workspace) -> None:
     """Read the rows, code them, hold some out if asked, cut them into strata, and keep all that in the working folder.
 
-    Each row is held out by a coin of its own, so neighbouring tables stay neighbours.
+    A batch at a time, so memory does not grow with the rows. What becomes of a row depends on that row alone, and on a
+    coin of its own if some are held out, so neighbouring tables stay neighbours.
     """
-    frame = plan.source.read(plan.columns)
-    table = CodedTable.encode(frame, plan.schema)
-    kept = np.ones(len(table), dtype=bool)
-    if plan.held_out:
-        kept = work.coins(_rng(plan, SAMPLING)).random(len(table)) >= plan.held_out
-        work.save_table(work.held_out, table.take(~kept))
-        table = table.take(kept)
-    for position, part in enumerate(plan.strata.partition(table).values()):
-        work.save_table(work.stratum(position), part)
-    if plan.means is not None:
+    coins = work.coins(_rng(plan, SAMPLING)) if plan.held_out else None
+    for frame in ahead(plan.source.batches(plan.columns)):
+        table = CodedTable.encode(frame, plan.schema)
+        kept = np.ones(len(table), dtype=bool)
+        if coins is not None:
+            kept = coins.random(len(table)) >= plan.held_out
+            work.append_table(work.held_out, table.take(~kept))
+            table = table.take(kept)
+        for position, part in enumerate(plan.strata.partition(table).values()):
+            work.append_table(work.stratum(position), part)
+        if plan.means is None:
+            continue
         index = plan.strata.index(table)
         for column in plan.means.columns:
             values, absent = numbers(frame[column.name], column)
             values, present = values[kept], ~absent[kept]
-            parts = {str(i): values[present & (index == i)] for i in range(len(plan.strata.keys))}
-            np.savez(work.outcome(column.name), **parts)  # type: ignore[arg-type]
+            for position in range(len(plan.strata.keys)):
+                work.append(work.outcome(column.name, position), values[present & (index == position)])
 
 
 @scrubbed
@@ -84,12 +93,30 @@ def fit_one(
 ) -> None:
     """Spend one stratum's budget; leave its measurements in the working folder, and its model if it is not ours.
 
-    Measurements that lie there already are used, which costs nothing. They are saved as soon as they exist; of two calls
-    that measure, the one that saves first is the only one whose measurements anything is made of.
+    May be called again for a stratum, also while another call is still at it, as a cluster does that has lost a worker.
+    Measurements that lie there already are used, which costs nothing. Of calls that measure, the one that saves first is the
+    only one whose measurements anything is made of; the others' are dropped unread.
+
+    Cost: what the budget holds, once, however many calls measured, as long as no call's noise decided which of them saved.
+    Proof sketch: call j would measure M_j = M(rows; noise_j), with noise of its own. It hands nothing on, writes no log and
+    returns None, until `Workspace.keep_fit` renames a folder that is whole and on the disk; before that its noise is in the
+    memory of one process, or in a folder under a random name that nothing opens. So all that is released, or read by any
+    later step, is made of M_J, where J is the first call that saved. If J is independent of the noise (somebody pulled a
+    plug, a machine was taken away), then given J, M_J has the law of M_1: noise that never left a dead process is no release.
+    If noise can decide J (memory that grows with what was selected, and a limit on it), all that can be said is that M_J is
+    made of at most MOST_STARTS measurements, at that many times the price. That is why the starts in a run are bounded and
+    told on the card, why clusters started by `flows.runners` kill no worker for its memory, and why a run that died as a whole
+    is charged again (`flows.undertaking`).
+
+    Raises StepFailed if the stratum was begun MOST_STARTS times in this run.
     """
     if work.measurements(position).exists():
         return
-    work.count_start(position)
+    if work.count_start(position) > MOST_STARTS:
+        raise StepFailed(
+            f"a stratum was begun {MOST_STARTS} times and never finished: its workers were lost; see that they have enough "
+            "memory, then start or resume the release"
+        )
     table = work.load_table(work.stratum(position), schema)
     if isinstance(mechanism, ForeignMechanism):
         fitted = fit_stratum(mechanism.within(work.root), table, budget, count_rho, noise)
@@ -130,16 +157,20 @@ def resample(plan: Plan, work: Workspace, noise: NoiseSource, account: Mapping[s
     total = _total(measurements) / (1 - plan.held_out)
     model = StratifiedModel(plan.strata, models, weights, total)
     rng = _rng(plan, SAMPLING + 1)
-    table = model.sample(plan.config.rows, rng)
     release = work.staging
     (release / "measurements").mkdir(parents=True)
-    work.save_table(work.synthetic, table)
-    work.save_frame(release, table.decode(rng))
+    rows = 0
+    with RowWriter(release) as writer:
+        for table, frame in ahead((table, table.decode(rng)) for table in model.batches(plan.config.rows, rng)):
+            work.append_table(work.synthetic, table)
+            writer.write(frame)
+            rows += len(table)
     for key, noisy in measurements.items():
         save_measurements(noisy, release / "measurements" / f"{plan.strata.file_name(key)}.json")
     work.save_json(release / "schema.json", asdict(plan.schema))
     source = weights.source if plan.strata.columns else "none needed (one stratum)"
-    work.save_json(release / "card.json", release_card(plan, noise, len(table), source, account))
+    again = sum(work.started_again(i) for i in range(len(keys)))
+    work.save_json(release / "card.json", release_card(plan, noise, rows, source, account, again))
 
 
 @scrubbed
@@ -172,8 +203,7 @@ def _mean(plan: Plan, work: Workspace, column: Column, kind: str, rho: Rho, nois
     assert column.lower is not None
     assert column.upper is not None
     assert column.sigma is not None
-    with np.load(work.outcome(column.name), allow_pickle=False) as archive:
-        groups = {key: archive[str(i)] for i, key in enumerate(plan.strata.keys)}
+    groups = {key: work.load(work.outcome(column.name, i)) for i, key in enumerate(plan.strata.keys)}
     lower, upper = column.mean or (column.lower, column.upper)
     settings: dict[str, Any] = {
         "lower": lower,
@@ -192,18 +222,40 @@ def _mean(plan: Plan, work: Workspace, column: Column, kind: str, rho: Rho, nois
 
 @scrubbed
 def evaluate(plan: Plan, work: Workspace) -> None:
-    """Exact scores against the real rows, into `internal/`: never to be published with the release."""
-    parts = {key: work.load_table(work.stratum(i), plan.strata.rest(key)) for i, key in enumerate(plan.strata.keys)}
-    # Compared as codes: released bins may be draws, and means of codes are what the paper's scores are about.
-    real = coded_frame(plan.strata.assemble(parts))
-    synthetic = coded_frame(work.load_table(work.synthetic, plan.schema))
-    test = coded_frame(work.load_table(work.held_out, plan.schema)) if plan.held_out else None
-    scores = score_tables(
-        real, test, synthetic, plan.strata.columns, plan.schema.target, quick=plan.config.evaluate != "full"
-    )
+    """Exact scores against the real rows, into `internal/`: never to be published with the release.
+
+    Scores of marginals are made from the tables' distinct rows, so they are exact whatever the number of rows. Where even
+    these are many, and for classifiers, a random part of the rows stands for a large table, and the file says so.
+    """
+    names, rng = (plan.strata.columns, plan.schema.target), _rng(plan, SAMPLING + 2)
+    parts = [work.load_table(work.stratum(i), plan.strata.rest(key)) for i, key in enumerate(plan.strata.keys)]
+    drawn = work.load_table(work.synthetic, plan.schema)
+    distinct, times = zip(*(table.distinct() for table in (*parts, drawn)), strict=True)
+    document: dict[str, Any] = {
+        "warning": "exact: computed from private rows at no cost; internal, not to be published"
+    }
+    sampled = f"a random {SCORED_ROWS:,} of each table's rows where it has more"
+    if sum(map(len, distinct)) <= SCORED_ROWS:
+        tables = _real_frame(plan, distinct[:-1]), None, coded_frame(distinct[-1])
+        scores = score_tables(*tables, *names, quick=True, times=(np.concatenate(times[:-1]), times[-1]))
+    else:
+        document["scored"] = sampled
+        tables = _real_frame(plan, _some(parts, rng)), None, coded_frame(*_some([drawn], rng))
+        scores = score_tables(*tables, *names, quick=True)
+    if plan.config.evaluate == "full":
+        test = work.load_table(work.held_out, plan.schema)
+        if max(sum(map(len, parts)), len(drawn), len(test)) > SCORED_ROWS:
+            document["classified"] = sampled
+        trained = score_tables(
+            _real_frame(plan, _some(parts, rng)), coded_frame(*_some([test], rng)), coded_frame(*_some([drawn], rng)),
+            *names,
+        )  # fmt: skip
+        scores = replace(
+            scores, accuracy=trained.accuracy, dpr=trained.dpr, fnr_diff=trained.fnr_diff,
+            classifiers=trained.classifiers, baseline=trained.baseline,
+        )  # fmt: skip
     internal = work.staging / "internal"
     internal.mkdir(mode=0o700)
-    document = {"warning": "exact: computed from private rows at no cost; internal, not to be published"}
     work.save_json(internal / "scores.json", document | scores.to_dict())
 
 
@@ -254,3 +306,13 @@ def _stratified_entry(estimate: StratifiedEstimate, plan: Plan) -> dict[str, Any
 def _total(measurements: Mapping[Key, list[Measurement]]) -> float:
     """The number of rows as the measurements tell it: noisy, paid for."""
     return sum(max(total_estimate(noisy)[0], 0.0) for noisy in measurements.values())
+
+
+def _some(tables: Sequence[CodedTable], rng: np.random.Generator) -> list[CodedTable]:
+    """The tables themselves, or about SCORED_ROWS of all their rows, each kept by a coin of its own."""
+    share = SCORED_ROWS / max(sum(map(len, tables)), 1)
+    return list(tables) if share >= 1 else [table.take(rng.random(len(table)) < share) for table in tables]
+
+
+def _real_frame(plan: Plan, parts: Sequence[CodedTable]) -> pd.DataFrame:
+    return coded_frame(plan.strata.assemble(dict(zip(plan.strata.keys, parts, strict=True))))

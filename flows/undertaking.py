@@ -10,14 +10,14 @@ begun, then draws its noise, then is saved in one step. 5. The release folder ap
 **What a resumed release costs.** What was saved is used again: post-processing, no cost. What was not begun is paid for
 already. What was begun in a run that died, and not saved, may have drawn noise that shaped something (when the run died,
 say), so it is charged again before it is drawn again. Strata are disjoint, so however many are drawn twice, that costs the
-price of one fit of all strata once more: every stratum was drawn at most as often as it was paid for, and the total is the
-maximum over strata of the sums (`Budget.parallel`), plus the sums of the means.
+price of one fit of all strata once more: every stratum was drawn in at most as many runs as it was paid for, and the total is
+the maximum over strata of the sums (`Budget.parallel`), plus the sums of the means. Within a run, a stratum whose worker was
+lost is drawn again at no charge, and the card tells it: `steps.fit_one` says why, and on what condition.
 """
 
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,14 +26,17 @@ from uuid import uuid4
 
 from data.errors import InputError
 from flows.account import Account
-from flows.claims import remove_dead
 from flows.config import ReleaseConfig
 from flows.journal import Journal, state_folder
 from flows.plan import SYNTHESIS, Plan
-from flows.workspace import PREFIX, Workspace, private_workspace
+from flows.workspace import Workspace, private_workspace, remove_dead_workspaces
 from privacy.budget import Rho
 from privacy.fingerprint import content_digest
 from privacy.ledger import Ledger, LedgerError
+
+
+class AlreadyMade(InputError):
+    """The ledger has this release as whole: there is nothing to do, and nothing was charged again."""
 
 
 class Undertaking:
@@ -206,13 +209,19 @@ def with_release_id(config: ReleaseConfig, unique: str | None = None) -> Release
 def prepare(config: ReleaseConfig) -> tuple[Plan, Account | None, Journal | None]:
     """Refuse what can be refused without looking at a row, and make the journal of a release that is charged.
 
-    Raises InputError, LedgerError, BudgetExceeded. Then nothing was written or charged.
+    Raises InputError (AlreadyMade, if it is whole), LedgerError, BudgetExceeded. Then nothing was written or charged.
     """
     account = Account.of(config)
     if account is None:
         return Plan.of(config), None, None
     account.check()
     charges, found = account.charges(), Journal.find(account.release)
+    if charges and found is None and all(charge.outcome == "committed" for charge in charges):
+        if charges[0].entry.config != config.digest:
+            raise InputError(f"release {account.release!r} was charged already, with other settings; choose another id")
+        raise AlreadyMade(
+            f"release {account.release!r} of data set {account.dataset!r} was charged already and is whole; there is nothing to do"
+        )
     if any(found is None or charge.entry.journal != found.mark for charge in charges):
         # Without the journal nobody knows what it has drawn, so every part would have to be charged again.
         raise InputError(
@@ -233,10 +242,10 @@ def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
     """
     plan, account, journal = prepare(config)
     if account is None or journal is None:
-        with private_workspace() as work:
+        with private_workspace(config.scratch) as work:
             yield Undertaking(plan, work)
         return
-    with journal.held(), private_workspace(journal.paid, journal.next_run()) as work:
+    with journal.held(), private_workspace(config.scratch, journal.paid, journal.next_run()) as work:
         run = Undertaking(plan, work, account, journal)
         if not run.published and Path(config.output).exists():
             raise InputError(f"output folder {config.output!r} exists already and is not this release; move it away")
@@ -274,7 +283,7 @@ def discard(journal: Journal) -> None:
         for charge in account.charges():
             if charge.outcome == "reserved":
                 account.ledger.fail(charge.reservation, "given up")
-        remove_dead(Path(tempfile.gettempdir()), f"{PREFIX}*")
+        remove_dead_workspaces(journal.config.scratch)
         journal.remove()
 
 

@@ -1,7 +1,8 @@
 """The private working folder: the only place where rows rest while a release runs.
 
 Mode 0700, outside the orchestrator, removed when the run ends, also when it fails; what a killed run left is removed by the
-next one. Tasks pass its path and a stratum's position; rows never travel through the orchestrator.
+next one. Tasks pass its path and a stratum's position; rows never travel through the orchestrator. Tables lie in it as NumPy
+files, which grow batch by batch and are mapped to be read, so that neither takes memory for all rows.
 
 What was paid for (noisy measurements, models, means) may lie in a folder of its own, which outlives the run: see
 `flows.journal`. It holds no row.
@@ -11,19 +12,22 @@ from __future__ import annotations
 
 import json
 import os
+import platform
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any, BinaryIO
 
 import numpy as np
-import pandas as pd
+import numpy.typing as npt
 
+from data.errors import InputError
 from data.schema import Schema
 from data.table import CodedTable
-from flows.claims import LANDING, claim, remove_dead
+from flows.claims import LANDING, claim, remove, remove_dead
 from synth.measurements import Measurement, save_measurements
 from synth.mechanism import Model
 from synth.storage import save_model
@@ -89,17 +93,32 @@ class Workspace:
         """The coded synthetic rows."""
         return self.root / "synthetic.npy"
 
-    def outcome(self, name: str) -> Path:
-        """One outcome column's present values, one array per stratum."""
-        return self.root / f"outcome_{file_stem(name)}.npz"
+    def outcome(self, name: str, position: int) -> Path:
+        """One outcome column's present values in one stratum."""
+        return self.root / f"outcome_{file_stem(name)}_{position}.npy"
 
-    def save_table(self, path: Path, table: CodedTable) -> None:
-        """Keep the codes of a table."""
-        np.save(path, table.codes, allow_pickle=False)
+    def append(self, path: Path, rows: npt.NDArray[Any]) -> None:
+        """Add rows to a NumPy file, which is made if need be and is whole after each call."""
+        exists = path.exists()
+        with path.open("r+b" if exists else "w+b") as file:
+            done = _read_header(file) if exists else 0
+            _write_header(file, rows, done)  # of one length whatever the number of rows
+            file.seek(0, os.SEEK_END)
+            file.write(np.ascontiguousarray(rows).data)
+            _write_header(file, rows, done + len(rows))
+
+    def append_table(self, path: Path, table: CodedTable) -> None:
+        """Add the codes of a table to a file."""
+        self.append(path, table.codes)
+
+    def load(self, path: Path) -> npt.NDArray[Any]:
+        """The rows of a file that `append` made, mapped: they are read when they are looked at, and not kept."""
+        rows: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        return rows
 
     def load_table(self, path: Path, schema: Schema) -> CodedTable:
-        """Read the codes of a table back."""
-        return CodedTable(np.load(path, allow_pickle=False), schema)
+        """The table of a file that `append_table` made, mapped."""
+        return CodedTable(self.load(path), schema)
 
     def count_start(self, unit: int | str) -> int:
         """Write down, durably, that this unit starts (a stratum's fit by its position, or a mean), before it draws noise.
@@ -116,10 +135,18 @@ class Workspace:
 
     def runs_started(self, unit: int | str) -> int:
         """In how many runs this unit was started."""
+        return len(set(self._starts(unit)))
+
+    def started_again(self, unit: int | str) -> int:
+        """How often this unit was started by a run that had started it already: its worker was lost, or lost sight of."""
+        return len(self._starts(unit)) - self.runs_started(unit)
+
+    def _starts(self, unit: int | str) -> list[str]:
+        """The run of each start."""
         try:
-            return len(set((self.paid / f"started_{unit}").read_text("ascii").split()))
+            return (self.paid / f"started_{unit}").read_text("ascii").split()
         except FileNotFoundError:
-            return 0
+            return []
 
     def keep_fit(self, position: int, measurements: Sequence[Measurement], model: Model | None = None) -> None:
         """Save a stratum's measurements, and with them a model that cannot be made from them, in one durable step.
@@ -180,32 +207,67 @@ class Workspace:
         """Write readable JSON."""
         path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
-    def save_frame(self, folder: Path, frame: pd.DataFrame) -> None:
-        """Write a table as Parquet and CSV."""
-        frame.to_parquet(folder / "synthetic.parquet", index=False)
-        frame.to_csv(folder / "synthetic.csv", index=False)
-
 
 def file_stem(name: str) -> str:
     """A column's name as a file name."""
     return "".join(c if c.isalnum() else f"-{ord(c):x}-" for c in name)
 
 
+def _read_header(file: BinaryIO) -> int:
+    """The number of rows of a NumPy file."""
+    np.lib.format.read_magic(file)
+    return int(np.lib.format.read_array_header_1_0(file)[0][0])
+
+
+def _write_header(file: BinaryIO, rows: npt.NDArray[Any], count: int) -> None:
+    """NumPy leaves room for the number of rows to grow, so the header's length depends on it not."""
+    descr = np.lib.format.dtype_to_descr(rows.dtype)
+    file.seek(0)
+    np.lib.format.write_array_header_1_0(
+        file, {"descr": descr, "fortran_order": False, "shape": (count, *rows.shape[1:])}
+    )
+
+
 @contextmanager
-def private_workspace(kept: Path | None = None, run: int = 1) -> Iterator[Workspace]:
-    """Make a private working folder, and remove it however the run ends; first remove those of runs that were killed."""
-    remove_dead(Path(tempfile.gettempdir()), f"{PREFIX}*")
-    root, lock = _claimed_folder()
+def private_workspace(scratch: str | None = None, kept: Path | None = None, run: int = 1) -> Iterator[Workspace]:
+    """Make a private working folder, and remove it however the run ends; first remove those of runs that were killed.
+
+    Args:
+        scratch: the folder to make it in; the system's temporary folder if none is given.
+        kept, run: see `Workspace`.
+
+    Raises InputError if it cannot be made.
+    """
+    remove_dead_workspaces(scratch)
+    try:
+        root, lock = _claimed_folder(scratch)
+    except OSError:
+        raise InputError(
+            f"the folder for private working files ({scratch or tempfile.gettempdir()!r}) cannot be written; give an existing "
+            "one with permission to write as --scratch"
+        ) from None
     try:
         yield Workspace(root, kept, run)
     finally:
-        shutil.rmtree(root, ignore_errors=True)
+        remove(root)
         os.close(lock)
 
 
-def _claimed_folder() -> tuple[Path, int]:
+def remove_dead_workspaces(scratch: str | None = None) -> None:
+    """Remove the private working folders that killed runs of this machine have left, there and in the temporary folder."""
+    remove_dead(Path(tempfile.gettempdir()), f"{PREFIX}*")
+    if scratch is not None:
+        remove_dead(Path(scratch), f"{_prefix(scratch)}*")
+
+
+def _prefix(scratch: str | None) -> str:
+    """Machines may share a scratch folder, but perhaps not its locks: each looks after its own."""
+    return PREFIX if scratch is None else f"{PREFIX}{file_stem(platform.node())}-"
+
+
+def _claimed_folder(scratch: str | None) -> tuple[Path, int]:
     while True:
-        root = Path(tempfile.mkdtemp(prefix=PREFIX))  # mkdtemp makes it 0700
+        root = Path(tempfile.mkdtemp(prefix=_prefix(scratch), dir=scratch))  # mkdtemp makes it 0700
         lock = claim(root)
         if lock is not None:
             return root, lock  # else another run took it for a dead one's in the moment before it was locked

@@ -15,6 +15,7 @@ Eight releases at ε = 1 fit into ε = 3, where plain addition of ε would allow
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 
 from privacy.budget import MAXIMAL_EPSILON, Rho
@@ -48,3 +49,19 @@ def epsilon_within(left: Rho, releases: int, delta: float) -> float:
     while steps > 0 and Rho.from_epsilon_delta(float(steps * step), delta) > share:
         steps -= 1  # the conversion back is rounded down by up to one part in 10¹², so this happens once at most
     return float(steps * step)
+
+
+def those_that_fit(left: Rho, prices: Iterable[Rho]) -> list[Rho | None]:
+    """What is left after each of these releases, in order; None for one that would be refused, which then costs nothing.
+
+    >>> [None if left is None else float(left) for left in those_that_fit(Rho(1), [Rho(0.75), Rho(0.5), Rho(0.25)])]
+    [0.25, None, 0.0]
+    """
+    after: list[Rho | None] = []
+    for price in prices:
+        if price > left:
+            after.append(None)
+        else:
+            left = left - price
+            after.append(left)
+    return after

@@ -35,12 +35,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import cache
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Select, select, update
+from sqlalchemy import Connection, Select, func, or_, select, update
 
 from privacy.budget import ADD_REMOVE, BudgetExceeded, Relation, Rho
 from privacy.ledger_chain import OUTCOMES, Books, Entry, Head, Kind, Outcome, digest, genesis
@@ -84,7 +85,7 @@ class Charge:
 class Ledger:
     """The budgets of data sets, in one SQLite file or one PostgreSQL database. Any number of processes may use it.
 
-    Every method opens a connection, does one transaction and closes it, so a ledger may cross a fork or be pickled.
+    Every method is one transaction. A ledger may be used by several threads, cross a fork, and be pickled.
 
     Args:
         url: a SQLAlchemy URL (sqlite:///…, postgresql://…), or the path of a SQLite file.
@@ -114,14 +115,14 @@ class Ledger:
     @property
     def identity(self) -> str:
         """The ledger's own name, drawn at random when it was made."""
-        with self._store.reading() as connection:
-            return str(connection.execute(select(HEAD.c.ledger)).scalar_one())
+        with self._store.reading() as (_, ledger):
+            return str(ledger["ledger"])
 
     @property
     def head(self) -> Head:
         """Where the chain ends now."""
-        with self._store.reading() as connection:
-            return _head(connection)
+        with self._store.reading() as (_, ledger):
+            return _head(ledger)
 
     def create(
         self, dataset: str, epsilon: float, delta: float, *, relation: Relation = ADD_REMOVE, who: str | None = None
@@ -143,13 +144,13 @@ class Ledger:
         _check_name(dataset, "a data set")
         budget = Rho.from_epsilon_delta(epsilon, delta)
         self._store.create(_first_head)
-        with self._store.writing() as connection:
+        with self._store.writing() as (connection, ledger):
             if any(_rows(connection, _CREATIONS.where(ENTRIES.c.dataset == dataset))):
                 raise LedgerError(
                     f"data set {dataset!r} has a budget already, which is never changed; use another name"
                 )
             _append(
-                connection, "create", dataset, who, rho=budget, spent=Rho(0), epsilon=repr(float(epsilon)),
+                connection, _head(ledger), "create", dataset, who, rho=budget, spent=Rho(0), epsilon=repr(float(epsilon)),
                 delta=repr(float(delta)), relation=relation,
             )  # fmt: skip
         return budget
@@ -190,19 +191,18 @@ class Ledger:
         if not amount:
             raise ValueError("a reservation needs a positive amount of ρ")
         _check_name(release_id, "a release")
-        with self._store.writing() as connection:
-            account, spent = self._account(connection, dataset)
+        with self._store.writing() as (connection, ledger):
+            account, spent, again = self._account(connection, ledger, dataset, release_id)
             if relation != account.relation:
                 raise LedgerError(
                     f"the budget of data set {dataset!r} is under {account.relation!r}, and a release under {relation!r} "
                     "does not add up with it"
                 )
-            again = connection.execute(_charges_of(dataset, release_id).limit(1)).first()
-            if again is not None and not reason:
+            if again and not reason:
                 raise LedgerError(
                     f"release {release_id!r} of data set {dataset!r} was charged already; resume it, or choose another id"
                 )
-            if again is None and reason:
+            if reason and not again:
                 raise LedgerError(
                     f"release {release_id!r} of data set {dataset!r} was never charged before; leave out the reason"
                 )
@@ -210,6 +210,7 @@ class Ledger:
                 raise BudgetExceeded(amount, account.rho - spent, f"release {release_id!r} of data set {dataset!r}")
             head = _append(
                 connection,
+                _head(ledger),
                 "reserve",
                 dataset,
                 who,
@@ -252,8 +253,8 @@ class Ledger:
 
     def account(self, dataset: str) -> Entry:
         """The entry that opened a data set's account. Raises LedgerError if there is none."""
-        with self._store.reading() as connection:
-            return self._account(connection, dataset)[0]
+        with self._store.reading() as (connection, ledger):
+            return self._account(connection, ledger, dataset)[0]
 
     def budget(self, dataset: str) -> Rho:
         """The lifetime budget."""
@@ -261,26 +262,26 @@ class Ledger:
 
     def spent(self, dataset: str) -> Rho:
         """The sum of all reservations, whatever became of them."""
-        with self._store.reading() as connection:
-            return self._account(connection, dataset)[1]
+        with self._store.reading() as (connection, ledger):
+            return self._account(connection, ledger, dataset)[1]
 
     def remaining(self, dataset: str) -> Rho:
         """What is left of the lifetime budget."""
-        with self._store.reading() as connection:
-            account, spent = self._account(connection, dataset)
+        with self._store.reading() as (connection, ledger):
+            account, spent, _ = self._account(connection, ledger, dataset)
         return account.rho - spent
 
     def accounts(self) -> list[Entry]:
         """The entries that opened accounts, in order; their `spent` is of that moment."""
-        with self._store.reading() as connection:
+        with self._store.reading() as (connection, _):
             return [self._entry(row) for row in _rows(connection, _CREATIONS.order_by(ENTRIES.c.entry))]
 
     def history(self, dataset: str | None = None) -> list[Entry]:
         """Every entry of one data set, or of all, in order. Raises LedgerError if there is no such data set."""
-        with self._store.reading() as connection:
+        with self._store.reading() as (connection, ledger):
             query = select(ENTRIES).order_by(ENTRIES.c.entry)
             if dataset is not None:
-                self._account(connection, dataset)
+                self._account(connection, ledger, dataset)
                 query = query.where(ENTRIES.c.dataset == dataset)
             return [self._entry(row) for row in _rows(connection, query)]
 
@@ -307,8 +308,7 @@ class Ledger:
         for anchor in anchors:
             wanted.setdefault(anchor.entries, set()).add(anchor.hash)
         where = self._store.describe()
-        with self._store.reading() as connection:
-            (ledger,) = _rows(connection, select(HEAD))
+        with self._store.reading() as (connection, ledger):
             damage = self._store.damage(connection, str(ledger["layout"]))
             if damage:
                 raise LedgerError(f"{where}: {damage}")
@@ -321,14 +321,14 @@ class Ledger:
                     raise LedgerError(f"{where}: entry {books.head.entries} is not the one that was anchored")
         if wanted:
             raise LedgerError(f"{where} ends before entry {max(wanted)}, which was anchored: its end is missing")
-        if books.head != Head(ledger["entries"], ledger["hash"]):
+        if books.head != _head(ledger):
             raise LedgerError(f"{where}: its head does not fit its last entry; entries are missing at the end")
         return books.head
 
     def _settle(self, reservation: Reservation, kind: Kind, reason: str | None, who: str | None) -> None:
         name = reservation.release_id
-        with self._store.writing() as connection:
-            _, spent = self._account(connection, reservation.dataset)
+        with self._store.writing() as (connection, ledger):
+            _, spent, _ = self._account(connection, ledger, reservation.dataset)
             events = select(ENTRIES).where(
                 (ENTRIES.c.entry == reservation.entry) | (ENTRIES.c.settles == reservation.entry)
             )
@@ -341,25 +341,34 @@ class Ledger:
             if now == "committed" or (now, wanted) == ("failed", "committed"):
                 raise LedgerError(f"release {name!r} is {now} in the ledger already, which {kind!r} cannot follow")
             _append(
-                connection, kind, reservation.dataset, who, rho=Rho(0), spent=spent, release_id=name,
+                connection, _head(ledger), kind, reservation.dataset, who, rho=Rho(0), spent=spent, release_id=name,
                 settles=reservation.entry, reason=reason,
             )  # fmt: skip
 
-    def _account(self, connection: Connection, dataset: str) -> tuple[Entry, Rho]:
-        """How the account was opened and what is spent, from rows that match their hashes, under a head that fits."""
-        opened = list(_rows(connection, _CREATIONS.where(ENTRIES.c.dataset == dataset)))
-        if not opened:
+    def _account(
+        self, connection: Connection, ledger: Mapping[str, Any], dataset: str, release_id: str | None = None
+    ) -> tuple[Entry, Rho, bool]:
+        """How the account was opened, what is spent, and whether that release was charged; in one query.
+
+        What is relied on was checked: those rows match their hashes, and the ledger's head fits its last row.
+        """
+        mine = ENTRIES.c.dataset == dataset
+        newest = select(func.max(ENTRIES.c.entry)).where(mine).scalar_subquery()
+        wanted = [ENTRIES.c.entry == ledger["entries"], mine & (ENTRIES.c.kind == "create"), ENTRIES.c.entry == newest]
+        if release_id is not None:
+            wanted.append(mine & (ENTRIES.c.kind == "reserve") & (ENTRIES.c.release_id == release_id))
+        rows = list(_rows(connection, select(ENTRIES).where(or_(*wanted)).order_by(ENTRIES.c.entry)))
+        entries = [self._entry(row) for row in rows if row["dataset"] == dataset]
+        if not entries or entries[0].kind != "create":
             known = ", ".join(str(row["dataset"]) for row in _rows(connection, _CREATIONS)) or "none"
             raise LedgerError(
                 f"data set {dataset!r} has no budget in {self._store.describe()} (it has: {known}); run equistrata "
                 "budget create"
             )
-        end = select(ENTRIES).order_by(ENTRIES.c.entry.desc()).limit(1)
-        (last,) = _rows(connection, end)
-        (mine,) = _rows(connection, end.where(ENTRIES.c.dataset == dataset))
-        if Head(last["entry"], self._entry(last).hash) != _head(connection):
+        if Head(rows[-1]["entry"], self._entry(rows[-1]).hash) != _head(ledger):
             raise LedgerError(f"{self._store.describe()} is damaged: its head does not fit its last entry")
-        return self._entry(opened[0]), self._entry(mine).spent
+        charged = any((entry.kind, entry.release_id) == ("reserve", release_id) for entry in entries)
+        return entries[0], entries[-1].spent, charged
 
     def _entry(self, row: Mapping[str, Any]) -> Entry:
         """A row as an entry, once its hash was checked."""
@@ -375,6 +384,7 @@ _CREATIONS = select(ENTRIES).where(ENTRIES.c.kind == "create")
 
 def _append(
     connection: Connection,
+    head: Head,
     kind: Kind,
     dataset: str,
     who: str | None,
@@ -384,8 +394,7 @@ def _append(
     settles: int | None = None,
     **texts: str | None,
 ) -> Head:
-    """Add the next entry and move the head, inside the caller's transaction."""
-    head = _head(connection)
+    """Add the next entry and move the head on to it, inside the caller's transaction."""
     row: dict[str, Any] = dict.fromkeys(ENTRIES.c.keys())
     row |= {
         "entry": head.entries + 1,
@@ -416,9 +425,8 @@ def _first_head(layout: str) -> dict[str, Any]:
     return first | {"entries": 0, "hash": genesis(first)}
 
 
-def _head(connection: Connection) -> Head:
-    row = connection.execute(select(HEAD.c.entries, HEAD.c.hash)).one()
-    return Head(row.entries, row.hash)
+def _head(ledger: Mapping[str, Any]) -> Head:
+    return Head(ledger["entries"], ledger["hash"])
 
 
 def _rows(connection: Connection, query: Select[Any]) -> Iterator[dict[str, Any]]:
@@ -428,11 +436,6 @@ def _rows(connection: Connection, query: Select[Any]) -> Iterator[dict[str, Any]
 
 def _key(entry: Entry) -> tuple[str, str | None, Rho]:
     return entry.dataset, entry.release_id, entry.rho
-
-
-def _charges_of(dataset: str, release_id: str) -> Select[Any]:
-    mine = ENTRIES.c.release_id == release_id, ENTRIES.c.dataset == dataset, ENTRIES.c.kind == "reserve"
-    return select(ENTRIES.c.entry).where(*mine)
 
 
 def _check_name(name: str, what: str) -> None:
@@ -448,6 +451,7 @@ def _whoever() -> str:
     return f"{user}@{socket.gethostname()}"
 
 
+@cache
 def _software() -> str:
     try:
         return f"equistrata {installed('equistrata')}"

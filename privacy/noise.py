@@ -14,6 +14,7 @@ False
 from __future__ import annotations
 
 import math
+import os
 from functools import lru_cache
 from typing import Any, Protocol
 
@@ -27,6 +28,8 @@ dp.enable_features("contrib")
 
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
+
+ROWS_AT_ONCE = 1 << 16  # binomial draws are made in blocks of this many, to bound memory
 
 
 def gaussian_sigma(rho: Rho | float, sensitivity: float = 1.0) -> float:
@@ -75,6 +78,10 @@ class NoiseSource(Protocol):
         """A real number plus Laplace noise: (Δ/scale)-DP for sensitivity Δ."""
         ...
 
+    def binomial(self, trials: int, probabilities: Floats) -> Counts:
+        """One draw of Binomial(trials, p) for each p in `probabilities`, all in [0, 1]. Any shape, shape kept."""
+        ...
+
     def select(self, scores: Floats, sensitivity: float, rho: Rho) -> int:
         """The index of a high score by the exponential mechanism at ρ = ε²/8 (ε over twice the sensitivity)."""
         ...
@@ -112,6 +119,19 @@ class SecureNoise:
     def laplace_real(self, value: float, scale: float) -> float:
         """See `NoiseSource.laplace_real`."""
         return float(_laplace_real(_positive(scale))(_finite(value)))
+
+    def binomial(self, trials: int, probabilities: Floats) -> Counts:
+        """See `NoiseSource.binomial`. Exact: a trial succeeds if a uniform number from the operating system lies below p.
+
+        A float p of at least 2⁻¹¹ has at most 64 binary places, so that comparing 64 random bits with them is no
+        approximation; a smaller p is cut off after 64 places.
+        """
+        trials, p = _trials(trials, probabilities)
+        flat = p.ravel()
+        drawn = np.empty(flat.shape, dtype=np.int64)
+        for start in range(0, len(flat), ROWS_AT_ONCE):
+            drawn[start : start + ROWS_AT_ONCE] = _exact_binomial(trials, flat[start : start + ROWS_AT_ONCE])
+        return drawn.reshape(p.shape)
 
     def select(self, scores: Floats, sensitivity: float, rho: Rho) -> int:
         """See `NoiseSource.select`. Raises ValueError on a score that is not a number."""
@@ -156,6 +176,11 @@ class SeededNoise:
         """See `NoiseSource.laplace_real`."""
         return float(_finite(value) + self._rng.laplace(0.0, _positive(scale)))
 
+    def binomial(self, trials: int, probabilities: Floats) -> Counts:
+        """See `NoiseSource.binomial`."""
+        trials, p = _trials(trials, probabilities)
+        return np.asarray(self._rng.binomial(trials, p), dtype=np.int64)
+
     def select(self, scores: Floats, sensitivity: float, rho: Rho) -> int:
         """See `NoiseSource.select`: Gumbel noise on the scores is the exponential mechanism."""
         _check_scores(scores)
@@ -173,6 +198,46 @@ def _whole(counts: Counts) -> Counts:
     if array.size and array.dtype.kind not in "iub":  # cutting off fractions would change the sensitivity
         raise ValueError("counts must be whole numbers of an integer type")
     return array.astype(np.int64)
+
+
+def _trials(trials: int, probabilities: Floats) -> tuple[int, Floats]:
+    p = np.asarray(probabilities, dtype=np.float64)
+    if not ((p >= 0) & (p <= 1)).all():
+        raise ValueError("the probabilities of a binomial draw must lie in [0, 1]")
+    if not 1 <= trials < 2**31:
+        raise ValueError(f"a binomial draw needs a whole number of trials, 1 to 2³¹ − 1, not {trials}")
+    return int(trials), p
+
+
+def _exact_binomial(trials: int, p: Floats) -> Counts:
+    """Compare all trials' uniform numbers with p at once, binary place by binary place, from the first one down.
+
+    Of the trials that agree with p so far, a fair half has 0 in the next place. Where p has 1 there, those lie below p
+    and succeed; where p has 0, the others lie above and fail; the rest go on. Two random bits a trial are used on average.
+    """
+    certain = p >= 1
+    places = (np.where(certain, 0.0, p) * 2.0**64).astype(np.uint64)
+    undecided = np.where(certain, 0, trials).astype(np.int64)
+    successes = np.where(certain, trials, 0).astype(np.int64)
+    for place in range(63, -1, -1):
+        rows = np.flatnonzero(undecided)
+        if not len(rows):
+            break
+        zeros = _fair_coins(undecided[rows])
+        one = (places[rows] >> np.uint64(place)) & np.uint64(1) == 1
+        successes[rows] += np.where(one, zeros, 0)
+        undecided[rows] = np.where(one, undecided[rows] - zeros, zeros)
+    return successes
+
+
+def _fair_coins(tosses: Counts) -> Counts:
+    """Binomial(tosses, ½) for each entry (all positive): the number of ones among that many random bits."""
+    words = (tosses + 63) // 64
+    ends = np.cumsum(words)
+    bits = np.frombuffer(os.urandom(8 * int(ends[-1])), dtype=np.uint64).copy()
+    unused = (64 * words - tosses).astype(np.uint64)  # 0 to 63 bits of each entry's last word
+    bits[ends - 1] >>= unused
+    return np.add.reduceat(np.bitwise_count(bits).astype(np.int64), ends - words)
 
 
 def _positive(scale: float) -> float:

@@ -237,22 +237,17 @@ class _TrueMarginals:
     """Exact marginals, each counted once. Private: only scores may be made of them."""
 
     def __init__(self, table: CodedTable) -> None:
-        self.schema = table.schema
-        self._rows, self._counts = _distinct(table)
+        self.table = table
+        self._rows, self._counts = table.distinct()
         self._known: dict[Columns, Floats] = {}
 
     def __getitem__(self, columns: Columns) -> Floats:
         if columns not in self._known:
-            sizes = [self.schema[name].size for name in columns]
-            cells = self._rows.index_of(columns)
-            counts: Floats = np.bincount(cells, self._counts, prod(sizes)).astype(float)
+            sizes = [self.table.schema[name].size for name in columns]
+            if len(self._rows) < len(self.table):
+                cells = self._rows.index_of(columns)
+                counts: Floats = np.bincount(cells, self._counts, prod(sizes)).astype(float)
+            else:
+                counts = self.table.marginal(columns).astype(float)
             self._known[columns] = counts.reshape(sizes)
         return self._known[columns]
-
-
-def _distinct(table: CodedTable) -> tuple[CodedTable, Floats]:
-    """The distinct rows and how often each occurs; all rows, once each, where combinations cannot be numbered."""
-    if prod(table.schema.sizes) > 2**62:
-        return table, np.ones(len(table))
-    _, first, counts = np.unique(table.index_of(table.schema.names), return_index=True, return_counts=True)
-    return table.take(first), counts.astype(float)

@@ -232,7 +232,7 @@ def _assign(group: npt.NDArray[np.intp], shares: Floats, rng: np.random.Generato
     totals = np.bincount(group, minlength=len(shares))
     counts = spread(totals, shares, rng)
     order = rng.permutation(len(group))
-    order = order[np.argsort(group[order], kind="stable")]
+    order = order[np.argsort(group[order].astype(np.min_scalar_type(len(shares))), kind="stable")]  # narrow: radix sort
     drawn = np.empty(len(group), dtype=np.intp)
     drawn[order] = np.repeat(np.tile(np.arange(shares.shape[1]), len(shares)), counts.ravel())
     return drawn

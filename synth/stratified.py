@@ -41,6 +41,7 @@ T = TypeVar("T")
 
 NOISY = "noisy"
 COUNT_SHARE = 0.02
+BATCH_ROWS = 1 << 20  # drawn at a time
 _LEAST = 0.25  # standard deviations of its size that a stratum has at least
 
 
@@ -73,6 +74,21 @@ class StratifiedModel:
         Raises:
             InputError: a negative number of rows, an unknown column or value, or a condition nobody can meet.
         """
+        return CodedTable.concatenate(list(self.batches(rows, rng, where)))
+
+    def batches(
+        self,
+        rows: int | None,
+        rng: np.random.Generator,
+        where: Mapping[str, Value | Sequence[Value]] | None = None,
+        size: int | None = None,
+    ) -> Iterator[CodedTable]:
+        """As `sample`, but at most `size` rows at a time (about a million), in at least one batch: memory does not grow with
+        the rows.
+
+        Each batch has every stratum in proportion and random order within; the strata's rows add up to the same whole
+        numbers as in one batch, and those of a cell differ from their expectation by less than one per branch and batch.
+        """
         rows = round(self.total) if rows is None else rows
         if rows < 0:
             raise InputError(f"cannot draw {rows} rows; ask for 0 or more")
@@ -80,10 +96,18 @@ class StratifiedModel:
         models, shares = dict(self.models), dict(self.weights.shares)
         if allowed:
             models, shares = self._restricted(allowed)
-        allocation = PublicWeights(shares, self.weights.source).allocate(rows)
-        parts = {key: models[key].sample(count, rng) for key, count in allocation.items()}
-        table = self.strata.assemble(parts)
-        return table.take(rng.permutation(len(table)))
+        left = PublicWeights(shares, self.weights.source).allocate(rows)
+        while True:
+            drawn = min(rows, size or BATCH_ROWS)
+            part = left
+            if drawn < rows:
+                part = PublicWeights.from_counts(left, self.strata, self.weights.source).allocate(drawn)
+            table = self.strata.assemble({key: models[key].sample(count, rng) for key, count in part.items()})
+            yield table.take(rng.permutation(drawn))
+            left = {key: count - part[key] for key, count in left.items()}
+            rows -= drawn
+            if not rows:
+                return
 
     def marginal(self, columns: Sequence[str]) -> Floats:
         """Expected counts over any columns, strata columns included, summing to `total`."""

@@ -1,9 +1,11 @@
-"""What every room's tests share: reproducible Hypothesis runs, and the optional real ACS rows."""
+"""What every room's tests share: reproducible Hypothesis runs, a PostgreSQL server, and the optional real ACS rows."""
 
+import secrets
 from pathlib import Path
 
 import pytest
 from hypothesis import settings
+from postgres import NoPostgres, postgres_server
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -27,3 +29,30 @@ def acs_root() -> str:
     if not (root / "2024" / "1-Year" / "psam_p50.csv").is_file():
         pytest.skip("optional ACS person files are not in ../shared/acs")
     return str(root)
+
+
+@pytest.fixture(scope="session")
+def postgres():
+    """The URL of a real server for the session; skips, with the reason, where none can be started."""
+    pytest.importorskip("psycopg", reason="psycopg is not installed (extra 'postgres')")
+    try:
+        server = postgres_server("fsync=on", "max_connections=100")
+        url = server.__enter__()
+    except NoPostgres as reason:
+        pytest.skip(str(reason))
+    yield url
+    server.__exit__(None, None, None)
+
+
+@pytest.fixture
+def new_database(postgres):
+    """Makes an empty database on the session's server, for one test, and gives its URL."""
+    import psycopg
+
+    def make():
+        name = f"test_{secrets.token_hex(6)}"
+        with psycopg.connect(postgres, autocommit=True) as connection:
+            connection.execute(f"CREATE DATABASE {name}")
+        return postgres.rsplit("/", 1)[0] + f"/{name}"
+
+    return make

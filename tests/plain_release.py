@@ -22,7 +22,7 @@ from privacy.ledger import Ledger
 TASKS = ("load", "resample", "estimate_means", "evaluate", "publish")
 
 
-def fit_all(plan, work, budgets, noise):
+def fit_all(plan, work, budgets, noise, pool):
     """What flows.release._fit_all does, one stratum after the other."""
     for i, key in enumerate(plan.strata.keys):
         steps.fit_one(
@@ -52,7 +52,7 @@ def release(settings):
 POINTS = {
     "before the journal": ("flows.journal.Journal.open", "before", 1),
     "before rows": ("flows.steps.load", "before", 1),
-    "among rows": ("flows.workspace.Workspace.save_table", "after", 2),
+    "among rows": ("flows.workspace.Workspace.append_table", "after", 2),
     "before the charge": ("flows.undertaking.Undertaking.charge", "before", 1),
     "inside the charge": ("privacy.ledger._append", "after", 1),
     "after the charge": ("privacy.ledger.Ledger.reserve", "after", 1),

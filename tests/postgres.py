@@ -40,12 +40,15 @@ def programs() -> Iterator[Path]:
 
 
 @contextmanager
-def postgres_server(*settings: str) -> Iterator[str]:
-    """A server with one database; its URL, with a password that nothing may show. Raises NoPostgres."""
+def postgres_server(*settings: str, extension: str | None = None) -> Iterator[str]:
+    """A server with one database; its URL, with a password that nothing may show. Raises NoPostgres.
+
+    With `extension`, a server that has it: the wheel has none, a distribution's package has those that come with PostgreSQL.
+    """
     home = Path(tempfile.mkdtemp(prefix="postgres-for-tests-"))
     user = pwd.getpwnam("nobody") if os.geteuid() == 0 else None
     try:
-        folder = _runnable(home, user)
+        folder = _runnable(home, user, extension)
         password = f"canary-{secrets.token_hex(8)}"
         (home / "password").write_text(password)
         (home / "data").mkdir(mode=0o700)
@@ -75,11 +78,14 @@ def postgres_server(*settings: str) -> Iterator[str]:
         shutil.rmtree(home, ignore_errors=True)
 
 
-def _runnable(home: Path, user: pwd.struct_passwd | None) -> Path:
+def _runnable(home: Path, user: pwd.struct_passwd | None, extension: str | None) -> Path:
     """A folder of programs that run as that user; copied where its own place is closed to them."""
     tried = []
     for number, folder in enumerate(programs()):
         if not ((folder / "initdb").exists() and (folder / "postgres").exists()):
+            continue
+        if extension and not _has(folder, extension):
+            tried.append(f"{folder} without {extension}")
             continue
         home.chmod(0o755)
         if _run([folder / "postgres", "--version"], user).returncode == 0:
@@ -90,6 +96,11 @@ def _runnable(home: Path, user: pwd.struct_passwd | None) -> Path:
             return copy / "bin"
         tried.append(str(folder))
     raise NoPostgres(f"no PostgreSQL server program runs here (tried: {', '.join(tried) or 'found none'})")
+
+
+def _has(folder: Path, extension: str) -> bool:
+    done = _run([folder / "pg_config", "--sharedir"], None)
+    return done.returncode == 0 and (Path(done.stdout.strip()) / "extension" / f"{extension}.control").exists()
 
 
 def _as(user: pwd.struct_passwd | None) -> dict:

@@ -35,6 +35,16 @@ def test_importing_the_core_loads_none_of_the_heavy_packages(repo_root):
     assert int(count) > 8  # data and privacy alone have eight modules: the walk did not come up empty
 
 
+def test_no_cluster_is_imported_unless_it_is_asked_for(repo_root):
+    program = (
+        "import sys, flows.cli, flows.release; print([n for n in ('dask', 'distributed', 'ray') if n in sys.modules])"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=repo_root, capture_output=True, text=True, timeout=300, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
 def test_the_arrows_between_rooms(repo_root):
     command = Path(sys.executable).with_name("lint-imports")
     found = str(command) if command.exists() else shutil.which("lint-imports")

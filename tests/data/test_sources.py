@@ -7,9 +7,12 @@ import subprocess
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from data import sources
 from data.errors import InputError
-from data.schema import Schema
+from data.schema import Column, Schema
 from data.sources import FileSource, FolktablesSource, SampleSource, read_frame
 from data.table import CodedTable
 
@@ -53,6 +56,115 @@ def test_byte_order_mark_and_spaces_between_lines(tmp_path):
     assert FileSource(str(path)).read(["sex", "age"]).to_numpy().tolist() == [[1, 5], [2, 6]]
 
 
+def coded_in_batches(path, schema, rows=2):
+    return np.concatenate(
+        [CodedTable.encode(f, schema).codes for f in FileSource(str(path), batch_rows=rows).batches(schema.names)]
+    )
+
+
+PEOPLE = Schema(
+    "people",
+    (
+        Column("sex", values=(1, 2)),
+        Column("area", values=("a", "ü", "none"), missing="none"),
+        Column("age", lower=0, upper=99, edges=(0, 50, 99), missing="own"),
+    ),
+)
+
+
+def test_batches_are_coded_as_the_whole_table(people):
+    frames = list(FileSource(str(people), batch_rows=2).batches(["age", "sex", "age"]))
+    assert [list(frame.columns) for frame in frames] == [["age", "sex"]] * len(frames)
+    assert len(frames) == (1 if people.suffix == ".csv" else 2)  # a CSV file comes in blocks of bytes
+    whole = CodedTable.encode(FileSource(str(people)).read(PEOPLE.names), PEOPLE).codes
+    assert coded_in_batches(people, PEOPLE).tolist() == whole.tolist() == [[0, 0, 0], [1, 1, 2], [1, 2, 1]]
+
+
+def test_the_blocks_of_a_csv_file_are_one_table(tmp_path, monkeypatch):
+    monkeypatch.setattr(sources, "_CSV_BLOCK", 100)
+    path = tmp_path / "people.csv"
+    many = pd.concat([ROWS] * 50, ignore_index=True)
+    many.loc[120, "area"] = "two\nlines, and a comma"
+    many.to_csv(path, index=False)
+    frames = list(FileSource(str(path)).batches(["sex", "area", "age"]))
+    assert len(frames) > 10
+    assert sum(len(frame) for frame in frames) == 150
+    together = pd.concat([frame.astype(object) for frame in frames], ignore_index=True)
+    assert together["area"][120] == "two\nlines, and a comma"
+    assert together["age"].isna().tolist() == many["age"].isna().tolist()
+
+
+CELLS = st.sampled_from(
+    [
+        "1",
+        "2",
+        "1.0",
+        "2.00",
+        "01",
+        " 1",
+        "1e0",
+        "a",
+        "ü",
+        "True",
+        "FALSE",
+        "true",
+        "nan",
+        "NA",
+        "None",
+        "",
+        "x,y",
+        '"',
+        "-1",
+    ]
+)
+NUMBERS = Column("cell", values=(0, 1, 2, -1), others=0, missing=0)
+TEXTS = Column("cell", values=("1", "01", "a", "ü", "True", "x,y", '"', "rest"), others="rest", missing="rest")
+
+
+@given(st.lists(CELLS, min_size=1, max_size=8), st.sampled_from([NUMBERS, TEXTS]))
+def test_what_a_csv_cell_means_does_not_depend_on_other_cells(tmp_path_factory, cells, column):
+    """Else one added row would change how others are coded, and neighbouring tables would not be neighbours."""
+    schema = Schema("one", (column,))
+
+    def codes(cells):
+        path = tmp_path_factory.mktemp("cells") / "cells.csv"
+        pd.DataFrame({"cell": cells, "beside": 1}).to_csv(path, index=False)
+        return coded_in_batches(path, schema)[:, 0].tolist()
+
+    assert codes(cells) == [codes([cell])[0] for cell in cells]
+
+
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (["1", "2", "2"], (1, 2)),
+        (["1", "", "2"], ("1", "2", "none")),
+        (["1.5", "1.50", "2"], ("1.5", "2", "none")),
+        (["True", "False", "True"], (0, 1)),
+        (["TRUE", "false", "True"], ("True", "False")),
+        (["x", "y", "NA"], ("x", "y", "none")),
+    ],
+)
+def test_csv_batches_are_coded_as_a_file_that_is_read_whole(tmp_path, cells, values):
+    path = tmp_path / "cells.csv"
+    pd.DataFrame({"cell": cells, "beside": 1}).to_csv(path, index=False)
+    schema = Schema("one", (Column("cell", values=values, missing="none" if "none" in values else None),))
+    whole = CodedTable.encode(FileSource(str(path)).read(["cell"]), schema)
+    assert coded_in_batches(path, schema).tolist() == whole.codes.tolist()
+
+
+def test_texts_that_only_differ_as_texts_are_told_apart(tmp_path):
+    path = tmp_path / "cells.csv"
+    path.write_text("zip\n01\n1\n")
+    assert coded_in_batches(path, Schema("one", (Column("zip", values=("01", "1")),)))[:, 0].tolist() == [0, 1]
+
+
+def test_sources_that_are_read_whole_give_one_batch():
+    frames = list(SampleSource().batches(["SEX", "ESR"]))
+    assert len(frames) == 1
+    pd.testing.assert_frame_equal(frames[0], SampleSource().read(["SEX", "ESR"]))
+
+
 def test_an_absent_column(people):
     with pytest.raises(InputError, match=f"{people.name}' has no column 'race'"):
         FileSource(str(people)).read(["sex", "race"])
@@ -74,13 +186,22 @@ BROKEN = {
 }
 
 
+def whole_rows(source, columns):
+    return source.read(columns)
+
+
+def batched(source, columns):
+    return list(source.batches(columns))
+
+
+@pytest.mark.parametrize("read", [whole_rows, batched])
 @pytest.mark.parametrize("name", BROKEN)
-def test_broken_files_are_told_in_a_sentence_that_holds_no_cell(name, tmp_path):
+def test_broken_files_are_told_in_a_sentence_that_holds_no_cell(name, read, tmp_path):
     content, told = BROKEN[name]
     path = tmp_path / name
     path.write_bytes(content)
     with pytest.raises(InputError, match=told) as caught:
-        FileSource(str(path)).read(["sex", "age"])
+        read(FileSource(str(path)), ["sex", "age"])
     assert "8675309" not in str(caught.value)
     assert "canary" not in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -95,12 +216,26 @@ def test_a_row_that_is_too_wide_is_refused_when_all_columns_are_read(tmp_path):
     assert "8675309" not in str(caught.value)
 
 
+@pytest.mark.parametrize("line", ["8675309", "8675309,1,2", '"8675309,1', "8675309,\xff"])
+def test_a_broken_line_far_down_is_told_when_it_is_reached(tmp_path, line, monkeypatch):
+    monkeypatch.setattr(sources, "_CSV_BLOCK", 1000)
+    path = tmp_path / "long.csv"
+    path.write_bytes(b"sex,age\n" + b"1,2\n" * 5000 + line.encode("latin-1") + b"\n")
+    batches = FileSource(str(path)).batches(["sex", "age"])
+    assert len(next(batches)) > 1
+    with pytest.raises(InputError, match="not UTF-8" if "\xff" in line else "not well-formed CSV") as caught:
+        list(batches)
+    assert "8675309" not in str(caught.value)
+    assert caught.value.__suppress_context__
+
+
 def test_a_cut_off_parquet_file(tmp_path):
     whole, cut = tmp_path / "whole.parquet", tmp_path / "cut.parquet"
     ROWS.to_parquet(whole)
     cut.write_bytes(whole.read_bytes()[:-20])
-    with pytest.raises(InputError, match="not a Parquet file"):
-        FileSource(str(cut)).read(["sex"])
+    for read in (whole_rows, batched):
+        with pytest.raises(InputError, match="not a Parquet file"):
+            read(FileSource(str(cut)), ["sex"])
 
 
 def test_a_parquet_file_with_a_column_twice(tmp_path):

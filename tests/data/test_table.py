@@ -1,5 +1,6 @@
 """Coding and decoding: right by a slow oracle, and silent about what rows hold."""
 
+from collections import Counter
 from decimal import Decimal
 
 import numpy as np
@@ -257,6 +258,63 @@ def test_marginal_against_a_loop(names):
     for row in table.codes:
         expected[tuple(row[schema.index(name)] for name in names)] += 1
     assert np.array_equal(table.marginal(names), expected)
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("chunk", [1, 7, 100, 10_000])
+def test_chunks_and_the_order_of_codes_in_memory_change_no_count(order, chunk, monkeypatch):
+    monkeypatch.setattr("data.table.CHUNK_ROWS", chunk)
+    rng = np.random.default_rng(3)
+    sizes = (256, 1, 2, 300)
+    schema = schema_of(*(Column(n, values=tuple(range(size))) for n, size in zip("wxyz", sizes, strict=True)))
+    table = CodedTable(np.array(rng.integers(0, sizes, (700, 4)), dtype=np.uint16, order=order), schema)
+    for names in (["w"], ["w", "x"], ["x", "w"], ["z", "w"], ["y", "z", "w"], []):
+        expected, _ = (
+            np.histogramdd(
+                table.codes[:, [schema.index(name) for name in names]].astype(float),
+                [np.arange(schema[name].size + 1) - 0.5 for name in names],
+            )
+            if names
+            else (len(table), None)
+        )
+        assert np.array_equal(table.marginal(names), expected)
+        assert table.index_of(names).tolist() == [
+            int(np.ravel_multi_index(tuple(row), [schema[n].size for n in names])) if names else 0
+            for row in table.codes[:, [schema.index(name) for name in names]]
+        ]
+
+
+@pytest.mark.parametrize("sizes", [(3, 4), (300, 300, 300), (2**31, 2**30), (2**31, 2**31, 2)])
+def test_distinct_rows_against_a_counter(sizes, monkeypatch):
+    monkeypatch.setattr("data.table.CHUNK_ROWS", 64)
+    schema = schema_of(*(Column(f"c{j}", values=range(size)) for j, size in enumerate(sizes)))
+    codes = np.random.default_rng(0).integers(0, np.minimum(sizes, 5), (500, len(sizes))).astype(np.uint32)
+    rows, counts = CodedTable(codes, schema).distinct()
+    found = Counter()
+    for row, count in zip(rows.codes.tolist(), counts.tolist(), strict=True):
+        found[tuple(row)] += count
+    assert found == Counter(map(tuple, codes.tolist()))
+    numbered = np.prod([float(size) for size in sizes]) <= 2**62
+    assert (len(rows) == len(found)) == numbered
+    if numbered:
+        assert rows.codes.tolist() == sorted(rows.codes.tolist())
+
+
+def test_a_table_may_be_a_mapped_file(tmp_path):
+    schema = schema_of(Column("x", values=(1, 2)), Column("y", values=("a", "b", "c")))
+    codes = np.random.default_rng(0).integers(0, [2, 3], (1000, 2)).astype(np.uint8)
+    np.save(tmp_path / "codes.npy", codes)
+    mapped = CodedTable(np.load(tmp_path / "codes.npy", mmap_mode="r"), schema)
+    assert isinstance(mapped.codes, np.memmap)
+    assert np.array_equal(mapped.marginal(["x", "y"]), CodedTable(codes, schema).marginal(["x", "y"]))
+
+
+def test_numbers_of_a_text_file_are_read_by_their_distinct_texts():
+    column = Column("x", lower=0, upper=9, edges=(0, 4, 9), missing="own")
+    texts = pd.Series(["1", None, "8.5", "1", " 4"], dtype=pd.CategoricalDtype([" 4", "1", "8.5", "not a number"]))
+    assert encode_one(column, texts, texts.dtype).tolist() == [0, 2, 1, 0, 0]  # an unused category is no cell
+    with pytest.raises(InputError, match="not a number"):
+        encode_one(column, pd.Series(["1", "x"], dtype="category"), "category")
 
 
 def test_the_callers_arrays_stay_as_they_were():

@@ -121,3 +121,52 @@ def test_importing_the_scores_does_not_import_the_heavy_libraries():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def distinct(table):
+    """The distinct rows of a table, absent cells included, and how often each occurs."""
+    counted = table.groupby(list(table.columns), dropna=False, sort=False).size()
+    return counted.index.to_frame(index=False), counted.to_numpy()
+
+
+@pytest.mark.parametrize("strata", [["G", "H"], ["G"], []])
+def test_distinct_rows_with_their_numbers_score_as_the_whole_tables(strata):
+    rng = np.random.default_rng(5)
+    tables = [
+        pd.DataFrame(
+            {
+                "G": rng.choice([1, 2, 3], n, p=p),
+                "H": rng.choice(["x", "y"], n),
+                "A": rng.choice([0, 1, 5, np.nan], n),
+                "T": rng.choice(["a", "b", None], n),
+                "Y": rng.integers(0, 2, n),
+            }
+        )
+        for n, p in ((4000, [0.9, 0.0995, 0.0005]), (3000, [0.5, 0.25, 0.25]))
+    ]
+    (real, real_times), (synthetic, synthetic_times) = map(distinct, tables)
+    assert len(real) < 100
+    whole = score_tables(tables[0], None, tables[1], strata, None, quick=True, min_share=0.01)
+    short = score_tables(
+        real, None, synthetic, strata, None, quick=True, min_share=0.01, times=(real_times, synthetic_times)
+    )
+    assert short.workload3 == whole.workload3 > 0
+    assert short.workload3_by_stratum == whole.workload3_by_stratum
+    assert short.parity_error == pytest.approx(whole.parity_error, abs=1e-12)
+    assert short.parity_by_stratum == pytest.approx(whole.parity_by_stratum, abs=1e-12)
+    assert len(short.parity_by_stratum) == {2: 4, 1: 2, 0: 0}[len(strata)]
+    as_workload = {"statistic": "workload3", "min_share": 0.01}
+    assert parity_error(
+        real, synthetic, strata, times=(real_times, synthetic_times), **as_workload
+    ).value == pytest.approx(parity_error(*tables, strata, **as_workload).value, abs=1e-12)
+
+
+@pytest.mark.parametrize("times", [np.ones(2), np.array([1, 0, 1]), np.array([1, 1])])
+def test_numbers_of_occurrences_are_checked(times):
+    table, ones = pd.DataFrame({"A": [1, 2, 3], "B": [0, 0, 1]}), np.ones(3, dtype=np.int64)
+    with pytest.raises(InputError, match="positive whole number for each"):
+        score_tables(table, None, table, [], None, quick=True, times=(times, ones))
+    with pytest.raises(InputError, match="classifiers need whole tables"):
+        score_tables(table, table, table, [], "B", times=(ones, ones))
+    with pytest.raises(InputError, match="needs whole tables"):
+        parity_error(table, table, [], statistic=lambda rows: rows["A"].mean(), times=(ones, ones))

@@ -31,12 +31,34 @@ class CommandLine:
         return self.home / "tmp"
 
     def __call__(self, *arguments, **environment):
+        return subprocess.run(
+            self._command(arguments),
+            capture_output=True,
+            text=True,
+            timeout=300,
+            check=False,
+            **self._place(environment),
+        )
+
+    def start(self, *arguments, **environment):
+        """The command as a process under way."""
+        return subprocess.Popen(
+            self._command(arguments),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            **self._place(environment),
+        )
+
+    def _command(self, arguments):
+        return [sys.executable, "-m", "flows.cli", *map(str, arguments)]
+
+    def _place(self, environment):
         self.tmp.mkdir(exist_ok=True)
         env = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
         env |= {"PREFECT_API_URL": self.server} if self.server else {}
         env |= {"PREFECT_HOME": str(self.prefect), "TMPDIR": str(self.tmp), "COLUMNS": "200"} | environment
-        command = [sys.executable, "-m", "flows.cli", *map(str, arguments)]
-        return subprocess.run(command, capture_output=True, text=True, env=env, cwd=self.home, timeout=300, check=False)
+        return {"env": env, "cwd": self.home}
 
 
 @pytest.fixture

@@ -5,6 +5,7 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from pkgutil import resolve_name
 
 import pytest
 from plain_release import POINTS, numbered, release
@@ -248,6 +249,38 @@ def test_a_release_that_does_not_fit_is_refused_with_what_is_left(place):
         place.resume(epsilon=100)
     assert place.leftovers() == []
     assert place.ledger.head.entries == 1
+
+
+def test_no_mechanism_sees_a_row_before_the_charge(place, monkeypatch):
+    """Every read of rows from the working folder, and every mechanism, finds the charge in the ledger; none is made without."""
+    seen = []
+
+    def watch(target):
+        original = resolve_name(target)
+
+        def watched(*args, **kwargs):
+            seen.append((target, [charge.outcome for charge in place.charges(number)]))
+            return original(*args, **kwargs)
+
+        monkeypatch.setattr(target, watched)
+
+    readers = ["flows.workspace.Workspace.load_table", "flows.steps.measure_stratum", "flows.steps._mean"]
+    for target in readers:
+        watch(target)
+    number = 0
+    place.resume(number)
+    assert {target for target, _ in seen} == set(readers)
+    assert all(outcomes == ["reserved"] for _, outcomes in seen), seen
+
+    def refuse(*args, **kwargs):
+        raise BudgetExceeded(Rho(2), Rho(1), "another release was quicker")
+
+    monkeypatch.setattr(Ledger, "reserve", refuse)
+    number, seen[:] = 1, []
+    with pytest.raises(BudgetExceeded):
+        place.resume(number)
+    assert seen == []
+    assert place.leftovers() == []
 
 
 def test_a_damaged_ledger_stops_everything(place):

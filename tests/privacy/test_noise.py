@@ -290,3 +290,49 @@ def test_secure_integers_are_discrete_gaussian_over_300_000_draws(sigma):
     drawn = SecureNoise().gaussian(np.zeros(300_000, dtype=np.int64), sigma)
     observed = np.bincount(drawn + reach, minlength=2 * reach + 1)
     assert chi_square_p_value(observed, discrete_gaussian_pmf(sigma, reach)) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(("trials", "p"), [(1, 0.3), (5, 0.25), (63, 0.75), (64, 0.5), (65, 0.4321), (300, 0.01)])
+def test_binomial_draws(source, trials, p):
+    """Chi-square against the probability mass function. False alarm on fresh randomness: 10⁻⁶."""
+    drawn = source.binomial(trials, np.full(20_000, p))
+    assert drawn.min() >= 0
+    assert drawn.max() <= trials
+    observed = np.bincount(drawn, minlength=trials + 1)
+    pooled = stats.binom.pmf(np.arange(trials + 1), trials, p)
+    order = np.argsort(-pooled)  # the helper pools rare cells into one
+    assert chi_square_p_value(observed[order], pooled[order]) > FALSE_ALARM
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_binomial_draws_follow_their_own_probability(source, monkeypatch):
+    """Certain outcomes, in every place of an array that spans several blocks; they cannot differ by chance."""
+    monkeypatch.setattr(noise_module, "ROWS_AT_ONCE", 4)
+    p = np.array([[0.0, 1.0, 0.0], [1.0, 1.0, 0.0], [0.0, 0.0, 1.0]])
+    assert (source.binomial(70, p) == 70 * p).all()
+    assert source.binomial(3, np.empty(0)).shape == (0,)
+    mixed = source.binomial(100_000, np.array([0.0, 0.25, 0.5, 0.75, 1.0] * 3))
+    assert abs(mixed / 100_000 - np.array([0.0, 0.25, 0.5, 0.75, 1.0] * 3)).max() < 0.012  # 7.6 standard deviations
+
+
+@pytest.mark.parametrize("source", SOURCES)
+def test_neighbouring_binomial_draws_are_independent(source):
+    """The correlation of one draw with the next has standard deviation 1/√40,000; false alarm at six of them: 2·10⁻⁹."""
+    drawn = source.binomial(10, np.full(40_001, 0.3)).astype(float)
+    assert abs(np.corrcoef(drawn[1:], drawn[:-1])[0, 1]) < 6 / 200
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize(("trials", "p"), [(0, 0.5), (2**31, 0.5), (5, -0.1), (5, 1.1), (5, math.nan)])
+def test_binomial_draws_that_are_none(source, trials, p):
+    with pytest.raises(ValueError, match="binomial draw"):
+        source.binomial(trials, np.array([p]))
+
+
+def test_a_small_probability_keeps_its_first_64_places(monkeypatch):
+    """Bits handed in by hand: U = 0.0…01 (64 places) lies below p = 2⁻⁶³ and not below 2⁻⁶⁴."""
+    for place, successes in ((63, 1), (64, 0)):
+        tosses = iter([1] * 63 + [0])  # of the one trial, 63 places hold 0 and the last holds 1
+        monkeypatch.setattr(noise_module, "_fair_coins", lambda rows, tosses=tosses: np.array([next(tosses)]))
+        assert SecureNoise().binomial(1, np.array([2.0**-place])).tolist() == [successes]

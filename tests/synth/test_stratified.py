@@ -29,6 +29,7 @@ from synth.stratified import (
     fit_strata,
     fit_stratum,
     load_all_measurements,
+    measure_stratum,
     noisy_weights,
     save_all_measurements,
     stratified_name,
@@ -260,6 +261,49 @@ def test_without_a_number_the_sample_is_as_large_as_the_noisy_total():
     assert len(synthesizer.sample()) == round(synthesizer.model_.total)
     assert synthesizer.model_.total != 8000
     assert abs(synthesizer.model_.total - 8000) < 400  # six counts at σ of some 40
+
+
+def test_measuring_a_stratum_is_the_first_half_of_fitting_it():
+    table, rho = people([300]).select(["AGE", "JOB", "MAR"]), Rho(0.5)
+    measured = measure_stratum(FAST, table, Budget(rho), rho * 0.1, SeededNoise(4))
+    fitted = fit_stratum(FAST, table, Budget(rho), rho * 0.1, SeededNoise(4))
+    assert measured[0].columns == ()
+    assert same(measured, list(fitted.measurements))
+    with pytest.raises(BudgetExceeded):
+        measure_stratum(FAST, table, Budget(rho), rho * 1.1, SeededNoise(4))
+
+
+@pytest.mark.parametrize(("rows", "size"), [(1000, 1000), (1000, 999), (1000, 7), (5, 1), (0, 3), (6, 100)])
+@pytest.mark.parametrize("where", [None, {"SEX": 1}])
+def test_batches_add_up_to_whole_rows_by_stratum(fitted, rows, size, where):
+    model = fitted.model_
+    tables = list(model.batches(rows, np.random.default_rng(1), where, size))
+    assert [len(table) for table in tables[:-1]] == [size] * (len(tables) - 1)
+    assert len(tables) == max(1, -(-rows // size))
+    drawn = CodedTable.concatenate(tables)
+    assert len(drawn) == rows
+    shares = model.weights.shares if where is None else model._restricted({"SEX": [0]})[1]
+    wanted = PublicWeights(shares, "").allocate(rows)
+    found = np.bincount(model.strata.index(drawn), minlength=len(model.strata.keys))
+    assert dict(zip(model.strata.keys, found.tolist(), strict=True)) == wanted
+    for table in tables:  # and each batch has the strata in proportion, to less than two rows
+        inside = np.bincount(model.strata.index(table), minlength=len(wanted))
+        assert np.abs(inside - np.array(list(wanted.values())) * len(table) / max(rows, 1)).max() < 2
+
+
+def test_one_batch_is_the_sample(fitted):
+    model = fitted.model_
+    (batch,) = model.batches(200, np.random.default_rng(5))
+    assert np.array_equal(batch.codes, model.sample(200, np.random.default_rng(5)).codes)
+
+
+def test_many_batches_follow_the_model_as_closely_as_one(fitted):
+    """Every cell's count is within one per branch and batch of what the model expects; chance alone would be off by more."""
+    model, rows = fitted.model_, 20_000
+    drawn = CodedTable.concatenate(list(model.batches(rows, np.random.default_rng(2), size=500)))
+    expected = model.marginal(["AGE", "MAR"]) / model.total * rows
+    assert np.abs(drawn.marginal(["AGE", "MAR"]) - expected).max() < 40 * 2
+    assert np.abs(drawn.marginal(["SEX", "JOB"]) - model.marginal(["SEX", "JOB"]) / model.total * rows).max() < 40 * 2
 
 
 def test_the_whole_table_is_one_stratum_with_nothing_spent_on_counts():

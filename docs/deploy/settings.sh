@@ -1,0 +1,73 @@
+#!/bin/sh
+# Write the settings of one machine, with fresh passwords, into a folder that only you may enter. What is there stays.
+#   sh docs/deploy/settings.sh [FOLDER]        (default: ~/.config/equistrata)
+# PGHOST, PGPORT, PREFECT_PORT and STATE (where Prefect and unfinished releases live) are taken from the environment.
+set -eu
+umask 077
+folder=${1:-$HOME/.config/equistrata}
+state=${STATE:-$HOME/.local/state/equistrata}
+postgres=${PGHOST:-127.0.0.1}:${PGPORT:-5432}
+port=${PREFECT_PORT:-4200}
+
+if [ -e "$folder/server.env" ]; then
+    echo "$folder has settings already; remove it to make new ones" >&2
+    exit 1
+fi
+mkdir -p "$folder" "$state/server" "$state/worker" "$state/releases"
+chmod 0700 "$folder" "$state" "$state/server" "$state/worker" "$state/releases"
+
+secret() { od -An -N24 -tx1 /dev/urandom | tr -d ' \n'; }
+prefect_password=$(secret)
+steward_password=$(secret)
+worker_password=$(secret)
+auth=steward:$(secret)
+
+# The Prefect server: on this machine only, behind a password, and without a way to the ledger.
+cat > "$folder/server.env" <<END
+PREFECT_HOME=$state/server
+PREFECT_API_URL=http://127.0.0.1:$port/api
+PREFECT_SERVER_API_HOST=127.0.0.1
+PREFECT_SERVER_API_PORT=$port
+PREFECT_SERVER_API_AUTH_STRING=$auth
+PREFECT_API_AUTH_STRING=$auth
+PREFECT_SERVER_CORS_ALLOWED_ORIGINS=http://127.0.0.1:$port
+PREFECT_SERVER_DATABASE_CONNECTION_URL=postgresql+asyncpg://equistrata_prefect:$prefect_password@$postgres/equistrata_prefect
+PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE=prefect.server.concurrency.lease_storage.filesystem
+PREFECT_SERVER_ANALYTICS_ENABLED=false
+DO_NOT_TRACK=1
+END
+
+# The worker, and you at the command line: the server's address, and a ledger that may be charged but not rewritten.
+cat > "$folder/worker.env" <<END
+PREFECT_HOME=$state/worker
+PREFECT_API_URL=http://127.0.0.1:$port/api
+PREFECT_API_AUTH_STRING=$auth
+PREFECT_SERVER_ANALYTICS_ENABLED=false
+DO_NOT_TRACK=1
+EQUISTRATA_LEDGER_URL=postgresql://equistrata_worker:$worker_password@$postgres/equistrata_ledger
+EQUISTRATA_LEDGER_KEY=$(secret)
+EQUISTRATA_STATE=$state/releases
+END
+
+# The steward, who opens accounts: the owner of the ledger.
+cat > "$folder/steward.env" <<END
+EQUISTRATA_LEDGER_URL=postgresql://equistrata_steward:$steward_password@$postgres/equistrata_ledger
+END
+
+# For PostgreSQL's superuser, once. Triggers keep the ledger's rows from being changed; only their owner could drop them,
+# and the worker is not the owner.
+cat > "$folder/databases.sql" <<END
+\set ON_ERROR_STOP on
+CREATE ROLE equistrata_prefect LOGIN PASSWORD '$prefect_password';
+CREATE ROLE equistrata_steward LOGIN PASSWORD '$steward_password';
+CREATE ROLE equistrata_worker LOGIN PASSWORD '$worker_password';
+CREATE DATABASE equistrata_prefect OWNER equistrata_prefect;
+CREATE DATABASE equistrata_ledger OWNER equistrata_steward;
+REVOKE ALL ON DATABASE equistrata_prefect, equistrata_ledger FROM PUBLIC;
+GRANT CONNECT ON DATABASE equistrata_ledger TO equistrata_worker;
+\connect equistrata_prefect
+CREATE EXTENSION pg_trgm;
+\connect equistrata_ledger
+ALTER DEFAULT PRIVILEGES FOR ROLE equistrata_steward GRANT SELECT, INSERT, UPDATE ON TABLES TO equistrata_worker;
+END
+echo "settings in $folder"

@@ -1,0 +1,85 @@
+"""The synthetic rows on disk: `synthetic.parquet` and `synthetic.csv`, written a batch at a time.
+
+>>> from tempfile import TemporaryDirectory
+>>> with TemporaryDirectory() as name:
+...     with RowWriter(Path(name)) as writer:
+...         for age in (33, 44):
+...             writer.write(pd.DataFrame({"AGE": [age], "JOB": ["yes, part-time"]}))
+...     print((Path(name) / "synthetic.csv").read_text())
+AGE,JOB
+33,"yes, part-time"
+44,"yes, part-time"
+<BLANKLINE>
+"""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.csv as arrow_csv
+import pyarrow.parquet as pq
+
+
+class RowWriter:
+    """Both files of a folder, for frames of the same columns: one row group of the Parquet file for each frame.
+
+    A context manager: the files are whole when it ends. A release without rows needs one frame without rows.
+    """
+
+    def __init__(self, folder: Path) -> None:
+        self._parquet_path = folder / "synthetic.parquet"
+        self._parquet: pq.ParquetWriter | None = None
+        self._csv = (folder / "synthetic.csv").open("wb")
+        self._beside = ThreadPoolExecutor(1)
+
+    def __enter__(self) -> RowWriter:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._beside.shutdown()
+        self._csv.close()
+        if self._parquet is not None:
+            self._parquet.close()
+
+    def write(self, frame: pd.DataFrame) -> None:
+        """Append rows."""
+        table = pa.Table.from_pandas(frame, preserve_index=False)
+        if self._parquet is None:
+            self._parquet = pq.ParquetWriter(self._parquet_path, table.schema)
+            self._csv.write(csv_text(frame.iloc[:0], header=True))
+        # A column that may be empty is of another pandas type in a frame where nothing is; the first frame decides.
+        written = self._beside.submit(self._parquet.write_table, table.cast(self._parquet.schema))
+        self._csv.write(arrow_text(frame, table))
+        written.result()
+
+
+def arrow_text(frame: pd.DataFrame, table: pa.Table) -> bytes:
+    """The lines of a CSV file, byte for byte as pandas writes them, some five times as fast: by Arrow where it can."""
+    if frame.shape[1] == 1:  # an empty cell that is a whole line must be quoted, which Arrow does not do
+        return csv_text(frame)
+    columns = []
+    for name, column in zip(frame.columns, table.columns, strict=True):
+        if pa.types.is_floating(column.type):  # Arrow writes 5.0 as 5
+            values = frame[name].to_numpy(dtype=float, na_value=np.nan).tolist()
+            column = pa.array([None if value != value else repr(value) for value in values], pa.string())
+        columns.append(column)
+    out = pa.BufferOutputStream()
+    plain = arrow_csv.WriteOptions(include_header=False, quoting_style="none", batch_size=1 << 16)
+    try:
+        arrow_csv.write_csv(pa.table(columns, names=[str(name) for name in frame.columns]), out, plain)
+    except pa.ArrowInvalid:  # a text that has to be quoted
+        return csv_text(frame)
+    return out.getvalue().to_pybytes()
+
+
+def csv_text(frame: pd.DataFrame, header: bool = False) -> bytes:
+    """The lines of a CSV file by pandas."""
+    text: str = frame.to_csv(index=False, header=header, lineterminator="\n")
+    return text.encode("utf-8")

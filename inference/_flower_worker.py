@@ -1,0 +1,328 @@
+"""Secure sums on Flower, in its own environment: `python -I _flower_worker.py server|holder SETTINGS`, or `--check`.
+
+This file is a program for another interpreter, which has no equistrata: it imports only the standard library, NumPy and
+Flower (flwr), and no module of ours imports it. Flower gives the transport (its Fleet API, over gRPC) and the protocol (its
+SecAgg+ workflow and client mod). What is added here:
+
+- A holder runs this file's client app and no other: Flower's own way, in which the server sends the code that holders
+  run, is refused.
+- A holder checks the server's settings of the protocol, and unmasks once: for at least as many holders as were agreed on,
+  never the same holder as both present and gone. It answers one question of each kind: two sums of the same numbers, one of
+  them without some holder, would show that holder's numbers.
+- Masks are AES-256 in counter mode. Flower folds each key to 32 bits for NumPy's generator, and a server could try them all.
+- Vectors are whole numbers, in limbs of 24 bits, which Flower's quantization carries without loss.
+
+The server reads questions from standard input, one JSON line each, and writes answers to standard output. A holder gets
+its vector from a command of its own, which is told the question on standard input.
+"""
+
+import hashlib
+import importlib
+import importlib.metadata
+import json
+import os
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+
+LIMB_BITS = 24
+LIMB = 1 << LIMB_BITS
+MODULUS_RANGE = 1 << 40  # of the masks: room for 2^15 holders' limbs
+QUESTION = "equistrata.question"
+
+
+def limbs(numbers, count):
+    """Each whole number in `count` limbs of 24 bits, the lowest first: shape (len(numbers), count), as floats."""
+    shifts = LIMB_BITS * np.arange(count)
+    return ((np.asarray(numbers, dtype=np.int64)[:, None] >> shifts) & (LIMB - 1)).astype(np.float64)
+
+
+def joined(sums):
+    """The whole numbers whose limbs have these sums, as Python's own integers."""
+    return [sum(int(limb) << (LIMB_BITS * place) for place, limb in enumerate(row)) for row in sums]
+
+
+def limb_count(moduli):
+    """How many limbs the largest number takes."""
+    return max(1, -(-(max(moduli) - 1).bit_length() // LIMB_BITS))
+
+
+def mask(seed, num_range, dimensions):
+    """Uniform numbers below `num_range`, a power of two, from a key stream: in place of Flower's 32-bit generator."""
+    from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+
+    key = hashlib.sha256(b"equistrata mask" + seed).digest()
+    stream = Cipher(algorithms.AES(key), modes.CTR(bytes(16))).encryptor()
+    arrays = []
+    for shape in dimensions:
+        size = int(np.prod(shape, dtype=np.int64))
+        words = np.frombuffer(stream.update(bytes(8 * size)), dtype="<u8")
+        arrays.append((words & np.uint64(num_range - 1)).astype(np.int64).reshape(shape))
+    return arrays
+
+
+def patch_masks():
+    """Both ends of Flower's SecAgg+ take their masks from `mask`."""
+    for name in (
+        "client.mod.secure_aggregation.secaggplus_mod",
+        "server.workflow.secure_aggregation.secaggplus_workflow",
+    ):
+        module = importlib.import_module(f"flwr.{name}")  # the package has a function of the module's name
+        if not hasattr(module, "pseudo_rand_gen"):
+            raise SystemExit("this version of Flower makes its masks elsewhere")
+        module.pseudo_rand_gen = mask
+
+
+# The server
+
+
+def serve(settings):
+    """Answer questions from standard input until it ends."""
+    from flwr.common import ConfigRecord, Context, RecordDict
+    from flwr.common.constant import Status
+    from flwr.common.typing import RunStatus
+    from flwr.server.app import _run_fleet_api_grpc_rere
+    from flwr.server.grid.inmemory_grid import InMemoryGrid
+    from flwr.server.superlink.ffs.ffs_factory import FfsFactory
+    from flwr.server.superlink.linkstate.linkstate_factory import LinkStateFactory
+
+    patch_masks()
+    factory = LinkStateFactory(":flwr-in-memory-state:")
+    state = factory.state()
+    fleet = _run_fleet_api_grpc_rere(settings["address"], factory, FfsFactory(settings["folder"]), None, None)
+    say({"ready": True})
+    members = None
+    for line in sys.stdin:
+        question = json.loads(line)
+        run = state.create_run("", "", "", {}, ConfigRecord())
+        for status in (Status.STARTING, Status.RUNNING):
+            state.update_run_status(run, RunStatus(status, "", ""))
+        if members is None:
+            members = wait_for(state, run, settings["holders"], settings["starting"])
+        if members is None or len(members) < max(settings["needed"], 3):
+            say({"stayed": 0 if members is None else len(members)})
+            continue
+        grid = InMemoryGrid(factory)
+        grid.set_run(run)
+        context = Context(run, 0, {}, RecordDict(), {})
+        total, members = add_up(grid, context, members, question, settings)
+        say({"stayed": len(members), "total": total})
+        state.update_run_status(run, RunStatus(Status.FINISHED, "completed", ""))
+    fleet.stop(grace=1)
+
+
+def wait_for(state, run, holders, seconds):
+    """The holders' node numbers, once all are there; whoever is there when time runs out; None if there are too many."""
+    end = time.monotonic() + seconds
+    while len(nodes := state.get_nodes(run)) < holders and time.monotonic() < end:
+        time.sleep(0.05)
+    return None if len(nodes) > holders else sorted(nodes)
+
+
+def add_up(grid, context, members, question, settings):
+    """One SecAgg+ round. Returns the sums (None if too few stayed to unmask them) and the members that stayed."""
+    from flwr.common import ArrayRecord, ConfigRecord, FitIns, parameters_to_ndarrays
+    from flwr.server import LegacyContext
+    from flwr.server.compat.grid_client_proxy import GridClientProxy
+    from flwr.server.strategy import Strategy
+    from flwr.server.workflow import SecAggPlusWorkflow
+    from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECORD, Key
+
+    class Sum(Strategy):
+        """Sends the question, and keeps the mean that the workflow computes: the sum over those who stayed, divided."""
+
+        found = None
+
+        def initialize_parameters(self, client_manager):
+            return None
+
+        def configure_fit(self, server_round, parameters, client_manager):
+            config = {QUESTION: json.dumps(question)}
+            return [(GridClientProxy(node, grid, context.run_id), FitIns(parameters, config)) for node in members]
+
+        def aggregate_fit(self, server_round, results, failures):
+            mean = parameters_to_ndarrays(results[0][1].parameters)[0]
+            self.found = np.rint(mean * len(results)).astype(np.int64), [proxy.node_id for proxy, _ in results]
+            return None, {}
+
+        def configure_evaluate(self, server_round, parameters, client_manager):
+            return []
+
+        def aggregate_evaluate(self, server_round, results, failures):
+            return None, {}
+
+        def evaluate(self, server_round, parameters):
+            return None
+
+    strategy = Sum()
+    legacy = LegacyContext(context, strategy=strategy)
+    legacy.state.config_records[MAIN_CONFIGS_RECORD] = ConfigRecord({Key.CURRENT_ROUND: 1})
+    legacy.state.array_records[MAIN_PARAMS_RECORD] = ArrayRecord()
+    workflow = SecAggPlusWorkflow(
+        num_shares=len(members),
+        reconstruction_threshold=threshold(len(members), settings["needed"]),
+        max_weight=1.0,
+        clipping_range=float(LIMB),
+        quantization_range=2 * LIMB,  # then quantization adds LIMB to each number, and nothing is rounded
+        modulus_range=MODULUS_RANGE,
+        timeout=float(settings["timeout"]),
+    )
+    workflow(grid, legacy)
+    if strategy.found is None:
+        return None, []
+    sums, stayed = strategy.found
+    moduli = question["moduli"]
+    totals = joined(sums.reshape(len(moduli), limb_count(moduli)))
+    return [total % modulus for total, modulus in zip(totals, moduli, strict=True)], sorted(stayed)
+
+
+def threshold(members, needed):
+    """How many shares recover a mask: as many as must stay, but Flower wants fewer than there are members."""
+    return min(needed, members - 1)
+
+
+def say(answer):
+    """One line of JSON on standard output, at once."""
+    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.flush()
+
+
+# A holder
+
+
+def hold(settings):
+    """Take part until the process is ended."""
+    from flwr.client import ClientApp, NumPyClient
+    from flwr.client import app as client_module
+    from flwr.client.mod import secaggplus_mod
+
+    patch_masks()
+    answered = set()
+
+    class Holder(NumPyClient):
+        def fit(self, parameters, config):
+            question = json.loads(config[QUESTION])
+            if question["kind"] in answered:
+                raise RuntimeError("a holder answers one question of each kind")
+            answered.add(question["kind"])
+            numbers = answer(settings, config[QUESTION], question["moduli"])
+            # One row of limbs for each number; the number of examples is the same for all, and says nothing.
+            return [limbs(numbers, limb_count(question["moduli"]))], 1, {}
+
+    client_app = ClientApp(client_fn=lambda context: Holder().to_client(), mods=[guard(settings), secaggplus_mod])
+
+    def refuse(*arguments):
+        raise RuntimeError("a holder runs no code that the server sends")
+
+    client_module.install_from_fab = refuse
+    client_module.time = Quick()
+    client_module.start_client_internal(
+        server_address=settings["address"],
+        node_config={},
+        load_client_app_fn=lambda *names: client_app,
+        insecure=True,
+        transport="grpc-rere",
+        max_wait_time=float(settings["starting"]),
+        flwr_path=Path(settings["folder"]),
+    )
+
+
+class Quick:
+    """Python's `time`, but for naps: Flower's client asks for messages every three seconds."""
+
+    def __getattr__(self, name):
+        return getattr(time, name)
+
+    def sleep(self, seconds):
+        time.sleep(min(seconds, 0.1))
+
+
+def answer(settings, question, moduli):
+    """The holder's own numbers. What it says if it refuses stays in its own folder: an error would travel to the server."""
+    done = subprocess.run(settings["command"], input=question, capture_output=True, text=True, check=False)
+    sys.stderr.write(done.stderr)
+    if done.returncode == 2:
+        (Path(settings["folder"]) / "refusal.txt").write_text(done.stderr, "utf-8")
+    try:
+        numbers = json.loads(done.stdout) if done.returncode == 0 else []
+    except ValueError:
+        numbers = []
+    fits = len(numbers) == len(moduli) and all(
+        type(number) is int and 0 <= number < modulus for number, modulus in zip(numbers, moduli, strict=False)
+    )
+    if not fits:
+        raise RuntimeError("the holder does not answer")
+    return numbers
+
+
+def guard(settings):
+    """A client mod that lets only the protocol through, with the settings agreed on."""
+    from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
+
+    holders, needed = settings["holders"], settings["needed"]
+    unmasked = set()
+
+    def check(message, context, call_next):
+        if message.metadata.message_type != "train" or RECORD_KEY_CONFIGS not in message.content.config_records:
+            raise RuntimeError("a holder takes part in secure sums only")
+        config = message.content.config_records[RECORD_KEY_CONFIGS]
+        stage = config[Key.STAGE]
+        if stage == Stage.SETUP:
+            members = config[Key.SAMPLE_NUMBER]
+            agreed = (
+                max(needed, 3) <= members <= holders
+                and config[Key.SHARE_NUMBER] == members
+                and config[Key.THRESHOLD] == threshold(members, needed)
+                and config[Key.MOD_RANGE] == MODULUS_RANGE
+                and config[Key.TARGET_RANGE] == 2 * LIMB
+                and config[Key.CLIPPING_RANGE] == float(LIMB)
+                and config[Key.MAX_WEIGHT] == 1.0
+            )
+            if not agreed:
+                raise RuntimeError("the server's settings of the protocol are not those agreed on")
+        if stage == Stage.UNMASK:
+            present, gone = set(config[Key.ACTIVE_NODE_ID_LIST]), set(config[Key.DEAD_NODE_ID_LIST])
+            run = message.metadata.run_id
+            if len(present) < needed or present & gone or run in unmasked:
+                raise RuntimeError("the server asks to unmask what was not agreed on")
+            unmasked.add(run)
+        return call_next(message, context)
+
+    return check
+
+
+def watch_parent():
+    """End with the process that started this one: it holds the other end of standard input."""
+
+    def wait():
+        sys.stdin.buffer.read()
+        os._exit(1)
+
+    threading.Thread(target=wait, daemon=True).start()
+
+
+def check():
+    """The version, if all that is used is there."""
+    patch_masks()
+    from flwr.server.app import _run_fleet_api_grpc_rere  # noqa: F401
+
+    assert len(mask(b"seed", 1 << 40, [(2, 3)])[0]) == 2
+    sys.stdout.write(importlib.metadata.version("flwr"))
+
+
+if __name__ == "__main__":
+    os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
+    if sys.argv[1] == "--check":
+        check()
+    else:
+        chosen = json.loads(Path(sys.argv[2]).read_text("utf-8"))
+        os.environ["FLWR_HOME"] = chosen["folder"]
+        if sys.argv[1] == "server":
+            serve(chosen)
+        else:
+            watch_parent()
+            hold(chosen)

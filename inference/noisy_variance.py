@@ -1,0 +1,118 @@
+"""Intervals when the variance itself is known only with noise: a calibrated width instead of a plug-in one.
+
+An estimate D ~ N(Δ, F(1 + v)) comes with a noisy reading of its variance, W ~ N(v, ω²). F (the part that the privacy noise
+makes) and ω are public; v ≥ 0 (the part that the people make) is not known. Plugging W⁺ into ±z√(F(1 + W)) makes 90 %
+intervals that cover up to 93 % where v is small and as little as 88 % where it is near ω, once ω nears 1: the usual case
+when 1 % of a budget has to tell a variance. So a factor H(W) is solved for with
+
+    P( |D − Δ| ≤ z√(F·H(W)) ) = level    for every v ≥ 0,
+
+the calibration of Behrens-Fisher intervals, with a known part. H is kept above 0.8, since no variance is below F however low
+the reading; then 90 % intervals cover 0.896 to 0.910 for ω up to 0.7, at any v. At v = 0 their mean width exceeds that
+of a known variance by 5 % at ω = 0.4 and 12 % at 0.7; less elsewhere.
+
+>>> import numpy as np
+>>> variance_factor(np.array([-0.5, 0.0, 1.0, 10.0]), 0.4, 0.9).round(1)
+array([ 0.8,  0.8,  2. , 11. ])
+"""
+
+from __future__ import annotations
+
+import math
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import least_squares
+from scipy.stats import norm
+
+__all__ = ["LARGEST_OMEGA", "normal_quantile", "variance_factor"]
+
+Floats = npt.NDArray[np.float64]
+
+# Below the first, noise in the variance does not matter; above the second, a reading tells too little.
+SMALLEST_OMEGA, LARGEST_OMEGA = 0.02, 1.0
+LEAST_FACTOR = 0.8
+STEPS = 18
+SMOOTHNESS = 1e-5
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(61)
+_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
+
+
+def normal_quantile(level: float) -> float:
+    """z such that a standard normal variable lies within ±z with probability `level`."""
+    return float(norm.ppf(0.5 + level / 2))
+
+
+def variance_factor(reading: npt.ArrayLike, omega: npt.ArrayLike, level: float) -> Floats:
+    """H(W): the factor of the known variance F that an interval of level `level` should use.
+
+    Args:
+        reading: W, the noisy reading of v = (variance − F)/F, any shape; it may be negative.
+        omega: ω ≥ 0, the standard deviation of its noise, in the same unit; broadcast against `reading`. At most
+            `LARGEST_OMEGA`: past that a reading tells so little that no width is right at every v.
+        level: the coverage, in (0, 1).
+
+    Returns:
+        H ≥ 0.8, rising with W (but for at most 1 % between the points it is solved at). 1 + W⁺ where ω is 0, and about 1 + W where W is large beside ω.
+
+    Raises:
+        ValueError: an ω out of its range.
+    """
+    w, noise = np.broadcast_arrays(np.asarray(reading, dtype=np.float64), np.asarray(omega, dtype=np.float64))
+    if not ((noise >= 0) & (noise <= LARGEST_OMEGA)).all():
+        raise ValueError(f"omega must lie in [0, {LARGEST_OMEGA}]")
+    grid = _grid()
+    place = np.clip((np.log(np.maximum(noise, SMALLEST_OMEGA)) - grid[0]) / (grid[1] - grid[0]), 0, STEPS - 1)
+    below = np.minimum(place.astype(np.int64), STEPS - 2)
+    part = place - below
+    correction = np.zeros(w.shape)
+    for step in np.unique(below):
+        rows = below == step
+        lower, upper = (np.interp(w[rows], *_correction(s, level)) for s in (int(step), int(step) + 1))
+        correction[rows] = (1 - part[rows]) * lower + part[rows] * upper
+    return np.asarray(np.where(noise == 0, 1.0, np.exp(correction)) * (1 + np.maximum(w, 0)))
+
+
+def _grid() -> Floats:
+    return np.linspace(math.log(SMALLEST_OMEGA), math.log(LARGEST_OMEGA), STEPS)
+
+
+@lru_cache(maxsize=8 * STEPS)
+def _correction(step: int, level: float) -> tuple[Floats, Floats]:
+    """Knots in W and log H − log(1 + W⁺) at them, for one ω of the grid: regularised least squares on the coverage."""
+    omega, z = math.exp(_grid()[step]), normal_quantile(level)
+    far = 3 + 30 * omega + 5 * omega**2  # from here on the noise in W moves the coverage by less than 0.001
+    v = np.unique(np.concatenate([np.linspace(0, 6 * omega, 40), np.linspace(6 * omega, far, 30)]))[:, None]
+    knots = np.concatenate([np.linspace(-3 * omega, 6 * omega, 22), np.linspace(6 * omega, far + 6 * omega, 12)[1:]])
+    plain = np.log1p(np.maximum(knots, 0))
+    w = v + omega * _NODES
+    place = np.clip(np.searchsorted(knots, w, side="right") - 1, 0, len(knots) - 2)
+    part = np.clip((w - knots[place]) / (knots[place + 1] - knots[place]), 0, 1)
+    rows = np.broadcast_to(np.arange(len(v))[:, None], place.shape)
+    base = z * np.sqrt((1 + np.maximum(w, 0)) / (1 + v))
+    bend = math.sqrt(SMOOTHNESS) * np.diff(np.eye(len(knots)), 2, axis=0)
+    last = np.eye(len(knots))[-1:]
+    # H is told by its rises from one knot to the next, none of them negative, so that it never falls as W grows.
+    rises = np.tril(np.ones((len(knots), len(knots))))
+    start = math.log(LEAST_FACTOR) - plain
+
+    def half_widths(correction: Floats) -> Floats:
+        return np.asarray(base * np.exp(((1 - part) * correction[place] + part * correction[place + 1]) / 2))
+
+    def residuals(rise: Floats) -> Floats:
+        correction = start + rises @ rise
+        coverage = (2 * norm.cdf(half_widths(correction)) - 1) @ _WEIGHTS
+        return np.concatenate([coverage - level, bend @ correction, last @ correction])
+
+    def jacobian(rise: Floats) -> Floats:
+        half = half_widths(start + rises @ rise)
+        slope = norm.pdf(half) * half * _WEIGHTS
+        by_knot = np.zeros((len(v), len(knots)))
+        np.add.at(by_knot, (rows, place), slope * (1 - part))
+        np.add.at(by_knot, (rows, place + 1), slope * part)
+        return np.concatenate([by_knot, bend, last]) @ rises
+
+    plug_in = np.diff(plain, prepend=math.log(LEAST_FACTOR)) + 1e-6
+    found = least_squares(residuals, plug_in, jac=jacobian, bounds=(0, np.inf))
+    return knots, start + rises @ found.x

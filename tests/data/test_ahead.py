@@ -1,0 +1,52 @@
+"""Making the next item while one is worked on."""
+
+import threading
+
+import pytest
+
+from data.ahead import ahead
+
+
+def test_the_next_item_is_made_while_the_caller_works():
+    made = threading.Semaphore(0)
+
+    def items():
+        for item in range(5):
+            made.release()
+            yield item
+
+    for item in ahead(items()):
+        if item < 4:
+            assert made.acquire(timeout=5)  # of this item
+            assert made.acquire(timeout=5)  # of the next one, although nobody has asked for it
+            made.release()
+
+
+@pytest.mark.parametrize("items", [[], [None, 0, ""], list(range(100))])
+def test_the_order_and_falsy_items_stay(items):
+    assert list(ahead(iter(items))) == items
+
+
+def test_an_error_comes_out_at_its_place():
+    def items():
+        yield 1
+        raise KeyError("later")
+
+    following = ahead(items())
+    assert next(following) == 1
+    with pytest.raises(KeyError, match="later"):
+        next(following)
+
+
+def test_a_caller_may_stop_early():
+    given = []
+
+    def endless():
+        while True:
+            given.append(1)
+            yield 1
+
+    for _ in ahead(endless()):
+        break
+    assert len(given) <= 2
+    assert threading.active_count() < 20

@@ -1,0 +1,250 @@
+"""The budget check: what it tells, and that it fails in time."""
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterKey
+from prefect.client.schemas.sorting import ArtifactSort
+from prefect.settings import PREFECT_API_URL, temporary_settings
+from prefect.states import Completed, Running, Scheduled
+
+from flows.budget_check import artifact_key
+from flows.release import release
+from flows.upcoming import upcoming_releases
+from privacy.budget import Rho
+from privacy.ledger import Ledger
+
+PRICE = Rho.from_epsilon_delta(1, 1e-9)
+
+
+class Steward:
+    """A ledger and a server: schedules releases and runs the check, for a data set of its own."""
+
+    def __init__(self, client, checker, folder, dataset):
+        self.client, self.checker, self.dataset, self.path = client, checker, dataset, folder / "ledger.db"
+        self.ledger = Ledger(self.path)
+        self.budget = self.ledger.create(dataset, 3, 1e-9)
+
+    def schedule(self, months, epsilon=1.0, state=None, **settings):
+        """One run of the release flow per month from 2030 on."""
+        config = {
+            "source": "csv", "input": "nowhere.csv", "schema": "nowhere.yaml", "dataset": self.dataset, "ledger": str(self.path),
+            "epsilon": epsilon, "delta": 1e-9, "output": "out/{month}", "release_id": self.dataset + "-{month}",
+        }  # fmt: skip
+        for month in months:
+            when = datetime(2030 + month // 12, 1 + month % 12, 1, 6, tzinfo=UTC)
+            self.client.create_flow_run(
+                release, parameters={"config": config | settings}, state=state or Scheduled(scheduled_time=when)
+            )
+
+    def check(self, **arguments):
+        """The type and message of the state that a run of the check ends in."""
+        return self.checker({"dataset": self.dataset, "ledger": str(self.path)} | arguments)
+
+    def upcoming(self):
+        return upcoming_releases(self.client, self.dataset, str(self.path))
+
+    def artifact(self, kind):
+        key = ArtifactFilter(key=ArtifactFilterKey(any_=[f"{kind}-{artifact_key(self.dataset)}"]))
+        return self.client.read_artifacts(artifact_filter=key, sort=ArtifactSort.CREATED_DESC)[0].data
+
+    def page(self):
+        return self.artifact("budget")
+
+    def head(self):
+        (row,) = json.loads(self.artifact("ledger-head"))
+        return row
+
+
+@pytest.fixture(scope="module")
+def checker(prefect_server):
+    """Runs the check in a process of its own."""
+    script = Path(__file__).parents[1] / "checks.py"
+    environment = os.environ | {"PREFECT_API_URL": prefect_server, "PREFECT_LOGGING_LEVEL": "CRITICAL"}
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(
+        [sys.executable, script], cwd=script.parents[1], text=True, env=environment, **pipes
+    ) as process:
+
+        def check(arguments):
+            process.stdin.write(json.dumps(arguments) + "\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+            if not answer:
+                pytest.fail(process.stderr.read())
+            return Ended(*json.loads(answer))
+
+        yield check
+
+
+class Ended(NamedTuple):
+    type: str
+    message: str
+
+
+@pytest.fixture
+def steward(prefect_server, checker, tmp_path, request):
+    name = request.node.name.split("[")[0][:60]
+    with temporary_settings({PREFECT_API_URL: prefect_server}), get_client(sync_client=True) as client:
+        yield Steward(client, checker, tmp_path, name)
+
+
+def numbers(page):
+    """The rows of the page's table of releases: release → what is left after it."""
+    rows = [line.strip("| ").split(" | ") for line in page.splitlines() if line.startswith("| 20")]
+    return {row[1]: row[4] for row in rows}
+
+
+def test_it_completes_while_the_next_releases_fit(steward):
+    steward.schedule(range(8))  # at ε = 1 the budget of ε = 3 pays for eight
+    state = steward.check(ahead=8)
+    assert state.type == "COMPLETED"
+    assert state.message.startswith("The next 8 scheduled releases fit into the budget of data set")
+    left = float(steward.budget.exact)
+    for month in range(8):
+        left -= float(PRICE)
+        assert float(numbers(steward.page())[f"{steward.dataset}-2030-{month + 1:02}"]) == pytest.approx(left, rel=1e-5)
+    assert "pays for 8 in all" in steward.page()
+    assert steward.head() | {"checked": None} == {
+        "ledger": steward.ledger.identity, "head": str(steward.ledger.head), "checked": None,
+    }  # fmt: skip
+
+
+def test_it_fails_as_soon_as_one_of_the_next_releases_does_not_fit(steward):
+    steward.schedule(range(12))
+    assert steward.check().type == "COMPLETED", "three fit, and the ninth is nine months away"
+    for month in range(6):
+        steward.ledger.commit(steward.ledger.reserve(steward.dataset, PRICE, f"{steward.dataset}-2030-{month + 1:02}"))
+    assert steward.check(ahead=2).type == "COMPLETED", "two are left and two are paid for"
+    state = steward.check(ahead=3)
+    assert state.type == "FAILED"
+    left = steward.budget - PRICE * 6
+    assert (
+        f"BudgetShort: The budget of data set {steward.dataset!r} does not pay for 1 of its next 3 scheduled releases: "
+        f"'{steward.dataset}-2030-09' on 2030-09-01 asks for ρ = {float(PRICE):.6g}, and of the ρ = {float(left):.6g}"
+    ) in state.message
+    assert numbers(steward.page())[f"{steward.dataset}-2030-09"] == "**refused**"
+    assert numbers(steward.page())[f"{steward.dataset}-2030-08"] != "**refused**"
+
+
+def test_a_cheaper_release_after_one_that_is_refused_still_fits(steward):
+    steward.schedule(range(1), epsilon=2.9)
+    steward.schedule(range(1, 2), epsilon=1)
+    steward.schedule(range(2, 3), epsilon=0.1)
+    state = steward.check()
+    assert "1 of its next 3" in state.message
+    assert [rest == "**refused**" for rest in numbers(steward.page()).values()] == [False, True, False]
+
+
+def test_only_what_will_be_charged_counts(steward, tmp_path):
+    elsewhere = tmp_path / "other.db"
+    Ledger(elsewhere).create(steward.dataset, 3, 1e-9)
+    steward.schedule([0], state=Completed())  # over
+    steward.schedule([1], dataset="another")
+    steward.schedule([2], ledger=str(elsewhere))
+    steward.schedule([3], dataset=None, release_id=None, ledger=None)  # charged to nobody
+    steward.schedule([4])
+    steward.ledger.fail(steward.ledger.reserve(steward.dataset, PRICE, f"{steward.dataset}-2030-05"))  # charged, failed
+    assert steward.upcoming() == []
+    assert steward.check().message.startswith("No release of data set")
+    steward.schedule([5, 5, 5], state=None)  # one id, so one charge
+    steward.schedule([6], release_id=None)  # an id made from the flow run's
+    steward.schedule([7], state=Running())
+    found = steward.upcoming()
+    assert [release.price for release in found] == [PRICE] * 3
+    ids = {release.release_id for release in found}
+    assert f"{steward.dataset}-2030-06" in ids
+    assert [name for name in ids if name.startswith("2030-07-")]
+
+
+def test_every_page_of_a_long_schedule_is_read(steward, monkeypatch):
+    monkeypatch.setattr("flows.upcoming.PAGE", 3)
+    steward.schedule(range(7), epsilon=0.1)
+    assert [release.when for release in steward.upcoming()] == sorted(release.when for release in steward.upcoming())
+    assert len(steward.upcoming()) == 7
+
+
+def test_a_scheduled_release_with_wrong_settings_is_told_before_it_fails(steward):
+    steward.schedule([0], strata="SEX", colour="blue")
+    state = steward.check()
+    assert state.type == "FAILED"
+    assert "the release scheduled for 2030-01-01 06:00 UTC will fail: unknown setting 'colour'" in state.message
+    assert "The check failed" in steward.page()
+
+
+def test_a_ledger_that_grew_passes_and_one_that_was_rewritten_does_not(steward):
+    assert steward.check().type == "COMPLETED"
+    before = steward.head()["head"]
+    charged = steward.ledger.reserve(steward.dataset, PRICE, "first")
+    assert steward.check().type == "COMPLETED"
+    assert steward.head()["head"] != before
+    steward.ledger.commit(charged)
+    assert steward.check().type == "COMPLETED"
+    anchored = steward.head()
+    with closing(sqlite3.connect(steward.path)) as connection, connection:
+        triggers = connection.execute("SELECT name, sql FROM sqlite_master WHERE type = 'trigger'").fetchall()
+        for name, _ in triggers:
+            connection.execute(f"DROP TRIGGER {name}")
+        # The last two entries are forgotten, so that the first release seems unpaid: whole, but shorter than it was.
+        connection.execute("DELETE FROM equistrata_entries WHERE entry > 1")
+        connection.execute(
+            "UPDATE equistrata_ledger SET entries = 1, hash = (SELECT hash FROM equistrata_entries WHERE entry = 1)"
+        )
+        for _, sql in triggers:
+            connection.execute(sql)
+    assert steward.ledger.verify().entries == 1, "by itself it looks whole"
+    state = steward.check()
+    assert state.type == "FAILED"
+    assert "ends before entry 3, which was anchored" in state.message
+    assert steward.head() == anchored, "the anchor stays"
+
+
+def test_a_ledger_made_anew_in_place_of_the_old_one_is_found(steward):
+    assert steward.check().type == "COMPLETED"
+    for path in steward.path.parent.glob("ledger.db*"):
+        path.unlink()
+    steward.ledger.create(steward.dataset, 3, 1e-9)
+    state = steward.check()
+    assert state.type == "FAILED"
+    assert "is another one than at the last check" in state.message
+    assert f"prefect artifact delete ledger-head-{artifact_key(steward.dataset)}" in state.message
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ({"ahead": 0}, "at least one scheduled release"),
+        ({"ledger": "postgresql://steward:canary-2291@127.0.0.1/x"}, "must not stand among the settings"),
+        ({"ledger": "missing.db"}, "does not exist"),
+    ],
+)
+def test_a_wrong_setting_gets_one_sentence_without_a_password(steward, arguments, sentence):
+    state = steward.check(**arguments)
+    assert state.type == "FAILED"
+    assert sentence in state.message
+    assert "canary-2291" not in state.message
+
+
+def test_an_unknown_data_set_fails(steward):
+    steward.dataset = "nobody's"
+    state = steward.check()
+    assert state.type == "FAILED"
+    assert "nobody" in state.message
+
+
+def test_names_of_data_sets_become_keys_that_prefect_takes():
+    names = ["people", "People", "people ", "PEOPLE", "人口", "a/b", "a-b", "---", "a--b", "-a"]
+    keys = [artifact_key(name) for name in names]
+    assert len(set(keys)) == len(names)
+    for key in keys:
+        assert key.strip("-") == key
+        assert set(key) <= set("abcdefghijklmnopqrstuvwxyz0123456789-")

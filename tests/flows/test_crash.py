@@ -1,0 +1,220 @@
+"""kill -9 at random moments of a release, as its user runs it through Prefect, and then `equistrata resume`."""
+
+import json
+import os
+import random
+import signal
+import time
+from contextlib import suppress
+
+import pytest
+from forked_cli import forked_cli
+
+from privacy.ledger import Ledger
+
+KILLS = 30
+STRATA = 6
+MEANS = ("stratified mean of PAY", "vanilla mean of PAY")
+
+
+class Shop:
+    """A command line that can be killed, its ledger, its state folder and its temporary folder."""
+
+    def __init__(self, start, home, people):
+        self.start, self.home, self.people = start, home, people
+        self.state, self.tmp = home / "state", home / "tmp"
+        self.ledger = Ledger(home / "ledger.db")
+        self.ledger.create("people", 100, 1e-9)
+
+    def release(self, name, workers=1):
+        """Start a charged release of the small table, into the folder of that name."""
+        table, schema, _ = self.people
+        return self.start(
+            "release", "--source", "csv", "--input", table, "--schema", schema, "--strata", "SEX,GROUP", "--synthesizer", "aim",
+            "--means", "PAY", "--means-estimator", "both", "--workers", workers, "--dataset", "people", "--output", name,
+            "--release-id", f"id-{name}",
+        )  # fmt: skip
+
+    def finish(self, name):
+        """Resume it; if nothing of it was begun, or it is whole already, that is said, and it is run or left alone."""
+        resumed = self.start("resume", f"id-{name}")
+        code, (_, error) = resumed.wait(), resumed.told
+        if code == 2:
+            assert "nothing is kept" in error, error
+            assert len(error.strip().splitlines()) == 1, error
+            if (self.home / name).exists():
+                return
+            assert self.charges(name) == [], "charged, not whole, and nothing to resume it from"
+            anew = self.release(name)
+            code, (_, error) = anew.wait(), anew.told
+        assert code == 0, error
+
+    def charges(self, name):
+        return self.ledger.charges("people", f"id-{name}")
+
+    def paid(self, name):
+        return self.state / f"id-{name}" / "paid"
+
+    def kept(self, name):
+        """How many things are kept of it: it grows while a release goes on."""
+        return sum(len(files) for *_, files in os.walk(self.state / f"id-{name}"))  # folders may vanish meanwhile
+
+    def in_doubt(self, name):
+        """The parts whose noise was begun and is not saved, as the files tell."""
+        paid = self.paid(name)
+        fits = any((paid / f"started_{i}").exists() and not (paid / f"fit{i}").exists() for i in range(STRATA))
+        means = [
+            (paid / f"started_mean{n}").exists() and not (paid / f"mean{n}.json").exists() for n in range(len(MEANS))
+        ]
+        return ["synthesis"] * fits + [part for part, lost in zip(MEANS, means, strict=True) if lost]
+
+    def working(self):
+        """Private working folders and half-written releases."""
+        return sorted(path.name for path in [*self.tmp.glob("equistrata-*"), *self.home.glob(".*.part")])
+
+    def leftovers(self):
+        return [*self.working(), *(path.name for path in self.state.glob("*"))]
+
+    def check(self, name, files, again):
+        """A whole release, with one charge, or two where noise was drawn again, which ledger and card say."""
+        assert {str(path.relative_to(self.home / name)) for path in (self.home / name).rglob("*")} == files
+        charges = self.charges(name)
+        assert [list(charge.entry.parts) for charge in charges] == [["synthesis", *MEANS], *([again] if again else [])]
+        assert {charge.outcome for charge in charges} == {"committed"}
+        reasons = [charge.entry.reason for charge in charges]
+        assert reasons == [None, *([f"noise drawn again after a crash: {', '.join(again)}"] if again else [])]
+        card = json.loads((self.home / name / "card.json").read_text())
+        assert card["guarantee"]["rho"] == float(sum(charge.entry.rho.exact for charge in charges))
+        assert len(card["ledger"]["charges"]) == len(charges)
+        assert self.leftovers() == []
+
+
+@pytest.fixture
+def shop(tmp_path, people, prefect_server):
+    home = tmp_path / "shop"
+    (home / "tmp").mkdir(parents=True)
+    environment = {
+        "PREFECT_API_URL": prefect_server, "PREFECT_HOME": str(home / "prefect"), "TMPDIR": str(home / "tmp"),
+        "EQUISTRATA_STATE": str(home / "state"), "EQUISTRATA_LEDGER_URL": str(home / "ledger.db"),
+    }  # fmt: skip
+    with forked_cli(home, environment) as start:
+        yield Shop(start, home, people)
+
+
+def wait_until(condition, seconds=120):
+    deadline = time.monotonic() + seconds
+    while not condition():
+        assert time.monotonic() < deadline, "it never came to that"
+        time.sleep(0.002)
+
+
+def kill(run, whole_group=True):
+    """kill -9: the command with all it has started, or alone."""
+    with suppress(ProcessLookupError):  # it has ended just before
+        (os.killpg if whole_group else os.kill)(run.process, signal.SIGKILL)
+    assert run.wait() in (-signal.SIGKILL, 0), run.told
+
+
+@pytest.mark.slow
+def test_thirty_kills_at_random_points_end_in_whole_releases(shop):
+    """Half of the moments are random in time, half in progress: after a random number of files was written, which does not
+    depend on how busy the machine is. A release is resumed by its id; a tenth of them have worker processes.
+    """
+    began = time.monotonic()
+    whole, most = shop.release("whole"), 0
+    while not (shop.home / "whole").exists():
+        most = max(most, shop.kept("whole"))
+        time.sleep(0.002)
+    assert whole.wait() == 0, whole.told
+    duration = time.monotonic() - began  # the first run is the slowest
+    files = {str(path.relative_to(shop.home / "whole")) for path in (shop.home / "whole").rglob("*")}
+    shop.check("whole", files, [])
+
+    rng, seen = random.Random(9), []
+    for number in range(KILLS):
+        name = f"out{number}"
+        run = shop.release(name, workers=2 if number % 10 == 9 else 1)
+        if number % 2:
+            target = rng.randrange(1, most + 1)
+            ready = lambda: shop.kept(name) >= target or (shop.home / name).exists()  # noqa: B023, E731
+            wait_until(ready)
+            time.sleep(rng.uniform(0, 0.02))
+        else:
+            time.sleep(rng.uniform(0, duration * 0.8))
+        kill(run)
+        charged, again = len(shop.charges(name)), shop.in_doubt(name)
+        saved, working = len(list(shop.paid(name).glob("fit?/measurements.json"))), bool(shop.working())
+        shop.finish(name)
+        shop.check(name, files, again)
+        seen.append((charged, saved, again, working))
+    shop.ledger.verify()
+    print(
+        f"\n{duration:.1f} s each, {time.monotonic() - began:.0f} s in all; (charged, strata saved, drawn again, left over):"
+    )
+    print(*sorted(map(str, seen)), sep="\n")
+    assert len({(charged, saved) for charged, saved, _, _ in seen}) >= 5, "the kills did not spread over the release"
+    assert any(saved and not again for _, saved, again, _ in seen), "no release was resumed from what was saved alone"
+    assert any(again for _, _, again, _ in seen), "no kill fell between drawing and saving"
+    assert any(working for *_, working in seen), "no kill left a working folder to be removed"
+
+
+@pytest.mark.slow
+def test_a_kill_of_the_parent_alone_ends_as_well(shop):
+    """Its workers live on for a while, and may still save what they have drawn; the first to save wins."""
+    run = shop.release("out", workers=2)
+    wait_until(lambda: list(shop.paid("out").glob("started_*")) or (shop.home / "out").exists())
+    kill(run, whole_group=False)
+    shop.finish("out")
+    charges = shop.charges("out")
+    assert len(charges) in (1, 2)
+    assert {charge.outcome for charge in charges} == {"committed"}
+    assert all(charge.entry.reason == "noise drawn again after a crash: synthesis" for charge in charges[1:])
+    assert json.loads((shop.home / "out" / "card.json").read_text())["ledger"]["rho"] == sum(
+        float(charge.entry.rho) for charge in charges
+    )
+    with suppress(ProcessLookupError):  # the workers have ended by themselves
+        os.killpg(run.process, signal.SIGKILL)
+    assert shop.leftovers() == []
+    shop.ledger.verify()
+
+
+@pytest.mark.slow
+def test_the_next_run_of_another_release_cleans_up_and_leaves_what_was_paid_for(shop):
+    run = shop.release("killed")
+    wait_until(lambda: list(shop.paid("killed").glob("fit?/measurements.json")))
+    kill(run)
+    before = {path: path.read_bytes() for path in shop.paid("killed").glob("fit*/measurements.json")}
+    again = shop.in_doubt("killed")
+    assert len(shop.working()) == 1, "rows of the killed run"
+    other = shop.release("other")
+    assert other.wait() == 0, other.told
+    assert shop.working() == []
+    assert len(shop.charges("other")) == 1
+    assert {path: path.read_bytes() for path in shop.paid("killed").glob("fit*/measurements.json")} == before
+    assert not (shop.home / "killed").exists()
+    listed = shop.start("resume")
+    assert listed.wait() == 0
+    assert listed.told[0].startswith("id-killed")
+    shop.finish("killed")
+    files = {str(path.relative_to(shop.home / "other")) for path in (shop.home / "other").rglob("*")}
+    shop.check("killed", files, again)
+
+
+@pytest.mark.slow
+def test_a_killed_resume_is_resumed(shop):
+    """Runs that die one after the other: each charge says what it drew again, and the last one ends whole."""
+    rng = random.Random(4)
+    run = shop.release("out")
+    wait_until(lambda: list(shop.paid("out").glob("started_*")))
+    kill(run)
+    for _ in range(3):
+        run, before = shop.start("resume", "id-out"), shop.kept("out")
+        wait_until(lambda: shop.kept("out") > before + rng.randrange(8) or (shop.home / "out").exists())  # noqa: B023
+        kill(run)
+    shop.finish("out")
+    charges = shop.charges("out")
+    assert 1 <= len(charges) <= 5
+    assert {charge.outcome for charge in charges} == {"committed"}
+    assert all(charge.entry.reason.startswith("noise drawn again after a crash: ") for charge in charges[1:])
+    assert shop.leftovers() == []
+    shop.ledger.verify()

@@ -1,0 +1,231 @@
+"""The steps of a release, without an orchestrator: any batches give the same rows, and a fit may be called again."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from data.sources import FileSource
+from eval.scores import score_tables
+from flows import steps
+from flows.config import ReleaseConfig
+from flows.guard import StepFailed
+from flows.plan import Plan
+from flows.workspace import Workspace
+from privacy.budget import Budget
+from synth.measurements import load_measurements
+from synth.mechanism import Fit
+from synth.mst import MST
+from synth.sampled_model import SampledModel
+
+
+@pytest.fixture
+def plan(people, tmp_path):
+    """A seeded plan over the small table, as Parquet, with means and held-out rows."""
+    table, schema, frame = people
+    frame.loc[::7, "PAY"] = np.nan
+    path = table.with_suffix(".parquet")
+    frame.to_parquet(path, index=False)
+    return Plan.of(
+        ReleaseConfig.build(
+            source="parquet", input=str(path), schema=str(schema), strata="SEX,GROUP", means="PAY", evaluate="full", seed=1,
+            output=str(tmp_path / "out"),
+        )
+    )  # fmt: skip
+
+
+@pytest.fixture
+def work(tmp_path):
+    (tmp_path / "work").mkdir()
+    return Workspace(tmp_path / "work")
+
+
+def fit(plan, work, position, mechanism=None, noise=None):
+    budget = Budget(plan.price.counts + plan.price.synthesis)
+    schema = plan.strata.rest(plan.strata.keys[position])
+    noise = noise or steps.noise_source(plan).spawn(position)
+    mechanism = mechanism or plan.mechanism
+    steps.fit_one(work, position, mechanism, schema, budget, plan.price.counts, noise)
+    steps.model_one(work, position, mechanism, schema)
+
+
+class Counting:
+    """A noise source that counts what is drawn from it."""
+
+    private = False
+    name = "counting"
+
+    def __init__(self, source):
+        self.source, self.drawn = source, 0
+
+    def __getattr__(self, name):
+        self.drawn += 1
+        return getattr(self.source, name)
+
+
+@pytest.mark.parametrize("batch", [11, 100, 1356])
+def test_batches_of_any_size_leave_the_same_files(plan, work, tmp_path, batch):
+    steps.load(plan, work)
+    other = Workspace(tmp_path / "other")
+    other.root.mkdir()
+    steps.load(replace(plan, source=FileSource(plan.config.input, batch_rows=batch)), other)
+    names = sorted(path.name for path in work.root.iterdir())
+    assert names == sorted(path.name for path in other.root.iterdir())
+    assert len(names) == 2 + 6 + 6  # coins and held-out rows, strata, outcomes
+    for name in names:
+        assert (work.root / name).read_bytes() == (other.root / name).read_bytes()
+    held, strata = work.load(work.held_out), [work.load(work.stratum(i)) for i in range(6)]
+    assert len(held) + sum(map(len, strata)) == 1357
+    assert 150 < len(held) < 400  # 20 % of 1,357, give or take eight standard deviations
+    present = sum(len(work.load(work.outcome("PAY", i))) for i in range(6))
+    assert present < sum(map(len, strata))
+
+
+def test_outcomes_stay_with_their_stratum(plan, work):
+    whole = replace(plan, config=plan.config.model_copy(update={"evaluate": "none"}))
+    steps.load(whole, work)
+    frame = pd.read_parquet(plan.config.input)
+    for position, (sex, group) in enumerate(plan.strata.keys):
+        there = frame[(frame["SEX"] == sex) & (frame["GROUP"] == group)]
+        assert work.load(work.outcome("PAY", position)).tolist() == there["PAY"].dropna().tolist()
+        assert len(work.load(work.stratum(position))) == len(there)
+
+
+def test_a_fit_that_is_called_again_draws_no_noise_and_changes_nothing(plan, work):
+    steps.load(plan, work)
+    fit(plan, work, 0)
+    before = work.measurements(0).read_bytes(), work.model(0).read_bytes()
+    noise = Counting(steps.noise_source(plan).spawn(99))
+    fit(plan, work, 0, noise=noise)
+    assert noise.drawn == 0
+    assert (work.measurements(0).read_bytes(), work.model(0).read_bytes()) == before
+    assert work.count_start(0) == 2  # the second call did not count as a start
+
+
+def test_a_fit_that_died_after_measuring_is_finished_from_its_measurements(plan, work):
+    steps.load(plan, work)
+    fit(plan, work, 0)
+    before = work.model(0).read_bytes()
+    work.model(0).unlink()
+    noise = Counting(steps.noise_source(plan).spawn(99))
+    fit(plan, work, 0, noise=noise)
+    assert noise.drawn == 0
+    assert work.model(0).read_bytes() == before
+
+
+def test_of_two_fits_at_once_only_the_first_to_save_is_used(plan, work):
+    """The second starts before the first has saved: a cluster that lost sight of a worker which is still at it."""
+    steps.load(plan, work)
+
+    class Slow(MST):
+        def measure(self, table, rho, noise, known=()):
+            own = super().measure(table, rho, noise, known)
+            fit(plan, work, 0, noise=steps.noise_source(plan).spawn(7))
+            return own
+
+    fit(plan, work, 0, mechanism=Slow(), noise=steps.noise_source(plan).spawn(8))
+    kept = load_measurements(work.measurements(0))
+    alone = Workspace(work.root / "alone")
+    alone.root.mkdir()
+    alone.append_table(alone.stratum(0), work.load_table(work.stratum(0), plan.strata.rest(plan.strata.keys[0])))
+    fit(plan, alone, 0, noise=steps.noise_source(plan).spawn(7))
+    assert alone.measurements(0).read_bytes() == work.measurements(0).read_bytes()
+    assert alone.model(0).read_bytes() == work.model(0).read_bytes()
+    assert len(kept) > 1
+    assert not list(work.root.glob("fit0-*"))
+
+
+def test_a_foreign_fit_is_kept_whole(plan, work):
+    steps.load(plan, work)
+
+    class Foreign(MST):
+        software, caveats = "other", ()
+
+        def within(self, folder):
+            return self
+
+        def fit(self, table, rho, noise, known=()):
+            return Fit(tuple(known), SampledModel(len(table), table))
+
+        def model(self, schema, measurements):
+            raise AssertionError("its models cannot be made from measurements")
+
+    fit(plan, work, 0, mechanism=Foreign())
+    before = work.model(0).read_bytes()
+    fit(plan, work, 0, mechanism=Foreign())
+    assert work.model(0).read_bytes() == before
+
+
+def test_a_stratum_is_not_begun_without_end(plan, work):
+    steps.load(plan, work)
+
+    class Dies(MST):
+        def measure(self, table, rho, noise, known=()):
+            raise SystemExit  # as if the process ended: no exception that a step turns into a sentence
+
+    for _ in range(steps.MOST_STARTS):
+        with pytest.raises(SystemExit):
+            fit(plan, work, 0, mechanism=Dies())
+    with pytest.raises(StepFailed, match="never finished"):
+        fit(plan, work, 0, mechanism=Dies())
+    fit(plan, replace(work, run=2), 0)  # a run that is resumed starts counting anew: it was charged anew
+
+
+def test_the_card_tells_of_strata_that_were_begun_again(plan, work):
+    steps.load(plan, work)
+    work.count_start(2)  # of a worker that was lost
+    for position in range(len(plan.strata.keys)):
+        fit(plan, work, position)
+    steps.resample(plan, work, steps.noise_source(plan))
+    steps.publish(plan, work)
+    out = Path(plan.config.output)
+    assert json.loads((out / "card.json").read_text())["strata"]["begun_again"] == 1
+    assert "1 time(s) a stratum's worker was lost" in (out / "card.md").read_text()
+
+
+def test_a_release_drawn_in_batches_is_whole(plan, work, monkeypatch):
+    monkeypatch.setattr("synth.stratified.BATCH_ROWS", 100)
+    steps.load(plan, work)
+    noise = steps.noise_source(plan)
+    for position in range(len(plan.strata.keys)):
+        fit(plan, work, position)
+    steps.resample(plan, work, noise)
+    csv, parquet = (pd.read_csv(work.staging / "synthetic.csv"), pd.read_parquet(work.staging / "synthetic.parquet"))
+    pd.testing.assert_frame_equal(csv, parquet, check_dtype=False)
+    rows = json.loads((work.staging / "card.json").read_text())["rows"]
+    assert len(csv) == len(work.load(work.synthetic)) == rows > 500
+
+
+def scores_of(plan, work):
+    """Load, fit, draw and score."""
+    steps.load(plan, work)
+    for position in range(len(plan.strata.keys)):
+        fit(plan, work, position)
+    steps.resample(plan, work, steps.noise_source(plan))
+    steps.evaluate(plan, work)
+    return json.loads((work.staging / "internal" / "scores.json").read_text())
+
+
+def test_scores_are_those_of_the_whole_tables(plan, work):
+    scores = scores_of(plan, work)
+    parts = {key: work.load_table(work.stratum(i), plan.strata.rest(key)) for i, key in enumerate(plan.strata.keys)}
+    real, test = plan.strata.assemble(parts), work.load_table(work.held_out, plan.schema)
+    synthetic = work.load_table(work.synthetic, plan.schema)
+    frames = [steps._codes_frame(table) for table in (real, test, synthetic)]
+    expected = score_tables(*frames, ["SEX", "GROUP"], "JOB").to_dict()
+    assert scores.pop("warning")
+    assert scores.keys() == expected.keys()
+    for name in ("parity_error", "workload3", "workload3_by_stratum", "maximum_disparity", "accuracy", "dpr"):
+        assert scores[name] == pytest.approx(expected[name], abs=1e-12)
+
+
+def test_large_tables_are_scored_by_a_random_part_and_say_so(plan, work, monkeypatch):
+    monkeypatch.setattr(steps, "SCORED_ROWS", 50)
+    scores = scores_of(plan, work)
+    assert "50" in scores["scored"]
+    assert "50" in scores["classified"]
+    assert 0 < scores["workload3"] < 2
+    assert 0 < scores["accuracy"] < 1

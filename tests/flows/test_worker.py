@@ -1,0 +1,240 @@
+"""A real Prefect server, work pool and worker: what is deployed fires by itself, is charged, and says what happened.
+
+The steps and settings are those of docs/deploy.md, once with SQLite files and once with PostgreSQL. Times are generous: a
+release takes seconds, and a process that imports Prefect up to a minute where the machine has other work.
+"""
+
+import json
+import os
+import signal
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+import yaml
+from postgres import NoPostgres, postgres_server
+from stack import Stack
+
+from privacy.budget import Rho
+from privacy.ledger import Ledger
+
+pytestmark = pytest.mark.slow
+
+PRICE = Rho.from_epsilon_delta(1, 1e-9)
+CANARY = "canary-row-8841"
+
+
+def with_more_deployments(checkout):
+    """prefect.yaml as it is, and besides: a release every minute, one that breaks on its rows, and one to be killed."""
+    path = checkout / "prefect.yaml"
+    document = yaml.safe_load(path.read_text("utf-8"))
+    monthly = document["deployments"][0]
+
+    def like_monthly(name, schedules=None, **config):
+        settings = monthly["parameters"]["config"] | {"workers": 1, "evaluate": "none"} | config
+        more = {"name": name, "schedules": schedules or [], "parameters": {"config": settings}, "tags": [name]}
+        return monthly | more
+
+    every_minute = [{"cron": "* * * * *", "timezone": "America/New_York"}]
+    document["deployments"] += [
+        like_monthly(
+            "minutely", every_minute, dataset="minutely", release_id="minutely-{time}", output="releases/minutely/{time}",
+            evaluate="quick",
+        ),
+        like_monthly(
+            "broken", source="csv", input="people.csv", schema="people.yaml", strata=["SEX"], means=[],
+            release_id="broken", output="releases/broken",
+        ),
+        like_monthly("killed", release_id="killed", output="releases/killed"),
+    ]  # fmt: skip
+    path.write_text(yaml.safe_dump(document, allow_unicode=True), "utf-8")
+    (checkout / "people.csv").write_text(f"SEX,JOB\n1,yes\n2,no\n{CANARY},no\n", "utf-8")
+    (checkout / "people.yaml").write_text(
+        "name: people\ncolumns:\n  SEX: {values: [1, 2]}\n  JOB: {values: ['no', 'yes']}\n", "utf-8"
+    )
+
+
+@pytest.fixture(scope="module", params=["sqlite", "postgresql"])
+def stack(request, tmp_path_factory):
+    """A stack with its work pool, deployments and worker; two accounts in its ledger."""
+    folder = tmp_path_factory.mktemp(request.param)
+    if request.param == "sqlite":
+        yield from deployed(Stack(folder))
+    else:
+        pytest.importorskip("psycopg", reason="psycopg is not installed (extra 'postgres')")
+        try:
+            with postgres_server(extension="pg_trgm") as superuser:
+                yield from deployed(Stack(folder, superuser))
+        except NoPostgres as reason:
+            pytest.skip(str(reason))
+
+
+def deployed(made):
+    """The rest of docs/deploy.md."""
+    with_more_deployments(made.checkout)
+    with made:
+        made.run(made.steward, "flows.cli", "budget", "create", "sample", "--epsilon", "3", "--delta", "1e-9")
+        made.run(made.steward, "flows.cli", "budget", "create", "minutely", "--epsilon", "1.2", "--delta", "1e-9")
+        for pool in made.run(made.worker, "flows.deployments").split():
+            made.run(made.worker, "prefect", "work-pool", "create", pool, "--type", "process")
+        made.run(made.worker, "prefect", "--no-prompt", "deploy", "--all")
+        made.start("worker", made.worker, "prefect", "worker", "start", "--pool", "equistrata")
+        yield made
+
+
+@pytest.fixture
+def ledger(stack):
+    return Ledger(stack.worker["EQUISTRATA_LEDGER_URL"])
+
+
+def test_everything_listed_is_deployed_as_it_is_written(stack):
+    document = yaml.safe_load((stack.checkout / "prefect.yaml").read_text("utf-8"))
+    for written in document["deployments"]:
+        found = stack.deployment(written["name"])
+        assert found["entrypoint"] == written["entrypoint"]
+        assert found["tags"] == written["tags"]
+        assert found["work_pool_name"] == "equistrata"
+        assert found["job_variables"] == written["work_pool"]["job_variables"]
+        assert found["global_concurrency_limit"]["limit"] == 1
+        assert found["concurrency_options"]["collision_strategy"] == written["concurrency_limit"]["collision_strategy"]
+        assert found["parameters"] == written["parameters"]
+        assert found["pull_steps"] == [
+            {"prefect.deployments.steps.set_working_directory": {"directory": str(stack.checkout.resolve())}}
+        ]
+        times = [
+            (each["schedule"]["cron"], each["schedule"]["timezone"], each["active"]) for each in found["schedules"]
+        ]
+        assert times == [(each["cron"], each["timezone"], True) for each in written["schedules"]]
+    at_six = [datetime.fromisoformat(run["expected_start_time"]) for run in stack.runs("sample-monthly")]
+    assert at_six
+    assert all(when.day == 1 and when.hour in (10, 11) for when in at_six), "6 in New York, in UTC"
+
+
+def test_a_scheduled_release_fires_by_itself_and_is_charged_and_the_next_one_is_refused(stack, ledger):
+    def ended(number):
+        runs = stack.runs("minutely")
+        return runs[number] if len(runs) > number and runs[number]["end_time"] else None
+
+    first = stack.until(lambda: ended(0), "the first scheduled release has ended")
+    assert first["auto_scheduled"]
+    assert first["state_type"] == "COMPLETED"
+    when = datetime.fromisoformat(first["expected_start_time"])
+    assert when.second == 0
+    name = f"minutely-{when:%Y%m%dT%H%M%SZ}"
+
+    folder = stack.checkout / "releases" / "minutely" / f"{when:%Y%m%dT%H%M%SZ}"
+    card = json.loads((folder / "card.json").read_text("utf-8"))
+    assert card["ledger"]["release_id"] == name
+    assert (folder / "synthetic.csv").stat().st_size > 100_000
+
+    (charge,) = ledger.charges("minutely", name)
+    assert charge.entry.rho == PRICE
+    assert charge.outcome == "committed"
+    stack.run(stack.worker, "flows.cli", "budget", "verify", "--card", str(folder / "card.json"))
+
+    shown = stack.artifacts(first["id"])
+    assert shown["release-card"] == (folder / "card.md").read_text("utf-8")
+    assert shown["fit-strata"] == 100
+    scores = json.loads((folder / "internal" / "scores.json").read_text("utf-8"))
+    told = json.loads(shown["release-scores"])
+    assert {row["score"] for row in told} <= set(scores)
+    assert not any(str(value) in shown["release-scores"] for value in scores.values() if isinstance(value, float))
+
+    second = stack.until(lambda: ended(1), "the second scheduled release has ended")
+    (schedule,) = stack.deployment("minutely")["schedules"]
+    stack.ask("PATCH", f"/deployments/{first['deployment_id']}/schedules/{schedule['id']}", {"active": False})  # enough
+    assert second["state_type"] == "FAILED"
+    assert "BudgetExceeded" in second["state"]["message"]
+    page = stack.artifacts(second["id"])["release-failure"]
+    assert f"{datetime.fromisoformat(second['expected_start_time']):%Y%m%dT%H%M%SZ}" in page
+    assert "is left" in page
+    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+    assert len(ledger.charges("minutely")) == 1
+
+
+def test_the_monthly_release_and_its_check_run_as_they_are_listed(stack, ledger):
+    made = stack.ended(stack.ask_for("sample-monthly"))
+    assert made["state_type"] == "COMPLETED", made["state"]["message"]
+    month = f"{datetime.fromisoformat(made['expected_start_time']):%Y-%m}"
+    assert (stack.checkout / "releases" / "sample" / month / "card.md").is_file()
+    (charge,) = ledger.charges("sample", f"sample-{month}")
+    assert charge.outcome == "committed"
+    checked = stack.ended(stack.ask_for("sample-budget"))
+    assert checked["state_type"] == "COMPLETED", checked["state"]["message"]
+    assert checked["state"]["message"].startswith("The next 3 scheduled releases fit into the budget")
+    shown = stack.artifacts(checked["id"])
+    assert "sample-" in shown["budget-sample"]
+    assert json.loads(shown["ledger-head-sample"])[0]["head"] == str(ledger.head)
+
+
+def test_a_release_that_breaks_on_its_rows_tells_what_happened_and_no_row(stack, ledger):
+    broken = stack.ended(stack.ask_for("broken"))
+    assert broken["state_type"] == "FAILED"
+    page = stack.artifacts(broken["id"])["release-failure"]
+    assert "releases/broken" in page
+    assert "InputError" not in page
+    assert "SEX" in page, "our own sentence names the column"
+    assert ledger.charges("sample", "broken") == []
+    assert not (stack.checkout / "releases" / "broken").exists()
+    assert list((stack.folder / "tmp").glob("equistrata*")) == []
+    everything = json.dumps([broken, stack.find("logs"), stack.find("artifacts"), stack.find("task_runs")])
+    assert CANARY not in everything
+    assert CANARY not in stack.logs()
+
+
+def test_a_killed_release_tells_what_to_do_and_the_next_run_ends_it(stack, ledger):
+    run = stack.ask_for("killed")
+    stack.until(lambda: ledger.charges("sample", "killed"), "the release is charged", every=0.05)
+    (process,) = processes_of(run)
+    os.kill(process, signal.SIGKILL)
+    killed = stack.ended(run)
+    assert killed["state_type"] == "CRASHED"
+    page = stack.until(lambda: stack.artifacts(run).get("release-failure"), "the worker has left the page")
+    assert "run equistrata resume killed" in page
+    resumed = stack.ended(stack.ask_for("killed"))
+    assert resumed["state_type"] == "COMPLETED", resumed["state"]["message"]
+    card = json.loads((stack.checkout / "releases" / "killed" / "card.json").read_text("utf-8"))
+    charges = ledger.charges("sample", "killed")
+    assert {charge.outcome for charge in charges} == {"committed"}
+    assert [charge.entry.entry for charge in charges] == [charge["entry"] for charge in card["ledger"]["charges"]]
+    assert all("drawn again" in charge.entry.reason for charge in charges[1:])
+    assert list((stack.folder / "tmp").glob("equistrata*")) == [], "the killed run's folder of rows is gone"
+
+
+def processes_of(flow_run):
+    """The process that a worker started for a flow run: it is told which by its environment."""
+    found = []
+    for environment in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if f"PREFECT__FLOW_RUN_ID={flow_run}".encode() in environment.read_bytes().split(b"\0"):
+                found.append(int(environment.parent.name))
+    return sorted(found)[:1]  # the first; it may have started helpers
+
+
+def test_who_runs_the_worker_cannot_rewrite_the_ledger(stack):
+    url = stack.worker["EQUISTRATA_LEDGER_URL"]
+    if "://" not in url:
+        pytest.skip("a file is its owner's")
+    import psycopg
+
+    for statement, words in [
+        ("DELETE FROM equistrata_entries", "permission denied"),
+        ("TRUNCATE equistrata_entries", "permission denied"),
+        ("UPDATE equistrata_entries SET rho = '0'", "only grows"),
+        ("ALTER TABLE equistrata_entries DISABLE TRIGGER ALL", "must be owner"),
+        ("CREATE TABLE mine (x int)", "permission denied"),
+    ]:
+        with psycopg.connect(url) as connection, pytest.raises(psycopg.Error, match=words):
+            connection.execute(statement)
+
+
+def test_no_password_is_shown_by_anything(stack):
+    """After all that has happened above: logs, states, pages, parameters, releases, and what Prefect keeps on disk."""
+    stored = json.dumps([stack.find(kind) for kind in ("flow_runs", "deployments", "logs", "artifacts", "work_pools")])
+    for secret in stack.secrets:
+        assert secret not in stored
+        assert secret not in "\n".join(path.read_text("utf-8") for path in stack.folder.glob("*.log"))
+        for place in (stack.checkout, stack.folder / "state"):
+            holding = [path for path in place.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
+            assert holding == []

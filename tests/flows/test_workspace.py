@@ -1,0 +1,115 @@
+"""The private working folder: files that grow, one set of measurements per stratum, and nothing left behind."""
+
+import stat
+
+import numpy as np
+import pytest
+
+from data.errors import InputError
+from data.schema import Column, Schema
+from data.table import CodedTable
+from flows.claims import LOCK
+from flows.workspace import Workspace, private_workspace
+from synth.measurements import Measurement, load_measurements
+
+SCHEMA = Schema("two", (Column("x", values=tuple(range(300))), Column("y", values=(1, 2))))
+
+
+def codes(rows, seed=0):
+    return np.random.default_rng(seed).integers(0, [300, 2], (rows, 2)).astype(np.uint16)
+
+
+def measured(value):
+    return [Measurement((), np.array(float(value)), 1.0)]
+
+
+@pytest.mark.parametrize("parts", [(0,), (0, 0, 3), (5, 0, 1, 0), (99_999, 1)])
+@pytest.mark.parametrize("order", ["C", "F"])
+def test_a_table_grows_batch_by_batch(tmp_path, parts, order):
+    work, path = Workspace(tmp_path), tmp_path / "table.npy"
+    for seed, rows in enumerate(parts):
+        work.append_table(path, CodedTable(np.array(codes(rows, seed), order=order), SCHEMA))
+        assert len(np.load(path)) == sum(parts[: seed + 1])  # the file is whole after every batch
+    table = work.load_table(path, SCHEMA)
+    assert np.array_equal(table.codes, np.concatenate([codes(rows, seed) for seed, rows in enumerate(parts)]))
+    assert table.codes.dtype == np.uint16
+    assert isinstance(table.codes, np.memmap)
+
+
+def test_values_grow_too(tmp_path):
+    work, path = Workspace(tmp_path), tmp_path / "values.npy"
+    for part in ([1.5, np.inf], [], [-2.0]):
+        work.append(path, np.array(part, dtype=float))
+    assert work.load(path).tolist() == [1.5, np.inf, -2.0]
+
+
+def test_the_first_to_save_measurements_wins(tmp_path):
+    work = Workspace(tmp_path)
+    work.keep_fit(3, measured(1))
+    work.keep_fit(3, measured(2))
+    assert load_measurements(work.measurements(3))[0].values == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["fit3"]
+
+
+def test_measurements_that_cannot_be_saved_are_an_error(tmp_path):
+    work = Workspace(tmp_path)
+    work.fit(3).write_text("in the way")
+    with pytest.raises(OSError):
+        work.keep_fit(3, measured(1))
+
+
+def test_starts_are_counted(tmp_path):
+    work = Workspace(tmp_path)
+    assert [work.count_start(0), work.count_start(1), work.count_start(0), work.count_start(0)] == [1, 1, 2, 3]
+    resumed = Workspace(tmp_path, run=2)
+    assert [resumed.count_start(0), resumed.runs_started(0), resumed.started_again(0)] == [1, 2, 2]
+    assert [resumed.runs_started(7), resumed.started_again(7)] == [0, 0]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+def test_the_folder_is_private_and_goes_however_the_run_ends(tmp_path, fails):
+    def run():
+        with private_workspace(str(tmp_path)) as work:
+            work.append_table(work.stratum(0), CodedTable(codes(5), SCHEMA))
+            assert stat.S_IMODE(work.root.stat().st_mode) == 0o700
+            assert work.root.parent == tmp_path
+            if fails:
+                raise KeyError("fault")
+
+    if fails:
+        with pytest.raises(KeyError):
+            run()
+    else:
+        run()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_scratch_folder_that_is_not_there_is_named(tmp_path):
+    with (
+        pytest.raises(InputError, match=r"private working files \(.*nowhere"),
+        private_workspace(str(tmp_path / "nowhere")),
+    ):
+        pass
+
+
+def test_what_a_killed_run_left_in_the_scratch_folder_is_removed_unless_another_machine_made_it(tmp_path):
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    with private_workspace(str(scratch)) as work:
+        ours = work.root
+        dead, other = ours.with_name(f"{ours.name}-dead"), scratch / "equistrata-release-elsewhere-abc"
+        for folder in (dead, other):
+            folder.mkdir()
+            (folder / LOCK).touch()
+        with private_workspace(str(scratch)):
+            assert not dead.exists()
+            assert ours.exists(), "its run is alive"
+        assert other.exists()
+
+
+def test_what_was_paid_for_lies_apart_from_the_rows(tmp_path):
+    (tmp_path / "kept").mkdir()
+    with private_workspace(str(tmp_path), tmp_path / "kept", run=3) as work:
+        work.count_start(0)
+        work.keep_fit(0, measured(1))
+    assert {path.name for path in (tmp_path / "kept").iterdir()} == {"started_0", "fit0"}

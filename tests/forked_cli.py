@@ -1,0 +1,105 @@
+"""The command line again and again, each time in a process of its own, which has all imports done: for tests that kill it.
+
+As a program it reads lines of JSON, {"arguments", "environment", "folder", "stdout", "stderr"}. For each it forks a child that
+leads a process group and is `equistrata ARGUMENTS` in that folder. It answers with the child's number, and with its
+exit status when it has ended. Nothing but the imports is shared: the child starts Prefect's client, its threads and its
+worker processes itself.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import traceback
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO
+
+
+@dataclass
+class Run:
+    """One started command."""
+
+    process: int
+    answers: IO[str]
+    stdout: Path
+    stderr: Path
+    code: int | None = None
+
+    def wait(self):
+        """Its exit status, as `subprocess` has it: negative for a signal."""
+        if self.code is None:
+            self.code = json.loads(self.answers.readline())
+        return self.code
+
+    @property
+    def told(self):
+        return self.stdout.read_text(), self.stderr.read_text()
+
+
+@contextmanager
+def forked_cli(folder, environment):
+    """Gives `start(*arguments)`; of its runs, wait for one before the next is started."""
+    folder.mkdir(parents=True, exist_ok=True)
+    script = Path(__file__).resolve()
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "EQUISTRATA_"))}
+    with subprocess.Popen(
+        [sys.executable, script], cwd=script.parents[1], env=kept | environment, text=True,
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+    ) as server:  # fmt: skip
+
+        def start(*arguments):
+            stdout, stderr = folder / "stdout", folder / "stderr"
+            order = {"arguments": [*map(str, arguments)], "folder": str(folder)}
+            server.stdin.write(json.dumps(order | {"stdout": str(stdout), "stderr": str(stderr)}) + "\n")
+            server.stdin.flush()
+            return Run(json.loads(server.stdout.readline()), server.stdout, stdout, stderr)
+
+        yield start
+        server.stdin.close()
+
+
+def child(order):
+    """Be the command; never returns."""
+    code = 70
+    try:
+        os.setpgid(0, 0)
+        os.chdir(order["folder"])
+        for name, number in (("stdout", 1), ("stderr", 2)):
+            os.dup2(os.open(order[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
+        sys.argv = ["equistrata", *order["arguments"]]
+        flows.cli.main()
+        code = 0
+    except SystemExit as ended:
+        code = ended.code or 0
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        with suppress(BaseException):
+            sys.stdout.flush()
+            sys.stderr.flush()
+        os._exit(code)
+
+
+def main():
+    """Answer until the input ends."""
+    for line in sys.stdin:
+        process = os.fork()
+        if process == 0:
+            child(json.loads(line))
+        with suppress(OSError):  # both sides do it: whoever reads the number may kill the group at once
+            os.setpgid(process, process)
+        print(process, flush=True)
+        print(os.waitstatus_to_exitcode(os.waitpid(process, 0)[1]), flush=True)
+
+
+if __name__ == "__main__":
+    import flows.cli
+
+    flows.cli.prepare_prefect(verbose=False)
+    import flows.release
+    import flows.undertaking
+    import privacy.ledger  # noqa: F401
+
+    main()
