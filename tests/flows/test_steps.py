@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from data.sources import FileSource
+from eval.coding import coded_frame
 from eval.scores import score_tables
 from flows import steps
 from flows.config import ReleaseConfig
@@ -214,7 +215,7 @@ def test_scores_are_those_of_the_whole_tables(plan, work):
     parts = {key: work.load_table(work.stratum(i), plan.strata.rest(key)) for i, key in enumerate(plan.strata.keys)}
     real, test = plan.strata.assemble(parts), work.load_table(work.held_out, plan.schema)
     synthetic = work.load_table(work.synthetic, plan.schema)
-    frames = [steps._codes_frame(table) for table in (real, test, synthetic)]
+    frames = [coded_frame(table) for table in (real, test, synthetic)]
     expected = score_tables(*frames, ["SEX", "GROUP"], "JOB").to_dict()
     assert scores.pop("warning")
     assert scores.keys() == expected.keys()
