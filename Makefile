@@ -14,7 +14,7 @@ release: .venv/.installed ## Make the example release in releases/<UTC time>
 	@$(BIN)/equistrata release --config docs/example_release.yaml --output "releases/$$(date -u +%Y%m%dT%H%M%SZ)"
 
 test: lint ## Lint, then all tests but the slow ones
-	@$(BIN)/python -m pytest -q -m "not slow"
+	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
 
 test-slow: .venv/.installed-dev .venv-flower/.installed ## The slow tests only, those that run Flower among them
 	@$(BIN)/python -m pytest -q -m slow

@@ -99,13 +99,23 @@ def group_fairness(
     right = truth == predicted
     actual, selected = (truth == positive).astype(int), (predicted == positive).astype(int)
 
-    def by_stratum(metric: Any, y_true: npt.NDArray[Any], y_pred: npt.NDArray[Any], rows: Any) -> dict[str, float]:
-        if not rows.any():
-            return {}
-        frame = MetricFrame(metrics=metric, y_true=y_true[rows], y_pred=y_pred[rows], sensitive_features=strata[rows])
-        return {str(label): float(rate) for label, rate in frame.by_group.items()}
-
     labels, place, counts = np.unique(strata, return_inverse=True, return_counts=True)
+
+    def by_stratum(metric: Any, y_true: npt.NDArray[Any], y_pred: npt.NDArray[Any], rows: Any) -> dict[str, float]:
+        """Rows that agree in everything are one row with their number as its weight: a MetricFrame of many rows is slow."""
+        cells = np.bincount(4 * place[rows] + 2 * y_true[rows] + y_pred[rows])
+        (kept,) = cells.nonzero()
+        if not kept.size:
+            return {}
+        frame = MetricFrame(
+            metrics=metric,
+            y_true=kept // 2 % 2,
+            y_pred=kept % 2,
+            sensitive_features=kept // 4,
+            sample_params={"sample_weight": cells[kept]},
+        )
+        return {str(labels[group]): float(rate) for group, rate in frame.by_group.items()}
+
     large = counts[place] >= min_rows
     has_positive = np.bincount(place, weights=actual, minlength=len(labels)) > 0
     rates = by_stratum(selection_rate, actual, selected, large)

@@ -22,6 +22,7 @@ from prefect.cli.deploy._models import (
 )
 from prefect.client.schemas.objects import ConcurrencyLimitConfig
 from prefect.client.schemas.schedules import CronSchedule
+from prefect.events.schemas.deployment_triggers import DeploymentEventTrigger
 from prefect.flows import Flow, load_flow_from_entrypoint
 from prefect.utilities.callables import parameter_schema
 from prefect.utilities.schema_tools import validate
@@ -87,6 +88,8 @@ def _faults(deployment: Mapping[str, Any]) -> Iterator[str]:
     parameters = deployment.get("parameters") or {}
     wrong = validate(parameters, parameter_schema(flow).model_dump_for_openapi())
     yield from (f"its parameters: {error.json_path.removeprefix('$.')}: {error.message}" for error in wrong)
+    for trigger in deployment.get("triggers") or []:
+        yield from _trigger(trigger, flow)
     if flow.name == "release" and not wrong:
         yield from _release(parameters, [str(schedule.get("timezone")) for schedule in schedules], limit)
 
@@ -107,6 +110,25 @@ def _schedule(schedule: Mapping[str, Any]) -> Iterator[str]:
             )
         )
     yield from wrong
+
+
+def _trigger(trigger: Mapping[str, Any], flow: Flow[..., Any]) -> Iterator[str]:
+    """A trigger by an event: its templates are texts until an event fills them, and they may stand in no list."""
+    yield from _unknown(trigger, DeploymentEventTrigger, "a trigger", "type")
+    yield from _misfits(DeploymentEventTrigger, trigger, "a trigger's ")
+    parameters = trigger.get("parameters") or {}
+    for error in validate(parameters, parameter_schema(flow).model_dump_for_openapi()):
+        yield f"a trigger's parameters: {error.json_path.removeprefix('$.')}: {error.message}"
+    if _template_in_list(parameters):
+        yield "a trigger's parameters: Prefect fills in no template inside a list; give a text"
+
+
+def _template_in_list(value: Any, inside: bool = False) -> bool:
+    if isinstance(value, Mapping):
+        return any(_template_in_list(each, inside) for each in value.values())
+    if isinstance(value, list):
+        return any(_template_in_list(each, True) for each in value)
+    return inside and isinstance(value, str) and "{{" in value
 
 
 def _release(parameters: Mapping[str, Any], zones: list[str], limit: Any) -> Iterator[str]:

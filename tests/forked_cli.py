@@ -96,8 +96,9 @@ def main():
 
 if __name__ == "__main__":
     import flows.cli
+    import flows.foreground
 
-    flows.cli.prepare_prefect(verbose=False)
+    flows.foreground.prepare_prefect(verbose=False)
     import flows.release
     import flows.undertaking
     import privacy.ledger  # noqa: F401

@@ -10,6 +10,7 @@ from prefect.cli.deploy._models import DeploymentConfig
 from data.errors import InputError
 from flows.config import ReleaseConfig
 from flows.deployments import faults, load, main, pools
+from flows.release import PUBLISHED
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +39,7 @@ def test_ours_has_no_fault(document):
 
 def test_ours_holds_what_a_steward_relies_on(document):
     flows = [deployment["entrypoint"].rpartition(":")[2] for deployment in document["deployments"]]
-    assert flows == ["release", "budget_check"]
+    assert flows == ["release", "budget_check", "audit"]
     for deployment in document["deployments"]:
         read = DeploymentConfig.model_validate(deployment)
         assert read.concurrency_limit.limit == 1
@@ -47,11 +48,16 @@ def test_ours_holds_what_a_steward_relies_on(document):
             "DO_NOT_TRACK": "1",
             "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         }
-        assert all(schedule["timezone"] == "America/New_York" for schedule in deployment["schedules"])
+        assert all(schedule["timezone"] == "America/New_York" for schedule in deployment.get("schedules", []))
     (step,) = document["pull"]
     assert list(step) == ["prefect.deployments.steps.set_working_directory"]
     config = ReleaseConfig.build(**document["deployments"][0]["parameters"]["config"])
     assert config.dataset == document["deployments"][1]["parameters"]["dataset"], "the check watches over the release"
+    (trigger,) = document["deployments"][2]["triggers"]
+    assert trigger["match"] == {"prefect.resource.id": f"equistrata.dataset.{config.dataset}"}, (
+        "and the audit follows it"
+    )
+    assert trigger["expect"] == [PUBLISHED]
 
 
 @pytest.mark.parametrize(
@@ -81,6 +87,10 @@ def test_ours_holds_what_a_steward_relies_on(document):
         ("deployments/0/parameters/config/ledger", "postgresql://a:canary-71@b/c", "password must not stand among"),
         ("deployments/1/parameters/ahead", "three", "its parameters: ahead: 'three' is not of type 'integer'"),
         ("deployments/1/parameters", {}, "its parameters: $: 'dataset' is a required property"),
+        ("deployments/2/triggers/0/expects", ["x"], "a trigger has a key 'expects' that Prefect drops in silence"),
+        ("deployments/2/triggers/0/expect", 3, "a trigger's expect"),
+        ("deployments/2/triggers/0/parameters/config/mode", "secret", "a trigger's parameters: config.mode"),
+        ("deployments/2/triggers/0/parameters/config/releases", ["{{ event.payload.folder }}"], "no template inside a list"),
         ("deployments/1/name", "sample-monthly", "deployment name 'sample-monthly' is used twice"),
     ],
 )  # fmt: skip
