@@ -3,6 +3,7 @@
 import json
 import shutil
 import stat
+from fractions import Fraction
 from pathlib import Path
 from unittest import mock
 
@@ -158,9 +159,12 @@ def test_a_public_audit_of_two_releases_is_charged_once(place):
 
 
 def test_no_exact_number_of_the_rows_is_in_a_public_audit(place):
-    """Every exact number of the internal audit, to six digits, in every file of the public one; and its means of PAY."""
+    """Every exact number of the internal audit, to eight digits, in every file of the public one; and its means of PAY.
+
+    A chance hit has a probability of about 10⁻³, over all numbers; the seed is fixed.
+    """
     inside, _ = audit("stratified", "vanilla", output="inside")
-    outside, _ = audit("stratified", "vanilla", mode="public", ledger="ledger.db", output="outside")
+    outside, _ = audit("stratified", "vanilla", mode="public", ledger="ledger.db", output="outside", seed=0)
     synthetic = json.dumps([entry["synthetic"] for entry in document_of(inside)["releases"]])
 
     def exact(tree):
@@ -175,11 +179,18 @@ def test_no_exact_number_of_the_rows_is_in_a_public_audit(place):
 
     entries = document_of(inside)["releases"]
     numbers = [x for entry in entries for part in ("audit", "served", "errors") for x in exact(entry[part])]
-    canaries = {text for x in numbers if len(text := f"{x:.8f}"[:8].rstrip("0")) == 8 and text not in synthetic}
-    assert len(canaries) > 80
+
+    def rare(x):
+        """No ratio of small whole numbers, which noisy counts, or synthetic ones, may give as well (5/11, say)."""
+        return abs(float(Fraction(x).limit_denominator(500)) - x) > 1e-7
+
+    canaries = {
+        text for x in numbers if rare(x) and len(text := f"{x:.10f}"[:10].rstrip("0")) == 10 and text not in synthetic
+    }
+    assert len(canaries) > 50
     text = texts(outside)
     assert [canary for canary in canaries if canary in text] == []
-    assert sum(canary in texts(inside) for canary in canaries) > 80
+    assert sum(canary in texts(inside) for canary in canaries) > 50
     assert "PAY" not in document_of(outside)["columns"]
     assert "people.csv" not in [path.name for path in outside.rglob("*")]
 
