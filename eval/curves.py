@@ -128,16 +128,20 @@ def draw(picture: Picture) -> Canvas:
     abreast = max(1, int(width / 2.3))
     head = 0.55 + 0.2 * math.ceil((len(names) + len(dotted)) / abreast)
     canvas = canvas_of(width, PANEL * rows + head)
-    grid = canvas.subplots(rows, picture.columns, squeeze=False)
+    grid = canvas.subplots(rows, picture.columns, squeeze=False, sharey="row")
+    positive = all(value > 0 for panel in picture.panels if panel.y_log for c in panel.curves for value in c.value)
     for axes in list(grid.flat)[len(picture.panels) :]:
         axes.set_visible(False)
-    for axes, panel in zip(grid.flat, picture.panels, strict=False):
-        _draw_panel(axes, panel, names)
+    for place, (axes, panel) in enumerate(zip(grid.flat, picture.panels, strict=False)):
+        _draw_panel(axes, panel, names, log=panel.y_log and positive)
+        if place % picture.columns == 0:
+            axes.set_ylabel(panel.y)
     handles = [_handle(names.index(name), name) for name in names]
     handles += [_handle(-1, name, linestyle=":", marker="") for name in dotted]
-    canvas.suptitle(picture.title, x=0.01, ha="left", fontsize=11.5, color=LIGHT["ink"])
-    if len(handles) > 1:
-        canvas.legend(handles=handles, loc="outside upper left", ncols=abreast, fontsize=8.5)
+    canvas.legend(
+        handles=handles, loc="outside upper left", ncols=abreast, fontsize=8.5, title=picture.title, title_fontsize=11.5,
+        alignment="left",
+    )  # fmt: skip
     canvas.supxlabel(_wrapped(picture.note, int(width * 15)), fontsize=7.5, color=LIGHT["alarm"], x=0.01, ha="left")
     return canvas
 
@@ -179,7 +183,9 @@ def _cell(value: float, lower: float, upper: float) -> str:
     return f"{value:.3g}" if lower == upper else f"{value:.3g} ({lower:.3g} to {upper:.3g})"
 
 
-def _draw_panel(axes: Axes, panel: Panel, names: Sequence[str]) -> None:
+def _draw_panel(axes: Axes, panel: Panel, names: Sequence[str], log: bool) -> None:
+    from matplotlib.ticker import MaxNLocator
+
     for curve in panel.curves:
         series = names.index(curve.like or curve.name) if (curve.like or curve.name) in names else -1
         handle = _handle(series, curve.name, marker="" if len(curve.x) > 12 else None)
@@ -195,13 +201,16 @@ def _draw_panel(axes: Axes, panel: Panel, names: Sequence[str]) -> None:
         axes.axhline(level, color=LIGHT["muted"], linewidth=0.9, linestyle="--", zorder=2)
         axes.annotate(name, (0.99, level), xycoords=("axes fraction", "data"), xytext=(0, 2), textcoords="offset points",
                       ha="right", va="bottom", fontsize=7.5, color=LIGHT["muted"])  # fmt: skip
-    axes.set(title=panel.title, xlabel=panel.x, ylabel=panel.y)
-    if panel.y_log and all(value > 0 for curve in panel.curves for value in (*curve.value, *curve.lower)):
-        axes.set_yscale("log")
+    axes.set(title=panel.title, xlabel=panel.x)
+    if log:
+        axes.set_yscale("log", nonpositive="clip")
         _label_decades(axes)
     if panel.x_log:
         axes.set_xscale("log")
         _label_places(axes, sorted({x for curve in panel.curves for x in curve.x}))
+    else:
+        axes.xaxis.set_major_locator(MaxNLocator(4))
+        axes.xaxis.set_major_formatter(lambda x, _: f"{x:,.6g}")
     axes.grid(axis="both", zorder=0)
     axes.set_axisbelow(True)
 

@@ -25,6 +25,7 @@ from privacy.noise import SeededNoise
 
 SCHEMA = "acs_means"
 STRATA_COLUMNS = ("SEX", "RAC1P", "AGEP", "DIS")
+CODED = (*STRATA_COLUMNS, "NATIVITY")  # strata must leave a column over
 OUTCOMES = ("SCHL", "WKHP", "JWMNP", "PINCP")
 STRATA = tuple("_".join(chosen) for size in range(1, 5) for chosen in combinations(STRATA_COLUMNS, size))
 RHO = 0.5
@@ -82,7 +83,7 @@ def measure(
     """Estimate and score some places.
 
     Args:
-        table: the coded columns that define strata, shape (n, 4).
+        table: the coded columns `CODED`, shape (n, 5).
         outcomes: outcome → its values, shape (n,), NaN where absent.
         schema: declares the outcomes' bounds.
     """

@@ -49,7 +49,7 @@ def load(config: ExperimentConfig, work: Workspace) -> None:
         work.append_table(work.root / GRID, CodedTable.encode(source.read(schema.names), schema))
     if runs.cells.get(MEANS):
         schema = Schema.load(experiment_means.SCHEMA)
-        strata = schema.select(experiment_means.STRATA_COLUMNS)
+        strata = schema.select(experiment_means.CODED)
         frame = source.read([*strata.names, *experiment_means.OUTCOMES])
         work.append_table(work.root / STRATA, CodedTable.encode(frame, strata))
         columns = []
@@ -67,7 +67,7 @@ def measure(unit: Unit, work: Workspace) -> list[Any]:
         return list(experiment_mixture.measure(unit.cells))
     if unit.kind == MEANS:
         schema = Schema.load(experiment_means.SCHEMA)
-        table = work.load_table(work.root / STRATA, schema.select(experiment_means.STRATA_COLUMNS))
+        table = work.load_table(work.root / STRATA, schema.select(experiment_means.CODED))
         found = work.load(work.root / OUTCOMES)
         outcomes = {name: np.asarray(found[:, i]) for i, name in enumerate(experiment_means.OUTCOMES)}
         return list(experiment_means.measure(unit.cells, table, outcomes, schema))
