@@ -237,7 +237,7 @@ def _label_decades(axes: Axes) -> None:
 
     low, high = axes.get_ylim()
     decades = math.log10(high / low)
-    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades < 2 else (1.0,)))
+    axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if decades < 2.6 else (1.0,)))
     axes.yaxis.set_minor_formatter(NullFormatter())
     axes.yaxis.set_major_formatter(lambda y, _: f"{y:g}")
 

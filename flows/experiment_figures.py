@@ -50,11 +50,10 @@ def pictures(config: ExperimentConfig, found: Lines, rows: str) -> list[Picture]
     """
     wanted = runs_of(config).cells
     lines = {kind: [found[kind][cell] for cell in cells] for kind, cells in wanted.items()}
-    exact = (
-        f"Not private: exact scores of {rows}; noise from seeds. Lines are means of {config.runs} seeds, bands the 10 % to "
-        "90 % quantiles."
-    )
-    simulated = "Simulated rows, noise from seeds. Lines are means over runs, bands the 10 % to 90 % quantiles."
+    band = "bands the 10 % to 90 % quantiles"
+    seeds = f"Lines are means of {config.runs} seeds, {band}." if config.runs > 1 else "One seed."
+    exact = f"Not private: exact scores of {rows}; noise from seeds. {seeds}"
+    simulated = f"Simulated rows, noise from seeds. Lines are means over runs, {band}."
     draw: Mapping[int, Callable[[], list[Picture]]] = {
         1: lambda: [_theory()],
         2: lambda: [_means(2, lines[MEANS], exact)],
