@@ -10,13 +10,15 @@ data.errors.InputError: setting 'figure' is 10, but it should be less than or eq
 from __future__ import annotations
 
 import os
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from data.errors import InputError
-from data.sources import FolktablesSource, SampleSource, Source
 from flows.config import sentence_of
+
+if TYPE_CHECKING:
+    from data.sources import Source
 
 SEEDS, QUICK_SEEDS = 5, 2
 
@@ -49,6 +51,8 @@ class ExperimentConfig(BaseModel):
 
     def rows(self) -> Source:
         """Where the rows are from. Raises InputError, with the way out, if they are not there."""
+        from data.sources import FolktablesSource, SampleSource  # pandas, which `equistrata --help` does without
+
         if self.source == "sample":
             return SampleSource()
         source = FolktablesSource((self.state,), self.year, root_dir=self.root_dir, download=self.download)
