@@ -175,7 +175,7 @@ def as_markdown(picture: Picture) -> str:
             cells = {x: _cell(*point) for x, *point in zip(curve.x, curve.value, curve.lower, curve.upper, strict=True)}
             runs = str(curve.runs) if curve.runs else ""
             lines.append(f"| {curve.name} | " + " | ".join(cells.get(x, "") for x in places) + f" | {runs} |")
-        lines += [f"| {name} | {level:.3g}" + " | " * (len(places) + 1) for name, level in (panel.levels or {}).items()]
+        lines += [f"| {name} | {level:.3g}" + " |" * (len(places) + 1) for name, level in (panel.levels or {}).items()]
     return "\n".join(lines) + "\n"
 
 
@@ -200,7 +200,8 @@ def _draw_panel(axes: Axes, panel: Panel, names: Sequence[str], log: bool) -> No
     for name, level in (panel.levels or {}).items():
         axes.axhline(level, color=LIGHT["muted"], linewidth=0.9, linestyle="--", zorder=2)
         axes.annotate(name, (0.99, level), xycoords=("axes fraction", "data"), xytext=(0, 2), textcoords="offset points",
-                      ha="right", va="bottom", fontsize=7.5, color=LIGHT["muted"])  # fmt: skip
+                      ha="right", va="bottom", fontsize=7.5, color=LIGHT["muted"], zorder=4,
+                      bbox={"facecolor": LIGHT["paper"], "alpha": 0.75, "linewidth": 0, "pad": 0.6})  # fmt: skip
     axes.set(title=panel.title, xlabel=panel.x)
     if log:
         axes.set_yscale("log", nonpositive="clip")

@@ -90,9 +90,9 @@ def runs_of(config: ExperimentConfig) -> Runs:
             many = experiment_mixture.grid(
                 experiment_mixture.MANY_GROUPS, experiment_mixture.ALPHAS, MANY_SIZES, simulated
             )
-            return Runs({MIXTURE: list(many), SYNTHESIZERS: list(_grid(config))}, classifiers=True)
+            return Runs({MIXTURE: list(many), SYNTHESIZERS: _classified(config)}, classifiers=True)
         case 4:
-            return Runs({SYNTHESIZERS: [*real_rows(seeds), *_grid(config)]}, classifiers=True)
+            return Runs({SYNTHESIZERS: _classified(config)}, classifiers=True)
         case _:
             return Runs({SYNTHESIZERS: list(_grid(config))})
 
@@ -111,6 +111,11 @@ def _grid(config: ExperimentConfig) -> Iterator[Cell]:
     every = [cell for name in MECHANISMS for cell in variants(name, strata, default)]
     epsilons = QUICK_EPSILONS if config.quick else experiment_synthesizers.EPSILONS
     return experiment_synthesizers.grid(every, epsilons, config.runs)
+
+
+def _classified(config: ExperimentConfig) -> list[Cell]:
+    """The grid, and what a classifier makes of the real rows."""
+    return [*real_rows(config.runs), *_grid(config)]
 
 
 def _part(cell: Any) -> Any:
