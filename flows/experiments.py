@@ -7,13 +7,15 @@ flow that was stopped goes on where it was.
 
 from __future__ import annotations
 
+from collections import deque
 from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from functools import partial
 from pathlib import Path
 from threading import Lock
 
-from prefect import flow, unmapped
+from prefect import flow
+from prefect.futures import PrefectFuture
 from prefect.task_runners import ThreadPoolTaskRunner
 
 from data.errors import InputError
@@ -71,7 +73,7 @@ def experiment(config: ExperimentConfig) -> str:
 
 def run(config: ExperimentConfig) -> Path:
     """The flow, with as many tasks at a time as there are workers."""
-    tuned = experiment.with_options(task_runner=ThreadPoolTaskRunner(max_workers=config.processes + 1))
+    tuned = experiment.with_options(task_runner=ThreadPoolTaskRunner(max_workers=2 * config.processes))
     return Path(tuned(config))
 
 
@@ -86,10 +88,16 @@ def _measure_all(config: ExperimentConfig) -> None:
             load(config, work)
         with _pool(min(config.processes, len(units))) as pool:
             tell("measure", 0, len(units))
-            waiting = measure.map(units, unmapped(config), unmapped(work), unmapped(pool))
-            for done, each in enumerate(waiting, start=1):
+            # A few at a time and not all at once: a run that is stopped has no hundreds of tasks to call off.
+            waiting: deque[PrefectFuture[None]] = deque()
+            for done, unit in enumerate(units):
+                if len(waiting) == 2 * config.processes:
+                    waiting.popleft().result()
+                    tell("measure", done - len(waiting), len(units))
+                waiting.append(measure.submit(unit, config, work, pool))
+            for left, each in enumerate(waiting, start=1):
                 each.result()
-                tell("measure", done, len(units))
+                tell("measure", len(units) - len(waiting) + left, len(units))
 
 
 def _pool(workers: int) -> AbstractContextManager[Executor]:

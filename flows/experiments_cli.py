@@ -8,6 +8,7 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 
+from data.errors import InputError
 from flows.experiment_config import ExperimentConfig
 
 out = Console()
@@ -61,10 +62,18 @@ def figure_command(
     from flows.foreground import foreground, progress_bars
 
     check(config)  # before Prefect starts
-    with progress_bars(err) as listener, foreground(listener, verbose):
-        from flows.experiments import run
+    try:
+        with progress_bars(err) as listener, foreground(listener, verbose):
+            from flows.experiments import run
 
-        folder = run(config)
+            folder = run(config)
+    except InputError:
+        raise
+    except BaseException:
+        err.print(
+            f"kept in {config.output}: what was measured; the same command goes on", markup=False, highlight=False
+        )
+        raise
     report(config, folder)
 
 
