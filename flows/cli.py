@@ -23,6 +23,7 @@ from data.errors import InputError
 from flows.audit_cli import AUDIT_HELP, audit_command
 from flows.budget_cli import budget_app
 from flows.config import ReleaseConfig
+from flows.experiments_cli import experiments_app
 from flows.federate_cli import federate_answer_command, federate_command
 from flows.foreground import foreground, progress_bars
 from flows.planning import plan_command
@@ -41,6 +42,7 @@ schema_app = typer.Typer(help="Look at schemas.", no_args_is_help=True)
 app.add_typer(schema_app, name="schema")
 app.add_typer(budget_app, name="budget")
 app.add_typer(simulate_app, name="simulate")
+app.add_typer(experiments_app, name="experiments")
 
 out = Console()
 err = Console(stderr=True)

@@ -1,34 +1,30 @@
-"""The grid can be stopped and started again."""
+"""The grid's command: which places its options name."""
 
+import argparse
 import subprocess
 import sys
-from dataclasses import replace
 
-from benchmarks.grid import EPSILONS, STRATA, Cell, append, cells, finished, measure
-from data.schema import Schema
-from data.sources import SampleSource
-from data.table import CodedTable
+from benchmarks.grid import places
 
 
-def test_the_default_grid_is_the_papers():
-    grid = list(cells(["mst"], list(STRATA), list(EPSILONS), 5))
-    assert len(grid) == len(set(grid)) == 5 * 4 * 6
-    assert Cell("mst", "SEX_RAC1P", 0.01, 4) in grid
+def options(**changes):
+    given = {
+        "mechanisms": "mst", "strata": "vanilla,SEX,RAC1P,SEX_RAC1P", "forms": "per-stratum",
+        "epsilons": "0.01,0.05,0.1,0.5,1,5", "seeds": 5,
+    }  # fmt: skip
+    return argparse.Namespace(**given | changes)
 
 
-def test_a_line_that_was_written_is_not_made_again(tmp_path):
-    schema = Schema.load("acs_employment").select(["AGEP", "MAR", "SEX", "RAC1P", "ESR"])
-    table = CodedTable.encode(SampleSource().read(schema.names), schema)
-    path, cell = tmp_path / "results" / "grid.csv", Cell("mst", "SEX", 1.0, 0)
-    assert finished(path) == set()
-    line = measure(cell, table, workers=1)
-    append(path, line)
-    assert finished(path) == {cell}
-    with path.open("a") as file:
-        file.write("mst,SEX,0.5,0,1.2")  # stopped in the middle of a line
-    assert finished(path) == {cell}
-    append(path, replace(line, epsilon=5.0))
-    assert finished(path) == {cell, Cell("mst", "SEX", 5.0, 0)}
+def test_the_papers_grid():
+    found = places(options())
+    assert len(found) == len(set(found)) == 5 * 4 * 6
+    assert {cell.form for cell in found} == {"vanilla", "per-stratum"}
+    assert [cell.seed for cell in found] == sorted(cell.seed for cell in found)
+
+
+def test_forms():
+    found = places(options(mechanisms="mst,aim", strata="vanilla,SEX", forms="default", epsilons="1", seeds=1))
+    assert [cell.name for cell in found] == ["MST_vanilla", "MST_SEX (default)", "AIM_vanilla", "AIM_SEX (default)"]
 
 
 def test_help_says_what_it_is():

@@ -1,0 +1,146 @@
+"""The paper's means of census columns: Coinpress over all rows and by strata, for every choice of strata columns.
+
+Errors are exact and noise is seeded, so nothing of this is private. Each seed's 80 % are the private rows; the other 20 % are the
+disjoint public table that PubStratCoinpress takes its weights from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from data.schema import Column, Schema
+from data.strata import Key, Strata
+from data.table import CodedTable
+from data.weights import PublicWeights
+from eval.parity import relative_error
+from flows.experiment_synthesizers import TRAINING_SHARE
+from inference.coinpress import coinpress_mean, stratified_coinpress
+from privacy.noise import SeededNoise
+
+SCHEMA = "acs_means"
+STRATA_COLUMNS = ("SEX", "RAC1P", "AGEP", "DIS")
+CODED = (*STRATA_COLUMNS, "NATIVITY")  # strata must leave a column over
+OUTCOMES = ("SCHL", "WKHP", "JWMNP", "PINCP")
+STRATA = tuple("_".join(chosen) for size in range(1, 5) for chosen in combinations(STRATA_COLUMNS, size))
+RHO = 0.5
+MIN_SHARE = 0.001  # as everywhere in `eval`: smaller strata do not count in the parity error
+COINPRESS, STRATIFIED, PUBLIC, RELEASED = "Coinpress", "StratCoinpress", "PubStratCoinpress", "StratCoinpress (default)"
+ESTIMATORS = (COINPRESS, STRATIFIED, PUBLIC, RELEASED)
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class MeanCell:
+    """One place: an outcome's mean by these strata (columns joined by "_"), by one estimator at one ρ.
+
+    The estimators: "Coinpress" answers for every stratum with the population's mean; "StratCoinpress" and
+    "PubStratCoinpress" are the paper's (Gaussian tail, sizes declared public), with the rows' own shares and with those of the
+    public rows; "StratCoinpress (default)" is what a release does: noisy sizes, adaptive tail, declared bounds.
+    """
+
+    outcome: str
+    strata: str
+    estimator: str
+    rho: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class MeanLine(MeanCell):
+    """A place and what was measured there.
+
+    Attributes:
+        declared: the number of declared strata.
+        kept: the number of those with at least 0.1 % of the rows that have the outcome.
+        population_error: |estimate − mean|/|mean| over all private rows that have the outcome.
+        parity_error: Definition 11 with ω = 1/k over the kept strata.
+    """
+
+    declared: int
+    kept: int
+    population_error: float
+    parity_error: float
+
+
+def grid(
+    outcomes: Sequence[str], strata: Sequence[str], seeds: int, estimators: Sequence[str] = ESTIMATORS
+) -> Iterator[MeanCell]:
+    """Seed by seed, outcome by outcome."""
+    for seed, outcome, by, estimator in product(range(seeds), outcomes, strata, estimators):
+        yield MeanCell(outcome, by, estimator, RHO, seed)
+
+
+def measure(
+    cells: Sequence[MeanCell], table: CodedTable, outcomes: Mapping[str, Floats], schema: Schema
+) -> list[MeanLine]:
+    """Estimate and score some places.
+
+    Args:
+        table: the coded columns `CODED`, shape (n, 5).
+        outcomes: outcome → its values, shape (n,), NaN where absent.
+        schema: declares the outcomes' bounds.
+    """
+    return [_measure(cell, table, outcomes[cell.outcome], schema[cell.outcome]) for cell in cells]
+
+
+def _measure(cell: MeanCell, table: CodedTable, values: Floats, column: Column) -> MeanLine:
+    private = np.random.default_rng(cell.seed).random(len(table)) < TRAINING_SHARE
+    strata = Strata.over(table.schema, cell.strata.split("_"))
+    index, present = strata.index(table), ~np.isnan(values)
+    count = len(strata.keys)
+    own, public = (np.bincount(index[present & of], minlength=count) for of in (private, ~private))
+    groups = {key: values[present & private & (index == i)] for i, key in enumerate(strata.keys)}
+    everybody = values[present & private]
+    kept = own >= max(MIN_SHARE * len(everybody), 1)
+    population, by_stratum = _estimate(cell, column, groups, everybody, strata, own, public)
+    truth = np.array([groups[key].mean() if len(groups[key]) else np.nan for key in strata.keys])
+    error = float(relative_error(everybody.mean(), population))
+    return MeanLine(
+        **asdict(cell),
+        declared=count,
+        kept=int(kept.sum()),
+        population_error=error,
+        parity_error=error / int(kept.sum()) + float(relative_error(truth[kept], by_stratum[kept]).sum()),
+    )
+
+
+def _estimate(
+    cell: MeanCell,
+    column: Column,
+    groups: Mapping[Key, Floats],
+    everybody: Floats,
+    strata: Strata,
+    own: npt.NDArray[np.intp],
+    public: npt.NDArray[np.intp],
+) -> tuple[float, Floats]:
+    """The population's mean, and each stratum's, shape (k,)."""
+    settings = _settings(cell, column)
+    if cell.estimator == COINPRESS:
+        value = coinpress_mean(everybody, **settings).value
+        return value, np.full(len(strata.keys), value)
+    sizes = {STRATIFIED: own, PUBLIC: public}.get(cell.estimator)
+    shares = None
+    if sizes is not None:
+        counts = dict(zip(strata.keys, sizes.tolist(), strict=True))
+        shares = PublicWeights.from_counts(counts, strata, cell.estimator).shares
+    found = stratified_coinpress(groups, shares, **settings)
+    return found.value, np.array([found.strata[key].value for key in strata.keys])
+
+
+def _settings(cell: MeanCell, column: Column) -> dict[str, Any]:
+    """What the schema declares, and either the paper's way or a release's."""
+    lower, upper = column.mean or (column.lower, column.upper)
+    noise = SeededNoise(cell.seed).spawn(STRATA.index(cell.strata)).spawn(OUTCOMES.index(cell.outcome))
+    settings: dict[str, Any] = {
+        "lower": lower, "upper": upper, "sigma": column.sigma, "rho": cell.rho, "noise": noise,
+    }  # fmt: skip
+    if cell.estimator == RELEASED:
+        return settings | {"sizes": "noisy", "tail": "adaptive", "bounds": (column.lower, column.upper)}
+    return settings | {"sizes": "public", "tail": "gaussian"}
