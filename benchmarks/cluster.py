@@ -81,7 +81,7 @@ def main() -> None:
     arguments: Any = parser.parse_args()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that the cluster ends with it
     console = Console(highlight=False, soft_wrap=True)
-    source = ["--synthesizer", arguments.synthesizer]
+    source = ["--synthesizer", arguments.synthesizer, "--selection", "per-stratum"]  # so that there are 36 fits
     if arguments.root_dir:
         source += ["--source", "folktables", "--root-dir", arguments.root_dir]
         source += ["--state", arguments.state, "--year", arguments.year]
