@@ -17,8 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from math import pi, prod, sqrt
-from statistics import mean
+from math import prod
 
 import numpy as np
 
@@ -29,15 +28,13 @@ from privacy.budget import Budget, Rho
 from privacy.noise import Floats, NoiseSource, gaussian_sigma
 from synth.estimation import Estimator, MirrorDescent, model_cliques
 from synth.graphical_model import GraphicalModel
-from synth.junction_tree import Clique, tree_cells
+from synth.junction_tree import CELL_BYTES, Clique, cells_in, tree_cells
 from synth.levels import Levels, at_level, ties
-from synth.measurements import Measurement, measure_marginal, total_estimate
+from synth.measurements import NOISE_L1, Measurement, measure_marginal, pairs_readable, total_estimate
 
 Columns = tuple[str, ...]
 
-_CELL_BYTES = 8
 _NOTHING = Rho(0)
-_NOISE_L1 = sqrt(2 / pi)  # the mean absolute value of Gaussian noise, in σ
 
 
 @dataclass(frozen=True)
@@ -127,7 +124,7 @@ class AIM:
         run = _Run(self, table, Budget(rho), noise, list(known))
         if run.cells > self._most_cells:
             raise InputError(
-                f"a model of {', '.join(table.schema.names)} needs {run.cells * _CELL_BYTES / 2**20:.3g} MiB before "
+                f"a model of {', '.join(table.schema.names)} needs {run.cells * CELL_BYTES / 2**20:.3g} MiB before "
                 f"anything is measured together, but max_model_size is {self.max_model_size:g}; raise it, or use "
                 "fewer columns, coarser bins, or fewer impossible combinations that tie columns together"
             )
@@ -143,7 +140,7 @@ class AIM:
         if (
             len(names) == 1
             or not run.places
-            or not self._pairs_readable(table.schema, rho, total_estimate(run.measurements)[0])
+            or not pairs_readable(table.schema, rho, total_estimate(run.measurements)[0], self.readable)
         ):
             shares = run.budget.remaining.split([float(share) for _, share in first])
             for (columns, _), share in zip(first, shares, strict=True):
@@ -164,7 +161,7 @@ class AIM:
                 break
             model = self.round_engine.estimate(table.schema, run.measurements, model)
             learned = float(np.abs(model.marginal(columns) - before).sum())
-            if learned <= _NOISE_L1 * noisy.sigma * noisy.values.size:
+            if learned <= NOISE_L1 * noisy.sigma * noisy.values.size:
                 measure_rho, select_rho = measure_rho * 4, select_rho * 4
         return run.measurements, run.log
 
@@ -207,12 +204,7 @@ class AIM:
 
     @property
     def _most_cells(self) -> float:
-        return self.max_model_size * 2**20 / _CELL_BYTES
-
-    def _pairs_readable(self, schema: Schema, rho: Rho, rows: float) -> bool:
-        sigma = gaussian_sigma(float(rho) / (len(schema.names) - 1))
-        cells = mean(schema[a].size * schema[b].size for a, b in combinations(schema.names, 2))
-        return _NOISE_L1 * sigma * cells <= self.readable * rows
+        return cells_in(self.max_model_size)
 
 
 def _all_sets(names: Sequence[str], degree: int) -> dict[Columns, float]:
@@ -280,7 +272,7 @@ class _Run:
         for columns in candidates:
             modelled = model.marginal(columns)
             gap = float(np.abs(self.true[columns] - modelled).sum())
-            scores.append(self.weights[columns] * (gap - _NOISE_L1 * sigma * modelled.size))
+            scores.append(self.weights[columns] * (gap - NOISE_L1 * sigma * modelled.size))
         return np.array(scores)
 
 

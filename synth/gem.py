@@ -25,7 +25,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
-from math import pi, prod, sqrt
+from math import prod
 from statistics import mean
 
 import numpy as np
@@ -36,7 +36,7 @@ from data.schema import Schema
 from data.table import CodedTable
 from privacy.budget import Budget, Rho
 from privacy.noise import NoiseSource, gaussian_sigma
-from synth.measurements import Measurement, measure_marginal, total_estimate
+from synth.measurements import NOISE_L1, Measurement, measure_marginal, total_estimate
 from synth.mixture import ProductMixture
 from synth.mixture_loss import MixtureLoss
 from synth.mixture_training import Adam, DirectLogits, Generator, Weights, mixture
@@ -184,7 +184,7 @@ class GEM:
         if not candidates or rows <= 0:
             return 0
         cells = mean(prod(schema[name].size for name in columns) for columns in candidates)
-        one = sqrt(2 / pi) * gaussian_sigma(float(rho) * (1 - self.selection_share)) * cells
+        one = NOISE_L1 * gaussian_sigma(float(rho) * (1 - self.selection_share)) * cells
         return min(self.rounds, int(self.readable * rows / one))
 
     def _start(self, schema: Schema) -> Weights:
@@ -208,6 +208,6 @@ def _scores(
     truth: Mapping[Columns, npt.NDArray[np.int64]], model: ProductMixture, sigma: float
 ) -> npt.NDArray[np.float64]:
     """For each marginal, how far the model is from the truth (L1), less what noise of this σ would add."""
-    noise = sqrt(2 / pi) * sigma
+    noise = NOISE_L1 * sigma
     gaps = [np.abs(counts - model.marginal(columns)).sum() - noise * counts.size for columns, counts in truth.items()]
     return np.array(gaps)

@@ -17,6 +17,8 @@ from math import prod
 
 Clique = tuple[int, ...]
 
+CELL_BYTES = 8
+
 
 @dataclass(frozen=True)
 class JunctionTree:
@@ -66,6 +68,11 @@ def tree_cells(sizes: Sequence[int], cliques: Iterable[Clique]) -> int:
     29
     """
     return sum(prod(sizes[v] for v in clique) for clique in _triangulate(sizes, cliques))
+
+
+def cells_in(mebibytes: float) -> float:
+    """The number of cells of tables that take so much memory."""
+    return mebibytes * 2**20 / CELL_BYTES
 
 
 def _triangulate(sizes: Sequence[int], cliques: Iterable[Clique]) -> list[Clique]:

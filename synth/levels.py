@@ -29,13 +29,12 @@ from privacy.noise import Floats
 from synth.estimation import Estimator
 from synth.graphical_model import GraphicalModel
 from synth.junction_tree import Clique, JunctionTree
-from synth.measurements import Measurement, Prediction, total_estimate
+from synth.measurements import LEAST_SIZE, Measurement, Prediction, total_estimate
 from synth.shrinkage import borrow
 
 Columns = tuple[str, ...]
 
 FINE_SHARE, COARSE_SHARE = 0.3, 0.05
-_LEAST = 0.25  # standard deviations of its size that a stratum has at least
 _FEWEST = 1e-6  # rows that it has at least where nothing tells its size: public weights may put people there
 _SHARPEST = 0.1  # of the smallest σ that was paid for: a sharper prediction would only slow the estimation down
 
@@ -127,17 +126,18 @@ def cut(strata: Strata, measurements: Sequence[Measurement], engine: Estimator, 
     whole = engine.estimate(schema, measurements)
     sizes = _sizes(whole, strata, measurements)
     settled = settle(measurements, strata, sizes)
+    told = slices(settled, strata)
     sharpest = _SHARPEST * min((m.sigma for m in measurements if m.sigma), default=0.0)
-    extras = predictions(borrow(strata, slices(settled, strata)), strata, sharpest) if shrinkage else []
+    extras = predictions(borrow(strata, told), strata, sharpest) if shrinkage else []
     held = [set(measurement.columns) for measurement in settled]
     bare = [columns for columns in ties(schema, strata.columns) if not any(set(columns) <= other for other in held)]
     # Not from where the first model ended: what the predictions correct would stay in what nothing else was measured of.
     model = engine.estimate(schema, [*settled, *extras, *(_nothing(schema, columns) for columns in bare)])
     models = within(model, strata, sizes)
-    for key, said in slices(settled, strata).items():
+    for key, own in told.items():
         if key not in models:
-            told = [m for m in said if m.columns] or [m for m in settled if not set(m.columns) & set(strata.columns)]
-            models[key] = replace(engine.estimate(strata.rest(key), told), total=sizes[key])
+            said = [m for m in own if m.columns] or [m for m in settled if not set(m.columns) & set(strata.columns)]
+            models[key] = replace(engine.estimate(strata.rest(key), said), total=sizes[key])
     return Cut({key: models[key] for key in strata.keys}, sizes)
 
 
@@ -217,7 +217,7 @@ def _sizes(model: GraphicalModel, strata: Strata, measurements: Sequence[Measure
     sizes = {}
     for key in strata.keys:
         spread = total_estimate(own[key])[1]
-        least = _LEAST * spread if np.isfinite(spread) else _FEWEST
+        least = LEAST_SIZE * spread if np.isfinite(spread) else _FEWEST
         sizes[key] = max(float(table[_cells(strata.columns, strata, key)]), least)
     scale = model.total / max(sum(sizes.values()), 1e-12)
     return {key: size * scale for key, size in sizes.items()}

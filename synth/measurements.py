@@ -9,13 +9,17 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
+from math import pi, sqrt
 from pathlib import Path
+from statistics import mean
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from data.errors import InputError
+from data.schema import Schema
 from data.table import CodedTable
 from privacy.budget import Budget, Rho
 from privacy.noise import Floats, NoiseSource, gaussian_sigma
@@ -23,6 +27,8 @@ from privacy.noise import Floats, NoiseSource, gaussian_sigma
 Groups = tuple[int, ...] | None
 
 FORMAT = "equistrata measurements 1"
+LEAST_SIZE = 0.25  # standard deviations of its size that a stratum has at least
+NOISE_L1 = sqrt(2 / pi)  # the mean absolute value of Gaussian noise, in σ
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +130,15 @@ def total_estimate(measurements: Sequence[Measurement]) -> tuple[float, float]:
     precision = np.array([1 / (m.values.size * m.sigma**2) for m in measurements])
     sums = np.array([m.values.sum() for m in measurements])
     return float(precision @ sums / precision.sum()), float(precision.sum() ** -0.5)
+
+
+def pairs_readable(schema: Schema, rho: Rho, rows: float, fraction: float) -> bool:
+    """Whether `rho` can pay for a tree of pairs that can be read in about `rows` rows: the noise expected on one pair (mean L1
+    norm over all pairs) is at most this fraction of the rows. Only noisy numbers go in.
+    """
+    sigma = gaussian_sigma(float(rho) / (len(schema.names) - 1))
+    cells = mean(schema[a].size * schema[b].size for a, b in combinations(schema.names, 2))
+    return NOISE_L1 * sigma * cells <= fraction * rows
 
 
 def save_measurements(measurements: Sequence[Measurement], path: Path) -> None:

@@ -10,12 +10,11 @@ than one tree is measured where it pays; see `synth.levels`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
-from math import pi, prod, sqrt
-from statistics import mean
+from math import prod
 
 import numpy as np
 
@@ -25,9 +24,9 @@ from privacy.budget import Budget, Rho
 from privacy.noise import NoiseSource, gaussian_sigma
 from synth.estimation import Estimator, MirrorDescent, model_cliques
 from synth.graphical_model import GraphicalModel
-from synth.junction_tree import Clique, tree_cells
+from synth.junction_tree import Clique, cells_in, tree_cells
 from synth.levels import Levels, at_level, ties
-from synth.measurements import Groups, Measurement, measure_marginal, total_estimate
+from synth.measurements import NOISE_L1, Groups, Measurement, measure_marginal, pairs_readable, total_estimate
 
 Edge = tuple[str, str]
 
@@ -85,7 +84,7 @@ class MST:
         names = table.schema.names
         single_rho, choice_rho, pair_rho = rho.split(self.shares)
         measurements = [*known, *_single_marginals(table, single_rho, budget, noise)]
-        if len(names) > 1 and self._pairs_readable(table.schema, pair_rho, total_estimate(measurements)[0]):
+        if len(names) > 1 and pairs_readable(table.schema, pair_rho, total_estimate(measurements)[0], self.readable):
             model = self.engine.estimate(table.schema, measurements)
             edges = _choose_tree(table, model, choice_rho, budget, noise)
             groups = {name: self._rare_groups(name, measurements) for name in names}
@@ -115,7 +114,7 @@ class MST:
         names = levels.inner(schema) if levels.fine else schema.names
         choice_rho = rho * self.choice
         chosen: list[tuple[str, ...]] = []
-        if len(names) > 1 and self._pairs_readable(schema, budget.remaining, total_estimate(measurements)[0]):
+        if len(names) > 1 and pairs_readable(schema, budget.remaining, total_estimate(measurements)[0], self.readable):
             model = self.engine.estimate(schema, measurements)
             steps = (len(names) - 1) * self.trees
             scores = _level_scores(
@@ -127,7 +126,7 @@ class MST:
             forest = _Forest(schema, cliques)
             for tree in range(self.trees):
                 forest.begin_tree(names)
-                most_cells = self.max_model_size * 2**20 / 8 if tree else _FIRST_TREE_CELLS
+                most_cells = cells_in(self.max_model_size) if tree else _FIRST_TREE_CELLS
                 for _ in names[1:]:
                     pairs = forest.open_pairs(most_cells)
                     options = [(pair, columns) for pair, columns in scores if pair in pairs]
@@ -148,11 +147,6 @@ class MST:
     def model(self, schema: Schema, measurements: Sequence[Measurement]) -> GraphicalModel:
         """See `Mechanism.model`."""
         return self.engine.estimate(schema, measurements)
-
-    def _pairs_readable(self, schema: Schema, pair_rho: Rho, rows: float) -> bool:
-        sigma = gaussian_sigma(float(pair_rho) / (len(schema.names) - 1))
-        cells = mean(schema[a].size * schema[b].size for a, b in combinations(schema.names, 2))
-        return sqrt(2 / pi) * sigma * cells <= self.readable * rows
 
     def _rare_groups(self, name: str, measurements: Iterable[Measurement]) -> Groups:
         """Codes in groups: every common value alone, the rare ones together; None if there is nothing to merge."""
@@ -187,8 +181,7 @@ class _Forest:
         """Put a pair into the tree; it is measured together with `columns`."""
         self.used.add(pair)
         self.cliques.add(tuple(sorted(map(self.schema.index, columns))))
-        old, new = (self.part[name] for name in pair)
-        self.part = {name: new if root == old else root for name, root in self.part.items()}
+        self.part = _joined(self.part, pair)
 
     def _cells(self, pair: Edge) -> int:
         clique = {self.schema.index(name) for name in pair}
@@ -207,7 +200,7 @@ def _level_scores(
         for level in levels.offered:
             columns = at_level(table.schema, pair, level)
             cells = prod(table.schema[name].size for name in columns)
-            noise = np.rint(sqrt(2 / pi) * sigma * cells * 1024) / 1024
+            noise = np.rint(NOISE_L1 * sigma * cells * 1024) / 1024
             scores[pair, columns] = _distance(table, model, columns) - float(noise)
     return scores
 
@@ -231,9 +224,14 @@ def _choose_tree(table: CodedTable, model: GraphicalModel, rho: Rho, budget: Bud
         open_edges = [edge for edge in scores if part[edge[0]] != part[edge[1]]]
         edge = open_edges[noise.select(np.array([scores[e] for e in open_edges]), 1.0, share)]
         edges.append(edge)
-        old, new = part[edge[0]], part[edge[1]]
-        part = {name: new if root == old else root for name, root in part.items()}
+        part = _joined(part, edge)
     return edges
+
+
+def _joined(part: Mapping[str, str], edge: Edge) -> dict[str, str]:
+    """The parts of a forest (column → the name of its part) once an edge has made two of them one."""
+    old, new = part[edge[0]], part[edge[1]]
+    return {name: new if root == old else root for name, root in part.items()}
 
 
 def _distance(table: CodedTable, model: GraphicalModel, edge: tuple[str, ...]) -> float:

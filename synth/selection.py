@@ -5,19 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import combinations
 from math import prod
-from typing import Literal
 
 from data.errors import InputError
 from data.strata import Strata
 from synth.aim import AIM
 from synth.estimation import MirrorDescent, model_cliques
-from synth.junction_tree import tree_cells
+from synth.junction_tree import cells_in, tree_cells
 from synth.levels import Levels, ties
 from synth.mechanism import Mechanism
 from synth.mst import MST
 
-Selection = Literal["shared", "per-stratum"]
-LevelsChoice = Literal["auto", "strata", "none"]
 SharedMechanism = AIM | MST
 
 MOST_CELLS = 1_000_000  # of a pair of columns within all strata: with larger ones, strata are modelled one by one
@@ -78,7 +75,7 @@ def _hindrance(mechanism: Mechanism, strata: Strata) -> str:
         return f"a pair of columns within all strata has more than {MOST_CELLS:,} cells"
     tied = [tuple(map(schema.index, columns)) for columns in ties(schema, strata.columns)]
     size = _model_size(mechanism)
-    if tree_cells(schema.sizes, [*tied, *model_cliques(schema, [])]) * 8 > size * 2**20:
+    if tree_cells(schema.sizes, [*tied, *model_cliques(schema, [])]) > cells_in(size):
         return f"a model of all strata needs more than {size:g} MiB before anything is measured together"
     return ""
 

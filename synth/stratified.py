@@ -34,7 +34,14 @@ from privacy.budget import Budget, Rho
 from privacy.noise import Floats, NoiseSource, SecureNoise, SeededNoise
 from synth.estimation import Estimator, MirrorDescent
 from synth.levels import cut
-from synth.measurements import Measurement, load_measurements, measure_marginal, save_measurements, total_estimate
+from synth.measurements import (
+    LEAST_SIZE,
+    Measurement,
+    load_measurements,
+    measure_marginal,
+    save_measurements,
+    total_estimate,
+)
 from synth.mechanism import Fit, ForeignMechanism, Mechanism, Model, fit, mechanism
 from synth.selection import ITERATIONS, serving_all, share
 from synth.shrinkage import borrow
@@ -47,7 +54,6 @@ NOISY_SOURCE = "noisy counts (charged)"
 COUNT_SHARE = 0.02
 ALL = "all.json"  # Strata.file_name of the one stratum that holds all rows
 BATCH_ROWS = 1 << 20  # drawn at a time
-_LEAST = 0.25  # standard deviations of its size that a stratum has at least
 
 
 @dataclass(frozen=True, eq=False)
@@ -262,7 +268,7 @@ def noisy_weights(strata: Strata, fits: Mapping[Key, Sequence[Measurement]]) -> 
     that. (At small ε, strata of hundreds of rows would else be gone in every second release.)
     """
     estimates = {key: total_estimate(measurements) for key, measurements in fits.items()}
-    counts = {key: max(rows, _LEAST * sd) if np.isfinite(sd) else rows for key, (rows, sd) in estimates.items()}
+    counts = {key: max(rows, LEAST_SIZE * sd) if np.isfinite(sd) else rows for key, (rows, sd) in estimates.items()}
     if not any(count > 0 for count in counts.values()):
         counts = dict.fromkeys(counts, 1.0)  # nothing can be told of the sizes: treat strata alike
     return PublicWeights.from_counts(counts, strata, NOISY_SOURCE)
