@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +14,7 @@ from data.strata import Strata
 from data.weights import PublicWeights
 from flows import runners
 from flows.config import ReleaseConfig
+from flows.landing import check_output
 from privacy.budget import Rho
 from synth.mechanism import Mechanism, mechanism
 from synth.selection import SharedMechanism, serving_all, share
@@ -74,7 +74,7 @@ class Plan:
                 be there.
         """
         if not begun:
-            _check_output(Path(config.output))
+            check_output(Path(config.output))
         runners.check(config)
         declared = _schema(config)
         schema = declared.select(config.columns) if config.columns else declared.selected()
@@ -148,16 +148,6 @@ class Plan:
         price = self.price
         parts = {"noisy counts": price.counts, f"synthesis ({self.name})": price.synthesis, "means": price.means}
         return {name: float(rho) for name, rho in parts.items() if rho}
-
-
-def _check_output(output: Path) -> None:
-    if output.exists():
-        raise InputError(f"output folder {str(output)!r} exists already; choose another or remove it")
-    parent = next(folder for folder in output.absolute().parents if folder.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise InputError(
-            f"output folder {str(output)!r} cannot be made in {str(parent)!r}; choose a folder you may write to"
-        )
 
 
 def total_price(config: ReleaseConfig) -> Rho:

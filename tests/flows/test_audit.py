@@ -1,8 +1,12 @@
 """The audit flow and its command, without an orchestrator: what it leaves, charges and refuses."""
 
 import json
+import os
 import shutil
 import stat
+import subprocess
+import sys
+import tempfile
 from fractions import Fraction
 from pathlib import Path
 from unittest import mock
@@ -214,6 +218,47 @@ def test_a_failing_audit_stays_charged_and_leaves_nothing(place):
     (charge,) = (c for c in Ledger("ledger.db").charges("people") if c.entry.release_id.startswith("audit-"))
     assert charge.outcome == "failed"
     assert not Path("vanilla/audit").exists()
+
+
+@pytest.mark.parametrize("mode", ["internal", "public"])
+def test_a_report_that_cannot_be_put_in_its_place_leaves_nothing(place, mode):
+    ledger = {"ledger": "ledger.db"} if mode == "public" else {}
+    full = mock.patch("flows.landing.sync_tree", side_effect=OSError("no space left"))
+    with full, pytest.raises(InputError, match="'out/report' cannot be written; check its parent's permissions"):
+        audit("vanilla", mode=mode, output="out/report", **ledger)
+    assert list(Path("out").iterdir()) == []
+
+
+KILLED = """
+import os
+from pathlib import Path
+
+import flows.landing
+from flows import audit_steps
+from flows.audit_config import AuditConfig
+from flows.audit_plan import AuditPlan
+from flows.workspace import private_workspace
+
+flows.landing.sync_tree = lambda folder: os._exit(9)  # no handler, no `finally`: as by kill -9
+plan = AuditPlan.of(AuditConfig.build(releases=["vanilla"], input="people.csv"))
+with private_workspace() as work:
+    work.staging.mkdir()
+    (work.staging / "page.html").write_text("exact")
+    audit_steps.publish(plan, work)
+"""
+
+
+def test_the_next_audit_removes_the_half_copied_report_of_a_killed_one(place, monkeypatch):
+    (place / "tmp").mkdir()
+    program = [sys.executable, "-c", KILLED]
+    killed = subprocess.run(program, env=os.environ | {"TMPDIR": "tmp"}, capture_output=True, text=True, check=False)
+    assert killed.returncode == 9, killed.stderr
+    half = place / "vanilla" / "internal" / ".audit.part"
+    assert (half / "page.html").read_text() == "exact"
+    assert stat.S_IMODE(half.stat().st_mode) == stat.S_IMODE(half.parent.stat().st_mode) == 0o700
+    monkeypatch.setattr(tempfile, "tempdir", str(place / "tmp"))
+    audit("vanilla", output="elsewhere")
+    assert list(half.parent.iterdir()) == list((place / "tmp").iterdir()) == []
 
 
 def test_rows_that_cannot_be_read_cost_nothing(place):
