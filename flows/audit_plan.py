@@ -18,7 +18,7 @@ from flows.audit_config import SOURCE_SETTINGS, AuditConfig
 from flows.config import ReleaseConfig
 from flows.landing import check_output
 from flows.pdf import printer
-from flows.plan import source_of
+from flows.plan import source_of, total_price
 from flows.released import Released, facts
 from privacy.budget import Rho
 
@@ -136,8 +136,4 @@ def _price(config: AuditConfig) -> Rho:
         if config.epsilon is not None or config.delta is not None:
             raise InputError("an internal audit has no price, and may not be published; for a public one, say --public")
         return Rho(0)
-    epsilon, delta = config.price
-    try:
-        return Rho.from_epsilon_delta(epsilon, delta)
-    except ValueError as error:
-        raise InputError(f"settings 'epsilon' and 'delta' give no usable budget: {error}") from None
+    return total_price(*config.price)

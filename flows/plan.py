@@ -87,7 +87,7 @@ class Plan:
             if not config.strata:
                 raise InputError("weights are given but no strata; name the stratum columns with --strata")
             weights = PublicWeights.from_file(config.weights, strata, config.weight_column)
-        total = total_price(config)
+        total = total_price(config.epsilon, config.delta)
         paid_counts = weights is None and len(strata.keys) > 1
         counts = total * config.count_share if paid_counts else Rho(0)
         for_means = total * config.means_share if means is not None else Rho(0)
@@ -150,10 +150,10 @@ class Plan:
         return {name: float(rho) for name, rho in parts.items() if rho}
 
 
-def total_price(config: ReleaseConfig) -> Rho:
-    """What the whole release will be charged. Raises InputError if (ε, δ) is no budget."""
+def total_price(epsilon: float, delta: float) -> Rho:
+    """What a whole release or audit will be charged. Raises InputError if (ε, δ) is no budget."""
     try:
-        return Rho.from_epsilon_delta(config.epsilon, config.delta)
+        return Rho.from_epsilon_delta(epsilon, delta)
     except ValueError as error:
         raise InputError(f"settings 'epsilon' and 'delta' give no usable budget: {error}") from None
 
