@@ -11,10 +11,10 @@ from fractions import Fraction
 from pathlib import Path
 from unittest import mock
 
-import numpy as np
 import pandas as pd
 import pytest
 from jsonschema import Draft202012Validator
+from made_up_people import PEOPLE_SCHEMA, made_up_people
 from plain_release import release
 
 import flows.audit
@@ -30,37 +30,14 @@ from privacy.ledger import Ledger, LedgerError
 
 WATERMARK = "internal: computed from private rows"
 PRICE = Rho.from_epsilon_delta(1, 1e-9)
-PEOPLE = """
-name: people
-target: JOB
-default: [SEX, GROUP, AGE, JOB]
-columns:
-  SEX: {values: [1, 2], labels: {1: men, 2: women}}
-  GROUP: {values: [a, b, c]}
-  AGE: {lower: 0, upper: 120, edges: [0, 17, 39, 64, 120], integer: true}
-  JOB: {values: ['no', 'yes']}
-  PAY: {lower: 0, upper: 1000000, sigma: 25000}
-"""
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """A folder with a table of people, its schema, a ledger, and three releases: two that were charged, one that was not."""
     home = tmp_path_factory.mktemp("made")
-    rng = np.random.default_rng(7)
-    n = 6137
-    sex = rng.integers(1, 3, n)
-    frame = pd.DataFrame(
-        {
-            "SEX": sex,
-            "GROUP": rng.choice(["a", "b", "c"], n, p=[0.8, 0.195, 0.005]),
-            "AGE": rng.integers(0, 100, n),
-            "JOB": np.where(rng.random(n) < 0.3 + 0.3 * (sex == 1), "yes", "no"),
-            "PAY": np.round(rng.gamma(2.0, 15000.0, n), 2),
-        }
-    )
-    frame.to_csv(home / "people.csv", index=False)
-    (home / "people.yaml").write_text(PEOPLE)
+    made_up_people(6137).to_csv(home / "people.csv", index=False)
+    (home / "people.yaml").write_text(PEOPLE_SCHEMA.replace("[1, 2]", "[1, 2], labels: {1: men, 2: women}"))
     Ledger(home / "ledger.db").create("people", 10, 1e-9)
     rows = {"source": "csv", "input": str(home / "people.csv"), "schema": str(home / "people.yaml"), "workers": 1}
     charged = {"ledger": str(home / "ledger.db"), "dataset": "people"}
