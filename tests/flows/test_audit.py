@@ -13,6 +13,7 @@ from unittest import mock
 
 import pandas as pd
 import pytest
+from in_process import command
 from jsonschema import Draft202012Validator
 from made_up_people import PEOPLE_SCHEMA, made_up_people
 from plain_release import release
@@ -23,7 +24,6 @@ from eval.document import SCHEMA
 from flows import audit_steps, pdf
 from flows.audit_config import AuditConfig, from_release_config
 from flows.audit_plan import AuditPlan
-from flows.cli import main
 from flows.guard import StepFailed
 from privacy.budget import BudgetExceeded, Rho
 from privacy.ledger import Ledger, LedgerError
@@ -298,14 +298,6 @@ def test_releases_that_cannot_be_compared(place):
         audit("free", "other")
 
 
-def command(monkeypatch, capsys, *arguments):
-    monkeypatch.setattr("sys.argv", ["equistrata", "audit", *map(str, arguments)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    told = capsys.readouterr()
-    return ended.value.code, told.out, told.err
-
-
 def spoil(folder, fault):
     path = folder / fault[1]
     if fault[0] == "missing":
@@ -329,7 +321,7 @@ SENTENCES = {"missing": "lacks its file", "cut off": "is cut off", "edited": "wa
 def test_a_damaged_release_is_told_in_one_sentence_with_exit_2(place, monkeypatch, capsys, kind, name):
     assert (place / "stratified" / name).is_file()
     spoil(place / "stratified", (kind, name))
-    code, out, err = command(monkeypatch, capsys, "vanilla", "stratified", "--input", "people.csv")
+    code, out, err = command(monkeypatch, capsys, "audit", "vanilla", "stratified", "--input", "people.csv")
     assert (code, out) == (2, "")
     (line,) = err.splitlines()
     assert line.startswith("error: ")
@@ -346,7 +338,7 @@ def test_a_damaged_manifest(place, monkeypatch, capsys, kind):
         path.write_text(path.read_text().replace('"sha256": "', '"sha256": "0', 1))
     else:
         spoil(place / "vanilla", (kind, "manifest.json"))
-    code, out, err = command(monkeypatch, capsys, "vanilla", "--input", "people.csv")
+    code, out, err = command(monkeypatch, capsys, "audit", "vanilla", "--input", "people.csv")
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert "manifest.json" in err if kind != "edited" else "was edited" in err
 
@@ -358,7 +350,7 @@ def test_no_such_folder_and_no_release(place, monkeypatch, capsys):
         ("nothing", "has no manifest.json"),
         ("people.csv", "is not a folder"),
     ):
-        code, _, err = command(monkeypatch, capsys, name)
+        code, _, err = command(monkeypatch, capsys, "audit", name)
         assert (code, len(err.splitlines())) == (2, 1)
         assert sentence in err
 
