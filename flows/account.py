@@ -13,6 +13,15 @@ from privacy.fingerprint import fingerprint, ledger_key
 from privacy.ledger import Charge, Ledger
 
 
+def id_stem(name: str) -> str:
+    """A folder's name as a part of an id in the ledger: what may not stand in one becomes a dash.
+
+    >>> id_stem("März 2026.v2")
+    'M-rz-2026.v2'
+    """
+    return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in name)
+
+
 @dataclass(frozen=True)
 class Account:
     """A data set's account in a ledger, for one release.

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 from data.errors import InputError
 from eval.report import BudgetHistory, Charge
+from flows.account import id_stem
 from flows.audit_config import AuditConfig
 from flows.places import URL_VARIABLE, place_of
 from flows.released import Released
@@ -64,9 +65,7 @@ class AuditAccount:
         mine = [entry for entry in told if entry["dataset"] == dataset]
         ledger.verify([Head.parse(str(entry["head"])) for entry in mine])
         ledger.budget(dataset)
-        stem = "".join(
-            c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in releases[0].folder.resolve().name
-        )
+        stem = id_stem(releases[0].folder.resolve().name)
         audit = f"audit-{stem[:60] or 'release'}-{uuid4().hex[:12]}"
         return cls(ledger, dataset, audit, tuple(str(entry["release_id"]) for entry in mine))
 

@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
-from data.errors import InputError
-from flows.config import Names, ReleaseConfig, sentence_of
+from flows.config import Names, ReleaseConfig
+from flows.settings import Settings
 
 EPSILON, DELTA = 1.0, 1e-9
 SOURCE_SETTINGS = ("source", "input", "state", "year", "horizon", "root_dir", "download")
@@ -23,10 +23,8 @@ Folders = Annotated[
 ]
 
 
-class AuditConfig(BaseModel):
+class AuditConfig(Settings):
     """Everything that decides an audit. Public settings only; where they are not given, the first release's card speaks."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
     releases: Folders = Field((), description="Release folders; several are compared, the first with each other.")
     mode: Literal["internal", "public"] = Field(
@@ -55,14 +53,6 @@ class AuditConfig(BaseModel):
     def price(self) -> tuple[float, float]:
         """(ε, δ) of a public audit."""
         return self.epsilon or EPSILON, self.delta or DELTA
-
-    @classmethod
-    def build(cls, **settings: Any) -> AuditConfig:
-        """Validate settings. Raises InputError with one sentence about the first setting that is wrong."""
-        try:
-            return cls(**settings)
-        except ValidationError as error:
-            raise InputError(sentence_of(error, cls)) from None
 
 
 def from_release_config(path: str | Path) -> dict[str, Any]:

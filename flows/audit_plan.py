@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -17,8 +16,9 @@ from eval.public_audit import OF_CLASSIFIER, SHARES
 from flows.audit_account import AuditAccount
 from flows.audit_config import SOURCE_SETTINGS, AuditConfig
 from flows.config import ReleaseConfig
+from flows.landing import check_output
 from flows.pdf import printer
-from flows.plan import source_of
+from flows.plan import source_of, total_price
 from flows.released import Released, facts
 from privacy.budget import Rho
 
@@ -64,7 +64,7 @@ class AuditPlan:
         strata = Strata.over(first.schema, config.strata or max((each.strata for each in releases), key=len))
         source = source_of(_source_settings(config, first))
         output = _output(config, first)
-        _check_output(output)
+        check_output(output)
         if config.pdf:
             printer()
         price = _price(config)
@@ -131,23 +131,9 @@ def _output(config: AuditConfig, release: Released) -> Path:
     return release.folder / name if config.mode == "public" else release.folder / "internal" / name
 
 
-def _check_output(output: Path) -> None:
-    if output.exists():
-        raise InputError(f"output folder {str(output)!r} exists already; choose another with --output, or remove it")
-    parent = next(folder for folder in output.absolute().parents if folder.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise InputError(
-            f"output folder {str(output)!r} cannot be made in {str(parent)!r}; choose a folder you may write to with --output"
-        )
-
-
 def _price(config: AuditConfig) -> Rho:
     if config.mode == "internal":
         if config.epsilon is not None or config.delta is not None:
             raise InputError("an internal audit has no price, and may not be published; for a public one, say --public")
         return Rho(0)
-    epsilon, delta = config.price
-    try:
-        return Rho.from_epsilon_delta(epsilon, delta)
-    except ValueError as error:
-        raise InputError(f"settings 'epsilon' and 'delta' give no usable budget: {error}") from None
+    return total_price(*config.price)

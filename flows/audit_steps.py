@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -11,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from data.ahead import ahead
-from data.errors import InputError
 from data.schema import Column
 from data.table import CodedTable, numbers
 from eval.findings import Synthetic, internal_findings
@@ -23,6 +20,7 @@ from eval.render import write_report
 from eval.report import About, AuditPrice, InternalReport, PublicReport
 from flows.audit_plan import AuditPlan
 from flows.guard import scrubbed
+from flows.landing import land
 from flows.workspace import Workspace
 from privacy.budget import Budget, Rho
 from privacy.noise import NoiseSource, SecureNoise, SeededNoise
@@ -61,20 +59,10 @@ def examine(plan: AuditPlan, work: Workspace) -> None:
 @scrubbed
 def publish(plan: AuditPlan, work: Workspace) -> Path:
     """Move the finished report to its place in one step; an internal one into a folder that is its owner's alone."""
-    output = plan.output
-    try:
-        if not plan.public and output.parent.name == "internal":
-            output.parent.mkdir(mode=0o700, exist_ok=True)
-        output.parent.mkdir(parents=True, exist_ok=True)
-        landing = output.with_name(f".{output.name}.part")
-        shutil.rmtree(landing, ignore_errors=True)
-        landing.mkdir(mode=0o755 if plan.public else 0o700)
-        shutil.copytree(work.staging, landing, dirs_exist_ok=True, copy_function=shutil.copyfile)
-        landing.chmod(0o755 if plan.public else 0o700)
-        os.rename(landing, output)
-    except OSError:
-        raise InputError(f"output folder {str(output)!r} cannot be written; check its parent's permissions") from None
-    return output
+    if plan.public:
+        return land(work, plan.output, mode=0o755)
+    inside = plan.output.parent.name == "internal"  # that folder of a release is its owner's alone as well
+    return land(work, plan.output, mode=0o700, parent_mode=0o700 if inside else 0o777)
 
 
 def _public(plan: AuditPlan, private: CodedTable, tables: Mapping[str, CodedTable]) -> PublicReport:

@@ -14,11 +14,12 @@ from pathlib import Path
 from typing import Annotated, Any, Literal
 
 import yaml
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
 
 from data.errors import InputError
 from flows.placeholders import checked, filled, zone
 from flows.places import without_credentials
+from flows.settings import Settings
 
 
 def _names(value: Any) -> Any:
@@ -41,12 +42,10 @@ INCIDENTAL = frozenset(
 )
 
 
-class ReleaseConfig(BaseModel):
+class ReleaseConfig(Settings):
     """Everything that decides a release. Public settings only: rows never travel in here."""
 
-    model_config = ConfigDict(
-        extra="forbid", frozen=True, populate_by_name=True, validate_default=True, hide_input_in_errors=True
-    )
+    model_config = ConfigDict(populate_by_name=True, hide_input_in_errors=True)
 
     source: Literal["sample", "folktables", "csv", "parquet"] = Field("sample", description="Where rows come from.")
     input: str | None = Field(None, description="The table, for source csv or parquet.")
@@ -121,14 +120,6 @@ class ReleaseConfig(BaseModel):
     )
 
     @classmethod
-    def build(cls, **settings: Any) -> ReleaseConfig:
-        """Validate settings. Raises InputError with one sentence about the first setting that is wrong."""
-        try:
-            return cls(**settings)
-        except ValidationError as error:
-            raise InputError(sentence_of(error, cls)) from None
-
-    @classmethod
     def load(cls, path: str | Path, **overrides: Any) -> ReleaseConfig:
         """Read a YAML file; `overrides` win over what it says."""
         try:
@@ -156,17 +147,3 @@ class ReleaseConfig(BaseModel):
     def public(self) -> dict[str, Any]:
         """The settings as plain values under the names users write, for cards and parameters."""
         return self.model_dump(mode="json", by_alias=True)
-
-
-def sentence_of(error: ValidationError, model: type[BaseModel]) -> str:
-    """One sentence about the first setting that is wrong."""
-    first = error.errors()[0]
-    name = ".".join(str(part) for part in first["loc"][:1]) or "configuration"
-    if first["type"] == "extra_forbidden":
-        known = ", ".join(sorted(field.alias or name for name, field in model.model_fields.items()))
-        return f"unknown setting {name!r}; the settings are {known}"
-    told = first.get("ctx", {}).get("error")
-    if isinstance(told, InputError):  # says it all, and what was given may be a secret
-        return str(told)
-    reason = first["msg"][0].lower() + first["msg"][1:]
-    return f"setting {name!r} is {first['input']!r}, but {reason.replace('input', 'it', 1)}"

@@ -10,12 +10,12 @@ data.errors.InputError: setting 'figure' is 10, but it should be less than or eq
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import Field
 
 from data.errors import InputError
-from flows.config import sentence_of
+from flows.settings import Settings
 
 if TYPE_CHECKING:
     from data.sources import Source
@@ -23,10 +23,8 @@ if TYPE_CHECKING:
 SEEDS, QUICK_SEEDS = 5, 2
 
 
-class ExperimentConfig(BaseModel):
+class ExperimentConfig(Settings):
     """Everything that decides a figure. Public settings only."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
 
     figure: int = Field(ge=1, le=9, description="The figure of the paper.")
     quick: bool = Field(False, description="Fewer seeds, places and strata: minutes instead of hours.")
@@ -61,11 +59,3 @@ class ExperimentConfig(BaseModel):
         except InputError as error:
             raise InputError(f"{error}; or try --source sample, the simulated rows that come along") from None
         return source
-
-    @classmethod
-    def build(cls, **settings: Any) -> ExperimentConfig:
-        """Validate settings. Raises InputError with one sentence about the first setting that is wrong."""
-        try:
-            return cls(**settings)
-        except ValidationError as error:
-            raise InputError(sentence_of(error, cls)) from None

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -15,6 +14,7 @@ from data.strata import Strata
 from data.weights import PublicWeights
 from flows import runners
 from flows.config import ReleaseConfig
+from flows.landing import check_output
 from privacy.budget import Rho
 from synth.mechanism import Mechanism, mechanism
 from synth.selection import SharedMechanism, serving_all, share
@@ -74,7 +74,7 @@ class Plan:
                 be there.
         """
         if not begun:
-            _check_output(Path(config.output))
+            check_output(Path(config.output))
         runners.check(config)
         declared = _schema(config)
         schema = declared.select(config.columns) if config.columns else declared.selected()
@@ -87,7 +87,7 @@ class Plan:
             if not config.strata:
                 raise InputError("weights are given but no strata; name the stratum columns with --strata")
             weights = PublicWeights.from_file(config.weights, strata, config.weight_column)
-        total = total_price(config)
+        total = total_price(config.epsilon, config.delta)
         paid_counts = weights is None and len(strata.keys) > 1
         counts = total * config.count_share if paid_counts else Rho(0)
         for_means = total * config.means_share if means is not None else Rho(0)
@@ -150,20 +150,10 @@ class Plan:
         return {name: float(rho) for name, rho in parts.items() if rho}
 
 
-def _check_output(output: Path) -> None:
-    if output.exists():
-        raise InputError(f"output folder {str(output)!r} exists already; choose another or remove it")
-    parent = next(folder for folder in output.absolute().parents if folder.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK):
-        raise InputError(
-            f"output folder {str(output)!r} cannot be made in {str(parent)!r}; choose a folder you may write to"
-        )
-
-
-def total_price(config: ReleaseConfig) -> Rho:
-    """What the whole release will be charged. Raises InputError if (ε, δ) is no budget."""
+def total_price(epsilon: float, delta: float) -> Rho:
+    """What a whole release or audit will be charged. Raises InputError if (ε, δ) is no budget."""
     try:
-        return Rho.from_epsilon_delta(config.epsilon, config.delta)
+        return Rho.from_epsilon_delta(epsilon, delta)
     except ValueError as error:
         raise InputError(f"settings 'epsilon' and 'delta' give no usable budget: {error}") from None
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -14,7 +12,6 @@ import numpy as np
 import pandas as pd
 
 from data.ahead import ahead
-from data.errors import InputError
 from data.schema import Column, Schema
 from data.strata import Key, Strata
 from data.table import CodedTable, numbers
@@ -22,9 +19,10 @@ from eval.coding import coded_frame
 from eval.scores import score_tables
 from flows.card import card_markdown, release_card
 from flows.guard import StepFailed, scrubbed
+from flows.landing import land
 from flows.manifest import write_manifest
 from flows.plan import Plan
-from flows.workspace import Workspace, sync_tree
+from flows.workspace import Workspace
 from flows.writer import RowWriter
 from inference.coinpress import coinpress_mean, stratified_coinpress
 from inference.estimate import Estimate, StratifiedEstimate
@@ -272,26 +270,13 @@ def evaluate(plan: Plan, work: Workspace) -> None:
 @scrubbed
 def publish(plan: Plan, work: Workspace) -> Path:
     """Write the card for people and move the finished release to its place in one step."""
-    release, output = work.staging, Path(plan.config.output)
+    release = work.staging
     card = json.loads((release / "card.json").read_text("utf-8"))
     means_file = release / "means.json"
     means = json.loads(means_file.read_text("utf-8")) if means_file.exists() else None
     (release / "card.md").write_text(card_markdown(card, means), "utf-8")
     write_manifest(release)
-    if output.exists():
-        raise InputError(f"output folder {str(output)!r} exists already; choose another or remove it")
-    output.parent.mkdir(parents=True, exist_ok=True)
-    landing = output.with_name(f".{output.name}.part")
-    shutil.rmtree(landing, ignore_errors=True)
-    work.land(landing)
-    try:
-        shutil.copytree(release, landing)
-        sync_tree(landing)
-        os.rename(landing, output)
-    except OSError:
-        shutil.rmtree(landing, ignore_errors=True)
-        raise InputError(f"output folder {str(output)!r} cannot be written; check its parent's permissions") from None
-    return output
+    return land(work, Path(plan.config.output))
 
 
 def _estimate_entry(estimate: Estimate) -> dict[str, Any]:

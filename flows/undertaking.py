@@ -25,7 +25,7 @@ from typing import Any
 from uuid import uuid4
 
 from data.errors import InputError
-from flows.account import Account
+from flows.account import Account, id_stem
 from flows.config import ReleaseConfig
 from flows.journal import Journal, state_folder
 from flows.plan import SYNTHESIS, Plan
@@ -201,9 +201,9 @@ def with_release_id(config: ReleaseConfig, unique: str | None = None) -> Release
     """The configuration with an id for its release, if it is charged and has none: output's name and something unique."""
     if config.dataset is None or config.release_id is not None:
         return config
-    stem = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in Path(config.output).name)
+    stem = id_stem(Path(config.output).name).lstrip("._-")
     unique = (unique or uuid4().hex).replace("-", "")[:12]
-    return ReleaseConfig.build(**config.public() | {"release_id": f"{stem.lstrip('._-')[:60] or 'release'}-{unique}"})
+    return ReleaseConfig.build(**config.public() | {"release_id": f"{stem[:60] or 'release'}-{unique}"})
 
 
 def prepare(config: ReleaseConfig) -> tuple[Plan, Account | None, Journal | None]:

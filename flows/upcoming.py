@@ -71,7 +71,7 @@ def upcoming_releases(client: SyncPrefectClient, dataset: str, named: str | None
         try:
             config = with_release_id(ReleaseConfig.build(**settings).at(when), str(run.id))
             elsewhere = place_of(config.ledger) != place
-            price = total_price(config)
+            price = total_price(config.epsilon, config.delta)
         except InputError as error:
             raise InputError(f"the release scheduled for {when:%Y-%m-%d %H:%M} UTC will fail: {error}") from None
         if elsewhere or config.release_id in seen:

@@ -1,4 +1,4 @@
-"""A noise source without noise, for tests of the arithmetic around it."""
+"""Noise sources without noise: for tests of the arithmetic around it, and for tests of what must not draw any."""
 
 from __future__ import annotations
 
@@ -24,3 +24,13 @@ class NoNoise(SeededNoise):
 
     def spawn(self, stream):
         return self
+
+
+class ForbiddenNoise:
+    """Fails a test as soon as anything is drawn."""
+
+    private = True
+    name = "none"
+
+    def __getattr__(self, name):
+        raise AssertionError("noise was drawn")

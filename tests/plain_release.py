@@ -72,7 +72,7 @@ POINTS = {
     "second mean drawn": ("flows.steps._mean", "after", 2),
     "mean saved": ("flows.workspace.Workspace.keep_mean", "after", 1),
     "before scores": ("flows.steps.evaluate", "before", 1),
-    "half copied": ("flows.steps.sync_tree", "before", 1),
+    "half copied": ("flows.landing.sync_tree", "before", 1),
     "in place": ("flows.steps.publish", "after", 1),
     "committed": ("privacy.ledger.Ledger.commit", "after", 1),
     "journal half gone": ("flows.journal.rmtree", "before", 1),

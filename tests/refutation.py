@@ -68,6 +68,13 @@ def empirical_epsilon(a: npt.ArrayLike, b: npt.ArrayLike, delta: float, *, false
     return max(0.0, bound)
 
 
+def measured_epsilon(statistics: npt.ArrayLike, claim: float, delta: float) -> float:
+    """`empirical_epsilon` of statistics of shape (2, runs), a row for each table; printed beside the claimed ε."""
+    found = empirical_epsilon(*np.asarray(statistics), delta)
+    print(f"empirical ε ≥ {found:.3f}, claimed {claim:.3f} at δ = {delta}, {np.shape(statistics)[1]} runs a side")
+    return found
+
+
 class HalvedNoise:
     """The standard planted fault: half the noise that is asked for, so four times the ρ (twice the ε of Laplace).
 

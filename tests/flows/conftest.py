@@ -10,9 +10,8 @@ import urllib.request
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
+from made_up_people import PEOPLE_SCHEMA, made_up_people
 
 
 @dataclass(frozen=True)
@@ -111,31 +110,9 @@ def _wait_for(address, seconds=120):
 
 @pytest.fixture
 def people(tmp_path):
-    """A small made-up table with its schema: two strata columns, one binned number, one outcome, one text column."""
-    rng = np.random.default_rng(7)
-    n = 1357
-    sex = rng.integers(1, 3, n)
-    frame = pd.DataFrame(
-        {
-            "SEX": sex,
-            "GROUP": rng.choice(["a", "b", "c"], n, p=[0.8, 0.195, 0.005]),
-            "AGE": rng.integers(0, 100, n),
-            "JOB": np.where(rng.random(n) < 0.3 + 0.3 * (sex == 1), "yes", "no"),
-            "PAY": np.round(rng.gamma(2.0, 15000.0, n), 2),
-        }
-    )
-    schema = tmp_path / "people.yaml"
-    schema.write_text(
-        "name: people\n"
-        "target: JOB\n"
-        "default: [SEX, GROUP, AGE, JOB]\n"
-        "columns:\n"
-        "  SEX: {values: [1, 2]}\n"
-        "  GROUP: {values: [a, b, c]}\n"
-        "  AGE: {lower: 0, upper: 120, edges: [0, 17, 39, 64, 120], integer: true}\n"
-        "  JOB: {values: ['no', 'yes']}\n"
-        "  PAY: {lower: 0, upper: 1000000, sigma: 25000}\n"
-    )
+    """The files of a small made-up table and of its schema, and the table."""
+    schema, frame = tmp_path / "people.yaml", made_up_people(1357)
+    schema.write_text(PEOPLE_SCHEMA)
     table = tmp_path / "people.csv"
     frame.to_csv(table, index=False)
     return table, schema, frame

@@ -1,16 +1,21 @@
 """The audit flow and its command, without an orchestrator: what it leaves, charges and refuses."""
 
 import json
+import os
 import shutil
 import stat
+import subprocess
+import sys
+import tempfile
 from fractions import Fraction
 from pathlib import Path
 from unittest import mock
 
-import numpy as np
 import pandas as pd
 import pytest
+from in_process import command
 from jsonschema import Draft202012Validator
+from made_up_people import PEOPLE_SCHEMA, made_up_people
 from plain_release import release
 
 import flows.audit
@@ -19,44 +24,20 @@ from eval.document import SCHEMA
 from flows import audit_steps, pdf
 from flows.audit_config import AuditConfig, from_release_config
 from flows.audit_plan import AuditPlan
-from flows.cli import main
 from flows.guard import StepFailed
 from privacy.budget import BudgetExceeded, Rho
 from privacy.ledger import Ledger, LedgerError
 
 WATERMARK = "internal: computed from private rows"
 PRICE = Rho.from_epsilon_delta(1, 1e-9)
-PEOPLE = """
-name: people
-target: JOB
-default: [SEX, GROUP, AGE, JOB]
-columns:
-  SEX: {values: [1, 2], labels: {1: men, 2: women}}
-  GROUP: {values: [a, b, c]}
-  AGE: {lower: 0, upper: 120, edges: [0, 17, 39, 64, 120], integer: true}
-  JOB: {values: ['no', 'yes']}
-  PAY: {lower: 0, upper: 1000000, sigma: 25000}
-"""
 
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
     """A folder with a table of people, its schema, a ledger, and three releases: two that were charged, one that was not."""
     home = tmp_path_factory.mktemp("made")
-    rng = np.random.default_rng(7)
-    n = 6137
-    sex = rng.integers(1, 3, n)
-    frame = pd.DataFrame(
-        {
-            "SEX": sex,
-            "GROUP": rng.choice(["a", "b", "c"], n, p=[0.8, 0.195, 0.005]),
-            "AGE": rng.integers(0, 100, n),
-            "JOB": np.where(rng.random(n) < 0.3 + 0.3 * (sex == 1), "yes", "no"),
-            "PAY": np.round(rng.gamma(2.0, 15000.0, n), 2),
-        }
-    )
-    frame.to_csv(home / "people.csv", index=False)
-    (home / "people.yaml").write_text(PEOPLE)
+    made_up_people(6137).to_csv(home / "people.csv", index=False)
+    (home / "people.yaml").write_text(PEOPLE_SCHEMA.replace("[1, 2]", "[1, 2], labels: {1: men, 2: women}"))
     Ledger(home / "ledger.db").create("people", 10, 1e-9)
     rows = {"source": "csv", "input": str(home / "people.csv"), "schema": str(home / "people.yaml"), "workers": 1}
     charged = {"ledger": str(home / "ledger.db"), "dataset": "people"}
@@ -216,6 +197,47 @@ def test_a_failing_audit_stays_charged_and_leaves_nothing(place):
     assert not Path("vanilla/audit").exists()
 
 
+@pytest.mark.parametrize("mode", ["internal", "public"])
+def test_a_report_that_cannot_be_put_in_its_place_leaves_nothing(place, mode):
+    ledger = {"ledger": "ledger.db"} if mode == "public" else {}
+    full = mock.patch("flows.landing.sync_tree", side_effect=OSError("no space left"))
+    with full, pytest.raises(InputError, match="'out/report' cannot be written; check its parent's permissions"):
+        audit("vanilla", mode=mode, output="out/report", **ledger)
+    assert list(Path("out").iterdir()) == []
+
+
+KILLED = """
+import os
+from pathlib import Path
+
+import flows.landing
+from flows import audit_steps
+from flows.audit_config import AuditConfig
+from flows.audit_plan import AuditPlan
+from flows.workspace import private_workspace
+
+flows.landing.sync_tree = lambda folder: os._exit(9)  # no handler, no `finally`: as by kill -9
+plan = AuditPlan.of(AuditConfig.build(releases=["vanilla"], input="people.csv"))
+with private_workspace() as work:
+    work.staging.mkdir()
+    (work.staging / "page.html").write_text("exact")
+    audit_steps.publish(plan, work)
+"""
+
+
+def test_the_next_audit_removes_the_half_copied_report_of_a_killed_one(place, monkeypatch):
+    (place / "tmp").mkdir()
+    program = [sys.executable, "-c", KILLED]
+    killed = subprocess.run(program, env=os.environ | {"TMPDIR": "tmp"}, capture_output=True, text=True, check=False)
+    assert killed.returncode == 9, killed.stderr
+    half = place / "vanilla" / "internal" / ".audit.part"
+    assert (half / "page.html").read_text() == "exact"
+    assert stat.S_IMODE(half.stat().st_mode) == stat.S_IMODE(half.parent.stat().st_mode) == 0o700
+    monkeypatch.setattr(tempfile, "tempdir", str(place / "tmp"))
+    audit("vanilla", output="elsewhere")
+    assert list(half.parent.iterdir()) == list((place / "tmp").iterdir()) == []
+
+
 def test_rows_that_cannot_be_read_cost_nothing(place):
     frame = pd.read_csv("people.csv")
     frame.loc[3, "GROUP"] = "731924"
@@ -276,14 +298,6 @@ def test_releases_that_cannot_be_compared(place):
         audit("free", "other")
 
 
-def command(monkeypatch, capsys, *arguments):
-    monkeypatch.setattr("sys.argv", ["equistrata", "audit", *map(str, arguments)])
-    with pytest.raises(SystemExit) as ended:
-        main()
-    told = capsys.readouterr()
-    return ended.value.code, told.out, told.err
-
-
 def spoil(folder, fault):
     path = folder / fault[1]
     if fault[0] == "missing":
@@ -307,7 +321,7 @@ SENTENCES = {"missing": "lacks its file", "cut off": "is cut off", "edited": "wa
 def test_a_damaged_release_is_told_in_one_sentence_with_exit_2(place, monkeypatch, capsys, kind, name):
     assert (place / "stratified" / name).is_file()
     spoil(place / "stratified", (kind, name))
-    code, out, err = command(monkeypatch, capsys, "vanilla", "stratified", "--input", "people.csv")
+    code, out, err = command(monkeypatch, capsys, "audit", "vanilla", "stratified", "--input", "people.csv")
     assert (code, out) == (2, "")
     (line,) = err.splitlines()
     assert line.startswith("error: ")
@@ -324,7 +338,7 @@ def test_a_damaged_manifest(place, monkeypatch, capsys, kind):
         path.write_text(path.read_text().replace('"sha256": "', '"sha256": "0', 1))
     else:
         spoil(place / "vanilla", (kind, "manifest.json"))
-    code, out, err = command(monkeypatch, capsys, "vanilla", "--input", "people.csv")
+    code, out, err = command(monkeypatch, capsys, "audit", "vanilla", "--input", "people.csv")
     assert (code, out, len(err.splitlines())) == (2, "", 1)
     assert "manifest.json" in err if kind != "edited" else "was edited" in err
 
@@ -336,7 +350,7 @@ def test_no_such_folder_and_no_release(place, monkeypatch, capsys):
         ("nothing", "has no manifest.json"),
         ("people.csv", "is not a folder"),
     ):
-        code, _, err = command(monkeypatch, capsys, name)
+        code, _, err = command(monkeypatch, capsys, "audit", name)
         assert (code, len(err.splitlines())) == (2, 1)
         assert sentence in err
 

@@ -1,11 +1,11 @@
 """The audit as a Prefect flow, from the command line: what people see, and what Prefect's database must not."""
 
 import json
-import sqlite3
 import stat
 
 import pytest
 from plain_release import release
+from traces import traces
 
 from eval.document import SCHEMA
 from privacy.ledger import Ledger
@@ -42,14 +42,6 @@ def leaves(tree):
         yield tree
 
 
-def traces(root):
-    """Every file's content below a folder, databases checkpointed first."""
-    for database in root.rglob("*.db"):
-        with sqlite3.connect(database) as connection:
-            connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-    return {path: path.read_bytes() for path in root.rglob("*") if path.is_file()}
-
-
 @pytest.mark.slow
 def test_audits_leave_no_row_and_no_exact_number_with_prefect(equistrata, released):
     """The internal audit's exact numbers stay in its folder; the public one's Markdown is an artifact."""
@@ -75,7 +67,7 @@ def test_audits_leave_no_row_and_no_exact_number_with_prefect(equistrata, releas
     assert len(exact) > 50
     title = "# Fairness audit of MST_SEX_GROUP"
     assert (public / "audit.md").read_text("utf-8").startswith(title)
-    seen = traces(equistrata.prefect)
+    seen = dict(traces(equistrata.prefect))
     assert any(path.suffix == ".db" for path in seen), "the search must have seen Prefect's database"
     assert any(title.encode() in content for content in seen.values()), "the public report is an artifact"
     for path, content in seen.items():

@@ -6,9 +6,9 @@ import sqlite3
 from contextlib import closing
 
 import pytest
+from in_process import command
 
 from data.errors import InputError
-from flows.cli import main
 from flows.places import place_of, without_credentials
 from privacy.budget import Rho
 from privacy.ledger import Ledger
@@ -24,11 +24,7 @@ def budget(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("COLUMNS", "80")
 
     def run(*arguments):
-        monkeypatch.setattr("sys.argv", ["equistrata", "budget", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        told = capsys.readouterr()
-        return ended.value.code, told.out, told.err
+        return command(monkeypatch, capsys, "budget", *arguments)
 
     return run
 

@@ -1,22 +1,11 @@
 """A ledger's URL with a password, from the environment: it is used, and stands nowhere."""
 
 import json
-import sqlite3
 
 import pytest
+from traces import traces
 
 from privacy.ledger import Ledger
-
-
-def traces(*roots):
-    """The bytes of every file below these folders, databases checkpointed first."""
-    for root in roots:
-        for database in root.rglob("*.db"):
-            with sqlite3.connect(database) as connection:
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        for path in root.rglob("*"):
-            if path.is_file():
-                yield path, path.read_bytes()
 
 
 @pytest.mark.slow

@@ -1,11 +1,11 @@
 """The whole release: what it leaves, and what it must leave nowhere."""
 
 import json
-import sqlite3
 import stat
 
 import pandas as pd
 import pytest
+from traces import traces
 
 from data.schema import Schema
 from data.strata import Strata
@@ -33,17 +33,6 @@ def canary_table(people):
     frame["NOTE"] = CANARY_NOTE
     frame.to_csv(table, index=False)
     return table, schema, frame
-
-
-def traces(*roots):
-    """The bytes of every file below these folders, databases checkpointed first."""
-    for root in roots:
-        for database in root.rglob("*.db"):
-            with sqlite3.connect(database) as connection:
-                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
-        for path in root.rglob("*"):
-            if path.is_file():
-                yield path, path.read_bytes()
 
 
 def assert_no_canary(equistrata, result, *roots):

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from no_noise import NoNoise
 
 from data.weights import PublicWeights
 from inference.coinpress import Rows, coinpress_mean, stratified_coinpress
@@ -13,22 +14,6 @@ from privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from privacy.noise import SecureNoise, SeededNoise
 
 SETTINGS = {"lower": 0.0, "upper": 100.0, "sigma": 10.0, "rho": 0.5}
-
-
-class NoNoise(SeededNoise):
-    """No noise at all: what is left is the arithmetic."""
-
-    def __init__(self) -> None:
-        super().__init__(0)
-
-    def gaussian(self, counts, sigma):
-        return np.asarray(counts, dtype=np.int64)
-
-    def laplace_real(self, value, scale):
-        return value
-
-    def spawn(self, stream):
-        return self
 
 
 def normal(rows: int, mean: float = 40.0, sigma: float = 10.0, seed: int = 0) -> np.ndarray:

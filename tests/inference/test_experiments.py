@@ -4,6 +4,7 @@ import math
 
 import numpy as np
 import pytest
+from no_noise import ForbiddenNoise
 from refutation import HalvedNoise, empirical_epsilon
 
 from data.errors import InputError
@@ -25,14 +26,6 @@ from privacy.noise import SecureNoise, SeededNoise
 
 RUNS, DELTA = 20_000, 0.05
 ARM = {"radius": 1.0, "epsilon": 1.0, "delta": 1e-6}
-
-
-class NoNoise:
-    private = True
-    name = "none"
-
-    def __getattr__(self, name):
-        raise AssertionError("noise was drawn")
 
 
 def test_names_that_users_call():
@@ -168,7 +161,7 @@ def test_the_caller_s_arrays_stay_as_they_were_and_the_source_is_named():
     ],
 )
 def test_bad_input_is_refused_before_any_noise_is_drawn(change, sentence):
-    given = {"treated": [0.1, 0.2, 0.3], "control": [0.0, 0.1, 0.2], **ARM, "noise": NoNoise()} | change
+    given = {"treated": [0.1, 0.2, 0.3], "control": [0.0, 0.1, 0.2], **ARM, "noise": ForbiddenNoise()} | change
     with pytest.raises(InputError, match=sentence) as caught:
         private_difference(given.pop("treated"), given.pop("control"), **given)
     assert "1.1" not in str(caught.value)
@@ -188,7 +181,7 @@ def test_arms_that_are_none_are_refused(rows):
 def test_the_central_baseline_refuses_the_same():
     for values, sentence in (([0.1], "two rows"), ([0.1, 2.0], "range")):
         with pytest.raises(InputError, match=sentence):
-            gaussian_arm(values, **ARM, noise=NoNoise())
+            gaussian_arm(values, **ARM, noise=ForbiddenNoise())
     assert exact_arm([0.1, 0.2]).rows == 2
 
 

@@ -8,6 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from holders import EFFECT, plan, tables
+from no_noise import ForbiddenNoise
 from refutation import HalvedNoise, empirical_epsilon
 
 from data.errors import InputError
@@ -159,16 +160,12 @@ def test_small_and_empty_cells_are_left_out_not_guessed():
 
 
 def test_an_arm_of_one_row_stops_it_before_any_noise():
-    class NoNoise:
-        def __getattr__(self, name):
-            raise AssertionError("noise was drawn")
-
     frames, agreed = tables(3, 50), plan()
     for frame in frames:
         frame.loc[(frame["SEX"] == 2) & (frame["NEW"] == 1), "SEX"] = 1
     frames[1].loc[0, ["SEX", "NEW"]] = 2, 1
     with pytest.raises(InputError, match="SEX=2, treated has fewer than two rows"):
-        federate(agreed, aggregator(agreed, frames, noise=NoNoise()))
+        federate(agreed, aggregator(agreed, frames, noise=ForbiddenNoise()))
 
 
 def test_the_result_as_json():

@@ -7,6 +7,7 @@ import math
 
 import numpy as np
 import pytest
+from no_noise import ForbiddenNoise
 from scipy import stats
 
 from data.errors import InputError
@@ -14,16 +15,6 @@ from inference.poisson_binomial import PoissonBinomial
 from privacy.noise import SecureNoise, SeededNoise
 
 VALUES = np.array([-2.0, -0.5, 0.0, 1.3, 2.0])
-
-
-class NoNoise:
-    """A source that must not be used."""
-
-    private = False
-    name = "none"
-
-    def __getattr__(self, name):
-        raise AssertionError("noise was drawn")
 
 
 @pytest.mark.parametrize("source", [SeededNoise(3), SecureNoise()])
@@ -73,7 +64,7 @@ def test_sums_stay_below_the_modulus():
 
 
 def test_no_rounding_leans_a_report_further_than_theta():
-    class Recorder(NoNoise):
+    class Recorder(ForbiddenNoise):
         def binomial(self, trials, probabilities):
             return probabilities
 
@@ -89,7 +80,7 @@ def test_values_out_of_range_are_refused_before_any_noise(bad, squares):
     mechanism = PoissonBinomial(5, 0.1)
     randomizer = mechanism.of_squares(5, 0.1) if squares else mechanism
     with pytest.raises(InputError, match=r"declared range|one-dimensional") as caught:
-        randomizer.reports(bad, NoNoise())
+        randomizer.reports(bad, ForbiddenNoise())
     assert "1.5" not in str(caught.value)
     assert "1.0000001" not in str(caught.value)
 

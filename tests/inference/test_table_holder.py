@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from holders import plan, tables
+from no_noise import ForbiddenNoise
 
 from data.errors import InputError
 from inference.secure_aggregation import Question
@@ -14,16 +15,6 @@ from inference.table_holder import FileRows, FrameRows, TableHolder
 from privacy.noise import SeededNoise
 
 SIZES = [900, 900, 900, 900]
-
-
-class NoNoise:
-    """Fails a test as soon as anything is drawn."""
-
-    private = True
-    name = "none"
-
-    def __getattr__(self, name):
-        raise AssertionError("noise was drawn")
 
 
 class Means:
@@ -37,7 +28,7 @@ class Means:
 
 
 def holder(frame, noise=None, state=None, **changes):
-    return TableHolder(plan(**changes), FrameRows(frame), noise or NoNoise(), state)
+    return TableHolder(plan(**changes), FrameRows(frame), noise or ForbiddenNoise(), state)
 
 
 def people(frame, sex, new):

@@ -6,7 +6,10 @@ from math import pi, sqrt
 
 import numpy as np
 import pytest
-from refutation import HalvedNoise, empirical_epsilon
+from independent_model import Independent
+from refutation import HalvedNoise, measured_epsilon
+from small_tables import grown_ups, schema_of, table_of
+from spies import FakeNoise, Spy, recorded_budgets
 
 import synth.aim
 from data.schema import Column, Impossible, Schema
@@ -22,18 +25,8 @@ from synth.measurements import Measurement
 from synth.mechanism import fit, mechanism
 from synth.stratified import StratifiedSynthesizer
 
-NAMES = "ABCDEF"
 FAST = AIM(engine=MirrorDescent(iterations=20), round_engine=MirrorDescent(iterations=10))
 ALWAYS = replace(FAST, readable=1e9)  # rounds are run however small the table
-
-
-def schema_of(*sizes):
-    return Schema("test", tuple(Column(n, values=tuple(range(s))) for n, s in zip(NAMES, sizes, strict=False)))
-
-
-def table_of(rows, sizes, seed=0):
-    codes = np.random.default_rng(seed).integers(0, sizes, (rows, len(sizes))).astype(np.uint8)
-    return CodedTable(codes, schema_of(*sizes))
 
 
 def dependent(rows, seed=0):
@@ -45,53 +38,10 @@ def dependent(rows, seed=0):
     return CodedTable(np.stack([a, b, c, rng.integers(0, 4, rows)], axis=1).astype(np.uint8), schema_of(3, 3, 2, 4))
 
 
-class FakeNoise:
-    """Ignores what it is given: whatever still depends on the rows did not come through the noise source."""
-
-    private = False
-    name = "fake"
-
-    def __init__(self, level=50):
-        self.rng, self.level = np.random.default_rng(7), level
-
-    def gaussian(self, counts, sigma):
-        return self.level + self.rng.integers(-20, 20, np.shape(counts))
-
-    def select(self, scores, sensitivity, rho):
-        return int(self.rng.integers(len(scores)))
-
-    def spawn(self, stream):
-        return FakeNoise(self.level + stream)
-
-
-class Spy(SeededNoise):
-    """Records what is asked of it."""
-
-    def __init__(self, seed=0):
-        super().__init__(seed)
-        self.selections, self.sigmas = [], []
-
-    def gaussian(self, counts, sigma):
-        self.sigmas.append(sigma)
-        return super().gaussian(counts, sigma)
-
-    def select(self, scores, sensitivity, rho):
-        self.selections.append((np.array(scores), sensitivity, rho))
-        return super().select(scores, sensitivity, rho)
-
-
 @pytest.fixture
 def budgets(monkeypatch):
     """Every Budget that AIM makes."""
-    made = []
-
-    class Recorded(Budget):
-        def __init__(self, rho):
-            super().__init__(rho)
-            made.append(self)
-
-    monkeypatch.setattr(synth.aim, "Budget", Recorded)
-    return made
+    return recorded_budgets(monkeypatch, synth.aim)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 5, 20_000])
@@ -300,16 +250,11 @@ def test_it_finds_what_depends_and_fits_the_triple():
 
 
 def test_structural_zeros_are_never_sampled():
-    schema = Schema.load("acs_employment").select(["AGEP", "MIL", "DREM", "MAR", "ESR"])
-    rng = np.random.default_rng(0)
-    codes = np.zeros((4000, 5), dtype=np.uint8)
-    codes[:, 0] = rng.integers(1, 5, 4000)
-    codes[:, 1:] = rng.integers(1, (5, 3, 5, 2), (4000, 4))
-    codes[codes[:, 1] == 1, 4] = 0
+    table, rng = grown_ups(), np.random.default_rng(0)
     for seed, rho in ((0, 0.0001), (1, 0.01), (2, 1)):
-        sample = fit(FAST, CodedTable(codes, schema), Rho(rho), SeededNoise(seed)).model.sample(3000, rng)
-        for zero in schema.impossible:
-            assert (sample.marginal(zero.columns)[schema.zero_mask(zero)] == 0).all()
+        sample = fit(FAST, table, Rho(rho), SeededNoise(seed)).model.sample(3000, rng)
+        for zero in table.schema.impossible:
+            assert (sample.marginal(zero.columns)[table.schema.zero_mask(zero)] == 0).all()
 
 
 def test_the_callers_rows_are_left_as_they_were():
@@ -352,24 +297,6 @@ TINY = schema_of(2, 3)
 ATTACKED = AIM(rounds=2, measured=0.96, readable=1e9, max_model_size=1000.0)
 
 
-class Independent:
-    """The cheapest model: independent columns, by their latest measurement. What is published is all it knows."""
-
-    def __init__(self, measurements):
-        self.singles = {}
-        for m in measurements:
-            for axis, name in enumerate(m.columns):
-                rest = tuple(a for a in range(m.values.ndim) if a != axis)
-                counts = np.maximum(m.values.sum(axis=rest), 0.0) + 1.0
-                self.singles[name] = counts / counts.sum()
-
-    def marginal(self, columns):
-        table = np.array(30.0)
-        for name in columns:
-            table = np.multiply.outer(table, self.singles[name])
-        return table
-
-
 @dataclass(frozen=True)
 class Remembering:
     """An engine that keeps its models: an attacker could compute them again from the published measurements."""
@@ -410,9 +337,7 @@ def attack(runs, noise):
 
 
 def bound(statistics):
-    found = empirical_epsilon(*statistics, DELTA)
-    print(f"empirical ε ≥ {found:.3f}, claimed {CLAIM:.3f} at δ = {DELTA}, {statistics.shape[1]} runs a side")
-    return found
+    return measured_epsilon(statistics, CLAIM, DELTA)
 
 
 def test_aim_keeps_its_claim():

@@ -9,63 +9,22 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from refutation import HalvedNoise, empirical_epsilon
+from refutation import HalvedNoise, measured_epsilon
+from small_tables import grown_ups, schema_of, table_of
+from spies import FakeNoise, Spy, recorded_budgets
 
 import synth.gem
 from data.errors import InputError
 from data.schema import Column, Schema
 from data.table import CodedTable
-from privacy.budget import Budget, BudgetExceeded, Rho
+from privacy.budget import BudgetExceeded, Rho
 from privacy.noise import SecureNoise, SeededNoise, gaussian_sigma, selection_epsilon
 from synth.gem import GEM
 from synth.measurements import Measurement, load_measurements, save_measurements
 from synth.mechanism import fit, mechanism
 from synth.mixture_training import Adam
 
-NAMES = "ABCDEF"
 FAST = GEM(rounds=4, components=6, round_steps=4, steps=20)
-
-
-def schema_of(*sizes):
-    columns = tuple(Column(name, values=tuple(range(n))) for name, n in zip(NAMES, sizes, strict=False))
-    return Schema("test", columns)
-
-
-def table_of(rows, sizes, seed=0):
-    codes = np.random.default_rng(seed).integers(0, sizes, (rows, len(sizes))).astype(np.uint8)
-    return CodedTable(codes, schema_of(*sizes))
-
-
-class Spy(SeededNoise):
-    """Records what is asked of it."""
-
-    def __init__(self, seed=0):
-        super().__init__(seed)
-        self.selections, self.sigmas = [], []
-
-    def gaussian(self, counts, sigma):
-        self.sigmas.append(sigma)
-        return super().gaussian(counts, sigma)
-
-    def select(self, scores, sensitivity, rho):
-        self.selections.append((np.array(scores), sensitivity, rho))
-        return super().select(scores, sensitivity, rho)
-
-
-class FakeNoise:
-    """Ignores what it is given: whatever still depends on the rows did not come through the noise source."""
-
-    private = False
-    name = "fake"
-
-    def __init__(self, level=50):
-        self.rng, self.level = np.random.default_rng(7), level
-
-    def gaussian(self, counts, sigma):
-        return self.level + self.rng.integers(-20, 20, np.shape(counts))
-
-    def select(self, scores, sensitivity, rho):
-        return int(self.rng.integers(len(scores)))
 
 
 @pytest.mark.parametrize("rows", [0, 1, 5, 100_000])
@@ -86,14 +45,7 @@ def test_the_log_adds_up_to_rho_to_the_last_digit(rows, shares, rho, sizes):
 
 
 def test_every_release_goes_through_the_budget(monkeypatch):
-    made = []
-
-    class Recorded(Budget):
-        def __init__(self, rho):
-            super().__init__(rho)
-            made.append(self)
-
-    monkeypatch.setattr(synth.gem, "Budget", Recorded)
+    made = recorded_budgets(monkeypatch, synth.gem)
     _, log = FAST.measure_with_log(table_of(50_000, (2, 3, 4)), Rho(0.1), SeededNoise(0))
     (budget,) = made
     assert budget.remaining == Rho(0)
@@ -209,16 +161,11 @@ def test_it_learns_a_three_way_dependence():
 
 
 def test_structural_zeros_are_never_sampled():
-    schema = Schema.load("acs_employment").select(["AGEP", "MIL", "DREM", "MAR", "ESR"])
-    rng = np.random.default_rng(0)
-    codes = np.zeros((4000, 5), dtype=np.uint8)
-    codes[:, 0] = rng.integers(1, 5, 4000)
-    codes[:, 1:] = rng.integers(1, (5, 3, 5, 2), (4000, 4))
-    codes[codes[:, 1] == 1, 4] = 0
+    table, rng = grown_ups(), np.random.default_rng(0)
     for seed, rho in ((0, 0.0001), (1, 0.01), (2, 1)):
-        sample = fit(FAST, CodedTable(codes, schema), Rho(rho), SeededNoise(seed)).model.sample(3000, rng)
-        for zero in schema.impossible:
-            assert (sample.marginal(zero.columns)[schema.zero_mask(zero)] == 0).all()
+        sample = fit(FAST, table, Rho(rho), SeededNoise(seed)).model.sample(3000, rng)
+        for zero in table.schema.impossible:
+            assert (sample.marginal(zero.columns)[table.schema.zero_mask(zero)] == 0).all()
 
 
 def test_the_callers_rows_are_left_as_they_were():
@@ -333,9 +280,7 @@ def statistics(gem, runs, noise):
 
 
 def bound(found):
-    epsilon = empirical_epsilon(*found, DELTA)
-    print(f"empirical ε ≥ {epsilon:.3f}, claimed {CLAIM:.3f} at δ = {DELTA}, {found.shape[1]} runs a side")
-    return epsilon
+    return measured_epsilon(found, CLAIM, DELTA)
 
 
 def test_gem_keeps_its_claim():

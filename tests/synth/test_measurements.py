@@ -4,6 +4,7 @@ import json
 
 import numpy as np
 import pytest
+from no_noise import NoNoise
 
 from data.errors import InputError
 from data.schema import Column, Schema
@@ -26,15 +27,10 @@ def table():
     return CodedTable(np.random.default_rng(0).integers(0, (2, 4, 1), (1000, 3)).astype(np.uint8), SCHEMA)
 
 
-class NoNoise(SeededNoise):
-    def gaussian(self, counts, sigma):
-        return np.asarray(counts)
-
-
 @pytest.mark.parametrize("columns", [(), ("A",), ("B", "A"), ("A", "B", "C")])
 def test_measures_that_marginal_in_that_order_at_that_price(table, columns):
     budget = Budget(Rho(2))
-    measured = measure_marginal(table, columns, Rho(0.5), budget, NoNoise(0))
+    measured = measure_marginal(table, columns, Rho(0.5), budget, NoNoise())
     assert budget.spent == Rho(0.5)
     assert measured.sigma == 1.0  # 1/√(2ρ)
     assert measured.columns == columns
@@ -43,7 +39,7 @@ def test_measures_that_marginal_in_that_order_at_that_price(table, columns):
 
 def test_merges_before_it_adds_noise(table):
     groups = ((1, 0), (0, 1, 1, 2))
-    measured = measure_marginal(table, ("A", "B"), Rho(1), Budget(Rho(1)), NoNoise(0), groups)
+    measured = measure_marginal(table, ("A", "B"), Rho(1), Budget(Rho(1)), NoNoise(), groups)
     counts = table.marginal(("A", "B"))
     expected = [[counts[a, bs].sum() for bs in ([0], [1, 2], [3])] for a in (1, 0)]
     np.testing.assert_array_equal(measured.values, expected)

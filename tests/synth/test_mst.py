@@ -4,9 +4,10 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
+from small_tables import grown_ups, schema_of, table_of
+from spies import FakeNoise, Spy, recorded_budgets
 
 import synth.mst
-from data.schema import Column, Schema
 from data.table import CodedTable
 from privacy.budget import Budget, Rho
 from privacy.noise import SecureNoise, SeededNoise
@@ -15,67 +16,13 @@ from synth.measurements import Measurement
 from synth.mechanism import fit, mechanism
 from synth.mst import MST
 
-NAMES = "ABCDEF"
 FAST = MirrorDescent(iterations=50)
-
-
-def schema_of(*sizes):
-    columns = tuple(Column(name, values=tuple(range(n))) for name, n in zip(NAMES, sizes, strict=False))
-    return Schema("test", columns)
-
-
-def table_of(rows, sizes, seed=0):
-    codes = np.random.default_rng(seed).integers(0, sizes, (rows, len(sizes))).astype(np.uint8)
-    return CodedTable(codes, schema_of(*sizes))
-
-
-class Spy(SeededNoise):
-    """Records what is asked of it; `gaussian` can be made exact."""
-
-    def __init__(self, seed=0, exact=False):
-        super().__init__(seed)
-        self.exact, self.selections, self.sigmas = exact, [], []
-
-    def gaussian(self, counts, sigma):
-        self.sigmas.append(sigma)
-        return np.asarray(counts) if self.exact else super().gaussian(counts, sigma)
-
-    def select(self, scores, sensitivity, rho):
-        self.selections.append((np.array(scores), sensitivity, rho))
-        return super().select(scores, sensitivity, rho)
-
-
-class FakeNoise:
-    """Ignores what it is given: whatever still depends on the rows did not come through the noise source."""
-
-    private = False
-    name = "fake"
-
-    def __init__(self, level=50):
-        self.rng, self.level = np.random.default_rng(7), level
-
-    def gaussian(self, counts, sigma):
-        return self.level + self.rng.integers(-20, 20, np.shape(counts))
-
-    def select(self, scores, sensitivity, rho):
-        return int(self.rng.integers(len(scores)))
-
-    def spawn(self, stream):
-        return FakeNoise(self.level + stream)
 
 
 @pytest.fixture
 def budgets(monkeypatch):
     """Every Budget that MST makes."""
-    made = []
-
-    class Recorded(Budget):
-        def __init__(self, rho):
-            super().__init__(rho)
-            made.append(self)
-
-    monkeypatch.setattr(synth.mst, "Budget", Recorded)
-    return made
+    return recorded_budgets(monkeypatch, synth.mst)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 5, 100_000])
@@ -262,16 +209,11 @@ def test_the_callers_rows_are_left_as_they_were():
 
 
 def test_structural_zeros_are_never_sampled():
-    schema = Schema.load("acs_employment").select(["AGEP", "MIL", "DREM", "MAR", "ESR"])
-    rng = np.random.default_rng(0)
-    codes = np.zeros((4000, 5), dtype=np.uint8)
-    codes[:, 0] = rng.integers(1, 5, 4000)
-    codes[:, 1:] = rng.integers(1, (5, 3, 5, 2), (4000, 4))
-    codes[codes[:, 1] == 1, 4] = 0
+    table, rng = grown_ups(), np.random.default_rng(0)
     for seed, rho in ((0, 0.0001), (1, 0.01), (2, 1)):
-        sample = fit(MST(engine=FAST), CodedTable(codes, schema), Rho(rho), SeededNoise(seed)).model.sample(3000, rng)
-        for zero in schema.impossible:
-            assert (sample.marginal(zero.columns)[schema.zero_mask(zero)] == 0).all()
+        sample = fit(MST(engine=FAST), table, Rho(rho), SeededNoise(seed)).model.sample(3000, rng)
+        for zero in table.schema.impossible:
+            assert (sample.marginal(zero.columns)[table.schema.zero_mask(zero)] == 0).all()
 
 
 def test_by_name():

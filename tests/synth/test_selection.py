@@ -5,6 +5,7 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from spies import Spy, recorded_budgets
 
 import synth.aim
 import synth.mst
@@ -50,22 +51,6 @@ def table_of(rows, seed=0, schema=SCHEMA):
     for zero in schema.impossible:
         codes = codes[~schema.zero_mask(zero)[tuple(codes[:, schema.index(n)] for n in zero.columns)]]
     return CodedTable(codes, schema)
-
-
-class Spy(SeededNoise):
-    """Records what is asked of it."""
-
-    def __init__(self, seed=0):
-        super().__init__(seed)
-        self.selections, self.sigmas = [], []
-
-    def gaussian(self, counts, sigma):
-        self.sigmas.append(sigma)
-        return super().gaussian(counts, sigma)
-
-    def select(self, scores, sensitivity, rho):
-        self.selections.append((np.array(scores), sensitivity, rho))
-        return super().select(scores, sensitivity, rho)
 
 
 # Who shares, and what is refused.
@@ -146,14 +131,7 @@ def test_bad_choices_are_told_in_a_sentence_before_a_row_is_looked_at(settings, 
 @pytest.mark.parametrize("rows", [0, 3, 20_000])
 @pytest.mark.parametrize("rho", [0.1, 1 / 3, 0.0149731])
 def test_mst_spends_exactly_rho(monkeypatch, levels, rows, rho):
-    made = []
-
-    class Recorded(Budget):
-        def __init__(self, rho):
-            super().__init__(rho)
-            made.append(self)
-
-    monkeypatch.setattr(synth.mst, "Budget", Recorded)
+    made = recorded_budgets(monkeypatch, synth.mst)
     noise = Spy()
     measured = MST(levels=levels, engine=QUICK).measure(table_of(rows), Rho(rho), noise)
     (budget,) = made

@@ -1,0 +1,31 @@
+"""Small made-up tables for the synthesizers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from data.schema import Column, Schema
+from data.table import CodedTable
+
+NAMES = "ABCDEF"
+
+
+def schema_of(*sizes):
+    """Columns A, B, … of these sizes."""
+    return Schema("test", tuple(Column(n, values=tuple(range(s))) for n, s in zip(NAMES, sizes, strict=False)))
+
+
+def table_of(rows, sizes, seed=0):
+    """Uniform and independent."""
+    codes = np.random.default_rng(seed).integers(0, sizes, (rows, len(sizes))).astype(np.uint8)
+    return CodedTable(codes, schema_of(*sizes))
+
+
+def grown_ups(seed=0):
+    """4,000 rows of five ACS columns, uniform but for the combinations that cannot be."""
+    rng = np.random.default_rng(seed)
+    codes = np.zeros((4000, 5), dtype=np.uint8)
+    codes[:, 0] = rng.integers(1, 5, 4000)
+    codes[:, 1:] = rng.integers(1, (5, 3, 5, 2), (4000, 4))
+    codes[codes[:, 1] == 1, 4] = 0
+    return CodedTable(codes, Schema.load("acs_employment").select(["AGEP", "MIL", "DREM", "MAR", "ESR"]))

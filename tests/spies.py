@@ -1,0 +1,56 @@
+"""What a mechanism asks of its noise and its budget, written down; and noise that answers with its own numbers."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from privacy.budget import Budget
+from privacy.noise import SeededNoise
+
+
+class Spy(SeededNoise):
+    """Records what is asked of it; `gaussian` can be made exact."""
+
+    def __init__(self, seed=0, exact=False):
+        super().__init__(seed)
+        self.exact, self.selections, self.sigmas = exact, [], []
+
+    def gaussian(self, counts, sigma):
+        self.sigmas.append(sigma)
+        return np.asarray(counts) if self.exact else super().gaussian(counts, sigma)
+
+    def select(self, scores, sensitivity, rho):
+        self.selections.append((np.array(scores), sensitivity, rho))
+        return super().select(scores, sensitivity, rho)
+
+
+class FakeNoise:
+    """Ignores what it is given: whatever still depends on the rows did not come through the noise source."""
+
+    private = False
+    name = "fake"
+
+    def __init__(self, level=50):
+        self.rng, self.level = np.random.default_rng(7), level
+
+    def gaussian(self, counts, sigma):
+        return self.level + self.rng.integers(-20, 20, np.shape(counts))
+
+    def select(self, scores, sensitivity, rho):
+        return int(self.rng.integers(len(scores)))
+
+    def spawn(self, stream):
+        return FakeNoise(self.level + stream)
+
+
+def recorded_budgets(monkeypatch, module):
+    """A list that every Budget joins which this module makes from now on."""
+    made = []
+
+    class Recorded(Budget):
+        def __init__(self, rho):
+            super().__init__(rho)
+            made.append(self)
+
+    monkeypatch.setattr(module, "Budget", Recorded)
+    return made
