@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, WithJsonSchema
 
-from flows.config import Names, ReleaseConfig
+from flows.config import LedgerPlace, Names, ReleaseConfig
 from flows.settings import Settings
 
 EPSILON, DELTA = 1.0, 1e-9
@@ -37,7 +37,7 @@ class AuditConfig(Settings):
     epsilon: float | None = Field(None, gt=0, allow_inf_nan=False, description="ε of a public audit (1).")
     delta: float | None = Field(None, gt=0, lt=1, description="δ of a public audit (1e-9).")
     dataset: str | None = Field(None, description="Whose budget a public audit is charged to (the releases' own).")
-    ledger: str | None = Field(None, description="The ledger: path, URL without password, or block:NAME.")
+    ledger: LedgerPlace | None = Field(None, description="The ledger: path, URL without password, or block:NAME.")
     source: Literal["sample", "folktables", "csv", "parquet"] | None = Field(None, description="Where the rows are.")
     input: str | None = Field(None, description="The table of private rows, for source csv or parquet.")
     state: Names | None = Field(None, description="States, for source folktables.")

@@ -30,6 +30,7 @@ def _names(value: Any) -> Any:
 
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+LedgerPlace = Annotated[str, AfterValidator(without_credentials)]
 Pattern = Annotated[str, AfterValidator(checked)]
 
 
@@ -45,7 +46,7 @@ INCIDENTAL = frozenset(
 class ReleaseConfig(Settings):
     """Everything that decides a release. Public settings only: rows never travel in here."""
 
-    model_config = ConfigDict(populate_by_name=True, hide_input_in_errors=True)
+    model_config = ConfigDict(populate_by_name=True)
 
     source: Literal["sample", "folktables", "csv", "parquet"] = Field("sample", description="Where rows come from.")
     input: str | None = Field(None, description="The table, for source csv or parquet.")
@@ -106,7 +107,7 @@ class ReleaseConfig(Settings):
         "release",
         description="Folder to make; it must not exist. {year}, {month}, {week}, {date}, {time} are filled in.",
     )
-    ledger: Annotated[str, AfterValidator(without_credentials)] | None = Field(
+    ledger: LedgerPlace | None = Field(
         None, description="Ledger to charge: path, URL without password, or block:NAME ($EQUISTRATA_LEDGER_URL)."
     )
     dataset: str | None = Field(None, description="The data set's name in the ledger; charges its budget.")

@@ -10,9 +10,12 @@ from data.errors import InputError
 
 
 class Settings(BaseModel):
-    """A configuration: Prefect parameters and command-line options. An unknown setting is refused."""
+    """A configuration: Prefect parameters and command-line options. An unknown setting is refused.
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True)
+    pydantic's own errors, which the orchestrator logs, do not quote what was given: it may be a ledger's password.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, hide_input_in_errors=True)
 
     @classmethod
     def build(cls, **settings: Any) -> Self:

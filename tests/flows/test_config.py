@@ -2,8 +2,10 @@
 
 import pytest
 import yaml
+from pydantic import ValidationError
 
 from data.errors import InputError
+from flows.audit_config import AuditConfig
 from flows.config import ReleaseConfig
 
 
@@ -51,3 +53,14 @@ def test_a_broken_config_file_gets_one_sentence(tmp_path, text):
 def test_a_missing_config_file_gets_one_sentence(tmp_path):
     with pytest.raises(InputError, match="cannot be read"):
         ReleaseConfig.load(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("kind", [ReleaseConfig, AuditConfig])
+def test_a_password_is_no_setting_and_is_not_quoted(kind):
+    named = "postgresql://steward:hunter2hunter2@db.example/ledger"
+    with pytest.raises(InputError, match="must not stand among the settings") as told:
+        kind.build(ledger=named)
+    with pytest.raises(ValidationError) as logged:  # what an orchestrator sees, that builds it without `build`
+        kind(ledger=named)
+    assert "hunter2" not in str(told.value) + str(logged.value)
+    assert kind.build(ledger="postgresql://steward@db.example/ledger").ledger
