@@ -69,6 +69,9 @@ class ReleaseConfig(Settings):
     delta: float = Field(1e-9, gt=0, lt=1, description="δ of the whole release.")
     weights: str = Field("noisy", description="File of public group weights, or noisy: counts that are paid for.")
     weight_column: str | None = Field(None, description="Survey weight in the weights file, as PWGTP.")
+    combine_weights: bool = Field(
+        False, description="The weights file may be wrong: join it with noisy counts (paid for), by inverse variance."
+    )
     shrinkage: bool = Field(True, description="Small strata lean on what was measured in the others, at no cost.")
     selection: Literal["shared", "per-stratum"] | None = Field(
         None, description="Who chooses what is measured (shared, where the mechanism and the schema allow it)."

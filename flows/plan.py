@@ -30,7 +30,7 @@ class Price:
 
     Attributes:
         total: what (ε, δ) allow for the whole release.
-        counts: for noisy counts of the strata's sizes; 0 with public weights or without strata.
+        counts: for noisy counts of the strata's sizes; 0 without strata, or with public weights that stand alone.
         means: for private means; 0 without.
         synthesis: for the synthesizer: all the rest.
     """
@@ -53,7 +53,7 @@ class Plan:
         schema: of the released columns.
         means: of the columns whose means are estimated; None without.
         mechanism: takes all strata at once (`levels` are set), or one stratum after the other.
-        weights: public weights, or None when they will come from noisy counts.
+        weights: public weights, or None when they will come from noisy counts alone.
     """
 
     config: ReleaseConfig
@@ -83,12 +83,14 @@ class Plan:
         strata = Strata.over(schema, _contained(config.strata, schema))
         means = _means_schema(config, declared)
         weights = None
+        if config.combine_weights and config.weights == NOISY:
+            raise InputError("combine_weights joins public weights with noisy counts; give their file with --weights")
         if config.weights != NOISY:
             if not config.strata:
                 raise InputError("weights are given but no strata; name the stratum columns with --strata")
             weights = PublicWeights.from_file(config.weights, strata, config.weight_column)
         total = total_price(config.epsilon, config.delta)
-        paid_counts = weights is None and len(strata.keys) > 1
+        paid_counts = (weights is None or config.combine_weights) and len(strata.keys) > 1
         counts = total * config.count_share if paid_counts else Rho(0)
         for_means = total * config.means_share if means is not None else Rho(0)
         if not counts + for_means < total:
@@ -110,6 +112,11 @@ class Plan:
     def fitted(self) -> Strata:
         """The parts of the rows that are measured each by itself: the strata, or all rows if one choice serves all strata."""
         return self.strata if self.shared is None else Strata.over(self.schema, ())
+
+    @property
+    def fixed_weights(self) -> PublicWeights | None:
+        """The public weights if they are taken as they stand; None where noisy counts have a say."""
+        return None if self.config.combine_weights else self.weights
 
     @property
     def name(self) -> str:

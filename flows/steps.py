@@ -28,6 +28,7 @@ from inference.coinpress import coinpress_mean, stratified_coinpress
 from inference.estimate import Estimate, StratifiedEstimate
 from privacy.budget import Budget, Rho
 from privacy.noise import NoiseSource, SecureNoise, SeededNoise
+from synth.combined_weights import combined_weights
 from synth.estimation import Estimator
 from synth.measurements import Measurement, load_measurements, save_measurements, total_estimate
 from synth.mechanism import ForeignMechanism, Mechanism
@@ -162,7 +163,9 @@ def resample(plan: Plan, work: Workspace, noise: NoiseSource, account: Mapping[s
     else:
         models = {key: load_model(work.model(i), plan.strata.rest(key)) for i, key in enumerate(keys)}
         model = StratifiedModel(plan.strata, models, noisy_weights(plan.strata, measurements), _total(measurements))
-    weights = plan.weights or model.weights
+    weights = plan.fixed_weights or model.weights
+    if plan.weights and plan.config.combine_weights:
+        weights = combined_weights(plan.strata, dict(measurements), plan.weights)
     model = replace(model, weights=weights, total=model.total / (1 - plan.held_out))
     rng = _rng(plan, SAMPLING + 1)
     release = work.staging
@@ -198,7 +201,9 @@ def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSour
         outcomes.setdefault(column.name, {}).update(json.loads(work.mean(number).read_text("utf-8")))
     document = {
         "over": "people who have a value in the column",
-        "weights": plan.weights.source if plan.weights else "noisy counts of the people who have a value (charged)",
+        "weights": plan.fixed_weights.source
+        if plan.fixed_weights
+        else "noisy counts of the people who have a value (charged)",
         "rho": float(plan.price.means),
         "relation": "add-remove",
         "outcomes": outcomes,
@@ -224,8 +229,8 @@ def _mean(plan: Plan, work: Workspace, column: Column, kind: str, rho: Rho, nois
     }
     if kind == "vanilla" or not plan.strata.columns:
         return {"coinpress": _estimate_entry(coinpress_mean(np.concatenate(list(groups.values())), **settings))}
-    stratified = stratified_coinpress(groups, plan.weights, **settings)
-    return {"pub_strat_coinpress" if plan.weights else "strat_coinpress": _stratified_entry(stratified, plan)}
+    stratified = stratified_coinpress(groups, plan.fixed_weights, **settings)
+    return {"pub_strat_coinpress" if plan.fixed_weights else "strat_coinpress": _stratified_entry(stratified, plan)}
 
 
 @scrubbed

@@ -32,6 +32,7 @@ from data.table import CodedTable
 from data.weights import PublicWeights
 from privacy.budget import Budget, Rho
 from privacy.noise import Floats, NoiseSource, SecureNoise, SeededNoise
+from synth.combined_weights import combined_weights
 from synth.estimation import Estimator, MirrorDescent
 from synth.levels import cut
 from synth.measurements import (
@@ -287,6 +288,8 @@ class StratifiedSynthesizer:
         strata: the columns that define strata; none for the non-stratified ("vanilla") form.
         epsilon, delta: the price of the whole fit, (ε, δ)-DP under adding or removing one row.
         weights: PublicWeights, or "noisy" for sizes bought with `count_share` of ρ.
+        combine_weights: whether PublicWeights may be wrong: noisy counts are bought as well, and both are joined by inverse
+            variance (`synth.combined_weights`).
         shrinkage: whether small strata lean on the others (`synth.shrinkage`), at no cost.
         selection: "shared" for one choice of what is measured, for all strata; "per-stratum"; None for shared where the
             mechanism and the schema allow it (`synth.selection`).
@@ -306,6 +309,7 @@ class StratifiedSynthesizer:
         epsilon: float = 1.0,
         delta: float = 1e-9,
         weights: PublicWeights | str = NOISY,
+        combine_weights: bool = False,
         count_share: float = COUNT_SHARE,
         engine: str = "numpy",
         shrinkage: bool = True,
@@ -319,6 +323,7 @@ class StratifiedSynthesizer:
         self.epsilon = epsilon
         self.delta = delta
         self.weights = weights
+        self.combine_weights = combine_weights
         self.count_share = count_share
         self.engine = engine
         self.shrinkage = shrinkage
@@ -351,7 +356,7 @@ class StratifiedSynthesizer:
         self.rho_ = Rho.from_epsilon_delta(self.epsilon, self.delta)
         mechanism = self._mechanism()
         shared = share(mechanism, strata, self.selection, self.levels)
-        paid_counts = self.weights == NOISY and len(strata.keys) > 1
+        paid_counts = (self.combine_weights or self.weights == NOISY) and len(strata.keys) > 1
         count_rho = self.rho_ * self.count_share if paid_counts else Rho(0)
         if shared is not None:
             found = measure_stratum(shared, table, Budget(self.rho_), count_rho, noise)
@@ -368,7 +373,9 @@ class StratifiedSynthesizer:
             models = {key: result.model for key, result in fits.items()}
             self.model_ = StratifiedModel(strata, models, sizes, sizes.total or 0.0)
         if isinstance(self.weights, PublicWeights):
-            self.model_ = replace(self.model_, weights=self.weights)
+            known = self.weights
+            weights = combined_weights(strata, self.measurements_, known) if self.combine_weights else known
+            self.model_ = replace(self.model_, weights=weights)
         return self
 
     def sample(
@@ -391,6 +398,8 @@ class StratifiedSynthesizer:
             raise InputError(f"count_share is {self.count_share}, but it is a part of the budget; give 0 up to, not 1")
         if not isinstance(self.weights, PublicWeights) and self.weights != NOISY:
             raise InputError(f"unknown weights {self.weights!r}; give PublicWeights or {NOISY!r}")
+        if self.combine_weights and not (isinstance(self.weights, PublicWeights) and strata.columns):
+            raise InputError("there is nothing to combine with noisy counts; give strata and their PublicWeights")
         if isinstance(self.weights, PublicWeights) and set(self.weights.shares) != set(strata.keys):
             raise InputError("the weights are for other strata than these; make them for the same columns and schema")
 
