@@ -44,7 +44,7 @@ _FREEDOM = 2.0  # degrees of freedom of the effects' t law
 _DOUBT = 0.1  # effects that are zero, for each one there is: where noise could be all, a scale shrinks to nothing
 _START = 0.25  # squared scale of the relative effects before the counts are asked
 _LEAST = 1e-10  # the same at least: public shares that fit perfectly keep a scale of 0.001 %
-_FAR = 4.0  # standard deviations of its counts from its public size: a stratum that may have changed beyond recognition
+_CLEAR = 4.0  # standard deviations that are not put down to noise
 _ITERATIONS, _SETTLED = 300, 1e-3  # of EM; of the logarithm of a squared scale
 _UNLISTED = (
     0.5  # people of the public table whom a stratum has that it lists with none: rounding, or a small sample, hid them
@@ -74,7 +74,7 @@ def combined_weights(
     shares = _positive(np.array([public.shares[key] for key in strata.keys]), public.total)
     precision, sums = _readings(strata, measurements)
     information, seen = float(shares @ precision @ shares), float(shares @ sums)
-    if not seen > information**0.5:  # fewer rows than one standard deviation of their number
+    if not seen > _CLEAR * information**0.5:  # not even all rows together stand out of the noise
         return PublicWeights(dict(zip(strata.keys, shares.tolist(), strict=True)), source)
     sizes, spread = _sizes(shares * (seen / information), _families(strata), precision, sums)
     least = np.maximum(sizes, LEAST_SIZE * spread)
@@ -98,7 +98,7 @@ def _sizes(expected: Floats, families: Sequence[Floats], precision: Floats, sums
     # EM ends at the mode next to where it starts. A small stratum that counts put far from its public size starts there.
     own, far = len(kind) - len(expected), sums - precision @ expected
     known = np.maximum(np.diag(precision), 1e-300)
-    surprise = np.where(np.abs(far) > _FAR * np.sqrt(known), far / known / expected, 0.0)
+    surprise = np.where(np.abs(far) > _CLEAR * np.sqrt(known), far / known / expected, 0.0)
     weights[own:] = (_FREEDOM + 1) / (_FREEDOM + 1 + surprise**2 / _START)
     for _ in range(_ITERATIONS):
         system = read.copy()

@@ -25,6 +25,18 @@ def test_counts_are_free_where_none_are_taken(tmp_path, settings):
     assert p.price.synthesis == p.price.total
 
 
+def test_combined_weights_cost_what_noisy_counts_cost(tmp_path):
+    strata = {"strata": "SEX,RAC1P", "count_share": 0.07}
+    file = {"weights": "data/public/ny2018_sex_rac1p.csv"}
+    noisy, both = plan(tmp_path, **strata), plan(tmp_path, **strata, **file, combine_weights=True)
+    assert both.price == noisy.price
+    assert both.price.counts == both.price.total * 0.07
+    assert both.split() == noisy.split()
+    assert both.fixed_weights is None
+    alone = plan(tmp_path, **strata, **file)
+    assert alone.fixed_weights == alone.weights == both.weights
+
+
 def test_names_are_the_papers(tmp_path):
     assert plan(tmp_path).name == "MST_vanilla"
     assert plan(tmp_path, strata="SEX,RAC1P").name == "MST_SEX_RAC1P"
@@ -50,6 +62,9 @@ def test_nativity_may_stand_in_for_esp(tmp_path):
         ({"means": "SEX"}, "'sigma'"),
         ({"weights": "nowhere.csv", "strata": "SEX"}, "does not exist"),
         ({"weights": "data/public/ny2018_sex_rac1p.csv"}, "no strata"),
+        ({"weights": "data/public/ny2018_sex_rac1p.csv", "combine_weights": True}, "no strata"),
+        ({"strata": "SEX", "combine_weights": True}, "give their file with --weights"),
+        ({"combine_weights": True}, "give their file with --weights"),
         ({"strata": "SEX", "means": "SCHL", "means_share": 0.6, "count_share": 0.4}, "leave nothing"),
     ],
 )

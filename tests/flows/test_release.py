@@ -9,7 +9,9 @@ from traces import traces
 
 from data.schema import Schema
 from data.strata import Strata
+from data.weights import PublicWeights
 from flows.manifest import check_manifest
+from synth.combined_weights import combined_weights
 from synth.stratified import load_all_measurements
 
 # Values that only rows hold: if any turns up outside the input, a row leaked.
@@ -155,6 +157,37 @@ def test_public_weights_decide_the_groups(served, people, tmp_path):
     assert "pub_strat_coinpress" in json.loads((folder / "means.json").read_text())["outcomes"]["PAY"]
     assert not (folder / "internal").exists()
     assert "noisy counts" not in json.loads((folder / "card.json").read_text())["guarantee"]["split_of_rho"]
+
+
+@pytest.mark.parametrize("selection", ["shared", "per-stratum"])
+def test_weights_that_may_be_wrong_are_joined_with_counts(served, people, tmp_path, selection):
+    """The file has the sexes the wrong way round, and noise of some ten people says so."""
+    table, schema, frame = people
+    rows = frame["SEX"].value_counts()
+    weights, config = tmp_path / "weights.csv", tmp_path / "release.yaml"
+    weights.write_text(f"SEX,count\n1,{rows[2] // 4}\n2,{rows[1] * 4}\n")
+    config.write_text(f"source: csv\ninput: {table}\nschema: {schema}\nstrata: SEX\nweights: {weights}\n")
+    folder, _ = release(
+        served, "--config", config, "--combine-weights", "--selection", selection, "--epsilon", "3", "--rows", "1357",
+        "--means", "PAY", "--evaluate", "none", "--seed", "3", "--runner", "threads",
+    )  # fmt: skip
+    drawn = pd.read_csv(folder / "synthetic.csv")["SEX"].value_counts()
+    assert abs(drawn[1] - rows[1]) < 80
+    card = json.loads((folder / "card.json").read_text())
+    source = "file 'weights.csv' and noisy counts (charged), by inverse variance"
+    assert card["strata"]["weights"] == source
+    assert f"joined by group weights from {source}." in (folder / "card.md").read_text()
+    split = card["guarantee"]["split_of_rho"]
+    assert split["noisy counts"] == pytest.approx(0.02 * card["guarantee"]["rho"])
+    assert sum(split.values()) == pytest.approx(card["guarantee"]["rho"])
+    means = json.loads((folder / "means.json").read_text())
+    assert "strat_coinpress" in means["outcomes"]["PAY"]  # its own counts have their place in its interval
+    assert means["weights"].startswith("noisy counts")
+    # Anybody can make the weights again from what was released.
+    strata = Strata.over(Schema.load(schema).selected(), ["SEX"])
+    measured = load_all_measurements(strata, folder / "measurements")
+    again = combined_weights(strata, measured, PublicWeights.from_file(weights, strata))
+    assert again.allocate(1357)[(1,)] == drawn[1]
 
 
 def test_a_release_from_a_config_file_without_strata(served, people, tmp_path):

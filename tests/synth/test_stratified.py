@@ -19,6 +19,7 @@ from data.table import CodedTable
 from data.weights import PublicWeights
 from privacy.budget import Budget, BudgetExceeded, Rho
 from privacy.noise import SeededNoise
+from synth.combined_weights import combined_weights
 from synth.estimation import MirrorDescent
 from synth.measurements import Measurement
 from synth.mst import MST
@@ -216,7 +217,7 @@ def test_a_row_touches_one_stratum_only():
 
 
 @pytest.mark.parametrize("level", [400, 3, -60])
-@pytest.mark.parametrize("weights", ["noisy", "public"])
+@pytest.mark.parametrize("weights", ["noisy", "public", "both"])
 @pytest.mark.parametrize(
     ("cut", "selection"),
     [((), None), (("SEX",), "shared"), (CUT, "shared"), (("SEX",), "per-stratum"), (CUT, "per-stratum")],
@@ -232,8 +233,9 @@ def test_with_faked_noise_two_private_tables_give_the_same_release(
     releases = []
     for i, table in enumerate(tables):
         synthesizer = StratifiedSynthesizer(
-            FAST, cut, weights=public if weights == "public" else "noisy", selection=selection
-        ).fit(table)
+            FAST, cut, weights="noisy" if weights == "noisy" else public, combine_weights=weights == "both" and bool(cut),
+            selection=selection,
+        ).fit(table)  # fmt: skip
         assert (list(synthesizer.measurements_) == [()]) == (selection != "per-stratum")
         folder = tmp_path / str(i)
         synthesizer.model_.save(folder)
@@ -347,6 +349,25 @@ def test_shares_follow_public_weights_or_noisy_counts(selection, counted):
     assert all(fits[0].columns == counted for fits in noisy.measurements_.values())
     sizes = noisy.sample(10_000).groupby(list(CUT)).size().reindex(strata.keys, fill_value=0)
     assert np.abs(sizes.to_numpy() - [4000, 2000, 1000, 0, 0, 3000]).max() < 300
+
+
+@pytest.mark.parametrize("selection", ["shared", "per-stratum"])
+def test_weights_that_may_be_wrong_are_joined_with_counts_at_the_counts_price(selection):
+    """The public table is right but for one stratum: that follows the counts, the others stay."""
+    sizes = (4000, 2000, 1000, 500, 500, 3000)
+    strata = Strata.over(SCHEMA, CUT)
+    old = dict(zip(strata.keys, (4000, 2000, 1000, 500, 500, 300), strict=True))
+    public = PublicWeights.from_counts(old, strata, "an old table")
+    settings = {"selection": selection, "epsilon": 1, "seed": 1}
+    both = StratifiedSynthesizer(FAST, CUT, weights=public, combine_weights=True, **settings).fit(people(sizes))
+    noisy = StratifiedSynthesizer(FAST, CUT, **settings).fit(people(sizes))
+    for key, measured in noisy.measurements_.items():  # the same is bought, so the price is the same
+        assert same(both.measurements_[key], measured)
+    assert both.model_.total == noisy.model_.total
+    assert both.model_.weights == combined_weights(strata, noisy.measurements_, public)
+    assert both.model_.weights.source == "an old table and noisy counts (charged), by inverse variance"
+    drawn = both.sample(11_000).groupby(list(CUT)).size().reindex(strata.keys, fill_value=0).to_numpy()
+    assert np.abs(drawn - sizes).max() < 150
 
 
 def test_the_count_share_is_what_a_count_costs():
@@ -478,6 +499,8 @@ def test_refuses_bad_settings_before_it_looks_at_rows():
     for settings, message in [
         ({"strata": CUT, "weights": other}, "other strata"),
         ({"strata": ("SEX",), "weights": "nosiy"}, "unknown weights"),
+        ({"strata": CUT, "combine_weights": True}, "nothing to combine"),
+        ({"weights": PublicWeights({(): 1.0}, "test"), "combine_weights": True}, "nothing to combine"),
         ({"strata": ("SEX",), "workers": 0}, "workers"),
         ({"strata": ("SEX",), "count_share": 1.0}, "count_share"),
         ({"strata": ("SEX", "SEX")}, "twice"),
