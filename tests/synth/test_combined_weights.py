@@ -130,6 +130,16 @@ def test_no_stratum_is_dropped():
         assert found[3] * new.sum() < 3 * sigma + 1
 
 
+def test_a_stratum_whose_people_have_left_is_not_dropped():
+    """Listed with 5,500 people and now empty: half of the noisy counts are negative."""
+    new = NEW.copy()
+    new[7] = 0
+    found = [vector(combined_weights(STRATA, readings(new, 30.0, seed), public()))[7] * new.sum() for seed in range(20)]
+    assert sum(readings(new, 30.0, seed)[STRATA.keys[7]][0].values < 0 for seed in range(20)) > 4
+    assert min(found) > 1
+    assert max(found) < 150
+
+
 def test_counts_that_tell_nothing_leave_the_public_shares():
     nobody = {key: [Measurement((), np.array(-5.0), 3.0)] for key in STRATA.keys}
     for measurements in (nobody, {key: [] for key in STRATA.keys}, {(): []}):
