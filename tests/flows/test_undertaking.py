@@ -7,10 +7,13 @@ import tempfile
 from pathlib import Path
 from pkgutil import resolve_name
 
+import pandas as pd
 import pytest
 from plain_release import POINTS, SHARED_POINTS, numbered, release
 
 from data.errors import InputError
+from data.strata import Strata
+from data.weights import PublicWeights
 from eval.scores import score_tables
 from flows.config import ReleaseConfig
 from flows.guard import StepFailed
@@ -19,6 +22,8 @@ from flows.plan import Plan
 from flows.undertaking import discard, with_release_id
 from privacy.budget import BudgetExceeded, Rho
 from privacy.ledger import Ledger, LedgerError
+from synth.combined_weights import combined_weights
+from synth.stratified import load_all_measurements
 
 AGAIN = {
     "begun, not drawn": ["synthesis"],
@@ -176,6 +181,25 @@ def test_saved_measurements_are_used_again_and_not_measured_anew(place):
     assert kept["measurements.json"] in {path.read_bytes() for path in released}
     means = json.loads((place.home / "out0" / "means.json").read_text())
     assert means["outcomes"]["PAY"]["strat_coinpress"] == mean
+
+
+@pytest.mark.parametrize(
+    ("selection", "point"), [("shared", "shared: half laid out"), ("per-stratum", "saved, not modelled")]
+)
+def test_weights_joined_with_counts_are_made_of_what_was_saved(place, selection, point):
+    weights = place.home / "weights.csv"
+    weights.write_text("SEX,count\n1,100\n2,900\n")
+    changes = {"selection": selection, "weights": str(weights), "combine_weights": True, "rows": 1000}
+    place.die(point, **changes)
+    place.resume(**changes)
+    assert len(place.charges()) == 1
+    assert place.card()["strata"]["weights"] == "file 'weights.csv' and noisy counts (charged), by inverse variance"
+    schema = place.plan().schema
+    strata = Strata.over(schema, ["SEX"])
+    measured = load_all_measurements(strata, place.home / "out0" / "measurements")
+    again = combined_weights(strata, measured, PublicWeights.from_file(weights, strata))
+    rows = pd.read_csv(place.home / "out0" / "synthetic.csv")["SEX"].value_counts().to_dict()
+    assert rows == {key: count for (key,), count in again.allocate(1000).items()}
 
 
 def test_a_stratum_is_drawn_at_most_as_often_as_it_was_paid_for(place):
