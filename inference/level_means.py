@@ -5,11 +5,12 @@ of k strata to the population. Here ρ is split: a part a buys the mean of all r
 disjoint and so cost one amount together. What follows is post-processing: weighted least squares make the strata's means,
 weighted by their sizes, sum to the population's, and strata with little signal lean on the others (`data.random_effects`).
 
-**What that can give.** With the same clip everywhere, noise of variance 1 for the mean of all rows at the full ρ, and k strata of equal
-size, the population's variance is 1/(a + (1 − a)/k) and a stratum's, in units of what it has at the full ρ, (1 − (a/(1 + a(k − 1))))/(1 − a).
-Both losses are equal at a = 1/2 for every k, and are then √(2k/(k + 1)): 1.15 for two strata, 1.41 for many. No unbiased linear
-mechanism with Gaussian noise makes the larger of both smaller: for equal strata an optimal one may be taken to treat them alike, and
-these splits are all of those. So where noise rules and nothing can be borrowed, an answer to both questions costs this factor against the better answer to either.
+**What that can give.** With the same clip everywhere and k strata of equal size, let the mean of all rows have noise of variance 1 at
+the full ρ. The population's variance is then 1/(a + (1 − a)/k), and a stratum's, in units of what it has at the full ρ, is
+(1 − a/(1 + a(k − 1)))/(1 − a). Both losses are equal at a = 1/2 for every k: √(2k/(k + 1)) in standard deviations, 1.15 for two
+strata, 1.41 for many. No unbiased linear mechanism with Gaussian noise makes the larger of both smaller: for equal strata an optimal
+one may be taken to treat them alike, and these splits are all of those. So where noise rules and nothing can be borrowed, an
+answer to both questions costs this factor against the better answer to either.
 
 >>> import numpy as np
 >>> from privacy.noise import SeededNoise
@@ -84,11 +85,11 @@ def hierarchical_coinpress(
 
     Returns:
         The population's estimate and the strata's own, each stated at ρ.
-        A stratum's `value` is its posterior mean given all that was measured, and so biased towards what the others say;
-        that weighs nothing where its own noise is small, and moves it by at most two standard deviations of that noise (limited
-        translation: Efron and Morris, JASA 1972) before all are made to agree with the whole, and never out of its interval. Its *interval* is that of its own
-        measurement alone, at its part of ρ, and covers what that of `coinpress_mean` covers, whatever the others are like.
-        `raw`, and the population's value, are not shrunk. The population's interval is
+        A stratum's `value` is its posterior mean given all that was measured, and so biased towards what the others say. That
+        weighs nothing where its own noise is small, and moves it by at most two standard deviations of that noise (limited
+        translation: Efron and Morris, JASA 1972) before all are made to agree with the whole; never out of its interval.
+        Its *interval* is that of its own measurement alone, at its part of ρ, and covers what that of `coinpress_mean`
+        covers, whatever the others are like. `raw`, and the population's value, are not shrunk. The population's interval is
         √(2 ln(2/β)·variance) + bias about its value, and covers as that of `stratified_coinpress`.
 
     Raises:

@@ -263,8 +263,8 @@ def test_a_stratum_that_is_unlike_the_others_keeps_its_own(monkeypatch):
     strange = PEOPLE | {(0, 5): np.random.default_rng(0).normal(90, 5, 200)}
     hierarchical_coinpress(strange, None, **SETTINGS, rho=0.5, noise=SeededNoise(1))
     moved = np.abs(levels[0].shrunk() - levels[0].measured) / np.sqrt(levels[0]._noise)
-    assert 1.9 < moved[list(strange).index((0, 5))] < 2.5  # a little more or less, to agree with the whole
-    assert moved.max() < 2.5
+    assert 1.9 < moved[list(strange).index((0, 5))] < 3  # a little more or less, to agree with the whole
+    assert moved.max() < 3
 
 
 def test_without_noise_the_means_are_exact_though_sums_are_taken_off_the_middle(monkeypatch):
