@@ -52,7 +52,7 @@ SPLITS = tuple(
 SPREAD = 0.25  # how far strata's means are taken to lie apart, in units of the declared σ, before anything is measured
 LEAST_SHARE = 0.001  # strata below it do not count in the choice of the split, as in the parity error
 FEWEST = 3  # strata that must tell something before one leans on another
-FARTHEST = 2.0  # a stratum moves from its own measurement by at most this many standard deviations of its noise
+FARTHEST = 3.0  # a stratum moves from its own measurement by at most this many standard deviations of its noise
 
 
 def hierarchical_coinpress(
@@ -86,7 +86,7 @@ def hierarchical_coinpress(
     Returns:
         The population's estimate and the strata's own, each stated at ρ.
         A stratum's `value` is its posterior mean given all that was measured, and so biased towards what the others say. That
-        weighs nothing where its own noise is small, and moves it by at most two standard deviations of that noise (limited
+        weighs nothing where its own noise is small, and moves it by at most three standard deviations of that noise (limited
         translation: Efron and Morris, JASA 1972) before all are made to agree with the whole; never out of its interval.
         Its *interval* is that of its own measurement alone, at its part of ρ, and covers what that of `coinpress_mean`
         covers, whatever the others are like. `raw`, and the population's value, are not shrunk. The population's interval is

@@ -256,15 +256,15 @@ def test_shrinkage_helps_where_strata_are_noisy_and_is_nothing_where_they_are_no
 
 
 def test_a_stratum_that_is_unlike_the_others_keeps_its_own(monkeypatch):
-    """Limited translation: whatever the model says (here, that strata hardly differ), none is moved by more than two standard
+    """Limited translation: whatever the model says (here, that strata hardly differ), none is moved by more than three standard
     deviations of its own measurement's noise."""
     monkeypatch.setattr(level_means, "variances", lambda kernels, *_, **__: np.full(len(kernels), 1e-6))
     levels = captured(monkeypatch)
     strange = PEOPLE | {(0, 5): np.random.default_rng(0).normal(90, 5, 200)}
     hierarchical_coinpress(strange, None, **SETTINGS, rho=0.5, noise=SeededNoise(1))
     moved = np.abs(levels[0].shrunk() - levels[0].measured) / np.sqrt(levels[0]._noise)
-    assert 1.9 < moved[list(strange).index((0, 5))] < 3  # a little more or less, to agree with the whole
-    assert moved.max() < 3
+    assert 2.8 < moved[list(strange).index((0, 5))] < 4  # a little more or less, to agree with the whole
+    assert moved.max() < 4
 
 
 def test_without_noise_the_means_are_exact_though_sums_are_taken_off_the_middle(monkeypatch):
