@@ -21,6 +21,7 @@ from data.weights import PublicWeights
 from eval.parity import relative_error
 from flows.experiment_synthesizers import TRAINING_SHARE
 from inference.coinpress import coinpress_mean, stratified_coinpress
+from inference.level_means import hierarchical_coinpress
 from privacy.noise import SeededNoise
 
 SCHEMA = "acs_means"
@@ -30,8 +31,9 @@ OUTCOMES = ("SCHL", "WKHP", "JWMNP", "PINCP")
 STRATA = tuple("_".join(chosen) for size in range(1, 5) for chosen in combinations(STRATA_COLUMNS, size))
 RHO = 0.5
 MIN_SHARE = 0.001  # as everywhere in `eval`: smaller strata do not count in the parity error
-COINPRESS, STRATIFIED, PUBLIC, RELEASED = "Coinpress", "StratCoinpress", "PubStratCoinpress", "StratCoinpress (default)"
-ESTIMATORS = (COINPRESS, STRATIFIED, PUBLIC, RELEASED)
+COINPRESS, STRATIFIED, PUBLIC = "Coinpress", "StratCoinpress", "PubStratCoinpress"
+ALONE, RELEASED = "StratCoinpress (no shrinkage)", "StratCoinpress at two levels (default)"
+ESTIMATORS = (COINPRESS, STRATIFIED, PUBLIC, ALONE, RELEASED)
 
 Floats = npt.NDArray[np.float64]
 
@@ -42,7 +44,8 @@ class MeanCell:
 
     The estimators: "Coinpress" answers for every stratum with the population's mean; "StratCoinpress" and
     "PubStratCoinpress" are the paper's (Gaussian tail, sizes declared public), with the rows' own shares and with those of the
-    public rows; "StratCoinpress (default)" is what a release does: noisy sizes, adaptive tail, declared bounds.
+    public rows; "StratCoinpress at two levels (default)" is what a release does: noisy sizes, adaptive tail, declared bounds, all
+    rows measured beside the strata, which lean on each other; "(no shrinkage)" is a release with `--no-shrinkage`.
     """
 
     outcome: str
@@ -130,7 +133,8 @@ def _estimate(
     if sizes is not None:
         counts = dict(zip(strata.keys, sizes.tolist(), strict=True))
         shares = PublicWeights.from_counts(counts, strata, cell.estimator).shares
-    found = stratified_coinpress(groups, shares, **settings)
+    estimator = hierarchical_coinpress if cell.estimator == RELEASED else stratified_coinpress
+    found = estimator(groups, shares, **settings)
     return found.value, np.array([found.strata[key].value for key in strata.keys])
 
 
@@ -141,6 +145,6 @@ def _settings(cell: MeanCell, column: Column) -> dict[str, Any]:
     settings: dict[str, Any] = {
         "lower": lower, "upper": upper, "sigma": column.sigma, "rho": cell.rho, "noise": noise,
     }  # fmt: skip
-    if cell.estimator == RELEASED:
-        return settings | {"sizes": "noisy", "tail": "adaptive", "bounds": (column.lower, column.upper)}
+    if cell.estimator in (ALONE, RELEASED):
+        return settings | {"sizes": "noisy", "bounds": (column.lower, column.upper)}
     return settings | {"sizes": "public", "tail": "gaussian"}

@@ -26,6 +26,7 @@ from flows.workspace import Workspace
 from flows.writer import RowWriter
 from inference.coinpress import coinpress_mean, stratified_coinpress
 from inference.estimate import Estimate, StratifiedEstimate
+from inference.level_means import hierarchical_coinpress
 from privacy.budget import Budget, Rho
 from privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from synth.combined_weights import combined_weights
@@ -212,7 +213,10 @@ def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSour
 
 
 def _mean(plan: Plan, work: Workspace, column: Column, kind: str, rho: Rho, noise: NoiseSource) -> dict[str, Any]:
-    """One estimate of one column's mean at `rho`, under the estimator's name."""
+    """One estimate of one column's mean at `rho`, under the estimator's name.
+
+    By strata it is measured over all rows as well, and small strata lean on the others, unless `--no-shrinkage` is given.
+    """
     assert column.lower is not None
     assert column.upper is not None
     assert column.sigma is not None
@@ -229,7 +233,8 @@ def _mean(plan: Plan, work: Workspace, column: Column, kind: str, rho: Rho, nois
     }
     if kind == "vanilla" or not plan.strata.columns:
         return {"coinpress": _estimate_entry(coinpress_mean(np.concatenate(list(groups.values())), **settings))}
-    stratified = stratified_coinpress(groups, plan.fixed_weights, **settings)
+    estimator = hierarchical_coinpress if plan.config.shrinkage else stratified_coinpress
+    stratified = estimator(groups, plan.fixed_weights, **settings)
     return {"pub_strat_coinpress" if plan.fixed_weights else "strat_coinpress": _stratified_entry(stratified, plan)}
 
 

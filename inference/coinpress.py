@@ -21,8 +21,8 @@ from collections.abc import Hashable, Mapping
 import numpy.typing as npt
 
 from inference.estimate import Estimate, StratifiedEstimate
-from inference.groups import Groups, Weights, read_groups, read_values
-from inference.steps import Rows, Settings, Sizes, Tail, estimate
+from inference.groups import Groups, Weights, equal_weights, read_groups, read_values
+from inference.steps import Rows, Settings, Sizes, Tail, estimate, positive
 from privacy.budget import Budget, Rho
 from privacy.noise import NoiseSource
 
@@ -89,10 +89,10 @@ def coinpress_mean(
     >>> coinpress_mean([], lower=0, upper=40, sigma=14, rho=0.5, noise=SeededNoise(1)).value
     20.0
     """
-    settings = _settings(lower, upper, sigma, steps, beta, sizes, tail, bounds)
+    settings = Settings.of(lower, upper, sigma, steps, beta, sizes, tail, bounds)
     if rows is not None and (sizes != "noisy" or not rows.sigma > 0):
         raise ValueError("a count that was paid for is noisy: give its sigma, above 0, and sizes='noisy'")
-    return estimate(read_values(values), Budget(_positive(rho)), settings, noise, rows)
+    return estimate(read_values(values), Budget(positive(rho)), settings, noise, rows)
 
 
 def stratified_coinpress(
@@ -150,10 +150,10 @@ def stratified_coinpress(
     >>> round(whole.value, 2), round(whole.strata["women"].value, 2), float(whole.rho)
     (38.35, 36.47, 0.5)
     """
-    settings = _settings(lower, upper, sigma, steps, beta, sizes, tail, bounds)
+    settings = Settings.of(lower, upper, sigma, steps, beta, sizes, tail, bounds)
     # Sizes that are not declared public must not be read here, not even as shares: any shares will do until they are paid.
-    read = read_groups(groups, _alike(groups) if weights is None else weights)
-    amount = _positive(rho)
+    read = read_groups(groups, equal_weights(groups) if weights is None else weights)
+    amount = positive(rho)
     budgets = Budget(amount).parallel(amount, read.values, "strata")
     strata = {
         key: estimate(values, budgets[key], settings, noise.spawn(read.streams[key]))
@@ -188,11 +188,6 @@ def stratified_coinpress(
     )
 
 
-def _alike(groups: Groups) -> dict[Hashable, float]:
-    keys = list(groups) if isinstance(groups, Mapping) else range(len(groups))
-    return {key: 1 / len(keys) for key in keys}
-
-
 def _shares_of(strata: Mapping[Hashable, Estimate]) -> dict[Hashable, float]:
     """Shares from the sizes that the strata's estimates state; alike if all state zero."""
     rows = math.fsum(estimate.rows for estimate in strata.values())
@@ -215,24 +210,3 @@ def _own_sizes_variance(strata: Mapping[Hashable, Estimate], value: float, sigma
         for estimate in strata.values()
     )
     return math.fsum(parts) / rows**2
-
-
-def _settings(
-    lower: float,
-    upper: float,
-    sigma: float,
-    steps: int,
-    beta: float,
-    sizes: Sizes,
-    tail: Tail,
-    bounds: tuple[float, float] | None,
-) -> Settings:
-    limits = (-math.inf, math.inf) if bounds is None else (float(bounds[0]), float(bounds[1]))
-    return Settings(float(lower), float(upper), float(sigma), steps, float(beta), sizes, tail, limits)
-
-
-def _positive(rho: Rho | float) -> Rho:
-    amount = Rho.of(rho)
-    if not amount:
-        raise ValueError("rho must be positive: nothing private can be said for nothing")
-    return amount

@@ -79,7 +79,8 @@ class StratifiedEstimate:
             costs up to 2ρ.
         strata: stratum key → its estimate; also at ρ, not on top of it.
         weights: stratum key → its share ω; they sum to one.
-        variance, bias, epsilon, private: as in `Estimate`.
+        variance, bias, epsilon, entries, private: as in `Estimate`; entries are those of an estimator that spends on more than
+            the strata, and empty else.
 
     Raises:
         ValueError: as `Estimate`, or weights and strata that do not have the same keys.
@@ -95,6 +96,7 @@ class StratifiedEstimate:
     variance: float = math.inf
     bias: float = 0.0
     epsilon: float | None = None
+    entries: tuple[tuple[str, Rho], ...] = field(default=(), repr=False)
     private: bool = False
 
     def __post_init__(self) -> None:

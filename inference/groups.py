@@ -79,6 +79,12 @@ def read_groups(groups: Groups, weights: Weights | None) -> WeightedGroups:
     return WeightedGroups(arrays, {key: shares[key] for key in arrays}, _streams(arrays))
 
 
+def equal_weights(groups: Groups) -> dict[Hashable, float]:
+    """The same share for each group: for reading groups whose sizes must not be looked at yet."""
+    keys = list(groups) if isinstance(groups, Mapping) else range(len(groups))
+    return {key: 1 / len(keys) for key in keys}
+
+
 def _items(
     entries: Mapping[Hashable, npt.ArrayLike] | Sequence[npt.ArrayLike],
 ) -> Iterable[tuple[Hashable, npt.ArrayLike]]:

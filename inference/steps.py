@@ -40,6 +40,7 @@ class Settings:
     sizes: Sizes = "public"
     tail: Tail = "adaptive"
     bounds: tuple[float, float] = (-math.inf, math.inf)
+    recentred: bool = False  # sums about the point that makes the noise least, instead of about the clip's midpoint
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.lower) and math.isfinite(self.upper) and self.lower <= self.upper):
@@ -56,6 +57,22 @@ class Settings:
             raise ValueError(f"tail must be 'adaptive' or 'gaussian', not {self.tail!r}")
         if not self.bounds[0] < self.bounds[1]:
             raise ValueError(f"bounds must be two ascending numbers, not {self.bounds}")
+
+    @classmethod
+    def of(
+        cls,
+        lower: float,
+        upper: float,
+        sigma: float,
+        steps: int,
+        beta: float,
+        sizes: Sizes,
+        tail: Tail,
+        bounds: tuple[float, float] | None,
+    ) -> Settings:
+        """The settings as callers give them, `bounds` None where there are none."""
+        limits = (-math.inf, math.inf) if bounds is None else (float(bounds[0]), float(bounds[1]))
+        return cls(float(lower), float(upper), float(sigma), steps, float(beta), sizes, tail, limits)
 
     @property
     def relation(self) -> Relation:
@@ -101,12 +118,27 @@ class Reading:
     centre: float
 
 
+def positive(rho: Rho | float) -> Rho:
+    """An amount that buys something. Raises ValueError if it is zero or negative."""
+    amount = Rho.of(rho)
+    if not amount:
+        raise ValueError("rho must be positive: nothing private can be said for nothing")
+    return amount
+
+
 def estimate(
-    values: Floats, budget: Budget, settings: Settings, noise: NoiseSource, paid: Rows | None = None
+    values: Floats,
+    budget: Budget,
+    settings: Settings,
+    noise: NoiseSource,
+    paid: Rows | None = None,
+    guess: float | None = None,
 ) -> Estimate:
     """Spend a budget, all of it, on the mean of `values`, shape (n,). What it costs and covers: `coinpress_mean`.
 
-    `paid` is a noisy number of rows that was paid for elsewhere; None to pay for one here if `sizes` is "noisy".
+    `paid` is a noisy number of rows that was paid for elsewhere; None to pay for one here if `sizes` is "noisy". `guess`
+    is a rough mean that was paid for elsewhere: where `recentred`, less noise is needed if it is good, and nothing else
+    depends on it.
     """
     total = budget.total
     rows = _rows(values, budget, settings, noise) if paid is None else Rows(max(paid.count, 1.0), paid.sigma)
@@ -121,7 +153,8 @@ def estimate(
     for step, part in enumerate(parts, start=1):
         budget.spend(part, f"step {step}")
         clip = settings.clip(low, high, settings.paper_reach(step, rows.count))
-        readings.append(_measure(values, clip, part, rows, settings, noise))
+        readings.append(_measure(values, clip, part, rows, settings, noise, guess))
+        guess = min(max(readings[-1].value, low), high) if guess is None else guess
         half = _half_width(readings[-1].noise, rows, settings.step_beta(step), settings)
         low, high = narrow(low, high, readings[-1].value, half)
     if settings.tail == "gaussian":
@@ -146,8 +179,13 @@ def estimate(
                 noise=noise,
             )
     budget.spend(last, f"step {settings.steps}")
-    readings.append(_measure(values, clip, last, rows, settings, noise))
-    pooled = readings[-1] if settings.tail == "gaussian" else pool(readings)
+    readings.append(_measure(values, clip, last, rows, settings, noise, guess))
+    if settings.tail == "gaussian":
+        pooled = readings[-1]
+    elif settings.recentred and rows.sigma:
+        pooled = pool_about(readings, rows)
+    else:
+        pooled = pool(readings)
     half = _half_width(pooled.noise, rows, settings.step_beta(settings.steps), settings) + clip.bias
     whole = settings.tail == "gaussian"
     interval = (pooled.value - half, pooled.value + half) if whole else narrow(low, high, pooled.value, half)
@@ -186,7 +224,7 @@ def pool(readings: Sequence[Reading]) -> Reading:
     last = readings[-1]
     if last.noise == 0:
         return last
-    wide = [r for r in readings if r.clip.lower <= last.clip.lower and last.clip.upper <= r.clip.upper]
+    wide = _wide(readings)
     precision = [reading.noise**-2 for reading in wide]
     total = math.fsum(precision)
     parts = [weight / total for weight in precision]
@@ -194,6 +232,29 @@ def pool(readings: Sequence[Reading]) -> Reading:
     of_sum = math.hypot(*(part * reading.of_sum for part, reading in zip(parts, wide, strict=True)))
     centre = math.fsum(part * reading.centre for part, reading in zip(parts, wide, strict=True))
     return Reading(value, total**-0.5, last.clip, of_sum, centre)
+
+
+def pool_about(readings: Sequence[Reading], rows: Rows) -> Reading:
+    """As `pool`, where sums were taken about different centres: an error in the number of rows moves all of them together.
+
+    The least squares of readings with covariance diag(of_sum²) + σ_n²·d·dᵀ, over n², d being how far each centre is from the mean.
+    """
+    last, wide = readings[-1], _wide(readings)
+    away = np.array([reading.centre - last.value for reading in wide])
+    covariance = np.diag([reading.of_sum**2 for reading in wide]) + rows.sigma**2 * np.outer(away, away)
+    weights = np.linalg.solve(covariance, np.ones(len(wide)))
+    parts = weights / weights.sum()
+    value, of_sum, centre = (
+        parts @ [reading.value for reading in wide],
+        np.linalg.norm(parts * [reading.of_sum for reading in wide]),
+        parts @ [reading.centre for reading in wide],
+    )
+    return Reading(float(value), float(weights.sum()) ** -0.5 / rows.least, last.clip, float(of_sum), float(centre))
+
+
+def _wide(readings: Sequence[Reading]) -> list[Reading]:
+    last = readings[-1].clip
+    return [reading for reading in readings if reading.clip.lower <= last.lower and last.upper <= reading.clip.upper]
 
 
 def _rows(values: Floats, budget: Budget, settings: Settings, noise: NoiseSource) -> Rows:
@@ -204,15 +265,39 @@ def _rows(values: Floats, budget: Budget, settings: Settings, noise: NoiseSource
     return Rows(max(float(counted[0]), 1.0), sigma)
 
 
-def _measure(values: Floats, clip: Clip, rho: Rho, rows: Rows, settings: Settings, noise: NoiseSource) -> Reading:
-    """A noisy mean; a noisy divisor adds (μ − c)·σ_n/n to its noise, c the midpoint of the clip."""
+def _measure(
+    values: Floats, clip: Clip, rho: Rho, rows: Rows, settings: Settings, noise: NoiseSource, guess: float | None
+) -> Reading:
+    """A noisy mean; a noisy divisor adds (μ − c)·σ_n/n to its noise, where the sum is taken about c."""
     width = clip.upper - clip.lower
-    offset = noisy_sum(values, clip.lower, clip.upper, rho, settings.relation, noise) / rows.count
-    sensitivity = width if settings.relation == REPLACE_ONE else width / 2
+    middle = clip.lower + width / 2
+    centre = middle
+    if settings.recentred and guess is not None and rows.sigma:
+        centre = best_centre(clip, guess, rows.sigma, gaussian_sigma(rho))
+    # A clip that reaches as far on both sides of the centre: clipping to it, inside the other, moves no sum.
+    reach = width / 2 + abs(centre - middle)
+    clipped = values if centre == middle else np.clip(values, clip.lower, clip.upper)
+    offset = noisy_sum(clipped, centre - reach, centre + reach, rho, settings.relation, noise) / rows.count
+    sensitivity = 2 * reach if settings.relation == REPLACE_ONE else reach
     of_sum = gaussian_sigma(rho, sensitivity)
-    of_count = min(abs(offset), width / 2) * rows.sigma
-    centre = clip.lower + width / 2
+    of_count = min(abs(offset), reach) * rows.sigma
     return Reading(centre + offset, math.hypot(of_sum, of_count) / rows.least, clip, of_sum, centre)
+
+
+def best_centre(clip: Clip, guess: float, of_count: float, per_unit: float) -> float:
+    """The point c about which a sum under add-remove gives the mean with the least noise, if `guess` is about the mean.
+
+    The noise's variance, times n², is (guess − c)²·of_count² + (h + |c − m|)²·per_unit², m being the clip's midpoint, h
+    half its width, `of_count` the standard deviation of the number of rows and `per_unit` that of a sum of sensitivity 1.
+    From the midpoint on it falls, if at all, towards the guess.
+
+    >>> best_centre(Clip(0.0, 200.0), 30.0, of_count=5.0, per_unit=1.0), best_centre(Clip(0.0, 200.0), 98.0, 5.0, 1.0)
+    (36.53846153846154, 100.0)
+    """
+    half, middle = (clip.upper - clip.lower) / 2, (clip.lower + clip.upper) / 2
+    away = min(max(guess, clip.lower), clip.upper) - middle
+    step = (abs(away) * of_count**2 - half * per_unit**2) / (of_count**2 + per_unit**2)
+    return middle + math.copysign(min(max(step, 0.0), abs(away)), away)
 
 
 def _half_width(deviation: float, rows: Rows, beta: float, settings: Settings) -> float:

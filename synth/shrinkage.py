@@ -1,13 +1,8 @@
 """Small strata lean on the others: what the other strata's measurements say of a stratum, as measurements of it.
 
 Post-processing of numbers that were paid for, so it costs nothing. The model is a linear mixed model with known noise
-(hierarchical empirical Bayes; Fay and Herriot, JASA 1979, for small areas): of a marginal's cell, stratum s has the share
-
-    p_s = μ + Σ_f u_f(s) + e_s,     observed with the Gaussian noise of its measurement,
-
-with one random effect u_f for each column f that defines strata (so a stratum leans first on those of its sex and of
-its race, then on all) and e_s for what is its own. The variances are the same for all cells of a marginal and are found
-by restricted maximum likelihood. The prediction for a stratum leaves its own measurement out; added to its own
+(`data.random_effects`; hierarchical empirical Bayes) for a stratum's share in each cell of a marginal, with an effect for each
+column that defines strata and one for what is the stratum's own. The variances are the same for all cells of a marginal. The prediction for a stratum leaves its own measurement out; added to its own
 measurements with its own variance, it is weighed by the estimation engine as Bayes' rule says: a stratum with little
 signal borrows, one with much keeps its own.
 
@@ -26,11 +21,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import log
 
 import numpy as np
-from scipy.optimize import minimize
 
+from data.random_effects import effects, project, variances
 from data.strata import Key, Strata
 from privacy.noise import Floats
 from synth.measurements import Measurement, total_estimate
@@ -39,7 +33,6 @@ Columns = tuple[str, ...]
 
 _WORTH_IT = 4.0  # a prediction with more than this many times the own measurement's σ would add little: left out
 _FEWEST = 3  # strata that must have measured a marginal before others may be told of it
-_RANGE = (-30.0, 3.0)  # of the logarithms of the variances, in units of the marginal's mean square over strata
 
 
 def borrow(strata: Strata, measurements: Mapping[Key, Sequence[Measurement]]) -> dict[Key, list[Measurement]]:
@@ -129,17 +122,17 @@ class _Prediction:
         shape = observed[0][0].shape
         shares = np.array([share.ravel() for share, _ in observed])
         noise = np.array([sigma**2 for _, sigma in observed])
-        kernels = _kernels(strata)
-        variances = _variances([kernel[np.ix_(seen, seen)] for kernel in kernels], shares, noise)
-        prior = np.add.reduce([v * kernel for v, kernel in zip(variances, kernels, strict=True)])
-        inverse, project = _project(prior[np.ix_(seen, seen)] + np.diag(noise))
-        residual = project @ shares
+        kernels = effects(strata.keys)
+        spread = variances([kernel[np.ix_(seen, seen)] for kernel in kernels], shares, noise)
+        prior = np.add.reduce([v * kernel for v, kernel in zip(spread, kernels, strict=True)])
+        inverse, projection = project(prior[np.ix_(seen, seen)] + np.diag(noise))
+        residual = projection @ shares
         cross = prior[:, seen]  # for a stratum that was not seen: the prediction from all that were
         ones = inverse.sum(1) / inverse.sum()
         mean = ones @ shares + cross @ residual
         variance = np.diag(prior) - np.einsum("ij,jk,ik->i", cross, inverse, cross)
         variance += (1 - cross @ inverse.sum(1)) ** 2 / inverse.sum()
-        leverage = np.diag(project)  # for one that was: the same without it, by the identity for leaving one out
+        leverage = np.diag(projection)  # for one that was: the same without it, by the identity for leaving one out
         mean[seen] = shares - residual / leverage[:, None]
         variance[seen] = 1 / leverage - noise
         mean += (1 - mean.sum(1, keepdims=True)) / mean.shape[1]
@@ -148,39 +141,6 @@ class _Prediction:
     def measurement(self, place: int, columns: Columns, rows: float) -> Measurement:
         """The prediction for one stratum, as counts."""
         return Measurement(columns, self.shares[place] * rows, float(self.sigma[place] * rows))
-
-
-def _kernels(strata: Strata) -> list[Floats]:
-    """For each random effect, which strata share its value: one per stratum column, and one of each stratum's own."""
-    codes = np.array([list(strata.codes_of(key).values()) for key in strata.keys])
-    effects = [codes[:, [j]] == codes[:, j] for j in range(codes.shape[1])] if codes.shape[1] > 1 else []
-    return [effect.astype(float) for effect in effects] + [np.eye(len(codes))]
-
-
-def _project(covariance: Floats) -> tuple[Floats, Floats]:
-    """The inverse of a covariance, and the same with the common mean taken out."""
-    inverse = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
-    ones = inverse.sum(1)
-    return inverse, inverse - np.outer(ones, ones) / ones.sum()
-
-
-def _variances(kernels: Sequence[Floats], shares: Floats, noise: Floats) -> Floats:
-    """The variance of each random effect by restricted maximum likelihood, cells being replicates."""
-    cells = shares.shape[1]
-    scale = max(float(shares.var(0).mean()), 1e-12)
-
-    def loss(theta: Floats) -> tuple[float, Floats]:
-        parts = [scale * np.exp(t) * kernel for t, kernel in zip(theta, kernels, strict=True)]
-        covariance = np.add.reduce(parts) + np.diag(noise)
-        inverse, project = _project(covariance)
-        residual = project @ shares
-        value = cells * (np.linalg.slogdet(covariance)[1] + log(inverse.sum())) + float((shares * residual).sum())
-        slope = [cells * float((project * part).sum()) - float((residual * (part @ residual)).sum()) for part in parts]
-        return 0.5 * value, 0.5 * np.array(slope)
-
-    start = np.full(len(kernels), log(0.3))
-    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[_RANGE] * len(kernels))
-    return np.asarray(scale * np.exp(found.x))
 
 
 def _forest(shares: Mapping[Columns, Floats]) -> list[Columns]:

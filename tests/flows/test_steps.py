@@ -16,6 +16,8 @@ from flows.config import ReleaseConfig
 from flows.guard import StepFailed
 from flows.plan import Plan
 from flows.workspace import Workspace
+from inference.coinpress import stratified_coinpress
+from inference.level_means import hierarchical_coinpress
 from privacy.budget import Budget
 from synth.measurements import load_measurements
 from synth.mechanism import Fit
@@ -261,3 +263,29 @@ def test_models_of_all_strata_are_kept_once(plan, work, tmp_path):
 
 def rows_of(plan, work):
     return work.load_table(work.stratum(0), plan.schema)
+
+
+@pytest.mark.parametrize("shrinkage", [True, False])
+def test_means_by_strata_are_measured_at_two_levels_unless_shrinkage_is_turned_off(plan, work, shrinkage):
+    plan = replace(plan, config=plan.config.model_copy(update={"shrinkage": shrinkage}))
+    steps.load(plan, work)
+    work.staging.mkdir()
+    budget, noise = Budget(plan.price.means), steps.noise_source(plan)
+    steps.estimate_means(plan, work, budget, noise)
+    assert not budget.remaining
+    entry = json.loads((work.staging / "means.json").read_text())["outcomes"]["PAY"]["strat_coinpress"]
+    (column,) = plan.means.columns
+    groups = {key: work.load(work.outcome("PAY", i)) for i, key in enumerate(plan.strata.keys)}
+    lower, upper = column.mean or (column.lower, column.upper)
+    estimator = hierarchical_coinpress if shrinkage else stratified_coinpress
+    expected = estimator(
+        groups, None, lower=lower, upper=upper, bounds=(column.lower, column.upper), sigma=column.sigma,
+        rho=plan.price.means, sizes="noisy", noise=noise.spawn(0),
+    )  # fmt: skip
+    assert (entry["value"], entry["lower"], entry["upper"]) == (expected.value, expected.lower, expected.upper)
+    assert entry["rho"] == float(plan.price.means)
+    assert entry["strata"].keys() == {plan.strata.label(key) for key in plan.strata.keys}
+    for key, stratum in expected.strata.items():
+        shown = entry["strata"][plan.strata.label(key)]
+        assert (shown["value"], shown["rho"]) == (stratum.value, float(plan.price.means))
+        assert shown.keys() == {"value", "lower", "upper", "rho", "rows", "share"}

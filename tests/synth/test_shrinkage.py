@@ -6,12 +6,13 @@ from itertools import product
 import numpy as np
 import pytest
 
+from data.random_effects import effects, variances
 from data.schema import Column, Schema
 from data.strata import Strata
 from data.table import CodedTable
 from synth.measurements import Measurement
 from synth.mst import MST
-from synth.shrinkage import _kernels, _Prediction, _variances, borrow
+from synth.shrinkage import _Prediction, borrow
 from synth.stratified import StratifiedSynthesizer
 
 SCHEMA = Schema(
@@ -60,10 +61,10 @@ def test_leaving_a_stratum_out_by_the_identity_is_leaving_it_out():
     """The prediction of a stratum is what generalised least squares on the others gives, their variances being fixed."""
     rng = np.random.default_rng(0)
     shares, noise = population(rng), (150 / SIZES) ** 2
-    kernels = _kernels(STRATA)
+    kernels = effects(STRATA.keys)
     looks = shares + rng.normal(size=shares.shape) * np.sqrt(noise)[:, None]
-    variances = _variances(kernels, looks, noise)
-    prior = sum(v * k for v, k in zip(variances, kernels, strict=True))
+    fitted = variances(kernels, looks, noise)
+    prior = sum(v * k for v, k in zip(fitted, kernels, strict=True))
 
     class Seen:
         def __init__(self, share, n, s):
