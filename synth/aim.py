@@ -81,7 +81,7 @@ class AIM:
     rounds: int = 16
     measured: float = 0.9
     readable: float = 0.2
-    engine: Estimator = field(default_factory=lambda: MirrorDescent(iterations=500))
+    engine: Estimator = field(default_factory=lambda: MirrorDescent(tolerance=3e-4))
     round_engine: Estimator = field(default_factory=lambda: MirrorDescent(iterations=100, tolerance=1e-4))
 
     def __post_init__(self) -> None:
@@ -134,9 +134,15 @@ class AIM:
         select_rho = part - measure_rho
         first: list[tuple[Columns, Rho]] = [((name,), measure_rho) for name in names]
         if self.levels is not None:
-            first = [(columns, rho * share) for columns, share in self.levels.first(table.schema)]
+            first = [(columns, rho * share) for columns, share in self.levels.over_all(table.schema)]
         for columns, share in first:
             run.measure(columns, share)
+        if self.levels is not None:
+            rows = total_estimate(run.measurements)[0]
+            cut = [(columns, rho * share) for columns, share in self.levels.within_strata(table.schema, rho, rows)]
+            for columns, share in cut:
+                run.measure(columns, share)
+            first = first or cut
         if (
             len(names) == 1
             or not run.places

@@ -20,21 +20,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from math import prod
+from statistics import mean
 
 import numpy as np
 
 from data.schema import Schema
 from data.strata import Key, Strata
-from privacy.noise import Floats
+from privacy.budget import Rho
+from privacy.noise import Floats, gaussian_sigma
 from synth.estimation import Estimator
 from synth.graphical_model import GraphicalModel
 from synth.junction_tree import Clique, JunctionTree
-from synth.measurements import LEAST_SIZE, Measurement, Prediction, total_estimate
+from synth.measurements import LEAST_SIZE, NOISE_L1, Measurement, Prediction, total_estimate
 from synth.shrinkage import borrow
 
 Columns = tuple[str, ...]
 
-FINE_SHARE, COARSE_SHARE = 0.3, 0.05
+COARSE_SHARE, SIZES_SHARE = 0.03, 0.03  # of ρ: every column over all rows, and the strata's sizes
+DROWNED = 2.0  # times the rows: more expected noise on a column within strata, and it is not measured
+_FAIR_SHARE = 0.05  # but no more than this part of what it had if all were alike, so that many small ones change little
 _FEWEST = 1e-6  # rows that it has at least where nothing tells its size: public weights may put people there
 _SHARPEST = 0.1  # of the smallest σ that was paid for: a sharper prediction would only slow the estimation down
 
@@ -47,15 +52,17 @@ class Levels:
         strata: the columns that define strata.
         coarse: over all rows, and by each stratum column alone.
         fine: within strata.
+        columns: the part of ρ that columns within strata get, where noise does not drown them.
     """
 
     strata: Columns
     coarse: bool = True
     fine: bool = True
+    columns: float = 0.25
 
     def __post_init__(self) -> None:
-        if not (self.coarse or self.fine) or not self.strata:
-            raise ValueError("levels need stratum columns, and must be coarse or fine or both")
+        if not (self.coarse or self.fine) or not self.strata or not 0 < self.columns < 0.9:
+            raise ValueError("levels need stratum columns, must be coarse or fine or both, and 0 < columns < 0.9")
 
     @property
     def offered(self) -> tuple[Columns, ...]:
@@ -68,21 +75,30 @@ class Levels:
         """The columns that do not define strata."""
         return tuple(name for name in schema.names if name not in self.strata)
 
-    def first(self, schema: Schema) -> list[tuple[Columns, float]]:
-        """What is measured before anything is chosen, and its part of ρ: every column, within strata and over all rows.
+    def over_all(self, schema: Schema) -> list[tuple[Columns, float]]:
+        """What is measured over all rows before anything else, and its part of ρ: every column."""
+        return [((name,), COARSE_SHARE / len(schema.names)) for name in schema.names] if self.coarse else []
 
-        Within strata gets 0.3 of ρ and all rows 0.05, at every ε: measured on New York from ε = 0.01 to 5, less
-        within strata loses means of strata, and more loses the population's relations (docs/decisions.md). Means of
-        strata too small for their own share are borrowed from the others (`synth.shrinkage`).
+    def within_strata(self, schema: Schema, rho: Rho, rows: float) -> list[tuple[Columns, float]]:
+        """What is measured next, and its part of ρ: strata's sizes and every column within strata, if noise does not drown them.
+
+        It drowns columns if the noise expected on one, added up over all strata (L1 norm), is more than DROWNED times the
+        number of rows: then no difference between strata can be seen. What a stratum's own share cannot tell, it borrows
+        (`synth.shrinkage`). The parts of ρ were measured on New York and Vermont from ε = 0.01 to 5 (docs/decisions.md).
+
+        Args:
+            rho: what the whole mechanism may spend.
+            rows: their number, as noisy numbers tell it.
         """
-        inner = self.inner(schema)
-        shares: list[tuple[Columns, float]] = []
-        if self.coarse:
-            names = inner if self.fine else schema.names
-            shares += [((name,), COARSE_SHARE / len(names)) for name in names]
-        if self.fine:
-            shares += [(at_level(schema, (name,), self.strata), FINE_SHARE / len(inner)) for name in inner]
-        return shares
+        sizes = [(at_level(schema, (), self.strata), SIZES_SHARE)] if self.coarse and len(self.strata) > 1 else []
+        if not self.fine:
+            return sizes
+        sets = [at_level(schema, (name,), self.strata) for name in self.inner(schema)]
+        cells = mean(prod(schema[name].size for name in columns) for columns in sets)
+        noise = NOISE_L1 * gaussian_sigma(float(rho) * self.columns / len(sets)) * cells
+        if self.coarse and noise > DROWNED * rows:
+            return sizes
+        return [*sizes, *((columns, self.columns / len(sets)) for columns in sets)]
 
 
 def ties(schema: Schema, strata: Columns) -> list[Columns]:
@@ -128,7 +144,8 @@ def cut(strata: Strata, measurements: Sequence[Measurement], engine: Estimator, 
     settled = settle(measurements, strata, sizes)
     told = slices(settled, strata)
     sharpest = _SHARPEST * min((m.sigma for m in measurements if m.sigma), default=0.0)
-    extras = predictions(borrow(strata, told), strata, sharpest) if shrinkage else []
+    wider = [measurement for measurement in settled if not set(strata.columns) <= set(measurement.columns)]
+    extras = predictions(borrow(strata, told, wider), strata, sharpest) if shrinkage else []
     held = [set(measurement.columns) for measurement in settled]
     bare = [columns for columns in ties(schema, strata.columns) if not any(set(columns) <= other for other in held)]
     # Not from where the first model ended: what the predictions correct would stay in what nothing else was measured of.
@@ -215,9 +232,10 @@ def _sizes(model: GraphicalModel, strata: Strata, measurements: Sequence[Measure
     table = model.marginal(strata.columns)
     own = slices(measurements, strata)
     sizes = {}
+    most = _FAIR_SHARE * model.total / len(strata.keys)
     for key in strata.keys:
         spread = total_estimate(own[key])[1]
-        least = LEAST_SIZE * spread if np.isfinite(spread) else _FEWEST
+        least = min(LEAST_SIZE * spread, most) if np.isfinite(spread) else _FEWEST
         sizes[key] = max(float(table[_cells(strata.columns, strata, key)]), least)
     scale = model.total / max(sum(sizes.values()), 1e-12)
     return {key: size * scale for key, size in sizes.items()}

@@ -42,7 +42,7 @@ class MST:
         rare: without levels, values whose noisy count is under this many σ are merged before pairs are measured.
         readable: pairs are chosen and measured only if the noise expected on a pair (mean L1 norm over pairs) is at
             most this fraction of the number of rows, as the paid-for marginals estimate it. In a smaller table all
-            of ρ goes to 1-way marginals, which it can still read.
+            of ρ goes to 1-way marginals, which it can still read. With levels, all trees share what pays for pairs.
         levels: at which levels of strata marginals may be measured; None for the paper's MST.
         trees: with levels, how many trees of pairs may be measured; no pair is in two of them.
         choice: with levels, the part of ρ for choosing pairs.
@@ -98,7 +98,7 @@ class MST:
     def _measure_levels(
         self, levels: Levels, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement]
     ) -> list[Measurement]:
-        """First marginals by `Levels.first`, then up to `trees` spanning trees of pairs, each pair at one level. Costs `rho`.
+        """First marginals by `Levels`, then up to `trees` spanning trees of pairs, each pair at one level. Costs `rho`.
 
         Proof sketch: a pair at a level is a marginal of the whole table, so as in `measure`: Gaussian noise at sensitivity 1,
         and choices whose scores ‖true − model‖₁ − √(2/π)·σ·cells have sensitivity 1, for the model is made from noisy numbers,
@@ -107,14 +107,19 @@ class MST:
         how many choices are made, follows from former choices and the schema. The last marginals share what is left.
         """
         budget, schema = Budget(rho), table.schema
-        first = levels.first(schema)
         measurements = [*known]
+        first = levels.over_all(schema)
         for columns, fraction in first:
+            measurements.append(measure_marginal(table, columns, rho * fraction, budget, noise))
+        cut = levels.within_strata(schema, rho, total_estimate(measurements)[0])
+        for columns, fraction in cut:
             measurements.append(measure_marginal(table, columns, rho * fraction, budget, noise))
         names = levels.inner(schema) if levels.fine else schema.names
         choice_rho = rho * self.choice
         chosen: list[tuple[str, ...]] = []
-        if len(names) > 1 and pairs_readable(schema, budget.remaining, total_estimate(measurements)[0], self.readable):
+        if len(names) > 1 and pairs_readable(
+            schema, budget.remaining * Fraction(1, self.trees), total_estimate(measurements)[0], self.readable
+        ):
             model = self.engine.estimate(schema, measurements)
             steps = (len(names) - 1) * self.trees
             scores = _level_scores(
@@ -139,7 +144,7 @@ class MST:
                         pair, columns = options[pick]
                         forest.add(pair, columns)
                         chosen.append(columns)
-        last = [(columns, 1.0) for columns in chosen] or first
+        last = [(columns, 1.0) for columns in chosen] or first or cut
         for (columns, _), part in zip(last, budget.remaining.split([weight for _, weight in last]), strict=True):
             measurements.append(measure_marginal(table, columns, part, budget, noise))
         return measurements

@@ -2,9 +2,11 @@
 
 Post-processing of numbers that were paid for, so it costs nothing. The model is a linear mixed model with known noise
 (`data.random_effects`; hierarchical empirical Bayes) for a stratum's share in each cell of a marginal, with an effect for each
-column that defines strata and one for what is the stratum's own. The variances are the same for all cells of a marginal. The prediction for a stratum leaves its own measurement out; added to its own
-measurements with its own variance, it is weighed by the estimation engine as Bayes' rule says: a stratum with little
-signal borrows, one with much keeps its own.
+column that defines strata and one for what is the stratum's own, and with what chance alone does to the shares of a stratum of
+so many rows (those of few rows differ more). The variances are the same for all cells of a marginal. What was
+measured over all rows, or by some of the stratum columns, is an observation of a mixture of strata, by their sizes. The
+prediction for a stratum leaves its own measurement out; added to its own measurements with its own variance, it is weighed by
+the estimation engine as Bayes' rule says: a stratum with little signal borrows, one with much keeps its own.
 
 >>> from data.schema import Schema
 >>> schema = Schema.load("acs_employment").select(["RAC1P", "DIS", "ESR"])
@@ -35,7 +37,9 @@ _WORTH_IT = 4.0  # a prediction with more than this many times the own measureme
 _FEWEST = 3  # strata that must have measured a marginal before others may be told of it
 
 
-def borrow(strata: Strata, measurements: Mapping[Key, Sequence[Measurement]]) -> dict[Key, list[Measurement]]:
+def borrow(
+    strata: Strata, measurements: Mapping[Key, Sequence[Measurement]], wider: Sequence[Measurement] = ()
+) -> dict[Key, list[Measurement]]:
     """For each stratum, what the others say of it; an empty list where that would add little to its own measurements.
 
     Every column is told. Of pairs of columns, a stratum is told those that it measured itself; one that measured none,
@@ -44,6 +48,7 @@ def borrow(strata: Strata, measurements: Mapping[Key, Sequence[Measurement]]) ->
     Args:
         strata: how the population was cut.
         measurements: for every stratum, what was measured, with nothing borrowed yet.
+        wider: what was measured over all rows, or by some of the stratum columns only.
 
     Returns:
         Measurements whose values sum to the stratum's estimated number of rows and whose σ is that of the prediction.
@@ -53,9 +58,10 @@ def borrow(strata: Strata, measurements: Mapping[Key, Sequence[Measurement]]) ->
     if len(strata.keys) < _FEWEST:
         return {key: [] for key in strata.keys}
     books = [_Books.of(measurements[key]) for key in strata.keys]
+    mixtures = _mixtures(strata, wider, np.array([book.rows for book in books]))
     names = [name for name in strata.schema.names if name not in strata.columns]
-    singles = {(name,): _Prediction.of(strata, books, (name,)) for name in names}
-    pairs = {pair: _Prediction.of(strata, books, pair) for pair in combinations(names, 2)}
+    singles = {(name,): _Prediction.of(strata, books, mixtures, (name,)) for name in names}
+    pairs = {pair: _Prediction.of(strata, books, mixtures, pair) for pair in combinations(names, 2)}
     extras: dict[Key, list[Measurement]] = {}
     for place, (key, book) in enumerate(zip(strata.keys, books, strict=True)):
         own_pairs = [pair for pair in pairs if book.look(pair) is not None]
@@ -101,6 +107,14 @@ class _Books:
 
 
 @dataclass(frozen=True, eq=False)
+class _Mixture:
+    """What was measured of several strata together, and each stratum's part of their rows, shape (k,)."""
+
+    weights: Floats
+    book: _Books
+
+
+@dataclass(frozen=True, eq=False)
 class _Prediction:
     """A marginal of every stratum as the other strata predict it.
 
@@ -113,34 +127,68 @@ class _Prediction:
     sigma: Floats
 
     @classmethod
-    def of(cls, strata: Strata, books: Sequence[_Books], columns: Columns) -> _Prediction | None:
-        looks = [(book.look(columns), book.rows) for book in books]
-        seen = np.array([look is not None for look, _ in looks])
+    def of(
+        cls, strata: Strata, books: Sequence[_Books], mixtures: Sequence[_Mixture], columns: Columns
+    ) -> _Prediction | None:
+        singles = [_Mixture(weights, book) for weights, book in zip(np.eye(len(books)), books, strict=True)]
+        looks = [(mixture, look) for mixture in (*singles, *mixtures) if (look := mixture.book.look(columns))]
+        seen = np.array([book.look(columns) is not None for book in books])
         if seen.sum() < _FEWEST:
             return None
-        observed = [(look[0] / rows, look[1] / rows) for look, rows in looks if look is not None]
+        observed = [(look[0] / mixture.book.rows, look[1] / mixture.book.rows) for mixture, look in looks]
         shape = observed[0][0].shape
         shares = np.array([share.ravel() for share, _ in observed])
         noise = np.array([sigma**2 for _, sigma in observed])
+        design = np.array([mixture.weights for mixture, _ in looks])
+        chance = np.diag(_chance(shares, noise) / np.array([book.rows for book in books]))
         kernels = effects(strata.keys)
-        spread = variances([kernel[np.ix_(seen, seen)] for kernel in kernels], shares, noise)
-        prior = np.add.reduce([v * kernel for v, kernel in zip(spread, kernels, strict=True)])
-        inverse, projection = project(prior[np.ix_(seen, seen)] + np.diag(noise))
+        known = noise + np.diag(design @ chance @ design.T)
+        spread = variances([design @ kernel @ design.T for kernel in kernels], shares, known)
+        prior = np.add.reduce([v * kernel for v, kernel in zip(spread, kernels, strict=True)]) + chance
+        inverse, projection = project(design @ prior @ design.T + np.diag(noise))
         residual = projection @ shares
-        cross = prior[:, seen]  # for a stratum that was not seen: the prediction from all that were
+        cross = prior @ design.T  # for a stratum that was not seen: the prediction from all that were
         ones = inverse.sum(1) / inverse.sum()
         mean = ones @ shares + cross @ residual
         variance = np.diag(prior) - np.einsum("ij,jk,ik->i", cross, inverse, cross)
         variance += (1 - cross @ inverse.sum(1)) ** 2 / inverse.sum()
-        leverage = np.diag(projection)  # for one that was: the same without it, by the identity for leaving one out
-        mean[seen] = shares - residual / leverage[:, None]
-        variance[seen] = 1 / leverage - noise
+        own = slice(int(seen.sum()))
+        leverage = np.diag(projection)[own]  # for one that was: without its own, by the identity for leaving one out
+        mean[seen] = shares[own] - residual[own] / leverage[:, None]
+        variance[seen] = 1 / leverage - noise[own]
         mean += (1 - mean.sum(1, keepdims=True)) / mean.shape[1]
         return cls(mean.reshape(-1, *shape), np.sqrt(np.maximum(variance, 1e-12)))
 
     def measurement(self, place: int, columns: Columns, rows: float) -> Measurement:
         """The prediction for one stratum, as counts."""
         return Measurement(columns, self.shares[place] * rows, float(self.sigma[place] * rows))
+
+
+def _chance(shares: Floats, noise: Floats) -> float:
+    """The variance, mean over cells, of the share of a cell in one row: in n rows, chance makes it an n-th of that."""
+    usual = np.maximum((shares / noise[:, None]).sum(0), 0.0)
+    usual = usual / max(float(usual.sum()), 1e-12)
+    return float((usual * (1 - usual)).mean())
+
+
+def _mixtures(strata: Strata, wider: Sequence[Measurement], rows: Floats) -> list[_Mixture]:
+    """What wider measurements say of the groups of strata that they tell of: all, those of one sex, and so on."""
+    codes = np.array([list(strata.codes_of(key).values()) for key in strata.keys])
+    said: dict[tuple[Columns, tuple[int, ...]], list[Measurement]] = {}
+    for measurement in wider:
+        level = tuple(name for name in strata.columns if name in measurement.columns)
+        for group in np.ndindex(*(strata.schema[name].size for name in level)):
+            fixed = dict(zip(level, group, strict=True))
+            cells = tuple(fixed.get(name, slice(None)) for name in measurement.columns)
+            rest = {n: g for n, g in zip(measurement.columns, measurement.groups, strict=True) if n not in fixed}
+            part = Measurement(tuple(rest), measurement.values[cells], measurement.sigma, tuple(rest.values()))
+            said.setdefault((level, group), []).append(part)
+    mixtures = []
+    for (level, group), parts in said.items():
+        sizes = np.where((codes[:, [strata.columns.index(name) for name in level]] == group).all(1), rows, 0.0)
+        if sizes.any():
+            mixtures.append(_Mixture(sizes / sizes.sum(), _Books(tuple(parts), float(sizes.sum()))))
+    return mixtures
 
 
 def _forest(shares: Mapping[Columns, Floats]) -> list[Columns]:

@@ -44,7 +44,7 @@ from synth.measurements import (
     total_estimate,
 )
 from synth.mechanism import Fit, ForeignMechanism, Mechanism, Model, fit, mechanism
-from synth.selection import ITERATIONS, serving_all, share
+from synth.selection import TOLERANCE, serving_all, share
 from synth.shrinkage import borrow
 from synth.storage import load_model, save_model
 
@@ -257,7 +257,7 @@ def cut_strata(
         engine: makes it; a release's own if none is given.
         shrinkage: whether strata lean on each other.
     """
-    found = cut(strata, measurements, engine or MirrorDescent(iterations=ITERATIONS), shrinkage)
+    found = cut(strata, measurements, engine or MirrorDescent(tolerance=TOLERANCE), shrinkage)
     weights = PublicWeights.from_counts(found.sizes, strata, NOISY_SOURCE)
     return StratifiedModel(strata, found.models, weights, sum(found.sizes.values()))
 

@@ -8,8 +8,21 @@ import pytest
 from data.schema import Column, Impossible, Schema
 from data.strata import Strata
 from data.table import CodedTable
+from privacy.budget import Rho
 from synth.estimation import MirrorDescent
-from synth.levels import COARSE_SHARE, FINE_SHARE, Levels, at_level, cut, predictions, settle, slices, ties, within
+from synth.levels import (
+    COARSE_SHARE,
+    DROWNED,
+    SIZES_SHARE,
+    Levels,
+    at_level,
+    cut,
+    predictions,
+    settle,
+    slices,
+    ties,
+    within,
+)
 from synth.measurements import Measurement, Prediction
 
 SCHEMA = Schema(
@@ -56,18 +69,34 @@ def test_levels_need_columns_and_something_to_measure():
     for bad in ({"strata": ()}, {"strata": ("S",), "coarse": False, "fine": False}):
         with pytest.raises(ValueError, match="coarse or fine"):
             Levels(**bad)
+    for bad in (0.0, 0.9, -1.0, float("nan")):
+        with pytest.raises(ValueError, match="columns"):
+            Levels(("S",), columns=bad)
 
 
 def test_what_is_measured_first_and_for_which_part():
-    coarse, fine = COARSE_SHARE / 2, FINE_SHARE / 2
-    assert Levels(("R", "S")).first(SCHEMA) == [
-        (("A",), coarse), (("B",), coarse), (("A", "S", "R"), fine), (("S", "B", "R"), fine)
-    ]  # fmt: skip
-    assert Levels(("R", "S"), coarse=False).first(SCHEMA) == [(("A", "S", "R"), fine), (("S", "B", "R"), fine)]
-    assert Levels(("R", "S"), fine=False).first(SCHEMA) == [((name,), COARSE_SHARE / 4) for name in "ASBR"]
+    singles = [((name,), COARSE_SHARE / 4) for name in "ASBR"]
+    sizes, fine = (("S", "R"), SIZES_SHARE), [(("A", "S", "R"), 0.2), (("S", "B", "R"), 0.2)]
+    for levels, first, second in (
+        (Levels(("R", "S"), columns=0.4), singles, [sizes, *fine]),
+        (Levels(("R", "S"), coarse=False, columns=0.4), [], fine),
+        (Levels(("R", "S"), fine=False), singles, [sizes]),
+        (Levels(("S",), fine=False), singles, []),  # the sizes are known already
+    ):
+        assert levels.over_all(SCHEMA) == first
+        assert levels.within_strata(SCHEMA, Rho(1), 1000) == second
     assert Levels(("S",)).inner(SCHEMA) == ("A", "B", "R")
     assert at_level(SCHEMA, ("B", "A"), ("R", "S")) == ("A", "S", "B", "R")
     assert ties(SCHEMA, ("R", "S")) == [("A", "S", "R"), ("S", "B", "R")]
+
+
+def test_columns_are_not_measured_within_strata_where_noise_would_drown_them():
+    """Two columns with 12 and 8 cells in all strata, each at 0.2 of ρ: 10·√(2/π)/√(2·0.2·ρ) of noise on the mean of them."""
+    levels, rho = Levels(("R", "S"), columns=0.4), Rho(0.5)
+    noise = 10 * (2 / np.pi) ** 0.5 / 0.2**0.5
+    assert len(levels.within_strata(SCHEMA, rho, noise / DROWNED * 1.001)) == 3
+    assert levels.within_strata(SCHEMA, rho, noise / DROWNED * 0.999) == [(("S", "R"), SIZES_SHARE)]
+    assert len(replace(levels, coarse=False).within_strata(SCHEMA, rho, 0.0)) == 2  # there is nothing else to measure
 
 
 def test_slices_are_the_strata_s_own_marginals():

@@ -12,7 +12,7 @@ from data.strata import Strata
 from data.table import CodedTable
 from synth.measurements import Measurement
 from synth.mst import MST
-from synth.shrinkage import _Prediction, borrow
+from synth.shrinkage import _chance, _Mixture, _Prediction, borrow
 from synth.stratified import StratifiedSynthesizer
 
 SCHEMA = Schema(
@@ -54,17 +54,23 @@ def predicted(measurements):
 
 
 def test_it_sees_nothing_but_paid_for_measurements():
-    assert list(inspect.signature(borrow).parameters) == ["strata", "measurements"]
+    assert list(inspect.signature(borrow).parameters) == ["strata", "measurements", "wider"]
 
 
-def test_leaving_a_stratum_out_by_the_identity_is_leaving_it_out():
-    """The prediction of a stratum is what generalised least squares on the others gives, their variances being fixed."""
+@pytest.mark.parametrize("wider", [False, True])
+def test_leaving_a_stratum_out_by_the_identity_is_leaving_it_out(wider):
+    """The prediction of a stratum is what generalised least squares on all other observations gives, their variances being
+    fixed. One of them may be of all strata together."""
     rng = np.random.default_rng(0)
-    shares, noise = population(rng), (150 / SIZES) ** 2
+    shares, noise, design = population(rng), (150 / SIZES) ** 2, np.eye(16)
+    if wider:
+        design, noise = np.vstack([design, SIZES / SIZES.sum()]), np.append(noise, 0.01**2)
     kernels = effects(STRATA.keys)
-    looks = shares + rng.normal(size=shares.shape) * np.sqrt(noise)[:, None]
-    fitted = variances(kernels, looks, noise)
-    prior = sum(v * k for v, k in zip(fitted, kernels, strict=True))
+    looks = design @ shares + rng.normal(size=(len(design), 4)) * np.sqrt(noise)[:, None]
+    chance = np.diag(_chance(looks, noise) / SIZES)
+    known = noise + np.diag(design @ chance @ design.T)
+    fitted = variances([design @ kernel @ design.T for kernel in kernels], looks, known)
+    prior = sum(v * k for v, k in zip(fitted, kernels, strict=True)) + chance
 
     class Seen:
         def __init__(self, share, n, s):
@@ -73,13 +79,14 @@ def test_leaving_a_stratum_out_by_the_identity_is_leaving_it_out():
         def look(self, _):
             return self.answer
 
-    books = [Seen(*x) for x in zip(looks, SIZES, np.sqrt(noise), strict=True)]
-    got = _Prediction.of(STRATA, books, ("AGE",))
+    books = [Seen(*x) for x in zip(looks[:16], SIZES, np.sqrt(noise[:16]), strict=True)]
+    mixtures = [_Mixture(design[16], Seen(looks[16], 5.0, 0.01))] if wider else []
+    got = _Prediction.of(STRATA, books, mixtures, ("AGE",))
     for i in range(16):
-        others = np.arange(16) != i
-        inverse = np.linalg.inv(prior[np.ix_(others, others)] + np.diag(noise[others]))
+        others = np.arange(len(design)) != i
+        inverse = np.linalg.inv((design @ prior @ design.T + np.diag(noise))[np.ix_(others, others)])
         mean = inverse.sum(0) @ looks[others] / inverse.sum()
-        cross = prior[i, others]
+        cross = (prior @ design.T)[i, others]
         expected = mean + cross @ inverse @ (looks[others] - mean)
         variance = prior[i, i] - cross @ inverse @ cross + (1 - cross @ inverse.sum(1)) ** 2 / inverse.sum()
         expected += (1 - expected.sum()) / 4
@@ -144,7 +151,35 @@ def test_equal_strata_are_pooled_and_stay_finite():
     told, sigma = predicted(measured(np.full((16, 4), 0.25), 50, rng))
     small = [i for i, key in enumerate(STRATA.keys) if key[1] == 8]
     np.testing.assert_allclose(told[small], 0.25, atol=0.01)
-    assert (sigma[small] < 0.01).all()
+    by_chance = (0.25 * 0.75 / 100) ** 0.5  # what a hundred rows do to a share
+    assert (sigma[small] > 0.95 * by_chance).all()
+    assert (sigma[small] < 1.1 * by_chance).all()
+
+
+def test_strata_of_few_rows_differ_by_chance_and_are_told_so():
+    """Equal strata, and counts without noise: what is left is chance, as large as the binomial law says. 300 populations; the
+    standard deviation of the z-scores has a standard error of about 0.01 over seeds."""
+    rng, scores = np.random.default_rng(9), []
+    for _ in range(300):
+        counts = np.array([rng.multinomial(n, [0.4, 0.3, 0.2, 0.1]) for n in SIZES])
+        told, sigma = predicted(measured(counts / SIZES[:, None], 30, rng))
+        scores.append((((told - counts / SIZES[:, None]) / sigma[:, None])[np.isfinite(sigma)]).ravel())
+    assert 0.9 < float(np.std(np.concatenate(scores))) < 1.1
+
+
+def test_what_was_measured_over_all_rows_is_heard():
+    """All strata are alike, and each is read with much noise; all rows, and those of a sex, were read with little."""
+    rng, share = np.random.default_rng(10), np.array([0.4, 0.3, 0.2, 0.1])
+    own = measured(np.tile(share, (16, 1)), 3000, rng)
+    everybody = Measurement(("AGE",), share * SIZES.sum(), 10.0)
+    by_sex = Measurement(("AGE", "SEX"), np.outer(share, [SIZES.sum() / 2] * 2), 10.0)
+    errors = []
+    for wider in ([], [everybody], [by_sex], [everybody, by_sex]):
+        extras = borrow(STRATA, own, wider)
+        told = [extra.values / SIZES[i] for i, key in enumerate(STRATA.keys) for extra in extras[key]]
+        errors.append(np.abs(np.array(told) - share).max())
+    assert errors[0] > 0.02
+    assert max(errors[1:]) < 0.005
 
 
 def test_two_strata_have_nobody_to_lean_on():
@@ -162,7 +197,7 @@ def test_merged_values_are_not_taken_for_single_ones():
     """A measurement that merged values of AGE tells nothing of a single value, but its sum over AGE tells of JOB."""
     rng = np.random.default_rng(7)
     groups = ((0, 1, 1, 1), None)
-    noisy = {key: [Measurement(("AGE", "JOB"), rng.normal(50, 1, (2, 2)), 1.0, groups)] for key in STRATA.keys}
+    noisy = {key: [Measurement(("AGE", "JOB"), rng.normal(50, 10, (2, 2)), 10.0, groups)] for key in STRATA.keys}
     told = {extra.columns for extras in borrow(STRATA, noisy).values() for extra in extras}
     assert told == {("JOB",)}
 
