@@ -38,6 +38,10 @@ from synth.shrinkage import borrow
 Columns = tuple[str, ...]
 
 COARSE_SHARE, SIZES_SHARE = 0.03, 0.03  # of ρ: every column over all rows, and the strata's sizes
+CLEAR, CLEAR_SHARE = (
+    10.0,
+    0.1,
+)  # rows: with less noise on a cell within strata, strata of a hundred people gain from still less
 DROWNED = 2.0  # times the rows: more expected noise on a column within strata, and it is not measured
 _FAIR_SHARE = 0.05  # but no more than this part of what it had if all were alike, so that many small ones change little
 _FEWEST = 1e-6  # rows that it has at least where nothing tells its size: public weights may put people there
@@ -52,7 +56,7 @@ class Levels:
         strata: the columns that define strata.
         coarse: over all rows, and by each stratum column alone.
         fine: within strata.
-        columns: the part of ρ that columns within strata get, where noise does not drown them.
+        columns: the part of ρ that columns within strata get, where noise does not drown them; CLEAR_SHARE more where it is small.
     """
 
     strata: Columns
@@ -61,8 +65,8 @@ class Levels:
     columns: float = 0.25
 
     def __post_init__(self) -> None:
-        if not (self.coarse or self.fine) or not self.strata or not 0 < self.columns < 0.9:
-            raise ValueError("levels need stratum columns, must be coarse or fine or both, and 0 < columns < 0.9")
+        if not (self.coarse or self.fine) or not self.strata or not 0 < self.columns < 0.8:
+            raise ValueError("levels need stratum columns, must be coarse or fine or both, and 0 < columns < 0.8")
 
     @property
     def offered(self) -> tuple[Columns, ...]:
@@ -95,10 +99,11 @@ class Levels:
             return sizes
         sets = [at_level(schema, (name,), self.strata) for name in self.inner(schema)]
         cells = mean(prod(schema[name].size for name in columns) for columns in sets)
-        noise = NOISE_L1 * gaussian_sigma(float(rho) * self.columns / len(sets)) * cells
-        if self.coarse and noise > DROWNED * rows:
+        sigma = gaussian_sigma(float(rho) * self.columns / len(sets))
+        if self.coarse and NOISE_L1 * sigma * cells > DROWNED * rows:
             return sizes
-        return [*sizes, *((columns, self.columns / len(sets)) for columns in sets)]
+        share = self.columns + CLEAR_SHARE * (sigma < CLEAR)
+        return [*sizes, *((columns, share / len(sets)) for columns in sets)]
 
 
 def ties(schema: Schema, strata: Columns) -> list[Columns]:

@@ -18,7 +18,7 @@ from synth.mst import MST
 SharedMechanism = AIM | MST
 
 MOST_CELLS = 1_000_000  # of a pair of columns within all strata: with larger ones, strata are modelled one by one
-MODEL_SIZE = 2.0  # MiB of one model for all strata
+MODEL_SIZE = 4.0  # MiB of one model for all strata
 MST_COLUMNS = 0.45  # of ρ for columns within strata: what a few trees of pairs leave unsaid, less noise would not say
 TOLERANCE = 3e-4  # of its estimation: a smaller one changed nothing that could be measured
 

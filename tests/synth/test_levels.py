@@ -11,6 +11,8 @@ from data.table import CodedTable
 from privacy.budget import Rho
 from synth.estimation import MirrorDescent
 from synth.levels import (
+    CLEAR,
+    CLEAR_SHARE,
     COARSE_SHARE,
     DROWNED,
     SIZES_SHARE,
@@ -69,7 +71,7 @@ def test_levels_need_columns_and_something_to_measure():
     for bad in ({"strata": ()}, {"strata": ("S",), "coarse": False, "fine": False}):
         with pytest.raises(ValueError, match="coarse or fine"):
             Levels(**bad)
-    for bad in (0.0, 0.9, -1.0, float("nan")):
+    for bad in (0.0, 0.8, -1.0, float("nan")):
         with pytest.raises(ValueError, match="columns"):
             Levels(("S",), columns=bad)
 
@@ -84,7 +86,7 @@ def test_what_is_measured_first_and_for_which_part():
         (Levels(("S",), fine=False), singles, []),  # the sizes are known already
     ):
         assert levels.over_all(SCHEMA) == first
-        assert levels.within_strata(SCHEMA, Rho(1), 1000) == second
+        assert levels.within_strata(SCHEMA, Rho(0.001), 10_000) == second
     assert Levels(("S",)).inner(SCHEMA) == ("A", "B", "R")
     assert at_level(SCHEMA, ("B", "A"), ("R", "S")) == ("A", "S", "B", "R")
     assert ties(SCHEMA, ("R", "S")) == [("A", "S", "R"), ("S", "B", "R")]
@@ -97,6 +99,14 @@ def test_columns_are_not_measured_within_strata_where_noise_would_drown_them():
     assert len(levels.within_strata(SCHEMA, rho, noise / DROWNED * 1.001)) == 3
     assert levels.within_strata(SCHEMA, rho, noise / DROWNED * 0.999) == [(("S", "R"), SIZES_SHARE)]
     assert len(replace(levels, coarse=False).within_strata(SCHEMA, rho, 0.0)) == 2  # there is nothing else to measure
+
+
+def test_columns_within_strata_get_more_where_a_cell_has_little_noise():
+    """Two columns, each at 0.2 of ρ: σ = 1/√(2·0.2·ρ) rows."""
+    levels, rho = Levels(("R", "S"), columns=0.4), 1 / (2 * 0.2 * CLEAR**2)
+    for factor, share in ((0.999, 0.4), (1.001, 0.4 + CLEAR_SHARE)):
+        parts = dict(levels.within_strata(SCHEMA, Rho(rho * factor), 10_000))
+        assert parts[("A", "S", "R")] == parts[("S", "B", "R")] == pytest.approx(share / 2)
 
 
 def test_slices_are_the_strata_s_own_marginals():

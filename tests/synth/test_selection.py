@@ -98,7 +98,7 @@ TIED = Schema(
         (MST(engine=OtherEngine()), STRATA, "engine 'numpy' can"),
         (MST(), Strata.over(LARGE, ("S",)), "more than 1,000,000 cells"),
         (AIM(), Strata.over(LONG, ("S",)), "more than 1,000,000 cells"),
-        (MST(), Strata.over(TIED, ("S",)), "more than 2 MiB before anything is measured"),
+        (MST(), Strata.over(TIED, ("S",)), "more than 4 MiB before anything is measured"),
     ],
 )
 def test_where_it_cannot_be_each_stratum_chooses_unless_sharing_was_asked_for(mechanism, strata, reason):
