@@ -14,8 +14,8 @@ the estimation engine as Bayes' rule says: a stratum with little signal borrows,
 >>> counts = {key: Measurement(("DIS",), np.array([800.0, 9200.0]) * size, 100.0)
 ...           for key, size in zip(strata.keys, [10, 9, 8, 7, 6, 5, 4, 3, 0.01], strict=True)}
 >>> [extra] = borrow(strata, {key: [measured] for key, measured in counts.items()})[(9,)]
->>> extra.columns, extra.values.round().tolist(), bool(extra.sigma < 1)
-(('DIS',), [8.0, 92.0], True)
+>>> extra.columns, extra.values.round().tolist(), round(extra.sigma, 1)
+(('DIS',), [8.0, 92.0], 2.7)
 """
 
 from __future__ import annotations
