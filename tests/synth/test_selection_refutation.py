@@ -29,7 +29,7 @@ from synth.measurements import measure_marginal
 from synth.mst import MST
 
 RHO, DELTA = Rho(0.5), 0.1
-CLAIM = RHO.epsilon(DELTA)  # 1.66; one Gaussian that uses all of ρ has an exact ε of 1.16, of three times that ρ 2.9
+CLAIM = RHO.epsilon(DELTA)  # 1.66; one Gaussian that uses all of ρ has an exact ε of 1.16, of four times that ρ 3.8
 SCHEMA = Schema(
     "tiny",
     (Column("A", values=(0, 1)), Column("B", values=(0, 1, 2)), Column("G", values=(0, 1)), Column("C", values=(0, 1))),
@@ -120,7 +120,7 @@ class OffTheBooks:
     """The planted fault: a marginal within strata that is measured and not charged, `times` at the whole price."""
 
     mechanism: MST | AIM
-    times: int = 2
+    times: int = 3
     columns: tuple[str, ...] = field(default=("A", "B", "G"))
 
     def measure(self, table, rho, noise):
