@@ -32,14 +32,19 @@ Floats = npt.NDArray[np.float64]
 _RANGE = (-30.0, 3.0)  # of the logarithms of the variances, in units of the mean square over strata
 
 
-def effects(keys: Sequence[tuple[Hashable, ...]]) -> list[Floats]:
-    """For each random effect, which strata share its value, 0 or 1, shape (k, k): one per stratum column if there are several,
-    and one of each stratum's own.
+def families(keys: Sequence[tuple[Hashable, ...]]) -> list[Floats]:
+    """For each kind of effect, which stratum has which, 0 or 1, shape (k, effects): one kind per stratum column, with an effect
+    for each of its values, if there are several columns, and each stratum's own.
     """
     columns = list(zip(*keys, strict=True)) if len({len(key) for key in keys}) == 1 else []
-    codes = [np.array([column.index(value) for value in column]) for column in columns]  # the first place of each value
-    shared = [(code[:, None] == code).astype(float) for code in codes] if len(codes) > 1 else []
+    codes = [[list(dict.fromkeys(column)).index(value) for value in column] for column in columns]
+    shared = [np.eye(max(code) + 1)[code] for code in codes] if len(codes) > 1 else []
     return [*shared, np.eye(len(keys))]
+
+
+def effects(keys: Sequence[tuple[Hashable, ...]]) -> list[Floats]:
+    """For each random effect, which strata share its value, 0 or 1, shape (k, k): `families`, each times its transpose."""
+    return [family @ family.T for family in families(keys)]
 
 
 def project(covariance: Floats) -> tuple[Floats, Floats]:

@@ -132,17 +132,12 @@ class AIM:
         part = rho * (1 / Rho(self.rounds * len(names)).exact)
         measure_rho = part * self.measured
         select_rho = part - measure_rho
-        first: list[tuple[Columns, Rho]] = [((name,), measure_rho) for name in names]
         if self.levels is not None:
-            first = [(columns, rho * share) for columns, share in self.levels.over_all(table.schema)]
-        for columns, share in first:
-            run.measure(columns, share)
-        if self.levels is not None:
-            rows = total_estimate(run.measurements)[0]
-            cut = [(columns, rho * share) for columns, share in self.levels.within_strata(table.schema, rho, rows)]
-            for columns, share in cut:
+            first = self.levels.measure_first(table.schema, rho, run.measurements, run.measure)
+        else:
+            first = [((name,), measure_rho) for name in names]
+            for columns, share in first:
                 run.measure(columns, share)
-            first = first or cut
         if (
             len(names) == 1
             or not run.places

@@ -35,6 +35,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from data.random_effects import families
 from data.strata import Key, Strata
 from data.weights import PublicWeights
 from privacy.noise import Floats
@@ -76,25 +77,25 @@ def combined_weights(
     information, seen = float(shares @ precision @ shares), float(shares @ sums)
     if not seen > _CLEAR * information**0.5:  # not even all rows together stand out of the noise
         return PublicWeights(dict(zip(strata.keys, shares.tolist(), strict=True)), source)
-    sizes, spread = _sizes(shares * (seen / information), _families(strata), precision, sums)
+    sizes, spread = _sizes(shares * (seen / information), families(strata.keys), precision, sums)
     least = np.maximum(sizes, LEAST_SIZE * spread)
     return PublicWeights.from_counts(dict(zip(strata.keys, least.tolist(), strict=True)), strata, source)
 
 
-def _sizes(expected: Floats, families: Sequence[Floats], precision: Floats, sums: Floats) -> tuple[Floats, Floats]:
+def _sizes(expected: Floats, kinds: Sequence[Floats], precision: Floats, sums: Floats) -> tuple[Floats, Floats]:
     """The strata's sizes and their standard deviations, shape (k,), with the law of the effects estimated.
 
     Args:
         expected: sizes if the public shares were right, (k,), positive.
-        families: for each kind of effect, (k, effects): 1 where a stratum has it.
+        kinds: for each kind of effect, (k, effects): 1 where a stratum has it.
         precision, sums: what the measurements say (`_readings`).
     """
-    kind = np.repeat(np.arange(len(families)), [family.shape[1] for family in families])
+    kind = np.repeat(np.arange(len(kinds)), [family.shape[1] for family in kinds])
     # Sizes are linear in the coefficients: first the number of rows (over its guess), then the relative effects.
-    basis = np.hstack([np.ones((len(expected), 1)), *families]) * expected[:, None]
+    basis = np.hstack([np.ones((len(expected), 1)), *kinds]) * expected[:, None]
     read, seen = basis.T @ precision @ basis, basis.T @ sums
     effects = np.arange(1, len(read))
-    scales, weights = np.full(len(families), _START), np.ones(len(kind))
+    scales, weights = np.full(len(kinds), _START), np.ones(len(kind))
     # EM ends at the mode next to where it starts. A small stratum that counts put far from its public size starts there.
     own, far = len(kind) - len(expected), sums - precision @ expected
     known = np.maximum(np.diag(precision), 1e-300)
@@ -114,16 +115,6 @@ def _sizes(expected: Floats, families: Sequence[Floats], precision: Floats, sums
             break
     variance = ((basis @ covariance) * basis).sum(axis=1)
     return basis @ coefficients, np.sqrt(np.maximum(variance, 0.0))
-
-
-def _families(strata: Strata) -> list[Floats]:
-    """Which stratum has which effect: one family of effects for each stratum column if there are several, and its own."""
-    families = []
-    if len(strata.columns) > 1:
-        for name in strata.columns:
-            codes = [strata.codes_of(key)[name] for key in strata.keys]
-            families.append(np.eye(strata.schema[name].size)[codes])
-    return [*families, np.eye(len(strata.keys))]
 
 
 def _readings(strata: Strata, measurements: Mapping[Key, Sequence[Measurement]]) -> tuple[Floats, Floats]:

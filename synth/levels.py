@@ -18,7 +18,7 @@ one stratum's term, by at most one, so the sensitivity is that of one stratum, a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 from statistics import mean
@@ -38,12 +38,12 @@ from synth.shrinkage import borrow
 Columns = tuple[str, ...]
 
 COARSE_SHARE, SIZES_SHARE = 0.03, 0.03  # of ρ: every column over all rows, and the strata's sizes
-CLEAR, CLEAR_SHARE = (
-    10.0,
-    0.1,
-)  # rows: with less noise on a cell within strata, strata of a hundred people gain from still less
+CLEAR = 10.0  # rows: with less noise on a cell within strata, strata of a hundred people gain from still less
+CLEAR_SHARE = 0.1  # of ρ, that columns within strata get then
 DROWNED = 2.0  # times the rows: more expected noise on a column within strata, and it is not measured
-_FAIR_SHARE = 0.05  # but no more than this part of what it had if all were alike, so that many small ones change little
+_FAIR_SHARE = (
+    0.05  # of what each had if strata were alike: noise adds no more than that to one, so many small ones change little
+)
 _FEWEST = 1e-6  # rows that it has at least where nothing tells its size: public weights may put people there
 _SHARPEST = 0.1  # of the smallest σ that was paid for: a sharper prediction would only slow the estimation down
 
@@ -104,6 +104,28 @@ class Levels:
             return sizes
         share = self.columns + CLEAR_SHARE * (sigma < CLEAR)
         return [*sizes, *((columns, share / len(sets)) for columns in sets)]
+
+    def measure_first(
+        self, schema: Schema, rho: Rho, measurements: Sequence[Measurement], measure: Callable[[Columns, Rho], object]
+    ) -> list[tuple[Columns, Rho]]:
+        """Measure what nothing has to be chosen for: `over_all`, then `within_strata`.
+
+        Args:
+            rho: what the whole mechanism may spend.
+            measurements: what is known; `measure` adds to it.
+            measure: measures columns at a price, and charges it.
+
+        Returns:
+            What is worth measuring again, each at what it cost, where nothing can be chosen: over all rows, if it may be.
+        """
+        over_all = [(columns, rho * share) for columns, share in self.over_all(schema)]
+        for columns, price in over_all:
+            measure(columns, price)
+        rows = total_estimate(measurements)[0]
+        within = [(columns, rho * share) for columns, share in self.within_strata(schema, rho, rows)]
+        for columns, price in within:
+            measure(columns, price)
+        return over_all or within
 
 
 def ties(schema: Schema, strata: Columns) -> list[Columns]:

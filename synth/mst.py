@@ -108,12 +108,11 @@ class MST:
         """
         budget, schema = Budget(rho), table.schema
         measurements = [*known]
-        first = levels.over_all(schema)
-        for columns, fraction in first:
-            measurements.append(measure_marginal(table, columns, rho * fraction, budget, noise))
-        cut = levels.within_strata(schema, rho, total_estimate(measurements)[0])
-        for columns, fraction in cut:
-            measurements.append(measure_marginal(table, columns, rho * fraction, budget, noise))
+
+        def measure(columns: tuple[str, ...], price: Rho) -> None:
+            measurements.append(measure_marginal(table, columns, price, budget, noise))
+
+        first = levels.measure_first(schema, rho, measurements, measure)
         names = levels.inner(schema) if levels.fine else schema.names
         choice_rho = rho * self.choice
         chosen: list[tuple[str, ...]] = []
@@ -144,9 +143,9 @@ class MST:
                         pair, columns = options[pick]
                         forest.add(pair, columns)
                         chosen.append(columns)
-        last = [(columns, 1.0) for columns in chosen] or first or cut
+        last = [(columns, 1.0) for columns in chosen] or [(columns, float(price)) for columns, price in first]
         for (columns, _), part in zip(last, budget.remaining.split([weight for _, weight in last]), strict=True):
-            measurements.append(measure_marginal(table, columns, part, budget, noise))
+            measure(columns, part)
         return measurements
 
     def model(self, schema: Schema, measurements: Sequence[Measurement]) -> GraphicalModel:

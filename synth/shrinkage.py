@@ -131,8 +131,9 @@ class _Prediction:
         cls, strata: Strata, books: Sequence[_Books], mixtures: Sequence[_Mixture], columns: Columns
     ) -> _Prediction | None:
         singles = [_Mixture(weights, book) for weights, book in zip(np.eye(len(books)), books, strict=True)]
-        looks = [(mixture, look) for mixture in (*singles, *mixtures) if (look := mixture.book.look(columns))]
-        seen = np.array([book.look(columns) is not None for book in books])
+        found = [(mixture, mixture.book.look(columns)) for mixture in (*singles, *mixtures)]
+        looks = [(mixture, look) for mixture, look in found if look is not None]
+        seen = np.array([look is not None for _, look in found[: len(books)]])
         if seen.sum() < _FEWEST:
             return None
         observed = [(look[0] / mixture.book.rows, look[1] / mixture.book.rows) for mixture, look in looks]
