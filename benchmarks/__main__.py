@@ -34,11 +34,16 @@ PEERS = ("smartnoise-mst",)
 NO_FIGURE = "no figure: matplotlib is not installed (extra bench)"
 
 
-def add_source(parser: argparse.ArgumentParser) -> None:
+def add_rows(parser: argparse.ArgumentParser) -> None:
     """The options that say where rows come from."""
     parser.add_argument("--root-dir", help="ACS files; without it, the embedded sample")
     parser.add_argument("--state", default="NY")
     parser.add_argument("--year", type=int, default=2024)
+
+
+def add_source(parser: argparse.ArgumentParser) -> None:
+    """The options that say where rows come from, and where results go."""
+    add_rows(parser)
     parser.add_argument("--results", type=Path, default=Path("benchmarks/results"), help="folder for CSV and figures")
 
 

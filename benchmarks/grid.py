@@ -14,8 +14,8 @@ from pathlib import Path
 
 from rich.console import Console
 
+from benchmarks.__main__ import add_rows, source_of
 from data.schema import Schema
-from data.sources import FolktablesSource, SampleSource, Source
 from data.table import CodedTable
 from flows.experiment_lines import LineFile
 from flows.experiment_synthesizers import COLUMNS, EPSILONS, STRATA, VANILLA, Cell, Line, grid, measure, variants
@@ -27,9 +27,7 @@ FORMS = ("per-stratum", "default")
 def main() -> None:
     """Make every place of the grid that the file lacks."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.grid", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--root-dir", help="ACS files; without it, the embedded sample")
-    parser.add_argument("--state", default="NY")
-    parser.add_argument("--year", type=int, default=2024)
+    add_rows(parser)
     parser.add_argument("--mechanisms", default=",".join(name for name in MECHANISMS if "-" not in name))
     parser.add_argument("--strata", default=",".join(STRATA))
     parser.add_argument("--forms", default=",".join(FORMS), help="per-stratum: the paper's; default: equistrata's")
@@ -39,9 +37,7 @@ def main() -> None:
     parser.add_argument("--no-classifiers", action="store_true")
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/grid.csv"))
     arguments = parser.parse_args()
-    source: Source = SampleSource()
-    if arguments.root_dir:
-        source = FolktablesSource((arguments.state,), arguments.year, root_dir=arguments.root_dir)
+    source = source_of(arguments)
     table = CodedTable.encode(source.read(COLUMNS), Schema.load("acs_employment").select(COLUMNS))
     file = LineFile(arguments.output, Cell, Line)
     wanted, done = places(arguments), file.read()

@@ -20,12 +20,12 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.__main__ import add_rows, source_of
 from data.schema import Schema
-from data.sources import FolktablesSource, SampleSource, Source
+from data.sources import Source
 from data.strata import Key, Strata
-from data.table import CodedTable, numbers
-from eval.parity import relative_error
-from flows.experiment_means import CODED, MIN_SHARE, OUTCOMES, SCHEMA
+from data.table import CodedTable
+from flows.experiment_means import CODED, OUTCOMES, SCHEMA, errors, read_outcomes
 from inference.coinpress import coinpress_mean, stratified_coinpress
 from inference.level_means import hierarchical_coinpress
 from privacy.noise import SeededNoise
@@ -78,30 +78,12 @@ def own_shares(groups: Groups) -> dict[Key, float]:
     return {key: len(values) / rows for key, values in groups.items()}
 
 
-def score(groups: Groups, answer: Answer) -> tuple[float, float]:
-    """The relative error of the population's mean, and the parity error with ω = 1/k over the kept strata.
-
-    >>> score({(1,): np.array([1.0, 3.0]), (2,): np.array([4.0, 4.0])}, (3.0, np.array([1.0, 4.0])))
-    (0.0, 0.5)
-    """
-    everybody = np.concatenate(list(groups.values()))
-    kept = np.array([len(values) >= max(MIN_SHARE * len(everybody), 1) for values in groups.values()])
-    truth = np.array([values.mean() if len(values) else np.nan for values in groups.values()])
-    value, by_stratum = answer
-    error = float(relative_error(everybody.mean(), value))
-    return error, error / int(kept.sum()) + float(relative_error(truth[kept], by_stratum[kept]).sum())
-
-
 def read(source: Source) -> tuple[Schema, CodedTable, dict[str, Floats]]:
     """The schema, the columns that strata are made of, and the outcomes, NaN where absent."""
     schema = Schema.load(SCHEMA)
     coded = schema.select(CODED)
     frame = source.read([*coded.names, *OUTCOMES])
-    outcomes = {}
-    for name in OUTCOMES:
-        values, absent = numbers(frame[name], schema[name])
-        outcomes[name] = np.where(absent, np.nan, values)
-    return schema, CodedTable.encode(frame, coded), outcomes
+    return schema, CodedTable.encode(frame, coded), read_outcomes(frame, schema)
 
 
 def measure(
@@ -124,11 +106,11 @@ def measure(
         for rho, sizes in ((rho, sizes) for rho in rhos for sizes in SIZES):
             settings = {"lower": lower, "upper": upper, "sigma": column.sigma, "rho": rho}
             for name, answer in answers(sizes, (column.lower, column.upper)).items():
-                errors = [
-                    score(groups, answer(groups, **settings, noise=SeededNoise(seed).spawn(len(name))))
+                found = [
+                    errors(groups, *answer(groups, **settings, noise=SeededNoise(seed).spawn(len(name))))
                     for seed in range(seeds)
                 ]
-                population, parity = np.mean(errors, axis=0)
+                _, population, parity = np.mean(found, axis=0)
                 place = {"outcome": outcome, "k": len(cut.keys), "rho": rho, "sizes": sizes, "estimator": name}
                 lines.append(place | {"population": population, "parity": parity})
     return pd.DataFrame(lines)
@@ -159,18 +141,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(
         prog="python -m benchmarks.means_levels", description=(__doc__ or "").split("\n")[0]
     )
-    parser.add_argument("--root-dir", help="ACS files; without it, the embedded sample")
-    parser.add_argument("--state", default="NY")
-    parser.add_argument("--year", type=int, default=2024)
+    add_rows(parser)
     parser.add_argument("--outcomes", default=",".join(OUTCOMES))
     parser.add_argument("--strata", default=",".join(STRATA))
     parser.add_argument("--rhos", default=",".join(map(str, RHOS)))
     parser.add_argument("--seeds", type=int, default=50)
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/means_levels.csv"))
     given = parser.parse_args()
-    source: Source = SampleSource()
-    if given.root_dir:
-        source = FolktablesSource((given.state,), given.year, root_dir=given.root_dir)
+    source = source_of(given)
     schema, table, outcomes = read(source)
     outcomes = {name: outcomes[name] for name in given.outcomes.split(",")}
     rhos = tuple(map(float, given.rhos.split(",")))

@@ -23,14 +23,15 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.__main__ import add_rows, source_of
 from data.schema import Column, Schema
-from data.sources import FolktablesSource, SampleSource, Source
 from data.strata import Key, Strata
 from data.table import CodedTable, numbers
 from data.weights import PublicWeights
 from eval.coding import coded_frame
 from eval.parity import relative_error
 from eval.workload import workload_error
+from flows.experiment_means import MIN_SHARE
 from flows.experiment_synthesizers import COLUMNS, DELTA
 from inference.coinpress import stratified_coinpress
 from privacy.budget import Rho
@@ -43,7 +44,6 @@ EPSILONS = (0.01, 0.1, 1.0, 5.0)
 PUBLIC, COUNTS, COMBINED = "public file", "noisy counts", "both"
 SOURCES = (PUBLIC, COUNTS, COMBINED)
 MEANS_SHARE = 0.25
-MIN_SHARE = 0.001  # as in `eval.parity`: smaller strata do not count
 
 Groups = Mapping[Key, npt.NDArray[np.float64]]
 
@@ -145,18 +145,14 @@ def stratified_mean(groups: Groups, weights: PublicWeights | None, column: Colum
 def main() -> None:
     """Measure every ε, source and seed, and print a table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.weights", description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--root-dir", help="ACS files; without it, the embedded sample")
-    parser.add_argument("--state", default="NY")
-    parser.add_argument("--year", type=int, default=2024)
+    add_rows(parser)
     parser.add_argument("--weights", default="data/public/ny2018_sex_rac1p.csv", help="sizes or shares by SEX, RAC1P")
     parser.add_argument("--mechanism", default="mst")
     parser.add_argument("--outcome", default="PINCP", help="a column of schema acs_means")
     parser.add_argument("--epsilons", default=",".join(f"{epsilon:g}" for epsilon in EPSILONS))
     parser.add_argument("--seeds", type=int, default=5)
     arguments = parser.parse_args()
-    source: Source = SampleSource()
-    if arguments.root_dir:
-        source = FolktablesSource((arguments.state,), arguments.year, root_dir=arguments.root_dir)
+    source = source_of(arguments)
     frame = source.read(list(dict.fromkeys([*COLUMNS, arguments.outcome])))
     table = CodedTable.encode(frame, Schema.load("acs_employment").select(COLUMNS))
     strata, column = Strata.over(table.schema, STRATA), Schema.load("acs_means")[arguments.outcome]

@@ -13,10 +13,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import pandas as pd
 
 from data.schema import Column, Schema
 from data.strata import Key, Strata
-from data.table import CodedTable
+from data.table import CodedTable, numbers
 from data.weights import PublicWeights
 from eval.parity import relative_error
 from flows.experiment_synthesizers import TRAINING_SHARE
@@ -93,6 +94,30 @@ def measure(
     return [_measure(cell, table, outcomes[cell.outcome], schema[cell.outcome]) for cell in cells]
 
 
+def read_outcomes(frame: pd.DataFrame, schema: Schema) -> dict[str, Floats]:
+    """Outcome → its values, shape (n,), NaN where absent."""
+    outcomes = {}
+    for name in OUTCOMES:
+        values, absent = numbers(frame[name], schema[name])
+        outcomes[name] = np.where(absent, np.nan, values)
+    return outcomes
+
+
+def errors(groups: Mapping[Key, Floats], population: float, by_stratum: Floats) -> tuple[int, float, float]:
+    """How many strata hold at least 0.1 % of the rows; the relative error of the population's mean; the parity error over those
+    strata with ω = 1/k.
+
+    >>> errors({(1,): np.array([1.0, 3.0]), (2,): np.array([4.0, 4.0])}, 3.0, np.array([1.0, 4.0]))
+    (2, 0.0, 0.5)
+    """
+    everybody = np.concatenate(list(groups.values()))
+    kept = np.array([len(values) >= max(MIN_SHARE * len(everybody), 1) for values in groups.values()])
+    truth = np.array([values.mean() if len(values) else np.nan for values in groups.values()])
+    error = float(relative_error(everybody.mean(), population))
+    strata = int(kept.sum())
+    return strata, error, error / strata + float(relative_error(truth[kept], by_stratum[kept]).sum())
+
+
 def _measure(cell: MeanCell, table: CodedTable, values: Floats, column: Column) -> MeanLine:
     private = np.random.default_rng(cell.seed).random(len(table)) < TRAINING_SHARE
     strata = Strata.over(table.schema, cell.strata.split("_"))
@@ -101,17 +126,8 @@ def _measure(cell: MeanCell, table: CodedTable, values: Floats, column: Column) 
     own, public = (np.bincount(index[present & of], minlength=count) for of in (private, ~private))
     groups = {key: values[present & private & (index == i)] for i, key in enumerate(strata.keys)}
     everybody = values[present & private]
-    kept = own >= max(MIN_SHARE * len(everybody), 1)
-    population, by_stratum = _estimate(cell, column, groups, everybody, strata, own, public)
-    truth = np.array([groups[key].mean() if len(groups[key]) else np.nan for key in strata.keys])
-    error = float(relative_error(everybody.mean(), population))
-    return MeanLine(
-        **asdict(cell),
-        declared=count,
-        kept=int(kept.sum()),
-        population_error=error,
-        parity_error=error / int(kept.sum()) + float(relative_error(truth[kept], by_stratum[kept]).sum()),
-    )
+    kept, error, parity = errors(groups, *_estimate(cell, column, groups, everybody, strata, own, public))
+    return MeanLine(**asdict(cell), declared=count, kept=kept, population_error=error, parity_error=parity)
 
 
 def _estimate(

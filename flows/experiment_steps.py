@@ -11,7 +11,7 @@ import numpy as np
 
 from data.errors import InputError
 from data.schema import Schema
-from data.table import CodedTable, numbers
+from data.table import CodedTable
 from eval.curves import save
 from flows import experiment_means, experiment_mixture, experiment_synthesizers
 from flows.experiment_config import ExperimentConfig
@@ -52,11 +52,8 @@ def load(config: ExperimentConfig, work: Workspace) -> None:
         strata = schema.select(experiment_means.CODED)
         frame = source.read([*strata.names, *experiment_means.OUTCOMES])
         work.append_table(work.root / STRATA, CodedTable.encode(frame, strata))
-        columns = []
-        for name in experiment_means.OUTCOMES:
-            values, absent = numbers(frame[name], schema[name])
-            columns.append(np.where(absent, np.nan, values))
-        work.append(work.root / OUTCOMES, np.stack(columns, axis=1))
+        outcomes = experiment_means.read_outcomes(frame, schema)
+        work.append(work.root / OUTCOMES, np.stack(list(outcomes.values()), axis=1))
     (_runs_folder(config.output) / "rows.json").write_text(json.dumps({"rows": source.describe()}) + "\n", "utf-8")
 
 
