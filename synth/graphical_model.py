@@ -24,6 +24,7 @@ from data.schema import Schema
 from data.table import CodedTable
 from privacy.noise import Floats
 from synth.junction_tree import Clique, JunctionTree
+from synth.rounding import round_table
 
 Tables = list[Floats]
 _FORMAT = "equistrata model 1"
@@ -184,30 +185,30 @@ class GraphicalModel:
         return GraphicalModel(self.schema, self.total * mass, self.tree, conditional), mass
 
     def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:
-        """Draw rows down the tree; counts in each cell differ from their expectation by less than one per branch.
+        """Draw rows, column by column down the tree, with counts as near to their expectation as whole numbers can be.
 
-        Within each separator cell, the rows that get a value are chosen at random, so columns that share no clique
+        Counts differ from what is expected, given the columns before, by less than one in each cell; and in tables of no more than
+        `synth.rounding.MOST_CELLS` cells by less than one in each value of the column too, so that small groups keep their means.
+        Within each cell of the columns before, the rows that get a value are chosen at random, so columns that share no clique
         stay as independent, given the separator, as the model says.
         """
-        layout = Layout.of(self.tree)
-        dtype = np.uint8 if max(self.tree.sizes) <= 256 else np.uint32
-        codes = np.zeros((rows, len(self.tree.sizes)), dtype=dtype, order="F")
-        for i, clique in enumerate(self.tree.cliques):
-            separator = self.tree.separators[i]
-            rest = tuple(v for v in clique if v not in separator)
-            order = rng.permutation(rows)
-            sizes = [self.tree.sizes[v] for v in separator]
-            group = np.zeros(rows, dtype=np.int64)
-            for v, size in zip(separator, sizes, strict=True):
-                group = group * size + codes[order, v]
-            # A stable sort of a narrow type is a radix sort, ten times as fast.
-            order = order[np.argsort(group.astype(np.min_scalar_type(layout.width[i])), kind="stable")]
-            table = self.conditional[i].reshape([self.tree.sizes[v] for v in clique])
-            table = np.transpose(table, [clique.index(v) for v in separator + rest]).reshape(layout.width[i], -1)
-            counts = _round_rows(np.bincount(group, minlength=layout.width[i]), table, rng)
-            cells = np.repeat(np.tile(np.arange(table.shape[1]), table.shape[0]), counts.ravel())
-            for v, code in zip(rest, np.unravel_index(cells, [self.tree.sizes[v] for v in rest]), strict=True):
-                codes[order, v] = code
+        sizes = self.tree.sizes
+        codes = np.zeros((rows, len(sizes)), dtype=np.uint8 if max(sizes) <= 256 else np.uint32, order="F")
+        for clique, separator, flat in zip(self.tree.cliques, self.tree.separators, self.conditional, strict=True):
+            known = list(separator)
+            rest = [v for v in clique if v not in separator]
+            table = np.transpose(flat.reshape([sizes[v] for v in clique]), [clique.index(v) for v in known + rest])
+            for v in rest:
+                shares = table.reshape(prod(sizes[u] for u in known), sizes[v], -1).sum(axis=-1)
+                order = rng.permutation(rows)
+                group = np.zeros(rows, dtype=np.int64)
+                for u in known:
+                    group = group * sizes[u] + codes[order, u]
+                # A stable sort of a narrow type is a radix sort, ten times as fast.
+                order = order[np.argsort(group.astype(np.min_scalar_type(len(shares))), kind="stable")]
+                counts = round_table(np.bincount(group, minlength=len(shares)), shares, rng)
+                codes[order, v] = np.repeat(np.tile(np.arange(sizes[v]), len(shares)), counts.ravel())
+                known.append(v)
         return CodedTable(codes, self.schema)
 
     def save(self, path: Path) -> None:
@@ -247,18 +248,3 @@ def _contract(terms: Sequence[tuple[Floats, Clique]], out: Clique) -> Floats:
     for table, part in terms:
         operands += [table, [label[v] for v in part]]
     return np.asarray(np.einsum(*operands, [label[v] for v in out], optimize="greedy"))
-
-
-def _round_rows(totals: npt.NDArray[np.int64], shares: Floats, rng: np.random.Generator) -> npt.NDArray[np.int64]:
-    """Whole counts per row of `shares` (each summing to one or zero) that add up to `totals`: systematic sampling.
-
-    Every count is within one of its quota, and equal to it in expectation.
-    """
-    running = np.cumsum(shares, axis=1)
-    last = running[:, -1:]
-    running = running / np.where(last > 0, last, 1.0) * totals[:, None]
-    marks = np.floor(running + rng.random((len(totals), 1))).astype(np.int64)
-    # Rounding errors must neither lose the last row nor give it to a cell of no probability.
-    closed = running >= totals[:, None] * (1 - 1e-12)
-    marks = np.where(closed, totals[:, None], np.minimum(marks, totals[:, None]))
-    return np.diff(marks, axis=1, prepend=0)

@@ -9,7 +9,8 @@ import pytest
 
 from data.errors import InputError
 from data.schema import Column, Impossible, Schema
-from synth.graphical_model import GraphicalModel, Layout, _round_rows, cell_map
+from synth import rounding
+from synth.graphical_model import GraphicalModel, Layout, cell_map
 from synth.junction_tree import JunctionTree
 
 SIZES = (2, 3, 4, 2, 3)
@@ -141,7 +142,7 @@ def test_samples_exactly_that_many_rows_and_never_an_impossible_one(shape, rows)
 
 @pytest.mark.parametrize("shape", SHAPES)
 def test_sampled_cells_are_within_rounding_of_their_expectation(shape):
-    """Given the rows above it, each cell of a clique is off by less than one; so the root is off by less than one."""
+    """Given the rows above it, each cell of a clique is off by less than one for each column that it adds."""
     model, _ = random_model(shape, seed=3)
     rows, tree = 4000, model.tree
     table = model.sample(rows, np.random.default_rng(1))
@@ -150,7 +151,25 @@ def test_sampled_cells_are_within_rounding_of_their_expectation(shape):
         counts = table.marginal([names[v] for v in clique]).ravel()
         own = cell_map(tree.sizes, clique, tree.separators[i])
         above = table.marginal([names[v] for v in tree.separators[i]]).ravel()
-        assert np.abs(counts - model.conditional[i] * above[own]).max() < 1 + 1e-6
+        new = len(clique) - len(tree.separators[i])
+        assert np.abs(counts - model.conditional[i] * above[own]).max() < new + 1e-6
+
+
+@pytest.mark.parametrize("shape", ["cycle", "clique", "nested"])
+def test_few_rows_keep_the_counts_of_every_column(shape, monkeypatch):
+    """By chance alone, a count in 40 rows has a standard deviation of 2 to 3; rounded group by group it still errs by 1 or 2."""
+    model, _ = random_model(shape, seed=4)
+    names = model.schema.names
+
+    def error():
+        tables = [model.sample(40, np.random.default_rng(seed)) for seed in range(30)]
+        return np.mean(
+            [[np.abs(t.marginal([n]) - model.marginal([n]) / model.total * 40).max() for n in names] for t in tables]
+        )
+
+    whole = error()
+    monkeypatch.setattr(rounding, "MOST_CELLS", 0)
+    assert whole < min(0.8, 0.8 * error())
 
 
 def test_samples_agree_with_the_model_outside_the_cliques():
@@ -210,22 +229,7 @@ def test_large_domains(size, dtype):
     table = model.sample(3 * size, np.random.default_rng(0))
     assert table.codes.dtype == dtype
     counts = table.marginal(["A", "B"])
-    assert np.abs(counts.ravel() - weights / weights.sum() * 3 * size).max() < 1 + 1e-6
-
-
-def test_rounding_rows_adds_up_and_never_fills_an_impossible_cell():
-    rng = np.random.default_rng(0)
-    for _ in range(300):
-        shares = rng.gamma(0.3, size=(6, 5)) * (rng.random((6, 5)) > 0.4)
-        totals = rng.integers(0, 10 ** rng.integers(1, 9), 6)
-        alive = shares.sum(1) > 0
-        totals[~alive] = 0
-        shares[alive] /= shares[alive].sum(1, keepdims=True)
-        counts = _round_rows(totals, shares, rng)
-        np.testing.assert_array_equal(counts.sum(1), totals)
-        assert (counts >= 0).all()
-        assert (counts[shares == 0] == 0).all()
-        assert np.abs(counts - shares * totals[:, None]).max() < 1 + 1e-6
+    assert np.abs(counts.ravel() - weights / weights.sum() * 3 * size).max() < 2  # one for each column
 
 
 def test_a_file_gives_the_model_back_without_pickle(tmp_path):
