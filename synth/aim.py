@@ -187,6 +187,8 @@ class AIM:
 
         With levels, the workload is over all columns, stratum columns among them, and within strata over the others; if
         only marginals within strata may be measured, it is the second alone, and every candidate holds all stratum columns.
+        Else no candidate weighs more than those of `degree` columns: the sensitivity of a choice is the largest weight, so
+        heavier ones within strata would blunt the choice among all (to 0.36 of its price, for two stratum columns).
         """
         if self.levels is None or not self.levels.fine:
             return self.weights_of(schema.names)
@@ -201,7 +203,9 @@ class AIM:
         both = dict(self.workload or _all_sets(schema.names, self.degree))
         for columns, weight in within.items():
             both[columns] = both.get(columns, 0.0) + self.within * weight
-        return replace(self, workload=both).weights_of(schema.names)
+        found = replace(self, workload=both).weights_of(schema.names)
+        heaviest = max(weight for columns, weight in found.items() if len(columns) <= self.degree)
+        return {columns: min(weight, heaviest) for columns, weight in found.items()}
 
     @property
     def _most_cells(self) -> float:

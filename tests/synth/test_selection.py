@@ -228,6 +228,18 @@ def test_the_score_of_a_marginal_within_strata_is_the_sum_of_the_strata_s_scores
     assert scores[("A", "B"), ("A", "S", "B", "R")] == pytest.approx(expected, abs=0.05)  # rounded to 1/1024 a cell
 
 
+def test_no_candidate_within_strata_blunts_the_choice_among_the_others():
+    names = ("A", "S", "B", "R", "C")
+    aim = AIM(degree=2, levels=Levels(("S", "R")))
+    weights = aim.candidates_of(SCHEMA.select(names))
+    assert max(map(len, weights)) == 4
+    heaviest = max(weight for columns, weight in weights.items() if len(columns) <= 2)
+    assert max(weights.values()) == heaviest
+    assert weights[("A", "S", "B", "R")] == heaviest
+    paper = replace(aim, levels=None).candidates_of(SCHEMA.select(names))
+    assert heaviest < 1.5 * max(paper.values())
+
+
 def test_aim_s_candidates_and_their_weights_by_hand():
     """Workload {AB: 2, AS: 1}, with strata S: within strata both become sets with S, of weight 0.5 times theirs."""
     schema = SCHEMA.select(("A", "S", "B"))
