@@ -167,7 +167,7 @@ def cut(strata: Strata, measurements: Sequence[Measurement], engine: Estimator, 
     """
     schema = strata.schema
     whole = engine.estimate(schema, measurements)
-    sizes = _sizes(whole, strata, measurements)
+    sizes = _sizes(whole, strata, measurements, shrinkage)
     settled = settle(measurements, strata, sizes)
     told = slices(settled, strata)
     sharpest = _SHARPEST * min((m.sigma for m in measurements if m.sigma), default=0.0)
@@ -254,18 +254,38 @@ def within(model: GraphicalModel, strata: Strata, sizes: Mapping[Key, float]) ->
     return models
 
 
-def _sizes(model: GraphicalModel, strata: Strata, measurements: Sequence[Measurement]) -> dict[Key, float]:
+def _sizes(
+    model: GraphicalModel, strata: Strata, measurements: Sequence[Measurement], shrinkage: bool
+) -> dict[Key, float]:
     """Each stratum's number of rows in a model; no stratum is dropped by noise (see `noisy_weights`)."""
     table = model.marginal(strata.columns)
     own = slices(measurements, strata)
+    spreads = {key: total_estimate(own[key])[1] for key in strata.keys}
+    noise = mean(spreads.values()) ** 2
+    if shrinkage and 0 < noise < np.inf:
+        table = _towards_independence(table, noise)
     sizes = {}
     most = _FAIR_SHARE * model.total / len(strata.keys)
-    for key in strata.keys:
-        spread = total_estimate(own[key])[1]
+    for key, spread in spreads.items():
         least = min(LEAST_SIZE * spread, most) if np.isfinite(spread) else _FEWEST
         sizes[key] = max(float(table[_cells(strata.columns, strata, key)]), least)
     scale = model.total / max(sum(sizes.values()), 1e-12)
     return {key: size * scale for key, size in sizes.items()}
+
+
+def _towards_independence(table: Floats, noise: float) -> Floats:
+    """Sizes drawn towards what they are if the stratum columns are independent, by empirical Bayes.
+
+    What noise of this variance alone does to sizes is no sign of dependence; what is beyond it is. Column sums stay.
+    """
+    total = float(table.sum())
+    product = np.full(table.shape, total)
+    for axis in range(table.ndim):
+        others = tuple(other for other in range(table.ndim) if other != axis)
+        product = product * table.sum(axis=others, keepdims=True) / max(total, 1e-12)
+    apart = table - product
+    spread = max(float((apart**2).mean()) - noise, 0.0)
+    return np.asarray(product + apart * spread / (spread + noise))
 
 
 def _table(strata: Strata, sizes: Mapping[Key, float], fixed: Columns) -> Floats:

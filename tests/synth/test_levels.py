@@ -17,6 +17,7 @@ from synth.levels import (
     DROWNED,
     SIZES_SHARE,
     Levels,
+    _towards_independence,
     at_level,
     cut,
     predictions,
@@ -211,6 +212,33 @@ def test_sizes_join_all_levels_and_none_is_nothing():
     assert sizes["x", 1] + sizes["y", 1] == pytest.approx(1000, rel=0.02)
     assert sizes["x", 2] > 2
     assert sizes["y", 2] > 2
+
+
+def test_sizes_lean_on_independence_as_far_as_noise_explains_the_rest():
+    product = np.array([[600.0, 300.0, 100.0], [1200, 600, 200]])
+    apart = np.array([[30.0, -20.0, -10.0], [-30, 20, 10]])
+    noise = float((apart**2).mean())
+    drawn = _towards_independence(product + apart, noise * 0.75)
+    np.testing.assert_allclose(drawn, product + apart * 0.25, rtol=1e-12)
+    np.testing.assert_allclose(_towards_independence(product + apart, noise * 2), product, rtol=1e-12)
+    np.testing.assert_allclose(_towards_independence(product + apart, 1e-9), product + apart, rtol=1e-9)
+
+
+@pytest.mark.parametrize("shrinkage", [True, False])
+def test_noisy_sizes_of_independent_columns_are_better_for_leaning(shrinkage):
+    """Four sizes with noise of 60 on each, and sharp sums: mean error of 30 runs, with leaning and without."""
+    rng = np.random.default_rng(5)
+    real = np.outer([100.0, 300.0], [5.0, 3.0])
+    errors = []
+    for _ in range(30):
+        told = [
+            Measurement(("R",), real.sum(1) + rng.normal(0, 5, 2), 5.0),
+            Measurement(("S",), real.sum(0) + rng.normal(0, 5, 2), 5.0),
+            Measurement(("R", "S"), real + rng.normal(0, 60, (2, 2)), 60.0),
+        ]
+        sizes = cut(STRATA, told, ENGINE, shrinkage).sizes
+        errors.append(np.abs(np.array([sizes[key] for key in KEYS]) - real.ravel()).sum())
+    assert (np.mean(errors) < 50) == shrinkage
 
 
 @pytest.mark.parametrize("own", [True, False])
