@@ -39,8 +39,8 @@ Columns = tuple[str, ...]
 
 COARSE_SHARE, SIZES_SHARE = 0.03, 0.03  # of ρ: every column over all rows, and the strata's sizes
 CLEAR = 10.0  # rows: with less noise on a cell within strata, strata of a hundred people gain from still less
-CLEAR_SHARE = 0.1  # of ρ, that columns within strata get then
-DROWNED = 2.0  # times the rows: more expected noise on a column within strata, and it is not measured
+CLEAR_SHARE = 0.15  # of ρ, that columns within strata get then
+DROWNED = 1.0  # times the rows: more expected noise on a column within strata, and it is not measured
 _FAIR_SHARE = (
     0.05  # of what each had if strata were alike: noise adds no more than that to one, so many small ones change little
 )
@@ -62,7 +62,7 @@ class Levels:
     strata: Columns
     coarse: bool = True
     fine: bool = True
-    columns: float = 0.25
+    columns: float = 0.2
 
     def __post_init__(self) -> None:
         if not (self.coarse or self.fine) or not self.strata or not 0 < self.columns < 0.8:
