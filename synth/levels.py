@@ -37,7 +37,7 @@ from synth.shrinkage import borrow
 
 Columns = tuple[str, ...]
 
-COARSE_SHARE, SIZES_SHARE = 0.03, 0.03  # of ρ: every column over all rows, and the strata's sizes
+COARSE_SHARE, SIZES_SHARE = 0.03, 0.02  # of ρ: every column over all rows, and the strata's sizes
 CLEAR = 10.0  # rows: with less noise on a cell within strata, strata of a hundred people gain from still less
 CLEAR_SHARE = 0.15  # of ρ, that columns within strata get then
 DROWNED = 1.0  # times the rows: more expected noise on a column within strata, and it is not measured
