@@ -100,12 +100,10 @@ def measure(
         column, cut = schema[outcome], Strata.over(table.schema, by.split("_"))
         index, values = cut.index(table), outcomes[outcome]
         groups = {key: values[~np.isnan(values) & (index == i)] for i, key in enumerate(cut.keys)}
-        assert column.lower is not None
-        assert column.upper is not None
-        lower, upper = column.mean or (column.lower, column.upper)
+        lower, upper = column.mean_bounds
         for rho, sizes in ((rho, sizes) for rho in rhos for sizes in SIZES):
             settings = {"lower": lower, "upper": upper, "sigma": column.sigma, "rho": rho}
-            for name, answer in answers(sizes, (column.lower, column.upper)).items():
+            for name, answer in answers(sizes, column.bounds).items():
                 found = [
                     errors(groups, *answer(groups, **settings, noise=SeededNoise(seed).spawn(len(name))))
                     for seed in range(seeds)

@@ -132,12 +132,10 @@ def weighted_mean(groups: Groups, weights: PublicWeights) -> float:
 
 def stratified_mean(groups: Groups, weights: PublicWeights | None, column: Column, epsilon: float, seed: int) -> float:
     """PubStratCoinpress, or StratCoinpress without weights, with the settings of a release at this ε."""
-    assert column.lower is not None
-    assert column.upper is not None
     assert column.sigma is not None
-    lower, upper = column.mean or (column.lower, column.upper)
+    lower, upper = column.mean_bounds
     return stratified_coinpress(
-        groups, weights, lower=lower, upper=upper, bounds=(column.lower, column.upper), sigma=column.sigma,
+        groups, weights, lower=lower, upper=upper, bounds=column.bounds, sigma=column.sigma,
         rho=Rho.from_epsilon_delta(epsilon, DELTA) * MEANS_SHARE, sizes="noisy", noise=SeededNoise(seed),
     ).value  # fmt: skip
 

@@ -74,6 +74,20 @@ class Column:
         return not self.values
 
     @property
+    def bounds(self) -> tuple[float, float]:
+        """The declared bounds. Raises InputError without them."""
+        if self.lower is None or self.upper is None:
+            raise InputError(
+                f"column {self.name!r} has no bounds; add 'lower' and 'upper' to it in the schema to use it here"
+            )
+        return self.lower, self.upper
+
+    @property
+    def mean_bounds(self) -> tuple[float, float]:
+        """Where the mean of every stratum surely lies: `mean`, or the bounds. Raises InputError without either."""
+        return self.mean or self.bounds
+
+    @property
     def bins(self) -> int:
         """How many bins a numeric column has (0 without edges)."""
         return max(len(self.edges) - 1, 0)

@@ -156,11 +156,11 @@ def _estimate(
 
 def _settings(cell: MeanCell, column: Column) -> dict[str, Any]:
     """What the schema declares, and either the paper's way or a release's."""
-    lower, upper = column.mean or (column.lower, column.upper)
+    lower, upper = column.mean_bounds
     noise = SeededNoise(cell.seed).spawn(STRATA.index(cell.strata)).spawn(OUTCOMES.index(cell.outcome))
     settings: dict[str, Any] = {
         "lower": lower, "upper": upper, "sigma": column.sigma, "rho": cell.rho, "noise": noise,
     }  # fmt: skip
     if cell.estimator in (ALONE, RELEASED):
-        return settings | {"sizes": "noisy", "bounds": (column.lower, column.upper)}
+        return settings | {"sizes": "noisy", "bounds": column.bounds}
     return settings | {"sizes": "public", "tail": "gaussian"}

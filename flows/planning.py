@@ -134,13 +134,13 @@ def _question(
             f"the relative error of the mean of {column.name!r} needs the mean that is expected; give it with --reference, "
             "or a difference to be seen with --effect"
         )
-    lower, upper = column.mean or (column.lower, column.upper)
+    lower, upper = column.mean_bounds
     return MeanQuestion(
         lower=lower,
         upper=upper,
         sigma=column.sigma,
         reference=(lower + upper) / 2 if reference is None else reference,
-        bounds=(column.lower, column.upper),
+        bounds=column.bounds,
         delta=delta,
         **goal,
     )

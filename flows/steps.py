@@ -217,15 +217,13 @@ def _mean(plan: Plan, work: Workspace, column: Column, kind: str, rho: Rho, nois
 
     By strata it is measured over all rows as well, and small strata lean on the others, unless `--no-shrinkage` is given.
     """
-    assert column.lower is not None
-    assert column.upper is not None
     assert column.sigma is not None
     groups = {key: work.load(work.outcome(column.name, i)) for i, key in enumerate(plan.strata.keys)}
-    lower, upper = column.mean or (column.lower, column.upper)
+    lower, upper = column.mean_bounds
     settings: dict[str, Any] = {
         "lower": lower,
         "upper": upper,
-        "bounds": (column.lower, column.upper),
+        "bounds": column.bounds,
         "sigma": column.sigma,
         "rho": rho,
         "sizes": "noisy",

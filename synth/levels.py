@@ -65,8 +65,10 @@ class Levels:
     columns: float = 0.2
 
     def __post_init__(self) -> None:
-        if not (self.coarse or self.fine) or not self.strata or not 0 < self.columns < 0.8:
-            raise ValueError("levels need stratum columns, must be coarse or fine or both, and 0 < columns < 0.8")
+        if not (self.coarse or self.fine) or not self.strata or not (self.columns > 0 and self.first_share < 1):
+            raise ValueError(
+                "levels need stratum columns, must be coarse or fine or both, and columns above 0 that leave a rest"
+            )
 
     @property
     def offered(self) -> tuple[Columns, ...]:
@@ -74,6 +76,11 @@ class Levels:
         single = [(name,) for name in self.strata] if len(self.strata) > 1 else []
         coarse = [(), *single] if self.coarse and self.fine else [()] * self.coarse
         return (*coarse, *([self.strata] * self.fine))
+
+    @property
+    def first_share(self) -> float:
+        """The largest part of ρ that `measure_first` may spend."""
+        return COARSE_SHARE + SIZES_SHARE + self.columns + CLEAR_SHARE
 
     def inner(self, schema: Schema) -> Columns:
         """The columns that do not define strata."""

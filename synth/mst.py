@@ -59,6 +59,12 @@ class MST:
     max_model_size: float = 2.0
     engine: Estimator = field(default_factory=MirrorDescent)
 
+    def __post_init__(self) -> None:
+        if self.levels is not None and not 0 < self.choice < 1 - self.levels.first_share:
+            raise ValueError(
+                "with levels, MST needs a choice above 0 that, with what they measure first, leaves a part of ρ for pairs"
+            )
+
     @property
     def name(self) -> str:
         """MST."""

@@ -269,3 +269,10 @@ def test_a_schema_comes_back_from_the_file_in_a_release(name):
 def test_what_is_no_schema_file_of_a_release_is_refused(document):
     with pytest.raises(InputError, match="does not declare a schema"):
         Schema.from_plain(document)
+
+
+def test_where_a_mean_lies_is_declared_or_follows_from_the_bounds():
+    assert Column("PAY", lower=0.0, upper=9.0).mean_bounds == (0.0, 9.0)
+    assert Column("PAY", lower=0.0, upper=9.0, mean=(2.0, 3.0)).mean_bounds == (2.0, 3.0)
+    with pytest.raises(InputError, match="'PAY' has no bounds"):
+        _ = Column("PAY", values=(1, 2)).mean_bounds

@@ -276,10 +276,10 @@ def test_means_by_strata_are_measured_at_two_levels_unless_shrinkage_is_turned_o
     entry = json.loads((work.staging / "means.json").read_text())["outcomes"]["PAY"]["strat_coinpress"]
     (column,) = plan.means.columns
     groups = {key: work.load(work.outcome("PAY", i)) for i, key in enumerate(plan.strata.keys)}
-    lower, upper = column.mean or (column.lower, column.upper)
+    lower, upper = column.mean_bounds
     estimator = hierarchical_coinpress if shrinkage else stratified_coinpress
     expected = estimator(
-        groups, None, lower=lower, upper=upper, bounds=(column.lower, column.upper), sigma=column.sigma,
+        groups, None, lower=lower, upper=upper, bounds=column.bounds, sigma=column.sigma,
         rho=plan.price.means, sizes="noisy", noise=noise.spawn(0),
     )  # fmt: skip
     assert (entry["value"], entry["lower"], entry["upper"]) == (expected.value, expected.lower, expected.upper)

@@ -27,6 +27,7 @@ from synth.levels import (
     within,
 )
 from synth.measurements import Measurement, Prediction
+from synth.mst import MST
 
 SCHEMA = Schema(
     "small",
@@ -75,6 +76,15 @@ def test_levels_need_columns_and_something_to_measure():
     for bad in (0.0, 0.8, -1.0, float("nan")):
         with pytest.raises(ValueError, match="columns"):
             Levels(("S",), columns=bad)
+
+
+def test_mst_keeps_a_part_of_rho_for_pairs():
+    levels = Levels(("S",), columns=0.7)
+    assert levels.first_share == pytest.approx(0.7 + COARSE_SHARE + SIZES_SHARE + CLEAR_SHARE)
+    assert MST(levels=levels, choice=0.09).choice == 0.09
+    for bad in (0.0, 0.1, -0.1, float("nan")):
+        with pytest.raises(ValueError, match="leaves a part"):
+            MST(levels=levels, choice=bad)
 
 
 def test_what_is_measured_first_and_for_which_part():
