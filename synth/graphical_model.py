@@ -21,10 +21,10 @@ import numpy.typing as npt
 
 from data.errors import InputError
 from data.schema import Schema
-from data.table import CodedTable
+from data.table import CodedTable, code_dtype
 from privacy.noise import Floats
 from synth.junction_tree import Clique, JunctionTree
-from synth.rounding import round_table
+from synth.rounding import assign
 
 Tables = list[Floats]
 _FORMAT = "equistrata model 1"
@@ -187,27 +187,22 @@ class GraphicalModel:
     def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:
         """Draw rows, column by column down the tree, with counts as near to their expectation as whole numbers can be.
 
-        Counts differ from what is expected, given the columns before, by less than one in each cell; and in tables of no more than
-        `synth.rounding.MOST_CELLS` cells by less than one in each value of the column too, so that small groups keep their means.
-        Within each cell of the columns before, the rows that get a value are chosen at random, so columns that share no clique
-        stay as independent, given the separator, as the model says.
+        In each cell of the columns before, and over all rows, a value's count is rounded (`synth.rounding`), so that small groups keep
+        their means. Which of a cell's rows get a value is drawn at random, so columns that share no clique stay as
+        independent, given the separator, as the model says.
         """
         sizes = self.tree.sizes
-        codes = np.zeros((rows, len(sizes)), dtype=np.uint8 if max(sizes) <= 256 else np.uint32, order="F")
+        codes = np.zeros((rows, len(sizes)), dtype=code_dtype(self.schema), order="F")
         for clique, separator, flat in zip(self.tree.cliques, self.tree.separators, self.conditional, strict=True):
             known = list(separator)
             rest = [v for v in clique if v not in separator]
             table = np.transpose(flat.reshape([sizes[v] for v in clique]), [clique.index(v) for v in known + rest])
             for v in rest:
-                shares = table.reshape(prod(sizes[u] for u in known), sizes[v], -1).sum(axis=-1)
-                order = rng.permutation(rows)
-                group = np.zeros(rows, dtype=np.int64)
+                group = np.zeros(rows, dtype=np.intp)
                 for u in known:
-                    group = group * sizes[u] + codes[order, u]
-                # A stable sort of a narrow type is a radix sort, ten times as fast.
-                order = order[np.argsort(group.astype(np.min_scalar_type(len(shares))), kind="stable")]
-                counts = round_table(np.bincount(group, minlength=len(shares)), shares, rng)
-                codes[order, v] = np.repeat(np.tile(np.arange(sizes[v]), len(shares)), counts.ravel())
+                    group = group * sizes[u] + codes[:, u]
+                shares = table.reshape(prod(sizes[u] for u in known), sizes[v], -1).sum(axis=-1)
+                codes[:, v] = assign(group, shares, rng)
                 known.append(v)
         return CodedTable(codes, self.schema)
 

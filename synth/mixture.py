@@ -22,6 +22,7 @@ from data.table import CodedTable, code_dtype
 from privacy.noise import Floats
 from synth.graphical_model import BROKEN
 from synth.possible import Group, Possible
+from synth.rounding import assign
 
 FORMAT = "equistrata mixture 1"
 MOST_CELLS = 20_000_000  # of one marginal, times components, in numbers
@@ -154,22 +155,19 @@ class ProductMixture:
     def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:
         """Draw rows: how many per component, then per group a combination of classes, then per column a code.
 
-        Counts at each step are rounded systematically (`spread`), so each is within one of its quota in its component
-        and the components' errors cancel. Who of a component's rows gets a value is drawn at random, so columns are
+        Counts at each step are rounded systematically (`synth.rounding`), so the components' errors cancel. Who of a component's rows gets a value is drawn at random, so columns are
         as independent, given the component, as the model says.
         """
         codes = np.zeros((rows, len(self.factors)), dtype=code_dtype(self.schema), order="F")
         everyone = np.zeros(rows, dtype=np.intp)
-        component = _assign(everyone, self.weights[None], rng)
+        component = assign(everyone, self.weights[None], rng)
         for group, (table, _) in zip(self.possible.groups, self._tables, strict=True):
-            cell = _assign(component, table, rng) if len(group.cells) > 1 else everyone
+            cell = assign(component, table, rng) if len(group.cells) > 1 else everyone
             for spot, j in enumerate(group.columns):
                 classes = self.possible.classes[j]
                 count = int(classes.max()) + 1
                 inside = self._within[j][:, None, :] * (classes == np.arange(count)[:, None])
-                codes[:, j] = _assign(
-                    component * count + group.cells[cell, spot], inside.reshape(-1, len(classes)), rng
-                )
+                codes[:, j] = assign(component * count + group.cells[cell, spot], inside.reshape(-1, len(classes)), rng)
         return CodedTable(codes, self.schema)
 
     def save(self, path: Path) -> None:
@@ -200,39 +198,3 @@ class ProductMixture:
         except BROKEN:
             raise InputError(f"{str(path)!r} is not a model of schema {schema.name!r}; give the right pair") from None
         return cls(schema, total, weights, factors)
-
-
-def spread(totals: Counts, shares: Floats, rng: np.random.Generator) -> Counts:
-    """Whole counts per row of `shares` that add up to `totals`, each equal to its quota in expectation.
-
-    One column after the other takes its part of what is left, by systematic rounding along the rows in random order:
-    each row's count is within one of its quota then, and the column's total within one of the sum of quotas.
-
-    >>> spread(np.array([3, 3]), np.array([[0.5, 0.5], [0.5, 0.5]]), np.random.default_rng(0)).sum(axis=0).tolist()
-    [3, 3]
-    """
-    counts = np.zeros(shares.shape, dtype=np.int64)
-    left = totals.astype(np.int64)
-    ahead = np.cumsum(shares[:, ::-1], axis=1)[:, ::-1]  # the share of this code and all after it
-    for code in range(shares.shape[1]):
-        order = rng.permutation(len(totals))
-        share, rest = shares[order, code], ahead[order, code]
-        # Exactly 1 at a row's last possible code, since what comes after it adds nothing.
-        quota = np.divide(share, rest, out=np.zeros_like(share), where=rest > 0) * left[order]
-        marks = np.floor(np.cumsum(quota) + rng.random()).astype(np.int64)
-        # Rounding errors of the running sum must not move a count out of its quota's floor and ceiling.
-        taken = np.clip(np.diff(marks, prepend=0), np.floor(quota), np.ceil(quota)).astype(np.int64)
-        counts[order, code] = taken
-        left[order] -= taken
-    return counts
-
-
-def _assign(group: npt.NDArray[np.intp], shares: Floats, rng: np.random.Generator) -> npt.NDArray[np.intp]:
-    """For each row, in row `group` of `shares`, a column of it: counts as `spread`, which rows get it at random."""
-    totals = np.bincount(group, minlength=len(shares))
-    counts = spread(totals, shares, rng)
-    order = rng.permutation(len(group))
-    order = order[np.argsort(group[order].astype(np.min_scalar_type(len(shares))), kind="stable")]  # narrow: radix sort
-    drawn = np.empty(len(group), dtype=np.intp)
-    drawn[order] = np.repeat(np.tile(np.arange(shares.shape[1]), len(shares)), counts.ravel())
-    return drawn

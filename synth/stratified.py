@@ -99,7 +99,7 @@ class StratifiedModel:
         the rows.
 
         Each batch has every stratum in proportion and random order within; the strata's rows add up to the same whole
-        numbers as in one batch, and those of a cell differ from their expectation by less than one per column and batch.
+        numbers as in one batch, and those of a cell differ from their expectation by less than two per column and batch.
         """
         rows = round(self.total) if rows is None else rows
         if rows < 0:

@@ -4,13 +4,11 @@ from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from data.errors import InputError
 from data.schema import Column, Impossible, Schema
 from synth.measurements import Measurement
-from synth.mixture import ProductMixture, spread
+from synth.mixture import ProductMixture
 from synth.mixture_loss import MixtureLoss
 from synth.mixture_training import mixture
 from synth.possible import Possible
@@ -168,26 +166,6 @@ def test_many_components_with_a_row_each_do_not_correlate_columns():
     assert pairs.std(axis=0).max() < 2.2
     singles = np.array([model.sample(40, rng).marginal("D") for _ in range(200)])
     assert np.abs(singles - 20).max() <= 1  # and the columns' own totals stay within a row
-
-
-@given(st.integers(0, 2**32 - 1), st.integers(1, 6), st.integers(1, 5))
-def test_spread_adds_up_and_stays_within_one_of_each_first_quota(seed, height, width):
-    rng = np.random.default_rng(seed)
-    shares = rng.dirichlet(np.full(width, 0.3), height)
-    shares[rng.random(shares.shape) < 0.2] = 0
-    totals = rng.integers(0, 1000, height) * (shares.sum(axis=1) > 0)
-    counts = spread(totals, shares, rng)
-    assert (counts.sum(axis=1) == totals).all()
-    assert (counts[shares == 0] == 0).all()
-    assert (counts >= 0).all()
-    quota = totals * shares[:, 0] / np.where(shares.sum(axis=1) > 0, shares.sum(axis=1), 1)
-    assert (np.abs(counts[:, 0] - quota) < 1 + 1e-6).all()
-
-
-def test_spread_is_unbiased():
-    rng, shares = np.random.default_rng(0), np.array([[0.2, 0.5, 0.3], [0.6, 0.0, 0.4]])
-    mean = np.mean([spread(np.array([3, 2]), shares, rng) for _ in range(20_000)], axis=0)
-    np.testing.assert_allclose(mean, shares * [[3], [2]], atol=0.02)
 
 
 def test_a_marginal_with_too_many_cells_is_refused():
