@@ -12,10 +12,12 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+import pandas as pd
 from rich.console import Console
 
 from benchmarks.__main__ import add_rows, source_of
 from data.schema import Schema
+from data.sources import Source
 from data.table import CodedTable
 from flows.experiment_lines import LineFile
 from flows.experiment_synthesizers import COLUMNS, EPSILONS, STRATA, VANILLA, Cell, Line, grid, measure, variants
@@ -28,6 +30,9 @@ def main() -> None:
     """Make every place of the grid that the file lacks."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.grid", description=(__doc__ or "").splitlines()[0])
     add_rows(parser)
+    parser.add_argument(
+        "--pumas", default="", help="only people whose PUMA begins so: a small population, such as 042 (Bronx)"
+    )
     parser.add_argument("--mechanisms", default=",".join(name for name in MECHANISMS if "-" not in name))
     parser.add_argument("--strata", default=",".join(STRATA))
     parser.add_argument("--forms", default=",".join(FORMS), help="per-stratum: the paper's; default: equistrata's")
@@ -37,8 +42,8 @@ def main() -> None:
     parser.add_argument("--no-classifiers", action="store_true")
     parser.add_argument("--output", type=Path, default=Path("benchmarks/results/grid.csv"))
     arguments = parser.parse_args()
-    source = source_of(arguments)
-    table = CodedTable.encode(source.read(COLUMNS), Schema.load("acs_employment").select(COLUMNS))
+    rows = rows_of(source_of(arguments), tuple(filter(None, arguments.pumas.split(","))))
+    table = CodedTable.encode(rows, Schema.load("acs_employment").select(COLUMNS))
     file = LineFile(arguments.output, Cell, Line)
     wanted, done = places(arguments), file.read()
     console = Console()
@@ -54,6 +59,15 @@ def main() -> None:
             highlight=False,
             markup=False,
         )
+
+
+def rows_of(source: Source, pumas: tuple[str, ...]) -> pd.DataFrame:
+    """The rows of a source, or of its PUMAs whose five digits begin with one of these."""
+    if not pumas:
+        return source.read(COLUMNS)
+    frame = source.read([*COLUMNS, "PUMA"])
+    inside = frame["PUMA"].astype(int).map("{:05d}".format).str.startswith(pumas)
+    return frame[inside].reset_index(drop=True)
 
 
 def places(arguments: argparse.Namespace) -> list[Cell]:

@@ -4,7 +4,9 @@ import argparse
 import subprocess
 import sys
 
-from benchmarks.grid import places
+import pandas as pd
+
+from benchmarks.grid import places, rows_of
 
 
 def options(**changes):
@@ -25,6 +27,19 @@ def test_the_papers_grid():
 def test_forms():
     found = places(options(mechanisms="mst,aim", strata="vanilla,SEX", forms="default", epsilons="1", seeds=1))
     assert [cell.name for cell in found] == ["MST_vanilla", "MST_SEX (default)", "AIM_vanilla", "AIM_SEX (default)"]
+
+
+class _Rows:
+    """A source with a PUMA as folktables reads it: a number, its leading zero lost."""
+
+    def read(self, columns):
+        return pd.DataFrame({name: [1, 2, 3] for name in columns} | {"PUMA": [4201, 4110, 42000]})
+
+
+def test_rows_of_some_pumas_only():
+    assert rows_of(_Rows(), ("042",))["SEX"].tolist() == [1]
+    assert rows_of(_Rows(), ("041", "420"))["SEX"].tolist() == [2, 3]
+    assert len(rows_of(_Rows(), ())) == 3
 
 
 def test_help_says_what_it_is():
