@@ -42,9 +42,10 @@ class MST:
         rare: without levels, values whose noisy count is under this many σ are merged before pairs are measured.
         readable: pairs are chosen and measured only if the noise expected on a pair (mean L1 norm over pairs) is at
             most this fraction of the number of rows, as the paid-for marginals estimate it. In a smaller table all
-            of ρ goes to 1-way marginals, which it can still read. With levels, all trees share what pays for pairs.
+            of ρ goes to 1-way marginals, which it can still read. With levels, n trees share what is left of ρ, and need
+            this fraction, over n, of the rows: more trees only where they are read well.
         levels: at which levels of strata marginals may be measured; None for the paper's MST.
-        trees: with levels, how many trees of pairs may be measured; no pair is in two of them.
+        trees: with levels, how many trees of pairs may be measured at most; no pair is in two of them.
         choice: with levels, the part of ρ for choosing pairs.
         max_model_size: with levels, the largest model that further trees may make, in MiB of its tables.
         engine: how measurements become a model.
@@ -108,9 +109,10 @@ class MST:
 
         Proof sketch: a pair at a level is a marginal of the whole table, so as in `measure`: Gaussian noise at sensitivity 1,
         and choices whose scores ‖true − model‖₁ − √(2/π)·σ·cells have sensitivity 1, for the model is made from noisy numbers,
-        and σ and cells are public. From the second tree on "no pair" may be chosen too, with the constant score 0, so that
-        noise nobody can read is not bought; what it would have cost goes to the chosen pairs. Which pairs are open, and so
-        how many choices are made, follows from former choices and the schema. The last marginals share what is left.
+        and σ and cells are public. How many trees there are is decided from noisy numbers too. From the second tree on "no pair"
+        may be chosen, with the constant score 0, so that noise nobody can read is not bought; what it would have cost goes to the
+        chosen pairs. Which pairs are open, and so how many choices are made, follows from former choices and the schema. The
+        last marginals share what is left.
         """
         budget, schema = Budget(rho), table.schema
         measurements = [*known]
@@ -122,11 +124,14 @@ class MST:
         names = levels.inner(schema) if levels.fine else schema.names
         choice_rho = rho * self.choice
         chosen: list[tuple[str, ...]] = []
-        if len(names) > 1 and pairs_readable(
-            schema, budget.remaining * Fraction(1, self.trees), total_estimate(measurements)[0], self.readable
-        ):
+        rows = total_estimate(measurements)[0]
+        counts = range(self.trees, 0, -1) if len(names) > 1 else ()
+        trees = next(
+            (n for n in counts if pairs_readable(schema, budget.remaining * Fraction(1, n), rows, self.readable / n)), 0
+        )
+        if trees:
             model = self.engine.estimate(schema, measurements)
-            steps = (len(names) - 1) * self.trees
+            steps = (len(names) - 1) * trees
             scores = _level_scores(
                 table, model, names, levels, gaussian_sigma((budget.remaining - choice_rho) * Fraction(1, steps))
             )
@@ -134,7 +139,7 @@ class MST:
                 tuple(map(schema.index, columns)) for columns in ties(schema, levels.strata)
             ]
             forest = _Forest(schema, cliques)
-            for tree in range(self.trees):
+            for tree in range(trees):
                 forest.begin_tree(names)
                 most_cells = cells_in(self.max_model_size) if tree else _FIRST_TREE_CELLS
                 for _ in names[1:]:
