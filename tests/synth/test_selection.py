@@ -15,13 +15,13 @@ from data.strata import Strata
 from data.table import CodedTable
 from data.weights import PublicWeights
 from privacy.budget import Budget, Rho
-from privacy.noise import SeededNoise
+from privacy.noise import SeededNoise, gaussian_sigma
 from synth.aim import AIM
 from synth.estimation import MirrorDescent, model_cliques
 from synth.gem import GEM
 from synth.junction_tree import JunctionTree
-from synth.levels import Levels, slices, ties
-from synth.measurements import Measurement, total_estimate
+from synth.levels import COARSE_SHARE, SIZES_SHARE, Levels, slices, ties
+from synth.measurements import NOISE_L1, Measurement, total_estimate
 from synth.mechanism import fit
 from synth.mst import MST
 from synth.selection import MODEL_SIZE, MST_COLUMNS, TOLERANCE, serving_all, share
@@ -302,6 +302,23 @@ def test_no_pair_is_measured_twice_and_noise_is_not_bought(rho, pairs):
     assert all(len(pair) == 2 for pair in chosen)
     assert len(chosen) == len(set(chosen)) == pairs
     assert len(replace(mst, trees=1).measure(table, Rho(rho), SeededNoise(1), [known])) == 1 + len(first) + 2
+
+
+def test_as_many_trees_of_pairs_as_can_be_read():
+    """n trees have √n times the noise of one, and may have an n-th of it: n^1.5 times the bound."""
+    table, rho = table_of(20_000), Rho(0.001)
+
+    def trees(readable):
+        mst = MST(engine=QUICK, levels=Levels(CUT, fine=False), readable=readable)
+        return len([m for m in mst.measure(table, rho, SeededNoise(3)) if len(m.columns) == 2]) - 1
+
+    names = len(SCHEMA.names)
+    sigma = gaussian_sigma(float(rho) * (1 - COARSE_SHARE - SIZES_SHARE) / (names - 1))
+    cells = np.mean([SCHEMA[a].size * SCHEMA[b].size for a, b in combinations(SCHEMA.names, 2)])
+    one = NOISE_L1 * sigma * cells / len(table)  # of the rows: the noise on a pair of a single tree
+    assert trees(one * 0.8) == 0
+    assert trees(one * 1.2) == trees(one * 2**1.5 * 0.8) == names - 1
+    assert names - 1 < trees(one * 2**1.5 * 1.2) <= 2 * (names - 1)
 
 
 def test_without_levels_within_strata_mst_joins_stratum_columns_to_the_others():
