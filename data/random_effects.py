@@ -37,7 +37,8 @@ def families(keys: Sequence[tuple[Hashable, ...]]) -> list[Floats]:
     for each of its values, if there are several columns, and each stratum's own.
     """
     columns = list(zip(*keys, strict=True)) if len({len(key) for key in keys}) == 1 else []
-    codes = [[list(dict.fromkeys(column)).index(value) for value in column] for column in columns]
+    places = [{value: place for place, value in enumerate(dict.fromkeys(column))} for column in columns]
+    codes = [[place[value] for value in column] for place, column in zip(places, columns, strict=True)]
     shared = [np.eye(max(code) + 1)[code] for code in codes] if len(codes) > 1 else []
     return [*shared, np.eye(len(keys))]
 

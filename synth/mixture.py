@@ -14,7 +14,6 @@ from math import prod
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from data.errors import InputError
 from data.schema import Schema
@@ -26,7 +25,6 @@ from synth.rounding import assign
 
 FORMAT = "equistrata mixture 1"
 MOST_CELLS = 20_000_000  # of one marginal, times components, in numbers
-Counts = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, eq=False)
@@ -155,8 +153,9 @@ class ProductMixture:
     def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:
         """Draw rows: how many per component, then per group a combination of classes, then per column a code.
 
-        Counts at each step are rounded systematically (`synth.rounding`), so the components' errors cancel. Who of a component's rows gets a value is drawn at random, so columns are
-        as independent, given the component, as the model says.
+        Counts at each step are rounded systematically (`synth.rounding`), so the components' errors cancel. Who of a
+        component's rows gets a value is drawn at random, so columns are as independent, given the component, as the
+        model says.
         """
         codes = np.zeros((rows, len(self.factors)), dtype=code_dtype(self.schema), order="F")
         everyone = np.zeros(rows, dtype=np.intp)

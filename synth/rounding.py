@@ -12,7 +12,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-Floats = npt.NDArray[np.float64]
+from privacy.noise import Floats
+
 Counts = npt.NDArray[np.int64]
 
 
