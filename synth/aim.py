@@ -30,10 +30,12 @@ from synth.estimation import Estimator, MirrorDescent, model_cliques
 from synth.graphical_model import GraphicalModel
 from synth.junction_tree import CELL_BYTES, Clique, cells_in, tree_cells
 from synth.levels import Levels, at_level, ties
-from synth.measurements import NOISE_L1, Measurement, measure_marginal, pairs_readable, total_estimate
+from synth.measurements import NOISE_L1, Measurement, measure_marginal, pair_noise, pairs_readable, total_estimate
 
 Columns = tuple[str, ...]
 
+ROUNDS, FEWEST_ROUNDS = 16, 4  # times the number of columns: the parts of ρ of which the first rounds get one each
+CLEAN = 0.004  # of the rows: noise on a pair that, with levels, the first rounds pay for, if that many parts do
 _NOTHING = Rho(0)
 
 
@@ -65,7 +67,8 @@ class AIM:
         levels: at which levels of strata marginals may be measured; None for the paper's AIM.
         within: with levels, the weight in the workload of every set of `degree` columns within strata.
         max_model_size: the largest model, in MiB of its junction tree's tables.
-        rounds: the first rounds' share of ρ is one part in `rounds` times the number of columns.
+        rounds: the first rounds' share of ρ is one part in `rounds` times the number of columns; None for the paper's 16, or,
+            with levels, for as many from 4 to 16 as keep the noise on a pair at CLEAN times the rows.
         measured: the part of a round's ρ that its measurement gets; its choice gets the rest.
         readable: rounds are run only if the noise expected on a pair of columns, if all of ρ went to a tree of pairs
             (mean L1 norm), is at most this fraction of the number of rows, as paid-for numbers estimate it.
@@ -78,14 +81,19 @@ class AIM:
     levels: Levels | None = None
     within: float = 0.05
     max_model_size: float = 1.0
-    rounds: int = 16
+    rounds: int | None = None
     measured: float = 0.9
     readable: float = 0.2
     engine: Estimator = field(default_factory=lambda: MirrorDescent(tolerance=3e-4))
     round_engine: Estimator = field(default_factory=lambda: MirrorDescent(iterations=100, tolerance=1e-4))
 
     def __post_init__(self) -> None:
-        if self.degree < 1 or self.rounds < 1 or not self.max_model_size > 0 or not 0 < self.measured < 1:
+        if (
+            self.degree < 1
+            or (self.rounds is not None and self.rounds < 1)
+            or not self.max_model_size > 0
+            or not 0 < self.measured < 1
+        ):
             raise ValueError("AIM needs a degree and rounds of at least 1, a positive size, and 0 < measured < 1")
         if any(not weight > 0 for weight in (self.workload or {}).values()):
             raise ValueError("the weights of a workload must be positive")
@@ -110,8 +118,9 @@ class AIM:
         it is public. A score is w_r·(‖true − model‖₁ − √(2/π)·σ·cells); the model is made from noisy numbers, and one
         row moves one true cell by one, so scores have sensitivity max w_r, and the exponential mechanism at
         ε = √(8ρ') costs ρ' (scores are not monotone, hence twice the sensitivity). A measurement is Gaussian at
-        sensitivity 1. Whether to anneal and whether pairs are readable is decided from noisy numbers. All steps
-        compose adaptively; the budget object raises if they would pass ρ, and the last round spends what is left.
+        sensitivity 1. Whether to anneal, whether pairs are readable and what a first round costs is decided from noisy
+        numbers. All steps compose adaptively; the budget object raises if they would pass ρ, and the last round spends
+        what is left.
 
         Returns:
             The measurements, `known` first, and one Round for each of the others, whose amounts add up to `rho`.
@@ -129,25 +138,25 @@ class AIM:
                 "fewer columns, coarser bins, or fewer impossible combinations that tie columns together"
             )
         names = table.schema.names
-        part = rho * (1 / Rho(self.rounds * len(names)).exact)
-        measure_rho = part * self.measured
-        select_rho = part - measure_rho
+        part = rho * (1 / Rho((self.rounds or ROUNDS) * len(names)).exact)
         if self.levels is not None:
             first = self.levels.measure_first(table.schema, rho, run.measurements, run.measure)
         else:
-            first = [((name,), measure_rho) for name in names]
+            first = [((name,), part * self.measured) for name in names]
             for columns, share in first:
                 run.measure(columns, share)
-        if (
-            len(names) == 1
-            or not run.places
-            or not pairs_readable(table.schema, rho, total_estimate(run.measurements)[0], self.readable)
-        ):
+        rows = total_estimate(run.measurements)[0]
+        if len(names) == 1 or not run.places or not pairs_readable(table.schema, rho, rows, self.readable):
             shares = run.budget.remaining.split([float(share) for _, share in first])
             for (columns, _), share in zip(first, shares, strict=True):
                 run.measure(columns, share)
             return run.measurements, run.log
         run.begin_rounds()
+        if self.levels is not None and self.rounds is None:
+            clean = rho * (pair_noise(table.schema, float(rho)) / (CLEAN * max(rows, 1.0))) ** 2
+            part = max(part, min(clean, rho * (1 / Rho(FEWEST_ROUNDS * len(names)).exact)))
+        measure_rho = part * self.measured
+        select_rho = part - measure_rho
         model = self.round_engine.estimate(table.schema, run.measurements)
         last = False
         while not last:

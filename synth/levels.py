@@ -39,7 +39,6 @@ Columns = tuple[str, ...]
 
 COARSE_SHARE, SIZES_SHARE = 0.03, 0.02  # of ρ: every column over all rows, and the strata's sizes
 CLEAR = 10.0  # rows: with less noise on a cell within strata, strata of a hundred people gain from still less
-CLEAR_SHARE = 0.15  # of ρ, that columns within strata get then
 DROWNED = 1.0  # times the rows: more expected noise on a column within strata, and it is not measured
 _FAIR_SHARE = (
     0.05  # of what each had if strata were alike: noise adds no more than that to one, so many small ones change little
@@ -56,18 +55,22 @@ class Levels:
         strata: the columns that define strata.
         coarse: over all rows, and by each stratum column alone.
         fine: within strata.
-        columns: the part of ρ that columns within strata get, where noise does not drown them; CLEAR_SHARE more where it is small.
+        columns: the part of ρ that columns within strata get, where noise does not drown them.
+        clear: the same where noise on a cell is small: less than CLEAR rows, if they had `columns`.
     """
 
     strata: Columns
     coarse: bool = True
     fine: bool = True
     columns: float = 0.2
+    clear: float = 0.4
 
     def __post_init__(self) -> None:
-        if not (self.coarse or self.fine) or not self.strata or not (self.columns > 0 and self.first_share < 1):
+        most = 1 - COARSE_SHARE - SIZES_SHARE
+        parts = 0 < self.columns < most and 0 < self.clear < most
+        if not (self.coarse or self.fine) or not self.strata or not parts:
             raise ValueError(
-                "levels need stratum columns, must be coarse or fine or both, and columns above 0 that leave a rest"
+                "levels need stratum columns, must be coarse or fine or both, and parts for columns above 0 that leave a rest"
             )
 
     @property
@@ -80,7 +83,7 @@ class Levels:
     @property
     def first_share(self) -> float:
         """The largest part of ρ that `measure_first` may spend."""
-        return COARSE_SHARE + SIZES_SHARE + self.columns + CLEAR_SHARE
+        return COARSE_SHARE + SIZES_SHARE + max(self.columns, self.clear)
 
     def inner(self, schema: Schema) -> Columns:
         """The columns that do not define strata."""
@@ -88,7 +91,7 @@ class Levels:
 
     def over_all(self, schema: Schema) -> list[tuple[Columns, float]]:
         """What is measured over all rows before anything else, and its part of ρ: every column."""
-        return [((name,), COARSE_SHARE / len(schema.names)) for name in schema.names] if self.coarse else []
+        return _parts(schema, [(name,) for name in schema.names], COARSE_SHARE) if self.coarse else []
 
     def within_strata(self, schema: Schema, rho: Rho, rows: float) -> list[tuple[Columns, float]]:
         """What is measured next, and its part of ρ: strata's sizes and every column within strata, if noise does not drown them.
@@ -109,8 +112,7 @@ class Levels:
         sigma = gaussian_sigma(float(rho) * self.columns / len(sets))
         if self.coarse and NOISE_L1 * sigma * cells > DROWNED * rows:
             return sizes
-        share = self.columns + CLEAR_SHARE * (sigma < CLEAR)
-        return [*sizes, *((columns, share / len(sets)) for columns in sets)]
+        return [*sizes, *_parts(schema, sets, self.clear if sigma < CLEAR else self.columns)]
 
     def measure_first(
         self, schema: Schema, rho: Rho, measurements: Sequence[Measurement], measure: Callable[[Columns, Rho], object]
@@ -140,6 +142,15 @@ def ties(schema: Schema, strata: Columns) -> list[Columns]:
     into a model of each stratum.
     """
     return [at_level(schema, (name,), strata) for name in schema.names if name not in strata]
+
+
+def _parts(schema: Schema, sets: Sequence[Columns], share: float) -> list[tuple[Columns, float]]:
+    """A part of ρ for each set of columns, so that noise on all of them together (mean L1 norm) is least.
+
+    At ρ_i, c_i cells have noise in proportion to c_i/√ρ_i; for a given Σ ρ_i the sum of it is least if ρ_i ∝ c_i^(2/3).
+    """
+    weights = [prod(schema[name].size for name in columns) ** (2 / 3) for columns in sets]
+    return [(columns, share * weight / sum(weights)) for columns, weight in zip(sets, weights, strict=True)]
 
 
 def at_level(schema: Schema, columns: Iterable[str], level: Columns) -> Columns:

@@ -136,9 +136,13 @@ def pairs_readable(schema: Schema, rho: Rho, rows: float, fraction: float) -> bo
     """Whether `rho` can pay for a tree of pairs that can be read in about `rows` rows: the noise expected on one pair (mean L1
     norm over all pairs) is at most this fraction of the rows. Only noisy numbers go in.
     """
-    sigma = gaussian_sigma(float(rho) / (len(schema.names) - 1))
+    return pair_noise(schema, float(rho) / (len(schema.names) - 1)) <= fraction * rows
+
+
+def pair_noise(schema: Schema, rho: float) -> float:
+    """The noise expected on a pair of columns that costs `rho`, in rows: the mean of its L1 norm over all pairs."""
     cells = mean(schema[a].size * schema[b].size for a, b in combinations(schema.names, 2))
-    return NOISE_L1 * sigma * cells <= fraction * rows
+    return NOISE_L1 * gaussian_sigma(rho) * cells
 
 
 def save_measurements(measurements: Sequence[Measurement], path: Path) -> None:

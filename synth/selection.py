@@ -19,7 +19,8 @@ SharedMechanism = AIM | MST
 
 MOST_CELLS = 1_000_000  # of a pair of columns within all strata: with larger ones, strata are modelled one by one
 MODEL_SIZE = 4.0  # MiB of one model for all strata
-MST_COLUMNS = 0.45  # of ρ for columns within strata: what a few trees of pairs leave unsaid, less noise would not say
+# Of ρ for columns within strata: what a few trees of pairs leave unsaid, less noise would not say.
+MST_COLUMNS, MST_CLEAR = 0.45, 0.6
 TOLERANCE = 3e-4  # of its estimation: a smaller one changed nothing that could be measured
 
 
@@ -49,8 +50,9 @@ def share(
     if selection != "per-stratum":
         hindrance = _hindrance(mechanism, strata)
         if not hindrance and isinstance(mechanism, AIM | MST) and isinstance(mechanism.engine, MirrorDescent):
-            columns = MST_COLUMNS if isinstance(mechanism, MST) else Levels.columns
-            chosen = Levels(strata.columns, coarse=levels != "strata", fine=levels != "none", columns=columns)
+            chosen = Levels(strata.columns, coarse=levels != "strata", fine=levels != "none")
+            if isinstance(mechanism, MST):
+                chosen = replace(chosen, columns=MST_COLUMNS, clear=MST_CLEAR)
             engine = replace(mechanism.engine, tolerance=max(mechanism.engine.tolerance, TOLERANCE))
             return replace(mechanism, levels=chosen, max_model_size=_model_size(mechanism), engine=engine)
         if selection == "shared":
