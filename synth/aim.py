@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import combinations
-from math import prod
+from math import inf, prod
 
 import numpy as np
 
@@ -34,8 +34,9 @@ from synth.measurements import NOISE_L1, Measurement, measure_marginal, pair_noi
 
 Columns = tuple[str, ...]
 
-ROUNDS, FEWEST_ROUNDS = 16, 4  # times the number of columns: the parts of ρ of which the first rounds get one each
-CLEAN = 0.004  # of the rows: noise on a pair that, with levels, the first rounds pay for, if that many parts do
+ROUNDS = 16  # times the number of columns: the parts of ρ of which each of the first rounds gets one
+# The same with levels, and the noise on a pair, in parts of the rows, that first rounds may have at that price.
+LEVEL_ROUNDS = ((ROUNDS, 0.004), (4, 0.1), (1, inf))
 _NOTHING = Rho(0)
 
 
@@ -68,7 +69,7 @@ class AIM:
         within: with levels, the weight in the workload of every set of `degree` columns within strata.
         max_model_size: the largest model, in MiB of its junction tree's tables.
         rounds: the first rounds' share of ρ is one part in `rounds` times the number of columns; None for the paper's 16, or,
-            with levels, for as many from 4 to 16 as keep the noise on a pair at CLEAN times the rows.
+            with levels, 16, 4 or 1, the fewer the more a pair's noise would be of the rows (LEVEL_ROUNDS).
         measured: the part of a round's ρ that its measurement gets; its choice gets the rest.
         readable: rounds are run only if the noise expected on a pair of columns, if all of ρ went to a tree of pairs
             (mean L1 norm), is at most this fraction of the number of rows, as paid-for numbers estimate it.
@@ -153,8 +154,8 @@ class AIM:
             return run.measurements, run.log
         run.begin_rounds()
         if self.levels is not None and self.rounds is None:
-            clean = rho * (pair_noise(table.schema, float(rho)) / (CLEAN * max(rows, 1.0))) ** 2
-            part = max(part, min(clean, rho * (1 / Rho(FEWEST_ROUNDS * len(names)).exact)))
+            prices = [(rho * (1 / Rho(n * len(names)).exact), noise) for n, noise in LEVEL_ROUNDS]
+            part = next(p for p, noise in prices if pair_noise(table.schema, float(p)) <= noise * max(rows, 1.0))
         measure_rho = part * self.measured
         select_rho = part - measure_rho
         model = self.round_engine.estimate(table.schema, run.measurements)
