@@ -91,7 +91,7 @@ class Levels:
 
     def over_all(self, schema: Schema) -> list[tuple[Columns, float]]:
         """What is measured over all rows before anything else, and its part of ρ: every column."""
-        return _parts(schema, [(name,) for name in schema.names], COARSE_SHARE) if self.coarse else []
+        return [((name,), COARSE_SHARE / len(schema.names)) for name in schema.names] if self.coarse else []
 
     def within_strata(self, schema: Schema, rho: Rho, rows: float) -> list[tuple[Columns, float]]:
         """What is measured next, and its part of ρ: strata's sizes and every column within strata, if noise does not drown them.
@@ -112,7 +112,8 @@ class Levels:
         sigma = gaussian_sigma(float(rho) * self.columns / len(sets))
         if self.coarse and NOISE_L1 * sigma * cells > DROWNED * rows:
             return sizes
-        return [*sizes, *_parts(schema, sets, self.clear if sigma < CLEAR else self.columns)]
+        share = self.clear if sigma < CLEAR else self.columns
+        return [*sizes, *((columns, share / len(sets)) for columns in sets)]
 
     def measure_first(
         self, schema: Schema, rho: Rho, measurements: Sequence[Measurement], measure: Callable[[Columns, Rho], object]
@@ -142,15 +143,6 @@ def ties(schema: Schema, strata: Columns) -> list[Columns]:
     into a model of each stratum.
     """
     return [at_level(schema, (name,), strata) for name in schema.names if name not in strata]
-
-
-def _parts(schema: Schema, sets: Sequence[Columns], share: float) -> list[tuple[Columns, float]]:
-    """A part of ρ for each set of columns, so that noise on all of them together (mean L1 norm) is least.
-
-    At ρ_i, c_i cells have noise in proportion to c_i/√ρ_i; for a given Σ ρ_i the sum of it is least if ρ_i ∝ c_i^(2/3).
-    """
-    weights = [prod(schema[name].size for name in columns) ** (2 / 3) for columns in sets]
-    return [(columns, share * weight / sum(weights)) for columns, weight in zip(sets, weights, strict=True)]
 
 
 def at_level(schema: Schema, columns: Iterable[str], level: Columns) -> Columns:
