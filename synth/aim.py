@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from itertools import combinations
 from math import inf, prod
 
@@ -139,11 +140,11 @@ class AIM:
                 "fewer columns, coarser bins, or fewer impossible combinations that tie columns together"
             )
         names = table.schema.names
-        part = rho * (1 / Rho((self.rounds or ROUNDS) * len(names)).exact)
+        prices = [(rho * Fraction(1, n * len(names)), noise) for n, noise in self._first_rounds]
         if self.levels is not None:
             first = self.levels.measure_first(table.schema, rho, run.measurements, run.measure)
         else:
-            first = [((name,), part * self.measured) for name in names]
+            first = [((name,), prices[0][0] * self.measured) for name in names]
             for columns, share in first:
                 run.measure(columns, share)
         rows = total_estimate(run.measurements)[0]
@@ -153,9 +154,7 @@ class AIM:
                 run.measure(columns, share)
             return run.measurements, run.log
         run.begin_rounds()
-        if self.levels is not None and self.rounds is None:
-            prices = [(rho * (1 / Rho(n * len(names)).exact), noise) for n, noise in LEVEL_ROUNDS]
-            part = next(p for p, noise in prices if pair_noise(table.schema, float(p)) <= noise * max(rows, 1.0))
+        part = next(p for p, noise in prices if pair_noise(table.schema, float(p)) <= noise * max(rows, 1.0))
         measure_rho = part * self.measured
         select_rho = part - measure_rho
         model = self.round_engine.estimate(table.schema, run.measurements)
@@ -216,6 +215,13 @@ class AIM:
         found = replace(self, workload=both).weights_of(schema.names)
         heaviest = max(weight for columns, weight in found.items() if len(columns) <= self.degree)
         return {columns: min(weight, heaviest) for columns, weight in found.items()}
+
+    @property
+    def _first_rounds(self) -> tuple[tuple[int, float], ...]:
+        """What first rounds may cost, as in LEVEL_ROUNDS."""
+        if self.levels is not None and self.rounds is None:
+            return LEVEL_ROUNDS
+        return ((self.rounds or ROUNDS, inf),)
 
     @property
     def _most_cells(self) -> float:

@@ -66,8 +66,7 @@ class Levels:
     clear: float = 0.4
 
     def __post_init__(self) -> None:
-        most = 1 - COARSE_SHARE - SIZES_SHARE
-        parts = 0 < self.columns < most and 0 < self.clear < most
+        parts = self.columns > 0 and self.clear > 0 and self.first_share < 1
         if not (self.coarse or self.fine) or not self.strata or not parts:
             raise ValueError(
                 "levels need stratum columns, must be coarse or fine or both, and parts for columns above 0 that leave a rest"
