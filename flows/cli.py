@@ -251,7 +251,9 @@ def _run_and_report(config: ReleaseConfig, verbose: bool, strata: int) -> None:
     try:
         with progress_bars(err) as listener:
             folder = run_release(config, listener, verbose)
-    except BaseException:
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            err.print("stopped")
         _tell_what_is_kept(config)
         raise
     if not (folder / "card.json").exists():

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import logging
 import os
+import signal
+import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from types import FrameType
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -21,8 +24,29 @@ def foreground(listener: Listener, verbose: bool = False) -> Iterator[None]:
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
     # A heartbeat sleeps for a second at the end of every flow; nobody waits for one of a foreground run.
-    with listening(listener), temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}):
+    with listening(listener), temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}), ending_on_sigterm():
         yield
+
+
+@contextmanager
+def ending_on_sigterm() -> Iterator[None]:
+    """A container or service that is stopped sends SIGTERM: then the block ends as by Ctrl-C, and with it Prefect's own server,
+    which would else live on.
+
+    While a flow runs Prefect takes the signal, ends the flow, and sends it once more to this handler.
+    """
+
+    def end(number: int, _: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():  # where no handler can be set
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def prepare_prefect(verbose: bool) -> None:

@@ -4,6 +4,8 @@ import json
 import os
 import random
 import signal
+import subprocess
+import sys
 import time
 from contextlib import suppress
 
@@ -218,3 +220,30 @@ def test_a_killed_resume_is_resumed(shop):
     assert all(charge.entry.reason.startswith("noise drawn again after a crash: ") for charge in charges[1:])
     assert shop.leftovers() == []
     shop.ledger.verify()
+
+
+def test_sigterm_ends_a_release_which_says_how_to_go_on(shop):
+    """As when a container or a service is stopped."""
+    run = shop.release("out")
+    wait_until(lambda: list(shop.paid("out").glob("fit?/measurements.json")))
+    os.kill(run.process, signal.SIGTERM)
+    assert run.wait() == 128 + signal.SIGTERM, run.told
+    assert run.told[1].splitlines()[-2:] == ["stopped", "kept: equistrata resume id-out"]
+    assert shop.working() == []
+    shop.finish("out")
+    assert {charge.outcome for charge in shop.charges("out")} == {"committed"}
+
+
+@pytest.mark.slow
+def test_sigterm_ends_the_server_that_prefect_started_for_the_release(shop):
+    left = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "EQUISTRATA_"))}
+    state = {"PREFECT_HOME": str(shop.home / "own"), "EQUISTRATA_STATE": str(shop.state), "TMPDIR": str(shop.tmp)}
+    ledger = {"EQUISTRATA_LEDGER_URL": str(shop.home / "ledger.db")}
+    given = "release --source sample --synthesizer aim --selection per-stratum --strata SEX,RAC1P --dataset people"
+    command = [sys.executable, "-m", "flows.cli", *given.split(), "--release-id", "id-out", "--output", "out"]
+    with subprocess.Popen(command, cwd=shop.home, env=left | state | ledger, start_new_session=True) as run:
+        wait_until(lambda: list(shop.paid("out").glob("fit?/measurements.json")))
+        run.terminate()
+        assert run.wait() == 128 + signal.SIGTERM
+    with pytest.raises(ProcessLookupError):  # nobody is left of the group
+        wait_until(lambda: os.killpg(run.pid, 0), seconds=5)
