@@ -24,7 +24,7 @@ Tail = Literal["adaptive", "gaussian"]
 COUNT_SHARE = Fraction(1, 10)  # of ρ, for the noisy count
 HISTOGRAM_SHARE = Fraction(8, 100)  # of ρ, for the tail histogram
 HISTOGRAM_ROWS = 1000  # the least (public or noisy) number of rows for which it is worth its price
-LAST_STEP_SHARE = Fraction(3, 4)  # of what is left for the steps
+LAST_STEP_SHARE = Fraction(3, 4)  # of what is left for the steps, unless settings say otherwise
 COUNT_DEVIATIONS = 2.0  # a noisy count is taken to be too large by at most this many standard deviations of its noise
 
 
@@ -41,6 +41,7 @@ class Settings:
     tail: Tail = "adaptive"
     bounds: tuple[float, float] = (-math.inf, math.inf)
     recentred: bool = False  # sums about the point that makes the noise least, instead of about the clip's midpoint
+    last_share: Fraction = LAST_STEP_SHARE
 
     def __post_init__(self) -> None:
         if not (math.isfinite(self.lower) and math.isfinite(self.upper) and self.lower <= self.upper):
@@ -148,7 +149,7 @@ def estimate(
         return _finish(budget, settings, noise, middle, (settings.lower, settings.upper), rows=rows)
     reserved = settings.tail == "adaptive" and rows.count >= HISTOGRAM_ROWS
     shells = total * HISTOGRAM_SHARE if reserved else Rho(0)
-    *parts, last = step_amounts(budget.remaining - shells, settings.steps)
+    *parts, last = step_amounts(budget.remaining - shells, settings.steps, settings.last_share)
     low, high, readings = settings.lower, settings.upper, list[Reading]()
     for step, part in enumerate(parts, start=1):
         budget.spend(part, f"step {step}")
@@ -192,15 +193,16 @@ def estimate(
     return _finish(budget, settings, noise, pooled.value, interval, rows, pooled.noise, clip.bias, pooled)
 
 
-def step_amounts(rho: Rho, steps: int) -> list[Rho]:
-    """What each step spends: ¾ the last, and the others equal shares of the rest; all of it where there is one step.
+def step_amounts(rho: Rho, steps: int, last: Fraction = LAST_STEP_SHARE) -> list[Rho]:
+    """What each step spends: ¾ the last, or the share given, and the others equal shares of the rest; all of it where there is one
+    step.
 
     >>> [float(part) for part in step_amounts(Rho(1), 3)]
     [0.125, 0.125, 0.75]
     """
     if steps == 1:
         return [rho]
-    return rho.split([(1 - LAST_STEP_SHARE) / (steps - 1)] * (steps - 1) + [LAST_STEP_SHARE])
+    return rho.split([(1 - last) / (steps - 1)] * (steps - 1) + [last])
 
 
 def narrow(low: float, high: float, value: float, half: float) -> tuple[float, float]:

@@ -70,6 +70,14 @@ def test_the_entries_add_up_to_rho_exactly(monkeypatch, sizes, rho):
     assert found.relation == (ADD_REMOVE if sizes == "noisy" else REPLACE_ONE)
 
 
+def test_the_first_steps_share_a_tenth_over_all_rows_and_a_quarter_in_strata(monkeypatch):
+    levels = captured(monkeypatch)
+    hierarchical_coinpress(PEOPLE, None, **SETTINGS, rho=0.1, sizes="noisy", noise=SeededNoise(1))
+    for found, times in ((levels[0].whole, 9), (levels[0].strata[0, 0], 3)):
+        entries = dict(found.entries)
+        assert float(entries["step 2"]) == pytest.approx(times * float(entries["step 1"]))
+
+
 def twice(monkeypatch):
     """The planted fault: each level is given all that is left."""
     monkeypatch.setattr(Rho, "split", lambda rho, shares: [rho for _ in shares])
