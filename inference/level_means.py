@@ -267,8 +267,9 @@ class Levels:
     def consistent(self) -> Floats:
         """The strata's means by weighted least squares: as measured, moved to agree with the mean over all rows.
 
-        Where v is the variance of the strata's noise, s their shares and V that of the mean m over all rows, stratum i moves by
-        (m − Σ sⱼmⱼ)·sᵢvᵢ/(V + Σ sⱼ²vⱼ).
+        Where s are the strata's shares, C the covariance of their errors and V the variance of that of the mean m over all rows,
+        stratum i moves by (m − Σ sⱼmⱼ)·(Cs)ᵢ/(V + sᵀCs). C is the variances of the noise on the diagonal, and bbᵀ: clips lose the
+        same tail in every stratum, and b is what they are thought to lose. V is noise and bias likewise.
         """
         return self.measured + self._gain * (self._about - float(self.own @ self.measured))
 
@@ -359,8 +360,10 @@ class Levels:
 
     @property
     def _gain(self) -> Floats:
-        moved = self._noise * self.own
-        total = float(moved @ self.own) + self._noise_of_whole
+        """How much each stratum's mean moves for each unit that the mean of all rows is above their sum."""
+        bias = self._each("bias")
+        moved = self._noise * self.own + bias * float(bias @ self.own)
+        total = float(moved @ self.own) + self._noise_of_whole + self.whole.bias**2
         return moved / total if total > 0 else moved
 
     def _each(self, name: str) -> Floats:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 from fractions import Fraction
 
 import numpy as np
@@ -180,15 +181,21 @@ def test_strata_sum_to_the_population(monkeypatch, sizes, rho):
     assert sum(found.weights.values()) == pytest.approx(1)
 
 
-def test_agreement_is_least_squares(monkeypatch):
-    """Against the normal equations, solved whole."""
+@pytest.mark.parametrize("lost", [0.0, 0.4])
+def test_agreement_is_least_squares(monkeypatch, lost):
+    """Against the normal equations, solved whole; also where clips are thought to lose a part of every stratum's tail."""
     levels = captured(monkeypatch)
     hierarchical_coinpress(PEOPLE, None, **SETTINGS, rho=0.01, noise=SeededNoise(3))
-    level, k = levels[0], len(PEOPLE)
+    seen, k = levels[0], len(PEOPLE)
+    bias = lost * np.arange(k)
+    strata = {key: replace(found, bias=b) for (key, found), b in zip(seen.strata.items(), bias, strict=True)}
+    level = Levels(replace(seen.whole, bias=lost / 10), strata, seen.settings, None)
     design = np.vstack([np.eye(k), level.own])
-    precision = 1 / np.append(level._noise, level._noise_of_whole)
+    covariance = np.diag(np.append(level._noise, level._noise_of_whole + (lost / 10) ** 2))
+    covariance[:k, :k] += np.outer(bias, bias)
+    precision = np.linalg.inv(covariance)
     observed = np.append(level.measured, level.whole.raw)
-    expected = np.linalg.solve(design.T * precision @ design, design.T * precision @ observed)
+    expected = np.linalg.solve(design.T @ precision @ design, design.T @ precision @ observed)
     assert level.consistent == pytest.approx(expected, rel=1e-9)
 
 
