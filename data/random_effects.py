@@ -55,16 +55,18 @@ def project(covariance: Floats) -> tuple[Floats, Floats]:
     return inverse, inverse - np.outer(ones, ones) / ones.sum()
 
 
-def variances(kernels: Sequence[Floats], observed: Floats, noise: Floats, *, adjusted: bool = False) -> Floats:
-    """The variance of each random effect by restricted maximum likelihood.
+def variances(
+    kernels: Sequence[Floats], observed: Floats, noise: Floats, *, expected: Sequence[float] | None = None
+) -> Floats:
+    """The variance of each random effect by restricted maximum likelihood, or with a prior.
 
     Args:
         kernels: of the strata that were observed, as by `effects`, each of shape (k, k).
         observed: shape (k, c); the c columns are replicates with the same variances and means of their own.
         noise: the variance of the noise of a stratum's observations, shape (k,).
-        adjusted: multiply the likelihood by the variance of the last effect, the strata's own, so that it is never
-            estimated to be zero (Li and Lahiri, J. Multivariate Analysis 2010): few noisy strata often make it so, and then
-            nothing that is a stratum's own would be left of it.
+        expected: for each effect a variance v₀; the likelihood is multiplied by exp(−v/v₀), and by the variance of the last
+            effect, the strata's own. Few noisy strata often make that zero, and then nothing that is a stratum's own would be
+            left of it (Li and Lahiri, J. Multivariate Analysis 2010); or else as large as the noise, where it cannot be.
     """
     cells = observed.shape[1]
     scale = max(float(observed.var(0).mean()), 1e-12)
@@ -79,8 +81,10 @@ def variances(kernels: Sequence[Floats], observed: Floats, noise: Floats, *, adj
             cells * float((projection * part).sum()) - float((residual * (part @ residual)).sum()) for part in parts
         ]
         value, gradient = 0.5 * value, 0.5 * np.array(slope)
-        if adjusted:
-            value, gradient[-1] = value - float(theta[-1]), gradient[-1] - 1
+        if expected is not None:
+            ratio = scale * np.exp(theta) / np.asarray(expected)
+            value, gradient = value + float(ratio.sum()) - float(theta[-1]), gradient + ratio
+            gradient[-1] -= 1
         return value, gradient
 
     start = np.full(len(kernels), log(0.3))

@@ -53,7 +53,10 @@ SPLITS = tuple(
 LAST_SHARE_OF_ALL = Fraction(9, 10)
 SPREAD = 0.25  # how far strata's means are taken to lie apart, in units of the declared σ, before anything is measured
 LEAST_SHARE = 0.001  # strata below it do not count in the choice of the split, as in the parity error
-FEWEST = 3  # strata that must tell something before one leans on another
+# What is expected before anything is measured, in units of σ: how far strata that share a value lie apart from others, and how far
+# one lies from what its values say.
+SHARED, OWN = 1.0, 0.1
+FEWEST = 3  # strata that there must be before one leans on another
 FARTHEST = 3.0  # a stratum moves from its own measurement by at most this many standard deviations of its noise
 
 
@@ -298,24 +301,24 @@ class Levels:
     def shrunk(self) -> Floats:
         """The strata's posterior means, which still agree with the mean of all rows.
 
-        The prior is the mixed model with variances found by adjusted REML, plus σ²/nᵢ: a stratum's rows scatter about what they
-        are a sample of, and what is estimated is first of all their own mean.
+        The prior is the mixed model, plus σ²/nᵢ: a stratum's rows scatter about what they are a sample of, and what is estimated
+        is first of all their own mean. Its variances are found by REML with a prior of their own (`SHARED`, `OWN`): where noise is
+        far above σ the likelihood would allow any, and means of a few rows would keep the noise.
         """
-        spread = (self.settings.upper - self.settings.lower) ** 2
-        noise = self._noise
-        seen = self._known & (noise < spread)
-        if seen.sum() < FEWEST:
+        noise, seen = self._noise, self._known
+        if len(seen) < FEWEST or not seen.any():
             return self.consistent
         keys = [key if isinstance(key, tuple) else (key,) for key in self.strata]
         # A noisy size that says next to nothing is taken to be as large as its noise.
         rows = np.maximum(self._each("rows"), self._each("count_deviation"))
         scatter = self.settings.sigma**2 / np.maximum(rows, 1.0)
         kernels = effects(keys)
+        apart = [*[SHARED] * (len(kernels) - 1), OWN]
         fitted = variances(
             [kernel[np.ix_(seen, seen)] for kernel in kernels],
             self.measured[seen, None],
             (noise + scatter)[seen],
-            adjusted=True,
+            expected=[(part * self.settings.sigma) ** 2 for part in apart],
         )
         prior = np.add.reduce([v * kernel for v, kernel in zip(fitted, kernels, strict=True)]) + np.diag(scatter)
         look = np.vstack([np.eye(len(keys))[seen], self.own])

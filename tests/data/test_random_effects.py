@@ -34,10 +34,24 @@ def test_variances_are_found():
     assert found == pytest.approx([9, 4, 1], rel=0.28)
 
 
-def test_adjusted_variances_are_never_zero():
-    """Noise alone: REML says that nothing is a stratum's own, adjusted it says that little is."""
-    noise = np.full(16, 1.0)
-    observed = np.random.default_rng(1).normal(0, 0.7, (16, 1))
-    plain, adjusted = (variances(effects(KEYS), observed, noise, adjusted=on)[-1] for on in (False, True))
-    assert plain < 1e-3
-    assert 0.01 < adjusted < 2
+@pytest.mark.parametrize(("deviation", "limits"), [(1.0, (0.01, 1.5)), (1e3, (0.9, 1.1))])
+def test_where_noise_is_all_what_is_expected_of_the_strata_stays(deviation, limits):
+    """REML says that nothing is a stratum's own, or as much as the noise; expected to be about 1, it is neither zero nor large."""
+    noise = np.full(16, deviation**2)
+    for seed in range(20):
+        observed = deviation * np.random.default_rng(seed).normal(0, 1, (16, 1))
+        *shared, own = variances(effects(KEYS), observed, noise, expected=(1, 1, 1))
+        assert limits[0] < own < limits[1]
+        assert max(shared) < 1
+    plain = [
+        variances(effects(KEYS), deviation * np.random.default_rng(seed).normal(0, 1, (16, 1)), noise)[-1]
+        for seed in range(20)
+    ]
+    assert min(plain) < 1e-3 * deviation**2
+    assert max(plain) > 0.3 * deviation**2
+
+
+def test_what_is_expected_hardly_matters_where_much_is_seen():
+    observed = np.random.default_rng(0).normal(0, 2, (16, 1))
+    plain, expecting = (variances(effects(KEYS), observed, np.full(16, 1e-4), expected=e) for e in (None, (9, 9, 9)))
+    assert expecting.sum() == pytest.approx(plain.sum(), rel=0.4)

@@ -270,6 +270,24 @@ def test_shrinkage_helps_where_strata_are_noisy_and_is_nothing_where_they_are_no
     assert all(sharp[key] == pytest.approx(alone[key], abs=2e-3) for key in PEOPLE)
 
 
+@pytest.mark.parametrize("sizes", ["public", "noisy"])
+def test_strata_whose_noise_hides_everything_are_told_the_mean_of_all(sizes):
+    """A small state: one large stratum, and seven of 20 to 150 rows that are hardly different."""
+    rng = np.random.default_rng(5)
+    rows = (5000, 150, 100, 80, 60, 40, 30, 20)
+    groups = {(race,): rng.normal(36 + rng.normal(0, 0.5), 12, n) for race, n in enumerate(rows)}
+    everybody = np.concatenate(list(groups.values()))
+    exact = {key: values.mean() for key, values in groups.items()}
+    given = SETTINGS | {"rho": 0.001, "sizes": sizes}
+    alone, levels = 0.0, 0.0
+    for i in range(20):
+        mean = coinpress_mean(everybody, **given, noise=SeededNoise(i)).value
+        found = hierarchical_coinpress(groups, None, **given, noise=SeededNoise(i))
+        alone += sum(abs(mean - exact[key]) for key in exact)
+        levels += sum(abs(found.strata[key].value - exact[key]) for key in exact)
+    assert levels < 1.3 * alone
+
+
 def test_a_stratum_that_is_unlike_the_others_keeps_its_own(monkeypatch):
     """Limited translation: whatever the model says (here, that strata hardly differ), none is moved by more than three standard
     deviations of its own measurement's noise."""
