@@ -259,7 +259,7 @@ class MeanQuestion:
         size = Rows(rows, gaussian_sigma(rho * COUNT_SHARE))
         reserved = rows >= HISTOGRAM_ROWS
         shells = rho * HISTOGRAM_SHARE if reserved else Rho(0)
-        first, last = step_amounts(rho - rho * COUNT_SHARE - shells, settings.steps)
+        first, last = step_amounts(rho - rho * COUNT_SHARE - shells, settings.steps, settings.last_share)
         readings = [self._reading(self.lower, self.upper, settings.paper_reach(1, rows), first, size)]
         spread = math.hypot(self.sigma / math.sqrt(size.least), readings[0].noise)
         half = spread * math.sqrt(2 * math.log(2 / settings.step_beta(1)))

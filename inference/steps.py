@@ -193,11 +193,10 @@ def estimate(
     return _finish(budget, settings, noise, pooled.value, interval, rows, pooled.noise, clip.bias, pooled)
 
 
-def step_amounts(rho: Rho, steps: int, last: Fraction = LAST_STEP_SHARE) -> list[Rho]:
-    """What each step spends: ¾ the last, or the share given, and the others equal shares of the rest; all of it where there is one
-    step.
+def step_amounts(rho: Rho, steps: int, last: Fraction) -> list[Rho]:
+    """What each step spends: the last its share, and the others equal shares of the rest; all of it where there is one step.
 
-    >>> [float(part) for part in step_amounts(Rho(1), 3)]
+    >>> [float(part) for part in step_amounts(Rho(1), 3, LAST_STEP_SHARE)]
     [0.125, 0.125, 0.75]
     """
     if steps == 1:

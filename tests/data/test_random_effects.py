@@ -38,15 +38,12 @@ def test_variances_are_found():
 def test_where_noise_is_all_what_is_expected_of_the_strata_stays(deviation, limits):
     """REML says that nothing is a stratum's own, or as much as the noise; expected to be about 1, it is neither zero nor large."""
     noise = np.full(16, deviation**2)
-    for seed in range(20):
-        observed = deviation * np.random.default_rng(seed).normal(0, 1, (16, 1))
+    tables = [np.random.default_rng(seed).normal(0, deviation, (16, 1)) for seed in range(20)]
+    for observed in tables:
         *shared, own = variances(effects(KEYS), observed, noise, expected=(1, 1, 1))
         assert limits[0] < own < limits[1]
         assert max(shared) < 1
-    plain = [
-        variances(effects(KEYS), deviation * np.random.default_rng(seed).normal(0, 1, (16, 1)), noise)[-1]
-        for seed in range(20)
-    ]
+    plain = [variances(effects(KEYS), observed, noise)[-1] for observed in tables]
     assert min(plain) < 1e-3 * deviation**2
     assert max(plain) > 0.3 * deviation**2
 
