@@ -10,7 +10,7 @@ from a public sample: the same function, for shares are always an argument and n
 >>> hours = np.random.default_rng(0).normal(38, 12, 5000)
 >>> estimate = coinpress_mean(hours, lower=0, upper=99, sigma=14, rho=0.5, noise=SeededNoise(1))
 >>> round(float(hours.mean()), 3), round(estimate.value, 3), [what for what, _ in estimate.entries]
-(37.946, 37.93, ['step 1', 'tail histogram', 'step 2'])
+(37.946, 37.925, ['step 1', 'tail histogram', 'step 2'])
 """
 
 from __future__ import annotations
@@ -60,7 +60,9 @@ def coinpress_mean(
             before); "adaptive" is better where it can be:
             the last step clips at Φ⁻¹(1 − 1/(2n))·σ from the interval (about one Gaussian row lost) instead of
             √(2 ln(8n/β))·σ; from 1,000 rows on 8 % of ρ buys a histogram of the rows beyond, and each side is clipped
-            where bias² + noise² looks least; and earlier, wider readings are averaged in by precision.
+            where the expected bias² + noise² is least (`inference.tail`: what is expected of tails, and when it decides);
+            with a noisy size, sums are taken about the point that makes the noise least by the rough mean of the first step, not
+            about the clip's midpoint; and earlier, wider readings are joined by least squares.
         bounds: declared bounds (a, b) of the data; no clip goes beyond them. Tighter clips need less noise.
         rows: with `sizes="noisy"`, a noisy count of these rows that was paid for elsewhere (for several columns at once,
             say), with the standard deviation of its noise: then no ρ goes to a count here.
@@ -70,7 +72,7 @@ def coinpress_mean(
         estimated to leave (`tail="adaptive"`, which also keeps it inside the interval of the step before). It covers
         the *population* mean of which the rows are a sample, with probability at least 1 − β when the rows are
         independent and Gaussian with a deviation of at most σ, and the mean lies in [lower, upper]. For other columns
-        that is an approximation; mass in the tail that the histogram could not see is not in it.
+        that is an approximation; a tail that the histogram could not see is in it as far as it was expected.
         With public n = 0 nothing is known: the midpoint of [lower, upper], with the whole of it as interval, at ρ.
 
     Raises:
@@ -78,7 +80,8 @@ def coinpress_mean(
 
     Privacy: ρ-zCDP (on top of what `rows` cost); "public": replace-one within a stratum; "noisy": add-remove. Proof: the clip of each step is
     chosen from earlier outputs and declared settings. Given it, one row moves the sum of n clipped values by at most
-    its width w (replace-one), the sum Σ(clip(x) − c) about the midpoint c by at most w/2 (add-remove), a count by 1,
+    its width w (replace-one), the sum Σ(clip(x) − c) about a point c of it, chosen likewise, by at most the distance to its
+    farther end (add-remove; w/2 about the midpoint), a count by 1,
     and the histogram by 1 (√2 under replace-one) in L2; each gets Gaussian noise of deviation Δ/√(2ρ_s), which is
     ρ_s-zCDP; the amounts add up to ρ (adaptive composition; checked by a `Budget`, exactly). Division, narrowing and the
     choice of a clip are post-processing.
@@ -148,7 +151,7 @@ def stratified_coinpress(
     >>> shares = {"men": 0.6, "women": 0.4}
     >>> whole = stratified_coinpress(groups, shares, lower=0, upper=99, sigma=14, rho=0.5, noise=SeededNoise(1))
     >>> round(whole.value, 2), round(whole.strata["women"].value, 2), float(whole.rho)
-    (38.35, 36.47, 0.5)
+    (38.34, 36.47, 0.5)
     """
     settings = Settings.of(lower, upper, sigma, steps, beta, sizes, tail, bounds)
     # Sizes that are not declared public must not be read here, not even as shares: any shares will do until they are paid.

@@ -112,7 +112,7 @@ def hierarchical_coinpress(
 
     Source: levels and consistency, Hay et al. (arXiv:0904.0942), section 4; the means, Biswas et al. (Coinpress).
     """
-    settings = replace(Settings.of(lower, upper, sigma, steps, beta, sizes, "adaptive", bounds), recentred=True)
+    settings = Settings.of(lower, upper, sigma, steps, beta, sizes, "adaptive", bounds)
     if split is not None and not 0 < split < 1:
         raise ValueError(f"split must lie strictly between 0 and 1, not {split}")
     # Sizes that are not declared public must not be read here, not even as shares: any shares will do until they are paid.

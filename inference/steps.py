@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from inference.estimate import Estimate
 from inference.lattice import noisy_sum
-from inference.tail import Clip, choose_clip, gaussian_reach
+from inference.tail import Clip, Variance, choose_clip, gaussian_reach
 from privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation, Rho
 from privacy.noise import NoiseSource, gaussian_sigma
 
@@ -40,7 +40,6 @@ class Settings:
     sizes: Sizes = "public"
     tail: Tail = "adaptive"
     bounds: tuple[float, float] = (-math.inf, math.inf)
-    recentred: bool = False  # sums about the point that makes the noise least, instead of about the clip's midpoint
     last_share: Fraction = LAST_STEP_SHARE
 
     def __post_init__(self) -> None:
@@ -138,8 +137,8 @@ def estimate(
     """Spend a budget, all of it, on the mean of `values`, shape (n,). What it costs and covers: `coinpress_mean`.
 
     `paid` is a noisy number of rows that was paid for elsewhere; None to pay for one here if `sizes` is "noisy". `guess`
-    is a rough mean that was paid for elsewhere: where `recentred`, less noise is needed if it is good, and nothing else
-    depends on it.
+    is a rough mean that was paid for elsewhere: the closer it is, the less noise and the better a clip; it is not in the
+    outcome otherwise.
     """
     total = budget.total
     rows = _rows(values, budget, settings, noise) if paid is None else Rows(max(paid.count, 1.0), paid.sigma)
@@ -169,24 +168,18 @@ def estimate(
             budget.spend(shells, "tail histogram")
             clip = choose_clip(
                 values,
-                clip.lower,
-                clip.upper,
+                clip,
                 reach,
                 rows=rows.count,
                 bounds=settings.bounds,
                 rho=shells,
-                rho_mean=last,
+                variance=variance_by_clip(last, rows, settings, guess),
                 relation=settings.relation,
                 noise=noise,
             )
     budget.spend(last, f"step {settings.steps}")
     readings.append(_measure(values, clip, last, rows, settings, noise, guess))
-    if settings.tail == "gaussian":
-        pooled = readings[-1]
-    elif settings.recentred and rows.sigma:
-        pooled = pool_about(readings, rows)
-    else:
-        pooled = pool(readings)
+    pooled = readings[-1] if settings.tail == "gaussian" else pool(readings, rows)
     half = _half_width(pooled.noise, rows, settings.step_beta(settings.steps), settings) + clip.bias
     whole = settings.tail == "gaussian"
     interval = (pooled.value - half, pooled.value + half) if whole else narrow(low, high, pooled.value, half)
@@ -217,31 +210,19 @@ def narrow(low: float, high: float, value: float, half: float) -> tuple[float, f
     return max(low, nearest - half), min(high, nearest + half)
 
 
-def pool(readings: Sequence[Reading]) -> Reading:
-    """The last reading, and with it those that clipped no tighter, weighted by their precision: post-processing.
+def pool(readings: Sequence[Reading], rows: Rows) -> Reading:
+    """The last reading, and with it those that clipped no tighter, by least squares: post-processing.
 
-    Tighter clips would bring in more bias; so the early steps, whose clips are wide, only take noise away.
+    Tighter clips would bring in more bias; so the early steps, whose clips are wide, only take noise away. The noises of the sums
+    are independent; an error in the number of rows moves all readings together, each by how far its centre is from the mean. So
+    the covariance is diag(of_sum²) + σ_n²·d·dᵀ over n², d being these distances.
     """
     last = readings[-1]
-    if last.noise == 0:
+    if last.of_sum == 0:
         return last
-    wide = _wide(readings)
-    precision = [reading.noise**-2 for reading in wide]
-    total = math.fsum(precision)
-    parts = [weight / total for weight in precision]
-    value = math.fsum(part * reading.value for part, reading in zip(parts, wide, strict=True))
-    of_sum = math.hypot(*(part * reading.of_sum for part, reading in zip(parts, wide, strict=True)))
-    centre = math.fsum(part * reading.centre for part, reading in zip(parts, wide, strict=True))
-    return Reading(value, total**-0.5, last.clip, of_sum, centre)
-
-
-def pool_about(readings: Sequence[Reading], rows: Rows) -> Reading:
-    """As `pool`, where sums were taken about different centres: an error in the number of rows moves all of them together.
-
-    The least squares of readings with covariance diag(of_sum²) + σ_n²·d·dᵀ, over n², d being how far each centre is from the mean.
-    """
-    last, wide = readings[-1], _wide(readings)
-    away = np.array([reading.centre - last.value for reading in wide])
+    wide = [reading for reading in readings if _holds(reading.clip, last.clip)]
+    mean = min(max(last.value, last.clip.lower), last.clip.upper)  # a few rows may measure anything
+    away = np.array([reading.centre - mean for reading in wide])
     covariance = np.diag([reading.of_sum**2 for reading in wide]) + rows.sigma**2 * np.outer(away, away)
     weights = np.linalg.solve(covariance, np.ones(len(wide)))
     parts = weights / weights.sum()
@@ -253,9 +234,8 @@ def pool_about(readings: Sequence[Reading], rows: Rows) -> Reading:
     return Reading(float(value), float(weights.sum()) ** -0.5 / rows.least, last.clip, float(of_sum), float(centre))
 
 
-def _wide(readings: Sequence[Reading]) -> list[Reading]:
-    last = readings[-1].clip
-    return [reading for reading in readings if reading.clip.lower <= last.lower and last.upper <= reading.clip.upper]
+def _holds(outer: Clip, inner: Clip) -> bool:
+    return outer.lower <= inner.lower and inner.upper <= outer.upper
 
 
 def _rows(values: Floats, budget: Budget, settings: Settings, noise: NoiseSource) -> Rows:
@@ -269,36 +249,84 @@ def _rows(values: Floats, budget: Budget, settings: Settings, noise: NoiseSource
 def _measure(
     values: Floats, clip: Clip, rho: Rho, rows: Rows, settings: Settings, noise: NoiseSource, guess: float | None
 ) -> Reading:
-    """A noisy mean; a noisy divisor adds (μ − c)·σ_n/n to its noise, where the sum is taken about c."""
-    width = clip.upper - clip.lower
-    middle = clip.lower + width / 2
-    centre = middle
-    if settings.recentred and guess is not None and rows.sigma:
-        centre = best_centre(clip, guess, rows.sigma, gaussian_sigma(rho))
-    # A clip that reaches as far on both sides of the centre: clipping to it, inside the other, moves no sum.
-    reach = width / 2 + abs(centre - middle)
-    clipped = values if centre == middle else np.clip(values, clip.lower, clip.upper)
+    """A noisy mean of clipped values."""
+    centre, reach = (float(part) for part in _window(clip.lower, clip.upper, rho, rows, settings, guess))
+    # A window that reaches as far on both sides of the centre: clipping to it, inside the other, moves no sum.
+    clipped = np.clip(values, clip.lower, clip.upper) if 2 * reach > clip.upper - clip.lower else values
     offset = noisy_sum(clipped, centre - reach, centre + reach, rho, settings.relation, noise) / rows.count
-    sensitivity = 2 * reach if settings.relation == REPLACE_ONE else reach
-    of_sum = gaussian_sigma(rho, sensitivity)
-    of_count = min(abs(offset), reach) * rows.sigma
-    return Reading(centre + offset, math.hypot(of_sum, of_count) / rows.least, clip, of_sum, centre)
+    return _reading(centre + offset, clip, centre, reach, rho, rows, settings)
 
 
-def best_centre(clip: Clip, guess: float, of_count: float, per_unit: float) -> float:
-    """The point c about which a sum under add-remove gives the mean with the least noise, if `guess` is about the mean.
+def foreseen(mean: float, clip: Clip, rho: Rho, rows: Rows, settings: Settings, guess: float | None = None) -> Reading:
+    """What a step would measure of rows with this mean, on average; `guess` is a rough mean that is known by then."""
+    centre, reach = (float(part) for part in _window(clip.lower, clip.upper, rho, rows, settings, guess))
+    return _reading(mean, clip, centre, reach, rho, rows, settings)
 
-    The noise's variance, times n², is (guess − c)²·of_count² + (h + |c − m|)²·per_unit², m being the clip's midpoint, h
-    half its width, `of_count` the standard deviation of the number of rows and `per_unit` that of a sum of sensitivity 1.
-    From the midpoint on it falls, if at all, towards the guess.
 
-    >>> best_centre(Clip(0.0, 200.0), 30.0, of_count=5.0, per_unit=1.0), best_centre(Clip(0.0, 200.0), 98.0, 5.0, 1.0)
-    (36.53846153846154, 100.0)
+def _reading(
+    value: float, clip: Clip, centre: float, reach: float, rho: Rho, rows: Rows, settings: Settings
+) -> Reading:
+    of_sum, of_count = (float(part) for part in _deviations(reach, value - centre, rho, rows, settings))
+    return Reading(value, math.hypot(of_sum, of_count) / rows.least, clip, of_sum, centre)
+
+
+def _window(
+    lower: npt.ArrayLike, upper: npt.ArrayLike, rho: Rho, rows: Rows, settings: Settings, guess: float | None
+) -> tuple[Floats, Floats]:
+    """The point about which values clipped to [lower, upper] are summed, and how far from it they may lie.
+
+    With the adaptive tail, a noisy divisor and a rough mean at hand it is the point that makes the noise least, else the middle.
     """
-    half, middle = (clip.upper - clip.lower) / 2, (clip.lower + clip.upper) / 2
-    away = min(max(guess, clip.lower), clip.upper) - middle
-    step = (abs(away) * of_count**2 - half * per_unit**2) / (of_count**2 + per_unit**2)
-    return middle + math.copysign(min(max(step, 0.0), abs(away)), away)
+    low = np.asarray(lower, dtype=np.float64)
+    half = (np.asarray(upper, dtype=np.float64) - low) / 2
+    if settings.tail == "gaussian" or guess is None or not rows.sigma:
+        return low + half, half
+    moved = best_step(half, guess - (low + half), rows.sigma, gaussian_sigma(rho))
+    return low + half + moved, half + np.abs(moved)
+
+
+def _deviations(
+    reach: npt.ArrayLike, offset: npt.ArrayLike, rho: Rho, rows: Rows, settings: Settings
+) -> tuple[Floats, Floats]:
+    """The standard deviations, times n, of a noisy mean: what the noise of the sum adds, and what that of the divisor adds.
+
+    A noisy divisor adds (μ − c)·σ_n, where the sum is taken about c; `offset` is about μ − c.
+    """
+    reach = np.asarray(reach, dtype=np.float64)
+    sensitivity = reach * (2 if settings.relation == REPLACE_ONE else 1)
+    return gaussian_sigma(rho) * sensitivity, np.minimum(np.abs(offset), reach) * rows.sigma
+
+
+def variance_by_clip(rho: Rho, rows: Rows, settings: Settings, guess: float | None) -> Variance:
+    """The variance of the noise of a mean by the ends of its clip, if `guess` is about the mean; see `choose_clip`."""
+
+    def variance(lower: Floats, upper: Floats) -> Floats:
+        centre, reach = _window(lower, upper, rho, rows, settings, guess)
+        of_sum, of_count = _deviations(reach, 0.0 if guess is None else guess - centre, rho, rows, settings)
+        return np.asarray((of_sum**2 + of_count**2) / rows.count**2)
+
+    return variance
+
+
+def best_step(half: npt.ArrayLike, away: npt.ArrayLike, of_count: float, per_unit: float) -> Floats:
+    """How far from a clip's midpoint a sum under add-remove is to be taken, to give the mean with the least noise.
+
+    A sum about a point s away from the midpoint gives a mean with a variance of (d − s)²·of_count² + (h + |s|)²·per_unit²,
+    times n². From the midpoint on it falls, if at all, towards the mean. Arrays broadcast.
+
+    Args:
+        half: half of the clip's width, h.
+        away: how far the mean is thought to be above the midpoint, d; taken to be at most h in size.
+        of_count: the standard deviation of the noise in the number of rows.
+        per_unit: that of the noise of a sum of sensitivity 1.
+
+    >>> best_step(100.0, [-70.0, -2.0, 10.0], of_count=5.0, per_unit=1.0).round(2).tolist()
+    [-63.46, -0.0, 5.77]
+    """
+    half = np.asarray(half, dtype=np.float64)
+    away = np.clip(away, -half, half)
+    step = (np.abs(away) * of_count**2 - half * per_unit**2) / (of_count**2 + per_unit**2)
+    return np.asarray(np.copysign(np.clip(step, 0.0, np.abs(away)), away))
 
 
 def _half_width(deviation: float, rows: Rows, beta: float, settings: Settings) -> float:

@@ -16,8 +16,7 @@ from scipy.stats import norm
 from inference import level_means
 from inference.coinpress import coinpress_mean, stratified_coinpress
 from inference.level_means import Levels, best_split, hierarchical_coinpress
-from inference.steps import Settings
-from inference.tail import Clip
+from inference.steps import Settings, best_step
 from privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, BudgetExceeded, Rho
 from privacy.noise import SeededNoise
 
@@ -152,14 +151,11 @@ def test_halved_noise_is_caught(monkeypatch):
 
 def test_a_centre_off_the_middle_is_paid_for(monkeypatch):
     """Sums about a point near one end move by the distance to the other end; the noise follows."""
-    from inference.steps import best_centre
-
-    clip = Clip(0.0, 100.0)
-    centre = best_centre(clip, 10.0, of_count=5.0, per_unit=1.0)
-    assert 10 < centre < 50
-    cost = {c: (10 - c) ** 2 * 25 + (50 + abs(c - 50)) ** 2 for c in (centre - 0.1, centre, centre + 0.1)}
-    assert min(cost, key=cost.get) == centre
-    assert best_centre(clip, 90.0, 5.0, 1.0) == pytest.approx(100 - centre)
+    moved = float(best_step(50.0, -40.0, of_count=5.0, per_unit=1.0))
+    assert -40 < moved < 0
+    cost = {s: (-40 - s) ** 2 * 25 + (50 + abs(s)) ** 2 for s in (moved - 0.1, moved, moved + 0.1)}
+    assert min(cost, key=cost.get) == moved
+    assert best_step(50.0, [40.0, 400.0], 5.0, 1.0).tolist() == [-moved, -float(best_step(50.0, -50.0, 5.0, 1.0))]
     levels = captured(monkeypatch)
     hierarchical_coinpress(PEOPLE, None, **SETTINGS, rho=0.1, sizes="noisy", steps=1, noise=SeededNoise(1))
     stratum = levels[0].strata[0, 0]

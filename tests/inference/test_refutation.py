@@ -33,6 +33,7 @@ REPLACED = np.append(LOW[1:], 1e9)
 ADDED = np.append(LOW, 1e9)
 LONE_LOW, LONE_HIGH = np.array([-1e9]), np.array([1e9])
 LARGE = np.append(np.full(999, 0.5), -1e9)
+HIGH = np.ones(200)
 LARGE_OUT = np.append(np.full(999, 0.5), 1e9)
 
 
@@ -50,6 +51,14 @@ def noisy_size(rows, noise):
     return 0.9 * (found.raw - 0.5) * found.rows / 0.5 + 0.1 * found.rows
 
 
+def off_the_middle(rows, noise):
+    """Both steps, the second about a point that the first one chose: rows lie near one end of the clip, and a new one at the other."""
+    found = coinpress_mean(rows, **MEAN, sizes="noisy", bounds=(0, 1), noise=noise)
+    # A row at 0 moves the sum about the centre by -centre, and the number of rows by one.
+    total = (found.raw - found.centre) * found.rows - (1 - found.centre) * len(HIGH)
+    return found.rows / found.count_deviation**2 - found.centre * total / found.sum_deviation**2
+
+
 def one_stratum_changes(rows, noise):
     groups = {"changes": rows, "stays": LOW}
     return (
@@ -63,6 +72,7 @@ CLAIMS = [
     pytest.param(two_steps, LARGE, LARGE_OUT, id="with a tail histogram"),
     pytest.param(noisy_size, LOW, ADDED, id="noisy size"),
     pytest.param(noisy_size, np.empty(0), LONE_HIGH, id="noisy size, from no row to one"),
+    pytest.param(off_the_middle, HIGH, np.append(HIGH, 0.0), id="noisy size, about a point near an end"),
     pytest.param(one_stratum_changes, LOW, REPLACED, id="strata"),
 ]
 
@@ -85,6 +95,11 @@ def histogram(relation):
         return counts[1] - counts[0]
 
     return statistic
+
+
+def test_the_second_sum_is_off_the_middle():
+    """What the claim about it needs: the centre that is stated weighs the last step above the first, whose centre is 1/2."""
+    assert coinpress_mean(HIGH, **MEAN, sizes="noisy", bounds=(0, 1), noise=SeededNoise(1)).centre > 0.6
 
 
 @pytest.mark.parametrize(("relation", "caught"), [(REPLACE_ONE, False), (ADD_REMOVE, True)])

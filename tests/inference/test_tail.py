@@ -8,27 +8,58 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from inference.tail import _candidates, choose_clip, occupied, shell_edges
+from inference import tail
+from inference.tail import (
+    ANY_SHARE,
+    DEVIATIONS,
+    FALL,
+    NO_TAIL,
+    SHARES,
+    Clip,
+    _candidates,
+    choose_clip,
+    expected_loss,
+    shell_edges,
+)
 from privacy.budget import REPLACE_ONE, Rho
 from privacy.noise import SeededNoise
 
 FREE = (-math.inf, math.inf)
 
 
-def choose(values, seed=1, bounds=FREE):
+def choose(values, seed=1, bounds=FREE, variance=None):
+    """A clip of at least [-20, 20] for a mean with ρ = 0.3, after a histogram whose noise is 5 rows."""
     return choose_clip(
-        values, -20.0, 20.0, 10.0, rows=len(values), bounds=bounds, rho=Rho(0.04), rho_mean=Rho(0.3),
-        relation=REPLACE_ONE, noise=SeededNoise(seed),
+        values, Clip(-20.0, 20.0), 10.0, rows=len(values), bounds=bounds, rho=Rho(0.04), relation=REPLACE_ONE,
+        variance=variance or (lambda low, high: ((high - low) / len(values)) ** 2 / 0.6), noise=SeededNoise(seed),
     )  # fmt: skip
 
 
-def test_clip_stays_where_nothing_lies_beyond():
-    kept = sum((c := choose(np.zeros(5000), seed)).lower == -20.0 and c.upper == 20.0 for seed in range(200))
-    assert kept >= 180  # a false alarm at two standard deviations on each side: about 1 in 20
+def test_clip_of_a_large_table_stays_where_nothing_lies_beyond():
+    kept = sum((c := choose(np.zeros(200_000), seed)).lower == -20.0 and c.upper == 20.0 for seed in range(200))
+    assert kept >= 190
+
+
+def test_clip_of_a_small_table_allows_for_a_tail_that_noise_hides():
+    """Of 2,000 rows 20 lie far out, four standard deviations of the noise; or none do, and the clip need not know."""
+    near = np.zeros(2000)
+    far = np.append(near[20:], np.full(20, 32.0))
+    upper = {
+        name: [choose(rows, seed).upper for seed in range(100)] for name, rows in {"near": near, "far": far}.items()
+    }
+    assert np.quantile(upper["far"], 0.1) >= 30
+    assert 20 < np.median(upper["near"]) < 26
+
+
+def test_a_prior_that_knows_of_no_tail_misses_one(monkeypatch):
+    """What the test before sees: with the prior broken, a tail of one row in a hundred is cut off."""
+    monkeypatch.setattr(tail, "NO_TAIL", 1 - 1e-4)
+    far = np.append(np.zeros(1980), np.full(20, 32.0))
+    assert np.quantile([choose(far, seed).upper for seed in range(100)], 0.1) < 30
 
 
 def test_clip_moves_on_the_heavy_side_only():
-    values = np.append(np.zeros(5000), np.linspace(20, 150, 800))
+    values = np.append(np.zeros(200_000), np.linspace(20, 150, 800))
     clip = choose(values)
     assert clip.lower == -20.0
     assert clip.upper > 100
@@ -43,17 +74,60 @@ def test_clip_stays_in_the_bounds():
     assert choose(values, bounds=(-10.0, 12.0)).upper <= 20.0
 
 
+def test_clip_makes_what_is_expected_least():
+    """Both sides have the same tail; the one whose clip costs more noise is clipped tighter."""
+    far = np.linspace(20, 40, 100)
+    values = np.concatenate([np.zeros(20_000), far, -far])
+    clip = choose(values, variance=lambda low, high: (low**2 + 100 * high**2) / 1e7)
+    assert clip.upper < 30 < -clip.lower
+
+
 def test_bias_is_what_evenly_spread_rows_lose():
     """Against a slow oracle: the loss of clipping 1,000 rows spread evenly over each shell."""
     edges = shell_edges(20.0, 10.0, math.inf)
-    expected = np.array([40.0, 10.0, 5.0, 2.0, 1.0])
-    clips, biases = _candidates(expected, edges)
+    clips, lost = _candidates(edges)
     rows = [np.linspace(a, b, 1001)[:-1] + (b - a) / 2000 for a, b in pairwise(edges)]
-    for clip, bias in zip(clips, biases, strict=True):
-        oracle = sum(e * np.maximum(r - clip, 0).mean() for e, r in zip(expected, rows, strict=True))
-        assert bias == pytest.approx(oracle, rel=1e-4, abs=1e-3)
+    for clip, found in zip(clips, lost, strict=True):
+        oracle = [np.maximum(r - clip, 0).mean() for r in rows]
+        assert found == pytest.approx(oracle, rel=1e-4, abs=1e-3)
 
 
-def test_a_far_cluster_needs_more_evidence():
-    assert occupied(np.array([0, 0, 30, 0]), 10.0).sum() == 0
-    assert occupied(np.array([0, 0, 60, 0]), 10.0)[2] == 60
+def test_stated_bias_is_what_the_clip_takes():
+    beyond = np.concatenate([np.linspace(20.1, 35, 5000), np.linspace(35.1, 72.4, 500)])  # the first two shells
+    values = np.append(np.zeros(100_000), beyond)
+    clip = choose(values, variance=lambda low, high: 0 * low + np.abs(high - 30.0))  # the clip is forced
+    assert clip.upper == pytest.approx(30, abs=1)
+    assert clip.bias == pytest.approx(np.maximum(values - clip.upper, 0).mean(), rel=0.2)
+
+
+@pytest.mark.parametrize(("counts", "rows"), [([60, 2, 0], 5000.0), ([9, 3, 4], 2000.0), ([900, 80, 30], 50_000.0)])
+def test_expected_loss_is_that_of_its_model(monkeypatch, counts, rows):
+    """Against numbers of rows drawn from the model, weighted by how likely they make the counts. False alarms: seeded."""
+    monkeypatch.setattr(tail, "ANYWHERE", 0.1)
+    rng = np.random.default_rng(3)
+    sigma, lost = 15.0, np.array([[1.0, 4.0, 10.0], [0.0, 2.0, 9.0]])
+    draws = 1_000_000
+    share = rng.choice([0.0, *SHARES], draws, p=[NO_TAIL / 0.9, *[(1 - NO_TAIL / 0.9) / len(SHARES)] * len(SHARES)])
+    thought = rows * share[:, None] * np.array([1 - FALL, FALL - FALL**2, FALL**2])
+    chance = rng.normal(size=(draws, 3))
+    anywhere = (rng.random(draws) < 0.1)[:, None]
+    drawn = np.where(anywhere, ANY_SHARE * rows * chance, thought * (1 + np.array(DEVIATIONS[:3]) * chance))
+    log = -(((np.array(counts) - drawn) / sigma) ** 2).sum(1) / 2
+    weights = np.exp(log - log.max())
+    weights /= weights.sum()
+    mean, square = expected_loss(np.array(counts), sigma, rows, lost)
+    assert mean == pytest.approx(weights @ (drawn @ lost.T), rel=0.03)
+    assert square == pytest.approx(weights @ (drawn @ lost.T) ** 2, rel=0.05)
+
+
+def test_a_cluster_far_out_needs_more_evidence_than_a_tail():
+    """Rows in the third shell and in none before it: noise is not taken for them, and enough of them are believed."""
+    lost = np.eye(3)[2:]
+    for count, least, most in ((10, 0, 1), (60, 0, 10), (100, 90, 100)):
+        assert least <= expected_loss(np.array([0, 0, count]), 10.0, 30_000, lost)[0].item() <= most
+
+
+def test_nothing_is_expected_where_nothing_can_lie():
+    clips, lost = _candidates([5.0])
+    assert clips.tolist() == [5.0]
+    assert [part.tolist() for part in expected_loss(np.array([], dtype=np.int64), 5.0, 100.0, lost)] == [[0.0], [0.0]]
