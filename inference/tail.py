@@ -8,9 +8,9 @@ bias² + noise² least, given the counts and what is thought of tails beforehand
 usual clip, one of nine between 0.2 and 3 % with equal chances, and 2 % of those that reach a shell reach the next; a shell's number
 of rows is Gaussian about that, with 30 % of it as deviation in the first shell and all of it in the others. Or, with
 probability 0.00001, rows lie anywhere: Gaussian numbers about none, with 1 % of all rows as deviation, so that a cluster far out
-is believed from six to eight deviations of the noise on. Rows are spread evenly over their shell. Working hours, travel times and incomes in the public census files of New York and Vermont 2024 are
-like that; a third is between what is best for columns with tails and for those without. A wrong prior costs accuracy, never
-privacy.
+is believed from six to eight deviations of the noise on. Rows are spread evenly over their shell. Working hours, travel
+times and incomes in the public census files of New York and Vermont 2024 are like that; a third is between what is best for
+columns with tails and for those without. A wrong prior costs accuracy, never privacy.
 
 Where the table is large the counts decide. Where it is small, a tail of one row in a hundred may hide in their noise, and
 the clip is then wider than it would be if what does not stand out of the noise were taken for nothing.
@@ -46,7 +46,7 @@ NO_TAIL = 1 / 3  # the probability that there is none
 SHARES = np.geomspace(0.002, 0.03, 9)  # of the rows, that may lie beyond the usual clip, where there is one
 FALL = 0.02  # what share of the rows that reach a shell reaches the next
 # Of the shells' numbers of rows from what these say, as parts of it.
-DEVIATIONS = 0.3, 1.0, 1.0, 1.0, 1.0
+DEVIATIONS = 0.3, *[1.0] * (SHELLS - 1)
 # Or else, with this chance, rows may lie in any shell, Gaussian numbers about none with this part of all rows as deviation.
 ANYWHERE, ANY_SHARE = 1e-5, 0.01
 
