@@ -146,7 +146,8 @@ def estimate(
         budget.spend(budget.remaining, "no rows")
         middle = settings.lower + (settings.upper - settings.lower) / 2
         return _finish(budget, settings, noise, middle, (settings.lower, settings.upper), rows=rows)
-    reserved = settings.tail == "adaptive" and rows.count >= HISTOGRAM_ROWS
+    gaussian = settings.tail == "gaussian"
+    reserved = not gaussian and rows.count >= HISTOGRAM_ROWS
     shells = total * HISTOGRAM_SHARE if reserved else Rho(0)
     *parts, last = step_amounts(budget.remaining - shells, settings.steps, settings.last_share)
     low, high, readings = settings.lower, settings.upper, list[Reading]()
@@ -157,7 +158,7 @@ def estimate(
         guess = min(max(readings[-1].value, low), high) if guess is None else guess
         half = _half_width(readings[-1].noise, rows, settings.step_beta(step), settings)
         low, high = narrow(low, high, readings[-1].value, half)
-    if settings.tail == "gaussian":
+    if gaussian:
         clip = settings.clip(low, high, settings.paper_reach(settings.steps, rows.count))
     else:
         reach = settings.sigma * gaussian_reach(rows.count)
@@ -179,10 +180,9 @@ def estimate(
             )
     budget.spend(last, f"step {settings.steps}")
     readings.append(_measure(values, clip, last, rows, settings, noise, guess))
-    pooled = readings[-1] if settings.tail == "gaussian" else pool(readings, rows)
+    pooled = readings[-1] if gaussian else pool(readings, rows)
     half = _half_width(pooled.noise, rows, settings.step_beta(settings.steps), settings) + clip.bias
-    whole = settings.tail == "gaussian"
-    interval = (pooled.value - half, pooled.value + half) if whole else narrow(low, high, pooled.value, half)
+    interval = (pooled.value - half, pooled.value + half) if gaussian else narrow(low, high, pooled.value, half)
     return _finish(budget, settings, noise, pooled.value, interval, rows, pooled.noise, clip.bias, pooled)
 
 

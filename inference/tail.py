@@ -162,8 +162,7 @@ def expected_loss(counts: npt.NDArray[np.int64], sigma: float, rows: float, lost
         Two arrays of shape (clips,), in the unit of the data and its square. The posterior of the model above is a mixture of
         Gaussians, one for each thing that may be; an expected number below none is taken for none.
     """
-    reaching = FALL ** np.arange(len(counts))
-    falling = reaching - np.append(reaching[1:], 0.0)[: len(counts)]
+    falling = -np.diff(FALL ** np.arange(len(counts)), append=0.0)
     thought = rows * np.outer([0.0, 0.0, *SHARES], falling)
     spread = (np.array(DEVIATIONS[: len(counts)]) * thought) ** 2
     spread[0] = (ANY_SHARE * rows) ** 2

@@ -33,8 +33,8 @@ REPLACED = np.append(LOW[1:], 1e9)
 ADDED = np.append(LOW, 1e9)
 LONE_LOW, LONE_HIGH = np.array([-1e9]), np.array([1e9])
 LARGE = np.append(np.full(999, 0.5), -1e9)
-HIGH = np.ones(200)
 LARGE_OUT = np.append(np.full(999, 0.5), 1e9)
+HIGH = np.ones(200)
 
 
 def one_step(rows, noise):
