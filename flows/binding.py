@@ -35,7 +35,7 @@ def binding(plan: Plan) -> Binding:
     document = {
         "schema": asdict(plan.declared[0]),
         "means schema": asdict(plan.declared[1]) if plan.declared[1:] else None,
-        "weights": None if weights is None else [weights.total, [[*key, each] for key, each in weights.shares.items()]],
+        "weights": None if weights is None else [weights.total, sorted(map(_text, weights.shares.items()))],
         "software": software()
         | ({"the synthesizer's own": mechanism.software} if isinstance(mechanism, ForeignMechanism) else {}),
         "strata": [plan.strata.columns, plan.strata.keys],

@@ -104,6 +104,10 @@ def test_the_content_of_weights_and_of_the_means_schema_counts(plan, tmp_path):
     means.write_text("columns: {PAY: {lower: 0, upper: 10, sigma: 3}, DAYS: {lower: 0, upper: 7, sigma: 1}}\n")
     now = plan(**settings)
     assert differences(then, binding(now), now.config) == [f"the schema {str(means)!r} (column 'PAY': its sigma)"]
+    means.write_text("columns: {PAY: {lower: 0, upper: 10, sigma: 2}, DAYS: {lower: 0, upper: 7, sigma: 1}}\n")
+    turned = plan(SCHEMA.replace("[1, 2]", "[2, 1]"), **settings)
+    (told,) = differences(then, binding(turned), turned.config)  # the weights are the same in any order
+    assert told.endswith("(column 'SEX': the order of its values)")
 
 
 def test_what_follows_from_settings_and_code_is_named_where_nothing_else_has_changed(plan):

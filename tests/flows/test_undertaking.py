@@ -24,7 +24,7 @@ from flows.config import ReleaseConfig
 from flows.guard import StepFailed
 from flows.journal import Journal
 from flows.plan import Plan
-from flows.undertaking import AlreadyMade, discard, with_release_id
+from flows.undertaking import AlreadyMade, discard, prepare, with_release_id
 from flows.workspace import unit_name
 from privacy.budget import BudgetExceeded, Rho
 from privacy.ledger import Ledger, LedgerError
@@ -356,6 +356,21 @@ def test_a_release_begun_anew_is_bound_to_what_it_is_now(place, people):
         place.resume()
     schema.write_text(old.replace("[1, 2]", "[2, 1]"))
     place.resume()
+
+
+def test_a_charge_that_another_process_made_meanwhile_is_looked_at_again(place, people, monkeypatch):
+    schema = people[1]
+    old = schema.read_text()
+    place.die("before the charge")
+    schema.write_text(old.replace("[1, 2]", "[2, 1]"))
+    prepared = prepare(ReleaseConfig.build(**numbered(place.settings, 0)))
+    schema.write_text(old)
+    place.die("drawn, not saved")
+    head = place.ledger.head
+    monkeypatch.setattr("flows.undertaking.prepare", lambda config: prepared)
+    with pytest.raises(InputError, match="the order of its values"):
+        place.resume()
+    assert place.ledger.head == head
 
 
 def rewrite(journal, **changes):
