@@ -11,13 +11,16 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
 from typing import Any
 
+from data.errors import InputError
 from flows.config import ReleaseConfig
+from flows.journal import Journal, state_folder
 from flows.plan import ACS_SCHEMA, Plan
 from flows.software import software
+from privacy.ledger import Charge
 from synth.mechanism import ForeignMechanism
 
 Binding = Mapping[str, Any]
@@ -72,6 +75,29 @@ def differences(then: Binding, now: Binding, config: ReleaseConfig) -> list[str]
         return found
     derived = {"strata": "the strata", "mechanism": "the mechanism's settings", "price": "the price"}
     return [words for item, words in derived.items() if not _same(then.get(item), now[item])]
+
+
+def check_same(plan: Plan, journal: Journal, charges: Sequence[Charge]) -> None:
+    """Raise InputError unless a charged release is still the one that was charged, but for its rows (`Undertaking.load`)."""
+    release = journal.root.name
+    give_up = f"give the release up (equistrata resume --discard {release})"
+    then, now = journal.binding, binding(plan)
+    if then is None:
+        raise InputError(
+            f"release {release!r} was charged by an earlier version of equistrata, which did not write down what decides it; end "
+            f"it with that version, or {give_up}"
+        )
+    if any(charge.entry.config != config_hash(plan.config, then) for charge in charges):
+        raise InputError(
+            f"what is kept of release {release!r} is not what the ledger was charged for; bring its folder in "
+            f"{str(state_folder())!r} back as it was, or {give_up}"
+        )
+    changed = differences(then, now, plan.config)
+    if changed:
+        raise InputError(
+            f"since release {release!r} was charged, this has changed: {'; '.join(changed)}; what it has measured cannot be joined "
+            f"with that, so bring the old back, or {give_up}"
+        )
 
 
 def _schema_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:

@@ -229,8 +229,7 @@ def _list_resumable() -> None:
 
 def _without_journal(release: str, ledger: str | None, give_up: bool) -> None:
     """A release of which this machine keeps nothing: it is whole, or it can only be given up."""
-    from flows.journal import Journal, state_folder
-    from flows.undertaking import unreadable_sentence
+    from flows.journal import Journal, state_folder, unreadable_sentence
 
     unreadable = Journal.unreadable(release)
     if give_up:

@@ -217,6 +217,14 @@ class Journal:
         rmtree(self.root, ignore_errors=True)
 
 
+def unreadable_sentence(release: str) -> str:
+    """What is to be said of a release whose folder this version cannot read."""
+    return (
+        f"what is kept of release {release!r} in {str(state_folder())!r} cannot be read: another version of equistrata wrote it, or "
+        f"it is damaged; resume it with that version, or give it up (equistrata resume --discard {release})"
+    )
+
+
 def _record(root: Path) -> dict[str, Any]:
     return dict(json.loads((root / RECORD).read_text("utf-8")))
 

@@ -21,7 +21,7 @@ bytes and to everything else that decides a unit (`flows.binding`). What differs
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -29,14 +29,14 @@ from uuid import uuid4
 
 from data.errors import InputError
 from flows.account import Account, id_stem
-from flows.binding import binding, config_hash, differences, settings_hash
+from flows.binding import binding, check_same, config_hash, settings_hash
 from flows.config import ReleaseConfig
-from flows.journal import Journal, state_folder
+from flows.journal import Journal, state_folder, unreadable_sentence
 from flows.plan import SYNTHESIS, Plan
 from flows.workspace import Workspace, private_workspace, remove_dead_workspaces
 from privacy.budget import Rho
 from privacy.fingerprint import content_digest
-from privacy.ledger import Charge, Ledger, LedgerError
+from privacy.ledger import Ledger, LedgerError
 
 
 class AlreadyMade(InputError):
@@ -284,37 +284,6 @@ def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
             run.fail(error)
             raise
         run.finish()
-
-
-def check_same(plan: Plan, journal: Journal, charges: Sequence[Charge]) -> None:
-    """Raise InputError unless a charged release is still the one that was charged, but for its rows (`Undertaking.load`)."""
-    release = journal.root.name
-    give_up = f"give the release up (equistrata resume --discard {release})"
-    then, now = journal.binding, binding(plan)
-    if then is None:
-        raise InputError(
-            f"release {release!r} was charged by an earlier version of equistrata, which did not write down what decides it; end "
-            f"it with that version, or {give_up}"
-        )
-    if any(charge.entry.config != config_hash(plan.config, then) for charge in charges):
-        raise InputError(
-            f"what is kept of release {release!r} is not what the ledger was charged for; bring its folder in "
-            f"{str(state_folder())!r} back as it was, or {give_up}"
-        )
-    changed = differences(then, now, plan.config)
-    if changed:
-        raise InputError(
-            f"since release {release!r} was charged, this has changed: {'; '.join(changed)}; what it has measured cannot be joined "
-            f"with that, so bring the old back, or {give_up}"
-        )
-
-
-def unreadable_sentence(release: str) -> str:
-    """What is to be said of a release whose folder this version cannot read."""
-    return (
-        f"what is kept of release {release!r} in {str(state_folder())!r} cannot be read: another version of equistrata wrote it, or "
-        f"it is damaged; resume it with that version, or give it up (equistrata resume --discard {release})"
-    )
 
 
 def is_published(config: ReleaseConfig) -> bool:
