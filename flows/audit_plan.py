@@ -13,11 +13,11 @@ from data.sources import Source
 from data.strata import Strata
 from eval.findings import ReleaseFacts
 from eval.public_audit import OF_CLASSIFIER, SHARES
+from flows import pdf
 from flows.audit_account import AuditAccount
 from flows.audit_config import SOURCE_SETTINGS, AuditConfig
 from flows.config import ReleaseConfig
 from flows.landing import check_output
-from flows.pdf import printer
 from flows.plan import source_of, total_price
 from flows.released import Released, facts
 from privacy.budget import Rho
@@ -66,7 +66,7 @@ class AuditPlan:
         output = _output(config, first)
         check_output(output)
         if config.pdf:
-            printer()
+            pdf.printer()
         price = _price(config)
         account = AuditAccount.of(config, releases)
         if account is not None and price:

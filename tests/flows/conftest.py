@@ -1,4 +1,8 @@
-"""Running the command line as a user would: a process of its own, with its own Prefect home and temporary folder."""
+"""Running the command line as a user would: a process of its own, with its own Prefect home and temporary folder.
+
+Most of the time of a short command goes into imports. So commands are forked from a process that has done them, unless a test
+asks for another environment: then it is an interpreter of its own that starts.
+"""
 
 import os
 import signal
@@ -7,18 +11,28 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
+from forked_cli import forked_cli
 from made_up_people import PEOPLE_SCHEMA, made_up_people
 
 
 @dataclass(frozen=True)
 class CommandLine:
-    """Runs `equistrata` in a clean home; `tmp` and `prefect` are the only places it may leave traces in."""
+    """Runs `equistrata` in a clean home; `tmp` and `prefect` are the only places it may leave traces in.
+
+    Attributes:
+        home: where it runs.
+        fork: starts a command with all imports done, see `forked_cli`.
+        server: the address of a Prefect server that is configured.
+    """
 
     home: Path
+    fork: Callable
     server: str | None = None
 
     @property
@@ -30,6 +44,11 @@ class CommandLine:
         return self.home / "tmp"
 
     def __call__(self, *arguments, **environment):
+        """Run a command to its end, in a fresh interpreter if it is to have more in its environment."""
+        if not environment:
+            place = self._place({})
+            run = self.fork(*arguments, folder=place["cwd"], environment=place["env"])
+            return CompletedProcess(arguments, run.wait(), *run.told)
         return subprocess.run(
             self._command(arguments),
             capture_output=True,
@@ -54,24 +73,40 @@ class CommandLine:
 
     def _place(self, environment):
         self.tmp.mkdir(exist_ok=True)
-        env = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
+        env = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "EQUISTRATA_"))}
         env |= {"PREFECT_API_URL": self.server} if self.server else {}
         env |= {"PREFECT_HOME": str(self.prefect), "TMPDIR": str(self.tmp), "COLUMNS": "200"} | environment
         return {"env": env, "cwd": self.home}
 
 
+@pytest.fixture(scope="session")
+def light(tmp_path_factory):
+    """Starts commands that import Prefect themselves, if they come so far."""
+    with forked_cli(tmp_path_factory.mktemp("light"), {"COLUMNS": "200"}, "light") as start:
+        yield start
+
+
+@pytest.fixture(scope="session")
+def loaded(tmp_path_factory, prefect_server):
+    """Starts commands with Prefect imported, for the session's server."""
+    place = tmp_path_factory.mktemp("loaded")
+    settings = {"COLUMNS": "200", "PREFECT_API_URL": prefect_server, "PREFECT_HOME": str(place / "prefect")}
+    with forked_cli(place, settings) as start:
+        yield start
+
+
 @pytest.fixture
-def equistrata(tmp_path):
+def equistrata(tmp_path, light):
     """The command line with no server configured."""
     home = tmp_path / "home"
     home.mkdir()
-    return CommandLine(home)
+    return CommandLine(home, light)
 
 
 @pytest.fixture
-def served(equistrata, prefect_server):
+def served(equistrata, loaded, prefect_server):
     """The command line with a running Prefect server configured: quicker than one server for each command."""
-    return CommandLine(equistrata.home, prefect_server)
+    return CommandLine(equistrata.home, loaded, prefect_server)
 
 
 @pytest.fixture(scope="session")
