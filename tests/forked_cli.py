@@ -111,7 +111,7 @@ if __name__ == "__main__":
     import flows.cli
     import flows.plan
     import flows.undertaking
-    import inference.level_means
+    import inference.level_means  # noqa: F401
     import privacy.ledger  # noqa: F401
 
     if "light" in sys.argv:

@@ -1,7 +1,7 @@
 """Running the command line as a user would: a process of its own, with its own Prefect home and temporary folder.
 
 Most of the time of a short command goes into imports. So commands are forked from a process that has done them, unless a test
-asks for another environment: then it is an interpreter of its own that starts.
+sets what is read at import: then it is an interpreter of its own that starts.
 """
 
 import os
@@ -19,6 +19,8 @@ from subprocess import CompletedProcess
 import pytest
 from forked_cli import forked_cli
 from made_up_people import PEOPLE_SCHEMA, made_up_people
+
+READ_AT_IMPORT = ("PREFECT_", "PYTHON", "COLUMNS")
 
 
 @dataclass(frozen=True)
@@ -44,9 +46,9 @@ class CommandLine:
         return self.home / "tmp"
 
     def __call__(self, *arguments, **environment):
-        """Run a command to its end, in a fresh interpreter if it is to have more in its environment."""
-        if not environment:
-            place = self._place({})
+        """Run a command to its end; these variables are added to its environment."""
+        if not any(name.startswith(READ_AT_IMPORT) for name in environment):
+            place = self._place(environment)
             run = self.fork(*arguments, folder=place["cwd"], environment=place["env"])
             return CompletedProcess(arguments, run.wait(), *run.told)
         return subprocess.run(
@@ -110,19 +112,24 @@ def served(equistrata, loaded, prefect_server):
 
 
 @pytest.fixture(scope="session")
-def prefect_server(tmp_path_factory):
+def server_home(tmp_path_factory):
+    """Where the session's Prefect server keeps its database and its log."""
+    return tmp_path_factory.mktemp("prefect-server")
+
+
+@pytest.fixture(scope="session")
+def prefect_server(server_home):
     """One local Prefect server for the session; its address."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    home = tmp_path_factory.mktemp("prefect-server")
     env = os.environ | {
-        "PREFECT_HOME": str(home),
+        "PREFECT_HOME": str(server_home),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
     }
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-    with (home / "log").open("wb") as log:
+    with (server_home / "log").open("wb") as log:
         server = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
     try:
         _wait_for(f"http://127.0.0.1:{port}/api/health")
