@@ -180,7 +180,6 @@ def internal_findings(release: ReleaseFacts, audit: InternalAudit, synthetic: Sy
     errors = {
         column: {label: Shown(error) for label, error in of.items()}
         for column, of in audit.parity.items()
-        if column not in audit.strata_columns
     }
     labels = next(iter(errors.values()), {})
     return Findings(
