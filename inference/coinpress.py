@@ -138,9 +138,10 @@ def stratified_coinpress(
     Raises:
         ValueError: as `coinpress_mean`; a group without a weight, a negative weight, or weights that do not sum to 1.
 
-    Privacy: ρ-zCDP for all outputs together; "public": replace-one within a stratum (2ρ if a row may change its
-    stratum); "noisy": add-remove. Proof: neighbours differ in one stratum only, each stratum's run is ρ-zCDP and uses its
-    own noise (parallel composition, `Budget.parallel`); the combination is post-processing with public weights.
+    Privacy: ρ-zCDP for all outputs together; "public": replace-one within a stratum (a row that changes its stratum
+    changes the sizes, and is not covered); "noisy": add-remove. Proof: neighbours differ in one stratum only, each
+    stratum's run is ρ-zCDP and uses its own noise (parallel composition, `Budget.parallel`); the combination is
+    post-processing with public weights.
 
     Source: the stratification paper, Algorithm 3 (StratCoinpress and PubStratCoinpress).
 

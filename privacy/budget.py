@@ -102,6 +102,23 @@ class Rho:
         _check_delta(delta)
         return _epsilon(float(self), delta) if self.exact else 0.0
 
+    def group(self, rows: int) -> Rho:
+        """What a mechanism of this amount costs `rows` rows at once, as of one person or one household: rows² times as much.
+
+        A row that is replaced by another is a group of two: one is removed and one added. True of every mechanism (Bun and
+        Steinke, arXiv:1605.02065, Proposition 1.9), and no less is true in general: a clipped value that goes from one end of
+        its range to the other moves a sum about the middle by twice what it adds to it.
+
+        >>> Rho.from_epsilon_delta(1, 1e-9).group(3).epsilon(1e-9)
+        3.183315612047551
+
+        Raises:
+            ValueError: fewer than one row.
+        """
+        if index(rows) < 1:
+            raise ValueError(f"a group has at least one row, not {rows}")
+        return self * index(rows) ** 2
+
     def split(self, shares: Sequence[float | Fraction]) -> list[Rho]:
         """Parts in proportion to non-negative `shares`; they add up exactly."""
         exact = [_fraction(share, "a share") for share in shares]
@@ -171,7 +188,8 @@ class Budget:
 
         Neighbours that differ by one added or removed row differ in one part only, so the joint release of one
         ρ-zCDP output per part is ρ-zCDP: the divergence of the other parts' outputs is zero, and divergences of
-        independent outputs add. Under replace-one a row may leave one part for another: then it costs up to 2ρ.
+        independent outputs add. A row that is replaced costs more: up to 2ρ if it leaves one part for another (each differs
+        by one row), up to 4ρ if it stays in its part (`Rho.group`).
         """
         self.spend(rho, what)
         return {part: Budget(rho) for part in parts}

@@ -28,7 +28,7 @@ import numpy.typing as npt
 from data.errors import InputError
 from data.schema import Schema
 from data.table import CodedTable, code_dtype
-from privacy.budget import Budget, Rho
+from privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation, Rho
 from privacy.noise import NoiseSource
 from synth.measurements import Measurement, measure_marginal, total_estimate
 from synth.mechanism import Fit, Model
@@ -56,7 +56,8 @@ _CAVEATS = (
 )
 _EXACT_ROWS = (
     "The exact number of rows of each stratum is used, not a noisy one, while noise is calibrated to one added or "
-    "removed row: the guarantee holds only if those numbers are taken to be public."
+    "removed row: the guarantee holds only if those numbers are taken to be public, and not for a row that is added or "
+    "removed."
 )
 _SPECIAL = {
     "mst": (_EXACT_ROWS, "Rare values that its MST merges lose part of their mass, which falls on small groups first."),
@@ -111,6 +112,11 @@ class SmartNoise:
     def caveats(self) -> tuple[str, ...]:
         """What makes the guarantee weaker than the price alone says, a sentence each."""
         return (*_CAVEATS, *_SPECIAL[self.synthesizer])
+
+    @property
+    def relation(self) -> Relation:
+        """Add/remove for AIM, by its own account; tables of the same sizes for MST and MWEM, which use them exactly."""
+        return REPLACE_ONE if _EXACT_ROWS in self.caveats else ADD_REMOVE
 
     def check(self) -> SmartNoise:
         """Itself, if its environment is there. Raises InputError if not."""

@@ -18,7 +18,7 @@ from flows.plan import Plan
 from flows.workspace import Workspace
 from inference.coinpress import stratified_coinpress
 from inference.level_means import hierarchical_coinpress
-from privacy.budget import Budget
+from privacy.budget import ADD_REMOVE, Budget
 from synth.measurements import load_measurements
 from synth.mechanism import Fit
 from synth.mst import MST
@@ -146,7 +146,7 @@ def test_a_foreign_fit_is_kept_whole(plan, work):
     steps.load(plan, work)
 
     class Foreign(MST):
-        software, caveats = "other", ()
+        software, caveats, relation = "other", (), ADD_REMOVE
 
         def within(self, folder):
             return self
