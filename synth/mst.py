@@ -178,6 +178,7 @@ class _Forest:
 
     def __init__(self, schema: Schema, cliques: Iterable[Clique]) -> None:
         self.schema, self.cliques = schema, set(cliques)
+        self.cells = tree_cells(schema.sizes, self.cliques)
         self.part: dict[str, str] = {}
         self.used: set[Edge] = set()  # in a tree already, or too large for the model
 
@@ -188,7 +189,9 @@ class _Forest:
     def open_pairs(self, most_cells: float) -> set[Edge]:
         """The pairs that join two parts of this tree, are in none yet, and leave the model in bounds."""
         pairs = {pair for pair in combinations(self.part, 2) if self.part[pair[0]] != self.part[pair[1]]} - self.used
-        large = {pair for pair in pairs if self._cells(pair) > most_cells}
+        # Joining two columns puts one of them into some of the cliques, so only where that may be too much is it worked out.
+        wide = {pair for pair in pairs if self.cells * max(self.schema[name].size for name in pair) > most_cells}
+        large = {pair for pair in wide if self._cells(pair) > most_cells}
         self.used |= large  # it never shrinks, and later trees have no wider bounds
         return pairs - large
 
@@ -196,6 +199,7 @@ class _Forest:
         """Put a pair into the tree; it is measured together with `columns`."""
         self.used.add(pair)
         self.cliques.add(tuple(sorted(map(self.schema.index, columns))))
+        self.cells = tree_cells(self.schema.sizes, self.cliques)
         self.part = _joined(self.part, pair)
 
     def _cells(self, pair: Edge) -> int:
