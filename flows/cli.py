@@ -107,10 +107,10 @@ def _options_of(model: type[ReleaseConfig]) -> list[inspect.Parameter]:
 
 
 def _inner(annotation: Any) -> Any:
-    """The type itself, where None may stand for it."""
+    """The type itself, where None may stand for it, without what checks it."""
     if get_origin(annotation) in (Union, types.UnionType):
-        return next(part for part in get_args(annotation) if part is not type(None))
-    return annotation
+        annotation = next(part for part in get_args(annotation) if part is not type(None))
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
 
 
 def _option_type(annotation: Any) -> Any:
