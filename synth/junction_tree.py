@@ -67,7 +67,7 @@ def tree_cells(sizes: Sequence[int], cliques: Iterable[Clique]) -> int:
     >>> tree_cells((2, 3, 4, 5), [(0, 1), (1, 2), (0, 2)])
     29
     """
-    return sum(prod(sizes[v] for v in clique) for clique in _triangulate(sizes, cliques))
+    return Elimination(sizes, cliques).cells
 
 
 def cells_in(mebibytes: float) -> float:
@@ -75,41 +75,63 @@ def cells_in(mebibytes: float) -> float:
     return mebibytes * 2**20 / CELL_BYTES
 
 
-def _triangulate(sizes: Sequence[int], cliques: Iterable[Clique]) -> list[Clique]:
-    """Eliminate, each time, the variable whose clique would have the fewest cells (the first of them); sets are bits of a number.
+class Elimination:
+    """How a graph is triangulated: the order in which variables are eliminated, and the clique of each.
 
-    Only neighbours of what was eliminated have other cliques than before, so only their cells are counted again.
+    Each time it is the variable whose clique would have the fewest cells (the first of them). Sets are bits of a number.
     """
-    around = [0] * len(sizes)  # each variable's neighbours that are not eliminated
-    for clique in cliques:
-        together = sum(1 << v for v in clique)
-        for v in clique:
-            around[v] |= together
-    cells = []
-    for v, size in enumerate(sizes):
-        around[v] &= ~(1 << v)
-        cells.append(size * prod(sizes[w] for w in _members(around[v])))
-    waiting = [(cells[v], v) for v in range(len(sizes))]
-    heapify(waiting)
-    left = [True] * len(sizes)
-    found: list[int] = []
-    while waiting:
-        count, v = heappop(waiting)
-        if not left[v] or count != cells[v]:
-            continue
-        left[v] = False
-        near = around[v]
-        for a in _members(near):
-            new = near & ~around[a] & ~(1 << a)
-            around[a] = (around[a] | new) & ~(1 << v)
-            changed = cells[a] // sizes[v] * prod(sizes[w] for w in _members(new))
-            if changed != cells[a]:
-                cells[a] = changed
-                heappush(waiting, (changed, a))
-        candidate = near | 1 << v
-        if not any(candidate & other == candidate for other in found):
-            found.append(candidate)
-    return sorted(tuple(_members(clique)) for clique in found)
+
+    def __init__(self, sizes: Sequence[int], cliques: Iterable[Clique]) -> None:
+        self.sizes = sizes
+        around = [0] * len(sizes)  # each variable's neighbours that are not eliminated
+        for clique in cliques:
+            together = sum(1 << v for v in clique)
+            for v in clique:
+                around[v] |= together
+        cells = []
+        for v in range(len(sizes)):
+            around[v] &= ~(1 << v)
+            cells.append(sizes[v] * self._product(around[v]))
+        waiting = [(cells[v], v) for v in range(len(sizes))]
+        heapify(waiting)
+        self.place, done = [-1] * len(sizes), 0
+        self.maximal: list[int] = []
+        while waiting:
+            count, v = heappop(waiting)
+            if self.place[v] >= 0 or count != cells[v]:
+                continue
+            self.place[v], done = done, done + 1
+            near = around[v]
+            for a in _members(near):  # only their cliques are others than before
+                new = near & ~around[a] & ~(1 << a)
+                around[a] = (around[a] | new) & ~(1 << v)
+                changed = cells[a] // sizes[v] * self._product(new)
+                if changed != cells[a]:
+                    cells[a] = changed
+                    heappush(waiting, (changed, a))
+            candidate = near | 1 << v
+            if not any(candidate & other == candidate for other in self.maximal):
+                self.maximal.append(candidate)
+        self.later, self._each = around, cells  # of each variable: its neighbours that go after it; its clique's cells
+        self.cells = sum(map(self._product, self.maximal))
+
+    def joined(self, a: int, b: int) -> int:
+        """At least the cells that this order gives if two variables are joined as well, and not much more."""
+        v, more = (a, 1 << b) if self.place[a] < self.place[b] else (b, 1 << a)
+        added = 0
+        while more & ~self.later[v]:
+            added += self._each[v] * self._product(more & ~self.later[v])
+            after = self.later[v] | more
+            v = min(_members(after), key=self.place.__getitem__)
+            more = after & ~(1 << v)
+        return self.cells + added
+
+    def _product(self, bits: int) -> int:
+        return prod([self.sizes[v] for v in _members(bits)])
+
+
+def _triangulate(sizes: Sequence[int], cliques: Iterable[Clique]) -> list[Clique]:
+    return sorted(tuple(_members(clique)) for clique in Elimination(sizes, cliques).maximal)
 
 
 def _members(bits: int) -> list[int]:
