@@ -13,7 +13,7 @@ import types
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated, Any, NoReturn, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Union, get_args, get_origin
 
 import typer
 from rich.console import Console
@@ -28,6 +28,9 @@ from flows.federate_cli import federate_answer_command, federate_command
 from flows.foreground import foreground, progress_bars
 from flows.planning import plan_command
 from flows.simulate_cli import simulate_app
+
+if TYPE_CHECKING:
+    from flows.plan import Plan
 
 FAILED, BAD_INPUT = 1, 2
 
@@ -107,10 +110,10 @@ def _options_of(model: type[ReleaseConfig]) -> list[inspect.Parameter]:
 
 
 def _inner(annotation: Any) -> Any:
-    """The type itself, where None may stand for it."""
+    """The type itself, where None may stand for it, without what checks it."""
     if get_origin(annotation) in (Union, types.UnionType):
-        return next(part for part in get_args(annotation) if part is not type(None))
-    return annotation
+        annotation = next(part for part in get_args(annotation) if part is not type(None))
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
 
 
 def _option_type(annotation: Any) -> Any:
@@ -153,7 +156,16 @@ def release_command(
     plan, account, _ = prepare(resolved)
     if account is not None:
         err.print(f"release {account.release} of data set {account.dataset}", markup=False, highlight=False)
+    _tell_if_long(plan)
     _run_and_report(resolved, verbose, len(plan.strata.keys))
+
+
+def _tell_if_long(plan: Plan) -> None:
+    from flows.size import warning
+
+    sentence = warning(plan)
+    if sentence is not None:
+        err.print(f"[bold yellow]note:[/] {_plain(sentence)}", soft_wrap=True, highlight=False)
 
 
 @app.command("resume")

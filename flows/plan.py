@@ -15,9 +15,11 @@ from data.weights import PublicWeights
 from flows import runners
 from flows.config import ReleaseConfig
 from flows.landing import check_output
+from flows.size import check as check_size
 from privacy.budget import Rho
 from synth.mechanism import Mechanism, mechanism
 from synth.selection import SharedMechanism, serving_all, share
+from synth.size import Size, size
 from synth.stratified import NOISY, stratified_name
 
 SYNTHESIS = "synthesis"
@@ -101,7 +103,15 @@ class Plan:
             source.check([*schema.names, *(means.names if means is not None else ())])
         own = mechanism(config.synthesizer, config.engine)
         fits = share(own, strata, config.selection, config.levels) or own
-        return cls(config, source, schema, means, strata, fits, weights, price)
+        plan = cls(config, source, schema, means, strata, fits, weights, price)
+        if not begun:
+            check_size(plan)
+        return plan
+
+    @cached_property
+    def size(self) -> Size:
+        """How large the fits are. Raises InputError if one might fail for its size after it was paid for."""
+        return size(self.mechanism, self.strata, self.config.shrinkage)
 
     @property
     def shared(self) -> SharedMechanism | None:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from itertools import combinations
-from math import prod
+from math import inf, prod
 
 import numpy as np
 
@@ -24,7 +24,7 @@ from privacy.budget import Budget, Rho
 from privacy.noise import NoiseSource, gaussian_sigma
 from synth.estimation import Estimator, MirrorDescent, model_cliques
 from synth.graphical_model import GraphicalModel
-from synth.junction_tree import Clique, cells_in, tree_cells
+from synth.junction_tree import Clique, Elimination, cells_in, tree_cells
 from synth.levels import Levels, at_level, ties
 from synth.measurements import NOISE_L1, Groups, Measurement, measure_marginal, pairs_readable, total_estimate
 
@@ -178,6 +178,8 @@ class _Forest:
 
     def __init__(self, schema: Schema, cliques: Iterable[Clique]) -> None:
         self.schema, self.cliques = schema, set(cliques)
+        self.model = Elimination(schema.sizes, self.cliques)
+        self.most: dict[Edge, int] = {}  # cells of the model with each pair: so many when they were worked out, or fewer
         self.part: dict[str, str] = {}
         self.used: set[Edge] = set()  # in a tree already, or too large for the model
 
@@ -188,7 +190,7 @@ class _Forest:
     def open_pairs(self, most_cells: float) -> set[Edge]:
         """The pairs that join two parts of this tree, are in none yet, and leave the model in bounds."""
         pairs = {pair for pair in combinations(self.part, 2) if self.part[pair[0]] != self.part[pair[1]]} - self.used
-        large = {pair for pair in pairs if self._cells(pair) > most_cells}
+        large = {pair for pair in pairs if self._may_pass(pair, most_cells) and self._cells(pair) > most_cells}
         self.used |= large  # it never shrinks, and later trees have no wider bounds
         return pairs - large
 
@@ -196,7 +198,22 @@ class _Forest:
         """Put a pair into the tree; it is measured together with `columns`."""
         self.used.add(pair)
         self.cliques.add(tuple(sorted(map(self.schema.index, columns))))
+        self.model = Elimination(self.schema.sizes, self.cliques)
+        growth = max(self.schema[name].size for name in pair)
+        self.most = {each: most * growth for each, most in self.most.items()}
         self.part = _joined(self.part, pair)
+
+    def _may_pass(self, pair: Edge, most_cells: float) -> bool:
+        """Whether it must be worked out if a pair makes the model too large: a new junction tree for every pair takes minutes.
+
+        To join two columns puts one of them into some of the cliques, so it multiplies the cells by no more than its size.
+        """
+        a, b = (self.schema.index(name) for name in pair)
+        if self.model.cells * max(self.schema.sizes[a], self.schema.sizes[b]) <= most_cells:
+            return False
+        if self.most.get(pair, inf) > most_cells:
+            self.most[pair] = self.model.joined(a, b)
+        return self.most[pair] > most_cells
 
     def _cells(self, pair: Edge) -> int:
         clique = {self.schema.index(name) for name in pair}

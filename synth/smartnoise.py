@@ -109,6 +109,11 @@ class SmartNoise:
         return f"smartnoise-synth {_version(str(self._interpreter()))}"
 
     @property
+    def most_cells(self) -> int | None:
+        """The largest domain that it can take; None for any."""
+        return LARGEST_HISTOGRAM if self.synthesizer == "mwem" else None
+
+    @property
     def caveats(self) -> tuple[str, ...]:
         """What makes the guarantee weaker than the price alone says, a sentence each."""
         return (*_CAVEATS, *_SPECIAL[self.synthesizer])
@@ -153,7 +158,7 @@ class SmartNoise:
         """
         self.check()
         cells = prod(table.schema.sizes)
-        if self.synthesizer == "mwem" and cells > LARGEST_HISTOGRAM:
+        if self.most_cells is not None and cells > self.most_cells:
             raise InputError(
                 f"smartnoise-mwem keeps every combination of codes, and this schema has {cells:,} in a stratum (limit "
                 f"{LARGEST_HISTOGRAM:,}); release fewer columns or choose smartnoise-mst"
