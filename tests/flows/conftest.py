@@ -1,5 +1,6 @@
 """Running the command line as a user would: a process of its own, with its own Prefect home and temporary folder."""
 
+import json
 import os
 import signal
 import socket
@@ -60,6 +61,12 @@ class CommandLine:
         return {"env": env, "cwd": self.home}
 
 
+@pytest.fixture(scope="session", autouse=True)
+def state_of_its_own(tmp_path_factory):
+    """Tests that name no state folder have one of their own, not the user's."""
+    os.environ.setdefault("EQUISTRATA_STATE", str(tmp_path_factory.mktemp("state")))
+
+
 @pytest.fixture
 def equistrata(tmp_path):
     """The command line with no server configured."""
@@ -116,3 +123,23 @@ def people(tmp_path):
     table = tmp_path / "people.csv"
     frame.to_csv(table, index=False)
     return table, schema, frame
+
+
+@pytest.fixture(scope="session")
+def racers():
+    """Asks `landing_races.py`, which has imported everything once: `racers(kind, folder, …)`."""
+    script = Path(__file__).parents[1] / "landing_races.py"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, script], cwd=script.parents[1], text=True, **pipes) as process:
+
+        def ask(kind, folder, **order):
+            environment = {"EQUISTRATA_STATE": os.environ["EQUISTRATA_STATE"]}
+            order |= {"kind": kind, "folder": str(folder), "environment": environment}
+            process.stdin.write(json.dumps(order) + "\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+            if not answer:
+                pytest.fail(process.stderr.read())
+            return json.loads(answer)
+
+        yield ask
