@@ -7,6 +7,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -24,6 +25,7 @@ from data.table import CodedTable, code_dtype
 Key = tuple[Value, ...]
 WHOLE: Key = ()
 MOST_STRATA = 10_000  # each has files, a task and a model of its own; who needs more needs no table for each
+LONGEST_NAME = 200  # of a file without its ending; file systems take 255 bytes, some of them less
 
 
 @dataclass(frozen=True)
@@ -102,8 +104,13 @@ class Strata:
         return ", ".join(parts) or "everybody"
 
     def file_name(self, key: Key) -> str:
-        """The label as a file name: whatever a file system might take amiss is percent-encoded."""
-        return quote(self.label(key), safe="=,")
+        """The label as a file name: whatever a file system might take amiss is percent-encoded, and a long one cut to fit."""
+        label = self.label(key)
+        name = quote(label, safe="=,")
+        if len(name) <= LONGEST_NAME:
+            return name
+        digest = hashlib.sha256(label.encode()).hexdigest()[:16]  # what was cut off tells strata apart
+        return f"{name[: LONGEST_NAME - 17]}-{digest}"
 
     def codes_of(self, key: Key) -> dict[str, int]:
         """The code of each stratum column in this stratum."""

@@ -14,6 +14,7 @@ from prefect.artifacts import create_markdown_artifact
 from flows import audit_steps
 from flows.audit_config import AuditConfig
 from flows.audit_plan import AuditPlan
+from flows.landing import check_output, claimed_output
 from flows.pdf import print_pdf
 from flows.progress import tell
 from flows.release import private_task
@@ -36,7 +37,12 @@ def audit(config: AuditConfig) -> str:
     found to be readable and before noise is drawn. A charge is never taken back; noise is never drawn twice for one.
     """
     plan = AuditPlan.of(config)
-    with private_workspace() as work:
+    # The place comes first: whoever does not get it is charged nothing.
+    with (
+        claimed_output(plan.output, audit_steps.parent_mode(plan)) as landing,
+        private_workspace(landing=landing) as work,
+    ):
+        check_output(plan.output)  # another audit may have made it before this one got its place
         tell("load rows")
         load_rows(plan, work)
         charge = None

@@ -73,9 +73,13 @@ def audit_command(
         **found | given, releases=tuple(map(str, releases)), mode="public" if public else "internal", pdf=pdf
     )
     from flows.audit_plan import AuditPlan
+    from flows.audit_steps import parent_mode
     from flows.foreground import progress_bars
+    from flows.landing import claimed_output
 
-    AuditPlan.of(resolved)  # everything that can be said to be wrong without the rows is said at once
+    plan = AuditPlan.of(resolved)  # everything that can be said to be wrong without the rows is said at once
+    with claimed_output(plan.output, parent_mode(plan)):
+        pass
     with progress_bars(err) as listener:
         folder = run_audit(resolved, listener, verbose)
     report_audit(folder)

@@ -59,10 +59,12 @@ def examine(plan: AuditPlan, work: Workspace) -> None:
 @scrubbed
 def publish(plan: AuditPlan, work: Workspace) -> Path:
     """Move the finished report to its place in one step; an internal one into a folder that is its owner's alone."""
-    if plan.public:
-        return land(work, plan.output, mode=0o755)
-    inside = plan.output.parent.name == "internal"  # that folder of a release is its owner's alone as well
-    return land(work, plan.output, mode=0o700, parent_mode=0o700 if inside else 0o777)
+    return land(work, plan.output, mode=0o755 if plan.public else 0o700, parent_mode=parent_mode(plan))
+
+
+def parent_mode(plan: AuditPlan) -> int:
+    """The mode of the folder that a report is made in, if that is made too: a release's `internal` is its owner's alone."""
+    return 0o700 if not plan.public and plan.output.parent.name == "internal" else 0o777
 
 
 def _public(plan: AuditPlan, private: CodedTable, tables: Mapping[str, CodedTable]) -> PublicReport:

@@ -143,3 +143,11 @@ def test_file_names_are_safe():
     names = [strata.file_name(key) for key in strata.keys]
     assert len(set(names)) == 2
     assert not any(set(name) & set("/\\ :") for name in names)
+
+
+def test_file_names_of_long_labels_fit_and_differ():
+    schema = Schema("long", (Column("x", values=("ü" * 100 + "a", "ü" * 100 + "b", "c")), Column("y", values=(1, 2))))
+    strata = Strata.over(schema, ["x"])
+    names = [strata.file_name(key) for key in strata.keys]
+    assert len(set(names)) == 3
+    assert [len(name) for name in names] == [200, 200, 3]

@@ -4,6 +4,7 @@ Most of the time of a short command goes into imports. So commands are forked fr
 sets what is read at import: then it is an interpreter of its own that starts.
 """
 
+import json
 import os
 import signal
 import socket
@@ -77,8 +78,15 @@ class CommandLine:
         self.tmp.mkdir(exist_ok=True)
         env = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT_", "EQUISTRATA_"))}
         env |= {"PREFECT_API_URL": self.server} if self.server else {}
-        env |= {"PREFECT_HOME": str(self.prefect), "TMPDIR": str(self.tmp), "COLUMNS": "200"} | environment
+        env |= {"PREFECT_HOME": str(self.prefect), "TMPDIR": str(self.tmp), "COLUMNS": "200"}
+        env |= {"EQUISTRATA_STATE": str(self.home.with_name("state"))} | environment
         return {"env": env, "cwd": self.home}
+
+
+@pytest.fixture(scope="session", autouse=True)
+def state_of_its_own(tmp_path_factory):
+    """Tests that name no state folder have one of their own, not the user's."""
+    os.environ.setdefault("EQUISTRATA_STATE", str(tmp_path_factory.mktemp("state")))
 
 
 @pytest.fixture(scope="session")
@@ -158,3 +166,23 @@ def people(tmp_path):
     table = tmp_path / "people.csv"
     frame.to_csv(table, index=False)
     return table, schema, frame
+
+
+@pytest.fixture(scope="session")
+def racers():
+    """Asks `landing_races.py`, which has imported everything once: `racers(kind, folder, …)`."""
+    script = Path(__file__).parents[1] / "landing_races.py"
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, script], cwd=script.parents[1], text=True, **pipes) as process:
+
+        def ask(kind, folder, **order):
+            environment = {"EQUISTRATA_STATE": os.environ["EQUISTRATA_STATE"]}
+            order |= {"kind": kind, "folder": str(folder), "environment": environment}
+            process.stdin.write(json.dumps(order) + "\n")
+            process.stdin.flush()
+            answer = process.stdout.readline()
+            if not answer:
+                pytest.fail(process.stderr.read())
+            return json.loads(answer)
+
+        yield ask
