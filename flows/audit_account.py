@@ -11,6 +11,7 @@ from data.errors import InputError
 from eval.report import BudgetHistory, Charge
 from flows.account import id_stem
 from flows.audit_config import AuditConfig
+from flows.config import SEEDED_CHARGE
 from flows.places import URL_VARIABLE, place_of
 from flows.released import Released
 from privacy.budget import BudgetExceeded, Rho
@@ -56,6 +57,8 @@ class AuditAccount:
             if config.ledger is not None:
                 raise InputError("a ledger is named but no data set; say whose budget is charged with --dataset")
             return None
+        if config.mode == "public" and config.seed is not None:
+            raise InputError(SEEDED_CHARGE)
         if not named:
             raise InputError(
                 f"a public audit of data set {dataset!r} must be charged to its ledger; name it with --ledger, or set "

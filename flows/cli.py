@@ -14,6 +14,7 @@ import types
 from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
+from shutil import rmtree
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Union, get_args, get_origin
 
 import typer
@@ -240,11 +241,11 @@ def resume_command(
     config = ReleaseConfig.build(
         **journal.config.public() | {name: value for name, value in changes.items() if value is not None}
     )
-    from flows.plan import Plan
-    from flows.undertaking import try_place
+    from flows.undertaking import prepare, try_place
 
+    plan, _, _ = prepare(config)
     try_place(config)
-    _run_and_report(config, verbose, len(Plan.of(config, begun=True).strata.keys))
+    _run_and_report(config, verbose, len(plan.strata.keys))
 
 
 app.command("audit", help=AUDIT_HELP)(audit_command)
@@ -265,16 +266,22 @@ def _list_resumable() -> None:
 
 def _without_journal(release: str, ledger: str | None, give_up: bool) -> None:
     """A release of which this machine keeps nothing: it is whole, or it can only be given up."""
-    from flows.journal import state_folder
+    from flows.journal import Journal, state_folder
+    from flows.undertaking import unreadable_sentence
 
+    unreadable = Journal.unreadable(release)
     if give_up:
         from flows.places import place_of
         from flows.undertaking import give_up_charges
         from privacy.ledger import Ledger
 
         count = give_up_charges(Ledger(place_of(ledger).url), release)
+        if unreadable is not None:
+            rmtree(unreadable)
         out.print(f"given up: {release}; {count} of its charges marked failed", markup=False, highlight=False)
         return
+    if unreadable is not None:
+        raise InputError(unreadable_sentence(release))
     try:
         told = json.loads((Path(release) / "card.json").read_text("utf-8"))["ledger"]["release_id"]
     except (OSError, ValueError, KeyError, TypeError):

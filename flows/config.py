@@ -11,9 +11,9 @@ import json
 import os
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
 from data import documents
 from data.errors import InputError
@@ -37,6 +37,11 @@ Pattern = Annotated[str, AfterValidator(checked)]
 def _known_zone(name: str) -> str:
     return zone(name).key
 
+
+SEEDED_CHARGE = (
+    "noise from a seed can be repeated and subtracted, so it protects nobody and a ledger is not charged for it; leave out the "
+    "seed, or the data set (dataset)"
+)
 
 INCIDENTAL = frozenset(
     {"output", "workers", "runner", "cluster", "scratch", "ledger", "dataset", "release_id", "time_zone"}
@@ -123,6 +128,12 @@ class ReleaseConfig(Settings):
         "UTC", description="Whose calendar {month} etc. follow: the schedule's, as America/New_York."
     )
 
+    @model_validator(mode="after")
+    def _charged_is_private(self) -> Self:
+        if self.dataset is not None and self.seed is not None:
+            raise InputError(SEEDED_CHARGE)
+        return self
+
     @classmethod
     def load(cls, path: str | Path, **overrides: Any) -> ReleaseConfig:
         """Read a YAML file; `overrides` win over what it says."""
@@ -144,7 +155,10 @@ class ReleaseConfig(Settings):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the settings that decide what is released: not where it lands, who computes it, who is charged."""
+        """SHA-256 of the settings that decide what is released: not where it lands, who computes it, who is charged.
+
+        Of the files they name it knows the names; `flows.binding` has what is in them.
+        """
         settings = {name: value for name, value in self.public().items() if name not in INCIDENTAL}
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 

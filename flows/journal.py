@@ -1,7 +1,8 @@
 """What a charged release keeps on disk while it is under way, so that a crash loses nothing that was paid for.
 
-A folder per release, named by its id, mode 0700, in `$EQUISTRATA_STATE` (or the user's state folder): the settings, which
-noise was begun in which run, and the noisy measurements and means as soon as they exist. No row and nothing computed
+A folder per release, named by its id, mode 0700, in `$EQUISTRATA_STATE` (or the user's state folder): the settings, what
+else the charge is bound to (`flows.binding`), which noise was begun in which run, and the noisy measurements and means as soon
+as they exist. No row and nothing computed
 from rows without noise is in it. It is removed when the release is whole, or given up.
 """
 
@@ -13,11 +14,12 @@ import os
 import secrets
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import rmtree
+from typing import Any
 
 from data.errors import InputError
 from flows.claims import claim, claimed
@@ -25,7 +27,8 @@ from flows.config import ReleaseConfig
 from flows.disk import disk_full
 
 STATE_VARIABLE = "EQUISTRATA_STATE"
-FORMAT = "equistrata journal 1"
+FORMAT = "equistrata journal 2"
+UNBOUND = "equistrata journal 1"  # of versions that did not write down what a charge is bound to
 RECORD = "release.json"
 UNMADE = "."  # how the name of a folder begins until it is whole
 MAKING_SECONDS = 600
@@ -123,6 +126,13 @@ class Journal:
         return None
 
     @classmethod
+    def unreadable(cls, release: str) -> Path | None:
+        """The folder kept of the release with this id, if this version cannot read it: a later one wrote it, or it is damaged."""
+        root = state_folder() / release
+        kept = Path(release).name == release and (root / RECORD).exists()
+        return root if kept and cls._read(root) is None else None
+
+    @classmethod
     def all(cls) -> list[Journal]:
         """Every release under way or to be resumed, by id. What a killed process left half made or half removed goes."""
         journals = []
@@ -140,8 +150,8 @@ class Journal:
     @classmethod
     def _read(cls, root: Path) -> Journal | None:
         try:
-            record = json.loads((root / RECORD).read_text("utf-8"))
-            if record["format"] != FORMAT:
+            record = _record(root)
+            if record["format"] not in (FORMAT, UNBOUND):
                 return None
             config = ReleaseConfig.build(**record["config"])
             return cls(root, config, Path(record["folder"]), str(record["ledger"]), bytes.fromhex(record["key"]))
@@ -152,6 +162,17 @@ class Journal:
     def mark(self) -> str:
         """What the ledger knows it by: only who has the journal knows what a charged release has drawn."""
         return hmac.digest(self.key, b"mark", "sha256").hex()
+
+    @property
+    def binding(self) -> Mapping[str, Any] | None:
+        """What the charge is bound to, if there is one; None also for a journal of an earlier version."""
+        bound: Mapping[str, Any] | None = _record(self.root).get("binding")
+        return bound
+
+    def bind(self, binding: Mapping[str, Any]) -> None:
+        """Write down, durably, what the charge to come is bound to. Only for who holds the release, while nothing was charged."""
+        record = _record(self.root) | {"format": FORMAT, "binding": binding}
+        _write_durably(self.root / RECORD, json.dumps(record, indent=2))
 
     @property
     def output(self) -> Path:
@@ -223,6 +244,10 @@ class Journal:
         """Remove the folder. Its record goes first, so that half a removal is not taken for a release."""
         (self.root / RECORD).unlink(missing_ok=True)
         rmtree(self.root, ignore_errors=True)
+
+
+def _record(root: Path) -> dict[str, Any]:
+    return dict(json.loads((root / RECORD).read_text("utf-8")))
 
 
 def _write_durably(path: Path, text: str) -> None:

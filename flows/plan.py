@@ -16,6 +16,7 @@ from flows import runners
 from flows.config import ReleaseConfig
 from flows.landing import check_output
 from flows.size import check as check_size
+from flows.workspace import unit_name
 from privacy.budget import Rho
 from synth.mechanism import Mechanism, mechanism
 from synth.selection import SharedMechanism, serving_all, share
@@ -52,6 +53,7 @@ class Plan:
     """A checked configuration and the public objects that it names.
 
     Attributes:
+        declared: the schemas as their files declare them: the rows', and the means' where that is another one.
         schema: of the released columns.
         means: of the columns whose means are estimated; None without.
         mechanism: takes all strata at once (`levels` are set), or one stratum after the other.
@@ -60,6 +62,7 @@ class Plan:
 
     config: ReleaseConfig
     source: Source
+    declared: tuple[Schema, ...]
     schema: Schema
     means: Schema | None
     strata: Strata
@@ -83,7 +86,8 @@ class Plan:
         for column in schema.columns:
             _ = column.size  # a column without bins cannot be synthesized
         strata = Strata.over(schema, _contained(config.strata, schema))
-        means = _means_schema(config, declared)
+        averaged = _means_schema(config, declared)
+        means = _of_means(config, averaged) if config.means else None
         weights = None
         if config.combine_weights and config.weights == NOISY:
             raise InputError("combine_weights joins public weights with noisy counts; give their file with --weights")
@@ -103,7 +107,8 @@ class Plan:
             source.check([*schema.names, *(means.names if means is not None else ())])
         own = mechanism(config.synthesizer, config.engine)
         fits = share(own, strata, config.selection, config.levels) or own
-        plan = cls(config, source, schema, means, strata, fits, weights, price)
+        files = (declared,) if means is None or averaged is declared else (declared, averaged)
+        plan = cls(config, source, files, schema, means, strata, fits, weights, price)
         if not begun:
             check_size(plan)
         return plan
@@ -122,6 +127,11 @@ class Plan:
     def fitted(self) -> Strata:
         """The parts of the rows that are measured each by itself: the strata, or all rows if one choice serves all strata."""
         return self.strata if self.shared is None else Strata.over(self.schema, ())
+
+    @cached_property
+    def units(self) -> tuple[str, ...]:
+        """What each of them is filed by (`Workspace.units`): which stratum it is, not where it stands."""
+        return tuple(unit_name(self.fitted.columns, key) for key in self.fitted.keys)
 
     @property
     def fixed_weights(self) -> PublicWeights | None:
@@ -183,12 +193,15 @@ def _schema(config: ReleaseConfig) -> Schema:
     return schema.coded() if config.coded else schema
 
 
-def _means_schema(config: ReleaseConfig, declared: Schema) -> Schema | None:
-    if not config.means:
-        return None
+def _means_schema(config: ReleaseConfig, declared: Schema) -> Schema:
+    """The schema that declares the means' columns, if there are means: a file of its own, or the rows' schema."""
     acs = config.source in ("sample", "folktables") and config.schema_ in (None, ACS_SCHEMA)
     named = config.means_schema or (ACS_MEANS if acs else None)
-    schema = (Schema.load(named) if named else declared).select(config.means)
+    return Schema.load(named) if named and config.means else declared
+
+
+def _of_means(config: ReleaseConfig, declared: Schema) -> Schema:
+    schema = declared.select(config.means)
     for column in schema.columns:
         if not column.numeric or column.sigma is None:
             raise InputError(

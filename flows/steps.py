@@ -193,13 +193,13 @@ def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSour
     """
     assert plan.means is not None
     outcomes: dict[str, dict[str, Any]] = {}
-    for number, ((column, kind), share) in enumerate(zip(plan.estimates, list(plan.parts.values())[1:], strict=True)):
-        budget.spend(share, f"{kind} mean of {column.name}")
-        if not work.mean(number).exists():
-            work.count_start(f"mean{number}")
+    for (column, kind), (part, share) in zip(plan.estimates, list(plan.parts.items())[1:], strict=True):
+        budget.spend(share, part)
+        if not work.mean(part).exists():
+            work.count_start(part)
             source = noise.spawn(2 * plan.means.columns.index(column) + (kind == "vanilla"))
-            work.keep_mean(number, _mean(plan, work, column, kind, share, source))
-        outcomes.setdefault(column.name, {}).update(json.loads(work.mean(number).read_text("utf-8")))
+            work.keep_mean(part, _mean(plan, work, column, kind, share, source))
+        outcomes.setdefault(column.name, {}).update(json.loads(work.mean(part).read_text("utf-8")))
     document = {
         "over": "people who have a value in the column",
         "weights": plan.fixed_weights.source

@@ -2,7 +2,7 @@
 
 The order of things, which leaves a state that can be resumed at every point:
 
-1. The journal is made (settings only). 2. Rows are read into the private working folder, which the next run removes.
+1. The journal is made, with the settings and what else decides the release. 2. Rows are read into the private working folder, which the next run removes.
 3. One transaction of the ledger charges the whole price. 4. Each stratum's fit, and each mean, is first written down as
 begun, then draws its noise, then is saved in one step. 5. The release folder appears by one rename. 6. The ledger is told.
 7. The journal goes.
@@ -13,13 +13,16 @@ say), so it is charged again before it is drawn again. Strata are disjoint, so h
 price of one fit of all strata once more: every stratum was drawn in at most as many runs as it was paid for, and the total is
 the maximum over strata of the sums (`Budget.parallel`), plus the sums of the means. Within a run, a stratum whose worker was
 lost is drawn again at no charge, and the card tells it: `steps.fit_one` says why, and on what condition.
+
+**What a charge is bound to.** That sum is right only if a stratum is the same rows in every run, so a charge is bound to the rows'
+bytes and to everything else that decides a unit (`flows.binding`). What differs is refused, and nothing is drawn.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import gettempdir
@@ -28,6 +31,7 @@ from uuid import uuid4
 
 from data.errors import InputError
 from flows.account import Account, id_stem
+from flows.binding import binding, config_hash, differences, settings_hash
 from flows.config import ReleaseConfig
 from flows.disk import DiskFull, telling_full_disk
 from flows.journal import Journal, state_folder
@@ -62,6 +66,18 @@ class Undertaking:
         self._drawing = False
         settled = bool(self._charges) and all(charge.outcome == "committed" for charge in self._charges)
         self.published = settled or is_published(plan.config)
+
+    def bind(self) -> None:
+        """Before the charge, write down what it will be bound to; after it, see that nothing of that has changed.
+
+        Raises InputError if something has. A release that is whole draws nothing more, so it may.
+        """
+        if self.journal is None or self.published:
+            return
+        if self._charges:
+            check_same(self.plan, self.journal, self._charges)
+        else:
+            self.journal.bind(binding(self.plan))
 
     def load(self, read: Callable[[], None]) -> None:
         """Have `read` bring the rows, unless nothing needs them any more.
@@ -100,7 +116,7 @@ class Undertaking:
         told = {
             "mechanism": plan.mechanism.name,
             "strata": " × ".join(plan.strata.columns) or None,
-            "config": plan.config.digest,
+            "config": config_hash(plan.config, binding(plan)),
             "journal": self.journal.mark if self.journal else None,
         }
         if not self._charges:
@@ -189,8 +205,7 @@ class Undertaking:
         """The units of a part whose noise is not saved."""
         if part == SYNTHESIS:
             return [i for i in range(len(self.plan.fitted.keys)) if not self.work.measurements(i).exists()]
-        number = list(self.plan.parts).index(part) - 1
-        return [] if self.work.mean(number).exists() else [f"mean{number}"]
+        return [] if self.work.mean(part).exists() else [part]
 
     def _must_be_paid_again(self, part: str) -> bool:
         """Whether a unit of the part was begun in as many runs as the part was paid for, and is not saved."""
@@ -216,24 +231,37 @@ def prepare(config: ReleaseConfig) -> tuple[Plan, Account | None, Journal | None
     if account is None:
         return Plan.of(config), None, None
     account.check()
-    charges = account.charges()
-    check_standing(config, account, charges, Journal.find(account.release))
-    plan = Plan.of(config, begun=bool(charges))
+    charges, found = account.charges(), Journal.find(account.release)
+    check_standing(config, account, charges, found)
+    try:
+        plan = Plan.of(config, begun=bool(charges))
+    except InputError as error:
+        if not charges or is_published(config):
+            raise
+        raise InputError(
+            f"release {account.release!r} was charged, and what it needs is not as it was: {error}; or give the release up "
+            f"(equistrata resume --discard {account.release})"
+        ) from None
     if not charges:
         account.check_price(plan.price.total)
-    return plan, account, Journal.begun(config, account.ledger.identity)
+    journal = Journal.begun(config, account.ledger.identity)
+    if journal is not None and charges and not is_published(config) and not _all_committed(charges):
+        check_same(plan, journal, charges)
+    return plan, account, journal
 
 
 def check_standing(config: ReleaseConfig, account: Account, charges: list[Charge], found: Journal | None) -> None:
     """Raise InputError (AlreadyMade, if it is whole) if a release was charged and cannot go on from this journal."""
     known = found is not None and all(charge.entry.journal == found.mark for charge in charges)
-    if charges and not known and all(charge.outcome == "committed" for charge in charges):
-        if charges[0].entry.config != config.digest:
+    if charges and not known and _all_committed(charges):
+        if settings_hash(charges[0].entry.config) != config.digest:
             raise InputError(f"release {account.release!r} was charged already, with other settings; choose another id")
         raise AlreadyMade(
             f"release {account.release!r} of data set {account.dataset!r} was charged already and is whole; there is nothing to do"
         )
     if charges and not known:
+        if Journal.unreadable(account.release) is not None:
+            raise InputError(unreadable_sentence(account.release))
         # Without the journal nobody knows what it has drawn, so every part would have to be charged again.
         raise InputError(
             f"release {account.release!r} was charged already, and what it paid for is not kept in {str(state_folder())!r}; "
@@ -263,9 +291,10 @@ def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
         with _forgotten_if_uncharged(journal, account):
             check_standing(config, account, account.charges(), journal)  # it may have been made meanwhile
             journal = _on_its_way_to(config, journal)
-            number = journal.next_run()
-            work = stack.enter_context(private_workspace(config.scratch, journal.paid, number, landing=landing))
+            number, units = journal.next_run(), plan.units
+            work = stack.enter_context(private_workspace(config.scratch, journal.paid, number, units, landing))
             run = Undertaking(plan, work, account, journal)
+            run.bind()
             try:
                 if not run.published:
                     _check_place(config)
@@ -314,6 +343,41 @@ def _check_place(config: ReleaseConfig) -> None:
             f"output folder {config.output!r} exists already and is not this release; move it away, or choose another: "
             f"equistrata resume {config.release_id} --output FOLDER"
         )
+
+
+def _all_committed(charges: Sequence[Charge]) -> bool:
+    return all(charge.outcome == "committed" for charge in charges)
+
+
+def check_same(plan: Plan, journal: Journal, charges: Sequence[Charge]) -> None:
+    """Raise InputError unless a charged release is still the one that was charged, but for its rows (`Undertaking.load`)."""
+    release = journal.root.name
+    give_up = f"give the release up (equistrata resume --discard {release})"
+    then, now = journal.binding, binding(plan)
+    if then is None:
+        raise InputError(
+            f"release {release!r} was charged by an earlier version of equistrata, which did not write down what decides it; end "
+            f"it with that version, or {give_up}"
+        )
+    if any(charge.entry.config != config_hash(plan.config, then) for charge in charges):
+        raise InputError(
+            f"what is kept of release {release!r} is not what the ledger was charged for; bring its folder in "
+            f"{str(state_folder())!r} back as it was, or {give_up}"
+        )
+    changed = differences(then, now, plan.config)
+    if changed:
+        raise InputError(
+            f"since release {release!r} was charged, this has changed: {'; '.join(changed)}; what it has measured cannot be joined "
+            f"with that, so bring the old back, or {give_up}"
+        )
+
+
+def unreadable_sentence(release: str) -> str:
+    """What is to be said of a release whose folder this version cannot read."""
+    return (
+        f"what is kept of release {release!r} in {str(state_folder())!r} cannot be read: another version of equistrata wrote it, or "
+        f"it is damaged; resume it with that version, or give it up (equistrata resume --discard {release})"
+    )
 
 
 def is_published(config: ReleaseConfig) -> bool:

@@ -5,12 +5,14 @@ next one. Tasks pass its path and a stratum's position; rows never travel throug
 files, which grow batch by batch and are mapped to be read, so that neither takes memory for all rows.
 
 What was paid for (noisy measurements, models, means) may lie in a folder of its own, which outlives the run: see
-`flows.journal`. It holds no row.
+`flows.journal`. It holds no row. There a stratum is filed by what it is, not by its position, which moves when the schema
+lists its values in another order: what was measured of one stratum must never be taken for another's.
 """
 
 from __future__ import annotations
 
 import errno
+import hashlib
 import json
 import os
 import secrets
@@ -37,6 +39,7 @@ from synth.storage import save_model
 from synth.stratified import StratifiedModel
 
 PREFIX = "equistrata-release-"
+UNSAVED = "unsaved-"  # how the name of something begins that is not whole yet; nothing opens it
 
 
 @dataclass(frozen=True)
@@ -47,13 +50,19 @@ class Workspace:
         root: the folder.
         kept: where that lies which was paid for; None for the working folder itself.
         run: the number of this run of the release: 1, and one more each time it is resumed.
+        units: the name (`unit_name`) of each stratum that is fitted, by its position; needed if anything is kept.
         landing: the folder that this run holds beside its output, in which that takes shape; None if it holds none.
     """
 
     root: Path
     kept: Path | None = None
     run: int = 1
+    units: tuple[str, ...] = ()
     landing: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.kept is not None and not self.units:
+            raise ValueError("what outlives a run is filed by the names of its units; give them")
 
     @property
     def paid(self) -> Path:
@@ -71,7 +80,7 @@ class Workspace:
 
     def fit(self, position: int) -> Path:
         """The folder of one stratum's fit, which appears in one step as soon as its measurements exist."""
-        return self.paid / f"fit{position}"
+        return self.paid / f"fit_{self._name(position)}"
 
     def measurements(self, position: int) -> Path:
         """The noisy measurements of one stratum, once they exist."""
@@ -90,9 +99,9 @@ class Workspace:
         """The folder of the models of all strata, if they are made together, once they exist."""
         return self.paid / "joint"
 
-    def mean(self, number: int) -> Path:
-        """One estimate of a mean, once it exists."""
-        return self.paid / f"mean{number}.json"
+    def mean(self, part: str) -> Path:
+        """One estimate of a mean, by the name of what it is (`Plan.parts`), once it exists."""
+        return self.paid / f"mean_{self._name(part)}.json"
 
     @property
     def held_out(self) -> Path:
@@ -132,11 +141,11 @@ class Workspace:
         return CodedTable(self.load(path), schema)
 
     def count_start(self, unit: int | str) -> int:
-        """Write down, durably, that this unit starts (a stratum's fit by its position, or a mean), before it draws noise.
+        """Write down, durably, that this unit starts (a stratum's fit by its position, a mean by its name), before it draws noise.
 
         Returns how many starts of it this run has seen, this one too.
         """
-        with (self.paid / f"started_{unit}").open("a+", encoding="ascii") as file:
+        with self._started(unit).open("a+", encoding="ascii") as file:
             file.write(f"{self.run}\n")
             file.flush()
             os.fsync(file.fileno())
@@ -155,16 +164,25 @@ class Workspace:
     def _starts(self, unit: int | str) -> list[str]:
         """The run of each start."""
         try:
-            return (self.paid / f"started_{unit}").read_text("ascii").split()
+            return self._started(unit).read_text("ascii").split()
         except FileNotFoundError:
             return []
+
+    def _started(self, unit: int | str) -> Path:
+        return self.paid / f"started_{self._name(unit)}"
+
+    def _name(self, unit: int | str) -> str:
+        """What a unit is filed by."""
+        if isinstance(unit, str):
+            return unit_name(unit)
+        return self.units[unit] if self.units else str(unit)
 
     def keep_fit(self, position: int, measurements: Sequence[Measurement], model: Model | None = None) -> None:
         """Save a stratum's measurements, and with them a model that cannot be made from them, in one durable step.
 
         Whoever comes first wins: if the stratum has measurements already, these are dropped unseen.
         """
-        folder = Path(tempfile.mkdtemp(prefix=f"fit{position}-", dir=self.paid))
+        folder = Path(tempfile.mkdtemp(prefix=UNSAVED, dir=self.paid))
         save_measurements(measurements, folder / "measurements.json")
         if model is not None:
             save_model(model, folder / "model.npz")
@@ -180,7 +198,7 @@ class Workspace:
 
     def keep_model(self, position: int, model: Model) -> None:
         """Save the model of a stratum's measurements in one step. It can be made again, so it need not be durable."""
-        unfinished = Path(tempfile.mkdtemp(prefix=f"fit{position}-", dir=self.paid)) / "model.npz"
+        unfinished = Path(tempfile.mkdtemp(prefix=UNSAVED, dir=self.paid)) / "model.npz"
         save_model(model, unfinished)
         unfinished.replace(self.model(position))
         unfinished.parent.rmdir()
@@ -188,7 +206,7 @@ class Workspace:
     def keep_joint(self, model: StratifiedModel) -> None:
         """Save the models of all strata in one step; whoever comes first wins. They can be made again, so they need not be
         durable."""
-        unfinished = Path(tempfile.mkdtemp(prefix="joint-", dir=self.paid))
+        unfinished = Path(tempfile.mkdtemp(prefix=UNSAVED, dir=self.paid))
         model.save(unfinished)
         try:
             unfinished.rename(self.joint)
@@ -197,16 +215,16 @@ class Workspace:
             if not self.joint.exists():
                 raise
 
-    def keep_mean(self, number: int, entry: object) -> None:
+    def keep_mean(self, part: str, entry: object) -> None:
         """Save one estimate in one durable step; whoever comes first wins."""
-        handle, name = tempfile.mkstemp(prefix=f"mean{number}-", dir=self.paid)
+        handle, name = tempfile.mkstemp(prefix=UNSAVED, dir=self.paid)
         unfinished = Path(name)
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             json.dump(entry, file)
             file.flush()
             os.fsync(file.fileno())
         try:
-            os.link(unfinished, self.mean(number))
+            os.link(unfinished, self.mean(part))
         except FileExistsError:
             pass
         finally:
@@ -225,6 +243,15 @@ class Workspace:
     def save_json(self, path: Path, document: object) -> None:
         """Write readable JSON."""
         path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def unit_name(*what: object) -> str:
+    """What a unit of a release (a stratum's fit, a mean) is filed by: a hash of what it is, so that any value makes a file name.
+
+    >>> unit_name(["SEX"], [1]) == unit_name(["SEX"], [2])
+    False
+    """
+    return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
 
 
 def file_stem(name: str) -> str:
@@ -249,13 +276,17 @@ def _write_header(file: BinaryIO, rows: npt.NDArray[Any], count: int) -> None:
 
 @contextmanager
 def private_workspace(
-    scratch: str | None = None, kept: Path | None = None, run: int = 1, landing: Path | None = None
+    scratch: str | None = None,
+    kept: Path | None = None,
+    run: int = 1,
+    units: tuple[str, ...] = (),
+    landing: Path | None = None,
 ) -> Iterator[Workspace]:
     """Make a private working folder, and remove it however the run ends; first remove those of runs that were killed.
 
     Args:
         scratch: the folder to make it in; the system's temporary folder if none is given.
-        kept, run, landing: see `Workspace`.
+        kept, run, units, landing: see `Workspace`.
 
     Raises InputError if it cannot be made.
     """
@@ -267,7 +298,7 @@ def private_workspace(
                 (root / LANDING).write_text(str(landing), "utf-8")
         except (OSError, ValueError, Held) as error:
             raise _refusal(scratch or tempfile.gettempdir(), error) from None
-        yield Workspace(root, kept, run, landing)
+        yield Workspace(root, kept, run, units, landing)
 
 
 def remove_dead_workspaces(scratch: str | None = None) -> None:

@@ -57,7 +57,7 @@ class Entry:
         mechanism, strata: what the release was made with, and over which columns.
         parts: what was bought, by name.
         fingerprint: of the snapshot of rows (see `privacy.fingerprint`).
-        config: a hash of the configuration.
+        config: a hash of the settings, and of what else decides the release (`flows.binding`).
         journal: the mark of the journal that a release may be resumed from.
         software: the version that wrote the entry.
         reason: why, in a sentence, for what is not the usual course.

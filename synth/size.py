@@ -172,10 +172,17 @@ def _gem(mechanism: GEM, schema: Schema) -> _Found:
     sizes = schema.sizes
     Possible.of(schema)  # refuses what it could not list
     candidates = sum(comb(len(sizes), n) for n in range(2, mechanism.degree + 1))
-    counted = sum(min(_symmetric(sizes, n), comb(len(sizes), n) * mechanism.most_cells) for n in range(2, mechanism.degree + 1))
-    entries = mechanism.components * (sum(sizes) + mechanism.rounds * min(max(counted // max(candidates, 1), 1), mechanism.most_cells))
+    counted = sum(
+        min(_symmetric(sizes, n), comb(len(sizes), n) * mechanism.most_cells) for n in range(2, mechanism.degree + 1)
+    )
+    entries = mechanism.components * (
+        sum(sizes) + mechanism.rounds * min(max(counted // max(candidates, 1), 1), mechanism.most_cells)
+    )
     steps = mechanism.rounds * mechanism.round_steps / 2 + mechanism.steps
-    seconds = mechanism.rounds * (candidates * _Seconds.SET / 4 + counted * _Seconds.CELL * 10) + steps * entries * _Seconds.STEP
+    seconds = (
+        mechanism.rounds * (candidates * _Seconds.SET / 4 + counted * _Seconds.CELL * 10)
+        + steps * entries * _Seconds.STEP
+    )
     return candidates * CANDIDATE_BYTES + counted * CELL_BYTES + entries * 3 * CELL_BYTES, candidates, 0, seconds
 
 
@@ -191,14 +198,17 @@ def _all_strata(mechanism: AIM | MST, strata: Strata) -> _Found:
     if isinstance(mechanism, MST):
         pairs = comb(len(sizes), 2)
         scored = _symmetric(sizes, 2) * every
-        trees = mechanism.trees * len(sizes) * pairs / 2 * len(sizes) * _Seconds.TREE * min(1.0, prod(schema.sizes) / most)
+        trees = (
+            mechanism.trees * len(sizes) * pairs / 2 * len(sizes) * _Seconds.TREE * min(1.0, prod(schema.sizes) / most)
+        )
         seconds = pairs * offered * _Seconds.SET + scored * _Seconds.CELL * 2 + trees
         seconds += 3 * len(sizes) * _Seconds.TABLE + cells * _Seconds.MODEL
         return cells * FITTING_BYTES, pairs * offered, cells, seconds
     candidates = sum(comb(len(schema.names), n) for n in range(1, mechanism.degree + 1))
     candidates += sum(comb(len(sizes), n) for n in range(1, mechanism.degree + 1))
     counted = sum(
-        min(_symmetric(schema.sizes, n) + every * _symmetric(sizes, n), candidates * most) for n in range(1, mechanism.degree + 1)
+        min(_symmetric(schema.sizes, n) + every * _symmetric(sizes, n), candidates * most)
+        for n in range(1, mechanism.degree + 1)
     )
     rounds = (mechanism.rounds or ROUNDS) * len(schema.names)
     seconds = _rounds(rounds, candidates, counted, len(schema.names), cells) + cells * _Seconds.MODEL

@@ -28,7 +28,7 @@ def released(people, equistrata, monkeypatch):
         {
             "source": "csv", "input": str(table), "schema": str(schema), "strata": "SEX,GROUP", "means": "PAY", "workers": 1,
             "evaluate": "none", "ledger": str(ledger), "dataset": "people", "release_id": "one",
-            "output": str(equistrata.home / "one"), "seed": 1,
+            "output": str(equistrata.home / "one"),
         }
     )  # fmt: skip
     return table

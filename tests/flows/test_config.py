@@ -42,7 +42,26 @@ def test_a_wrong_setting_gets_one_sentence(settings, sentence):
     assert "\n" not in str(caught.value)
 
 
-@pytest.mark.parametrize("text", ["just text", "a: [", "- 1\n- 2", "", "seed: 1\nseed: 2", "count-share: 0.1\ncount_share: 0.2", "state: &s [NY]\ncolumns: *s"])
+def test_what_a_ledger_is_charged_for_takes_no_seed():
+    with pytest.raises(InputError, match="noise from a seed can be repeated and subtracted") as caught:
+        ReleaseConfig.build(dataset="people", ledger="ledger.db", seed=0)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ValidationError, match="noise from a seed"):  # as a deployment's parameters
+        ReleaseConfig(dataset="people", seed=7)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "just text",
+        "a: [",
+        "- 1\n- 2",
+        "",
+        "seed: 1\nseed: 2",
+        "count-share: 0.1\ncount_share: 0.2",
+        "state: &s [NY]\ncolumns: *s",
+    ],
+)
 def test_a_broken_config_file_gets_one_sentence(tmp_path, text):
     path = tmp_path / "broken.yaml"
     path.write_text(text)

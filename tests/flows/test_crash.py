@@ -12,10 +12,10 @@ from contextlib import suppress
 import pytest
 from forked_cli import forked_cli
 
+from flows.workspace import unit_name
 from privacy.ledger import Ledger
 
 KILLS = 30
-STRATA = 6
 MEANS = ("stratified mean of PAY", "vanilla mean of PAY")
 
 
@@ -64,11 +64,11 @@ class Shop:
     def in_doubt(self, name):
         """The parts whose noise was begun and is not saved, as the files tell."""
         paid = self.paid(name)
-        fits = any((paid / f"started_{i}").exists() and not (paid / f"fit{i}").exists() for i in range(STRATA))
-        means = [
-            (paid / f"started_mean{n}").exists() and not (paid / f"mean{n}.json").exists() for n in range(len(MEANS))
-        ]
-        return ["synthesis"] * fits + [part for part, lost in zip(MEANS, means, strict=True) if lost]
+        begun = {path.name.removeprefix("started_") for path in paid.glob("started_*")}
+        means = {unit_name(part): part for part in MEANS}
+        fits = any(not (paid / f"fit_{unit}").exists() for unit in begun - set(means))
+        lost = [part for unit, part in means.items() if unit in begun and not (paid / f"mean_{unit}.json").exists()]
+        return ["synthesis"] * fits + lost
 
     def working(self):
         """Private working folders and half-written releases."""
@@ -145,7 +145,7 @@ def test_thirty_kills_at_random_points_end_in_whole_releases(shop):
             time.sleep(rng.uniform(0, duration * 0.8))
         kill(run)
         charged, again = len(shop.charges(name)), shop.in_doubt(name)
-        saved, working = len(list(shop.paid(name).glob("fit?/measurements.json"))), bool(shop.working())
+        saved, working = len(list(shop.paid(name).glob("fit_*/measurements.json"))), bool(shop.working())
         shop.finish(name)
         shop.check(name, files, again)
         seen.append((charged, saved, again, working))
@@ -183,16 +183,16 @@ def test_a_kill_of_the_parent_alone_ends_as_well(shop):
 @pytest.mark.slow
 def test_the_next_run_of_another_release_cleans_up_and_leaves_what_was_paid_for(shop):
     run = shop.release("killed")
-    wait_until(lambda: list(shop.paid("killed").glob("fit?/measurements.json")))
+    wait_until(lambda: list(shop.paid("killed").glob("fit_*/measurements.json")))
     kill(run)
-    before = {path: path.read_bytes() for path in shop.paid("killed").glob("fit*/measurements.json")}
+    before = {path: path.read_bytes() for path in shop.paid("killed").glob("fit_*/measurements.json")}
     again = shop.in_doubt("killed")
     assert len(shop.working()) == 1, "rows of the killed run"
     other = shop.release("other")
     assert other.wait() == 0, other.told
     assert shop.working() == []
     assert len(shop.charges("other")) == 1
-    assert {path: path.read_bytes() for path in shop.paid("killed").glob("fit*/measurements.json")} == before
+    assert {path: path.read_bytes() for path in shop.paid("killed").glob("fit_*/measurements.json")} == before
     assert not (shop.home / "killed").exists()
     listed = shop.start("resume")
     assert listed.wait() == 0
@@ -242,7 +242,7 @@ def test_a_killed_release_whose_output_was_taken_goes_on_into_another_folder(sho
 def test_sigterm_ends_a_release_which_says_how_to_go_on(shop):
     """As when a container or a service is stopped."""
     run = shop.release("out")
-    wait_until(lambda: list(shop.paid("out").glob("fit?/measurements.json")))
+    wait_until(lambda: list(shop.paid("out").glob("fit_*/measurements.json")))
     os.kill(run.process, signal.SIGTERM)
     assert run.wait() == 128 + signal.SIGTERM, run.told
     assert run.told[1].splitlines()[-2:] == ["stopped", "kept: equistrata resume id-out"]
@@ -259,7 +259,7 @@ def test_sigterm_ends_the_server_that_prefect_started_for_the_release(shop):
     given = "release --source sample --synthesizer aim --selection per-stratum --strata SEX,RAC1P --dataset people"
     command = [sys.executable, "-m", "flows.cli", *given.split(), "--release-id", "id-out", "--output", "out"]
     with subprocess.Popen(command, cwd=shop.home, env=left | state | ledger, start_new_session=True) as run:
-        wait_until(lambda: list(shop.paid("out").glob("fit?/measurements.json")))
+        wait_until(lambda: list(shop.paid("out").glob("fit_*/measurements.json")))
         run.terminate()
         assert run.wait() == 128 + signal.SIGTERM
     with pytest.raises(ProcessLookupError):  # nobody is left of the group

@@ -139,7 +139,7 @@ def test_of_two_fits_at_once_only_the_first_to_save_is_used(plan, work):
     assert alone.measurements(0).read_bytes() == work.measurements(0).read_bytes()
     assert alone.model(0).read_bytes() == work.model(0).read_bytes()
     assert len(kept) > 1
-    assert not list(work.root.glob("fit0-*"))
+    assert not list(work.root.glob("unsaved-*"))
 
 
 def test_a_foreign_fit_is_kept_whole(plan, work):

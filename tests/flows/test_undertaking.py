@@ -3,31 +3,37 @@
 import errno
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
+from importlib.metadata import version
 from pathlib import Path
 from pkgutil import resolve_name
 
 import pandas as pd
 import pytest
+from in_process import command
 from plain_release import POINTS, SHARED_POINTS, numbered, release
 
 from data.errors import InputError
 from data.strata import Strata
 from data.weights import PublicWeights
 from eval.scores import score_tables
-from flows import undertaking
+from flows import steps, undertaking
+from flows.binding import binding
 from flows.config import ReleaseConfig
 from flows.disk import DiskFull
 from flows.guard import StepFailed
 from flows.journal import Journal
 from flows.landing import claimed_output
 from flows.plan import Plan
-from flows.undertaking import AlreadyMade, discard, with_release_id
+from flows.undertaking import AlreadyMade, discard, prepare, with_release_id
+from flows.workspace import unit_name
 from privacy.budget import BudgetExceeded, Rho
 from privacy.ledger import Ledger, LedgerError
 from synth.combined_weights import combined_weights
+from synth.mst import MST
 from synth.stratified import load_all_measurements
 
 AGAIN = {
@@ -73,6 +79,11 @@ class Place:
 
     def plan(self):
         return Plan.of(ReleaseConfig.build(**numbered(self.settings, "x")))
+
+    @staticmethod
+    def unit(value):
+        """What the stratum SEX = value is filed by."""
+        return unit_name(["SEX"], [value])
 
     def card(self, number=0):
         return json.loads((self.home / f"out{number}" / "card.json").read_text())
@@ -147,7 +158,7 @@ def test_a_release_with_one_choice_for_all_strata_that_dies_anywhere_ends_whole(
     release(numbered(place.settings | SHARED, "whole"))
     place.die(*SHARED_POINTS, **SHARED)
     for number, point in enumerate(SHARED_POINTS):
-        kept = Journal.find(f"release-{number}").paid / "fit0" / "measurements.json"
+        kept = Journal.find(f"release-{number}").paid / f"fit_{unit_name([], [])}" / "measurements.json"
         measured = kept.read_bytes() if kept.exists() else None
         assert (measured is None) == (point in SHARED_AGAIN), point
         place.resume(number, **SHARED)
@@ -179,11 +190,11 @@ def test_what_is_charged_again_is_the_price_of_what_is_drawn_again(place):
 def test_saved_measurements_are_used_again_and_not_measured_anew(place):
     place.die("second mean drawn")
     paid = Journal.find("release-0").paid
-    kept = {path.name: path.read_bytes() for path in paid.rglob("measurements.json") if path.parent.name == "fit1"}
-    mean = json.loads((paid / "mean0.json").read_text())["strat_coinpress"]
+    kept = {value: (paid / f"fit_{place.unit(value)}" / "measurements.json").read_bytes() for value in (1, 2)}
+    mean = json.loads((paid / f"mean_{unit_name('stratified mean of PAY')}.json").read_text())["strat_coinpress"]
     place.resume()
-    released = (place.home / "out0" / "measurements").iterdir()
-    assert kept["measurements.json"] in {path.read_bytes() for path in released}
+    released = place.home / "out0" / "measurements"
+    assert {value: (released / f"SEX={value}.json").read_bytes() for value in (1, 2)} == kept
     means = json.loads((place.home / "out0" / "means.json").read_text())
     assert means["outcomes"]["PAY"]["strat_coinpress"] == mean
 
@@ -226,7 +237,8 @@ def test_a_crash_leaves_no_row_in_what_is_kept(place, people):
     frame.to_csv(table, index=False)
     place.die("second mean drawn", "half copied")
     journals = [path for path in place.state.rglob("*") if path.is_file()]
-    assert {"measurements.json", "model.npz", "mean0.json", "release.json"} <= {path.name for path in journals}
+    mean = f"mean_{unit_name('stratified mean of PAY')}.json"
+    assert {"measurements.json", "model.npz", mean, "release.json"} <= {path.name for path in journals}
     assert not any("stratum" in path.name or "outcome" in path.name or "held" in path.name for path in journals)
     assert not any(b"731924" in path.read_bytes() or b"scores" in path.read_bytes() for path in journals)
     assert oct(place.state.stat().st_mode)[-3:] == "700"
@@ -251,6 +263,156 @@ def test_rows_that_changed_since_cannot_be_joined(place, people):
     assert len(place.charges(1)) == 1
     frame.to_csv(table, index=False)
     place.resume(0)
+    assert place.leftovers() == []
+
+
+def test_a_release_that_has_become_another_is_not_resumed(place, people, monkeypatch):
+    """After the men were measured: whatever decides a unit and has changed is named, and nothing is drawn or charged."""
+    schema, weights, means = people[1], place.home / "weights.csv", place.home / "means.yaml"
+    declared = people[1].read_text().replace("[1, 2]", "[1, 2], labels: {1: men, 2: women}")
+    job = "  JOB: {values: ['no', 'yes']}\n"
+    shares, averaged = "SEX,share\n1,0.5\n2,0.5\n", "columns:\n  PAY: {lower: 0, upper: 1000000, sigma: 25000}\n"
+    for path, text in ((schema, declared), (weights, shares), (means, averaged)):
+        path.write_text(text)
+    changes = {"weights": str(weights), "means_schema": str(means)}
+    place.die("drawn, not saved", **changes)
+    kept = Journal.find("release-0")
+    before = {path: path.read_bytes() for path in kept.paid.rglob("*") if path.is_file()}
+    (charge,), head = place.charges(), place.ledger.head
+    assert (kept.paid / f"fit_{place.unit(1)}").exists()
+    assert not (kept.paid / f"fit_{place.unit(2)}").exists()
+    load = steps.load
+    monkeypatch.setattr("flows.steps.load", lambda *given: pytest.fail("rows were read"))
+
+    def refused(sentence):
+        with pytest.raises(InputError, match=re.escape(sentence)) as caught:
+            place.resume(**changes)
+        assert str(caught.value).startswith("since release 'release-0' was charged, this has changed: ")
+        assert "bring the old back, or give the release up (equistrata resume --discard release-0)" in str(caught.value)
+        assert "\n" not in str(caught.value)
+        assert {path: path.read_bytes() for path in kept.paid.rglob("*") if path.is_file()} == before
+        assert place.ledger.head == head
+
+    others = {
+        declared.replace("[1, 2]", "[2, 1]"): "(column 'SEX': the order of its values)",
+        declared.replace("1: men", "1: boys"): "(column 'SEX': its labels)",
+        declared.replace(job, "").replace("columns:\n", f"columns:\n{job}"): "(the order of its columns)",
+    }
+    assert declared not in others
+    for text, told in others.items():
+        schema.write_text(text)
+        refused(f"the schema {str(schema)!r} {told}")
+    schema.write_text(declared.replace("default: [SEX, ", "default: ["))
+    with pytest.raises(
+        InputError,
+        match=r"release-0' was charged, and what it needs is not as it was: stratum column 'SEX' .* --discard",
+    ):
+        place.resume(**changes)
+    schema.write_text(f"# the same, said in another way\n{declared}")
+    for path, text, other in (
+        (weights, shares, shares.replace("5\n", "6\n", 1).replace("5\n", "4\n")),
+        (means, averaged, averaged.replace("25", "26")),
+    ):
+        path.write_text(other)
+        refused(str(path))
+        path.write_text(text)
+    with monkeypatch.context() as patch:
+        patch.setattr("flows.software.version", lambda name: "9.9" if name == "equistrata" else version(name))
+        refused(f"equistrata ({version('equistrata')} then, 9.9 now);")
+    with monkeypatch.context() as patch:
+        patch.setattr("flows.plan.mechanism", lambda *named: MST(rare=4.0))
+        refused("the mechanism's settings;")
+    monkeypatch.setattr("flows.steps.load", load)
+    place.resume(**changes)  # as it was: the men's measurements are used, the women's are drawn again
+    assert [charge.entry.parts for charge in place.charges()] == [charge.entry.parts, ("synthesis",)]
+    (men,) = (content for path, content in before.items() if path.name == "measurements.json")
+    released = place.home / "out0" / "measurements"
+    assert (released / "SEX=1.json").read_bytes() == men != (released / "SEX=2.json").read_bytes()
+    assert place.leftovers() == []
+
+
+def test_what_has_changed_before_the_charge_or_after_the_release_is_no_matter(place, people):
+    """Nothing was charged: it begins anew, as it is now. It is whole: nothing more is drawn, the ledger only has to be told."""
+    schema = people[1]
+    turned = schema.read_text().replace("SEX: {values: [1, 2]}", "SEX: {values: [2, 1]}")
+    place.die("before the charge", "in place", "committed")
+    schema.write_text(turned)
+    for number in range(3):
+        place.resume(number)
+        (charge,) = place.charges(number)
+        assert charge.outcome == "committed"
+    begun_anew, *others = (json.loads((place.home / f"out{n}" / "schema.json").read_text()) for n in range(3))
+    assert begun_anew["columns"][0]["values"] == [2, 1]
+    assert [other["columns"][0]["values"] for other in others] == [[1, 2]] * 2
+    with pytest.raises(AlreadyMade, match="is whole"):
+        place.resume(1)
+    assert place.leftovers() == []
+
+
+def test_a_release_begun_anew_is_bound_to_what_it_is_now(place, people):
+    schema = people[1]
+    old = schema.read_text()
+    place.die("before the charge")
+    schema.write_text(old.replace("[1, 2]", "[2, 1]"))
+    place.die("drawn, not saved")
+    schema.write_text(old)
+    with pytest.raises(InputError, match="the order of its values"):
+        place.resume()
+    schema.write_text(old.replace("[1, 2]", "[2, 1]"))
+    place.resume()
+
+
+def test_a_charge_that_another_process_made_meanwhile_is_looked_at_again(place, people, monkeypatch):
+    schema = people[1]
+    old = schema.read_text()
+    place.die("before the charge")
+    schema.write_text(old.replace("[1, 2]", "[2, 1]"))
+    prepared = prepare(ReleaseConfig.build(**numbered(place.settings, 0)))
+    schema.write_text(old)
+    place.die("drawn, not saved")
+    head = place.ledger.head
+    monkeypatch.setattr("flows.undertaking.prepare", lambda config: prepared)
+    with pytest.raises(InputError, match="the order of its values"):
+        place.resume()
+    assert place.ledger.head == head
+
+
+def rewrite(journal, **changes):
+    path = journal.root / "release.json"
+    record = json.loads(path.read_text()) | changes
+    path.write_text(json.dumps({key: value for key, value in record.items() if value is not None}))
+
+
+def test_a_journal_that_says_another_thing_than_the_charge_is_refused(place, people, monkeypatch, capsys):
+    """As by an edit that would make a changed schema pass; of an earlier version; of a later one, or damaged."""
+    place.die("drawn, not saved")
+    journal, head = Journal.find("release-0"), place.ledger.head
+    people[1].write_text(people[1].read_text().replace("[1, 2]", "[2, 1]"))
+    rewrite(journal, binding=binding(place.plan()))
+    with pytest.raises(InputError, match="what is kept of release 'release-0' is not what the ledger was charged for"):
+        place.resume()
+    rewrite(journal, format="equistrata journal 1", binding=None)
+    with pytest.raises(InputError, match="charged by an earlier version of equistrata, which did not write down"):
+        place.resume()
+    rewrite(journal, format="equistrata journal 3")
+    with pytest.raises(InputError, match="cannot be read: another version of equistrata wrote it, or it is damaged"):
+        place.resume()
+    code, _, told = command(monkeypatch, capsys, "resume", "release-0")
+    assert (code, "cannot be read: another version" in told) == (2, True)
+    assert place.ledger.head == head
+    code, *_ = command(monkeypatch, capsys, "resume", "--discard", "release-0", "--ledger", place.ledger.path)
+    assert code == 0
+    assert place.charges()[0].outcome == "failed"
+    assert [path.name for path in place.state.iterdir()] == []
+
+
+def test_a_release_of_an_earlier_version_is_given_up_or_ended_if_it_is_whole(place):
+    place.die("drawn, not saved", "in place")
+    for number in range(2):
+        rewrite(Journal.find(f"release-{number}"), format="equistrata journal 1", binding=None)
+    discard(Journal.find("release-0"))
+    place.resume(1)
+    assert [place.charges(number)[0].outcome for number in range(2)] == ["failed", "committed"]
     assert place.leftovers() == []
 
 

@@ -16,7 +16,7 @@ from data.schema import Column, Schema
 from data.table import CodedTable
 from flows import claims
 from flows.claims import LEASE, LOCK
-from flows.workspace import Workspace, private_workspace, remove_dead_workspaces
+from flows.workspace import Workspace, private_workspace, remove_dead_workspaces, unit_name
 from synth.measurements import Measurement, load_measurements
 
 SCHEMA = Schema("two", (Column("x", values=tuple(range(300))), Column("y", values=(1, 2))))
@@ -55,7 +55,7 @@ def test_the_first_to_save_measurements_wins(tmp_path):
     work.keep_fit(3, measured(1))
     work.keep_fit(3, measured(2))
     assert load_measurements(work.measurements(3))[0].values == 1
-    assert [path.name for path in tmp_path.iterdir()] == ["fit3"]
+    assert [path.name for path in tmp_path.iterdir()] == ["fit_3"]
 
 
 def test_measurements_that_cannot_be_saved_are_an_error(tmp_path):
@@ -158,7 +158,27 @@ def test_a_scratch_folder_without_locks_is_refused(tmp_path, monkeypatch):
 
 def test_what_was_paid_for_lies_apart_from_the_rows(tmp_path):
     (tmp_path / "kept").mkdir()
-    with private_workspace(str(tmp_path), tmp_path / "kept", run=3) as work:
+    with private_workspace(str(tmp_path), tmp_path / "kept", run=3, units=("men",)) as work:
         work.count_start(0)
         work.keep_fit(0, measured(1))
-    assert {path.name for path in (tmp_path / "kept").iterdir()} == {"started_0", "fit0"}
+    assert {path.name for path in (tmp_path / "kept").iterdir()} == {"started_men", "fit_men"}
+
+
+def test_what_is_kept_is_filed_by_what_it_is_and_not_by_where_it_stands(tmp_path):
+    men, women = (unit_name(["SEX"], [value]) for value in (1, 2))
+    first = Workspace(tmp_path / "rows", tmp_path, 1, (men, women))
+    assert first.count_start(0) == 1
+    first.keep_fit(0, measured(1))
+    turned = Workspace(tmp_path / "rows", tmp_path, 2, (women, men))
+    assert [turned.measurements(position).exists() for position in range(2)] == [False, True]
+    assert [turned.runs_started(position) for position in range(2)] == [0, 1]
+    with pytest.raises(ValueError, match="filed by the names of its units"):
+        Workspace(tmp_path / "rows", tmp_path)
+
+
+def test_units_that_differ_have_names_that_differ():
+    keys = [(["A"], [1]), (["A"], ["1"]), (["A"], ["a"]), (["A"], ["\u00c4/.."]), (["A", "B"], [1, 1]), (["B"], [1])]
+    keys += [(["A", "B"], ["x,B=y", "z"]), (["A", "B"], ["x", "y,B=z"])]  # whose labels are the same
+    names = {unit_name(*key) for key in keys}
+    assert len({name.lower() for name in names}) == len(keys)
+    assert all(name.isalnum() for name in names)
