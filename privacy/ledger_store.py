@@ -15,7 +15,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -219,7 +219,7 @@ class Store:
         return engine
 
     def _sqlite(self, path: Path, writes: bool) -> Engine:
-        # No pool: the last connection to close leaves the file complete, without a write-ahead log beside it.
+        # No pool: a connection that rests would keep a ledger of an earlier version from leaving its write-ahead log.
         engine = create_engine("sqlite://", poolclass=NullPool, creator=lambda: self._open(path, writes))
 
         @event.listens_for(engine, "begin")
@@ -253,14 +253,18 @@ class Store:
 
     def _open(self, path: Path, writes: bool) -> sqlite3.Connection:
         # "rw" never makes a file: a mistyped path must not become an empty ledger. A copy on a read-only medium can be
-        # verified, if it was complete when copied (no write-ahead log beside it).
+        # verified, if it was complete when copied (no journal beside it).
         mode = "mode=rw"
         if not writes and not _writable(path):
-            mode = "mode=ro" if path.with_name(path.name + "-wal").exists() else "mode=ro&immutable=1"
+            mode = "mode=ro" if any(beside.exists() for beside in _beside(path)) else "mode=ro&immutable=1"
         uri = f"{path.absolute().as_uri()}?{mode}"
         connection = sqlite3.connect(uri, uri=True, timeout=self.lock_seconds, isolation_level=None)
         try:
-            connection.execute("PRAGMA synchronous = FULL")
+            # What is committed is in the one file, so that a copy of that file has it; and it is still so after a power cut:
+            # EXTRA puts the journal's removal on the disk, too, which is what commits.
+            connection.execute("PRAGMA synchronous = EXTRA")
+            if writes:
+                _leave_write_ahead_log(connection)
         except sqlite3.Error:
             connection.close()
             raise
@@ -275,8 +279,6 @@ class Store:
         os.close(handle)
         part = Path(made)
         try:
-            with self._sentences(), closing(self._open(part, writes=True)) as raw:
-                raw.execute("PRAGMA journal_mode = WAL")
             engine = create_engine("sqlite://", poolclass=NullPool, creator=lambda: self._open(part, True))
             with self._sentences(), engine.begin() as connection:
                 connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -289,7 +291,7 @@ class Store:
         except OSError:
             raise LedgerError(f"{self.describe()} cannot be made; use a file system with hard links") from None
         finally:
-            for leftover in (part, part.with_name(part.name + "-wal"), part.with_name(part.name + "-shm")):
+            for leftover in (part, *_beside(part)):
                 leftover.unlink(missing_ok=True)
 
     def _checked(self, rows: Sequence[RowMapping]) -> dict[str, Any]:
@@ -360,6 +362,18 @@ def _close(engines: Mapping[tuple[int, bool], Engine]) -> None:
     for (process, _), engine in engines.items():
         if process == os.getpid():
             engine.dispose()
+
+
+def _leave_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """Have a ledger of an earlier version without a log beside it, which a copy of the file would not have had."""
+    if connection.execute("PRAGMA journal_mode").fetchone() == ("wal",):
+        with suppress(sqlite3.OperationalError):  # others still have it open: the next writer then
+            connection.execute("PRAGMA journal_mode = DELETE")
+
+
+def _beside(path: Path) -> list[Path]:
+    """Files that SQLite may keep beside its own while it works, and that a copy of it needs."""
+    return [path.with_name(path.name + ending) for ending in ("-journal", "-wal", "-shm")]
 
 
 def _writable(path: Path) -> bool:
