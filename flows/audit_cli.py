@@ -75,7 +75,12 @@ def audit_command(
     from flows.audit_plan import AuditPlan
     from flows.foreground import progress_bars
 
-    AuditPlan.of(resolved)  # everything that can be said to be wrong without the rows is said at once
+    plan = AuditPlan.of(resolved)  # everything that can be said to be wrong without the rows is said at once
+    if plan.account is None and any(release.ledger is not None for release in plan.releases):
+        err.print(
+            "[yellow]no ledger is named[/], so whether these are the rows that the releases were made from is not checked; name it "
+            "with --ledger"
+        )
     with progress_bars(err) as listener:
         folder = run_audit(resolved, listener, verbose)
     report_audit(folder)

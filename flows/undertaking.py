@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -33,6 +33,7 @@ from flows.workspace import Workspace, private_workspace, remove_dead_workspaces
 from privacy.budget import Rho
 from privacy.fingerprint import content_digest
 from privacy.ledger import Ledger, LedgerError
+from privacy.ledger_lease import Lease
 
 
 class AlreadyMade(InputError):
@@ -102,7 +103,7 @@ class Undertaking:
         if not self._charges:
             account.ledger.reserve(
                 account.dataset, plan.price.total, account.release, parts=list(plan.parts), epsilon=plan.config.epsilon,
-                delta=plan.config.delta, fingerprint=account.fingerprint(self._digest()), **told,
+                delta=plan.config.delta, fingerprint=account.fingerprint(self.work, self._digest()), **told,
             )  # fmt: skip
         else:
             again = [part for part in plan.parts if self._must_be_paid_again(part)]
@@ -245,7 +246,10 @@ def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
         with private_workspace(config.scratch) as work:
             yield Undertaking(plan, work)
         return
-    with journal.held(), private_workspace(config.scratch, journal.paid, journal.next_run()) as work:
+    with (
+        _held_everywhere(journal, account) as lease,
+        private_workspace(config.scratch, journal.paid, journal.next_run()) as work,
+    ):
         run = Undertaking(plan, work, account, journal)
         if not run.published and Path(config.output).exists():
             raise InputError(f"output folder {config.output!r} exists already and is not this release; move it away")
@@ -254,7 +258,21 @@ def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
         except BaseException as error:
             run.fail(error)
             raise
+        lease.check()
         run.finish()
+
+
+@contextmanager
+def _held_everywhere(journal: Journal, account: Account) -> Iterator[Lease]:
+    """Hold a release on this machine and in its ledger. A journal that was only just made goes if it runs elsewhere."""
+    with journal.held(), ExitStack() as stack:
+        try:
+            lease = stack.enter_context(account.lease(journal))
+        except LedgerError:
+            if journal.untouched:
+                journal.remove()
+            raise
+        yield lease
 
 
 def is_published(config: ReleaseConfig) -> bool:
@@ -280,9 +298,10 @@ def discard(journal: Journal) -> None:
             )
         account = Account.of(journal.config)
         assert account is not None
-        for charge in account.charges():
-            if charge.outcome == "reserved":
-                account.ledger.fail(charge.reservation, "given up")
+        with account.lease(journal):
+            for charge in account.charges():
+                if charge.outcome == "reserved":
+                    account.ledger.fail(charge.reservation, "given up")
         remove_dead_workspaces(journal.config.scratch)
         journal.remove()
 
@@ -298,6 +317,10 @@ def give_up_charges(ledger: Ledger, release: str) -> int:
         raise InputError(
             f"release {release!r} has no charge in this ledger that is still open; see equistrata budget history"
         )
+    for charge in open_ones:
+        host = ledger.lease_holder(charge.entry.dataset, release)
+        if host is not None:
+            raise InputError(f"release {release!r} is running, on {host!r}; wait for it to end")
     for charge in open_ones:
         ledger.fail(charge.reservation, "given up")
     return len(open_ones)

@@ -105,8 +105,8 @@ BEGIN
         AND p_rho ~ '^[1-9][0-9]*(/[1-9][0-9]*)?$' AND length(p_rho) <= 1400
         AND coalesce(p_epsilon, '1') ~ '^[0-9]+([.][0-9]+)?(e[+-]?[0-9]+)?$' AND coalesce(length(p_epsilon), 0) <= 40
         AND coalesce(p_delta, '1') ~ '^[0-9]+([.][0-9]+)?(e[+-]?[0-9]+)?$' AND coalesce(length(p_delta), 0) <= 40
-        AND p_who IS NOT NULL AND p_software IS NOT NULL AND array_position(p_parts, NULL) IS NULL
-        AND coalesce(array_ndims(p_parts), 1) = 1, false)
+        AND p_who IS NOT NULL AND p_software IS NOT NULL
+        AND CASE coalesce(array_ndims(p_parts), 1) WHEN 1 THEN array_position(p_parts, NULL) IS NULL ELSE false END, false)
     THEN
         RAISE EXCEPTION 'no such charge' USING ERRCODE = '{REFUSED}';
     END IF;
