@@ -19,6 +19,7 @@ from flows.pdf import print_pdf
 from flows.progress import tell
 from flows.release import private_task
 from flows.workspace import private_workspace
+from privacy.fingerprint import content_digest
 
 load_rows = private_task("load rows")(audit_steps.load_rows)
 examine = private_task("examine")(audit_steps.examine)
@@ -34,7 +35,7 @@ def audit(config: AuditConfig) -> str:
 
     Cost: nothing for an internal audit, whose numbers are exact and stay in a folder of mode 0700; (ε, δ) of the
     configuration for a public one, all releases together, charged to the ledger (where there is one) after the rows are
-    found to be readable and before noise is drawn. A charge is never taken back; noise is never drawn twice for one.
+    found to be readable, and to be those of the releases, and before noise is drawn. A charge is never taken back; noise is never drawn twice for one.
     """
     plan = AuditPlan.of(config)
     # The place comes first: whoever does not get it is charged nothing.
@@ -46,8 +47,10 @@ def audit(config: AuditConfig) -> str:
         tell("load rows")
         load_rows(plan, work)
         charge = None
-        if plan.account is not None and plan.public:
-            charge = plan.account.reserve(plan.price, *config.price, plan.strata.columns, plan.sections)
+        if plan.account is not None:
+            rows = plan.account.check_rows(work, content_digest(plan.source.files()))
+            if plan.public:
+                charge = plan.account.reserve(plan.price, *config.price, plan.strata.columns, plan.sections, rows)
         try:
             tell("examine")
             examine(plan, work)

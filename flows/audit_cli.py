@@ -78,6 +78,11 @@ def audit_command(
     from flows.landing import claimed_output
 
     plan = AuditPlan.of(resolved)  # everything that can be said to be wrong without the rows is said at once
+    if plan.account is None and any(release.ledger is not None for release in plan.releases):
+        err.print(
+            "[yellow]no ledger is named[/], so whether these are the rows that the releases were made from is not checked; name it "
+            "with --ledger"
+        )
     with claimed_output(plan.output, parent_mode(plan)):
         pass
     with progress_bars(err) as listener:

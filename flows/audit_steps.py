@@ -10,6 +10,7 @@ from typing import Any
 
 from data.ahead import ahead
 from data.schema import Column
+from data.snapshot import Snapshot
 from data.table import CodedTable, numbers
 from eval.findings import Synthetic, internal_findings
 from eval.internal_audit import internal_audit
@@ -21,6 +22,7 @@ from eval.report import About, AuditPrice, InternalReport, PublicReport
 from flows.audit_plan import AuditPlan
 from flows.guard import scrubbed
 from flows.landing import land
+from flows.snapshots import keep_snapshot
 from flows.workspace import Workspace
 from privacy.budget import Budget, Rho
 from privacy.noise import NoiseSource, SecureNoise, SeededNoise
@@ -32,14 +34,17 @@ ROWS = "rows.npy"
 def load_rows(plan: AuditPlan, work: Workspace) -> None:
     """Read the private rows and code them by the releases' schema; keep them, and outcome columns, in the working folder."""
     wanted = list(dict.fromkeys([*plan.schema.names, *plan.outcomes]))
+    snapshot = Snapshot(plan.schema)
     for frame in ahead(plan.source.batches(wanted)):
         table = CodedTable.encode(frame, plan.schema)
+        snapshot.add(table)
         work.append_table(work.root / ROWS, table)
         index = plan.strata.index(table)
         for name in plan.outcomes:
             values, absent = numbers(frame[name], Column(name))
             for position in range(len(plan.strata.keys)):
                 work.append(work.outcome(name, position), values[~absent & (index == position)])
+    keep_snapshot(work, snapshot)
 
 
 @scrubbed

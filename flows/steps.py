@@ -13,6 +13,7 @@ import pandas as pd
 
 from data.ahead import ahead
 from data.schema import Column, Schema
+from data.snapshot import Snapshot
 from data.strata import Key, Strata
 from data.table import CodedTable, numbers
 from eval.coding import coded_frame
@@ -22,6 +23,7 @@ from flows.guard import StepFailed, scrubbed
 from flows.landing import land
 from flows.manifest import write_manifest
 from flows.plan import Plan
+from flows.snapshots import keep_snapshot
 from flows.workspace import Workspace
 from flows.writer import RowWriter
 from inference.coinpress import coinpress_mean, stratified_coinpress
@@ -59,12 +61,15 @@ def _rng(plan: Plan, stream: int) -> np.random.Generator:
 def load(plan: Plan, work: Workspace) -> None:
     """Read the rows, code them, hold some out if asked, cut them into strata, and keep all that in the working folder.
 
-    A batch at a time, so memory does not grow with the rows. What becomes of a row depends on that row alone, and on a
+    Also, what tells these rows from others, those held out among them. A batch at a time, so memory does not grow with the
+    rows. What becomes of a row depends on that row alone, and on a
     coin of its own if some are held out, so neighbouring tables stay neighbours.
     """
     coins = work.coins(_rng(plan, SAMPLING)) if plan.held_out else None
+    snapshot = Snapshot(plan.schema)
     for frame in ahead(plan.source.batches(plan.columns)):
         table = CodedTable.encode(frame, plan.schema)
+        snapshot.add(table)
         kept = np.ones(len(table), dtype=bool)
         if coins is not None:
             kept = coins.random(len(table)) >= plan.held_out
@@ -80,6 +85,7 @@ def load(plan: Plan, work: Workspace) -> None:
             values, present = values[kept], ~absent[kept]
             for position in range(len(plan.strata.keys)):
                 work.append(work.outcome(column.name, position), values[present & (index == position)])
+    keep_snapshot(work, snapshot)
 
 
 @scrubbed

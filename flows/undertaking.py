@@ -122,7 +122,7 @@ class Undertaking:
         if not self._charges:
             account.ledger.reserve(
                 account.dataset, plan.price.total, account.release, parts=list(plan.parts), epsilon=plan.config.epsilon,
-                delta=plan.config.delta, fingerprint=account.fingerprint(self._digest()), **told,
+                delta=plan.config.delta, fingerprint=account.fingerprint(self.work, self._digest()), **told,
             )  # fmt: skip
         else:
             again = [part for part in plan.parts if self._must_be_paid_again(part)]
@@ -289,6 +289,7 @@ def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
         journal = Journal.open(config, account.ledger.identity)
         stack.enter_context(journal.held())
         with _forgotten_if_uncharged(journal, account):
+            lease = stack.enter_context(account.lease(journal))
             check_standing(config, account, account.charges(), journal)  # it may have been made meanwhile
             journal = _on_its_way_to(config, journal)
             number, units = journal.next_run(), plan.units
@@ -302,6 +303,7 @@ def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
             except BaseException as error:
                 run.fail(error)
                 raise
+        lease.check()
         run.finish()
 
 
@@ -403,9 +405,10 @@ def discard(journal: Journal) -> None:
             )
         account = Account.of(journal.config)
         assert account is not None
-        for charge in account.charges():
-            if charge.outcome == "reserved":
-                account.ledger.fail(charge.reservation, "given up")
+        with account.lease(journal):
+            for charge in account.charges():
+                if charge.outcome == "reserved":
+                    account.ledger.fail(charge.reservation, "given up")
         remove_dead_workspaces(journal.config.scratch)
         journal.remove()
 
@@ -421,6 +424,10 @@ def give_up_charges(ledger: Ledger, release: str) -> int:
         raise InputError(
             f"release {release!r} has no charge in this ledger that is still open; see equistrata budget history"
         )
+    for charge in open_ones:
+        host = ledger.lease_holder(charge.entry.dataset, release)
+        if host is not None:
+            raise InputError(f"release {release!r} is running, on {host!r}; wait for it to end")
     for charge in open_ones:
         ledger.fail(charge.reservation, "given up")
     return len(open_ones)

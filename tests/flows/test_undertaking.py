@@ -550,17 +550,6 @@ def test_a_whole_release_is_not_given_up(place):
     assert place.charges()[0].outcome == "committed"
 
 
-def test_the_same_snapshot_has_the_same_fingerprint(place, people):
-    place.resume(0)
-    place.resume(1)
-    table, _, frame = people
-    frame.iloc[1:].to_csv(table, index=False)
-    place.resume(2)
-    one, two, three = (place.charges(i)[0].entry.fingerprint for i in range(3))
-    assert one == two != three
-    assert len(one) == 64
-
-
 def test_ids_are_made_from_the_output_and_something_unique():
     made = with_release_id(ReleaseConfig.build(dataset="d", ledger="l.db", output="a/b c/mön thly"))
     assert made.release_id.startswith("m-n-thly-")

@@ -6,7 +6,7 @@ import threading
 
 import pytest
 
-from privacy.fingerprint import content_digest, fingerprint, ledger_key
+from privacy.fingerprint import content_digest, ledger_key
 from privacy.ledger import LedgerError
 
 DIGEST = hashlib.sha256(b"rows").digest()
