@@ -11,6 +11,7 @@ from pathlib import Path
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 
+from data.errors import InputError
 from flows import audit_steps
 from flows.audit_config import AuditConfig
 from flows.audit_plan import AuditPlan
@@ -45,6 +46,11 @@ def audit(config: AuditConfig) -> str:
         try:
             tell("examine")
             examine(plan, work)
+            if config.pdf:
+                tell("print")
+                printed = print_pdf(
+                    page_of(work.staging)
+                )  # before it is in its place: a release's manifest lists it too
             tell("publish")
             folder = publish(plan, work)
         except BaseException as error:
@@ -54,9 +60,10 @@ def audit(config: AuditConfig) -> str:
         if charge is not None and plan.account is not None:
             plan.account.ledger.commit(charge)
     _show(plan, folder)
-    if config.pdf:
-        tell("print")
-        print_pdf(page_of(folder))
+    if config.pdf and not printed:
+        raise InputError(
+            f"the report is whole in {str(page_of(folder))!r}, but could not be printed as PDF; print it from a browser"
+        )
     return str(folder)
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -18,11 +20,14 @@ from eval.noisy_number import NoisyNumber
 from eval.public_audit import public_audits
 from eval.render import write_report
 from eval.report import About, AuditPrice, InternalReport, PublicReport
+from flows.addition import add
 from flows.audit_plan import AuditPlan
+from flows.audited_card import with_audit
 from flows.guard import scrubbed
+from flows.inside import private_folder
 from flows.landing import land
 from flows.workspace import Workspace
-from privacy.budget import Budget, Rho
+from privacy.budget import Budget
 from privacy.noise import NoiseSource, SecureNoise, SeededNoise
 
 ROWS = "rows.npy"
@@ -58,10 +63,20 @@ def examine(plan: AuditPlan, work: Workspace) -> None:
 
 @scrubbed
 def publish(plan: AuditPlan, work: Workspace) -> Path:
-    """Move the finished report to its place in one step; an internal one into a folder that is its owner's alone."""
+    """Move the finished report to its place in one step; an internal one into a folder that is its owner's alone.
+
+    A public one that lies in a release's folder is added to the release, with its price.
+    """
+    if plan.host is not None:
+        content = (work.staging / "audit.json").read_bytes()
+        made, report = json.loads(content)["made"], hashlib.sha256(content).hexdigest()
+        return add(
+            plan.host.folder, plan.output.name, work.staging,
+            lambda card, name: with_audit(card, plan.added(name, made, report)),
+        )  # fmt: skip
     if plan.public:
         return land(work, plan.output, mode=0o755)
-    inside = plan.output.parent.name == "internal"  # that folder of a release is its owner's alone as well
+    inside = plan.output.parent == private_folder(plan.releases[0].folder)  # its owner's alone as well
     return land(work, plan.output, mode=0o700, parent_mode=0o700 if inside else 0o777)
 
 
@@ -71,14 +86,14 @@ def _public(plan: AuditPlan, private: CodedTable, tables: Mapping[str, CodedTabl
     audits = public_audits(
         private, tables, plan.strata, budget=Budget(plan.price), noise=noise, target=plan.config.target
     )
-    together = sum((Rho(each.rho) for each in plan.facts), start=plan.price)
     return PublicReport(
         about=_about(plan),
         releases=plan.facts,
         audits=tuple(audits.values()),
         synthetic=tuple(Synthetic.of(table, plan.strata) for table in tables.values()),
         price=AuditPrice(epsilon, delta, float(plan.price), plan.account.audit if plan.account else ""),
-        together=together.epsilon(delta),
+        together=plan.together.epsilon(delta),
+        earlier=plan.earlier,
         history=plan.account.history() if plan.account else None,
     )
 

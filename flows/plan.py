@@ -14,6 +14,7 @@ from data.strata import Strata
 from data.weights import PublicWeights
 from flows import runners
 from flows.config import ReleaseConfig
+from flows.inside import check_place
 from flows.landing import check_output
 from privacy.budget import Rho
 from synth.mechanism import Mechanism, mechanism
@@ -75,6 +76,7 @@ class Plan:
         """
         if not begun:
             check_output(Path(config.output))
+            check_place(Path(config.output))
         runners.check(config)
         declared = _schema(config)
         schema = declared.select(config.columns) if config.columns else declared.selected()
