@@ -11,10 +11,10 @@ from pathlib import Path
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 
+from data.errors import InputError
 from flows import audit_steps
 from flows.audit_config import AuditConfig
 from flows.audit_plan import AuditPlan
-from flows.landing import check_output, claimed_output
 from flows.pdf import print_pdf
 from flows.progress import tell
 from flows.release import private_task
@@ -39,11 +39,7 @@ def audit(config: AuditConfig) -> str:
     """
     plan = AuditPlan.of(config)
     # The place comes first: whoever does not get it is charged nothing.
-    with (
-        claimed_output(plan.output, audit_steps.parent_mode(plan)) as landing,
-        private_workspace(landing=landing) as work,
-    ):
-        check_output(plan.output)  # another audit may have made it before this one got its place
+    with audit_steps.place(plan) as landing, private_workspace(landing=landing) as work:
         tell("load rows")
         load_rows(plan, work)
         charge = None
@@ -54,6 +50,9 @@ def audit(config: AuditConfig) -> str:
         try:
             tell("examine")
             examine(plan, work)
+            if config.pdf:
+                tell("print")
+                printed = print_pdf(page_of(work.staging))  # before it lands: a release's manifest lists it too
             tell("publish")
             folder = publish(plan, work)
         except BaseException as error:
@@ -63,9 +62,10 @@ def audit(config: AuditConfig) -> str:
         if charge is not None and plan.account is not None:
             plan.account.ledger.commit(charge)
     _show(plan, folder)
-    if config.pdf:
-        tell("print")
-        print_pdf(page_of(folder))
+    if config.pdf and not printed:
+        raise InputError(
+            f"the report is whole in {str(page_of(folder))!r}, but could not be printed as PDF; print it from a browser"
+        )
     return str(folder)
 
 

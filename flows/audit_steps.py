@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -19,12 +22,15 @@ from eval.noisy_number import NoisyNumber
 from eval.public_audit import public_audits
 from eval.render import write_report
 from eval.report import About, AuditPrice, InternalReport, PublicReport
+from flows.addition import add
 from flows.audit_plan import AuditPlan
+from flows.audited_card import with_audit
 from flows.guard import scrubbed
-from flows.landing import land
+from flows.inside import private_folder
+from flows.landing import check_output, claimed_output, land
 from flows.snapshots import keep_snapshot
 from flows.workspace import Workspace
-from privacy.budget import Budget, Rho
+from privacy.budget import Budget
 from privacy.noise import NoiseSource, SecureNoise, SeededNoise
 
 ROWS = "rows.npy"
@@ -63,13 +69,38 @@ def examine(plan: AuditPlan, work: Workspace) -> None:
 
 @scrubbed
 def publish(plan: AuditPlan, work: Workspace) -> Path:
-    """Move the finished report to its place in one step; an internal one into a folder that is its owner's alone."""
-    return land(work, plan.output, mode=0o755 if plan.public else 0o700, parent_mode=parent_mode(plan))
+    """Move the finished report to its place in one step; an internal one into a folder that is its owner's alone.
+
+    A public one that lies in a release's folder is added to the release, with its price.
+    """
+    if plan.host is not None:
+        content = (work.staging / "audit.json").read_bytes()
+        made, report = json.loads(content)["made"], hashlib.sha256(content).hexdigest()
+        return add(
+            plan.host.folder, plan.output.name, work.staging,
+            lambda card, name: with_audit(card, plan.added(name, made, report)),
+        )  # fmt: skip
+    return land(work, plan.output, mode=0o755 if plan.public else 0o700, parent_mode=_parent_mode(plan))
 
 
-def parent_mode(plan: AuditPlan) -> int:
-    """The mode of the folder that a report is made in, if that is made too: a release's `internal` is its owner's alone."""
-    return 0o700 if not plan.public and plan.output.parent.name == "internal" else 0o777
+@contextmanager
+def place(plan: AuditPlan) -> Iterator[Path | None]:
+    """Hold the report's place while the block runs, before anything is charged; None in a release, which all may add to.
+
+    Raises InputError if another run holds it, or made it, or it cannot be written.
+    """
+    if plan.host is not None:
+        yield None
+        return
+    with claimed_output(plan.output, _parent_mode(plan)) as landing:
+        check_output(plan.output)  # another audit may have made it before this one got its place
+        yield landing
+
+
+def _parent_mode(plan: AuditPlan) -> int:
+    """The mode of the folder that a report is made in, if that is made too: a release's private folder is its owner's alone."""
+    inside = plan.output.parent == private_folder(plan.releases[0].folder)
+    return 0o700 if inside and not plan.public else 0o777
 
 
 def _public(plan: AuditPlan, private: CodedTable, tables: Mapping[str, CodedTable]) -> PublicReport:
@@ -78,14 +109,14 @@ def _public(plan: AuditPlan, private: CodedTable, tables: Mapping[str, CodedTabl
     audits = public_audits(
         private, tables, plan.strata, budget=Budget(plan.price), noise=noise, target=plan.config.target
     )
-    together = sum((Rho(each.rho) for each in plan.facts), start=plan.price)
     return PublicReport(
         about=_about(plan),
         releases=plan.facts,
         audits=tuple(audits.values()),
         synthetic=tuple(Synthetic.of(table, plan.strata) for table in tables.values()),
         price=AuditPrice(epsilon, delta, float(plan.price), plan.account.audit if plan.account else ""),
-        together=together.epsilon(delta),
+        together=plan.together.epsilon(delta),
+        earlier=plan.earlier,
         history=plan.account.history() if plan.account else None,
     )
 

@@ -137,7 +137,7 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         f"# {card['name']}: {card['rows']:,} synthetic rows\n",
         f"{warning}Made {card['created']} by {card['software']} from {card['source']}.\n",
         "## Price\n",
-        f"**ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g}** for everything in this folder together, "
+        f"**ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g}** for exactly the files that `manifest.json` lists, all together, "
         f"which is ρ = {guarantee['rho']:.6g} in zero-concentrated differential privacy.\n",
         f"Neighbours: {guarantee['relation']}.\n",
         *_group_lines(guarantee),
@@ -153,11 +153,13 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         ),
         *(["**The guarantee is weaker than this price says:**\n", *caveats, ""] if caveats else []),
         *_account_lines(card["ledger"]),
+        *_audit_lines(card),
         "## What is here\n",
         f"- `synthetic.parquet`, `synthetic.csv`: columns {', '.join(card['columns'])} (schema "
         f"`{card['schema']['name']}`, SHA-256 `{card['schema']['sha256'][:16]}…`; codes are explained in `schema.json`).",
         f"- `measurements/`: the noisy {measured}, {files}. {refit}.",
         *(["- `means.json`: private means with intervals."] if means else []),
+        *(f"- `{audit['folder']}/`: a public audit; open its page in a browser." for audit in card.get("audits", ())),
         "- `card.json`: this page for machines.",
         "- `manifest.json`: the size and SHA-256 of every file.\n",
         "## How it was made\n",
@@ -215,6 +217,26 @@ def _account_lines(ledger: Mapping[str, Any] | str) -> list[str]:
         f"Head of the ledger {ledger['ledger']} at that moment, for anybody who checks its history later "
         f"(`equistrata budget verify --anchor`): `{ledger['head']}`.\n",
     ]
+
+
+def _audit_lines(card: Mapping[str, Any]) -> list[str]:
+    """What the page says of the audits that were added (`flows.audited_card`), and of the releases that they show."""
+    audits = card.get("audits", ())
+    if not audits:
+        return []
+    own = card["guarantee"]["release"]
+    lines = [
+        f"Of this, the release by itself: ε = {own['epsilon']:g}, ρ = {own['rho']:.6g}. Public audits in this folder:\n"
+    ]
+    for each in audits:
+        charged = f"charged as `{each['charged_as']}`" if each["charged_as"] else "charged to no ledger"
+        lines.append(
+            f"- `{each['folder']}/`: ε = {each['epsilon']:g}, δ = {each['delta']:g}, ρ = {each['rho']:.6g}, {charged}."
+        )
+        for other in each["compared"]:
+            lines.append(f"  - It shows {other['name']} as well: ρ = {other['rho']:.6g}, counted once.")
+            lines += [f"  - {other['name']}: {caveat}" for caveat in other["caveats"]]
+    return [*lines, ""]
 
 
 def _means_table(means: Mapping[str, Any]) -> str:

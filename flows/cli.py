@@ -29,7 +29,9 @@ from flows.disk import disk_full
 from flows.experiments_cli import experiments_app
 from flows.federate_cli import federate_answer_command, federate_command
 from flows.foreground import foreground, progress_bars
+from flows.inside import SCORES, for_a_person, private_folder
 from flows.planning import plan_command
+from flows.publish_cli import PUBLISH_HELP, publish_command
 from flows.simulate_cli import simulate_app
 
 if TYPE_CHECKING:
@@ -249,6 +251,7 @@ def resume_command(
 
 
 app.command("audit", help=AUDIT_HELP)(audit_command)
+app.command("publish", help=PUBLISH_HELP)(publish_command)
 app.command("plan")(plan_command)
 app.command("federate")(federate_command)
 app.command("federate-answer", hidden=True)(federate_answer_command)
@@ -456,9 +459,12 @@ def _report(folder: Path, strata: int) -> None:
     means = folder / "means.json"
     if means.exists():
         out.print(_means_table(json.loads(means.read_text("utf-8"))))
-    scores = folder / "internal" / "scores.json"
-    if scores.exists():
+    scores = private_folder(folder) / SCORES
+    if not scores.exists():
+        return
+    if for_a_person():
         out.print(_score_table(json.loads(scores.read_text("utf-8"))))
+    out.print(f"exact scores, not to be published: {scores}", markup=False, soft_wrap=True, highlight=False)
 
 
 SCORE_NOTES = {

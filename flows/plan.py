@@ -14,6 +14,7 @@ from data.strata import Strata
 from data.weights import PublicWeights
 from flows import runners
 from flows.config import ReleaseConfig
+from flows.inside import check_place
 from flows.landing import check_output
 from flows.size import check as check_size
 from flows.workspace import unit_name
@@ -80,6 +81,7 @@ class Plan:
         """
         if not begun:
             check_output(Path(config.output))
+            check_place(Path(config.output))
         runners.check(config)
         declared = _schema(config)
         schema = declared.select(config.columns) if config.columns else declared.selected()

@@ -32,6 +32,7 @@ from flows import steps
 from flows.config import ReleaseConfig
 from flows.guard import scrubbed
 from flows.hooks import tell_failure
+from flows.inside import SCORES, private_folder
 from flows.plan import Plan
 from flows.progress import tell
 from flows.runners import executor, wait
@@ -43,7 +44,6 @@ from synth.mechanism import ForeignMechanism
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-INTERNAL_SCORES = "internal/scores.json"
 PUBLISHED = "equistrata.release.published"
 
 
@@ -185,10 +185,10 @@ def _show(folder: Path) -> None:
     if not (folder / "card.md").exists():
         return  # resumed after it was published and moved away
     create_markdown_artifact((folder / "card.md").read_text("utf-8"), key="release-card", description="release card")
-    scores = folder / INTERNAL_SCORES
+    scores = private_folder(folder) / SCORES
     if scores.exists():
         names = [name for name, value in json.loads(scores.read_text("utf-8")).items() if isinstance(value, float)]
-        table = [{"score": name, "kind": "exact, internal", "value in": INTERNAL_SCORES} for name in names]
+        table = [{"score": name, "kind": "exact, internal", "value in": str(scores)} for name in names]
         create_table_artifact(table, key="release-scores", description="internal scores and where they lie")
 
 

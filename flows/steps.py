@@ -20,6 +20,7 @@ from eval.coding import coded_frame
 from eval.scores import score_tables
 from flows.card import card_markdown, release_card
 from flows.guard import StepFailed, scrubbed
+from flows.inside import SCORES, check_place, keep_scores
 from flows.landing import land
 from flows.manifest import write_manifest
 from flows.plan import Plan
@@ -244,7 +245,7 @@ def _mean(plan: Plan, work: Workspace, column: Column, kind: str, rho: Rho, nois
 
 @scrubbed
 def evaluate(plan: Plan, work: Workspace) -> None:
-    """Exact scores against the real rows, into `internal/`: never to be published with the release.
+    """Exact scores against the real rows: never to be published, so they rest in the working folder until `publish`.
 
     Scores of marginals are made from the tables' distinct rows, so they are exact whatever the number of rows. Where even
     these are many, and for classifiers, a random part of the rows stands for a large table, and the file says so.
@@ -276,21 +277,24 @@ def evaluate(plan: Plan, work: Workspace) -> None:
             scores, accuracy=trained.accuracy, dpr=trained.dpr, fnr_diff=trained.fnr_diff,
             classifiers=trained.classifiers, baseline=trained.baseline,
         )  # fmt: skip
-    internal = work.staging / "internal"
-    internal.mkdir(mode=0o700)
-    work.save_json(internal / "scores.json", document | scores.to_dict())
+    work.save_json(work.root / SCORES, document | scores.to_dict())
 
 
 @scrubbed
 def publish(plan: Plan, work: Workspace) -> Path:
-    """Write the card for people and move the finished release to its place in one step."""
-    release = work.staging
+    """Write the card for people and move the finished release to its place in one step; then its exact scores to theirs."""
+    release, output, scores = work.staging, Path(plan.config.output), work.root / SCORES
+    if scores.exists():
+        check_place(output)
     card = json.loads((release / "card.json").read_text("utf-8"))
     means_file = release / "means.json"
     means = json.loads(means_file.read_text("utf-8")) if means_file.exists() else None
     (release / "card.md").write_text(card_markdown(card, means), "utf-8")
     write_manifest(release)
-    return land(work, Path(plan.config.output))
+    land(work, output)
+    if scores.exists():
+        keep_scores(output, json.loads(scores.read_text("utf-8")))
+    return output
 
 
 def _estimate_entry(estimate: Estimate) -> dict[str, Any]:

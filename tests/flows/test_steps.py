@@ -210,7 +210,7 @@ def scores_of(plan, work):
         fit(plan, work, position)
     steps.resample(plan, work, steps.noise_source(plan))
     steps.evaluate(plan, work)
-    return json.loads((work.staging / "internal" / "scores.json").read_text())
+    return json.loads((work.root / "scores.json").read_text())
 
 
 def test_scores_are_those_of_the_whole_tables(plan, work):

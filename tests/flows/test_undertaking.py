@@ -259,7 +259,7 @@ def test_rows_that_changed_since_cannot_be_joined(place, people):
     assert len(place.charges(0)) == 1
     assert not (place.home / "out0").exists()
     place.resume(1)  # all noise is saved: only the exact scores need rows, and are left out
-    assert not (place.home / "out1" / "internal").exists()
+    assert not (place.home / "out1.internal").exists()
     assert len(place.charges(1)) == 1
     frame.to_csv(table, index=False)
     place.resume(0)
