@@ -194,11 +194,11 @@ def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSour
     assert plan.means is not None
     outcomes: dict[str, dict[str, Any]] = {}
     for number, ((column, kind), share) in enumerate(zip(plan.estimates, list(plan.parts.values())[1:], strict=True)):
-        budget.spend(share, f"{kind} mean of {column.name}")
+        part = budget.part(share, f"{kind} mean of {column.name}")
         if not work.mean(number).exists():
             work.count_start(f"mean{number}")
             source = noise.spawn(2 * plan.means.columns.index(column) + (kind == "vanilla"))
-            work.keep_mean(number, _mean(plan, work, column, kind, share, source))
+            work.keep_mean(number, _mean(plan, work, column, kind, part, source))
         outcomes.setdefault(column.name, {}).update(json.loads(work.mean(number).read_text("utf-8")))
     document = {
         "over": "people who have a value in the column",
@@ -212,8 +212,8 @@ def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSour
     work.save_json(work.staging / "means.json", document)
 
 
-def _mean(plan: Plan, work: Workspace, column: Column, kind: str, rho: Rho, noise: NoiseSource) -> dict[str, Any]:
-    """One estimate of one column's mean at `rho`, under the estimator's name.
+def _mean(plan: Plan, work: Workspace, column: Column, kind: str, budget: Budget, noise: NoiseSource) -> dict[str, Any]:
+    """One estimate of one column's mean, for all of the budget, under the estimator's name.
 
     By strata it is measured over all rows as well, and small strata lean on the others, unless `--no-shrinkage` is given.
     """
@@ -225,7 +225,7 @@ def _mean(plan: Plan, work: Workspace, column: Column, kind: str, rho: Rho, nois
         "upper": upper,
         "bounds": column.bounds,
         "sigma": column.sigma,
-        "rho": rho,
+        "rho": budget,
         "sizes": "noisy",
         "noise": noise,
     }

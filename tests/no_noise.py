@@ -13,14 +13,11 @@ class NoNoise(SeededNoise):
     def __init__(self) -> None:
         super().__init__(0)
 
-    def gaussian(self, counts, sigma):
-        return np.asarray(counts, dtype=np.int64)
+    def _gaussian(self, counts, *claim):
+        return counts
 
-    def gaussian_real(self, value, sigma):
-        return value
-
-    def laplace_real(self, value, scale):
-        return value
+    def _laplace(self, values, *claim):
+        return values
 
     def spawn(self, stream):
         return self
