@@ -133,7 +133,7 @@ def _make(run: Undertaking) -> Path:
     budget = Budget(plan.price.total)
     synthesis = plan.price.counts + plan.price.synthesis
     budgets = list(budget.parallel(synthesis, plan.fitted.keys, "synthesis, strata in parallel").values())
-    means = Budget(budget.spend(plan.price.means, "means")) if plan.means is not None else Budget(Rho(0))
+    means = budget.part(plan.price.means, "means") if plan.means is not None else Budget(Rho(0))
     tell("load")
     with executor(plan.config, work, len(plan.fitted.keys)) as pool:  # a cluster that is not there is told of first
         run.load(lambda: load(plan, work))

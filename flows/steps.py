@@ -200,13 +200,13 @@ def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSour
     """
     assert plan.means is not None
     outcomes: dict[str, dict[str, Any]] = {}
-    for (column, kind), (part, share) in zip(plan.estimates, list(plan.parts.items())[1:], strict=True):
-        budget.spend(share, part)
-        if not work.mean(part).exists():
-            work.count_start(part)
+    for (column, kind), (name, share) in zip(plan.estimates, list(plan.parts.items())[1:], strict=True):
+        part = budget.part(share, name)
+        if not work.mean(name).exists():
+            work.count_start(name)
             source = noise.spawn(2 * plan.means.columns.index(column) + (kind == "vanilla"))
-            work.keep_mean(part, _mean(plan, work, column, kind, share, source))
-        outcomes.setdefault(column.name, {}).update(json.loads(work.mean(part).read_text("utf-8")))
+            work.keep_mean(name, _mean(plan, work, column, kind, part, source))
+        outcomes.setdefault(column.name, {}).update(json.loads(work.mean(name).read_text("utf-8")))
     document = {
         "over": "people who have a value in the column",
         "weights": plan.fixed_weights.source
@@ -219,8 +219,8 @@ def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSour
     work.save_json(work.staging / "means.json", document)
 
 
-def _mean(plan: Plan, work: Workspace, column: Column, kind: str, rho: Rho, noise: NoiseSource) -> dict[str, Any]:
-    """One estimate of one column's mean at `rho`, under the estimator's name.
+def _mean(plan: Plan, work: Workspace, column: Column, kind: str, budget: Budget, noise: NoiseSource) -> dict[str, Any]:
+    """One estimate of one column's mean, for all of the budget, under the estimator's name.
 
     By strata it is measured over all rows as well, and small strata lean on the others, unless `--no-shrinkage` is given.
     """
@@ -232,7 +232,7 @@ def _mean(plan: Plan, work: Workspace, column: Column, kind: str, rho: Rho, nois
         "upper": upper,
         "bounds": column.bounds,
         "sigma": column.sigma,
-        "rho": rho,
+        "rho": budget,
         "sizes": "noisy",
         "noise": noise,
     }

@@ -75,6 +75,11 @@ class Rho:
         return amount if isinstance(amount, Rho) else cls(amount)
 
     @classmethod
+    def of_pure(cls, epsilon: float) -> Rho:
+        """What pure ε-DP costs in zCDP: at most ε²/2 (Bun and Steinke, Proposition 1.4), exactly so of the float."""
+        return cls(epsilon) * epsilon * 0.5
+
+    @classmethod
     def from_epsilon_delta(cls, epsilon: float, delta: float) -> Rho:
         """The largest ρ (to one part in 10¹², rounded down) whose zCDP guarantee implies (ε, δ)-DP.
 
@@ -161,6 +166,11 @@ class Budget:
         self.total = rho
         self._spent: list[tuple[str, Rho]] = []
 
+    @classmethod
+    def of(cls, amount: Budget | Rho | float) -> Budget:
+        """The budget itself, or one of this amount."""
+        return amount if isinstance(amount, Budget) else cls(Rho.of(amount))
+
     @property
     def spent(self) -> Rho:
         """What has been spent so far."""
@@ -177,11 +187,18 @@ class Budget:
         return tuple(self._spent)
 
     def spend(self, rho: Rho, what: str) -> Rho:
-        """Charge `rho`, to be called before the rows are looked at. Raises BudgetExceeded; then nothing is charged."""
+        """Charge `rho`, before any row is looked at. Raises BudgetExceeded; then nothing is charged.
+
+        Noise charges by itself (`privacy.noise`); this is for what is paid and draws none, or is drawn by somebody else.
+        """
         if rho > self.remaining:
             raise BudgetExceeded(rho, self.remaining, what)
         self._spent.append((what, rho))
         return rho
+
+    def part(self, rho: Rho, what: str) -> Budget:
+        """Charge `rho` at once, and give it as a budget of its own: what is done with that composes in sequence with the rest."""
+        return Budget(self.spend(rho, what))
 
     def parallel(self, rho: Rho, parts: Iterable[K], what: str) -> Mapping[K, Budget]:
         """Charge `rho` once and give each disjoint part of the rows a budget of `rho` of its own.

@@ -165,8 +165,9 @@ class SmartNoise:
             )
         budget = Budget(rho)
         counted = math.isfinite(total_estimate(known)[1])
-        count_rho = Rho(0) if counted else budget.spend(rho * self.count_share, "number of rows")
-        measurements = self.measure(table, count_rho, noise, known)
+        measurements = list(known)
+        if not counted:
+            measurements.append(measure_marginal(table, (), rho * self.count_share, budget, noise))
         rest = budget.spend(budget.remaining, self.name)
         total = max(total_estimate(measurements)[0], 0.0)
         draw = int(min(max(2 * total, SMALLEST_POOL), LARGEST_POOL))
