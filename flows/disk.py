@@ -28,7 +28,7 @@ def disk_full(error: BaseException, *folders: str | os.PathLike[str]) -> DiskFul
     told = error.filename if isinstance(error.filename, str) else None
     place = told or min(map(os.fspath, folders), key=_free, default=None)
     where = f" on the disk of {place!r}" if place else ""
-    why = "no space is left" if error.errno == errno.ENOSPC else "your quota is used up"
+    why = "disk full: no space is left" if error.errno == errno.ENOSPC else "your quota is used up"
     return DiskFull(
         f"{why}{where}; free some, then run the same command again, or equistrata resume if the release was charged"
     )

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import cache, partial
 from itertools import combinations
-from math import inf, prod
+from math import inf
 
 import numpy as np
 
