@@ -149,7 +149,8 @@ def _expanded(value: Any, known: dict[int, int]) -> int:
     return known[id(value)]
 
 
-def _at(mark: yaml.Mark | None) -> str:
+def _at(mark: Any) -> str:
+    """The line of a mark of either reader, if there is one."""
     return f" at line {mark.line + 1}" if mark else ""
 
 

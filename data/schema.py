@@ -282,10 +282,14 @@ class Schema:
             if not isinstance(document.get(key) or [], list):
                 raise InputError(f"schema {where} needs {key!r} to be a list")
         if len(document["columns"]) > MOST_COLUMNS:
-            raise InputError(f"schema {where} declares {len(document['columns']):,} columns; {MOST_COLUMNS:,} are the most")
+            raise InputError(
+                f"schema {where} declares {len(document['columns']):,} columns; {MOST_COLUMNS:,} are the most"
+            )
         for name in document["columns"]:
             if not isinstance(name, str) or not name.strip():
-                raise InputError(f"schema {where} has the column name {name!r}, which YAML reads as no text; put it into quotes")
+                raise InputError(
+                    f"schema {where} has the column name {name!r}, which YAML reads as no text; put it into quotes"
+                )
         columns = tuple(_column(name, spec, where) for name, spec in document["columns"].items())
         schema = cls(
             name=_text(document, "name", f"schema {where}") or Path(where).stem,
@@ -458,11 +462,7 @@ def _interval(spec: Mapping[str, Any], here: str) -> tuple[float, float] | None:
     value = spec.get("mean")
     if value is None:
         return None
-    numbers = (
-        isinstance(value, list)
-        and len(value) == 2
-        and all(map(_is_number, value))
-    )
+    numbers = isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
     if not numbers or not value[0] < value[1]:
         raise InputError(f"{here} needs 'mean' to be two ascending numbers that surely hold its mean")
     return float(value[0]), float(value[1])

@@ -218,7 +218,9 @@ def resume_command(
     config = journal.config.model_copy(update={} if workers is None else {"workers": workers})
     from flows.plan import Plan
 
-    _run_and_report(config, verbose, len(Plan.of(config, begun=True).strata.keys))
+    plan = Plan.of(config, begun=True)
+    _tell_if_long(plan)
+    _run_and_report(config, verbose, len(plan.strata.keys))
 
 
 app.command("audit", help=AUDIT_HELP)(audit_command)

@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 LONG = 120.0  # seconds that are worth a warning
 MOST_DAYS = 14  # nobody waits longer, and the estimate is wrong by less than what that leaves
 ERROR = 3  # times: as wrong as an estimate of seconds mostly is, either way
-_TRIPLE = 1.5e-3  # seconds to score a set of three columns, over all rows and within strata, in tables of some 20,000 rows
+_TRIPLE = (
+    1.5e-3  # seconds to score a set of three columns, over all rows and within strata, in tables of some 20,000 rows
+)
 _MEAN = 3e-9, 5e-3  # seconds of a mean: for the cube of the strata, and for each
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _AWAY = "use fewer columns, coarser values or bins, or fewer strata"
@@ -43,9 +45,7 @@ def warning(plan: Plan) -> str | None:
     long = seconds(plan)
     if long < LONG:
         return None
-    return (
-        f"this takes about {in_words(long)} (perhaps {ERROR} times more or less): {_what(plan)}; for less, {_way_out(plan)}"
-    )
+    return f"this takes up to about {in_words(long)} (give or take a factor of {ERROR}): {_what(plan)}; for less, {_way_out(plan)}"
 
 
 def seconds(plan: Plan) -> float:
@@ -96,4 +96,6 @@ def _way_out(plan: Plan) -> str:
     scoring = comb(len(plan.schema.names), 3) * _TRIPLE if plan.config.evaluate != "none" else 0.0
     if scoring > seconds(plan) / 2:
         return "leave the scores out (--evaluate none) or use fewer columns"
+    if plan.size.leaning > seconds(plan) / 2:
+        return "use fewer strata, or let none lean on the others (--no-shrinkage)"
     return _AWAY if plan.mechanism.name == "MST" else f"{_AWAY}, or synthesizer mst"

@@ -179,7 +179,9 @@ class _Forest:
     def __init__(self, schema: Schema, cliques: Iterable[Clique]) -> None:
         self.schema, self.cliques = schema, set(cliques)
         self.model = Elimination(schema.sizes, self.cliques)
-        self.most: dict[Edge, int] = {}  # cells of the model with each pair: so many when they were worked out, or fewer
+        self.most: dict[
+            Edge, int
+        ] = {}  # cells of the model with each pair: so many when they were worked out, or fewer
         self.part: dict[str, str] = {}
         self.used: set[Edge] = set()  # in a tree already, or too large for the model
 

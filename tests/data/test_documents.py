@@ -73,7 +73,14 @@ def test_what_is_no_file_gets_one_sentence(tmp_path, kind):
 
 @pytest.mark.parametrize(
     "text",
-    ["", "a: 1", "﻿a: 1", "- [1, 2.5, 'x']\n- {b: yes, 3: null}", "a: '010'\nb: '1:30'\nc: 0\nd: 0.5\ne: 10", "a: 2020-01-02"],
+    [
+        "",
+        "a: 1",
+        "﻿a: 1",
+        "- [1, 2.5, 'x']\n- {b: yes, 3: null}",
+        "a: '010'\nb: '1:30'\nc: 0\nd: 0.5\ne: 10",
+        "a: 2020-01-02",
+    ],
 )
 def test_reads_what_the_plain_loader_reads(text):
     assert parse(text.removeprefix("﻿"), "some.yaml") == yaml.safe_load(text)

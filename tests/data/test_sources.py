@@ -248,7 +248,9 @@ def test_a_parquet_file_with_a_column_twice(tmp_path):
         FileSource(str(path)).read(["sex"])
 
 
-@pytest.mark.parametrize("header", ["sex,age,sex", "sex,age, sex", "\ufeffsex,sex ,age", '"sex",age,"sex"', "sex,sex.1,sex,age"])
+@pytest.mark.parametrize(
+    "header", ["sex,age,sex", "sex,age, sex", "\ufeffsex,sex ,age", '"sex",age,"sex"', "sex,sex.1,sex,age"]
+)
 def test_a_csv_file_with_a_column_twice(header, tmp_path):
     path = tmp_path / "twice.csv"
     path.write_text(f"{header}\n{','.join('1' * (header.count(',') + 1))}\n", "utf-8")
