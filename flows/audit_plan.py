@@ -20,6 +20,7 @@ from flows.landing import check_output
 from flows.pdf import printer
 from flows.plan import source_of, total_price
 from flows.released import Released, facts
+from flows.size import check_audit
 from privacy.budget import Rho
 
 
@@ -62,6 +63,7 @@ class AuditPlan:
                 f"target {config.target!r} is not among the released columns ({', '.join(first.schema.names)})"
             )
         strata = Strata.over(first.schema, config.strata or max((each.strata for each in releases), key=len))
+        check_audit(len(first.schema.names), len(releases))
         source = source_of(_source_settings(config, first))
         output = _output(config, first)
         check_output(output)

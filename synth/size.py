@@ -1,8 +1,8 @@
 """How large a fit will be: cells, memory and time, from settings and the schema alone, before any row is looked at or paid for.
 
-What cannot be is refused, for a mechanism that fails half-way has spent its budget. Times are of one processor as of 2026;
-`SECONDS` and its uses were fitted to fits of 3 to 100 columns in 1 to 1,000 strata (docs/performance.md) and are right within a factor
-of three, more or less: how long choices and estimation go on is decided by noisy numbers.
+What cannot be is refused, for a mechanism that fails half-way has spent its budget. Times are of one processor of 2026, fitted to the
+fits in docs/performance.md. They are an upper end: how long choices and estimation go on is decided by noisy numbers, and where noise
+leaves little to choose or to fit, a tenth of what is said may do.
 
 >>> from data.schema import Column
 >>> from synth.mechanism import mechanism

@@ -7,9 +7,10 @@ from in_process import command
 
 import flows.size
 from data.errors import InputError
+from flows.cli import main
 from flows.config import ReleaseConfig
 from flows.plan import Plan
-from flows.size import available_memory, in_words, seconds, warning
+from flows.size import available_memory, check_audit, in_words, seconds, warning
 from privacy.budget import Rho
 from privacy.ledger import Ledger
 
@@ -131,3 +132,30 @@ def test_nothing_is_charged_for_what_is_refused(tmp_path, monkeypatch, capsys, s
     assert len(err.strip().splitlines()) == 1
     assert not (tmp_path / "out").exists()
     assert Ledger(ledger).spent("people") == Rho(0)
+
+
+def test_an_audit_of_too_many_columns_is_refused(monkeypatch):
+    check_audit(100, 3)
+    with pytest.raises(InputError, match="2,000 columns these are 1,331,334,000 sets"):
+        check_audit(2000, 1)
+    monkeypatch.setattr(flows.size, "available_memory", lambda: 1 << 20)
+    with pytest.raises(InputError, match="100 columns these are 161,700 sets"):
+        check_audit(100, 1)
+
+
+def test_the_command_tells_it_before_it_begins(wide, tmp_path, monkeypatch, capsys):
+    wide(100, evaluate="none")  # makes the files
+    begun = []
+    monkeypatch.setattr("flows.cli._run_and_report", lambda *_: begun.append(capsys.readouterr().err))
+    monkeypatch.setattr(
+        "sys.argv",
+        [
+            "equistrata",
+            "release",
+            *f"--source csv --input {tmp_path}/wide.csv --strata c0 --evaluate none \
+        --schema {tmp_path}/wide.yaml --output {tmp_path}/out".split(),
+        ],
+    )
+    with pytest.raises(SystemExit):
+        main()
+    assert re.match(r"note: this takes up to about \d+ minutes", begun[0])
