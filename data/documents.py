@@ -71,14 +71,15 @@ def load(path: str | Path, where: str, aliases: bool = False) -> Any:
 
 def read_text(path: str | Path, where: str) -> str:
     """The text of a small UTF-8 file, without a byte order mark. Raises InputError."""
+    content = None
     try:
-        # A pipe would be waited for, and a device may never end.
-        if not stat.S_ISREG(Path(path).stat().st_mode):
-            raise InputError(f"{where} is a folder, a pipe or a device, so it cannot be read; give a regular file")
-        with Path(path).open("rb") as file:
-            content = file.read(MOST_BYTES + 1)
+        if stat.S_ISREG(Path(path).stat().st_mode):  # a pipe would be waited for, and a device may never end
+            with Path(path).open("rb") as file:
+                content = file.read(MOST_BYTES + 1)
     except (OSError, ValueError):  # ValueError: a path with a NUL
         raise InputError(f"{where} cannot be read; check the path") from None
+    if content is None:
+        raise InputError(f"{where} is a folder, a pipe or a device; give a regular file")
     if len(content) > MOST_BYTES:
         raise InputError(f"{where} has more than {MOST_BYTES:,} bytes, the most that is read; shorten it")
     try:
@@ -149,7 +150,8 @@ def _expanded(value: Any, known: dict[int, int]) -> int:
     return known[id(value)]
 
 
-def _at(mark: yaml.Mark | None) -> str:
+def _at(mark: Any) -> str:
+    """The line of a mark of either reader, if there is one."""
     return f" at line {mark.line + 1}" if mark else ""
 
 

@@ -25,6 +25,7 @@ from flows.inside import private_folder, release_around
 from flows.landing import check_output
 from flows.plan import source_of, total_price
 from flows.released import Released, facts
+from flows.size import check_audit
 from privacy.budget import Rho
 
 
@@ -69,6 +70,7 @@ class AuditPlan:
                 f"target {config.target!r} is not among the released columns ({', '.join(first.schema.names)})"
             )
         strata = Strata.over(first.schema, config.strata or max((each.strata for each in releases), key=len))
+        check_audit(len(first.schema.names), len(releases))
         source = source_of(_source_settings(config, first))
         output, host = _place(config, releases)
         check_output(output)

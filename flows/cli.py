@@ -247,6 +247,7 @@ def resume_command(
 
     plan, _, _ = prepare(config)
     try_place(config)
+    _tell_if_long(plan)
     _run_and_report(config, verbose, len(plan.strata.keys))
 
 

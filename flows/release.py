@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
 
-from prefect import flow, task, unmapped
+from prefect import flow, get_run_logger, task, unmapped
 from prefect.artifacts import (
     create_markdown_artifact,
     create_progress_artifact,
@@ -36,6 +36,7 @@ from flows.inside import SCORES, private_folder
 from flows.plan import Plan
 from flows.progress import tell
 from flows.runners import executor, wait
+from flows.size import warning
 from flows.undertaking import AlreadyMade, Undertaking, under_way, with_release_id
 from flows.workspace import Workspace
 from privacy.budget import Budget, Rho
@@ -118,6 +119,9 @@ def release(config: ReleaseConfig) -> str | State[Any]:
     scheduled = with_release_id(config.at(flow_run.scheduled_start_time), flow_run.id)
     try:
         with under_way(scheduled) as run:
+            long = warning(run.plan)
+            if long is not None:  # settings and sizes of the schema, so the orchestrator may keep it
+                get_run_logger().warning("%s", long)
             folder = Path(run.plan.config.output) if run.published else _make(run)
     except AlreadyMade as error:
         return Completed(message=str(error))

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 LONG = 120.0  # seconds that are worth a warning
 MOST_DAYS = 14  # nobody waits longer, and the estimate is wrong by less than what that leaves
-ERROR = 3  # times: as wrong as an estimate of seconds mostly is, either way
+ERROR = 3  # times: as wrong as an estimate of seconds mostly is
 _TRIPLE = (
     1.5e-3  # seconds to score a set of three columns, over all rows and within strata, in tables of some 20,000 rows
 )
+_TRIPLE_BYTES = 80
 _MEAN = 3e-9, 5e-3  # seconds of a mean: for the cube of the strata, and for each
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _AWAY = "use fewer columns, coarser values or bins, or fewer strata"
@@ -30,7 +31,8 @@ _AWAY = "use fewer columns, coarser values or bins, or fewer strata"
 def check(plan: Plan) -> None:
     """Raise InputError if the release cannot be made on this machine, or not in MOST_DAYS."""
     size = plan.size
-    memory = max(size.memory * min(plan.config.workers, size.fits), size.together)
+    scored = comb(len(plan.schema.names), 3) * _TRIPLE_BYTES if plan.config.evaluate != "none" else 0
+    memory = max(size.memory * min(plan.config.workers, size.fits), size.together, scored)
     have = available_memory()
     if plan.config.cluster is None and have is not None and memory > have:
         raise InputError(
@@ -40,12 +42,22 @@ def check(plan: Plan) -> None:
         raise InputError(f"the release would take about {in_words(seconds(plan))}: {_what(plan)}; {_way_out(plan)}")
 
 
+def check_audit(columns: int, releases: int) -> None:
+    """Raise InputError if an audit, which compares every set of three columns, cannot be made on this machine or in MOST_DAYS."""
+    sets, have = comb(columns, 3), available_memory()
+    if sets * _TRIPLE * releases > MOST_DAYS * 86_400 or (have is not None and sets * _TRIPLE_BYTES > have):
+        raise InputError(
+            f"an audit compares every three columns, and of {columns:,} columns these are {sets:,} sets: too many for this "
+            "machine; release and audit fewer columns"
+        )
+
+
 def warning(plan: Plan) -> str | None:
     """A sentence about a release that takes long; None for any other."""
     long = seconds(plan)
     if long < LONG:
         return None
-    return f"this takes about {in_words(long)} (perhaps {ERROR} times more or less): {_what(plan)}; for less, {_way_out(plan)}"
+    return f"this takes up to about {in_words(long)} (give or take a factor of {ERROR}): {_what(plan)}; for less, {_way_out(plan)}"
 
 
 def seconds(plan: Plan) -> float:
@@ -96,4 +108,6 @@ def _way_out(plan: Plan) -> str:
     scoring = comb(len(plan.schema.names), 3) * _TRIPLE if plan.config.evaluate != "none" else 0.0
     if scoring > seconds(plan) / 2:
         return "leave the scores out (--evaluate none) or use fewer columns"
+    if plan.size.leaning > seconds(plan) / 2:
+        return "use fewer strata, or let none lean on the others (--no-shrinkage)"
     return _AWAY if plan.mechanism.name == "MST" else f"{_AWAY}, or synthesizer mst"

@@ -1,8 +1,8 @@
 """How large a fit will be: cells, memory and time, from settings and the schema alone, before any row is looked at or paid for.
 
-What cannot be is refused, for a mechanism that fails half-way has spent its budget. Times are of one processor as of 2026;
-`SECONDS` and its uses were fitted to fits of 3 to 100 columns in 1 to 1,000 strata (docs/performance.md) and are right within a factor
-of three, more or less: how long choices and estimation go on is decided by noisy numbers.
+What cannot be is refused, for a mechanism that fails half-way has spent its budget. Times are of one processor of 2026, fitted to the
+fits in docs/performance.md. They are an upper end: how long choices and estimation go on is decided by noisy numbers, and where noise
+leaves little to choose or to fit, a tenth of what is said may do.
 
 >>> from data.schema import Column
 >>> from synth.mechanism import mechanism
@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from math import comb, prod
 
 from data.errors import InputError
@@ -34,6 +35,8 @@ from synth.selection import serving_all
 FITTING_BYTES = 100  # of each cell of a model while it is estimated
 CANDIDATE_BYTES = 400  # of each set of columns that AIM or GEM may choose: names, weight, exact counts' array
 
+_FEW = 50_000  # sets of columns that are looked at one by one
+
 
 class _Seconds:
     """Of one processor, each once."""
@@ -45,7 +48,8 @@ class _Seconds:
     TABLE = 2e-3  # estimating, for each clique
     MODEL = 2e-5  # estimating, for each cell of the model
     ROUND = 2e-6  # the same in a round of AIM
-    STEP = 1.5e-7  # of training GEM, for each component and entry
+    STEP = 1e-3  # of training GEM
+    PRODUCT = 6e-10  # the same, for each component and product
     LEAN = 4e-9  # of leaning, for each marginal and cube of the strata
     LEAN_TABLE = 2e-3  # of leaning, for each marginal
 
@@ -91,8 +95,11 @@ def size(mechanism: Mechanism, strata: Strata, shrinkage: bool = True) -> Size:
     else:
         fits, told = count, 2 * len(strata.schema.names)
         found = [_one_stratum(mechanism, rest) for rest in _rests(strata)]
-        memory, candidates, cells = (max(each[n] for each in found) for n in range(3))
-        fitting = count * (max(each[3] for each in found) + _Seconds.FIT)
+        memory = max(memory for memory, _, _, _ in found)
+        candidates = max(candidates for _, candidates, _, _ in found)
+        cells = max(cells for _, _, cells, _ in found)
+        fitting = max(seconds for _, _, _, seconds in found)
+        fitting = count * (fitting + _Seconds.FIT)
     leaning, together = 0.0, 0
     if shrinkage and count >= 3 and not isinstance(mechanism, ForeignMechanism):
         leaning = told * (_Seconds.LEAN_TABLE + _Seconds.LEAN * count**3)
@@ -156,33 +163,39 @@ def _aim(mechanism: AIM, schema: Schema) -> _Found:
     candidates = sum(comb(len(sizes), n) for n in range(1, mechanism.degree + 1))
     counted = sum(min(_symmetric(sizes, n), comb(len(sizes), n) * most) for n in range(1, mechanism.degree + 1))
     cells = min(most, prod(sizes))
-    rounds = (mechanism.rounds or ROUNDS) * len(sizes)
+    rounds = (mechanism.rounds or ROUNDS) * len(sizes) / 4  # prices are raised where little is learned: fewer are run
     seconds = _rounds(rounds, candidates, counted, len(sizes), cells) + cells * _Seconds.MODEL
     return cells * FITTING_BYTES + candidates * CANDIDATE_BYTES + counted * CELL_BYTES, candidates, cells, seconds
 
 
-def _rounds(rounds: int, candidates: int, counted: int, columns: int, cells: int) -> float:
-    """AIM's rounds. They stop early where a round's price is raised: about a third are run."""
+def _rounds(rounds: float, candidates: int, counted: int, columns: int, cells: int) -> float:
+    """AIM's rounds: at first few candidates are small enough, and the model is small."""
     look = candidates * (_Seconds.SET + columns * _Seconds.TREE) + counted * _Seconds.CELL
-    return rounds / 3 * (look / 2 + cells / 2 * _Seconds.ROUND)
+    return rounds * (look / 2 + cells / 8 * _Seconds.ROUND)
 
 
 def _gem(mechanism: GEM, schema: Schema) -> _Found:
     sizes = schema.sizes
     Possible.of(schema)  # refuses what it could not list
-    candidates = sum(comb(len(sizes), n) for n in range(2, mechanism.degree + 1))
-    counted = sum(
-        min(_symmetric(sizes, n), comb(len(sizes), n) * mechanism.most_cells) for n in range(2, mechanism.degree + 1)
+    degrees = range(2, mechanism.degree + 1)
+    candidates = sum(comb(len(sizes), n) for n in degrees)
+    if candidates <= _FEW:
+        sets = [each for n in degrees for each in combinations(sizes, n) if prod(each) <= mechanism.most_cells]
+        candidates, counted = len(sets), sum(map(prod, sets))
+        left = sum(prod(each) // max(each) for each in sets) / max(candidates, 1)
+    else:
+        counted = sum(min(_symmetric(sizes, n), comb(len(sizes), n) * mechanism.most_cells) for n in degrees)
+        left = counted / candidates / max(sizes)
+    # A step multiplies what is left of each measured marginal without its widest column by all columns (`synth.mixture_loss`).
+    rounds = min(mechanism.rounds, candidates)
+    products = int((1 + rounds * left) * sum(sizes))
+    steps = rounds * mechanism.round_steps + mechanism.steps
+    seconds = rounds * (candidates * _Seconds.SET / 4 + counted * _Seconds.CELL * 10)
+    seconds += steps * (_Seconds.STEP + products * mechanism.components * _Seconds.PRODUCT)
+    memory = (
+        candidates * CANDIDATE_BYTES + (counted + 4 * products + 4 * mechanism.components * sum(sizes)) * CELL_BYTES
     )
-    entries = mechanism.components * (
-        sum(sizes) + mechanism.rounds * min(max(counted // max(candidates, 1), 1), mechanism.most_cells)
-    )
-    steps = mechanism.rounds * mechanism.round_steps / 2 + mechanism.steps
-    seconds = (
-        mechanism.rounds * (candidates * _Seconds.SET / 4 + counted * _Seconds.CELL * 10)
-        + steps * entries * _Seconds.STEP
-    )
-    return candidates * CANDIDATE_BYTES + counted * CELL_BYTES + entries * 3 * CELL_BYTES, candidates, 0, seconds
+    return memory, candidates, 0, seconds
 
 
 def _all_strata(mechanism: AIM | MST, strata: Strata) -> _Found:
@@ -209,7 +222,7 @@ def _all_strata(mechanism: AIM | MST, strata: Strata) -> _Found:
         min(_symmetric(schema.sizes, n) + every * _symmetric(sizes, n), candidates * most)
         for n in range(1, mechanism.degree + 1)
     )
-    rounds = (mechanism.rounds or ROUNDS) * len(schema.names)
+    rounds = (mechanism.rounds or ROUNDS) * len(schema.names) / 6
     seconds = _rounds(rounds, candidates, counted, len(schema.names), cells) + cells * _Seconds.MODEL
     memory = cells * FITTING_BYTES + candidates * CANDIDATE_BYTES + counted * CELL_BYTES
     return memory, candidates, cells, seconds
