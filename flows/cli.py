@@ -469,7 +469,7 @@ def _report(folder: Path, strata: int) -> None:
 
 
 SCORE_NOTES = {
-    "parity_error": "sum over strata of relative errors of means, over the other columns; 0 is best",
+    "parity_error": "relative errors of the means of columns that define no strata, summed over strata; 0 is best",
     "maximum_disparity": "worst relative error of a mean in a stratum",
     "workload3": "3-way marginals, L1 distance; 0 is best, 2 is worst",
     "workload3_by_stratum": "the same within strata, averaged",
