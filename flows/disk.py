@@ -21,12 +21,11 @@ def disk_full(error: BaseException, *folders: str | os.PathLike[str]) -> DiskFul
     """The sentence, if that is what an error says.
 
     Args:
-        folders: where it may have happened, if the error does not say; the one with the least space is named.
+        folders: where it may have happened; the one with the least space is named. Without them, what the error names.
     """
     if not isinstance(error, OSError) or error.errno not in FULL:
         return None
-    told = error.filename if isinstance(error.filename, str) else None
-    place = told or min(map(os.fspath, folders), key=_free, default=None)
+    place = min(map(os.fspath, folders), key=_free, default=error.filename)
     where = f" on the disk of {place!r}" if place else ""
     why = "disk full: no space is left" if error.errno == errno.ENOSPC else "your quota is used up"
     return DiskFull(

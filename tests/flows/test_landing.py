@@ -200,17 +200,21 @@ def test_a_full_disk_is_called_that(home, work, monkeypatch, when):
     assert list(home.iterdir()) == []
 
 
-@pytest.mark.parametrize("sweeper", ["anything", "same output"])
-def test_the_place_of_a_killed_run_is_free_and_what_it_left_half_made_goes(home, racers, sweeper):
+def test_what_a_killed_run_left_half_made_goes_with_the_next_run(home, racers):
     assert racers("claim", home / "new" / "out") == 9
     assert (home / "new/.out.part/half/synthetic.csv").exists()
-    if sweeper == "anything":
-        remove_dead_workspaces()
-        assert [path.name for path in home.rglob("*")] == ["new"]
-    else:
-        with claimed_output(home / "new" / "out") as place:
+    remove_dead_workspaces()
+    assert [path.name for path in home.rglob("*")] == ["new"]
+    assert list((home.parent / "state").iterdir()) == []
+
+
+def test_the_place_of_a_killed_run_is_free_for_one_that_knows_nothing_of_it(home, racers, monkeypatch):
+    assert racers("claim", home / "out") == 9
+    with monkeypatch.context() as patch:
+        patch.setenv("EQUISTRATA_STATE", str(home.parent / "other-state"))
+        with claimed_output(home / "out") as place:
             assert os.listdir(place) == [".lock"]
-        assert [path.name for path in home.rglob("*")] == ["new"]
+    assert list(home.iterdir()) == []
     remove_dead_workspaces()
     assert list((home.parent / "state").iterdir()) == []
 
