@@ -513,3 +513,46 @@ def test_entries_in_json_keep_their_meaning(file):
         rows = [dict(row) for row in connection.execute("SELECT * FROM equistrata_entries ORDER BY entry")]
     assert all(digest(json.loads(json.dumps(row))) == row["hash"] for row in rows)
     assert os.path.getsize(file) > 0
+
+
+def test_a_copy_of_the_one_file_has_every_charge_at_any_time(tmp_path):
+    """Also while another process has the ledger open: there is no log beside it that a copy would miss."""
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.create("people", 2, 1e-9)
+    with closing(sqlite3.connect(ledger.path)) as other:
+        other.execute("SELECT * FROM equistrata_entries").fetchall()
+        for number in range(3):
+            ledger.reserve("people", Rho(0.001), f"r{number}")
+            copy = Path(shutil.copy(ledger.path, tmp_path / f"copy{number}.db"))
+            assert len(Ledger(copy).charges("people")) == number + 1
+            assert Ledger(copy).verify() == ledger.head
+
+
+def test_a_ledger_with_a_write_ahead_log_leaves_it_when_it_is_next_written(file, tmp_path):
+    """As earlier versions made them. While somebody else has it open it stays as it is, and whole."""
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
+        ledger = Ledger(file)
+        connection.execute("SELECT * FROM equistrata_entries").fetchall()
+        ledger.reserve("people", Rho(0.0001), "while it is open")
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    ledger.reserve("people", Rho(0.0001), "afterwards")
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    assert [path.name for path in tmp_path.iterdir()] == ["ledger.db"]
+    assert ledger.verify().entries == 28
+
+
+@pytest.mark.parametrize("left", ["ledger.db.key", "ledger.db-wal", "ledger.db-journal"])
+def test_what_is_left_of_a_deleted_ledger_is_no_invitation(file, left):
+    (file.parent / left).write_text("ab" * 32)
+    file.unlink()
+    with pytest.raises(
+        LedgerError, match=f"{left}' lies in its place: the ledger was deleted or moved. Restore it from a copy"
+    ):
+        Ledger(file).create("people", 2, 1e-9)
+    with pytest.raises(LedgerError, match="does not exist"):
+        Ledger(file).reserve("people", Rho(0.001), "r")
+    assert not file.exists()
+    (file.parent / left).rename(file.parent / "moved away")
+    Ledger(file).create("people", 2, 1e-9)
