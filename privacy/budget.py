@@ -163,7 +163,7 @@ class Budget:
     """
 
     def __init__(self, rho: Rho) -> None:
-        self.total = rho
+        self.total = self._left = rho
         self._spent: list[tuple[str, Rho]] = []
 
     @classmethod
@@ -174,12 +174,12 @@ class Budget:
     @property
     def spent(self) -> Rho:
         """What has been spent so far."""
-        return sum((rho for _, rho in self._spent), start=Rho(0))
+        return self.total - self._left
 
     @property
     def remaining(self) -> Rho:
         """What is left."""
-        return self.total - self.spent
+        return self._left
 
     @property
     def entries(self) -> tuple[tuple[str, Rho], ...]:
@@ -191,8 +191,9 @@ class Budget:
 
         Noise charges by itself (`privacy.noise`); this is for what is paid and draws none, or is drawn by somebody else.
         """
-        if rho > self.remaining:
-            raise BudgetExceeded(rho, self.remaining, what)
+        if rho > self._left:
+            raise BudgetExceeded(rho, self._left, what)
+        self._left -= rho
         self._spent.append((what, rho))
         return rho
 

@@ -288,14 +288,17 @@ def bound(found):
     return measured_epsilon(found, CLAIM, DELTA)
 
 
+@pytest.mark.slow
 def test_gem_keeps_its_claim():
     assert 0.1 < bound(statistics(TINY, 1200, SeededNoise(1))) <= CLAIM
 
 
+@pytest.mark.slow
 def test_gem_with_half_the_noise_is_caught():
     assert bound(statistics(TINY, 1200, HalvedNoise(SeededNoise(2)))) > CLAIM
 
 
+@pytest.mark.slow
 def test_gem_that_spends_its_epsilon_in_every_round_is_caught():
     fault = SpentEachRound(**{**vars(TINY), "rounds": 8})
     assert bound(statistics(fault, 400, SeededNoise(3))) > CLAIM

@@ -143,16 +143,19 @@ def bound(mechanism, runs, noise):
     return measured_epsilon(statistics(mechanism, runs, noise), CLAIM, DELTA)
 
 
+@pytest.mark.slow
 @MECHANISMS
 def test_a_release_keeps_its_claim(mechanism):
     assert 0.3 < bound(mechanism, 2500, SeededNoise(1)) <= CLAIM  # the lower end shows that we do look
 
 
+@pytest.mark.slow
 @MECHANISMS
 def test_a_release_with_half_the_noise_is_caught(mechanism):
     assert bound(mechanism, 3000, HalvedNoise(SeededNoise(2))) > CLAIM
 
 
+@pytest.mark.slow
 @MECHANISMS
 def test_a_marginal_within_strata_that_is_not_charged_is_caught(mechanism):
     assert bound(OffTheBooks(mechanism), 3500, SeededNoise(3)) > CLAIM
