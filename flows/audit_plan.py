@@ -177,11 +177,16 @@ def _source_settings(config: AuditConfig, release: Released) -> ReleaseConfig:
     return ReleaseConfig.build(**told)
 
 
+def default_name(config: AuditConfig) -> str:
+    """Of the folder of an audit that is given none; a number follows it where there is one already."""
+    return "audit" if len(config.releases) == 1 else "comparison"
+
+
 def _place(config: AuditConfig, releases: Sequence[Released]) -> tuple[Path, Released | None]:
     """The folder to make, and the release that it is added to, if it is public and lies in one."""
     first = releases[0]
     if config.output is None:
-        name = "audit" if len(config.releases) == 1 else "comparison"
+        name = default_name(config)
         home = first.folder if config.mode == "public" else private_folder(first.folder)
         return home / free_name(home, name), first if config.mode == "public" else None
     output = Path(config.output)

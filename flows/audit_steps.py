@@ -23,7 +23,7 @@ from eval.public_audit import public_audits
 from eval.render import write_report
 from eval.report import About, AuditPrice, InternalReport, PublicReport
 from flows.addition import add
-from flows.audit_plan import AuditPlan
+from flows.audit_plan import AuditPlan, default_name
 from flows.audited_card import with_audit
 from flows.guard import scrubbed
 from flows.inside import private_folder
@@ -76,8 +76,9 @@ def publish(plan: AuditPlan, work: Workspace) -> Path:
     if plan.host is not None:
         content = (work.staging / "audit.json").read_bytes()
         made, report = json.loads(content)["made"], hashlib.sha256(content).hexdigest()
+        wanted = default_name(plan.config) if plan.config.output is None else plan.output.name
         return add(
-            plan.host.folder, plan.output.name, work.staging,
+            plan.host.folder, wanted, work.staging,
             lambda card, name: with_audit(card, plan.added(name, made, report)),
         )  # fmt: skip
     return land(work, plan.output, mode=0o755 if plan.public else 0o700, parent_mode=_parent_mode(plan))
