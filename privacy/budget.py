@@ -17,7 +17,7 @@ import math
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from functools import total_ordering
+from functools import lru_cache, total_ordering
 from operator import index
 from typing import Literal, TypeVar
 
@@ -213,6 +213,7 @@ class Budget:
         return {part: Budget(rho) for part in parts}
 
 
+@lru_cache(maxsize=1 << 12)  # a conversion takes 4 ms, the way back 40 of them, and both are asked for again and again
 def _epsilon(rho: float, delta: float) -> float:
     if rho == 0:
         return 0.0
