@@ -55,7 +55,7 @@ def main() -> None:
         file.append([line])
         console.print(
             f"[{number}/{len(wanted)}] {cell.name} ε={cell.epsilon:g} seed {cell.seed}: "
-            f"{line.seconds:.1f} s, parity {line.parity_sex_rac1p:.3f}, workload3 {line.workload3:.3f}",
+            f"{line.seconds:.1f} s, parity {line.parity_means_sex_rac1p:.3f}, workload3 {line.workload3:.3f}",
             highlight=False,
             markup=False,
         )

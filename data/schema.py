@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import hashlib
 import json
-import math
-from collections.abc import Iterable, Mapping, Sequence
+import os
+import sys
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import cached_property
 from importlib import resources
@@ -22,8 +24,8 @@ from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
-import yaml
 
+from data import documents
 from data.errors import InputError
 
 Value = int | float | str
@@ -31,6 +33,8 @@ Release = Literal["value", "index", "draw", "midpoint"]
 
 BUILT_IN = "data.schemas"
 OWN_CATEGORY = "own"
+MOST_COLUMNS = 1_000
+MOST_CODES = 10_000  # of a column: more make a name or a number of it, and two such columns a table of 10⁸ cells
 _COLUMN_KEYS = {
     "label", "labels", "values", "recode", "others", "missing", "lower", "upper", "edges", "integer", "release", "sigma", "mean",
 }  # fmt: skip
@@ -147,8 +151,8 @@ class Schema:
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
-        for name in names:
-            if names.count(name) > 1:
+        for name, times in Counter(names).items():
+            if times > 1:
                 raise InputError(f"schema {self.name!r} names column {name!r} twice; name it once")
 
     @cached_property
@@ -266,13 +270,7 @@ class Schema:
             InputError: no such file or name, not YAML, or a declaration that makes no sense.
         """
         text, where = _read(source)
-        try:
-            document = yaml.safe_load(text)
-        except (yaml.YAMLError, ValueError) as error:  # ValueError: an impossible date
-            mark = getattr(error, "problem_mark", None)
-            line = f" at line {mark.line + 1}" if mark else ""
-            raise InputError(f"schema {where} is not valid YAML{line}; mend its syntax") from None
-        return cls.from_dict(document, where)
+        return cls.from_dict(documents.parse(text, f"schema {where}"), where)
 
     @classmethod
     def from_dict(cls, document: Any, where: str = "schema") -> Schema:
@@ -283,12 +281,21 @@ class Schema:
         for key in ("default", "impossible"):
             if not isinstance(document.get(key) or [], list):
                 raise InputError(f"schema {where} needs {key!r} to be a list")
-        columns = tuple(_column(str(name), spec, where) for name, spec in document["columns"].items())
+        if len(document["columns"]) > MOST_COLUMNS:
+            raise InputError(
+                f"schema {where} declares {len(document['columns']):,} columns; {MOST_COLUMNS:,} are the most"
+            )
+        for name in document["columns"]:
+            if not isinstance(name, str) or not name.strip():
+                raise InputError(
+                    f"schema {where} has the column name {name!r}, which YAML reads as no text; put it into quotes"
+                )
+        columns = tuple(_column(name, spec, where) for name, spec in document["columns"].items())
         schema = cls(
-            name=str(document.get("name", Path(where).stem)),
+            name=_text(document, "name", f"schema {where}") or Path(where).stem,
             columns=columns,
             default=tuple(document.get("default") or ()),
-            description=str(document.get("description", "")).strip(),
+            description=_text(document, "description", f"schema {where}").strip(),
         )
         for name in schema.default:
             schema.index(name)
@@ -311,18 +318,13 @@ def built_in_schemas() -> list[str]:
 
 def _read(source: str | Path) -> tuple[str, str]:
     path = Path(source)
-    if not path.exists() and path.name == str(source) and not path.suffix:
+    if not os.path.exists(path) and path.name == str(source) and not path.suffix:
         if str(source) not in built_in_schemas():
             raise InputError(
                 f"no schema named {str(source)!r}; give the path of a YAML file or one of {', '.join(built_in_schemas())}"
             )
         return resources.files("data").joinpath("schemas", f"{source}.yaml").read_text("utf-8"), str(source)
-    try:
-        return path.read_text("utf-8"), str(path)
-    except OSError:
-        raise InputError(f"schema file {str(path)!r} cannot be read; check the path") from None
-    except UnicodeDecodeError:
-        raise InputError(f"schema file {str(path)!r} is not UTF-8 text; save it as UTF-8") from None
+    return documents.read_text(path, f"schema file {str(path)!r}"), str(path)
 
 
 def _tuples(value: Any) -> Any:
@@ -362,13 +364,15 @@ def _categorical(name: str, spec: Mapping[str, Any], here: str) -> Column:
     text = all(isinstance(value, str) for value in values)
     if not text and not all(_is_number(value) for value in values):
         raise InputError(f"{here} mixes kinds of values; make them all numbers or all quoted text")
-    if len(set(values)) != len(values):
+    distinct = set(values)
+    if len(distinct if text else set(map(float, values))) != len(values):  # rows are compared as numbers of this kind
         raise InputError(f"{here} needs 'values' to be a list of distinct values")
+    _refuse_many(len(values), "values", here)
     recode, others = spec.get("recode") or {}, spec.get("others")
     if not isinstance(recode, dict):
         raise InputError(f"{here} needs 'recode' to be a mapping from raw to released values")
     for key, value in [*recode.items(), ("others", others), ("missing", spec.get("missing"))]:
-        if value not in values and (value is not None or key in recode):
+        if (not isinstance(value, Hashable) or value not in distinct) and (value is not None or key in recode):
             raise InputError(f"{here} sends {key!r} to {value!r}, which is not one of its values")
     if not all(isinstance(key, str) or _is_number(key) for key in recode):
         raise InputError(f"{here} needs the keys of 'recode' to be numbers or quoted text")
@@ -378,7 +382,7 @@ def _categorical(name: str, spec: Mapping[str, Any], here: str) -> Column:
             f"{here} leaves open what a raw {unclear[0]!r} becomes, itself or 'others'; list it in 'recode'"
         )
     return Column(
-        name, str(spec.get("label", "")), tuple(values), tuple(recode.items()), others, spec.get("missing"),
+        name, _text(spec, "label", here), tuple(values), tuple(recode.items()), others, spec.get("missing"),
         sigma=_positive(spec, "sigma", here), labels=_labels(spec, values, here),
     )  # fmt: skip
 
@@ -393,6 +397,7 @@ def _numeric(name: str, spec: Mapping[str, Any], here: str) -> Column:
     lower, upper, *edges = (float(x) for x in numbers)
     if lower >= upper:
         raise InputError(f"{here} needs 'lower' to be less than 'upper'")
+    _refuse_many(len(edges) - 1, "bins", here)
     if edges and (len(edges) < 2 or sorted(set(edges)) != edges):
         raise InputError(f"{here} needs 'edges' to be at least two ascending numbers")
     if edges and (edges[0] > lower or edges[-1] < upper):
@@ -405,13 +410,16 @@ def _numeric(name: str, spec: Mapping[str, Any], here: str) -> Column:
     missing = spec.get("missing")
     if missing is not None and missing != OWN_CATEGORY and not (_is_number(missing) and lower <= missing <= upper):
         raise InputError(f"{here} needs 'missing' to be 'own' or a number between its bounds")
-    if edges and spec.get("integer") and release == "draw":
+    integer = spec.get("integer", False)
+    if not isinstance(integer, bool):
+        raise InputError(f"{here} needs 'integer' to be true or false")
+    if edges and integer and release == "draw":
         inner = [np.floor(edge) for edge in edges[1:-1]]
         if any(low >= high for low, high in pairwise([np.ceil(lower) - 1, *inner, np.floor(upper)])):
             raise InputError(f"{here} has a bin without a whole number in it, but draws whole numbers; widen that bin")
     return Column(
-        name, str(spec.get("label", "")), missing=missing, lower=lower, upper=upper, edges=tuple(edges),
-        integer=bool(spec.get("integer", False)), release=release, sigma=_positive(spec, "sigma", here), mean=_interval(spec, here),
+        name, _text(spec, "label", here), missing=missing, lower=lower, upper=upper, edges=tuple(edges),
+        integer=integer, release=release, sigma=_positive(spec, "sigma", here), mean=_interval(spec, here),
     )  # fmt: skip
 
 
@@ -419,19 +427,33 @@ def _labels(spec: Mapping[str, Any], values: list[Value], here: str) -> tuple[tu
     labels = spec.get("labels") or {}
     if not isinstance(labels, dict) or not all(isinstance(words, str) for words in labels.values()):
         raise InputError(f"{here} needs 'labels' to be a mapping from values to quoted words")
+    known = set(values)
     for value in labels:
-        if value not in values:
+        if value not in known:
             raise InputError(f"{here} has words for {value!r}, which is not one of its values")
     return tuple(labels.items())
 
 
+def _refuse_many(codes: int, what: str, here: str) -> None:
+    if codes > MOST_CODES:
+        raise InputError(f"{here} has {codes:,} {what}; {MOST_CODES:,} are the most, so join some or declare bins")
+
+
+def _text(spec: Mapping[str, Any], key: str, here: str) -> str:
+    value = spec.get(key)
+    if value is not None and not isinstance(value, str | int | float):
+        raise InputError(f"{here} needs {key!r} to be a text")
+    return "" if value is None else str(value)
+
+
 def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+    """A finite number that a float can hold."""
+    return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
 def _positive(spec: Mapping[str, Any], key: str, here: str) -> float | None:
     value = spec.get(key)
-    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < np.inf):
+    if value is not None and not (_is_number(value) and value > 0):
         raise InputError(f"{here} needs {key!r} to be a positive number")
     return None if value is None else float(value)
 
@@ -440,11 +462,7 @@ def _interval(spec: Mapping[str, Any], here: str) -> tuple[float, float] | None:
     value = spec.get("mean")
     if value is None:
         return None
-    numbers = (
-        isinstance(value, list)
-        and len(value) == 2
-        and all(isinstance(x, int | float) and not isinstance(x, bool) and np.isfinite(x) for x in value)
-    )
+    numbers = isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
     if not numbers or not value[0] < value[1]:
         raise InputError(f"{here} needs 'mean' to be two ascending numbers that surely hold its mean")
     return float(value[0]), float(value[1])
@@ -455,12 +473,12 @@ def _impossible(schema: Schema, entry: Any, where: str) -> Impossible:
         raise InputError(f"schema {where} needs each entry of 'impossible' to map columns to lists of values")
     codes = []
     for name, values in entry.items():
-        keys = schema[name].keys
+        place = {key: code for code, key in enumerate(schema[name].keys)}
         listed: Iterable[Value] = values if isinstance(values, list) else [values]
         for value in listed:
-            if value not in keys:
+            if not isinstance(value, Hashable) or value not in place:
                 raise InputError(
                     f"schema {where} declares {name}={value!r} impossible, but {value!r} is not a value of {name!r}"
                 )
-        codes.append(tuple(sorted(keys.index(value) for value in listed)))
+        codes.append(tuple(sorted(place[value] for value in listed)))
     return Impossible(tuple(entry), tuple(codes))

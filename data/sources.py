@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import csv
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -222,6 +223,7 @@ def read_frame(path: str | Path, columns: Sequence[str] | None = None, kind: str
         if kind == "parquet":
             frame: pd.DataFrame = pq.read_table(path, columns=names).to_pandas()
             return frame
+        _refuse_ragged(path)
         return pd.read_csv(path, usecols=names, encoding="utf-8", low_memory=False, index_col=False)
 
 
@@ -273,10 +275,21 @@ def _header(path: Path, kind: str) -> list[str]:
         # Rows with a cell more than the header would shift every column by one (pandas takes the first for an index).
         warnings.simplefilter("error", pd.errors.ParserWarning)
         try:
-            frame = pd.read_csv(path, nrows=1, encoding="utf-8", index_col=False)
+            pd.read_csv(path, nrows=1, encoding="utf-8", index_col=False)
         except pd.errors.ParserWarning:
             raise pd.errors.ParserError from None
-    return [str(name) for name in frame.columns]
+    # As it is written: read as a header, a name that is there twice would get a number after it.
+    first = pd.read_csv(path, nrows=1, header=None, dtype=str, keep_default_na=False, encoding="utf-8", index_col=False)
+    return [str(name) for name in first.iloc[0]]
+
+
+def _refuse_ragged(path: Path) -> None:
+    """Raise ArrowInvalid if a line has fewer or more cells than the header: pandas fills or cuts it in silence."""
+    convert = arrow_csv.ConvertOptions(include_columns=["f0"], column_types={"f0": pa.binary()})
+    options = arrow_csv.ReadOptions(block_size=_CSV_BLOCK, autogenerate_column_names=True)
+    with arrow_csv.open_csv(path, options, arrow_csv.ParseOptions(newlines_in_values=True), convert) as reader:
+        for _ in reader:
+            pass
 
 
 @contextmanager
@@ -300,10 +313,15 @@ def _file_errors(path: Path, kind: str) -> Iterator[None]:
 
 
 def _require(present: Sequence[str], columns: Sequence[str] | None, name: str) -> None:
+    times = Counter(column.strip() for column in present)
+    wanted = dict.fromkeys(present if columns is None else columns)
     missing = [column for column in columns or () if column not in present]
-    twice = [column for column in columns or () if list(present).count(column) > 1]
+    twice = [column for column in wanted if column.strip() and times[column.strip()] > 1]
+    if twice and columns is None:
+        place = [n for n, column in enumerate(present, start=1) if column.strip() == twice[0].strip()]
+        raise InputError(f"file {name!r} has columns {place[0]} and {place[1]} of one name; rename one of them")
     if twice:
-        raise InputError(f"file {name!r} has two columns named {twice[0]!r}; rename one of them")
+        raise InputError(f"file {name!r} has two columns named {twice[0]!r} (blanks aside); rename one of them")
     if missing:
         # What the file does hold is not quoted: without a header line, it would be somebody's row.
         raise InputError(f"file {name!r} has no column {missing[0]!r} in its header line; add it or choose others")

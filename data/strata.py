@@ -7,10 +7,12 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import product
+from math import prod
 from urllib.parse import quote
 
 import numpy as np
@@ -22,6 +24,8 @@ from data.table import CodedTable, code_dtype
 
 Key = tuple[Value, ...]
 WHOLE: Key = ()
+MOST_STRATA = 10_000  # each has files, a task and a model of its own; who needs more needs no table for each
+LONGEST_NAME = 200  # of a file without its ending; file systems take 255 bytes, some of them less
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,12 @@ class Strata:
             raise InputError("a stratum column is named twice; name each once")
         if len(columns) == len(schema.columns):
             raise InputError("the strata use up every column; leave at least one column to synthesize")
+        count = prod(schema[name].size for name in columns)
+        if count > MOST_STRATA:
+            raise InputError(
+                f"{', '.join(columns)} declare {_approximately(count)} strata, more than {MOST_STRATA:,}; cut by fewer columns, or "
+                "give them coarser values or bins"
+            )
         return cls(schema, tuple(columns))
 
     @cached_property
@@ -58,12 +68,15 @@ class Strata:
     @cached_property
     def _cells(self) -> dict[Key, tuple[int, ...]]:
         """The codes of each possible stratum, keyed by its released values."""
-        cells = product(*(range(size) for size in self.sizes))
-        return {
-            tuple(self.schema[name].keys[code] for name, code in zip(self.columns, codes, strict=True)): codes
-            for codes in cells
-            if self.schema.given(dict(zip(self.columns, codes, strict=True))) is not None
-        }
+        impossible = np.zeros(self.sizes, dtype=bool)
+        for zero in self.schema.impossible:
+            if set(zero.columns) <= set(self.columns):
+                codes = dict(zip(zero.columns, zero.codes, strict=True))
+                chosen = (codes.get(name, range(size)) for name, size in zip(self.columns, self.sizes, strict=True))
+                impossible[np.ix_(*chosen)] = True
+        keys = [self.schema[name].keys for name in self.columns]
+        cells = zip(product(*keys), product(*map(range, self.sizes)), impossible.ravel().tolist(), strict=True)
+        return {key: place for key, place, ruled_out in cells if not ruled_out}
 
     @cached_property
     def keys(self) -> tuple[Key, ...]:
@@ -91,8 +104,13 @@ class Strata:
         return ", ".join(parts) or "everybody"
 
     def file_name(self, key: Key) -> str:
-        """The label as a file name: whatever a file system might take amiss is percent-encoded."""
-        return quote(self.label(key), safe="=,")
+        """The label as a file name: whatever a file system might take amiss is percent-encoded, and a long one cut to fit."""
+        label = self.label(key)
+        name = quote(label, safe="=,")
+        if len(name) <= LONGEST_NAME:
+            return name
+        digest = hashlib.sha256(label.encode()).hexdigest()[:16]  # what was cut off tells strata apart
+        return f"{name[: LONGEST_NAME - 17]}-{digest}"
 
     def codes_of(self, key: Key) -> dict[str, int]:
         """The code of each stratum column in this stratum."""
@@ -138,3 +156,8 @@ class Strata:
                 block[:, j] = fixed[name] if name in fixed else part.column(name)
             blocks.append(block)
         return CodedTable(np.concatenate(blocks), self.schema)
+
+
+def _approximately(count: int) -> str:
+    """A number for people: whole if it is short."""
+    return f"{count:,}" if count < 10**9 else f"10^{len(str(count)) - 1} and more"

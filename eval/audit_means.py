@@ -17,8 +17,8 @@ from eval.noisy_number import NoisyNumber, clipped, with_noise
 from inference.coinpress import Rows, coinpress_mean
 from inference.fieller import Spread, ratio_interval
 from inference.lattice import noisy_sum
-from privacy.budget import ADD_REMOVE, Rho
-from privacy.noise import NoiseSource, gaussian_sigma
+from privacy.budget import ADD_REMOVE, Budget, Rho
+from privacy.noise import NoiseSource
 
 Floats = npt.NDArray[np.float64]
 
@@ -33,11 +33,16 @@ class Sizes:
     sigma: float
 
 
-def noisy_sizes(index: Index, layout: Layout, rho: Rho, noise: NoiseSource) -> Sizes:
-    """The noisy number of rows of each stratum. ρ-zCDP: a row counts in one of them, sensitivity 1."""
-    counts = np.bincount(index, minlength=len(layout.labels)).astype(np.int64)
-    sigma = gaussian_sigma(rho)
-    return Sizes(noise.gaussian(counts, sigma).astype(np.float64), sigma)
+def noisy_sizes(index: Index, layout: Layout, budget: Budget, noise: NoiseSource) -> Sizes:
+    """The noisy number of rows of each stratum. Costs the budget: a row counts in one of them, sensitivity 1."""
+    counts, sigma = noise.gaussian(
+        lambda: np.bincount(index, minlength=len(layout.labels)).astype(np.int64),
+        1.0,
+        budget.remaining,
+        budget,
+        "sizes",
+    )
+    return Sizes(counts.astype(np.float64), sigma)
 
 
 def sizes_section(sizes: Sizes, layout: Layout) -> tuple[ByStratum, Measured]:
@@ -108,21 +113,23 @@ class ColumnSums:
 
 
 def means_section(
-    private: CodedTable, index: Index, layout: Layout, sizes: Sizes, rho: Rho, noise: NoiseSource
+    private: CodedTable, index: Index, layout: Layout, sizes: Sizes, budget: Budget, noise: NoiseSource
 ) -> tuple[Mapping[str, ByStratum], Mapping[str, Measured]]:
     """Means of the columns that define no strata, column → stratum → mean, and the noisy sums, column → stratum → sum.
 
-    Costs ρ for all columns and strata, given the sizes: columns share it equally (composition), strata are disjoint.
+    Costs the budget for all columns and strata, given the sizes: columns share it equally (composition), strata are disjoint.
     """
     worth = {name: numbers_of(private.schema[name]) for name in layout.columns}
     names = [name for name in layout.columns if np.ptp(worth[name]) > 0]  # a column of one value is known
+    shares = budget.remaining.split([1] * len(names)) if names else []
     groups = layout.groups(index)
     shown: dict[str, ByStratum] = {}
     drawn: dict[str, Measured] = {}
-    for stream, (name, part) in enumerate(zip(names, rho.split([1] * len(names)) if names else [], strict=True)):
+    for stream, (name, part) in enumerate(zip(names, shares, strict=True)):
         values, declared, source = worth[name][private.column(name)], worth[name], noise.spawn(stream)
+        paying = budget.parallel(part, range(len(groups)), f"strata's means of {name}")
         sums = [
-            _column_sums(values[rows], declared, Rows(count, sizes.sigma), part, source.spawn(stratum))
+            _column_sums(values[rows], declared, Rows(count, sizes.sigma), paying[stratum], source.spawn(stratum))
             for stratum, (rows, count) in enumerate(zip(groups, sizes.counts.tolist(), strict=True))
         ]
         ends = float(declared.min()), float(declared.max())
@@ -132,8 +139,8 @@ def means_section(
     return shown, drawn
 
 
-def _column_sums(values: Floats, declared: Floats, rows: Rows, rho: Rho, noise: NoiseSource) -> ColumnSums:
-    """The noisy sums of one column over one stratum; ρ-zCDP on top of what `rows` cost.
+def _column_sums(values: Floats, declared: Floats, rows: Rows, budget: Budget, noise: NoiseSource) -> ColumnSums:
+    """The noisy sums of one column over one stratum; costs the budget, on top of what `rows` cost.
 
     The mean is Coinpress's with the declared range as bounds and half of it as σ (no column has more): Σ(x − c) is got
     back from it. The second moment is a sum of numbers in [0, half²], measured about half²/2.
@@ -141,16 +148,17 @@ def _column_sums(values: Floats, declared: Floats, rows: Rows, rho: Rho, noise: 
     lower, upper = float(declared.min()), float(declared.max())
     centre, half = (lower + upper) / 2, (upper - lower) / 2
     two = len(np.unique(declared)) == 2
+    rho = budget.remaining
     price, rest = (rho, Rho(0)) if two else rho.split([1 - SQUARES_SHARE, SQUARES_SHARE])
     found = coinpress_mean(
-        values, lower=lower, upper=upper, sigma=half, rho=price, noise=noise.spawn(0), sizes="noisy",
+        values, lower=lower, upper=upper, sigma=half, rho=budget.part(price, "mean"), noise=noise.spawn(0), sizes="noisy",
         bounds=(lower, upper), rows=rows,
     )  # fmt: skip
     assert found.raw is not None  # there always is a noisy count, at least 1
     shift = found.centre - centre
     squares = None
     if not two:
-        about = noisy_sum((values - centre) ** 2, 0.0, half**2, rest, ADD_REMOVE, noise.spawn(1))
+        about = noisy_sum((values - centre) ** 2, 0.0, half**2, ADD_REMOVE, rest, budget, noise.spawn(1), "squares")
         squares = about + rows.count * half**2 / 2
     return ColumnSums(
         total=(found.raw - found.centre) * found.rows + shift * rows.count,

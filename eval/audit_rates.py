@@ -17,8 +17,8 @@ from inference.rates import noisy_rate
 from inference.ratio import fieller_from_sums
 from inference.ratio_design import PricedDesign
 from inference.ratio_sums import RatioSums, measure_sums
-from privacy.budget import Rho
-from privacy.noise import NoiseSource, gaussian_sigma
+from privacy.budget import Budget
+from privacy.noise import NoiseSource
 
 Floats = npt.NDArray[np.float64]
 Truth = npt.NDArray[np.bool_]
@@ -33,12 +33,14 @@ RATES = {  # rate → the cells that count as successes, and as failures
 
 
 def calibration_section(
-    prediction: Prediction, truth: Truth, index: Index, layout: Layout, rho: Rho, noise: NoiseSource
+    prediction: Prediction, truth: Truth, index: Index, layout: Layout, budget: Budget, noise: NoiseSource
 ) -> tuple[ByStratum, Measured]:
-    """Calibration ratios, Σ score / Σ positive, with Fieller intervals; and the noisy sums. ρ-zCDP: strata are disjoint."""
+    """Calibration ratios, Σ score / Σ positive, with Fieller intervals; and the noisy sums. Costs the budget: strata are disjoint."""
+    rho = budget.remaining
+    parts = budget.parallel(rho, range(len(layout.labels)), "strata")
     price = PricedDesign.of_rho(rho, weighted=False, binary=True)
     sums = [
-        measure_sums(prediction.score[rows], truth[rows], price, noise=noise.spawn(stratum))
+        measure_sums(prediction.score[rows], truth[rows], price, noise=noise.spawn(stratum), budget=parts[stratum])
         for stratum, rows in enumerate(layout.groups(index))
     ]
     shown = [_calibration(each, layout.level) for each in sums]
@@ -52,12 +54,15 @@ def calibration_section(
 
 
 def rates_section(
-    prediction: Prediction, truth: Truth, index: Index, layout: Layout, rho: Rho, noise: NoiseSource
+    prediction: Prediction, truth: Truth, index: Index, layout: Layout, budget: Budget, noise: NoiseSource
 ) -> tuple[Mapping[str, ByStratum], Measured]:
-    """Rates, by name and stratum, from noisy confusion matrices; and these. ρ-zCDP: a row is in one cell, sensitivity 1."""
-    places = 4 * index + 2 * truth + prediction.selected
-    sigma = gaussian_sigma(rho)
-    cells = noise.gaussian(np.bincount(places, minlength=4 * len(layout.labels)).astype(np.int64), sigma)
+    """Rates, by name and stratum, from noisy confusion matrices; and these. Costs the budget: a row is in one cell, sensitivity 1."""
+
+    def counts() -> npt.NDArray[np.int64]:
+        places = 4 * index + 2 * truth + prediction.selected
+        return np.bincount(places, minlength=4 * len(layout.labels)).astype(np.int64)
+
+    cells, sigma = noise.gaussian(counts, 1.0, budget.remaining, budget, "confusion matrices")
     tables = cells.astype(np.float64).reshape(-1, 4)
     shown: dict[str, ByStratum] = {}
     for rate in RATES:

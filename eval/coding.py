@@ -66,6 +66,21 @@ def check_tables(tables: Tables, *named: Sequence[str]) -> None:
             raise InputError("a column is named twice; name each once")
 
 
+def columns_beside(strata_columns: Sequence[str], columns: Sequence[str]) -> list[str]:
+    """The columns that define no strata, in their order: those that every score within strata is about.
+
+    >>> columns_beside(["SEX"], ["AGEP", "SEX", "ESR"])
+    ['AGEP', 'ESR']
+
+    Raises:
+        InputError: none is left.
+    """
+    names = [column for column in columns if column not in strata_columns]
+    if not names:
+        raise InputError("the strata use up every column; leave at least one column to compare")
+    return names
+
+
 def check_share(min_share: float) -> None:
     """Refuse a least share of rows that is not in [0, 1)."""
     if not 0 <= min_share < 1:

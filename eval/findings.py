@@ -177,11 +177,7 @@ def public_findings(release: ReleaseFacts, audit: PublicAudit, synthetic: Synthe
 def internal_findings(release: ReleaseFacts, audit: InternalAudit, synthetic: Synthetic) -> Findings:
     """From exact numbers: internal."""
     fairness, scores = audit.fairness, audit.scores
-    errors = {
-        column: {label: Shown(error) for label, error in of.items()}
-        for column, of in audit.parity.items()
-        if column not in audit.strata_columns
-    }
+    errors = {column: {label: Shown(error) for label, error in of.items()} for column, of in audit.parity.items()}
     labels = next(iter(errors.values()), {})
     return Findings(
         release=release,

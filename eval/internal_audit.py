@@ -89,7 +89,7 @@ class InternalAudit:
         strata_columns: the columns that define strata.
         sizes: stratum → number of rows.
         scores: parity error, maximum disparity and workload error (`eval.scores`), without classifiers.
-        parity: column → stratum → relative error of the mean; with `all` for the whole table.
+        parity: column that defines no strata → stratum → relative error of the mean; with `all` for the whole table.
         classifier, target, positive: what was trained on the synthetic rows; empty without a target.
         fairness: of its predictions on the private rows: accuracy, demographic parity ratio, FNR difference, rates by
             stratum; None without a target.

@@ -27,8 +27,8 @@ from eval.audit_means import Sizes
 from eval.coding import WHOLE, Index
 from eval.noisy_number import NoisyNumber, clipped, with_noise
 from inference.fieller import Spread, ratio_interval
-from privacy.budget import Rho
-from privacy.noise import NoiseSource, gaussian_sigma
+from privacy.budget import Budget, Rho
+from privacy.noise import NoiseSource
 
 SENSITIVITY = 2.0
 WORST = 2.0  # the largest workload error
@@ -47,7 +47,7 @@ def noisy_workload_distance(
     private: CodedTable,
     synthetic: CodedTable,
     columns: Sequence[str],
-    rho: Rho | float,
+    rho: Budget | Rho | float,
     noise: NoiseSource,
     *,
     degree: int = 3,
@@ -60,7 +60,7 @@ def noisy_workload_distance(
     Args:
         private, synthetic: tables of one schema; m ≥ 1 synthetic rows, which are public.
         columns: which columns to draw subsets from; with fewer than `degree`, the one subset is all of them.
-        rho: what it costs, ρ > 0.
+        rho: what it costs, ρ > 0; of a budget all that is left.
         noise: where the noise comes from.
 
     Raises:
@@ -77,10 +77,13 @@ def noisy_workload_distance(
     if degree < 1 or not columns:
         raise InputError("a workload needs subsets of at least one column; name columns, and give a degree from 1")
     subsets = list(combinations(columns, min(degree, len(columns))))
-    total = sum(_distance(private, synthetic, subset) for subset in subsets)
     unit = len(synthetic) * len(subsets)
-    sigma = gaussian_sigma(rho, SENSITIVITY * unit)
-    noisy = noise.gaussian(np.array([total], dtype=np.int64), sigma)
+    budget = Budget.of(rho)
+
+    def total() -> npt.NDArray[np.int64]:
+        return np.array([sum(_distance(private, synthetic, subset) for subset in subsets)], dtype=np.int64)
+
+    noisy, sigma = noise.gaussian(total, SENSITIVITY * unit, budget.remaining, budget, "workload distance")
     return WorkloadDistance(float(noisy[0]) / unit, sigma / unit)
 
 
@@ -90,7 +93,7 @@ def workload_section(
     index: Index,
     layout: Layout,
     sizes: Sizes,
-    rho: Rho,
+    budget: Budget,
     degree: int,
     noise: NoiseSource,
 ) -> tuple[ByStratum, Measured, tuple[str, ...]]:
@@ -99,7 +102,7 @@ def workload_section(
     Returns:
         stratum → error, stratum → noisy distance, and the strata that have no synthetic row (and no error here).
 
-    Costs ρ: half for the whole table, half for all strata together, which are disjoint; all for the whole without strata.
+    Costs the budget: half for the whole table, half for all strata together, which are disjoint; all for the whole without strata.
     """
     shown: dict[str, NoisyNumber] = {}
     drawn: dict[str, dict[str, NoisyNumber]] = {}
@@ -110,13 +113,14 @@ def workload_section(
         shown[label] = clipped(distance.value / count if count > 0 else None, interval, WORST)
         drawn[label] = {"distance": with_noise(distance.value, distance.deviation, layout.level)}
 
-    whole, within = rho.split([1, 1]) if layout.strata.columns else (rho, Rho(0))
+    halves = budget.remaining.split([1, 1] if layout.strata.columns else [1])
+    whole = budget.part(halves[0], "whole table")
     variance, counts = sizes.sigma**2, sizes.counts.tolist()
     distance = noisy_workload_distance(private, synthetic, private.schema.names, whole, noise.spawn(0), degree=degree)
     put(WHOLE, distance, sum(counts), variance * len(counts))
     if not layout.strata.columns:
         return shown, drawn, ()
-    lost, source = [], noise.spawn(1)
+    lost, source, parts = [], noise.spawn(1), budget.parallel(halves[1], range(len(layout.labels)), "strata")
     groups = zip(layout.labels, layout.groups(index), layout.groups(layout.index(synthetic)), counts, strict=True)
     for stratum, (label, ours, theirs, count) in enumerate(groups):
         if not len(theirs):
@@ -125,7 +129,7 @@ def workload_section(
         pair = private.take(ours), synthetic.take(theirs)
         put(
             label,
-            noisy_workload_distance(*pair, layout.columns, within, source.spawn(stratum), degree=degree),
+            noisy_workload_distance(*pair, layout.columns, parts[stratum], source.spawn(stratum), degree=degree),
             count,
             variance,
         )

@@ -7,8 +7,8 @@ An EXACT score is a query on private rows at no privacy cost: it is internal, an
 >>> parity = parity_error(real, synthetic, ["G"])
 >>> round(parity.by_column["Y"], 4)  # population: mean 3 against 2.5, times 1/2; stratum G=1: mean 2 against 1
 0.5833
->>> round(parity.value, 4), parity.by_stratum  # the mean of the columns G (no error) and Y
-(0.2917, {'G=1': 0.25, 'G=2': 0.0})
+>>> round(parity.value, 4), parity.by_stratum  # G defines strata: it agrees with itself in each, and is not averaged in
+(0.5833, {'G=1': 0.5, 'G=2': 0.0})
 >>> maximum_disparity(real, synthetic, ["G"])
 0.5
 """
@@ -25,7 +25,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from data.errors import InputError
-from eval.coding import Index, KeptStrata, Times, check_tables, check_times, joint_numbers
+from eval.coding import Index, KeptStrata, Times, check_tables, check_times, columns_beside, joint_numbers
 from eval.workload import workload_error, workload_error_by_stratum
 
 Floats = npt.NDArray[np.float64]
@@ -40,7 +40,7 @@ class ParityError:
     """A parity error and what it is made of.
 
     Attributes:
-        components: the d components of the statistic: the columns, for means.
+        components: the d components of the statistic: for means, the columns that define no strata.
         strata: labels of the k kept strata, sorted by key; none if no column defines strata.
         omega: the weight of the population.
         population: the errors over all rows, shape (d,).
@@ -91,6 +91,9 @@ def parity_error(
 ) -> ParityError:
     """Parity error: ω·|f(X) − f(X̂)|/|f(X)| + Σ_i |f(G_i) − f(Ĝ_i)|/|f(G_i)| over kept strata, averaged over f's parts.
 
+    f is of the columns that define no strata. One that does is the same everywhere in a stratum, so its error there is 0
+    whatever was released: averaged in, it would only make the score smaller, the more columns define strata.
+
     0 means that the statistic agrees in the population and in every kept stratum. An error of 1 in one stratum is
     an answer off by its whole size (or a stratum lost); errors are not cut off there, so the sum has no upper bound
     and grows with k. Strata are matched by key, never by position.
@@ -103,15 +106,14 @@ def parity_error(
     Args:
         real: n released (coded) rows.
         synthetic: m released rows, with the same columns in any order.
-        strata_columns: the columns that define strata. They are averaged over as well.
+        strata_columns: the columns that define strata; at least one column must be left beside them.
         omega: the population's weight, at least 0; 1/k by default, as in the paper.
         min_share: in [0, 1).
-        statistic: "means", the mean of each column (absent cells skipped; text counts by
-            `eval.coding.joint_numbers`); or a function from a table to a number, a vector or a labelled vector of one
-            length and labelling for every table; or "workload3", the 3-way workload error, which is an error already,
-            so the parity error is ω·err(X) + Σ_i err(G_i), with err(X) over all columns, err(G_i) over those that
-            define no strata, and 2 for an absent stratum, the largest L1 distance.
-
+        statistic: "means", the mean of each column that defines no strata (absent cells skipped; text counts by
+            `eval.coding.joint_numbers`); or a function from a table, of those columns, to a number, a vector or a
+            labelled vector of one length and labelling for every table; or "workload3", the 3-way workload error, which
+            is an error already, so the parity error is ω·err(X) + Σ_i err(G_i), with err(X) over all columns, err(G_i)
+            over those that define no strata, and 2 for an absent stratum, the largest L1 distance.
         times: how often each real and each synthetic row occurs, shapes (n,) and (m,), where the tables hold distinct
             rows only; not with a function as statistic.
 
@@ -119,13 +121,14 @@ def parity_error(
         The parity error with its parts; `float()` of it is the score.
 
     Raises:
-        InputError: the tables cannot be compared (see `eval.coding`), a setting is out of its range, no stratum
-            reaches `min_share`, or a statistic changes its shape or labels between tables.
+        InputError: the tables cannot be compared (see `eval.coding`), a setting is out of its range, the strata use up
+            every column, no stratum reaches `min_share`, or a statistic changes its shape or labels between tables.
 
     Privacy: EXACT, so internal; not private.
     Source: stratification paper, Definition 11 (equation 7).
     """
     check_tables({"real": real, "synthetic": synthetic}, strata_columns)
+    names = columns_beside(strata_columns, list(real.columns))
     if omega is not None and not 0 <= omega < np.inf:
         raise InputError(f"omega is {omega}, but the population's weight is 0 or more, and finite; correct it")
     if isinstance(statistic, str) and statistic not in ("means", WORKLOAD3):
@@ -135,14 +138,14 @@ def parity_error(
         raise InputError("a function as statistic needs whole tables, not their distinct rows; leave out 'times'")
     strata = KeptStrata.of(real, synthetic, strata_columns, min_share, times)
     if statistic == "means":
-        components, population, errors = _means(real, synthetic, strata, times)
+        components, population, errors = _means(real[names], synthetic[names], strata, times)
     elif statistic == WORKLOAD3:
         by_stratum = workload_error_by_stratum(real, synthetic, strata_columns, min_share, times=times).by_stratum
         components = (WORKLOAD3,)
         population = np.array([workload_error(real, synthetic, times=times)])
         errors = np.array([[by_stratum[label]] for label in strata.labels])
     else:
-        components, population, errors = _any(real, synthetic, strata, statistic)
+        components, population, errors = _any(real[names], synthetic[names], strata, statistic)
     if not strata_columns:
         return ParityError(components, (), 1.0 if omega is None else omega, population, errors[:0])
     return ParityError(
@@ -156,8 +159,8 @@ def maximum_disparity(
     """The largest disparity of means: max over kept strata i and columns c of |mean_i,c − mean^_i,c| / |mean_i,c|.
 
     0 means that every column's mean agrees in every kept stratum; 1 that the worst is off by its whole size, or that
-    a stratum is lost. Conventions, arguments and errors are those of `parity_error`; without strata columns the
-    maximum runs over the columns of the whole table.
+    a stratum is lost. Conventions, columns, arguments and errors are those of `parity_error`; without strata columns
+    the maximum runs over the columns of the whole table.
 
     Privacy: EXACT, so internal; not private.
     Source: stratification paper, Figure 7 (a).
@@ -216,7 +219,6 @@ def _absent(strata: KeptStrata) -> npt.NDArray[np.bool_]:
 def _any(
     real: pd.DataFrame, synthetic: pd.DataFrame, strata: KeptStrata, statistic: Callable[[pd.DataFrame], Any]
 ) -> tuple[tuple[str, ...], Floats, Floats]:
-    synthetic = synthetic[list(real.columns)]
     whole = _vector(statistic(real))
 
     def error(truth: pd.DataFrame, estimate: pd.DataFrame) -> Floats:

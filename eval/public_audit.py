@@ -218,23 +218,23 @@ def public_audits(
         known = (target or private.schema.target) is not None
         classifiers = {name: train_classifier(table, target) for name, table in synthetic.items()} if known else {}
     sections = [name for name in SHARES if classifiers or name not in OF_CLASSIFIER]
-    prices: dict[str, dict[str, Rho]] = {name: {} for name in synthetic}
+    paying: dict[str, dict[str, Budget]] = {name: {} for name in synthetic}
     for section, rho in zip(sections, spend.remaining.split([shares[name] for name in sections]), strict=True):
         if section in OF_ROWS:
-            paid = spend.spend(rho, f"audit: {section}")
-            for price in prices.values():
-                price[section] = paid
+            shared = spend.part(rho, f"audit: {section}")
+            for budgets in paying.values():
+                budgets[section] = shared
         else:
-            for (name, price), part in zip(prices.items(), rho.split([1] * len(prices)), strict=True):
-                price[section] = spend.spend(part, f"audit: {section}{f' of {name}' if name else ''}")
+            for (name, budgets), part in zip(paying.items(), rho.split([1] * len(paying)), strict=True):
+                budgets[section] = spend.part(part, f"audit: {section}{f' of {name}' if name else ''}")
     layout = Layout(strata, float(level))
     index = layout.index(private)
-    shared = next(iter(prices.values()))
-    counts = noisy_sizes(index, layout, shared["sizes"], noise.spawn(0))
-    means = means_section(private, index, layout, counts, shared["means"], noise.spawn(1))
+    of_rows = next(iter(paying.values()))
+    counts = noisy_sizes(index, layout, of_rows["sizes"], noise.spawn(0))
+    means = means_section(private, index, layout, counts, of_rows["means"], noise.spawn(1))
     return {
         name: _audit_one(
-            private, table, index, layout, counts, means, prices[name], classifiers.get(name), degree,
+            private, table, index, layout, counts, means, paying[name], classifiers.get(name), degree,
             noise if place == 0 else noise.spawn(len(SHARES) + place),
         )
         for place, (name, table) in enumerate(synthetic.items())
@@ -248,12 +248,12 @@ def _audit_one(
     layout: Layout,
     counts: Sizes,
     measured_means: tuple[Mapping[str, ByStratum], Mapping[str, Measured]],
-    price: Mapping[str, Rho],
+    budgets: Mapping[str, Budget],
     classifier: Classifier | None,
     degree: int,
     noise: NoiseSource,
 ) -> PublicAudit:
-    """The audit of one release, given the noisy sizes and means of the rows, at prices that were charged already."""
+    """The audit of one release, given the noisy sizes and means of the rows, from budgets that were charged for already."""
     streams = {name: noise.spawn(stream) for stream, name in enumerate(SHARES)}
     sizes, drawn_sizes = sizes_section(counts, layout)
     means, drawn_means = measured_means
@@ -265,16 +265,18 @@ def _audit_one(
     if classifier is not None:
         prediction, truth = classifier.predict(private), truth_of(private, classifier)
         calibration, measurements["calibration"] = calibration_section(
-            prediction, truth, index, layout, price["calibration"], streams["calibration"]
+            prediction, truth, index, layout, budgets["calibration"], streams["calibration"]
         )
-        rates, measurements["rates"] = rates_section(prediction, truth, index, layout, price["rates"], streams["rates"])
+        rates, measurements["rates"] = rates_section(
+            prediction, truth, index, layout, budgets["rates"], streams["rates"]
+        )
     workload, measurements["workload"], lost = workload_section(
-        private, synthetic, index, layout, counts, price["workload"], degree, streams["workload"]
+        private, synthetic, index, layout, counts, budgets["workload"], degree, streams["workload"]
     )
     return PublicAudit(
-        rho=sum(price.values(), start=Rho(0)),
+        rho=sum((budget.total for budget in budgets.values()), start=Rho(0)),
         relation=ADD_REMOVE,
-        charges=tuple(price.items()),
+        charges=tuple((section, budget.total) for section, budget in budgets.items()),
         private=noise.private,
         noise=noise.name,
         level=layout.level,

@@ -128,6 +128,7 @@ class PublicReport:
         releases, audits, synthetic: one of each for every release, in one order.
         price: of all audits together.
         together: (ε, δ) of the audits and the releases together, where they are of the same rows; ε at the price's δ.
+        earlier: the number of public audits in the releases' folders; `together` counts them.
 
     Raises:
         TypeError: an audit is not a `PublicAudit`.
@@ -142,6 +143,7 @@ class PublicReport:
     price: AuditPrice
     together: float
     history: BudgetHistory | None = None
+    earlier: int = 0
 
     def __post_init__(self) -> None:
         for audit in self.audits:

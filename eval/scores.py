@@ -5,7 +5,7 @@ EXACT scores are queries on private rows at no privacy cost: they are internal, 
 >>> real = pd.DataFrame({"G": [1, 1, 2, 2], "A": [1, 1, 2, 2], "B": [3, 4, 3, 4], "Y": [0, 1, 0, 1]})
 >>> scores = score_tables(real, real, real.iloc[[0, 0, 2, 3]], ["G"], "Y", quick=True)
 >>> round(scores.parity_error, 4), scores.maximum_disparity, scores.workload3, scores.workload3_by_stratum
-(0.3571, 1.0, 0.5, 0.5)
+(0.4762, 1.0, 0.5, 0.5)
 >>> scores.accuracy is None
 True
 """
@@ -39,9 +39,9 @@ class Scores:
         workload3_by_stratum: the same within strata, averaged over them; in [0, 2].
         accuracy, dpr, fnr_diff: of the random forest trained on synthetic rows and tested on held-out real ones, see
             `eval.fairness`; each in [0, 1], best 1, 1 and 0. None when no forest was asked for.
-        parity_by_stratum: stratum → relative error of the mean, averaged over columns.
-        parity_by_column: column → its parity error.
-        population_by_column: column → relative error of its mean over all rows.
+        parity_by_stratum: stratum → relative error of the mean, averaged over the columns that define no strata.
+        parity_by_column: each such column → its parity error.
+        population_by_column: each such column → relative error of its mean over all rows.
         workload3_strata: stratum → its 3-way workload error.
         classifiers: model → utility when trained on synthetic rows.
         baseline: model → utility when trained on the real rows; empty when not asked for.

@@ -86,8 +86,12 @@ def _price(report: Report) -> str:
         return f"{said}. This audit is internal: its numbers are exact, so it cost nothing and may not be published."
     price = report.price
     which = "release" if len(report.releases) == 1 else "releases"
+    audits = f"{which} and audit"
+    if report.earlier:
+        whose = "its folder" if len(report.releases) == 1 else "their folders"
+        audits = f"{which}, {report.earlier} earlier audit{'s' * (report.earlier > 1)} in {whose} and this audit"
     return (
-        f"{said}; this audit cost ε = {power(price.epsilon)} at δ = {power(price.delta)}. Together, {which} and audit cost at most "
+        f"{said}; this audit cost ε = {power(price.epsilon)} at δ = {power(price.delta)}. Together, {audits} cost at most "
         f"ε = {_up(report.together)} at δ = {power(price.delta)}."
     )
 

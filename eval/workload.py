@@ -22,7 +22,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from data.errors import InputError
-from eval.coding import Index, KeptStrata, Times, check_tables, check_times, combine, joint_codes
+from eval.coding import Index, KeptStrata, Times, check_tables, check_times, columns_beside, combine, joint_codes
 
 LARGEST = 2.0
 _DENSE_CELLS = 1 << 20
@@ -108,9 +108,7 @@ def workload_error_by_stratum(
     Source: stratification paper, Definition 14 and Figure 9, per stratum as in its published evaluation.
     """
     check_tables({"real": real, "synthetic": synthetic}, strata_columns)
-    names = [column for column in real.columns if column not in strata_columns]
-    if not names:
-        raise InputError("the strata use up every column; leave at least one column to compare")
+    names = columns_beside(strata_columns, list(real.columns))
     subsets = _subsets(names, degree)
     check_times(times, real, synthetic)
     strata = KeptStrata.of(real, synthetic, strata_columns, min_share, times)

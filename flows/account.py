@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import hmac
 import os
+import platform
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from data.errors import InputError
 from flows.config import ReleaseConfig
+from flows.journal import Journal
 from flows.places import URL_VARIABLE, place_of
+from flows.snapshots import fingerprint_of
+from flows.workspace import Workspace
 from privacy.budget import BudgetExceeded, Rho
-from privacy.fingerprint import fingerprint, ledger_key
 from privacy.ledger import Charge, Ledger
+from privacy.ledger_lease import Lease
 
 
 def id_stem(name: str) -> str:
@@ -68,7 +74,15 @@ class Account:
         """What the release was charged so far."""
         return self.ledger.charges(self.dataset, self.release)
 
-    def fingerprint(self, digest: bytes) -> str | None:
-        """The fingerprint of a snapshot in this ledger; None if there is no key."""
-        key = ledger_key(self.ledger.path, self.key)
-        return None if key is None else fingerprint(digest, key, self.ledger.identity)
+    def fingerprint(self, work: Workspace, content: bytes) -> str | None:
+        """The fingerprint in this ledger of the rows that were read, from files of that content; None if there is no key."""
+        found = fingerprint_of(work, content, self.ledger, self.key)
+        return None if found is None else str(found)
+
+    def lease(self, journal: Journal) -> AbstractContextManager[Lease]:
+        """Hold the release for everyone who shares the ledger. Only for who holds the journal: what it gives proves that he does.
+
+        Raises LedgerError if it runs elsewhere. The next run from the same journal on this machine takes a dead one's lease over.
+        """
+        secret = hmac.digest(journal.key, f"lease {platform.node()}".encode(), "sha256").hex()
+        return self.ledger.lease(self.dataset, self.release, secret)

@@ -11,6 +11,7 @@ from pathlib import Path
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 
+from data.errors import InputError
 from flows import audit_steps
 from flows.audit_config import AuditConfig
 from flows.audit_plan import AuditPlan
@@ -18,6 +19,7 @@ from flows.pdf import print_pdf
 from flows.progress import tell
 from flows.release import private_task
 from flows.workspace import private_workspace
+from privacy.fingerprint import content_digest
 
 load_rows = private_task("load rows")(audit_steps.load_rows)
 examine = private_task("examine")(audit_steps.examine)
@@ -33,18 +35,24 @@ def audit(config: AuditConfig) -> str:
 
     Cost: nothing for an internal audit, whose numbers are exact and stay in a folder of mode 0700; (ε, δ) of the
     configuration for a public one, all releases together, charged to the ledger (where there is one) after the rows are
-    found to be readable and before noise is drawn. A charge is never taken back; noise is never drawn twice for one.
+    found to be readable, and to be those of the releases, and before noise is drawn. A charge is never taken back; noise is never drawn twice for one.
     """
     plan = AuditPlan.of(config)
-    with private_workspace() as work:
+    # The place comes first: whoever does not get it is charged nothing.
+    with audit_steps.place(plan) as landing, private_workspace(landing=landing) as work:
         tell("load rows")
         load_rows(plan, work)
         charge = None
-        if plan.account is not None and plan.public:
-            charge = plan.account.reserve(plan.price, *config.price, plan.strata.columns, plan.sections)
+        if plan.account is not None:
+            rows = plan.account.check_rows(work, content_digest(plan.source.files()))
+            if plan.public:
+                charge = plan.account.reserve(plan.price, *config.price, plan.strata.columns, plan.sections, rows)
         try:
             tell("examine")
             examine(plan, work)
+            if config.pdf:
+                tell("print")
+                printed = print_pdf(page_of(work.staging))  # before it lands: a release's manifest lists it too
             tell("publish")
             folder = publish(plan, work)
         except BaseException as error:
@@ -54,9 +62,10 @@ def audit(config: AuditConfig) -> str:
         if charge is not None and plan.account is not None:
             plan.account.ledger.commit(charge)
     _show(plan, folder)
-    if config.pdf:
-        tell("print")
-        print_pdf(page_of(folder))
+    if config.pdf and not printed:
+        raise InputError(
+            f"the report is whole in {str(page_of(folder))!r}, but could not be printed as PDF; print it from a browser"
+        )
     return str(folder)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from uuid import uuid4
 
 from data.errors import InputError
@@ -14,8 +14,11 @@ from flows.audit_config import AuditConfig
 from flows.config import SEEDED_CHARGE
 from flows.places import URL_VARIABLE, place_of
 from flows.released import Released
+from flows.snapshots import fingerprint_of
+from flows.workspace import Workspace
 from privacy.budget import BudgetExceeded, Rho
-from privacy.ledger import Head, Ledger, Reservation
+from privacy.fingerprint import Fingerprint
+from privacy.ledger import Head, Ledger, LedgerError, Reservation
 
 
 @dataclass(frozen=True)
@@ -25,12 +28,14 @@ class AuditAccount:
     Attributes:
         audit: the id that the audit is charged under, new for each.
         releases: the ids of the releases that it is about, as far as they were charged to this account.
+        key: for fingerprints, where the ledger's place told one.
     """
 
     ledger: Ledger
     dataset: str
     audit: str
     releases: tuple[str, ...]
+    key: str | None = field(default=None, repr=False)
 
     @classmethod
     def of(cls, config: AuditConfig, releases: Sequence[Released]) -> AuditAccount | None:
@@ -64,13 +69,14 @@ class AuditAccount:
                 f"a public audit of data set {dataset!r} must be charged to its ledger; name it with --ledger, or set "
                 f"{URL_VARIABLE}"
             )
-        ledger = Ledger(place_of(config.ledger).url)
+        place = place_of(config.ledger)
+        ledger = Ledger(place.url)
         mine = [entry for entry in told if entry["dataset"] == dataset]
         ledger.verify([Head.parse(str(entry["head"])) for entry in mine])
         ledger.budget(dataset)
         stem = id_stem(releases[0].folder.resolve().name)
         audit = f"audit-{stem[:60] or 'release'}-{uuid4().hex[:12]}"
-        return cls(ledger, dataset, audit, tuple(str(entry["release_id"]) for entry in mine))
+        return cls(ledger, dataset, audit, tuple(str(entry["release_id"]) for entry in mine), place.key)
 
     def check_price(self, rho: Rho) -> None:
         """Raise BudgetExceeded if it does not fit at this moment: before any work is done. Nothing is charged."""
@@ -78,13 +84,57 @@ class AuditAccount:
         if rho > left:
             raise BudgetExceeded(rho, left, f"a public audit of data set {self.dataset!r}")
 
+    def check_rows(self, work: Workspace, content: bytes) -> Fingerprint | None:
+        """The fingerprint of the rows that were read, once they are found to be those that the releases were made from.
+
+        Where none of the releases was charged to this account, they must be those of something that was. None where there is no
+        key; charges without a fingerprint cannot be checked.
+
+        Raises:
+            InputError: they are other rows.
+            LedgerError: the fingerprints cannot be compared, since they were made with another key.
+        """
+        mine = fingerprint_of(work, content, self.ledger, self.key)
+        charges = [
+            (charge.entry.release_id, found)
+            for charge in self.ledger.charges(self.dataset)
+            if (found := Fingerprint.parse(charge.entry.fingerprint)) is not None
+        ]
+        audited = [(name, found) for name, found in charges if name in self.releases]
+        for _, found in audited or charges:
+            if found.key and (mine is None or found.key != mine.key):
+                raise LedgerError(
+                    f"whether these are the rows of data set {self.dataset!r} cannot be told, since the fingerprints in its ledger "
+                    "were made with another key; bring that key back (EQUISTRATA_LEDGER_KEY, or the file .key beside the ledger)"
+                )
+        if mine is None:
+            return None
+        for name, found in audited:
+            if not mine.same_rows(found):
+                raise InputError(
+                    f"these are not the rows that release {name!r} was made from; name their file with --input, or the release's "
+                    "configuration with --config"
+                )
+        if charges and not audited and not any(mine.alike(found) for _, found in charges):
+            raise InputError(
+                f"these are not rows that anything was charged for in data set {self.dataset!r}; name the account of the people "
+                "in them with --dataset"
+            )
+        return mine
+
     def reserve(
-        self, rho: Rho, epsilon: float, delta: float, strata: Sequence[str], parts: Sequence[str]
+        self,
+        rho: Rho,
+        epsilon: float,
+        delta: float,
+        strata: Sequence[str],
+        parts: Sequence[str],
+        fingerprint: Fingerprint | None,
     ) -> Reservation:
         """Charge the audit. Raises BudgetExceeded, with what is left, or LedgerError; then nothing was charged."""
         return self.ledger.reserve(
             self.dataset, rho, self.audit, parts=parts, epsilon=epsilon, delta=delta, mechanism="public audit",
-            strata=" × ".join(strata) or None,
+            strata=" × ".join(strata) or None, fingerprint=None if fingerprint is None else str(fingerprint),
         )  # fmt: skip
 
     def history(self) -> BudgetHistory:

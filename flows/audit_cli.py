@@ -11,6 +11,7 @@ from rich.console import Console
 from rich.padding import Padding
 
 from flows.audit_config import AuditConfig, from_release_config
+from flows.inside import for_a_person
 
 out = Console()
 err = Console(stderr=True)
@@ -73,9 +74,17 @@ def audit_command(
         **found | given, releases=tuple(map(str, releases)), mode="public" if public else "internal", pdf=pdf
     )
     from flows.audit_plan import AuditPlan
+    from flows.audit_steps import place
     from flows.foreground import progress_bars
 
-    AuditPlan.of(resolved)  # everything that can be said to be wrong without the rows is said at once
+    plan = AuditPlan.of(resolved)  # everything that can be said to be wrong without the rows is said at once
+    if plan.account is None and any(release.ledger is not None for release in plan.releases):
+        err.print(
+            "[yellow]no ledger is named[/], so whether these are the rows that the releases were made from is not checked; name it "
+            "with --ledger"
+        )
+    with place(plan):
+        pass
     with progress_bars(err) as listener:
         folder = run_audit(resolved, listener, verbose)
     report_audit(folder)
@@ -92,7 +101,7 @@ def run_audit(config: AuditConfig, listener: Any, verbose: bool = False) -> Path
 
 
 def report_audit(folder: Path) -> None:
-    """Print the verdict, and where the report lies."""
+    """Print where the report lies, and its verdict; exact numbers to a terminal only."""
     (path,) = folder.glob("*audit.json")
     document = json.loads(path.read_text("utf-8"))
     said = document["verdict"]
@@ -100,6 +109,8 @@ def report_audit(folder: Path) -> None:
     out.print(f"[bold green]audited[/] {page}", soft_wrap=True, highlight=False)
     if document["mode"] == "internal":
         out.print("[bold yellow]internal: computed from private rows[/], not to be published")
+        if not for_a_person():
+            return
     for sentence in said["opening"]:
         out.print(sentence, markup=False, highlight=False)
     for name, sentences in said["releases"].items():

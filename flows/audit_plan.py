@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -13,13 +14,18 @@ from data.sources import Source
 from data.strata import Strata
 from eval.findings import ReleaseFacts
 from eval.public_audit import OF_CLASSIFIER, SHARES
+from flows import pdf
+from flows.addition import free_name, held
 from flows.audit_account import AuditAccount
 from flows.audit_config import SOURCE_SETTINGS, AuditConfig
+from flows.audited_card import AddedAudit, Compared, audits_of, with_audit
+from flows.card import card_markdown
 from flows.config import ReleaseConfig
+from flows.inside import private_folder, release_around
 from flows.landing import check_output
-from flows.pdf import printer
 from flows.plan import source_of, total_price
 from flows.released import Released, facts
+from flows.size import check_audit
 from privacy.budget import Rho
 
 
@@ -33,6 +39,7 @@ class AuditPlan:
         strata: the groups.
         source: of the private rows.
         output: the folder to make.
+        host: the release whose folder a public audit is added to; None where it is a folder of its own.
         price: ρ of a public audit; 0 of an internal one.
         account: where it is charged; None where nowhere.
     """
@@ -43,6 +50,7 @@ class AuditPlan:
     strata: Strata
     source: Source
     output: Path
+    host: Released | None
     price: Rho
     account: AuditAccount | None
 
@@ -62,18 +70,63 @@ class AuditPlan:
                 f"target {config.target!r} is not among the released columns ({', '.join(first.schema.names)})"
             )
         strata = Strata.over(first.schema, config.strata or max((each.strata for each in releases), key=len))
+        check_audit(len(first.schema.names), len(releases))
         source = source_of(_source_settings(config, first))
-        output = _output(config, first)
+        output, host = _place(config, releases)
         check_output(output)
         if config.pdf:
-            printer()
+            pdf.printer()
         price = _price(config)
         account = AuditAccount.of(config, releases)
         if account is not None and price:
             account.check_price(price)
-        plan = cls(config, releases, facts(releases), strata, source, output, price, account)
+        plan = cls(config, releases, facts(releases), strata, source, output, host, price, account)
+        if host is not None:
+            plan.check_host(host)
         source.check([*plan.schema.names, *plan.outcomes])
         return plan
+
+    def added(self, folder: str, made: str = "", report: str = "") -> AddedAudit:
+        """The audit as the card of its host lists it, under the name that its folder has there."""
+        assert self.host is not None
+        compared = tuple(
+            Compared(facts.name, release.identity, facts.rho, release.private, facts.caveats)
+            for release, facts in zip(self.releases, self.facts, strict=True)
+            if release.identity != self.host.identity
+        )
+        epsilon, delta = self.config.price
+        charged_as = self.account.audit if self.account else ""
+        private = self.config.seed is None
+        return AddedAudit(folder, made, epsilon, delta, float(self.price), charged_as, private, report, compared)
+
+    def check_host(self, host: Released) -> None:
+        """Raise InputError unless the audit can be added to that release, and leaves it as private as it is."""
+        where = f"release {str(host.folder)!r}"
+        with held(host.folder):  # whatever keeps it from being changed shall be told before a charge
+            pass
+        try:
+            card = with_audit(host.card, self.added(self.output.name))
+            card_markdown(card, host.means)
+        except (KeyError, TypeError):
+            raise InputError(
+                f"the card of {where} is of another version, so no audit can be added to it; name a folder with --output"
+            ) from None
+        if host.private and not card["private"]:
+            raise InputError(
+                f"this audit is seeded, or shows a release that is, so with it {where} would not be private any more; give it "
+                "a folder of its own with --output"
+            )
+
+    @property
+    def together(self) -> Rho:
+        """What this audit costs with the releases, and with the audits in their folders, each once."""
+        parts = {name: rho for release in self.releases for name, rho in release.prices.items()}
+        return sum(parts.values(), start=self.price)
+
+    @property
+    def earlier(self) -> int:
+        """The number of public audits that lie in the releases' folders already."""
+        return len({audit["report"] for release in self.releases for audit in audits_of(release.card)})
 
     @property
     def public(self) -> bool:
@@ -124,11 +177,37 @@ def _source_settings(config: AuditConfig, release: Released) -> ReleaseConfig:
     return ReleaseConfig.build(**told)
 
 
-def _output(config: AuditConfig, release: Released) -> Path:
-    if config.output is not None:
-        return Path(config.output)
-    name = "audit" if len(config.releases) == 1 else "comparison"
-    return release.folder / name if config.mode == "public" else release.folder / "internal" / name
+def default_name(config: AuditConfig) -> str:
+    """Of the folder of an audit that is given none; a number follows it where there is one already."""
+    return "audit" if len(config.releases) == 1 else "comparison"
+
+
+def _place(config: AuditConfig, releases: Sequence[Released]) -> tuple[Path, Released | None]:
+    """The folder to make, and the release that it is added to, if it is public and lies in one."""
+    first = releases[0]
+    if config.output is None:
+        name = default_name(config)
+        home = first.folder if config.mode == "public" else private_folder(first.folder)
+        return home / free_name(home, name), first if config.mode == "public" else None
+    output = Path(config.output)
+    around = release_around(output)
+    if around is None:
+        return output, None
+    if config.mode == "internal":
+        raise InputError(
+            f"an internal audit is exact, and {str(output)!r} lies in release {str(around)!r}, which is to be published; leave "
+            "out --output, or name a folder outside it"
+        )
+    host = next((release for release in releases if os.path.samefile(release.folder, around)), None)
+    if host is None:
+        raise InputError(
+            f"{str(output)!r} lies in release {str(around)!r}, which this audit is not about; name another folder with --output"
+        )
+    if Path(os.path.realpath(output)).parent != around or output.name.startswith(".") or output.name == "internal":
+        raise InputError(
+            f"{str(output)!r} is no place for an audit in a release; name a folder directly in it, or outside"
+        )
+    return output, host
 
 
 def _price(config: AuditConfig) -> Rho:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import hashlib
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -10,6 +13,7 @@ from typing import Any
 
 from data.ahead import ahead
 from data.schema import Column
+from data.snapshot import Snapshot
 from data.table import CodedTable, numbers
 from eval.findings import Synthetic, internal_findings
 from eval.internal_audit import internal_audit
@@ -18,11 +22,15 @@ from eval.noisy_number import NoisyNumber
 from eval.public_audit import public_audits
 from eval.render import write_report
 from eval.report import About, AuditPrice, InternalReport, PublicReport
-from flows.audit_plan import AuditPlan
+from flows.addition import add
+from flows.audit_plan import AuditPlan, default_name
+from flows.audited_card import with_audit
 from flows.guard import scrubbed
-from flows.landing import land
+from flows.inside import private_folder
+from flows.landing import check_output, claimed_output, land
+from flows.snapshots import keep_snapshot
 from flows.workspace import Workspace
-from privacy.budget import Budget, Rho
+from privacy.budget import Budget
 from privacy.noise import NoiseSource, SecureNoise, SeededNoise
 
 ROWS = "rows.npy"
@@ -32,14 +40,17 @@ ROWS = "rows.npy"
 def load_rows(plan: AuditPlan, work: Workspace) -> None:
     """Read the private rows and code them by the releases' schema; keep them, and outcome columns, in the working folder."""
     wanted = list(dict.fromkeys([*plan.schema.names, *plan.outcomes]))
+    snapshot = Snapshot(plan.schema)
     for frame in ahead(plan.source.batches(wanted)):
         table = CodedTable.encode(frame, plan.schema)
+        snapshot.add(table)
         work.append_table(work.root / ROWS, table)
         index = plan.strata.index(table)
         for name in plan.outcomes:
             values, absent = numbers(frame[name], Column(name))
             for position in range(len(plan.strata.keys)):
                 work.append(work.outcome(name, position), values[~absent & (index == position)])
+    keep_snapshot(work, snapshot)
 
 
 @scrubbed
@@ -58,11 +69,39 @@ def examine(plan: AuditPlan, work: Workspace) -> None:
 
 @scrubbed
 def publish(plan: AuditPlan, work: Workspace) -> Path:
-    """Move the finished report to its place in one step; an internal one into a folder that is its owner's alone."""
-    if plan.public:
-        return land(work, plan.output, mode=0o755)
-    inside = plan.output.parent.name == "internal"  # that folder of a release is its owner's alone as well
-    return land(work, plan.output, mode=0o700, parent_mode=0o700 if inside else 0o777)
+    """Move the finished report to its place in one step; an internal one into a folder that is its owner's alone.
+
+    A public one that lies in a release's folder is added to the release, with its price.
+    """
+    if plan.host is not None:
+        content = (work.staging / "audit.json").read_bytes()
+        made, report = json.loads(content)["made"], hashlib.sha256(content).hexdigest()
+        wanted = default_name(plan.config) if plan.config.output is None else plan.output.name
+        return add(
+            plan.host.folder, wanted, work.staging,
+            lambda card, name: with_audit(card, plan.added(name, made, report)),
+        )  # fmt: skip
+    return land(work, plan.output, mode=0o755 if plan.public else 0o700, parent_mode=_parent_mode(plan))
+
+
+@contextmanager
+def place(plan: AuditPlan) -> Iterator[Path | None]:
+    """Hold the report's place while the block runs, before anything is charged; None in a release, which all may add to.
+
+    Raises InputError if another run holds it, or made it, or it cannot be written.
+    """
+    if plan.host is not None:
+        yield None
+        return
+    with claimed_output(plan.output, _parent_mode(plan)) as landing:
+        check_output(plan.output)  # another audit may have made it before this one got its place
+        yield landing
+
+
+def _parent_mode(plan: AuditPlan) -> int:
+    """The mode of the folder that a report is made in, if that is made too: a release's private folder is its owner's alone."""
+    inside = plan.output.parent == private_folder(plan.releases[0].folder)
+    return 0o700 if inside and not plan.public else 0o777
 
 
 def _public(plan: AuditPlan, private: CodedTable, tables: Mapping[str, CodedTable]) -> PublicReport:
@@ -71,14 +110,14 @@ def _public(plan: AuditPlan, private: CodedTable, tables: Mapping[str, CodedTabl
     audits = public_audits(
         private, tables, plan.strata, budget=Budget(plan.price), noise=noise, target=plan.config.target
     )
-    together = sum((Rho(each.rho) for each in plan.facts), start=plan.price)
     return PublicReport(
         about=_about(plan),
         releases=plan.facts,
         audits=tuple(audits.values()),
         synthetic=tuple(Synthetic.of(table, plan.strata) for table in tables.values()),
         price=AuditPrice(epsilon, delta, float(plan.price), plan.account.audit if plan.account else ""),
-        together=together.epsilon(delta),
+        together=plan.together.epsilon(delta),
+        earlier=plan.earlier,
         history=plan.account.history() if plan.account else None,
     )
 

@@ -1,4 +1,4 @@
-"""The command line of the ledger: `equistrata budget create | show | history | verify | forecast`."""
+"""The command line of the ledger: `equistrata budget create | show | history | verify | forecast | upgrade`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from data.errors import InputError
 
 if TYPE_CHECKING:
     from privacy.budget import Rho
-    from privacy.ledger import Charge, Entry, Head, Ledger
+    from privacy.ledger import Charge, Entry, Head, Ledger, SamePeople
 
 budget_app = typer.Typer(help="Lifetime budgets, and what every release has cost.", no_args_is_help=True)
 out = Console()
@@ -35,16 +35,23 @@ def create(
     dataset: DatasetArgument,
     epsilon: Annotated[float, typer.Option(help="ε that all releases together must keep.")],
     delta: Annotated[float, typer.Option(help="δ that all releases together must keep.")],
+    same_people_as: Annotated[
+        list[str] | None,
+        typer.Option("--same-people-as", help="An account whose rows are the same people's; may be repeated."),
+    ] = None,
     ledger: LedgerOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Give a data set its lifetime budget; make the ledger if it is not there.
 
+    A budget belongs to people, not to a name: rows of another account are refused under this one, unless you say
+    --same-people-as. Then the prices of both add up for them, which show and verify tell.
+
     [bold]Example[/bold]: equistrata budget create census --epsilon 4 --delta 1e-9 --ledger ledger.db
     """
     books = _open(ledger)
     try:
-        rho = books.create(dataset, epsilon, delta)
+        rho = books.create(dataset, epsilon, delta, same_people_as=tuple(dict.fromkeys(same_people_as or ())))
     except ValueError as error:
         raise InputError(str(error)) from None
     if as_json:
@@ -53,6 +60,7 @@ def create(
     out.print(
         f"{dataset}: ε = {epsilon:g}, δ = {delta:g}, which is ρ = {float(rho):.6g}", markup=False, highlight=False
     )
+    _tell_people(books, dataset)
     _tell_head(books.head)
 
 
@@ -66,7 +74,7 @@ def show(dataset: AnyDatasetArgument = None, ledger: LedgerOption = None, as_jso
     accounts = books.accounts() if dataset is None else [books.account(dataset)]
     summaries = [_summary(books, account) for account in accounts]
     if as_json:
-        _print({"datasets": summaries} | _ends(books.head))
+        _print({"datasets": summaries, "same_people": _plain_people(books, dataset)} | _ends(books.head))
         return
     grid = _grid("budgets", "data set", "budget", ">ρ", ">spent", ">left", ">left as ε", ">charges")
     for each in summaries:
@@ -78,6 +86,7 @@ def show(dataset: AnyDatasetArgument = None, ledger: LedgerOption = None, as_jso
     pending = sum(each["reserved"] for each in summaries)
     if pending:
         out.print(f"{pending} of the charges neither committed nor failed yet: under way, or to be resumed.")
+    _tell_people(books, dataset)
     _tell_head(books.head)
 
 
@@ -120,13 +129,27 @@ def verify(
     from privacy.ledger import Head
 
     anchors = [Head.parse(text) for text in anchor or []] + [_head_on(path) for path in card or []]
-    head = _open(ledger).verify(anchors)
+    books = _open(ledger)
+    head = books.verify(anchors)
     if as_json:
-        _print({"whole": True, "anchors": len(anchors)} | _ends(head))
+        _print({"whole": True, "anchors": len(anchors), "same_people": _plain_people(books)} | _ends(head))
         return
     checked = f", through {len(anchors)} anchor{'s' * (len(anchors) != 1)}" if anchors else ""
     out.print(f"[green]whole[/]: {head.entries} entries{checked}")
+    _tell_people(books)
     _tell_head(head)
+
+
+@budget_app.command("upgrade")
+def upgrade(ledger: LedgerOption = None) -> None:
+    """Bring a ledger that an earlier version made to this one, as its steward. Its history stays as it is.
+
+    [bold]Example[/bold]: equistrata budget upgrade
+    """
+    books = _open(ledger)
+    books.upgrade()
+    out.print("[green]up to date[/]")
+    _tell_head(books.head)
 
 
 @budget_app.command("forecast")
@@ -207,6 +230,22 @@ def _summary(books: Ledger, account: Entry) -> dict[str, Any]:
         "reserved": sum(charge.outcome == "reserved" for charge in charges),
         "failed": sum(charge.outcome == "failed" for charge in charges),
     }
+
+
+def _people(books: Ledger, dataset: str | None = None) -> list[SamePeople]:
+    return [group for group in books.same_people() if dataset is None or dataset in group.datasets]
+
+
+def _tell_people(books: Ledger, dataset: str | None = None) -> None:
+    for group in _people(books, dataset):
+        out.print(f"{group}.", markup=False, highlight=False)
+
+
+def _plain_people(books: Ledger, dataset: str | None = None) -> list[dict[str, Any]]:
+    return [
+        {"datasets": list(group.datasets), "epsilon": group.epsilon, "delta": group.delta} | _amount("rho", group.rho)
+        for group in _people(books, dataset)
+    ]
 
 
 def _charge_row(charge: Charge) -> list[str]:

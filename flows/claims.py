@@ -1,36 +1,75 @@
 """Folders that one living process holds, and the removal of those that dead ones have left.
 
 A claim is an advisory lock on a file in the folder. The system drops it with the process, however that ends, so whoever
-gets the lock knows that the owner is gone; a process number would say so only until it is given to somebody else.
+gets the lock knows that the owner is gone; a process number would say so only until it is given to somebody else. A
+process that is stopped keeps its lock.
+
+Machines may share a folder and not its locks. So a claim by lease is signed as well, with the running kernel's own id, which
+containers on one machine have in common, and its holder touches the file every BEAT seconds. A lock that is free but signed by
+another kernel counts as held until nobody has touched it for LEASE seconds.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import platform
+import re
 import shutil
+import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import cache
 from pathlib import Path
 
 LOCK = ".lock"
 LANDING = "landing"  # names a half-written folder elsewhere that goes with this one
+OURS = re.compile(r"equistrata-release-.+|\..+\.part")  # folders that are removed when their owner is dead
+BEAT, LEASE = 20.0, 300.0
+TRIES = 100  # to make a folder that another run removes at the same moment
+
+
+class Held(Exception):
+    """Another process holds the folder."""
+
+
+def take(folder: Path, leased: bool = False) -> int:
+    """Take a folder; the lock's descriptor, which is not inherited by programs that are started.
+
+    Args:
+        leased: what another machine has signed lately is held by it; sign in turn (and see `beating`).
+
+    Raises:
+        Held: another process has it.
+        FileNotFoundError: it is not there, or was removed at this moment.
+        OSError: its lock cannot be written, or its file system has no locks.
+    """
+    handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Held from None
+        if os.stat(folder / LOCK).st_ino != os.fstat(handle).st_ino:
+            raise FileNotFoundError(folder)
+        if leased:
+            if _leased_elsewhere(handle):
+                raise Held
+            os.pwrite(handle, _kernel(), 0)
+            os.utime(handle)
+    except BaseException:
+        os.close(handle)
+        raise
+    return handle
 
 
 def claim(folder: Path) -> int | None:
     """Take a folder; the lock's descriptor, or None if another process has it or it is not there (or not ours)."""
     try:
-        handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT, 0o600)  # not inherited by programs that are started
-    except OSError:
+        return take(folder)
+    except (Held, OSError):
         return None
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        if os.stat(folder / LOCK).st_ino == os.fstat(handle).st_ino:  # else it was removed while we waited
-            return handle
-    except OSError:
-        pass
-    os.close(handle)
-    return None
 
 
 @contextmanager
@@ -44,34 +83,61 @@ def claimed(folder: Path) -> Iterator[bool]:
             os.close(handle)
 
 
+@contextmanager
+def beating(handle: int) -> Iterator[None]:
+    """Touch a lock that was taken by lease, as long as the block runs."""
+    ended = threading.Event()
+
+    def beat() -> None:
+        while not ended.wait(BEAT):
+            with suppress(OSError):
+                os.utime(handle)
+
+    thread = threading.Thread(target=beat, name="lease", daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        thread.join()
+
+
 def remove_dead(parent: Path, pattern: str) -> None:
     """Remove this user's folders of that name whose owner is gone, and the half-written folders they name."""
-    for folder in parent.glob(pattern):
-        try:
-            status = folder.lstat()
-        except OSError:
-            continue
-        if folder.is_symlink() or not folder.is_dir() or status.st_uid != os.geteuid():
-            continue
-        if not (folder / LOCK).exists():
-            # Just made, or left by a process that died right then: either way there is nothing in it, or it stays.
-            with suppress(OSError):
-                folder.rmdir()
-            continue
-        with claimed(folder) as dead:
-            if dead:
-                remove_with_landing(folder)
+    with suppress(OSError):  # no such folder, or a name that no folder can have
+        for folder in list(parent.glob(pattern)):
+            remove_if_dead(folder)
 
 
-def remove_with_landing(folder: Path) -> None:
-    """Remove a folder and the half-written one that it names. Only for who holds it."""
+def remove_if_dead(folder: Path) -> bool:
+    """Remove a folder of this user if it is one that runs hold, and nobody holds it; whether nothing is there (any more)."""
     try:
-        landing = Path((folder / LANDING).read_text("utf-8"))
-        if landing.name.startswith(".") and landing.name.endswith(".part"):
-            shutil.rmtree(landing, ignore_errors=True)
-    except (OSError, UnicodeDecodeError):
-        pass
-    remove(folder)
+        status = folder.lstat()
+    except FileNotFoundError:
+        return True
+    except OSError:
+        return False
+    if folder.is_symlink() or not folder.is_dir() or status.st_uid != os.geteuid() or not OURS.fullmatch(folder.name):
+        return False
+    if not (folder / LOCK).exists():
+        # Just made, or left by a process that died right then: either way there is nothing in it, or it stays.
+        with suppress(OSError):
+            folder.rmdir()
+            return True
+        return False
+    try:
+        handle = take(folder, leased=True)
+    except FileNotFoundError:
+        return True
+    except (Held, OSError):
+        return False
+    try:
+        with suppress(OSError, ValueError):
+            remove_if_dead(Path((folder / LANDING).read_text("utf-8")))
+        remove(folder)
+    finally:
+        os.close(handle)
+    return not folder.exists()
 
 
 def remove(folder: Path) -> None:
@@ -79,14 +145,19 @@ def remove(folder: Path) -> None:
 
     The lock goes last: whoever is killed meanwhile leaves a folder that is seen to be a dead one's, or is empty.
     """
-    with suppress(OSError):
-        for path in folder.iterdir():
-            if path.name != LOCK:
-                _drop(path)
+    empty(folder)
     with suppress(OSError):
         if all(path.name == LOCK for path in folder.iterdir()):
             (folder / LOCK).unlink(missing_ok=True)
             folder.rmdir()
+
+
+def empty(folder: Path) -> None:
+    """Remove what lies in a folder that one holds, but for its lock, as far as that can be done."""
+    with suppress(OSError):
+        for path in folder.iterdir():
+            if path.name != LOCK:
+                _drop(path)
 
 
 def _drop(path: Path) -> None:
@@ -95,3 +166,17 @@ def _drop(path: Path) -> None:
     else:
         with suppress(OSError):
             path.unlink()
+
+
+def _leased_elsewhere(handle: int) -> bool:
+    """Whether another machine has signed this lock, and touched it lately."""
+    signed = os.pread(handle, 100, 0)
+    return bool(signed) and signed != _kernel() and time.time() - os.fstat(handle).st_mtime < LEASE
+
+
+@cache
+def _kernel() -> bytes:
+    """The id of the running kernel: of this machine since it was started; else the machine's name."""
+    with suppress(OSError):
+        return Path("/proc/sys/kernel/random/boot_id").read_bytes().strip()
+    return platform.node().encode()

@@ -5,6 +5,7 @@ Every field of `ReleaseConfig` is an option of `equistrata release`, made from t
 
 from __future__ import annotations
 
+import errno
 import inspect
 import json
 import os
@@ -14,7 +15,7 @@ from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import rmtree
-from typing import Annotated, Any, NoReturn, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Union, get_args, get_origin
 
 import typer
 from rich.console import Console
@@ -24,11 +25,17 @@ from data.errors import InputError
 from flows.audit_cli import AUDIT_HELP, audit_command
 from flows.budget_cli import budget_app
 from flows.config import ReleaseConfig
+from flows.disk import disk_full
 from flows.experiments_cli import experiments_app
 from flows.federate_cli import federate_answer_command, federate_command
 from flows.foreground import foreground, progress_bars
+from flows.inside import SCORES, for_a_person, private_folder
 from flows.planning import plan_command
+from flows.publish_cli import PUBLISH_HELP, publish_command
 from flows.simulate_cli import simulate_app
+
+if TYPE_CHECKING:
+    from flows.plan import Plan
 
 FAILED, BAD_INPUT = 1, 2
 
@@ -69,18 +76,32 @@ def main() -> None:
     try:
         app()
     except InputError as error:
-        _fail(str(error), BAD_INPUT)
+        if type(error).__name__ != "AlreadyMade":
+            _fail(str(error), BAD_INPUT)
+        out.print(str(error), markup=False, highlight=False, soft_wrap=True)  # what was asked for is there
     except Exception as error:
         # By name: their modules load much, and are loaded already if one of these was raised.
         if type(error).__name__ in ("StepFailed", "FlowerFailed", "RowsMissing"):
             _fail(str(error), FAILED)
         if type(error).__name__ in ("LedgerError", "BudgetExceeded"):
             _fail(str(error), BAD_INPUT)
+        if isinstance(error, OSError) and (sentence := _of_the_system(error)) is not None:
+            _fail(sentence, BAD_INPUT)
         if "Failed to reach API" in str(error):
             _fail(
                 "no Prefect server answers at PREFECT_API_URL; start one (prefect server start) or unset it", BAD_INPUT
             )
         raise
+
+
+def _of_the_system(error: OSError) -> str | None:
+    """What a file system refuses whatever the file is for; None for what is no case of that."""
+    if error.errno == errno.ENAMETOOLONG:
+        name = str(error.filename or "")
+        shown = name if len(name) <= 80 else f"{name[:40]}…{name[-39:]}"
+        return f"{shown!r} is too long for a name or path on this system; give a shorter one"
+    full = disk_full(error)
+    return None if full is None else str(full)
 
 
 def _fail(sentence: str, code: int) -> NoReturn:
@@ -108,10 +129,10 @@ def _options_of(model: type[ReleaseConfig]) -> list[inspect.Parameter]:
 
 
 def _inner(annotation: Any) -> Any:
-    """The type itself, where None may stand for it."""
+    """The type itself, where None may stand for it, without what checks it."""
     if get_origin(annotation) in (Union, types.UnionType):
-        return next(part for part in get_args(annotation) if part is not type(None))
-    return annotation
+        annotation = next(part for part in get_args(annotation) if part is not type(None))
+    return get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
 
 
 def _option_type(annotation: Any) -> Any:
@@ -147,14 +168,24 @@ def release_command(
     """See RELEASE_HELP."""
     given = {name.rstrip("_"): value for name, value in settings.items() if value is not None}
     resolved = ReleaseConfig.load(config, **given) if config else ReleaseConfig.build(**given)
-    from flows.undertaking import prepare, with_release_id
+    from flows.undertaking import prepare, try_place, with_release_id
 
     resolved = with_release_id(resolved.at(datetime.now(UTC)))
     # Everything that can be said to be wrong without the rows is said at once.
     plan, account, _ = prepare(resolved)
+    try_place(resolved)
     if account is not None:
         err.print(f"release {account.release} of data set {account.dataset}", markup=False, highlight=False)
+    _tell_if_long(plan)
     _run_and_report(resolved, verbose, len(plan.strata.keys))
+
+
+def _tell_if_long(plan: Plan) -> None:
+    from flows.size import warning
+
+    sentence = warning(plan)
+    if sentence is not None:
+        err.print(f"[bold yellow]note:[/] {_plain(sentence)}", soft_wrap=True, highlight=False)
 
 
 @app.command("resume")
@@ -166,6 +197,9 @@ def resume_command(
     give_up: Annotated[
         bool, typer.Option("--discard", help="Give it up instead: it stays charged, and the ledger has it as failed.")
     ] = False,
+    output: Annotated[
+        Path | None, typer.Option("--output", help="The folder it shall become, if its own place is taken or lost.")
+    ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Processes that fit strata, from now on.")] = None,
     ledger: Annotated[
         str | None,
@@ -192,6 +226,7 @@ def resume_command(
     if journal is None:
         _without_journal(release, ledger, give_up)
         return
+    place = None if output is None else os.path.abspath(output)  # before the working directory changes
     try:
         os.chdir(journal.folder)
     except OSError:
@@ -204,14 +239,20 @@ def resume_command(
         discard(journal)
         out.print(f"given up: {journal.root.name}; its charge stays", markup=False, highlight=False)
         return
-    config = journal.config.model_copy(update={} if workers is None else {"workers": workers})
-    from flows.undertaking import prepare
+    changes = {"workers": workers, "output": place}
+    config = ReleaseConfig.build(
+        **journal.config.public() | {name: value for name, value in changes.items() if value is not None}
+    )
+    from flows.undertaking import prepare, try_place
 
     plan, _, _ = prepare(config)
+    try_place(config)
+    _tell_if_long(plan)
     _run_and_report(config, verbose, len(plan.strata.keys))
 
 
 app.command("audit", help=AUDIT_HELP)(audit_command)
+app.command("publish", help=PUBLISH_HELP)(publish_command)
 app.command("plan")(plan_command)
 app.command("federate")(federate_command)
 app.command("federate-answer", hidden=True)(federate_answer_command)
@@ -263,6 +304,12 @@ def _run_and_report(config: ReleaseConfig, verbose: bool, strata: int) -> None:
             err.print("stopped")
         _tell_what_is_kept(config)
         raise
+    if folder is None:
+        from flows.undertaking import AlreadyMade
+
+        raise AlreadyMade(
+            f"release {config.release_id!r} was made by another run meanwhile and is whole; there is nothing to do"
+        )
     if not (folder / "card.json").exists():
         out.print(f"{config.release_id} was whole and charged already, and has been moved from {folder}", markup=False)
         return
@@ -270,26 +317,26 @@ def _run_and_report(config: ReleaseConfig, verbose: bool, strata: int) -> None:
 
 
 def _tell_what_is_kept(config: ReleaseConfig) -> None:
-    """After a failure: how to go on, if anything was charged; else nothing is left behind."""
+    """After a failure: how to go on, if anything was charged and no other run is at it."""
     if config.release_id is None or config.dataset is None:
         return
     from flows.journal import Journal
 
     journal = Journal.find(config.release_id)
-    if journal is None:
-        return
-    if journal.untouched:
-        journal.remove()
-    else:
+    if journal is not None and not journal.untouched and journal.free:
         err.print(f"kept: equistrata resume {config.release_id}", markup=False, highlight=False)
 
 
-def run_release(config: ReleaseConfig, listener: Callable[[str, int, int], None], verbose: bool = False) -> Path:
-    """Run the release flow in this process, with or without a Prefect server configured."""
+def run_release(config: ReleaseConfig, listener: Callable[[str, int, int], None], verbose: bool = False) -> Path | None:
+    """Run the release flow in this process, with or without a Prefect server configured.
+
+    Returns the release's folder; None if another run had made this release meanwhile.
+    """
     with foreground(listener, verbose):
         from flows.release import release
 
-        return Path(release(config))
+        folder = release(config)
+        return None if folder is None else Path(folder)
 
 
 @app.command("score")
@@ -412,13 +459,16 @@ def _report(folder: Path, strata: int) -> None:
     means = folder / "means.json"
     if means.exists():
         out.print(_means_table(json.loads(means.read_text("utf-8"))))
-    scores = folder / "internal" / "scores.json"
-    if scores.exists():
+    scores = private_folder(folder) / SCORES
+    if not scores.exists():
+        return
+    if for_a_person():
         out.print(_score_table(json.loads(scores.read_text("utf-8"))))
+    out.print(f"exact scores, not to be published: {scores}", markup=False, soft_wrap=True, highlight=False)
 
 
 SCORE_NOTES = {
-    "parity_error": "sum over strata of relative errors of means; 0 is best",
+    "parity_error": "relative errors of the means of columns that define no strata, summed over strata; 0 is best",
     "maximum_disparity": "worst relative error of a mean in a stratum",
     "workload3": "3-way marginals, L1 distance; 0 is best, 2 is worst",
     "workload3_by_stratum": "the same within strata, averaged",

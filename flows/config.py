@@ -13,9 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-import yaml
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
+from data import documents
 from data.errors import InputError
 from flows.placeholders import checked, filled, zone
 from flows.places import without_credentials
@@ -137,15 +137,15 @@ class ReleaseConfig(Settings):
     @classmethod
     def load(cls, path: str | Path, **overrides: Any) -> ReleaseConfig:
         """Read a YAML file; `overrides` win over what it says."""
-        try:
-            document = yaml.safe_load(Path(path).read_text("utf-8"))
-        except OSError:
-            raise InputError(f"config file {str(path)!r} cannot be read; check the path") from None
-        except (UnicodeDecodeError, yaml.YAMLError):
-            raise InputError(f"config file {str(path)!r} is not valid UTF-8 YAML; mend its syntax") from None
+        where = f"config file {str(path)!r}"
+        document = documents.load(path, where)
         if not isinstance(document, dict):
-            raise InputError(f"config file {str(path)!r} needs settings as 'name: value' lines")
-        return cls.build(**{**{str(key).replace("-", "_"): value for key, value in document.items()}, **overrides})
+            raise InputError(f"{where} needs settings as 'name: value' lines")
+        settings = {str(key).replace("-", "_"): value for key, value in document.items()}
+        if len(settings) < len(document):
+            twice = next(name for name in settings if sum(str(key).replace("-", "_") == name for key in document) > 1)
+            raise InputError(f"{where} has the setting {twice!r} twice; keep one of them")
+        return cls.build(**{**settings, **overrides})
 
     def at(self, scheduled: datetime) -> ReleaseConfig:
         """The settings of the release that is scheduled for this time (with a time zone): placeholders are filled in."""

@@ -12,7 +12,6 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-import yaml
 from prefect.cli.deploy._models import (
     ConcurrencyLimitSpec,
     DeploymentConfig,
@@ -29,6 +28,7 @@ from prefect.utilities.schema_tools import validate
 from prefect.workers.process import ProcessVariables
 from pydantic import BaseModel, ValidationError
 
+from data import documents
 from data.errors import InputError
 from flows.config import ReleaseConfig
 
@@ -37,12 +37,7 @@ ANCHORS = "definitions"  # a place for YAML anchors that Prefect's own guides us
 
 def load(path: Path) -> dict[str, Any]:
     """The file as it is written. Raises InputError if it cannot be read."""
-    try:
-        document = yaml.safe_load(path.read_text("utf-8"))
-    except OSError:
-        raise InputError(f"{str(path)!r} cannot be read; run this in the folder that holds it") from None
-    except (UnicodeDecodeError, yaml.YAMLError) as error:
-        raise InputError(f"{str(path)!r} is no YAML: {' '.join(str(error).split())}") from None
+    document = documents.load(path, repr(str(path)), aliases=True)
     if not isinstance(document, dict) or not isinstance(document.get("deployments"), list):
         raise InputError(f"{str(path)!r} needs a list of 'deployments'")
     return document

@@ -206,15 +206,16 @@ def _accuracy(lines: Sequence[Line], note: str) -> Picture:
 def _parity(lines: Sequence[Line], note: str) -> Picture:
     panels = [
         Panel(
-            name.upper(), _by_epsilon(lines, name, "parity_sex_rac1p", published="parity_sex_rac1p"), "ε",
+            name.upper(), _by_epsilon(lines, name, "parity_means_sex_rac1p", published="parity_sex_rac1p"), "ε",
             "parity error over SEX × RAC1P",
         )
         for name in MECHANISMS
     ]  # fmt: skip
     return Picture(
         "figure-5",
-        "Figure 5: parity error of the means of all columns",
-        f"Definition 11 over the strata of SEX × RAC1P with at least 0.1 % of the rows. {FORMS}",
+        "Figure 5: parity error of the means",
+        "Definition 11 over the strata of SEX × RAC1P with at least 0.1 % of the rows, averaged over the columns that define no "
+        f"strata (the published curves: over all). {FORMS}",
         note,
         tuple(panels),
         len(panels),

@@ -71,12 +71,16 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line(Cell):
-    """A place in the grid and what was measured there; classifiers' scores are None where none were trained."""
+    """A place in the grid and what was measured there; classifiers' scores are None where none were trained.
+
+    `parity_means_…` average over the columns that define no strata. Files that call them `parity_…` averaged over all, and are
+    refused for their header.
+    """
 
     seconds: float
-    parity_sex: float
-    parity_rac1p: float
-    parity_sex_rac1p: float
+    parity_means_sex: float
+    parity_means_rac1p: float
+    parity_means_sex_rac1p: float
     maximum_disparity: float
     workload3: float
     workload3_by_stratum: float
@@ -122,9 +126,9 @@ def measure(cell: Cell, table: CodedTable, classifiers: bool = True, workers: in
     return Line(
         **asdict(cell),
         seconds=round(seconds, 3),
-        parity_sex=parity_error(real, synthetic, ["SEX"]).value,
-        parity_rac1p=parity_error(real, synthetic, ["RAC1P"]).value,
-        parity_sex_rac1p=scores.parity_error,
+        parity_means_sex=parity_error(real, synthetic, ["SEX"]).value,
+        parity_means_rac1p=parity_error(real, synthetic, ["RAC1P"]).value,
+        parity_means_sex_rac1p=scores.parity_error,
         maximum_disparity=scores.maximum_disparity,
         workload3=scores.workload3,
         workload3_by_stratum=scores.workload3_by_stratum,

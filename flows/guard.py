@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import ParamSpec, TypeVar
 
 from data.errors import InputError
+from flows.disk import disk_full
+from flows.workspace import Workspace
 from privacy.budget import BudgetExceeded
 
 P = ParamSpec("P")
@@ -17,6 +19,11 @@ R = TypeVar("R")
 
 class StepFailed(RuntimeError):
     """A step failed for a reason that is not the user's. Says where in the code, never with which value."""
+
+
+def _folders(argument: object) -> tuple[Path, ...]:
+    """Where a step that is given this writes."""
+    return (argument.root, argument.paid) if isinstance(argument, Workspace) else ()
 
 
 def scrubbed(step: Callable[P, R]) -> Callable[P, R]:
@@ -33,7 +40,8 @@ def scrubbed(step: Callable[P, R]) -> Callable[P, R]:
             replacement: Exception = type(error)(*error.args) if not isinstance(error, BudgetExceeded) else error
         except Exception as error:
             frame = traceback.extract_tb(error.__traceback__)[-1]
-            replacement = StepFailed(
+            full = disk_full(error, *(folder for each in args for folder in _folders(each)))
+            replacement = full or StepFailed(
                 f"{step.__name__} failed with {type(error).__name__} at {Path(frame.filename).name}:{frame.lineno}; "
                 "the original message is withheld because it may quote a row"
             )

@@ -20,7 +20,7 @@ from flows.undertaking import with_release_id
 
 # As Prefect words the state of a flow that raised. From its start: a foreign error may have one of these names in its text.
 OURS = re.compile(
-    "Flow run encountered an exception: (?:InputError|LedgerError|BudgetExceeded|StepFailed): (.*)", re.DOTALL
+    "Flow run encountered an exception: (?:InputError|DiskFull|LedgerError|BudgetExceeded|StepFailed): (.*)", re.DOTALL
 )
 
 

@@ -16,14 +16,15 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
 from data.errors import InputError
-from flows.claims import claim
+from flows.claims import claim, claimed
 from flows.config import ReleaseConfig
+from flows.disk import disk_full
 
 STATE_VARIABLE = "EQUISTRATA_STATE"
 FORMAT = "equistrata journal 2"
@@ -59,11 +60,8 @@ class Journal:
     key: bytes
 
     @classmethod
-    def open(cls, config: ReleaseConfig, ledger: str) -> Journal:
-        """The journal of config.release_id, made if there is none.
-
-        Raises InputError if one is there of another release (other settings, another ledger), or if none can be made.
-        """
+    def begun(cls, config: ReleaseConfig, ledger: str) -> Journal | None:
+        """The journal of config.release_id, if there is one. Raises InputError if it is another's (settings, ledger)."""
         release = str(config.release_id)
         found = cls.find(release)
         if found is not None:
@@ -76,7 +74,18 @@ class Journal:
                 raise InputError(
                     f"release {release!r} was begun with another ledger; name that one, or choose another id"
                 )
+        return found
+
+    @classmethod
+    def open(cls, config: ReleaseConfig, ledger: str) -> Journal:
+        """The journal of config.release_id, made if there is none.
+
+        Raises InputError if one is there of another release (other settings, another ledger), or if none can be made.
+        """
+        found = cls.begun(config, ledger)
+        if found is not None:
             return found
+        release = str(config.release_id)
         record = {
             "format": FORMAT,
             "config": config.public(),
@@ -88,13 +97,17 @@ class Journal:
         try:
             root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             made = Path(tempfile.mkdtemp(prefix=f"{UNMADE}{release}-", dir=root.parent))  # mkdtemp makes it 0700
-            _write_durably(made / RECORD, json.dumps(record, indent=2))
+            try:
+                _write_durably(made / RECORD, json.dumps(record, indent=2))
+            except OSError:
+                rmtree(made, ignore_errors=True)
+                raise
             try:
                 made.rename(root)
             except OSError:  # another process was first
                 rmtree(made)
-        except OSError:
-            raise InputError(
+        except OSError as error:
+            raise disk_full(error, state_folder()) or InputError(
                 f"the state folder {str(root.parent)!r} cannot be written; mend its permissions, or name another in "
                 f"{STATE_VARIABLE}"
             ) from None
@@ -178,6 +191,12 @@ class Journal:
         """Whether no run has ever held it."""
         return not (self.root / "runs").exists()
 
+    @property
+    def free(self) -> bool:
+        """Whether no process holds it at this moment."""
+        with claimed(self.root) as free:
+            return free
+
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold the release while the block runs. Raises InputError if another process does."""
@@ -210,6 +229,16 @@ class Journal:
     def forget_rows(self) -> None:
         """Let the next `same_rows` be the first. Only while nothing was charged."""
         (self.root / "snapshot").unlink(missing_ok=True)
+
+    def moved_to(self, output: str) -> Journal:
+        """The same release, on its way to another folder from now on, durably. Only for who holds it."""
+        place = os.path.abspath(output)
+        if place == os.path.abspath(self.output):
+            return self
+        record = json.loads((self.root / RECORD).read_text("utf-8"))
+        record["config"]["output"] = place
+        _write_durably(self.root / RECORD, json.dumps(record, indent=2))
+        return replace(self, config=ReleaseConfig.build(**record["config"]))
 
     def remove(self) -> None:
         """Remove the folder. Its record goes first, so that half a removal is not taken for a release."""

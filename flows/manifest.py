@@ -1,6 +1,6 @@
 """The manifest of a release: which files it has, how long they are, and their SHA-256.
 
-It covers what may be published; `internal/` and what is made later from a release (its audits) are left out. It finds
+It covers what may be published: the release, and the public audits that were added to it (`flows.addition`). It finds
 damage and edits by accident. Whoever edits a file on purpose can edit the manifest as well, unless its own digest was
 noted elsewhere: every audit prints it.
 """
@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -16,24 +17,28 @@ from data.errors import InputError
 
 NAME = "manifest.json"
 FORMAT = "equistrata manifest 1"
-LEFT_OUT = "internal"
+NEXT = ".next"  # in a release: what is being added to it
 MEND = "bring the whole folder back from where it was published, or make the release again"
 
+Entry = dict[str, Any]  # "bytes" and "sha256" of a file
 
-def write_manifest(folder: Path) -> None:
-    """Write `manifest.json` over every file below a finished release folder but those in `internal/`."""
-    names = sorted(
-        path.relative_to(folder).as_posix()
-        for path in folder.rglob("*")
-        if path.is_file() and path.relative_to(folder).parts[0] not in (LEFT_OUT, NAME)
-    )
-    files = {name: {"bytes": (folder / name).stat().st_size, "sha256": _sha256(folder / name)} for name in names}
-    document = {"format": FORMAT, "files": files}
+
+def write_manifest(folder: Path, others: Mapping[str, Entry] | None = None) -> None:
+    """Write `manifest.json` over every file below a folder, and over `others` that will lie there too."""
+    names = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    here = {
+        name: {"bytes": (folder / name).stat().st_size, "sha256": _sha256(folder / name)}
+        for name in names
+        if name != NAME
+    }
+    document = {"format": FORMAT, "files": dict(sorted((dict(others or {}) | here).items()))}
     (folder / NAME).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
 def check_manifest(folder: Path) -> str:
     """Check that every file of a release is there as it was written; return the manifest's own SHA-256.
+
+    While an audit is being added, or where that was killed half-way, a file may be the one that is to come (`flows.addition`).
 
     Raises:
         InputError: no such folder, no manifest or a damaged one, or the first file that is missing, cut off or edited.
@@ -43,12 +48,15 @@ def check_manifest(folder: Path) -> str:
         raise InputError(f"{where} is not a folder; check the path")
     if not (folder / NAME).is_file():
         raise InputError(f"{where} has no {NAME}, so it is incomplete or made before there was one; {MEND}")
-    for name, entry in _files(folder, where).items():
+    coming = listed(folder / NEXT, where) if (folder / NEXT / NAME).is_file() else {}
+    for name, entry in listed(folder, where).items():
         path = folder / name
         if not path.is_file():
             raise InputError(f"{where} lacks its file {name!r}; {MEND}")
         try:
             size = path.stat().st_size
+            if name in coming and size == coming[name]["bytes"] and _sha256(path) == coming[name]["sha256"]:
+                continue
             digest = _sha256(path) if size == entry["bytes"] else ""
         except OSError:
             raise InputError(f"file {name!r} of {where} cannot be read; check its permissions") from None
@@ -61,13 +69,23 @@ def check_manifest(folder: Path) -> str:
     return _sha256(folder / NAME)
 
 
-def _files(folder: Path, where: str) -> dict[str, dict[str, Any]]:
+def listed(folder: Path, where: str) -> dict[str, Entry]:
+    """What the manifest of a folder lists: name → size in bytes and SHA-256. Raises InputError if it is damaged."""
+    try:
+        content = (folder / NAME).read_bytes()
+    except OSError:
+        raise InputError(f"{NAME} of {where} cannot be read; {MEND}") from None
+    return entries(content, where)
+
+
+def entries(content: bytes, where: str) -> dict[str, Entry]:
+    """What a manifest lists, from its bytes. Raises InputError if it is damaged, or names a file outside its folder."""
     damaged = InputError(f"{NAME} of {where} is damaged; {MEND}")
     try:
-        document = json.loads((folder / NAME).read_text("utf-8"))
+        document = json.loads(content)
         files = document["files"]
         whole = document["format"] == FORMAT and bool(files) and all(_is_entry(*each) for each in files.items())
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError):
         raise damaged from None
     if not whole:
         raise damaged
@@ -76,7 +94,8 @@ def _files(folder: Path, where: str) -> dict[str, dict[str, Any]]:
 
 def _is_entry(name: str, entry: Any) -> bool:
     path = PurePosixPath(name)
-    inside = not path.is_absolute() and ".." not in path.parts  # a manifest from elsewhere must not lead out
+    # A manifest from elsewhere must not lead out, nor name one file in two ways.
+    inside = bool(path.parts) and not path.is_absolute() and ".." not in path.parts and str(path) == name
     return inside and isinstance(entry["bytes"], int) and isinstance(entry["sha256"], str)
 
 

@@ -35,18 +35,14 @@ def printer() -> Printer:
     )
 
 
-def print_pdf(page: Path) -> Path:
-    """Print a page beside itself. Raises InputError if that fails; the page stays as it is."""
+def print_pdf(page: Path) -> bool:
+    """Print a page beside itself; tells whether that could be done. The page stays as it is."""
     pdf = page.with_suffix(".pdf")
     try:
         printer()(page, pdf)
     except (OSError, subprocess.SubprocessError):
         pdf.unlink(missing_ok=True)
-    if not pdf.is_file() or not pdf.stat().st_size:
-        raise InputError(
-            f"the report is whole in {str(page)!r}, but could not be printed as PDF; print it from a browser"
-        )
-    return pdf
+    return pdf.is_file() and pdf.stat().st_size > 0
 
 
 def _chromium(browser: str, page: Path, pdf: Path) -> None:

@@ -14,11 +14,14 @@ from data.strata import Strata
 from data.weights import PublicWeights
 from flows import runners
 from flows.config import ReleaseConfig
+from flows.inside import check_place
 from flows.landing import check_output
+from flows.size import check as check_size
 from flows.workspace import unit_name
 from privacy.budget import Rho
 from synth.mechanism import Mechanism, mechanism
 from synth.selection import SharedMechanism, serving_all, share
+from synth.size import Size, size
 from synth.stratified import NOISY, stratified_name
 
 SYNTHESIS = "synthesis"
@@ -78,6 +81,7 @@ class Plan:
         """
         if not begun:
             check_output(Path(config.output))
+            check_place(Path(config.output))
         runners.check(config)
         declared = _schema(config)
         schema = declared.select(config.columns) if config.columns else declared.selected()
@@ -106,7 +110,15 @@ class Plan:
         own = mechanism(config.synthesizer, config.engine)
         fits = share(own, strata, config.selection, config.levels) or own
         files = (declared,) if means is None or averaged is declared else (declared, averaged)
-        return cls(config, source, files, schema, means, strata, fits, weights, price)
+        plan = cls(config, source, files, schema, means, strata, fits, weights, price)
+        if not begun:
+            check_size(plan)
+        return plan
+
+    @cached_property
+    def size(self) -> Size:
+        """How large the fits are. Raises InputError if one might fail for its size after it was paid for."""
+        return size(self.mechanism, self.strata, self.config.shrinkage)
 
     @property
     def shared(self) -> SharedMechanism | None:

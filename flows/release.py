@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 from uuid import UUID
 
-from prefect import flow, task, unmapped
+from prefect import flow, get_run_logger, task, unmapped
 from prefect.artifacts import (
     create_markdown_artifact,
     create_progress_artifact,
@@ -32,9 +32,11 @@ from flows import steps
 from flows.config import ReleaseConfig
 from flows.guard import scrubbed
 from flows.hooks import tell_failure
+from flows.inside import SCORES, private_folder
 from flows.plan import Plan
 from flows.progress import tell
 from flows.runners import executor, wait
+from flows.size import warning
 from flows.undertaking import AlreadyMade, Undertaking, under_way, with_release_id
 from flows.workspace import Workspace
 from privacy.budget import Budget, Rho
@@ -43,7 +45,6 @@ from synth.mechanism import ForeignMechanism
 
 F = TypeVar("F", bound=Callable[..., Any])
 
-INTERNAL_SCORES = "internal/scores.json"
 PUBLISHED = "equistrata.release.published"
 
 
@@ -118,6 +119,9 @@ def release(config: ReleaseConfig) -> str | State[Any]:
     scheduled = with_release_id(config.at(flow_run.scheduled_start_time), flow_run.id)
     try:
         with under_way(scheduled) as run:
+            long = warning(run.plan)
+            if long is not None:  # settings and sizes of the schema, so the orchestrator may keep it
+                get_run_logger().warning("%s", long)
             folder = Path(run.plan.config.output) if run.published else _make(run)
     except AlreadyMade as error:
         return Completed(message=str(error))
@@ -133,7 +137,7 @@ def _make(run: Undertaking) -> Path:
     budget = Budget(plan.price.total)
     synthesis = plan.price.counts + plan.price.synthesis
     budgets = list(budget.parallel(synthesis, plan.fitted.keys, "synthesis, strata in parallel").values())
-    means = Budget(budget.spend(plan.price.means, "means")) if plan.means is not None else Budget(Rho(0))
+    means = budget.part(plan.price.means, "means") if plan.means is not None else Budget(Rho(0))
     tell("load")
     with executor(plan.config, work, len(plan.fitted.keys)) as pool:  # a cluster that is not there is told of first
         run.load(lambda: load(plan, work))
@@ -185,10 +189,10 @@ def _show(folder: Path) -> None:
     if not (folder / "card.md").exists():
         return  # resumed after it was published and moved away
     create_markdown_artifact((folder / "card.md").read_text("utf-8"), key="release-card", description="release card")
-    scores = folder / INTERNAL_SCORES
+    scores = private_folder(folder) / SCORES
     if scores.exists():
         names = [name for name, value in json.loads(scores.read_text("utf-8")).items() if isinstance(value, float)]
-        table = [{"score": name, "kind": "exact, internal", "value in": INTERNAL_SCORES} for name in names]
+        table = [{"score": name, "kind": "exact, internal", "value in": str(scores)} for name in names]
         create_table_artifact(table, key="release-scores", description="internal scores and where they lie")
 
 

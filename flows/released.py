@@ -13,8 +13,11 @@ from data.schema import Schema
 from data.sources import read_frame
 from data.table import CodedTable
 from eval.findings import ReleaseFacts
+from flows.addition import settled
 from flows.audit_config import SOURCE_SETTINGS
-from flows.manifest import MEND, check_manifest
+from flows.audited_card import identity_of, own_price, prices
+from flows.manifest import MEND, check_manifest, listed
+from privacy.budget import Rho
 
 
 @dataclass(frozen=True, eq=False)
@@ -27,6 +30,7 @@ class Released:
         card: its `card.json`.
         schema: of its rows, as `schema.json` declares it.
         means: its `means.json`; None without.
+        identity: what tells it from all others, whatever is added to it.
     """
 
     folder: Path
@@ -34,13 +38,16 @@ class Released:
     card: Mapping[str, Any]
     schema: Schema
     means: Mapping[str, Any] | None
+    identity: str
 
     @classmethod
     def open(cls, folder: str | Path) -> Released:
         """Check and read a release folder. Raises InputError with one sentence about the first thing that is wrong."""
         folder = Path(folder)
+        settled(folder)
         manifest = check_manifest(folder)
         where = f"release {str(folder)!r}"
+        identity = identity_of(listed(folder, where))
         card = _json(folder / "card.json", where)
         schema = Schema.from_plain(_json(folder / "schema.json", where), f"schema.json of {where}")
         try:
@@ -50,7 +57,7 @@ class Released:
         if digest != schema.digest:
             raise InputError(f"schema.json of {where} is not the schema that its card names; {MEND}")
         means = folder / "means.json"
-        return cls(folder, manifest, card, schema, _json(means, where) if means.exists() else None)
+        return cls(folder, manifest, card, schema, _json(means, where) if means.exists() else None, identity)
 
     def table(self) -> CodedTable:
         """Its synthetic rows, coded by its schema."""
@@ -59,6 +66,11 @@ class Released:
         except InputError as error:
             raise InputError(f"synthetic.parquet of release {str(self.folder)!r}: {error}") from None
         return CodedTable(coded.codes, self.schema)
+
+    @property
+    def private(self) -> bool:
+        """Whether the noise of all that its card lists came from a source fit for real releases."""
+        return bool(self.card["private"])
 
     @property
     def strata(self) -> tuple[str, ...]:
@@ -71,6 +83,11 @@ class Released:
         return {key: value for key, value in self.card["config"].items() if key in SOURCE_SETTINGS}
 
     @property
+    def prices(self) -> dict[str, Rho]:
+        """What its folder cost, each part once: the release under its identity, and what was added to it."""
+        return prices(self.card, self.identity)
+
+    @property
     def ledger(self) -> Mapping[str, Any] | None:
         """What its card says of the ledger it was charged to; None if it was not."""
         ledger = self.card.get("ledger")
@@ -80,7 +97,7 @@ class Released:
 def facts(releases: Sequence[Released]) -> tuple[ReleaseFacts, ...]:
     """What the report says of the releases, under names that tell them apart: the variant's, with ε or folder if needed."""
     variants = [release.card["name"] for release in releases]
-    with_price = [f"{v}, ε = {r.card['guarantee']['epsilon']:g}" for v, r in zip(variants, releases, strict=True)]
+    with_price = [f"{v}, ε = {own_price(r.card)['epsilon']:g}" for v, r in zip(variants, releases, strict=True)]
     with_folder = [f"{v} ({r.folder.resolve().name})" for v, r in zip(variants, releases, strict=True)]
     with_number = [f"{v} (number {i})" for i, v in enumerate(variants, start=1)]
     choices = (variants, with_price, with_folder, with_number)
@@ -89,7 +106,7 @@ def facts(releases: Sequence[Released]) -> tuple[ReleaseFacts, ...]:
 
 
 def _facts(release: Released, name: str) -> ReleaseFacts:
-    card, guarantee = release.card, release.card["guarantee"]
+    card, guarantee, price = release.card, release.card["guarantee"], own_price(release.card)
     return ReleaseFacts(
         name=name,
         variant=card["name"],
@@ -97,9 +114,9 @@ def _facts(release: Released, name: str) -> ReleaseFacts:
         mechanism=card["mechanism"],
         strata=release.strata,
         rows=card["rows"],
-        epsilon=guarantee["epsilon"],
-        delta=guarantee["delta"],
-        rho=guarantee["rho"],
+        epsilon=price["epsilon"],
+        delta=price["delta"],
+        rho=price["rho"],
         source=card["source"],
         created=card["created"],
         software=card["software"],

@@ -13,15 +13,18 @@ import pandas as pd
 
 from data.ahead import ahead
 from data.schema import Column, Schema
+from data.snapshot import Snapshot
 from data.strata import Key, Strata
 from data.table import CodedTable, numbers
 from eval.coding import coded_frame
 from eval.scores import score_tables
 from flows.card import card_markdown, release_card
 from flows.guard import StepFailed, scrubbed
+from flows.inside import SCORES, check_place, keep_scores
 from flows.landing import land
 from flows.manifest import write_manifest
 from flows.plan import Plan
+from flows.snapshots import keep_snapshot
 from flows.workspace import Workspace
 from flows.writer import RowWriter
 from inference.coinpress import coinpress_mean, stratified_coinpress
@@ -59,12 +62,15 @@ def _rng(plan: Plan, stream: int) -> np.random.Generator:
 def load(plan: Plan, work: Workspace) -> None:
     """Read the rows, code them, hold some out if asked, cut them into strata, and keep all that in the working folder.
 
-    A batch at a time, so memory does not grow with the rows. What becomes of a row depends on that row alone, and on a
+    Also, what tells these rows from others, those held out among them. A batch at a time, so memory does not grow with the
+    rows. What becomes of a row depends on that row alone, and on a
     coin of its own if some are held out, so neighbouring tables stay neighbours.
     """
     coins = work.coins(_rng(plan, SAMPLING)) if plan.held_out else None
+    snapshot = Snapshot(plan.schema)
     for frame in ahead(plan.source.batches(plan.columns)):
         table = CodedTable.encode(frame, plan.schema)
+        snapshot.add(table)
         kept = np.ones(len(table), dtype=bool)
         if coins is not None:
             kept = coins.random(len(table)) >= plan.held_out
@@ -80,6 +86,7 @@ def load(plan: Plan, work: Workspace) -> None:
             values, present = values[kept], ~absent[kept]
             for position in range(len(plan.strata.keys)):
                 work.append(work.outcome(column.name, position), values[present & (index == position)])
+    keep_snapshot(work, snapshot)
 
 
 @scrubbed
@@ -193,13 +200,13 @@ def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSour
     """
     assert plan.means is not None
     outcomes: dict[str, dict[str, Any]] = {}
-    for (column, kind), (part, share) in zip(plan.estimates, list(plan.parts.items())[1:], strict=True):
-        budget.spend(share, part)
-        if not work.mean(part).exists():
-            work.count_start(part)
+    for (column, kind), (name, share) in zip(plan.estimates, list(plan.parts.items())[1:], strict=True):
+        part = budget.part(share, name)
+        if not work.mean(name).exists():
+            work.count_start(name)
             source = noise.spawn(2 * plan.means.columns.index(column) + (kind == "vanilla"))
-            work.keep_mean(part, _mean(plan, work, column, kind, share, source))
-        outcomes.setdefault(column.name, {}).update(json.loads(work.mean(part).read_text("utf-8")))
+            work.keep_mean(name, _mean(plan, work, column, kind, part, source))
+        outcomes.setdefault(column.name, {}).update(json.loads(work.mean(name).read_text("utf-8")))
     document = {
         "over": "people who have a value in the column",
         "weights": plan.fixed_weights.source
@@ -212,8 +219,8 @@ def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSour
     work.save_json(work.staging / "means.json", document)
 
 
-def _mean(plan: Plan, work: Workspace, column: Column, kind: str, rho: Rho, noise: NoiseSource) -> dict[str, Any]:
-    """One estimate of one column's mean at `rho`, under the estimator's name.
+def _mean(plan: Plan, work: Workspace, column: Column, kind: str, budget: Budget, noise: NoiseSource) -> dict[str, Any]:
+    """One estimate of one column's mean, for all of the budget, under the estimator's name.
 
     By strata it is measured over all rows as well, and small strata lean on the others, unless `--no-shrinkage` is given.
     """
@@ -225,7 +232,7 @@ def _mean(plan: Plan, work: Workspace, column: Column, kind: str, rho: Rho, nois
         "upper": upper,
         "bounds": column.bounds,
         "sigma": column.sigma,
-        "rho": rho,
+        "rho": budget,
         "sizes": "noisy",
         "noise": noise,
     }
@@ -238,7 +245,7 @@ def _mean(plan: Plan, work: Workspace, column: Column, kind: str, rho: Rho, nois
 
 @scrubbed
 def evaluate(plan: Plan, work: Workspace) -> None:
-    """Exact scores against the real rows, into `internal/`: never to be published with the release.
+    """Exact scores against the real rows: never to be published, so they rest in the working folder until `publish`.
 
     Scores of marginals are made from the tables' distinct rows, so they are exact whatever the number of rows. Where even
     these are many, and for classifiers, a random part of the rows stands for a large table, and the file says so.
@@ -270,21 +277,24 @@ def evaluate(plan: Plan, work: Workspace) -> None:
             scores, accuracy=trained.accuracy, dpr=trained.dpr, fnr_diff=trained.fnr_diff,
             classifiers=trained.classifiers, baseline=trained.baseline,
         )  # fmt: skip
-    internal = work.staging / "internal"
-    internal.mkdir(mode=0o700)
-    work.save_json(internal / "scores.json", document | scores.to_dict())
+    work.save_json(work.root / SCORES, document | scores.to_dict())
 
 
 @scrubbed
 def publish(plan: Plan, work: Workspace) -> Path:
-    """Write the card for people and move the finished release to its place in one step."""
-    release = work.staging
+    """Write the card for people and move the finished release to its place in one step; then its exact scores to theirs."""
+    release, output, scores = work.staging, Path(plan.config.output), work.root / SCORES
+    if scores.exists():
+        check_place(output)
     card = json.loads((release / "card.json").read_text("utf-8"))
     means_file = release / "means.json"
     means = json.loads(means_file.read_text("utf-8")) if means_file.exists() else None
     (release / "card.md").write_text(card_markdown(card, means), "utf-8")
     write_manifest(release)
-    return land(work, Path(plan.config.output))
+    land(work, output)
+    if scores.exists():
+        keep_scores(output, json.loads(scores.read_text("utf-8")))
+    return output
 
 
 def _estimate_entry(estimate: Estimate) -> dict[str, Any]:

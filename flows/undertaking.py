@@ -21,9 +21,11 @@ bytes and to everything else that decides a unit (`flows.binding`). What differs
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
+from tempfile import gettempdir
 from typing import Any
 from uuid import uuid4
 
@@ -31,12 +33,14 @@ from data.errors import InputError
 from flows.account import Account, id_stem
 from flows.binding import binding, check_same, config_hash, settings_hash
 from flows.config import ReleaseConfig
+from flows.disk import DiskFull, telling_full_disk
 from flows.journal import Journal, state_folder, unreadable_sentence
+from flows.landing import check_output, claimed_output
 from flows.plan import SYNTHESIS, Plan
 from flows.workspace import Workspace, private_workspace, remove_dead_workspaces
 from privacy.budget import Rho
 from privacy.fingerprint import content_digest
-from privacy.ledger import Ledger, LedgerError
+from privacy.ledger import Charge, Ledger, LedgerError
 
 
 class AlreadyMade(InputError):
@@ -87,8 +91,8 @@ class Undertaking:
         try:
             read()
             same = self._same_rows()
-        except InputError:
-            if not complete:
+        except InputError as error:
+            if not complete or isinstance(error, DiskFull):
                 raise
             same = False
         if same:
@@ -118,7 +122,7 @@ class Undertaking:
         if not self._charges:
             account.ledger.reserve(
                 account.dataset, plan.price.total, account.release, parts=list(plan.parts), epsilon=plan.config.epsilon,
-                delta=plan.config.delta, fingerprint=account.fingerprint(self._digest()), **told,
+                delta=plan.config.delta, fingerprint=account.fingerprint(self.work, self._digest()), **told,
             )  # fmt: skip
         else:
             again = [part for part in plan.parts if self._must_be_paid_again(part)]
@@ -183,10 +187,7 @@ class Undertaking:
         if self.account is None or self.journal is None or is_published(self.plan.config):
             return
         with suppress(LedgerError):
-            charges = self.account.charges()
-            if not charges:
-                self.journal.remove()
-            for charge in charges:
+            for charge in self.account.charges():
                 if self._drawing and charge.outcome == "reserved":
                     self.account.ledger.fail(charge.reservation, type(error).__name__)
 
@@ -222,29 +223,16 @@ def with_release_id(config: ReleaseConfig, unique: str | None = None) -> Release
 
 
 def prepare(config: ReleaseConfig) -> tuple[Plan, Account | None, Journal | None]:
-    """Refuse what can be refused without looking at a row, and make the journal of a release that is charged.
+    """Refuse what can be refused without looking at a row; the journal is that of a release that was begun before.
 
-    Raises InputError (AlreadyMade, if it is whole), LedgerError, BudgetExceeded. Then nothing was written or charged.
+    Raises InputError (AlreadyMade, if it is whole), LedgerError, BudgetExceeded. Nothing is written or charged.
     """
     account = Account.of(config)
     if account is None:
         return Plan.of(config), None, None
     account.check()
     charges, found = account.charges(), Journal.find(account.release)
-    if charges and found is None and all(charge.outcome == "committed" for charge in charges):
-        if settings_hash(charges[0].entry.config) != config.digest:
-            raise InputError(f"release {account.release!r} was charged already, with other settings; choose another id")
-        raise AlreadyMade(
-            f"release {account.release!r} of data set {account.dataset!r} was charged already and is whole; there is nothing to do"
-        )
-    if charges and Journal.unreadable(account.release) is not None:
-        raise InputError(unreadable_sentence(account.release))
-    if any(found is None or charge.entry.journal != found.mark for charge in charges):
-        # Without the journal nobody knows what it has drawn, so every part would have to be charged again.
-        raise InputError(
-            f"release {account.release!r} was charged already, and what it paid for is not kept in {str(state_folder())!r}; "
-            "choose another id"
-        )
+    check_standing(config, account, charges, found)
     try:
         plan = Plan.of(config, begun=bool(charges))
     except InputError as error:
@@ -256,10 +244,29 @@ def prepare(config: ReleaseConfig) -> tuple[Plan, Account | None, Journal | None
         ) from None
     if not charges:
         account.check_price(plan.price.total)
-    journal = Journal.open(config, account.ledger.identity)
-    if not (is_published(config) or all(charge.outcome == "committed" for charge in charges)):
+    journal = Journal.begun(config, account.ledger.identity)
+    if journal is not None and charges and not is_published(config) and not _all_committed(charges):
         check_same(plan, journal, charges)
     return plan, account, journal
+
+
+def check_standing(config: ReleaseConfig, account: Account, charges: list[Charge], found: Journal | None) -> None:
+    """Raise InputError (AlreadyMade, if it is whole) if a release was charged and cannot go on from this journal."""
+    known = found is not None and all(charge.entry.journal == found.mark for charge in charges)
+    if charges and not known and _all_committed(charges):
+        if settings_hash(charges[0].entry.config) != config.digest:
+            raise InputError(f"release {account.release!r} was charged already, with other settings; choose another id")
+        raise AlreadyMade(
+            f"release {account.release!r} of data set {account.dataset!r} was charged already and is whole; there is nothing to do"
+        )
+    if charges and not known:
+        if Journal.unreadable(account.release) is not None:
+            raise InputError(unreadable_sentence(account.release))
+        # Without the journal nobody knows what it has drawn, so every part would have to be charged again.
+        raise InputError(
+            f"release {account.release!r} was charged already, and what it paid for is not kept in {str(state_folder())!r}; "
+            "choose another id"
+        )
 
 
 @contextmanager
@@ -268,22 +275,80 @@ def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
 
     Raises InputError, LedgerError or BudgetExceeded before the block; StepFailed and the like pass through.
     """
-    plan, account, journal = prepare(config)
-    if account is None or journal is None:
-        with private_workspace(config.scratch) as work:
-            yield Undertaking(plan, work)
-        return
-    with journal.held(), private_workspace(config.scratch, journal.paid, journal.next_run(), plan.units) as work:
-        run = Undertaking(plan, work, account, journal)
-        run.bind()
-        if not run.published and Path(config.output).exists():
-            raise InputError(f"output folder {config.output!r} exists already and is not this release; move it away")
-        try:
-            yield run
-        except BaseException as error:
-            run.fail(error)
-            raise
+    plan, account, _ = prepare(config)
+    with ExitStack() as stack:
+        stack.enter_context(
+            telling_full_disk(state_folder(), config.scratch or gettempdir(), Path(config.output).parent)
+        )
+        # The place comes first: whoever does not get it leaves nothing, and is charged nothing.
+        landing = None if is_published(config) else stack.enter_context(claimed_output(Path(config.output)))
+        if account is None:
+            check_output(Path(config.output))  # another run may have made it before this one got its place
+            yield Undertaking(plan, stack.enter_context(private_workspace(config.scratch, landing=landing)))
+            return
+        journal = Journal.open(config, account.ledger.identity)
+        stack.enter_context(journal.held())
+        with _forgotten_if_uncharged(journal, account):
+            lease = stack.enter_context(account.lease(journal))
+            check_standing(config, account, account.charges(), journal)  # it may have been made meanwhile
+            journal = _on_its_way_to(config, journal)
+            number, units = journal.next_run(), plan.units
+            work = stack.enter_context(private_workspace(config.scratch, journal.paid, number, units, landing))
+            run = Undertaking(plan, work, account, journal)
+            run.bind()
+            try:
+                if not run.published:
+                    _check_place(config)
+                yield run
+            except BaseException as error:
+                run.fail(error)
+                raise
+        lease.check()
         run.finish()
+
+
+def try_place(config: ReleaseConfig) -> None:
+    """Refuse, before any work is done, an output folder that another run holds or that could not be written.
+
+    Raises InputError. Nothing is left.
+    """
+    if not is_published(config):
+        with claimed_output(Path(config.output)):
+            pass
+
+
+@contextmanager
+def _forgotten_if_uncharged(journal: Journal, account: Account) -> Iterator[None]:
+    """Remove the journal if the block fails and nothing was charged for it: there is nothing to resume."""
+    try:
+        yield
+    except BaseException:
+        with suppress(LedgerError):
+            if journal.untouched or not account.charges():
+                journal.remove()
+        raise
+
+
+def _on_its_way_to(config: ReleaseConfig, journal: Journal) -> Journal:
+    """The journal, which knows from now on where the release shall land. Raises InputError if it has landed elsewhere."""
+    there = journal.config.model_copy(update={"output": str(journal.output)})
+    if is_published(there) and not is_published(config):
+        raise InputError(
+            f"release {config.release_id!r} is whole in {there.output!r}; resume it as it is, then move that folder"
+        )
+    return journal.moved_to(config.output)
+
+
+def _check_place(config: ReleaseConfig) -> None:
+    if os.path.lexists(config.output):
+        raise InputError(
+            f"output folder {config.output!r} exists already and is not this release; move it away, or choose another: "
+            f"equistrata resume {config.release_id} --output FOLDER"
+        )
+
+
+def _all_committed(charges: Sequence[Charge]) -> bool:
+    return all(charge.outcome == "committed" for charge in charges)
 
 
 def is_published(config: ReleaseConfig) -> bool:
@@ -309,9 +374,10 @@ def discard(journal: Journal) -> None:
             )
         account = Account.of(journal.config)
         assert account is not None
-        for charge in account.charges():
-            if charge.outcome == "reserved":
-                account.ledger.fail(charge.reservation, "given up")
+        with account.lease(journal):
+            for charge in account.charges():
+                if charge.outcome == "reserved":
+                    account.ledger.fail(charge.reservation, "given up")
         remove_dead_workspaces(journal.config.scratch)
         journal.remove()
 
@@ -327,6 +393,10 @@ def give_up_charges(ledger: Ledger, release: str) -> int:
         raise InputError(
             f"release {release!r} has no charge in this ledger that is still open; see equistrata budget history"
         )
+    for charge in open_ones:
+        host = ledger.lease_holder(charge.entry.dataset, release)
+        if host is not None:
+            raise InputError(f"release {release!r} is running, on {host!r}; wait for it to end")
     for charge in open_ones:
         ledger.fail(charge.reservation, "given up")
     return len(open_ones)

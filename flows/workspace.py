@@ -11,14 +11,15 @@ lists its values in another order: what was measured of one stratum must never b
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
 import os
-import platform
+import secrets
 import shutil
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -29,7 +30,9 @@ import numpy.typing as npt
 from data.errors import InputError
 from data.schema import Schema
 from data.table import CodedTable
-from flows.claims import LANDING, claim, remove, remove_dead
+from flows.claims import LANDING, TRIES, Held, beating, remove, remove_dead, take
+from flows.disk import disk_full
+from flows.holdings import remove_dead_holdings, written_down
 from synth.measurements import Measurement, save_measurements
 from synth.mechanism import Model
 from synth.storage import save_model
@@ -48,12 +51,14 @@ class Workspace:
         kept: where that lies which was paid for; None for the working folder itself.
         run: the number of this run of the release: 1, and one more each time it is resumed.
         units: the name (`unit_name`) of each stratum that is fitted, by its position; needed if anything is kept.
+        landing: the folder that this run holds beside its output, in which that takes shape; None if it holds none.
     """
 
     root: Path
     kept: Path | None = None
     run: int = 1
     units: tuple[str, ...] = ()
+    landing: Path | None = None
 
     def __post_init__(self) -> None:
         if self.kept is not None and not self.units:
@@ -235,10 +240,6 @@ class Workspace:
             unfinished.replace(path)
         return np.random.default_rng(int(path.read_text("ascii")))
 
-    def land(self, landing: Path) -> None:
-        """Write down which half-written folder outside goes with this one, should the run be killed."""
-        (self.root / LANDING).write_text(str(landing.absolute()), "utf-8")
-
     def save_json(self, path: Path, document: object) -> None:
         """Write readable JSON."""
         path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", "utf-8")
@@ -275,49 +276,80 @@ def _write_header(file: BinaryIO, rows: npt.NDArray[Any], count: int) -> None:
 
 @contextmanager
 def private_workspace(
-    scratch: str | None = None, kept: Path | None = None, run: int = 1, units: tuple[str, ...] = ()
+    scratch: str | None = None,
+    kept: Path | None = None,
+    run: int = 1,
+    units: tuple[str, ...] = (),
+    landing: Path | None = None,
 ) -> Iterator[Workspace]:
     """Make a private working folder, and remove it however the run ends; first remove those of runs that were killed.
 
     Args:
         scratch: the folder to make it in; the system's temporary folder if none is given.
-        kept, run, units: see `Workspace`.
+        kept, run, units, landing: see `Workspace`.
 
     Raises InputError if it cannot be made.
     """
     remove_dead_workspaces(scratch)
-    try:
-        root, lock = _claimed_folder(scratch)
-    except OSError:
-        raise InputError(
-            f"the folder for private working files ({scratch or tempfile.gettempdir()!r}) cannot be written; give an existing "
-            "one with permission to write as --scratch"
-        ) from None
-    try:
-        yield Workspace(root, kept, run, units)
-    finally:
-        remove(root)
-        os.close(lock)
+    with ExitStack() as stack:
+        try:
+            root = _claimed_folder(Path(scratch or tempfile.gettempdir()).absolute(), stack)
+            if landing is not None:
+                (root / LANDING).write_text(str(landing), "utf-8")
+        except (OSError, ValueError, Held) as error:
+            raise _refusal(scratch or tempfile.gettempdir(), error) from None
+        yield Workspace(root, kept, run, units, landing)
 
 
 def remove_dead_workspaces(scratch: str | None = None) -> None:
-    """Remove the private working folders that killed runs of this machine have left, there and in the temporary folder."""
-    remove_dead(Path(tempfile.gettempdir()), f"{PREFIX}*")
-    if scratch is not None:
-        remove_dead(Path(scratch), f"{_prefix(scratch)}*")
+    """Remove the private working folders and half-written outputs that killed runs have left.
+
+    Looked for in the temporary folder, in `scratch`, and wherever a run with the same state folder had one.
+    """
+    remove_dead_holdings()
+    for place in {tempfile.gettempdir(), scratch or tempfile.gettempdir()}:
+        remove_dead(Path(place), f"{PREFIX}*")
 
 
-def _prefix(scratch: str | None) -> str:
-    """Machines may share a scratch folder, but perhaps not its locks: each looks after its own."""
-    return PREFIX if scratch is None else f"{PREFIX}{file_stem(platform.node())}-"
+def _claimed_folder(place: Path, stack: ExitStack) -> Path:
+    """A new folder, held as long as the stack lives and then removed."""
+    for left in reversed(range(TRIES)):
+        root = place / f"{PREFIX}{secrets.token_hex(8)}"
+        with ExitStack() as attempt:
+            attempt.enter_context(written_down(root))
+            root.mkdir(mode=0o700)
+            try:
+                lock = take(root, leased=True)
+            except (Held, FileNotFoundError):  # another run took it for a dead one's in the moment before it was locked
+                if not left:
+                    raise
+                continue
+            except OSError:
+                remove(root)
+                raise
+            attempt.callback(os.close, lock)
+            attempt.callback(remove, root)
+            attempt.enter_context(beating(lock))
+            stack.enter_context(attempt.pop_all())
+            return root
+    raise AssertionError
 
 
-def _claimed_folder(scratch: str | None) -> tuple[Path, int]:
-    while True:
-        root = Path(tempfile.mkdtemp(prefix=_prefix(scratch), dir=scratch))  # mkdtemp makes it 0700
-        lock = claim(root)
-        if lock is not None:
-            return root, lock  # else another run took it for a dead one's in the moment before it was locked
+def _refusal(scratch: str, error: Exception) -> InputError:
+    """Why a working folder cannot be made, and what to do."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number == errno.ENAMETOOLONG:
+        return InputError(
+            "the name of the folder for private working files is too long; give a shorter one as --scratch"
+        )
+    if number in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+        return InputError(
+            f"the folder for private working files ({scratch!r}) is on a file system without file locks; give another as --scratch"
+        )
+    return disk_full(error, scratch) or InputError(
+        f"the folder for private working files ({scratch!r}) cannot be written; give an existing one with permission to write "
+        "as --scratch"
+    )
 
 
 def sync_tree(folder: Path) -> None:

@@ -35,7 +35,7 @@ def coinpress_mean(
     lower: float,
     upper: float,
     sigma: float,
-    rho: Rho | float,
+    rho: Budget | Rho | float,
     steps: int = 2,
     beta: float = 0.01,
     noise: NoiseSource,
@@ -51,7 +51,7 @@ def coinpress_mean(
         lower, upper: an interval that holds the *mean* (not the data), finite, in the unit of the values. Declared: it must
             not be read from the rows.
         sigma: a declared bound on the standard deviation, positive, in the unit of the values.
-        rho: what may be spent, ρ > 0; all of it is.
+        rho: what may be spent, ρ > 0; all of it is. Of a budget, all that is left.
         steps: t ≥ 1. The last step gets ¾ of what the steps have and the others share the rest; one step gets all.
         beta: the failure probability of the interval, in (0, 1).
         noise: where the noise comes from.
@@ -105,7 +105,7 @@ def stratified_coinpress(
     lower: float,
     upper: float,
     sigma: float,
-    rho: Rho | float,
+    rho: Budget | Rho | float,
     steps: int = 2,
     beta: float = 0.01,
     noise: NoiseSource,
@@ -138,9 +138,10 @@ def stratified_coinpress(
     Raises:
         ValueError: as `coinpress_mean`; a group without a weight, a negative weight, or weights that do not sum to 1.
 
-    Privacy: ρ-zCDP for all outputs together; "public": replace-one within a stratum (2ρ if a row may change its
-    stratum); "noisy": add-remove. Proof: neighbours differ in one stratum only, each stratum's run is ρ-zCDP and uses its
-    own noise (parallel composition, `Budget.parallel`); the combination is post-processing with public weights.
+    Privacy: ρ-zCDP for all outputs together; "public": replace-one within a stratum (a row that changes its stratum
+    changes the sizes, and is not covered); "noisy": add-remove. Proof: neighbours differ in one stratum only, each
+    stratum's run is ρ-zCDP and uses its own noise (parallel composition, `Budget.parallel`); the combination is
+    post-processing with public weights.
 
     Source: the stratification paper, Algorithm 3 (StratCoinpress and PubStratCoinpress).
 

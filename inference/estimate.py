@@ -75,8 +75,8 @@ class StratifiedEstimate:
     Attributes:
         value, lower, upper: the population estimate and its interval, in the unit of the data.
         rho: what the whole cost: one ρ for all strata, which are disjoint parts of the rows (parallel composition).
-        relation: the neighbouring relation. With "replace-one within a stratum" a row that may change its stratum
-            costs up to 2ρ.
+        relation: the neighbouring relation. "replace-one within a stratum" takes the strata's sizes to be public, and covers no row
+            that changes its stratum, since that changes them.
         strata: stratum key → its estimate; also at ρ, not on top of it.
         weights: stratum key → its share ω; they sum to one.
         variance, bias, epsilon, entries, private: as in `Estimate`; entries are those of an estimator that spends on more than

@@ -23,9 +23,10 @@ from scipy.optimize import brentq
 from data.errors import InputError
 from inference.arms import Arm, Floats
 from inference.experiments import share_for
+from inference.lattice import noisy_sum
 from inference.poisson_binomial import check_values
 from inference.renyi import check_target, epsilon_of
-from privacy.budget import Rho
+from privacy.budget import REPLACE_ONE, Budget, Rho
 from privacy.noise import NoiseSource, gaussian_sigma
 
 __all__ = ["GaussianSettings", "gaussian_arm", "settle_gaussian"]
@@ -38,13 +39,23 @@ class GaussianSettings:
     Attributes:
         rows: n ≥ 2, public.
         radius: R; values lie in [−R, R].
-        mean_sigma, square_sigma: in the unit of the values, and in its square.
+        mean_rho, square_rho: what each costs, in zCDP.
     """
 
     rows: int
     radius: float
-    mean_sigma: float
-    square_sigma: float
+    mean_rho: float
+    square_rho: float
+
+    @property
+    def mean_sigma(self) -> float:
+        """The standard deviation of the noise of the mean, in the unit of the values."""
+        return gaussian_sigma(self.mean_rho, 2 * self.radius / self.rows)
+
+    @property
+    def square_sigma(self) -> float:
+        """That of the mean square, in the square of the unit."""
+        return gaussian_sigma(self.square_rho, self.radius**2 / self.rows)
 
     def arm(self, mean: npt.ArrayLike, moment: npt.ArrayLike) -> Arm:
         """The arm that noisy means of the values and of their squares tell of (any shape). See `private_arm`."""
@@ -87,12 +98,7 @@ def settle_gaussian(
     rho = _rho(epsilon, delta, None if orders is None else tuple(orders))
     # The noise in ŝ²/n, beside that in the mean: √(2ρ)·f/(4√(1 − f)).
     share = share_for(4 / math.sqrt(2 * rho)) if mean_share is None else mean_share
-    return GaussianSettings(
-        rows,
-        radius,
-        gaussian_sigma(rho * share, 2 * radius / rows),
-        gaussian_sigma(rho * (1 - share), radius**2 / rows),
-    )
+    return GaussianSettings(rows, radius, rho * share, rho * (1 - share))
 
 
 def gaussian_arm(
@@ -104,11 +110,20 @@ def gaussian_arm(
     noise: NoiseSource,
     mean_share: float | None = None,
 ) -> Arm:
-    """An arm by central Gaussian noise. Arguments, raises and privacy as `settle_gaussian`; n is public."""
+    """An arm by central Gaussian noise. Arguments, raises and privacy as `settle_gaussian`; n is public.
+
+    Both means are of values in whole units, so that no rounding error adds to a sensitivity (`inference.lattice`).
+    """
     x = check_values(values, radius)
     settings = settle_gaussian(len(x), radius=radius, epsilon=epsilon, delta=delta, mean_share=mean_share)
-    mean = noise.gaussian_real(float(x.mean()), settings.mean_sigma)
-    return settings.arm(mean, noise.gaussian_real(float((x**2).mean()), settings.square_sigma))
+    budget = Budget(Rho(settings.mean_rho) + Rho(settings.square_rho))
+
+    def noisy_mean(of: Floats, lower: float, upper: float, rho: float, what: str) -> float:
+        summed = noisy_sum(of, lower, upper, REPLACE_ONE, Rho(rho), budget, noise, what)
+        return (lower + upper) / 2 + summed / len(x)
+
+    mean = noisy_mean(x, -radius, radius, settings.mean_rho, "mean")
+    return settings.arm(mean, noisy_mean(x**2, 0.0, radius**2, settings.square_rho, "mean square"))
 
 
 @lru_cache(maxsize=256)

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from privacy.budget import REPLACE_ONE, Relation, Rho
-from privacy.noise import NoiseSource, gaussian_sigma
+from privacy.budget import REPLACE_ONE, Budget, Relation, Rho
+from privacy.noise import NoiseSource
 
 Floats = npt.NDArray[np.float64]
 Counts = npt.NDArray[np.int64]
@@ -31,22 +31,36 @@ def lattice_sum(values: Floats, lower: float, upper: float) -> tuple[int, float]
     >>> total * unit  # −5 + 2.5 + 5
     2.5
     """
-    unit = (upper - lower) / (2 * HALF)
-    if not unit > 0:
+    unit = lattice_unit(lower, upper)
+    if not unit:
         return 0, 0.0
     with np.errstate(over="ignore"):
         places = np.rint((values - (lower + upper) / 2) / unit)
     return int(np.clip(places, -HALF, HALF).astype(np.int64).sum()), unit
 
 
-def noisy_sum(values: Floats, lower: float, upper: float, rho: Rho, relation: Relation, noise: NoiseSource) -> float:
+def lattice_unit(lower: float, upper: float) -> float:
+    """The step of the lattice on [lower, upper], in the unit of the data; 0 where that has no width."""
+    return max((upper - lower) / (2 * HALF), 0.0)
+
+
+def noisy_sum(
+    values: Floats,
+    lower: float,
+    upper: float,
+    relation: Relation,
+    rho: Rho,
+    budget: Budget,
+    noise: NoiseSource,
+    what: str,
+) -> float:
     """Σ(clip(x) − c) with discrete Gaussian noise, in the unit of the data; c is the midpoint of [lower, upper].
 
     Args:
         values: shape (n,), any real numbers, infinities included.
         lower, upper: the clip interval, lower ≤ upper, in the unit of the data; not derived from rows for free.
-        rho: what it costs, ρ > 0.
         relation: add-remove (sensitivity (upper − lower)/2) or replace-one (upper − lower).
+        rho: what it costs, ρ > 0, charged to `budget` under the name `what`.
         noise: where the noise comes from.
 
     Privacy: ρ-zCDP under `relation`. Proof: a row changes the whole number by at most Δ units, and noise of standard
@@ -54,29 +68,39 @@ def noisy_sum(values: Floats, lower: float, upper: float, rho: Rho, relation: Re
     Kamath and Steinke, arXiv:2004.00010, Theorem 4); the rest is post-processing.
 
     >>> from privacy.noise import SeededNoise
-    >>> round(noisy_sum(np.full(1000, 7.0), 0, 10, Rho(0.5), REPLACE_ONE, SeededNoise(1)), 1)  # 2000 + N(0, 10²)
+    >>> budget = Budget(Rho(0.5))
+    >>> total = noisy_sum(np.full(1000, 7.0), 0, 10, REPLACE_ONE, Rho(0.5), budget, SeededNoise(1), "sum")
+    >>> round(total, 1)  # 2000 + N(0, 10²)
     2003.5
     """
-    total, unit = lattice_sum(values, lower, upper)
     sensitivity = float(2 * HALF if relation == REPLACE_ONE else HALF)
-    noisy = noise.gaussian(np.array([total], dtype=np.int64), gaussian_sigma(rho, sensitivity))
-    return float(noisy[0]) * unit
+    noisy, _ = noise.gaussian(lambda: np.array([lattice_sum(values, lower, upper)[0]]), sensitivity, rho, budget, what)
+    return float(noisy[0]) * lattice_unit(lower, upper)
 
 
 def noisy_histogram(
-    values: Floats, edges: Sequence[float], rho: Rho, relation: Relation, noise: NoiseSource
+    values: Floats,
+    edges: Sequence[float],
+    relation: Relation,
+    rho: Rho,
+    budget: Budget,
+    noise: NoiseSource,
+    what: str,
 ) -> tuple[Counts, float]:
     """Noisy numbers of rows in (edges[i], edges[i+1]], shape (len(edges) − 1,), and the noise's standard deviation.
 
-    Privacy: ρ-zCDP. A row is in at most one bin: L2 sensitivity 1 under add-remove; under replace-one it can leave one
+    Privacy: ρ-zCDP, charged to `budget` under the name `what`. A row is in at most one bin: L2 sensitivity 1 under add-remove; under replace-one it can leave one
     bin for another: √2.
 
     >>> from privacy.noise import SeededNoise
-    >>> counts, sigma = noisy_histogram(np.arange(300.0), [0, 100, 250], Rho(0.5), REPLACE_ONE, SeededNoise(1))
+    >>> budget, noise = Budget(Rho(0.5)), SeededNoise(1)
+    >>> counts, sigma = noisy_histogram(np.arange(300.0), [0, 100, 250], REPLACE_ONE, Rho(0.5), budget, noise, "shells")
     >>> counts.tolist(), round(sigma, 3)
     ([100, 151], 1.414)
     """
-    places = np.searchsorted(np.asarray(edges), values, side="left")
-    counts = np.bincount(places, minlength=len(edges) + 1)[1 : len(edges)].astype(np.int64)
-    sigma = gaussian_sigma(rho, 2**0.5 if relation == REPLACE_ONE else 1.0)
-    return noise.gaussian(counts, sigma), sigma
+
+    def counts() -> Counts:
+        places = np.searchsorted(np.asarray(edges), values, side="left")
+        return np.bincount(places, minlength=len(edges) + 1)[1 : len(edges)].astype(np.int64)
+
+    return noise.gaussian(counts, 2**0.5 if relation == REPLACE_ONE else 1.0, rho, budget, what)

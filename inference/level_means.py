@@ -39,7 +39,7 @@ from data.random_effects import effects, variances
 from inference.coinpress import stratified_coinpress
 from inference.estimate import Estimate, StratifiedEstimate
 from inference.groups import Groups, WeightedGroups, Weights, equal_weights, read_groups
-from inference.steps import COUNT_SHARE, Rows, Settings, Sizes, estimate, positive
+from inference.steps import COUNT_SHARE, Rows, Settings, Sizes, estimate, noisy_rows, positive
 from inference.tail import gaussian_reach
 from privacy.budget import REPLACE_ONE, Budget, Rho
 from privacy.noise import NoiseSource, gaussian_sigma
@@ -67,7 +67,7 @@ def hierarchical_coinpress(
     lower: float,
     upper: float,
     sigma: float,
-    rho: Rho | float,
+    rho: Budget | Rho | float,
     steps: int = 2,
     beta: float = 0.01,
     noise: NoiseSource,
@@ -125,7 +125,7 @@ def hierarchical_coinpress(
             lower=lower,
             upper=upper,
             sigma=sigma,
-            rho=rho,
+            rho=budget,
             steps=steps,
             beta=beta,
             noise=noise,
@@ -138,9 +138,11 @@ def hierarchical_coinpress(
         [chosen, 1 - chosen] if split is None else [split, 1 - Fraction(split)]
     )
     everybody = np.concatenate([read.values[key] for key in sorted(read.values, key=read.streams.__getitem__)])
-    paid_for_all = Budget(budget.spend(for_all, "all rows"))
     whole = estimate(
-        everybody, paid_for_all, replace(settings, last_share=LAST_SHARE_OF_ALL), noise.spawn(len(read.values))
+        everybody,
+        budget.part(for_all, "all rows"),
+        replace(settings, last_share=LAST_SHARE_OF_ALL),
+        noise.spawn(len(read.values)),
     )
     before = budget.entries
     budgets = budget.parallel(for_strata, read.values, "strata")
@@ -224,13 +226,10 @@ def _counts(read: WeightedGroups, budget: Budget, settings: Settings, noise: Noi
     if settings.sizes == "public":
         return {key: Rows(float(len(values))) for key, values in read.values.items()}
     cost = budget.total * COUNT_SHARE
-    budget.parallel(cost, read.values, "counts of strata")
-    sigma = gaussian_sigma(cost)
-    counted = {
-        key: noise.spawn(read.streams[key]).gaussian(np.array([len(values)], dtype=np.int64), sigma)
-        for key, values in read.values.items()
+    parts = budget.parallel(cost, read.values, "counts of strata")
+    return {
+        key: noisy_rows(values, cost, parts[key], noise.spawn(read.streams[key])) for key, values in read.values.items()
     }
-    return {key: Rows(max(float(count[0]), 1.0), sigma) for key, count in counted.items()}
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,11 +14,12 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 
+import numpy as np
 import numpy.typing as npt
 
 from inference.estimate import Estimate, StratifiedEstimate
 from inference.groups import Floats, Groups, Weights, read_groups, read_values
-from inference.lattice import HALF, lattice_sum
+from inference.lattice import HALF, lattice_sum, lattice_unit
 from privacy.budget import REPLACE_ONE, Budget, Rho
 from privacy.noise import NoiseSource
 
@@ -43,8 +44,8 @@ class _Settings:
 
     @property
     def rho(self) -> Rho:
-        """Pure ε-DP is ε²/2-zCDP (Bun and Steinke, Proposition 1.4)."""
-        return Rho(self.epsilon) * self.epsilon * 0.5
+        """Pure ε-DP is ε²/2-zCDP."""
+        return Rho.of_pure(self.epsilon)
 
     def clip(self, rows: int) -> float:
         """R + σ√(ln(n/γ)), half the width of the clip interval."""
@@ -168,11 +169,16 @@ def _estimate(values: Floats, budget: Budget, settings: _Settings, noise: NoiseS
     rows = len(values)
     if rows >= EXACT_ROWS:
         raise ValueError(f"a Laplace mean takes fewer than {EXACT_ROWS} rows in a group; use coinpress_mean for more")
-    budget.spend(budget.remaining, "clipped mean" if rows else "no rows")
     value, half, variance, raw = 0.0, settings.radius, math.inf, None
-    if rows:
-        total, unit = lattice_sum(values, -settings.clip(rows), settings.clip(rows))
-        raw = value = noise.laplace_real(float(total), 2 * HALF / settings.epsilon) * unit / rows
+    if not rows:
+        budget.spend(budget.remaining, "no rows")
+    else:
+        clip = settings.clip(rows)
+        noisy, _ = noise.laplace(
+            lambda: np.array([lattice_sum(values, -clip, clip)[0]], dtype=np.float64),
+            2.0 * HALF, settings.epsilon, budget, "clipped mean",
+        )  # fmt: skip
+        raw = value = float(noisy[0]) * lattice_unit(-clip, clip) / rows
         scale = settings.scale(rows)
         sampling = settings.sigma**2 / rows
         half = math.sqrt(2 * sampling * math.log(4 / settings.gamma)) + scale * math.log(2 / settings.gamma)

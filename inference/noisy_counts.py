@@ -107,10 +107,11 @@ def noisy_count(values: npt.ArrayLike, *, epsilon: float, noise: NoiseSource) ->
         raise InputError("a noisy count needs one column of at least one row; give values of shape (n,)")
     if array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():
         raise InputError("a noisy count needs zeros and ones; code the values as 0 or 1")
-    budget = Budget(_price(epsilon))
-    budget.spend(budget.total, "count")
-    value = noise.laplace_real(float(np.count_nonzero(array)), 1 / epsilon)
-    return NoisyCount(value, array.size, epsilon, budget.total, budget.entries, private=noise.private)
+    budget = Budget(Rho.of_pure(epsilon))
+    values, _ = noise.laplace(
+        lambda: np.array([np.count_nonzero(array)], dtype=np.float64), 1.0, epsilon, budget, "count"
+    )
+    return NoisyCount(float(values[0]), array.size, epsilon, budget.total, budget.entries, private=noise.private)
 
 
 def noisy_table(
@@ -145,7 +146,7 @@ def noisy_table(
     """
     epsilon = positive("epsilon", epsilon)
     sizes = tuple(whole("a number of categories", size, 1) for size in shape)
-    scale = cell_sensitivity(relation) / epsilon
+    sensitivity = cell_sensitivity(relation)
     array = np.asarray(codes)
     array = array[:, None] if array.ndim == 1 else array
     if array.ndim != 2 or array.shape[1] != len(sizes):
@@ -154,17 +155,15 @@ def noisy_table(
         raise InputError("a row's code is not among the declared categories; code the columns from 0 by their schema")
     if relation == REPLACE_ONE and not len(array):
         raise InputError("a table of a declared number of rows needs at least one row")
-    cells = np.ravel_multi_index(tuple(array.T), sizes) if array.size else np.zeros(0, dtype=np.int64)
-    counts = np.bincount(cells, minlength=math.prod(sizes))
-    budget = Budget(_price(epsilon))
-    budget.spend(budget.total, "table")
-    values = np.array([noise.laplace_real(float(count), scale) for count in counts]).reshape(sizes)
+
+    def counts() -> Floats:
+        cells = np.ravel_multi_index(tuple(array.T), sizes) if array.size else np.zeros(0, dtype=np.int64)
+        return np.bincount(cells, minlength=math.prod(sizes)).reshape(sizes).astype(np.float64)
+
+    budget = Budget(Rho.of_pure(epsilon))
+    values, _ = noise.laplace(counts, sensitivity, epsilon, budget, "table")
     rows = len(array) if relation == REPLACE_ONE else None
     return NoisyTable(values, rows, epsilon, budget.total, budget.entries, relation, noise.private)
-
-
-def _price(epsilon: float) -> Rho:
-    return Rho(epsilon) * epsilon * 0.5
 
 
 def cell_sensitivity(relation: Relation) -> float:

@@ -113,17 +113,25 @@ class PricedDesign:
     Attributes:
         design: what is measured.
         mechanism: Gaussian or Laplace noise.
-        deviation: the standard deviation of the noise on each axis, in units of the largest weight.
+        sensitivity: of a vector of whole lattice numbers, L2 for Gaussian noise and L1 for Laplace.
         rho: what it costs in zCDP, under add/remove.
         epsilon, delta: what it costs as (ε, δ)-DP, where that is how the price was stated.
     """
 
     design: Design
     mechanism: Mechanism
-    deviation: float
+    sensitivity: float
     rho: Rho
     epsilon: float | None = None
     delta: float | None = None
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise on each axis, in units of the largest weight."""
+        if self.mechanism == "gaussian":
+            return gaussian_sigma(self.rho, self.sensitivity) / HALF
+        assert self.epsilon is not None
+        return math.sqrt(2) * self.sensitivity / self.epsilon / HALF
 
     def noise_maker(self, weight_bound: float) -> Floats:
         """The matrix that makes the sums' noise out of independent variables of variance 1, shape (k, k)."""
@@ -141,8 +149,7 @@ class PricedDesign:
         if not amount:
             raise InputError("rho is 0, but noisy sums need a positive amount; spend more on them")
         design = Design.joint("gaussian", weighted=weighted, binary=binary)
-        sigma = gaussian_sigma(amount, design.lattice_sensitivity("gaussian")) / HALF
-        return cls(design, "gaussian", sigma, amount)
+        return cls(design, "gaussian", design.lattice_sensitivity("gaussian"), amount)
 
     @classmethod
     def of_epsilon_delta(
@@ -175,11 +182,9 @@ class PricedDesign:
         else:
             design = Design.basic(weighted=weighted, binary=binary)
         k = len(design.names)
-        unit = 1 / HALF
         if mechanism == "laplace":
-            scale = design.lattice_sensitivity("laplace") / epsilon if joint else (HALF + 1) * k / epsilon
-            # Pure ε-DP is ε²/2-zCDP (Bun and Steinke, Proposition 1.4), also for the sum of the parts.
-            return cls(design, mechanism, math.sqrt(2) * scale * unit, Rho(epsilon) * epsilon * 0.5, epsilon, 0.0)
+            sensitivity = design.lattice_sensitivity("laplace") if joint else (HALF + 1.0) * k
+            return cls(design, mechanism, sensitivity, Rho.of_pure(epsilon), epsilon, 0.0)
         if joint:
             try:
                 rho = _rho_of(float(epsilon), float(delta))
@@ -195,7 +200,7 @@ class PricedDesign:
                 f"composition 'basic' with epsilon = {epsilon:g} asks more of the classical Gaussian mechanism than it "
                 "keeps; use composition 'joint', or a smaller epsilon"
             )
-        return cls(design, mechanism, multiple * (HALF + 1) * unit, one * k, float(epsilon), float(delta))
+        return cls(design, mechanism, (HALF + 1) * math.sqrt(k), one * k, float(epsilon), float(delta))
 
 
 def sums_in_unit(features: Floats, names: Sequence[str], weight_bound: float) -> Floats:

@@ -20,6 +20,7 @@ from data.errors import InputError
 from inference.ratio import DRAWS, Correction, value_and_variance, wald
 from inference.ratio_design import Composition, Counts, Floats, Mechanism, PricedDesign, sums_in_unit
 from inference.ratio_sums import lattice_sums, noisy_lattice_sums
+from privacy.budget import Budget
 from privacy.noise import NoiseSource, SeededNoise
 
 Method = Literal["public", "none", "monte-carlo", "analytical"]
@@ -145,7 +146,8 @@ def _intervals(
     blocks: dict[Method, list[tuple[Floats, Floats]]] = {"none": [], "monte-carlo": [], "analytical": []}
     for start in range(0, len(exact), TABLES_AT_ONCE):
         repeated = np.repeat(exact[start : start + TABLES_AT_ONCE], NOISES, axis=0)
-        noisy = sums_in_unit(noisy_lattice_sums(repeated, priced, noise), design.names, bound)
+        drawn = [noisy_lattice_sums(sums, priced, Budget(priced.rho), noise) for sums in repeated]
+        noisy = sums_in_unit(np.array(drawn), design.names, bound)
         again = draw(rng, len(noisy))
         for correction, found in blocks.items():
             assert correction != "public"

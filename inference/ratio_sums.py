@@ -15,7 +15,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from data.errors import InputError
 from inference.ratio_design import HALF, Counts, Design, Floats, PricedDesign, sums_in_unit
-from privacy.budget import ADD_REMOVE, Relation, Rho
+from privacy.budget import ADD_REMOVE, Budget, Relation, Rho
 from privacy.noise import NoiseSource
 
 EXACT_ROWS = 2**53 // HALF  # beyond this many rows a sum of lattice units is no longer exact as a float
@@ -97,6 +97,7 @@ def measure_sums(
     *,
     weight_bound: float = 1.0,
     noise: NoiseSource,
+    budget: Budget | None = None,
 ) -> RatioSums:
     """Noisy sums for the ratio Σws/Σwy of one group of rows.
 
@@ -107,6 +108,7 @@ def measure_sums(
         weights: w, shape (n,), in [0, weight_bound], fixed in advance; None for 1 each.
         weight_bound: u, declared, positive; read only with weights.
         noise: where the noise comes from.
+        budget: what `priced.rho` is charged to; None for one of that amount.
 
     Raises:
         InputError: shapes that differ, numbers out of their bounds or missing, or too many rows for Laplace noise.
@@ -116,12 +118,13 @@ def measure_sums(
     allows for), and the noise is made for that. What is returned is a fixed invertible matrix times the noisy vector.
     """
     score, label, weight = _read(numerator, denominator, weights, weight_bound, priced)
-    exact = lattice_sums(score, label, weight, priced.design)
+    paying = Budget(priced.rho) if budget is None else budget
+    drawn = noisy_lattice_sums(lambda: lattice_sums(score, label, weight, priced.design), priced, paying, noise)
     bound = weight_bound if weights is not None else 1.0
     maker = priced.noise_maker(bound)
     return RatioSums(
         priced.design.names,
-        sums_in_unit(noisy_lattice_sums(exact, priced, noise), priced.design.names, bound),
+        sums_in_unit(drawn, priced.design.names, bound),
         maker @ maker.T,
         priced.rho,
         priced.epsilon,
@@ -153,14 +156,23 @@ def lattice_sums(score: Floats, label: Floats, weight: Floats | None, design: De
     return np.stack(total, axis=-1)
 
 
-def noisy_lattice_sums(exact: Counts, priced: PricedDesign, noise: NoiseSource) -> Floats:
-    """Whole numbers (…, k) with the noise that was priced, as sums of features in units of the largest weight."""
-    deviation = priced.deviation * HALF
+def noisy_lattice_sums(
+    exact: Counts | Callable[[], Counts], priced: PricedDesign, budget: Budget, noise: NoiseSource
+) -> Floats:
+    """Whole numbers (k,), or what makes them, with the noise that was priced, as sums of features in units of the largest weight.
+
+    Costs `priced.rho` of `budget`.
+    """
     if priced.mechanism == "gaussian":
-        return priced.design.features_of(noise.gaussian(exact, deviation))
-    scale = deviation / math.sqrt(2)
-    flat = [noise.laplace_real(float(value), scale) for value in exact.ravel()]
-    return priced.design.features_of(np.array(flat).reshape(exact.shape))
+        whole, _ = noise.gaussian(exact, priced.sensitivity, priced.rho, budget, "sums of a ratio")
+        return priced.design.features_of(whole)
+    assert priced.epsilon is not None
+
+    def as_floats() -> Floats:
+        return np.asarray(exact() if callable(exact) else exact, dtype=np.float64)
+
+    real, _ = noise.laplace(as_floats, priced.sensitivity, priced.epsilon, budget, "sums of a ratio")
+    return priced.design.features_of(real)
 
 
 def _larger(first: float | None, second: float | None) -> float | None:

@@ -118,12 +118,12 @@ class Reading:
     centre: float
 
 
-def positive(rho: Rho | float) -> Rho:
-    """An amount that buys something. Raises ValueError if it is zero or negative."""
-    amount = Rho.of(rho)
+def positive(rho: Budget | Rho | float) -> Rho:
+    """An amount that buys something; of a budget all that is left, which is charged. Raises ValueError if that is nothing."""
+    amount = rho.remaining if isinstance(rho, Budget) else Rho.of(rho)
     if not amount:
         raise ValueError("rho must be positive: nothing private can be said for nothing")
-    return amount
+    return rho.spend(amount, "mean") if isinstance(rho, Budget) else amount
 
 
 def estimate(
@@ -152,9 +152,8 @@ def estimate(
     *parts, last = step_amounts(budget.remaining - shells, settings.steps, settings.last_share)
     low, high, readings = settings.lower, settings.upper, list[Reading]()
     for step, part in enumerate(parts, start=1):
-        budget.spend(part, f"step {step}")
         clip = settings.clip(low, high, settings.paper_reach(step, rows.count))
-        readings.append(_measure(values, clip, part, rows, settings, noise, guess))
+        readings.append(_measure(values, clip, part, budget, f"step {step}", rows, settings, noise, guess))
         guess = min(max(readings[-1].value, low), high) if guess is None else guess
         half = _half_width(readings[-1].noise, rows, settings.step_beta(step), settings)
         low, high = narrow(low, high, readings[-1].value, half)
@@ -166,7 +165,6 @@ def estimate(
         if not reserved or (clip.lower, clip.upper) == settings.bounds:  # nothing can lie beyond
             last += shells
         else:
-            budget.spend(shells, "tail histogram")
             clip = choose_clip(
                 values,
                 clip,
@@ -174,12 +172,12 @@ def estimate(
                 rows=rows.count,
                 bounds=settings.bounds,
                 rho=shells,
+                budget=budget,
                 variance=variance_by_clip(last, rows, settings, guess),
                 relation=settings.relation,
                 noise=noise,
             )
-    budget.spend(last, f"step {settings.steps}")
-    readings.append(_measure(values, clip, last, rows, settings, noise, guess))
+    readings.append(_measure(values, clip, last, budget, f"step {settings.steps}", rows, settings, noise, guess))
     pooled = readings[-1] if gaussian else pool(readings, rows)
     half = _half_width(pooled.noise, rows, settings.step_beta(settings.steps), settings) + clip.bias
     interval = (pooled.value - half, pooled.value + half) if gaussian else narrow(low, high, pooled.value, half)
@@ -241,20 +239,32 @@ def _holds(outer: Clip, inner: Clip) -> bool:
 def _rows(values: Floats, budget: Budget, settings: Settings, noise: NoiseSource) -> Rows:
     if settings.sizes == "public":
         return Rows(float(len(values)))
-    sigma = gaussian_sigma(budget.spend(budget.total * COUNT_SHARE, "count"))
-    counted = noise.gaussian(np.array([len(values)], dtype=np.int64), sigma)
+    return noisy_rows(values, budget.total * COUNT_SHARE, budget, noise)
+
+
+def noisy_rows(values: Floats, rho: Rho, budget: Budget, noise: NoiseSource) -> Rows:
+    """How many values there are, noisy, at `rho` of `budget`: ρ-zCDP under add-remove, sensitivity 1."""
+    counted, sigma = noise.gaussian(lambda: np.array([len(values)]), 1.0, rho, budget, "count")
     return Rows(max(float(counted[0]), 1.0), sigma)
 
 
 def _measure(
-    values: Floats, clip: Clip, rho: Rho, rows: Rows, settings: Settings, noise: NoiseSource, guess: float | None
+    values: Floats,
+    clip: Clip,
+    rho: Rho,
+    budget: Budget,
+    what: str,
+    rows: Rows,
+    settings: Settings,
+    noise: NoiseSource,
+    guess: float | None,
 ) -> Reading:
-    """A noisy mean of clipped values."""
+    """A noisy mean of clipped values, at `rho` of `budget`."""
     centre, reach = (float(part) for part in _window(clip.lower, clip.upper, rho, rows, settings, guess))
     # A window that reaches as far on both sides of the centre: clipping to it, inside the other, moves no sum.
     clipped = np.clip(values, clip.lower, clip.upper) if 2 * reach > clip.upper - clip.lower else values
-    offset = noisy_sum(clipped, centre - reach, centre + reach, rho, settings.relation, noise) / rows.count
-    return _reading(centre + offset, clip, centre, reach, rho, rows, settings)
+    summed = noisy_sum(clipped, centre - reach, centre + reach, settings.relation, rho, budget, noise, what)
+    return _reading(centre + summed / rows.count, clip, centre, reach, rho, rows, settings)
 
 
 def foreseen(mean: float, clip: Clip, rho: Rho, rows: Rows, settings: Settings, guess: float | None = None) -> Reading:

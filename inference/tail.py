@@ -33,7 +33,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from inference.lattice import noisy_histogram
-from privacy.budget import Relation, Rho
+from privacy.budget import Budget, Relation, Rho
 from privacy.noise import NoiseSource
 
 Floats = npt.NDArray[np.float64]
@@ -87,6 +87,7 @@ def choose_clip(
     rows: float,
     bounds: tuple[float, float],
     rho: Rho,
+    budget: Budget,
     variance: Variance,
     relation: Relation,
     noise: NoiseSource,
@@ -99,7 +100,7 @@ def choose_clip(
         reach: how far the base clip stands from the interval for the mean; the scale of the shells.
         rows: the number of rows, public or paid for.
         bounds: no clip goes beyond these.
-        rho: what is spent here.
+        rho: what is spent here, of `budget`.
         variance: as for `best_clip`.
         relation: add-remove or replace-one.
         noise: where the noise comes from.
@@ -109,7 +110,7 @@ def choose_clip(
     middle, below, above = _shells(base, reach, bounds)
     edges = [middle - edge for edge in reversed(below)] + [middle + edge for edge in above]
     open_edges = [-math.inf, *edges[1:-1], math.inf]  # the outermost shells reach as far as there are rows
-    counts, sigma = noisy_histogram(values, open_edges, rho, relation, noise)
+    counts, sigma = noisy_histogram(values, open_edges, relation, rho, budget, noise, "tail histogram")
     return best_clip(counts, sigma, base, reach, rows=rows, bounds=bounds, variance=variance)
 
 

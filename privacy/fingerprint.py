@@ -1,10 +1,17 @@
-"""Fingerprints of snapshots: whether two releases used the same rows, told by a keyed hash that nobody can turn back.
+"""Fingerprints of snapshots: whether two charges are about the same people, told by keyed hashes that nobody can turn back.
 
 A plain hash of a small table could be guessed by trying tables. HMAC-SHA256 under a key that is not in the ledger
-can't, and since the ledger's own name goes in, the same rows have unrelated fingerprints in two ledgers.
+can't, and since the ledger's own name goes in, the same rows have unrelated fingerprints in two ledgers. What is hashed is the
+files' bytes, the rows as a multiset (`data.snapshot`: in any order, from any format), and each column as a multiset, so that rows
+are known again when other columns of them are chosen.
 
->>> digest = hashlib.sha256(b"rows").digest()
->>> fingerprint(digest, b"k" * 32, "one ledger") == fingerprint(digest, b"k" * 32, "another")
+>>> seen = {"rows": "ab", "columns": {"SEX": "cd"}}
+>>> one = Fingerprint.of(b"file", seen, b"k" * 32, "one ledger")
+>>> Fingerprint.parse(str(one)) == one
+True
+>>> one.alike(Fingerprint.of(b"shuffled", seen, b"k" * 32, "one ledger"))
+True
+>>> one.alike(Fingerprint.of(b"file", seen, b"k" * 32, "another"))
 False
 """
 
@@ -14,13 +21,16 @@ import hashlib
 import hmac
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from privacy.ledger_store import LedgerError
+from privacy.ledger_store import LedgerError, key_file
 
 KEY_VARIABLE = "EQUISTRATA_LEDGER_KEY"
 SHORTEST_KEY = 16  # characters
+SAME_COLUMNS = 3  # columns that hold exactly the same values equally often are no chance
 
 
 def content_digest(paths: Iterable[Path]) -> bytes:
@@ -32,10 +42,60 @@ def content_digest(paths: Iterable[Path]) -> bytes:
     return whole.digest()
 
 
-def fingerprint(digest: bytes, key: bytes, ledger: str) -> str:
-    """The fingerprint, 64 hexadecimal digits, of a `content_digest` in the ledger of that name (`Ledger.identity`)."""
-    own = hmac.digest(key, b"equistrata snapshot " + ledger.encode(), "sha256")
-    return hmac.digest(own, digest, "sha256").hex()
+@dataclass(frozen=True)
+class Fingerprint:
+    """What a ledger keeps of the rows that were charged for. Every part is hexadecimal and keyed.
+
+    Attributes:
+        key: tells keys apart; empty in a ledger's earlier entries, which kept `file` alone.
+        file: of the files' bytes.
+        rows: of the rows, in the columns that are released, whatever their order; empty in earlier entries.
+        columns: one for each of these columns, of the values in it.
+    """
+
+    key: str
+    file: str
+    rows: str
+    columns: frozenset[str]
+
+    @classmethod
+    def of(cls, content: bytes, seen: Mapping[str, Any], key: bytes, ledger: str) -> Fingerprint:
+        """The fingerprint in the ledger of that name (`Ledger.identity`).
+
+        Args:
+            content: a `content_digest`.
+            seen: the digests of a `data.snapshot.Snapshot`, rows and columns.
+        """
+        own = hmac.digest(key, b"equistrata snapshot " + ledger.encode(), "sha256")
+
+        def keyed(what: str, content: bytes) -> str:
+            return hmac.digest(own, what.encode() + b" " + content, "sha256").hex()
+
+        columns = (keyed("column", f"{name}={digest}".encode())[:16] for name, digest in seen["columns"].items())
+        file = hmac.digest(own, content, "sha256").hex()
+        return cls(keyed("key", b"")[:16], file, keyed("rows", seen["rows"].encode()), frozenset(columns))
+
+    @classmethod
+    def parse(cls, text: str | None) -> Fingerprint | None:
+        """What `str` wrote, or an earlier version; None if there is none."""
+        if not text:
+            return None
+        parts = dict(part.partition("=")[::2] for part in text.split())
+        if "rows" not in parts:
+            return cls("", text, "", frozenset())
+        columns = frozenset(filter(None, parts.get("columns", "").split(",")))
+        return cls(parts.get("key", ""), parts.get("file", ""), parts["rows"], columns)
+
+    def __str__(self) -> str:
+        return f"key={self.key} file={self.file} rows={self.rows} columns={','.join(sorted(self.columns))}"
+
+    def same_rows(self, other: Fingerprint) -> bool:
+        """Whether both are of the same rows: the same files, or the same rows in the same columns."""
+        return self.file == other.file or bool(self.rows and self.rows == other.rows)
+
+    def alike(self, other: Fingerprint) -> bool:
+        """Whether both are of the same people: of the same rows, or with SAME_COLUMNS columns of the same values at least."""
+        return self.same_rows(other) or len(self.columns & other.columns) >= SAME_COLUMNS
 
 
 def ledger_key(ledger_file: Path | None, given: str | None = None) -> bytes | None:
@@ -54,11 +114,14 @@ def ledger_key(ledger_file: Path | None, given: str | None = None) -> bytes | No
         return given.encode()
     if ledger_file is None:
         return None
-    path = ledger_file.with_name(ledger_file.name + ".key")
+    path = key_file(ledger_file)
     try:
         if not path.exists():
             _make(path)
-        return bytes.fromhex(path.read_text("ascii"))
+        key = bytes.fromhex(path.read_text("ascii"))
+        if not key:
+            raise ValueError
+        return key
     except (OSError, ValueError):
         raise LedgerError(
             f"key file {str(path)!r} cannot be used; mend its permissions, or set {KEY_VARIABLE}"

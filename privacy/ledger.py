@@ -32,6 +32,7 @@ import os
 import socket
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
@@ -41,13 +42,15 @@ from importlib.metadata import version as installed
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Select, func, or_, select, update
+from sqlalchemy import Connection, Select, func, or_, select, text, update
 
 from privacy.budget import ADD_REMOVE, BudgetExceeded, Relation, Rho
 from privacy.ledger_chain import OUTCOMES, Books, Entry, Head, Kind, Outcome, digest, genesis
+from privacy.ledger_lease import Lease, lease_holder, leased
+from privacy.ledger_people import SamePeople, check_people, same_people
 from privacy.ledger_store import ENTRIES, HEAD, LOCK_SECONDS, VERSION, LedgerError, Store
 
-__all__ = ["Charge", "Entry", "Head", "Ledger", "LedgerError", "Reservation"]
+__all__ = ["Charge", "Entry", "Head", "Ledger", "LedgerError", "Reservation", "SamePeople"]
 
 
 @dataclass(frozen=True)
@@ -125,7 +128,14 @@ class Ledger:
             return _head(ledger)
 
     def create(
-        self, dataset: str, epsilon: float, delta: float, *, relation: Relation = ADD_REMOVE, who: str | None = None
+        self,
+        dataset: str,
+        epsilon: float,
+        delta: float,
+        *,
+        relation: Relation = ADD_REMOVE,
+        same_people_as: Sequence[str] = (),
+        who: str | None = None,
     ) -> Rho:
         """Open a data set's account with a lifetime budget; make the ledger itself if it is not there.
 
@@ -133,12 +143,15 @@ class Ledger:
             dataset: a name of 1 to 100 printable characters.
             epsilon, delta: the guarantee that all releases together must keep; 0 < ε ≤ 500, 0 < δ < 1.
             relation: what neighbours are; every release must be under the same.
+            same_people_as: accounts whose rows may be the same people's. Without it, their rows are refused under this name; with
+                it, the prices of all of them add up for these people, and `same_people` says to what.
 
         Returns:
             The budget in zCDP.
 
         Raises:
-            LedgerError: the data set has an account already (budgets are never changed), or as the class says.
+            LedgerError: the data set has an account already (budgets are never changed), one of `same_people_as` has none, what
+                is left of a deleted ledger lies there, or as the class says.
             ValueError: (ε, δ) is no budget.
         """
         _check_name(dataset, "a data set")
@@ -149,11 +162,36 @@ class Ledger:
                 raise LedgerError(
                     f"data set {dataset!r} has a budget already, which is never changed; use another name"
                 )
+            for named in same_people_as:
+                self._account(connection, ledger, named)
             _append(
                 connection, _head(ledger), "create", dataset, who, rho=budget, spent=Rho(0), epsilon=repr(float(epsilon)),
-                delta=repr(float(delta)), relation=relation,
+                delta=repr(float(delta)), relation=relation, parts=_list(same_people_as) if same_people_as else None,
             )  # fmt: skip
         return budget
+
+    def upgrade(self) -> None:
+        """Bring a ledger of an earlier version to what this one expects of its database. Its history stays as it is.
+
+        On PostgreSQL it makes the functions by which releases are charged, and takes from every role but the owner what lets it
+        write to the tables. Raises LedgerError for anyone but the owner.
+        """
+        self._store.upgrade()
+
+    def lease(self, dataset: str, release_id: str, token: str) -> AbstractContextManager[Lease]:
+        """Hold a release while the block runs, for everyone who shares the ledger (`privacy.ledger_lease`).
+
+        Raises LedgerError on entering if another run holds it: one that was given another token.
+        """
+        return leased(self._store, dataset, release_id, token)
+
+    def lease_holder(self, dataset: str, release_id: str) -> str | None:
+        """The host of the run that holds a release now; None if none does."""
+        return lease_holder(self._store, dataset, release_id)
+
+    def same_people(self) -> list[SamePeople]:
+        """The groups of accounts that were opened as the same people's."""
+        return same_people(self.accounts())
 
     def reserve(
         self,
@@ -184,8 +222,8 @@ class Ledger:
 
         Raises:
             BudgetExceeded: more than is left; it carries both amounts, and nothing was charged.
-            LedgerError: no such data set, another relation than its own, or the release has been charged and no reason
-                is given.
+            LedgerError: no such data set, another relation than its own, the release has been charged and no reason
+                is given, or the rows are those of another account that was not opened as the same people's.
         """
         amount = Rho.of(rho)
         if not amount:
@@ -206,6 +244,7 @@ class Ledger:
                 raise LedgerError(
                     f"release {release_id!r} of data set {dataset!r} was never charged before; leave out the reason"
                 )
+            check_people(dataset, fingerprint, *self._others(connection, dataset))
             if spent + amount > account.rho:
                 raise BudgetExceeded(amount, account.rho - spent, f"release {release_id!r} of data set {dataset!r}")
             head = _append(
@@ -217,8 +256,8 @@ class Ledger:
                 rho=amount,
                 spent=spent + amount,
                 release_id=release_id,
-                reason=reason,
-                parts=json.dumps(list(parts), ensure_ascii=False),
+                reason=reason or None,
+                parts=_list(parts),
                 epsilon=None if epsilon is None else repr(float(epsilon)),
                 delta=None if delta is None else repr(float(delta)),
                 relation=relation,
@@ -370,6 +409,13 @@ class Ledger:
         charged = any((entry.kind, entry.release_id) == ("reserve", release_id) for entry in entries)
         return entries[0], entries[-1].spent, charged
 
+    def _others(self, connection: Connection, dataset: str) -> tuple[list[Entry], list[Entry]]:
+        """How all accounts were opened, and the charges of the others."""
+        theirs = (ENTRIES.c.kind == "reserve") & (ENTRIES.c.dataset != dataset)
+        rows = _rows(connection, select(ENTRIES).where((ENTRIES.c.kind == "create") | theirs).order_by(ENTRIES.c.entry))
+        entries = [self._entry(row) for row in rows]
+        return [each for each in entries if each.kind == "create"], [each for each in entries if each.kind != "create"]
+
     def _entry(self, row: Mapping[str, Any]) -> Entry:
         """A row as an entry, once its hash was checked."""
         if digest(row) != row["hash"]:
@@ -394,7 +440,12 @@ def _append(
     settles: int | None = None,
     **texts: str | None,
 ) -> Head:
-    """Add the next entry and move the head on to it, inside the caller's transaction."""
+    """Add the next entry and move the head on to it, inside the caller's transaction.
+
+    On PostgreSQL only the owner, who opens accounts, may write; everything else is added by the database's own functions.
+    """
+    if connection.dialect.name == "postgresql" and kind != "create":
+        return _append_by_function(connection, kind, dataset, who or _whoever(), rho, settles, texts)
     row: dict[str, Any] = dict.fromkeys(ENTRIES.c.keys())
     row |= {
         "entry": head.entries + 1,
@@ -413,6 +464,51 @@ def _append(
     connection.execute(ENTRIES.insert().values(**row))
     connection.execute(update(HEAD).values(entries=row["entry"], hash=row["hash"]))
     return Head(row["entry"], row["hash"])
+
+
+def _append_by_function(
+    connection: Connection,
+    kind: Kind,
+    dataset: str,
+    who: str,
+    rho: Rho,
+    settles: int | None,
+    texts: Mapping[str, str | None],
+) -> Head:
+    if kind == "reserve":
+        names = [
+            "dataset",
+            "release",
+            "rho",
+            "reason",
+            "parts",
+            "epsilon",
+            "delta",
+            "relation",
+            "mechanism",
+            "strata",
+            "fingerprint",
+            "config",
+            "journal",
+        ]
+        given = {name: texts.get(name) for name in names}
+        given |= {"dataset": dataset, "release": texts["release_id"], "rho": str(rho.exact)}
+        values: dict[str, Any] = given | {"parts": json.loads(given["parts"] or "[]")}
+    else:
+        names = ["entry", "kind", "reason"]
+        values = {"entry": settles, "kind": kind, "reason": texts.get("reason")}
+    function = "equistrata_charge" if kind == "reserve" else "equistrata_settle"
+    named = ", ".join(f":{name}" for name in [*names, "who", "software"])
+    head = connection.execute(text(f"SELECT {function}({named})"), values | {"who": who, "software": _software()})
+    made = Head.parse(head.scalar_one())
+    (row,) = _rows(connection, select(ENTRIES).where(ENTRIES.c.entry == made.entries))
+    if digest(row) != made.hash:  # raised, so that it is rolled back
+        raise LedgerError("the ledger's database wrote an entry that does not match its hash; nothing was charged")
+    return made
+
+
+def _list(names: Sequence[str]) -> str:
+    return json.dumps(list(names), ensure_ascii=False)
 
 
 def _first_head(layout: str) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class Entry:
         epsilon, delta: how the amount was stated.
         relation: the neighbouring relation.
         mechanism, strata: what the release was made with, and over which columns.
-        parts: what was bought, by name.
+        parts: what was bought, by name; of an account that was opened, the accounts of the same people (`same_people_as`).
         fingerprint: of the snapshot of rows (see `privacy.fingerprint`).
         config: a hash of the settings, and of what else decides the release (`flows.binding`).
         journal: the mark of the journal that a release may be resumed from.
@@ -86,6 +86,11 @@ class Entry:
     reason: str | None
     previous: str
     hash: str
+
+    @property
+    def same_people_as(self) -> tuple[str, ...]:
+        """Which accounts hold the same people as the one that this entry opens, as its steward said."""
+        return self.parts if self.kind == "create" else ()
 
     @classmethod
     def of(cls, row: Mapping[str, Any]) -> Entry:
@@ -141,6 +146,8 @@ class Books:
         if entry.kind == "create":
             if entry.dataset in self._budget or entry.spent:
                 return "opens an account that is open already"
+            if not self._budget.keys() >= set(entry.same_people_as):
+                return "names an account that is not open"
             self._budget[entry.dataset], self._spent[entry.dataset] = entry.rho, Rho(0)
             return None
         if entry.dataset not in self._budget:

@@ -2,7 +2,7 @@
 
 Two tables. `equistrata_entries` holds what happened and only grows: triggers refuse to change or remove a row.
 `equistrata_ledger` holds one row: the format's version, the ledger's own name, and the head (number of entries, hash of
-the last). Only its head moves, one step with each entry; that row is also what writers on PostgreSQL queue for.
+the last). Only its head moves, one step with each entry. Beside them, and no part of history, lie the leases of releases that run.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import tempfile
 import time
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -40,6 +40,8 @@ from sqlalchemy import (
 )
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
+
+from privacy import ledger_postgres
 
 VERSION = 1
 LOCK_SECONDS = 20.0
@@ -74,8 +76,6 @@ HEAD = Table(
     Column("hash", Text, nullable=False),
 )
 
-_HEAD_MOVED = """new.entries <> old.entries + 1 OR new.id <> old.id OR new.version <> old.version
-    OR new.ledger <> old.ledger OR new.created <> old.created OR new.layout <> old.layout"""
 _NOT_NEXT = f"new.entry <> (SELECT entries + 1 FROM {HEAD.name})"
 
 
@@ -90,26 +90,17 @@ SQLITE_GUARDS = (
     _sqlite_guard("equistrata_entries_update", f"UPDATE ON {ENTRIES.name}"),
     _sqlite_guard("equistrata_entries_delete", f"DELETE ON {ENTRIES.name}"),
     _sqlite_guard("equistrata_entries_insert", f"INSERT ON {ENTRIES.name}", _NOT_NEXT),
-    _sqlite_guard("equistrata_ledger_update", f"UPDATE ON {HEAD.name}", _HEAD_MOVED),
+    _sqlite_guard("equistrata_ledger_update", f"UPDATE ON {HEAD.name}", ledger_postgres.HEAD_MOVED),
     _sqlite_guard("equistrata_ledger_delete", f"DELETE ON {HEAD.name}"),
     _sqlite_guard("equistrata_ledger_insert", f"INSERT ON {HEAD.name}", f"EXISTS (SELECT 1 FROM {HEAD.name})"),
 )
 
 
-def _postgres_guard(name: str, when: str, each: str = "ROW", condition: str = "true") -> str:
-    return f"CREATE TRIGGER {name} BEFORE {when} FOR EACH {each} WHEN ({condition}) EXECUTE FUNCTION equistrata_only_grows()"
-
-
-POSTGRES_GUARDS = (
-    "CREATE FUNCTION equistrata_only_grows() RETURNS trigger LANGUAGE plpgsql AS "
-    "$$ BEGIN RAISE EXCEPTION 'the ledger only grows'; END $$",
-    _postgres_guard("equistrata_entries_rows", f"UPDATE OR DELETE ON {ENTRIES.name}"),
-    _postgres_guard("equistrata_entries_all", f"TRUNCATE ON {ENTRIES.name}", "STATEMENT"),
-    _postgres_guard("equistrata_ledger_update", f"UPDATE ON {HEAD.name}", condition=_HEAD_MOVED),
-    _postgres_guard("equistrata_ledger_delete", f"DELETE ON {HEAD.name}"),
-    _postgres_guard("equistrata_ledger_all", f"TRUNCATE ON {HEAD.name}", "STATEMENT"),
+# Leases are not history (see `privacy.ledger_lease`): their table is made when the first is taken, and no hash holds it.
+SQLITE_LEASES = (
+    f"CREATE TABLE {ledger_postgres.LEASES} (dataset TEXT, release_id TEXT, token TEXT NOT NULL, host TEXT NOT NULL, "
+    "until REAL NOT NULL, PRIMARY KEY (dataset, release_id)) WITHOUT ROWID"
 )
-_WRITERS = APPLICATION_ID  # an advisory lock of the database
 
 
 class LedgerError(ValueError):
@@ -154,8 +145,8 @@ class Store:
             if self.path is None:
                 # Writers queue here, in order. On the row's own lock alone, each would wake and follow every version of the row
                 # that was made while it waited: with 50 of them, ten times slower.
-                connection.execute(text(f"SELECT pg_advisory_xact_lock({_WRITERS})"))
-            yield connection, self._checked(connection.execute(select(HEAD).with_for_update()).mappings().all())
+                connection.execute(text(f"SELECT pg_advisory_xact_lock({ledger_postgres.WRITERS})"))
+            yield connection, self._checked(connection.execute(select(HEAD)).mappings().all())
 
     @contextmanager
     def reading(self) -> Iterator[tuple[Connection, dict[str, Any]]]:
@@ -175,19 +166,42 @@ class Store:
         if self.path is None:
             with self._sentences(), self._engine(writes=True).begin() as connection:
                 # Two creators at once would trip over each other in PostgreSQL's catalogue.
-                connection.execute(text(f"SELECT pg_advisory_xact_lock({_WRITERS})"))
+                connection.execute(text(f"SELECT pg_advisory_xact_lock({ledger_postgres.WRITERS})"))
                 if not inspect(connection).has_table(HEAD.name):
                     METADATA.create_all(connection)
-                    for guard in POSTGRES_GUARDS:
+                    for guard in ledger_postgres.GUARDS:
                         connection.execute(text(guard))
                     connection.execute(HEAD.insert().values(id=1, **head("postgresql")))
+                    self._install(connection)
         elif not self.path.exists():
+            orphan = next(filter(Path.exists, (key_file(self.path), *_beside(self.path))), None)
+            if orphan is not None:
+                raise LedgerError(
+                    f"{self.describe()} does not exist, but {orphan.name!r} lies in its place: the ledger was deleted or moved. "
+                    f"Restore it from a copy; or, to begin anew though its history is lost, move {orphan.name!r} away"
+                )
             self._create_file(self.path, head)
 
+    def upgrade(self) -> None:
+        """Bring what surrounds history to this version: functions and rights on PostgreSQL, the journal's mode on SQLite."""
+        with self.writing() as (connection, _):
+            if self.path is None:
+                self._install(connection)
+
+    def _install(self, connection: Connection) -> None:
+        if connection.execute(text("SHOW server_encoding")).scalar_one() != "UTF8":
+            raise LedgerError(f"{self.describe()} is not in UTF-8; make the database with ENCODING 'UTF8'")
+        owned = "SELECT pg_get_userbyid(relowner) = current_user FROM pg_class WHERE oid = to_regclass(:table)"
+        if not connection.execute(text(owned), {"table": HEAD.name}).scalar():
+            raise LedgerError(f"{self.describe()} belongs to another role; do this as its steward, who made it")
+        ledger_postgres.install(connection)
+
     def damage(self, connection: Connection, layout: str) -> str | None:
-        """What the database itself finds wrong with its file (SQLite only), or None."""
+        """What the database itself finds wrong with its file, its tables or who may write to them, or None."""
         if self.path is None:
-            return None
+            if not connection.execute(text(ledger_postgres.OTHERS_WRITE)).scalar_one():
+                return None
+            return "roles that do not own its tables may write to them; run equistrata budget upgrade as its steward"
         rows = connection.exec_driver_sql("PRAGMA integrity_check").scalars().all()
         if rows != ["ok"]:
             return "its file is damaged (SQLite's integrity check fails)"
@@ -201,7 +215,7 @@ class Store:
         return self._engines[key]
 
     def _postgres(self) -> Engine:
-        arguments: dict[str, Any] = {"application_name": "equistrata"}
+        arguments: dict[str, Any] = {"application_name": "equistrata", "client_encoding": "utf8"}
         if "connect_timeout" not in self._url.query:
             arguments["connect_timeout"] = 10
         engine = create_engine(
@@ -219,7 +233,7 @@ class Store:
         return engine
 
     def _sqlite(self, path: Path, writes: bool) -> Engine:
-        # No pool: the last connection to close leaves the file complete, without a write-ahead log beside it.
+        # No pool: a connection that rests would keep a ledger of an earlier version from leaving its write-ahead log.
         engine = create_engine("sqlite://", poolclass=NullPool, creator=lambda: self._open(path, writes))
 
         @event.listens_for(engine, "begin")
@@ -253,14 +267,18 @@ class Store:
 
     def _open(self, path: Path, writes: bool) -> sqlite3.Connection:
         # "rw" never makes a file: a mistyped path must not become an empty ledger. A copy on a read-only medium can be
-        # verified, if it was complete when copied (no write-ahead log beside it).
+        # verified, if it was complete when copied (no journal beside it).
         mode = "mode=rw"
         if not writes and not _writable(path):
-            mode = "mode=ro" if path.with_name(path.name + "-wal").exists() else "mode=ro&immutable=1"
+            mode = "mode=ro" if any(beside.exists() for beside in _beside(path)) else "mode=ro&immutable=1"
         uri = f"{path.absolute().as_uri()}?{mode}"
         connection = sqlite3.connect(uri, uri=True, timeout=self.lock_seconds, isolation_level=None)
         try:
-            connection.execute("PRAGMA synchronous = FULL")
+            # What is committed is in the one file, so that a copy of that file has it; and it is still so after a power cut:
+            # EXTRA puts the journal's removal on the disk, too, which is what commits.
+            connection.execute("PRAGMA synchronous = EXTRA")
+            if writes:
+                _leave_write_ahead_log(connection)
         except sqlite3.Error:
             connection.close()
             raise
@@ -275,8 +293,6 @@ class Store:
         os.close(handle)
         part = Path(made)
         try:
-            with self._sentences(), closing(self._open(part, writes=True)) as raw:
-                raw.execute("PRAGMA journal_mode = WAL")
             engine = create_engine("sqlite://", poolclass=NullPool, creator=lambda: self._open(part, True))
             with self._sentences(), engine.begin() as connection:
                 connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -289,7 +305,7 @@ class Store:
         except OSError:
             raise LedgerError(f"{self.describe()} cannot be made; use a file system with hard links") from None
         finally:
-            for leftover in (part, part.with_name(part.name + "-wal"), part.with_name(part.name + "-shm")):
+            for leftover in (part, *_beside(part)):
                 leftover.unlink(missing_ok=True)
 
     def _checked(self, rows: Sequence[RowMapping]) -> dict[str, Any]:
@@ -303,6 +319,10 @@ class Store:
 
     def _check_file(self, path: Path, to_write: bool) -> None:
         if not path.exists():
+            if key_file(path).exists():
+                raise LedgerError(
+                    f"{self.describe()} does not exist, but its key does: it was deleted or moved; restore it from a copy"
+                )
             raise LedgerError(f"{self.describe()} does not exist; correct the path, or run equistrata budget create")
         if not path.is_file():
             raise LedgerError(f"{self.describe()} is not a file; correct the path")
@@ -332,7 +352,13 @@ class Store:
                 f"{self.describe()} is locked by another process for over {self.lock_seconds:g} s; try again when it "
                 "is done"
             )
-        if name.startswith(("SQLITE_READONLY", "SQLITE_PERM")) or state in ("25006", "42501"):
+        if state == "42501":
+            return f"{self.describe()} does not let this role do that; its steward opens accounts and runs equistrata budget upgrade"
+        if state == "42883":
+            return f"{self.describe()} was made by an earlier version; run equistrata budget upgrade as its steward"
+        if state == ledger_postgres.REFUSED:
+            return f"{self.describe()} refuses that entry, which would not fit; check it with equistrata budget verify"
+        if name.startswith(("SQLITE_READONLY", "SQLITE_PERM")) or state == "25006":
             return f"{self.describe()} is read-only, so nothing can be charged; make it writable"
         if name.startswith("SQLITE_CANTOPEN"):
             return f"{self.describe()} cannot be opened; check its permissions and those of its folder"
@@ -350,9 +376,10 @@ class Store:
 
 
 def sqlite_layout(connection: Connection) -> str:
-    """A hash of a SQLite ledger's tables, indices and triggers, so that a change to them is found."""
+    """A hash of a SQLite ledger's tables, indices and triggers, so that a change to them is found; but for the leases' table."""
     rows = connection.exec_driver_sql("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name").all()
-    return hashlib.sha256(repr([tuple(row) for row in rows]).encode()).hexdigest()
+    leases = ("table", ledger_postgres.LEASES, ledger_postgres.LEASES, SQLITE_LEASES)
+    return hashlib.sha256(repr([tuple(row) for row in rows if tuple(row) != leases]).encode()).hexdigest()
 
 
 def _close(engines: Mapping[tuple[int, bool], Engine]) -> None:
@@ -360,6 +387,23 @@ def _close(engines: Mapping[tuple[int, bool], Engine]) -> None:
     for (process, _), engine in engines.items():
         if process == os.getpid():
             engine.dispose()
+
+
+def _leave_write_ahead_log(connection: sqlite3.Connection) -> None:
+    """Have a ledger of an earlier version without a log beside it, which a copy of the file would not have had."""
+    if connection.execute("PRAGMA journal_mode").fetchone() == ("wal",):
+        with suppress(sqlite3.OperationalError):  # others still have it open: the next writer then
+            connection.execute("PRAGMA journal_mode = DELETE")
+
+
+def key_file(path: Path) -> Path:
+    """Where the key of a SQLite ledger's fingerprints lies."""
+    return path.with_name(path.name + ".key")
+
+
+def _beside(path: Path) -> list[Path]:
+    """Files that SQLite may keep beside its own while it works, and that a copy of it needs."""
+    return [path.with_name(path.name + ending) for ending in ("-journal", "-wal", "-shm")]
 
 
 def _writable(path: Path) -> bool:

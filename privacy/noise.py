@@ -1,35 +1,43 @@
 """Noise sources: every private number in a release comes out of one of these.
 
+A draw is paid for by the call that makes it: it takes the values, how far one row moves them, the price, and the budget that
+pays; it charges, makes the noise for that price, holds OpenDP's own account of it against the price, and draws. The samplers
+beneath, which take a bare scale, are private to this room (`tests/privacy/test_one_way_to_noise.py`).
+
 Real releases use `SecureNoise` (OpenDP: cryptographic randomness, exact arithmetic). Tests and benchmarks use
 `SeededNoise`, whose outputs are marked as not private.
 
 >>> import numpy as np
->>> noise = SeededNoise(1)
+>>> from privacy.budget import Budget
+>>> noise, budget = SeededNoise(1), Budget(Rho(0.5))
 >>> noise.private
 False
->>> noise.gaussian(np.array([100, 200]), sigma=2.0).shape
-(2,)
+>>> counts, sigma = noise.gaussian(np.array([100, 200]), 1.0, Rho(0.125), budget, "a histogram")
+>>> counts.shape, sigma, float(budget.remaining)
+((2,), 2.0, 0.375)
 """
 
 from __future__ import annotations
 
 import math
-import os
+from abc import ABC, abstractmethod
+from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, Protocol
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 import opendp.prelude as dp
 
-from privacy.budget import Rho
+from privacy.budget import Budget, Rho
+from privacy.coins import checked_trials, exact_binomial
 
 dp.enable_features("contrib")
 
 Counts = npt.NDArray[np.int64]
 Floats = npt.NDArray[np.float64]
 
-ROWS_AT_ONCE = 1 << 16  # binomial draws are made in blocks of this many, to bound memory
+A = TypeVar("A")
 
 
 def gaussian_sigma(rho: Rho | float, sensitivity: float = 1.0) -> float:
@@ -52,50 +60,115 @@ def selection_epsilon(rho: Rho | float) -> float:
     return math.sqrt(8 * amount)
 
 
-class NoiseSource(Protocol):
-    """Where randomness that protects rows comes from.
+class NoiseSource(ABC):
+    """Where randomness that protects rows comes from, paid for as it is drawn.
 
-    Attributes:
-        private: whether what it makes is private in the real sense (safe floats, unpredictable).
-        name: what the release card calls it.
+    `values` and `scores` may be arrays, or functions of no arguments that make them of rows: these are called once the charge
+    stands, so that nothing refused has looked at a row. A price that is none is refused before anything is charged.
     """
 
     @property
-    def private(self) -> bool: ...
+    @abstractmethod
+    def private(self) -> bool:
+        """Whether what it makes is private in the real sense (safe floats, unpredictable)."""
 
     @property
-    def name(self) -> str: ...
+    @abstractmethod
+    def name(self) -> str:
+        """What the release card calls it."""
 
-    def gaussian(self, counts: Counts, sigma: float) -> Counts:
-        """Integer counts plus discrete Gaussian noise: ρ = Δ²/(2σ²) for L2 sensitivity Δ. Any shape, shape kept."""
-        ...
+    def gaussian(
+        self, values: Counts | Callable[[], Counts], sensitivity: float, rho: Rho, budget: Budget, what: str
+    ) -> tuple[Counts, float]:
+        """Whole numbers plus discrete Gaussian noise, and its σ = Δ/√(2ρ).
 
-    def gaussian_real(self, value: float, sigma: float) -> float:
-        """A real number plus Gaussian noise: ρ = Δ²/(2σ²) for sensitivity Δ."""
-        ...
+        Args:
+            values: of an integer type, any shape, shape kept.
+            sensitivity: Δ > 0, the most that neighbours differ by in L2 norm.
+            rho: ρ > 0, charged to `budget`.
+            what: for the budget's record.
 
-    def laplace_real(self, value: float, scale: float) -> float:
-        """A real number plus Laplace noise: (Δ/scale)-DP for sensitivity Δ."""
-        ...
+        Raises:
+            ValueError: a price or sensitivity that is not positive (nothing is charged), or fractions among the values.
+            BudgetExceeded: the budget has less; nothing is charged.
+            RuntimeError: OpenDP's account of the noise is above ρ; nothing is drawn.
 
+        Privacy: ρ-zCDP (Canonne, Kamath and Steinke, arXiv:2004.00010, Theorem 4).
+        """
+        sigma = _positive(gaussian_sigma(rho, _positive(sensitivity)))
+        budget.spend(rho, what)
+        whole = _whole(_made(values))
+        return (self._gaussian(whole, sigma, sensitivity, rho) if whole.size else whole), sigma
+
+    def laplace(
+        self, values: Floats | Callable[[], Floats], sensitivity: float, epsilon: float, budget: Budget, what: str
+    ) -> tuple[Floats, float]:
+        """Real numbers plus independent Laplace noise, and its scale b = Δ/ε.
+
+        Args:
+            values: finite, any shape, shape kept; whole numbers if no rounding error is to add to Δ.
+            sensitivity: Δ > 0, the most that neighbours differ by in L1 norm.
+            epsilon: ε > 0; `budget` is charged the zCDP amount that it implies, ε²/2.
+            what: for the budget's record.
+
+        Raises: as `gaussian`; ValueError also for values that are not finite.
+
+        Privacy: ε-DP, hence ε²/2-zCDP (`Rho.of_pure`).
+        """
+        scale = _positive(_positive(sensitivity) / _positive(epsilon))
+        budget.spend(Rho.of_pure(epsilon), what)
+        real = _finite(_made(values))
+        return (self._laplace(real, scale, sensitivity, epsilon) if real.size else real), scale
+
+    def select(
+        self, scores: Floats | Callable[[], Floats], sensitivity: float, rho: Rho, budget: Budget, what: str
+    ) -> int:
+        """The index of a high score by the exponential mechanism at ε = √(8ρ), ε over twice the sensitivity.
+
+        Args:
+            scores: at least one, all finite.
+            sensitivity: Δ > 0, the most that neighbours differ by in any score; they may differ either way.
+            rho: ρ > 0, charged to `budget`.
+            what: for the budget's record.
+
+        Raises: as `gaussian`; ValueError also for scores that are none.
+
+        Privacy: ρ-zCDP (Cesar and Rogers, arXiv:2004.07223, Lemma 3.4).
+        """
+        scale = _positive(2 * _positive(sensitivity) / selection_epsilon(rho))
+        budget.spend(rho, what)
+        return self._select(_scores(_made(scores)), scale, sensitivity, rho)
+
+    @abstractmethod
     def binomial(self, trials: int, probabilities: Floats) -> Counts:
-        """One draw of Binomial(trials, p) for each p in `probabilities`, all in [0, 1]. Any shape, shape kept."""
-        ...
+        """One draw of Binomial(trials, p) for each p in `probabilities`, all in [0, 1]. Any shape, shape kept.
 
-    def select(self, scores: Floats, sensitivity: float, rho: Rho) -> int:
-        """The index of a high score by the exponential mechanism at ρ = ε²/8 (ε over twice the sensitivity)."""
-        ...
+        A person's own coins, not a curator's noise: what a sum of such reports costs depends on how many people there are, and
+        `inference.renyi` accounts for it, in (ε, δ). So no budget pays here, and only `inference.poisson_binomial` may call it.
+        """
 
+    @abstractmethod
     def spawn(self, stream: int) -> NoiseSource:
         """An independent source for part number `stream`, the same whatever order parts are made in."""
-        ...
+
+    # The samplers. Each is also told the claim, sensitivity and price, that its noise has to keep.
+
+    @abstractmethod
+    def _gaussian(self, counts: Counts, sigma: float, sensitivity: float, rho: Rho) -> Counts: ...
+
+    @abstractmethod
+    def _laplace(self, values: Floats, scale: float, sensitivity: float, epsilon: float) -> Floats: ...
+
+    @abstractmethod
+    def _select(self, scores: Floats, scale: float, sensitivity: float, rho: Rho) -> int:
+        """The largest of the scores with Gumbel noise of this scale, which is the exponential mechanism."""
 
 
-class SecureNoise:
+class SecureNoise(NoiseSource):
     """OpenDP's samplers: discrete Gaussian and Laplace in exact arithmetic, noisy max, cryptographic randomness.
 
-    Privacy maps are checked at each use: if OpenDP would charge more than we claim (beyond 10⁻⁹ relative float slack)
-    the call raises instead of releasing.
+    At each draw OpenDP's own privacy map of the very mechanism that draws, at the sensitivity that was claimed, is held against
+    the price that was charged: if it says more (beyond 10⁻⁹ relative float slack), the call raises instead of releasing.
     """
 
     private = True
@@ -105,47 +178,31 @@ class SecureNoise:
         """The library and its version."""
         return f"OpenDP {dp.__version__} (cryptographically seeded, exact arithmetic)"
 
-    def gaussian(self, counts: Counts, sigma: float) -> Counts:
-        """See `NoiseSource.gaussian`."""
-        whole, sigma = _whole(counts), _positive(sigma)
-        if not whole.size:
-            return whole
-        return np.array(_discrete_gaussian(sigma)(whole.ravel().tolist()), dtype=np.int64).reshape(whole.shape)
-
-    def gaussian_real(self, value: float, sigma: float) -> float:
-        """See `NoiseSource.gaussian_real`."""
-        return float(_gaussian_real(_positive(sigma))(_finite(value)))
-
-    def laplace_real(self, value: float, scale: float) -> float:
-        """See `NoiseSource.laplace_real`."""
-        return float(_laplace_real(_positive(scale))(_finite(value)))
-
     def binomial(self, trials: int, probabilities: Floats) -> Counts:
-        """See `NoiseSource.binomial`. Exact: a trial succeeds if a uniform number from the operating system lies below p.
-
-        A float p of at least 2⁻¹¹ has at most 64 binary places, so that comparing 64 random bits with them is no
-        approximation; a smaller p is cut off after 64 places.
-        """
-        trials, p = _trials(trials, probabilities)
-        flat = p.ravel()
-        drawn = np.empty(flat.shape, dtype=np.int64)
-        for start in range(0, len(flat), ROWS_AT_ONCE):
-            drawn[start : start + ROWS_AT_ONCE] = _exact_binomial(trials, flat[start : start + ROWS_AT_ONCE])
-        return drawn.reshape(p.shape)
-
-    def select(self, scores: Floats, sensitivity: float, rho: Rho) -> int:
-        """See `NoiseSource.select`. Raises ValueError on a score that is not a number."""
-        _check_scores(scores)
-        mechanism = _noisy_max(2 * _positive(sensitivity) / selection_epsilon(rho))
-        _check_claim(mechanism.map(float(sensitivity)), float(rho))
-        return int(mechanism(np.asarray(scores, dtype=float).tolist()))
+        """See `NoiseSource.binomial` and `privacy.coins`."""
+        return exact_binomial(*checked_trials(trials, probabilities))
 
     def spawn(self, stream: int) -> SecureNoise:
         """Itself: the operating system's randomness has no streams to keep apart."""
         return self
 
+    def _gaussian(self, counts: Counts, sigma: float, sensitivity: float, rho: Rho) -> Counts:
+        mechanism = _discrete_gaussian(sigma)
+        _check_claim(mechanism.map(float(sensitivity)), float(rho))
+        return np.array(mechanism(counts.ravel().tolist()), dtype=np.int64).reshape(counts.shape)
 
-class SeededNoise:
+    def _laplace(self, values: Floats, scale: float, sensitivity: float, epsilon: float) -> Floats:
+        mechanism = _laplace_vector(scale)
+        _check_claim(mechanism.map(float(sensitivity)), epsilon)
+        return np.array(mechanism(values.ravel().tolist()), dtype=np.float64).reshape(values.shape)
+
+    def _select(self, scores: Floats, scale: float, sensitivity: float, rho: Rho) -> int:
+        mechanism = _noisy_max(scale)
+        _check_claim(mechanism.map(float(sensitivity)), float(rho))
+        return int(mechanism(scores.tolist()))
+
+
+class SeededNoise(NoiseSource):
     """Reproducible noise for tests and benchmarks: the right distributions, from a seed that anyone may know.
 
     Integers get rounded Gaussian noise (rounding is post-processing, so the zCDP argument holds; predictability is
@@ -163,34 +220,27 @@ class SeededNoise:
         """Says that it is not private."""
         return "seeded (NOT PRIVATE: for tests and benchmarks only)"
 
-    def gaussian(self, counts: Counts, sigma: float) -> Counts:
-        """See `NoiseSource.gaussian`."""
-        whole = _whole(counts)
-        return whole + np.rint(self._rng.normal(0.0, _positive(sigma), whole.shape)).astype(np.int64)
-
-    def gaussian_real(self, value: float, sigma: float) -> float:
-        """See `NoiseSource.gaussian_real`."""
-        return float(_finite(value) + self._rng.normal(0.0, _positive(sigma)))
-
-    def laplace_real(self, value: float, scale: float) -> float:
-        """See `NoiseSource.laplace_real`."""
-        return float(_finite(value) + self._rng.laplace(0.0, _positive(scale)))
-
     def binomial(self, trials: int, probabilities: Floats) -> Counts:
         """See `NoiseSource.binomial`."""
-        trials, p = _trials(trials, probabilities)
-        return np.asarray(self._rng.binomial(trials, p), dtype=np.int64)
-
-    def select(self, scores: Floats, sensitivity: float, rho: Rho) -> int:
-        """See `NoiseSource.select`: Gumbel noise on the scores is the exponential mechanism."""
-        _check_scores(scores)
-        scale = 2 * _positive(sensitivity) / selection_epsilon(rho)
-        return int(np.argmax(np.asarray(scores) + self._rng.gumbel(0.0, scale, len(scores))))
+        return np.asarray(self._rng.binomial(*checked_trials(trials, probabilities)), dtype=np.int64)
 
     def spawn(self, stream: int) -> SeededNoise:
         """A source seeded by this one's seed and `stream` alone, not by what has been drawn."""
         key = (*self._sequence.spawn_key, stream)
         return SeededNoise(np.random.SeedSequence(self._sequence.entropy, spawn_key=key))
+
+    def _gaussian(self, counts: Counts, sigma: float, sensitivity: float, rho: Rho) -> Counts:
+        return counts + np.rint(self._rng.normal(0.0, sigma, counts.shape)).astype(np.int64)
+
+    def _laplace(self, values: Floats, scale: float, sensitivity: float, epsilon: float) -> Floats:
+        return values + self._rng.laplace(0.0, scale, values.shape)
+
+    def _select(self, scores: Floats, scale: float, sensitivity: float, rho: Rho) -> int:
+        return int(np.argmax(scores + self._rng.gumbel(0.0, scale, len(scores))))
+
+
+def _made(values: A | Callable[[], A]) -> A:
+    return values() if callable(values) else values
 
 
 def _whole(counts: Counts) -> Counts:
@@ -200,90 +250,40 @@ def _whole(counts: Counts) -> Counts:
     return array.astype(np.int64)
 
 
-def _trials(trials: int, probabilities: Floats) -> tuple[int, Floats]:
-    p = np.asarray(probabilities, dtype=np.float64)
-    if not ((p >= 0) & (p <= 1)).all():
-        raise ValueError("the probabilities of a binomial draw must lie in [0, 1]")
-    if not 1 <= trials < 2**31:
-        raise ValueError(f"a binomial draw needs a whole number of trials, 1 to 2³¹ − 1, not {trials}")
-    return int(trials), p
-
-
-def _exact_binomial(trials: int, p: Floats) -> Counts:
-    """Compare all trials' uniform numbers with p at once, binary place by binary place, from the first one down.
-
-    Of the trials that agree with p so far, a fair half has 0 in the next place. Where p has 1 there, those lie below p
-    and succeed; where p has 0, the others lie above and fail; the rest go on. Two random bits a trial are used on average.
-    """
-    certain = p >= 1
-    places = (np.where(certain, 0.0, p) * 2.0**64).astype(np.uint64)
-    undecided = np.where(certain, 0, trials).astype(np.int64)
-    successes = np.where(certain, trials, 0).astype(np.int64)
-    for place in range(63, -1, -1):
-        rows = np.flatnonzero(undecided)
-        if not len(rows):
-            break
-        zeros = _fair_coins(undecided[rows])
-        one = (places[rows] >> np.uint64(place)) & np.uint64(1) == 1
-        successes[rows] += np.where(one, zeros, 0)
-        undecided[rows] = np.where(one, undecided[rows] - zeros, zeros)
-    return successes
-
-
-def _fair_coins(tosses: Counts) -> Counts:
-    """Binomial(tosses, ½) for each entry (all positive): the number of ones among that many random bits."""
-    words = (tosses + 63) // 64
-    ends = np.cumsum(words)
-    bits = np.frombuffer(os.urandom(8 * int(ends[-1])), dtype=np.uint64).copy()
-    unused = (64 * words - tosses).astype(np.uint64)  # 0 to 63 bits of each entry's last word
-    bits[ends - 1] >>= unused
-    return np.add.reduceat(np.bitwise_count(bits).astype(np.int64), ends - words)
-
-
 def _positive(scale: float) -> float:
     if not 1e-100 < scale < 1e100:
         raise ValueError(f"a noise scale or sensitivity must be a positive finite number, not {scale}")
     return float(scale)
 
 
-def _finite(value: float) -> float:
-    if not math.isfinite(value):
-        raise ValueError("noise needs a finite value to be added to")
-    return float(value)
+def _finite(values: Floats) -> Floats:
+    real = np.asarray(values, dtype=np.float64)
+    if not np.isfinite(real).all():
+        raise ValueError("noise needs finite values to be added to")
+    return real
 
 
-def _check_scores(scores: Floats) -> None:
-    if not len(scores) or not np.isfinite(scores).all():
+def _scores(scores: Floats) -> Floats:
+    real = np.asarray(scores, dtype=np.float64)
+    if not len(real) or not np.isfinite(real).all():
         raise ValueError("selection needs at least one score, and every score finite")
+    return real
 
 
 def _check_claim(charged: float, claimed: float) -> None:
     if not charged <= claimed * (1 + 1e-9):  # also when it is not a number
-        raise RuntimeError(f"OpenDP charges ρ = {charged} for a step that claims {claimed}")
+        raise RuntimeError(f"OpenDP charges {charged} for a step that claims {claimed}")
 
 
 @lru_cache(maxsize=256)
 def _discrete_gaussian(sigma: float) -> Any:
-    space = dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64")
-    mechanism = dp.m.make_gaussian(*space, scale=sigma)
-    _check_claim(mechanism.map(1.0), 1 / (2 * sigma**2))
-    return mechanism
+    return dp.m.make_gaussian(dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64"), scale=sigma)
 
 
 @lru_cache(maxsize=256)
-def _gaussian_real(sigma: float) -> Any:
-    space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
-    mechanism = dp.m.make_gaussian(*space, scale=sigma)
-    _check_claim(mechanism.map(1.0), 1 / (2 * sigma**2))
-    return mechanism
-
-
-@lru_cache(maxsize=256)
-def _laplace_real(scale: float) -> Any:
-    space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
-    mechanism = dp.m.make_laplace(*space, scale=scale)
-    _check_claim(mechanism.map(1.0), 1 / scale)
-    return mechanism
+def _laplace_vector(scale: float) -> Any:
+    space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l1_distance(T=float)
+    return dp.m.make_laplace(*space, scale=scale)
 
 
 @lru_cache(maxsize=256)

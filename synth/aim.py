@@ -14,7 +14,7 @@ With `levels`, marginals may be measured within strata as well as over all rows,
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from itertools import combinations
@@ -25,37 +25,18 @@ import numpy as np
 from data.errors import InputError
 from data.schema import Schema
 from data.table import CodedTable
-from privacy.budget import Budget, Rho
+from privacy.budget import Rho
 from privacy.noise import Floats, NoiseSource, gaussian_sigma
+from synth.books import NOTHING, Books, Columns, Step, weighed
 from synth.estimation import Estimator, MirrorDescent, model_cliques
 from synth.graphical_model import GraphicalModel
 from synth.junction_tree import CELL_BYTES, Clique, cells_in, tree_cells
 from synth.levels import Levels, at_level, ties
-from synth.measurements import NOISE_L1, Measurement, measure_marginal, pair_noise, pairs_readable, total_estimate
-
-Columns = tuple[str, ...]
+from synth.measurements import NOISE_L1, Groups, Measurement, pair_noise, pairs_readable, total_estimate
 
 ROUNDS = 16  # times the number of columns: the parts of ρ of which each of the first rounds gets one
 # The same with levels, and the noise on a pair, in parts of the rows, that first rounds may have at that price.
 LEVEL_ROUNDS = ((ROUNDS, 0.004), (4, 0.1), (1, inf))
-_NOTHING = Rho(0)
-
-
-@dataclass(frozen=True)
-class Round:
-    """What one step of a run cost and published: enough to add up ρ again, and nothing else of the rows.
-
-    Attributes:
-        columns: what was measured.
-        sigma: the standard deviation of the noise on each cell.
-        measurement: ρ of the measurement, 1/(2σ²).
-        selection: ρ of the choice of `columns`; zero where there was none.
-    """
-
-    columns: Columns
-    sigma: float
-    measurement: Rho
-    selection: Rho
 
 
 @dataclass(frozen=True)
@@ -113,26 +94,26 @@ class AIM:
 
     def measure_with_log(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
-    ) -> tuple[list[Measurement], list[Round]]:
+    ) -> tuple[list[Measurement], list[Step]]:
         """Measure a table, and say what each step cost. Costs `rho` in zCDP under adding or removing one row.
 
         Proof sketch: what may be chosen in a round follows from the schema, from former choices and from budgets, so
-        it is public. A score is w_r·(‖true − model‖₁ − √(2/π)·σ·cells); the model is made from noisy numbers, and one
-        row moves one true cell by one, so scores have sensitivity max w_r, and the exponential mechanism at
-        ε = √(8ρ') costs ρ' (scores are not monotone, hence twice the sensitivity). A measurement is Gaussian at
+        it is public. A score is w_r·(‖true − model‖₁ − √(2/π)·σ·cells), over the largest w_r among the candidates; the model
+        is made from noisy numbers, and weights are public, so scores have sensitivity 1 (`synth.books`), and the exponential
+        mechanism at ε = √(8ρ') costs ρ' (scores are not monotone, hence twice the sensitivity). A measurement is Gaussian at
         sensitivity 1. Whether to anneal, whether pairs are readable and what a first round costs is decided from noisy
         numbers. All steps compose adaptively; the budget object raises if they would pass ρ, and the last round spends
         what is left.
 
         Returns:
-            The measurements, `known` first, and one Round for each of the others, whose amounts add up to `rho`.
+            The measurements, `known` first, and one Step for each of the others, whose amounts add up to `rho`.
 
         Raises:
             InputError: the columns and structural zeros alone need more than `max_model_size`.
 
         Source: arXiv:2201.12677, algorithms 2 and 3.
         """
-        run = _Run(self, table, Budget(rho), noise, list(known))
+        run = _Run(self, table, rho, noise, known)
         if run.cells > self._most_cells:
             raise InputError(
                 f"a model of {', '.join(table.schema.names)} needs {run.cells * CELL_BYTES / 2**20:.3g} MiB before "
@@ -149,9 +130,7 @@ class AIM:
                 run.measure(columns, share)
         rows = total_estimate(run.measurements)[0]
         if len(names) == 1 or not run.places or not pairs_readable(table.schema, rho, rows, self.readable):
-            shares = run.budget.remaining.split([float(share) for _, share in first])
-            for (columns, _), share in zip(first, shares, strict=True):
-                run.measure(columns, share)
+            run.measure_again(first)
             return run.measurements, run.log
         run.begin_rounds()
         part = next(p for p, noise in prices if pair_noise(table.schema, float(p)) <= noise * max(rows, 1.0))
@@ -164,7 +143,7 @@ class AIM:
             if left < (measure_rho + select_rho) * 2:
                 last, measure_rho = True, left * self.measured
                 select_rho = left - measure_rho
-            columns = run.choose(model, measure_rho, select_rho)
+            columns = run.pick(model, measure_rho, select_rho)
             before = model.marginal(columns)
             noisy = run.measure(columns, measure_rho, select_rho)
             if last:
@@ -233,48 +212,42 @@ def _all_sets(names: Sequence[str], degree: int) -> dict[Columns, float]:
     return dict.fromkeys(combinations(names, min(degree, len(names))), 1.0)
 
 
-class _Run:
-    """One run's books: what was measured and what it cost, and which cliques the model has."""
+class _Run(Books):
+    """One run's books, and which cliques the model has."""
 
-    def __init__(
-        self, aim: AIM, table: CodedTable, budget: Budget, noise: NoiseSource, measurements: list[Measurement]
-    ) -> None:
-        self.aim, self.table, self.budget, self.noise, self.measurements = aim, table, budget, noise, measurements
-        self.log: list[Round] = []
+    def __init__(self, aim: AIM, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement]) -> None:
+        super().__init__(table, rho, noise, known, distinct=True)
+        self.aim = aim
         schema = table.schema
         self.weights = aim.candidates_of(schema)
         self.places: dict[Columns, Clique] = {
             columns: tuple(sorted(schema.index(name) for name in columns)) for columns in self.weights
         }
-        self.cliques = set(model_cliques(schema, measurements))
+        self.cliques = set(model_cliques(schema, known))
         if aim.levels is not None:
             self.cliques |= {tuple(map(schema.index, columns)) for columns in ties(schema, aim.levels.strata)}
         self.cells = tree_cells(schema.sizes, self.cliques)
-        self.true = _TrueMarginals(table)
-        self.begun = _NOTHING
+        self.begun = NOTHING
 
     def begin_rounds(self) -> None:
         """From here on the size limit grows: with levels, much is spent before, and nothing of it on cliques."""
         if self.aim.levels is not None:
             self.begun = self.budget.spent
 
-    def measure(self, columns: Columns, measurement: Rho, selection: Rho = _NOTHING) -> Measurement:
-        """Measure columns at this price; `selection` was paid before and is only written down."""
-        noisy = measure_marginal(self.table, columns, measurement, self.budget, self.noise)
-        self.measurements.append(noisy)
-        self.log.append(Round(columns, noisy.sigma, measurement, selection))
+    def measure(
+        self, columns: Iterable[str], price: Rho, selection: Rho = NOTHING, groups: Sequence[Groups] = ()
+    ) -> Measurement:
+        """See `Books.measure`; and the model grows by it."""
+        noisy = super().measure(columns, price, selection, groups)
         self.cliques.update(model_cliques(self.table.schema, [noisy]))
         self.cells = tree_cells(self.table.schema.sizes, self.cliques)
         return noisy
 
-    def choose(self, model: GraphicalModel, measure_rho: Rho, select_rho: Rho) -> Columns:
-        """Choose what is worth measuring next, by the exponential mechanism at `select_rho`."""
-        self.budget.spend(select_rho, "choice of a marginal")
-        used = float((self.budget.spent + measure_rho - self.begun).exact / (self.budget.total - self.begun).exact)
-        candidates = self.candidates(self.aim._most_cells * used)
-        scores = self.scores(candidates, model, gaussian_sigma(measure_rho))
-        sensitivity = max(self.weights[columns] for columns in candidates)
-        return candidates[self.noise.select(scores, sensitivity, select_rho)]
+    def pick(self, model: GraphicalModel, measure_rho: Rho, select_rho: Rho) -> Columns:
+        """Choose what is worth measuring next, at `select_rho`."""
+        used = self.budget.spent + select_rho + measure_rho - self.begun
+        candidates = self.candidates(self.aim._most_cells * float(used.exact / (self.budget.total - self.begun).exact))
+        return candidates[self.choose(lambda: self.scores(candidates, model, gaussian_sigma(measure_rho)), select_rho)]
 
     def candidates(self, most_cells: float) -> list[Columns]:
         """The sets of the closure whose model has at most so many cells, or no more than the model has already."""
@@ -288,30 +261,6 @@ class _Run:
         return allowed
 
     def scores(self, candidates: Sequence[Columns], model: GraphicalModel, sigma: float) -> Floats:
-        """How badly the model explains each candidate, beyond the noise that measuring it would have."""
-        scores = []
-        for columns in candidates:
-            modelled = model.marginal(columns)
-            gap = float(np.abs(self.true[columns] - modelled).sum())
-            scores.append(self.weights[columns] * (gap - NOISE_L1 * sigma * modelled.size))
-        return np.array(scores)
-
-
-class _TrueMarginals:
-    """Exact marginals, each counted once. Private: only scores may be made of them."""
-
-    def __init__(self, table: CodedTable) -> None:
-        self.table = table
-        self._rows, self._counts = table.distinct()
-        self._known: dict[Columns, Floats] = {}
-
-    def __getitem__(self, columns: Columns) -> Floats:
-        if columns not in self._known:
-            sizes = [self.table.schema[name].size for name in columns]
-            if len(self._rows) < len(self.table):
-                cells = self._rows.index_of(columns)
-                counts: Floats = np.bincount(cells, self._counts, prod(sizes)).astype(float)
-            else:
-                counts = self.table.marginal(columns).astype(float)
-            self._known[columns] = counts.reshape(sizes)
-        return self._known[columns]
+        """How badly the model explains each candidate, beyond the noise that measuring it would have, weighed."""
+        scores = np.array([self.score(columns, model, sigma) for columns in candidates])
+        return weighed(scores, np.array([self.weights[columns] for columns in candidates]))

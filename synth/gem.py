@@ -22,41 +22,25 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import combinations
 from math import prod
 from statistics import mean
 
 import numpy as np
-import numpy.typing as npt
 
 from data.errors import InputError
 from data.schema import Schema
 from data.table import CodedTable
-from privacy.budget import Budget, Rho
-from privacy.noise import NoiseSource, gaussian_sigma
-from synth.measurements import NOISE_L1, Measurement, measure_marginal, total_estimate
+from privacy.budget import Rho
+from privacy.noise import Floats, NoiseSource, gaussian_sigma
+from synth.books import Books, Columns, Step
+from synth.measurements import NOISE_L1, Measurement, total_estimate
 from synth.mixture import ProductMixture
 from synth.mixture_loss import MixtureLoss
 from synth.mixture_training import Adam, DirectLogits, Generator, Weights, mixture
-
-Columns = tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class Round:
-    """What one round took from the rows, for audits.
-
-    Attributes:
-        columns: the marginal that was measured.
-        selection: what its choice cost; 0 where nothing was chosen.
-        measurement: what measuring it cost.
-    """
-
-    columns: Columns
-    selection: Rho
-    measurement: Rho
 
 
 @dataclass(frozen=True)
@@ -114,9 +98,8 @@ class GEM:
         Proof sketch: every marginal is released with Gaussian noise at sensitivity 1 (`measure_marginal`). How many
         rounds there are follows from noisy numbers alone. A round's choice scores a marginal by
         ‖true − model‖₁ − √(2/π)·σ·cells. The model, and so its counts, are made from noisy numbers, and the second
-        term is public: adding or removing a row moves one true cell by one, so |change of score| ≤ 1 by the triangle
-        inequality (it can go either way, so the score is not monotone and ε is taken over twice the sensitivity). The
-        exponential mechanism at ε = √(8ρ') then costs ρ'. Rounds compose adaptively (Bun and Steinke, Lemma 2.3); their
+        term is public: its sensitivity is 1 (`synth.books.score`; it can go either way, so ε is taken over twice the
+        sensitivity). The exponential mechanism at ε = √(8ρ') then costs ρ'. Rounds compose adaptively (Bun and Steinke, Lemma 2.3); their
         amounts are exact fractions of ρ that add up to it, and the budget object raises if they would pass it.
 
         Source: arXiv:2106.07153, algorithm 1, with the budget of its theorem 1 in zCDP.
@@ -125,38 +108,28 @@ class GEM:
 
     def measure_with_log(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
-    ) -> tuple[list[Measurement], list[Round]]:
+    ) -> tuple[list[Measurement], list[Step]]:
         """As `measure`, with what each release cost, in order. The amounts add up to `rho` exactly. The log is as
         public as the measurements: it holds nothing that they do not tell."""
-        budget = Budget(rho)
-        schema = table.schema
-        measurements, log = list(known), list[Round]()
-
-        def measure(columns: Columns, share: Rho, choice: Rho) -> None:
-            measurements.append(measure_marginal(table, columns, share, budget, noise))
-            log.append(Round(columns, choice, share))
-
-        def measure_singles(amount: Rho) -> None:
-            for name, share in zip(schema.names, amount.split([1] * len(schema.names)), strict=True):
-                measure((name,), share, Rho(0))
-
+        books, schema = Books(table, rho, noise, known), table.schema
         single_rho, round_rho = rho.split([self.single_share, 1 - self.single_share])
-        measure_singles(single_rho)
+        singles = single_rho.split([1] * len(schema.names))
+        first = [((name,), price) for name, price in zip(schema.names, singles, strict=True)]
+        for columns, price in first:
+            books.measure(columns, price)
         candidates = self.candidates(schema)
-        rounds = self.rounds_for(schema, round_rho, total_estimate(measurements)[0])
+        rounds = self.rounds_for(schema, round_rho, total_estimate(books.measurements)[0])
         if not rounds:
-            measure_singles(budget.remaining)
-            return measurements, log
-        truth = {columns: table.marginal(columns) for columns in candidates}  # private: only scores see it
+            books.measure_again(first)
+            return books.measurements, books.log
         weights = self._start(schema)
         for share in round_rho.split([1] * rounds):
             choice, rest = share.split([self.selection_share, 1 - self.selection_share])
-            weights = self._train(schema, measurements, weights, self.round_steps)
-            budget.spend(choice, "choice of a marginal")
-            model = self._mixture(schema, measurements, weights)
-            scores = _scores(truth, model, gaussian_sigma(rest))
-            measure(candidates[noise.select(scores, 1.0, choice)], rest, choice)
-        return measurements, log
+            weights = self._train(schema, books.measurements, weights, self.round_steps)
+            model = self._mixture(schema, books.measurements, weights)
+            place = books.choose(partial(_scores, books, candidates, model, gaussian_sigma(rest)), choice)
+            books.measure(candidates[place], rest, choice)
+        return books.measurements, books.log
 
     def model(self, schema: Schema, measurements: Sequence[Measurement]) -> ProductMixture:
         """The model that measurements imply: the same bits for the same measurements and settings. No cost."""
@@ -204,10 +177,5 @@ def _total(measurements: Sequence[Measurement]) -> float:
     return max(total_estimate(measurements)[0], 1.0)
 
 
-def _scores(
-    truth: Mapping[Columns, npt.NDArray[np.int64]], model: ProductMixture, sigma: float
-) -> npt.NDArray[np.float64]:
-    """For each marginal, how far the model is from the truth (L1), less what noise of this σ would add."""
-    noise = NOISE_L1 * sigma
-    gaps = [np.abs(counts - model.marginal(columns)).sum() - noise * counts.size for columns, counts in truth.items()]
-    return np.array(gaps)
+def _scores(books: Books, candidates: Sequence[Columns], model: ProductMixture, sigma: float) -> Floats:
+    return np.array([books.score(columns, model, sigma) for columns in candidates])

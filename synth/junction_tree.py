@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
+from heapq import heapify, heappop, heappush
 from math import prod
 
 Clique = tuple[int, ...]
@@ -67,7 +67,7 @@ def tree_cells(sizes: Sequence[int], cliques: Iterable[Clique]) -> int:
     >>> tree_cells((2, 3, 4, 5), [(0, 1), (1, 2), (0, 2)])
     29
     """
-    return sum(prod(sizes[v] for v in clique) for clique in _triangulate(sizes, cliques))
+    return Elimination(sizes, cliques).cells
 
 
 def cells_in(mebibytes: float) -> float:
@@ -75,34 +75,90 @@ def cells_in(mebibytes: float) -> float:
     return mebibytes * 2**20 / CELL_BYTES
 
 
+class Elimination:
+    """How a graph is triangulated: the order in which variables are eliminated, and the clique of each.
+
+    Each time it is the variable whose clique would have the fewest cells (the first of them). Sets are bits of a number.
+    """
+
+    def __init__(self, sizes: Sequence[int], cliques: Iterable[Clique]) -> None:
+        self.sizes = sizes
+        around = [0] * len(sizes)  # each variable's neighbours that are not eliminated
+        for clique in cliques:
+            together = sum(1 << v for v in clique)
+            for v in clique:
+                around[v] |= together
+        cells = []
+        for v in range(len(sizes)):
+            around[v] &= ~(1 << v)
+            cells.append(sizes[v] * self._product(around[v]))
+        waiting = [(cells[v], v) for v in range(len(sizes))]
+        heapify(waiting)
+        self.place, done = [-1] * len(sizes), 0
+        self.maximal: list[int] = []
+        while waiting:
+            count, v = heappop(waiting)
+            if self.place[v] >= 0 or count != cells[v]:
+                continue
+            self.place[v], done = done, done + 1
+            near = around[v]
+            for a in _members(near):  # only their cliques are others than before
+                new = near & ~around[a] & ~(1 << a)
+                around[a] = (around[a] | new) & ~(1 << v)
+                changed = cells[a] // sizes[v] * self._product(new)
+                if changed != cells[a]:
+                    cells[a] = changed
+                    heappush(waiting, (changed, a))
+            candidate = near | 1 << v
+            if not any(candidate & other == candidate for other in self.maximal):
+                self.maximal.append(candidate)
+        self.later, self._each = around, cells  # of each variable: its neighbours that go after it; its clique's cells
+        self.cells = sum(map(self._product, self.maximal))
+
+    def joined(self, a: int, b: int) -> int:
+        """At least the cells that this order gives if two variables are joined as well, and not much more."""
+        v, more = (a, 1 << b) if self.place[a] < self.place[b] else (b, 1 << a)
+        added = 0
+        while more & ~self.later[v]:
+            added += self._each[v] * self._product(more & ~self.later[v])
+            after = self.later[v] | more
+            v = min(_members(after), key=self.place.__getitem__)
+            more = after & ~(1 << v)
+        return self.cells + added
+
+    def _product(self, bits: int) -> int:
+        return prod([self.sizes[v] for v in _members(bits)])
+
+
 def _triangulate(sizes: Sequence[int], cliques: Iterable[Clique]) -> list[Clique]:
-    neighbours: dict[int, set[int]] = {v: set() for v in range(len(sizes))}
-    for clique in cliques:
-        for a, b in combinations(clique, 2):
-            neighbours[a].add(b)
-            neighbours[b].add(a)
-    found: list[set[int]] = []
-    while neighbours:
-        v = min(neighbours, key=lambda u: (prod(sizes[w] for w in neighbours[u]) * sizes[u], u))
-        around = neighbours.pop(v)
-        for a in around:
-            neighbours[a] |= around
-            neighbours[a] -= {a, v}
-        candidate = around | {v}
-        if not any(candidate <= other for other in found):
-            found.append(candidate)
-    return sorted(tuple(sorted(clique)) for clique in found)
+    return sorted(tuple(_members(clique)) for clique in Elimination(sizes, cliques).maximal)
+
+
+def _members(bits: int) -> list[int]:
+    """The variables in a set, ascending."""
+    members = []
+    while bits:
+        lowest = bits & -bits
+        members.append(lowest.bit_length() - 1)
+        bits ^= lowest
+    return members
 
 
 def _arrange(sizes: Sequence[int], maximal: list[Clique]) -> tuple[tuple[Clique, ...], tuple[int, ...]]:
-    """A maximum spanning tree on the number of shared variables is a junction tree (Prim's algorithm)."""
+    """A maximum spanning tree on the number of shared variables is a junction tree (Prim's algorithm).
+
+    Of cliques that would do as the parent, the earliest is it: flat trees are quick to walk.
+    """
     start = max(range(len(maximal)), key=lambda i: (prod(sizes[v] for v in maximal[i]), -i))
-    order, parents, waiting = [start], [-1], [i for i in range(len(maximal)) if i != start]
-    while waiting:
-        _, _, i, position = max(
-            (len(set(maximal[i]).intersection(maximal[order[p]])), -i, i, p) for i in waiting for p in range(len(order))
-        )
+    order, parents = [start], [-1]
+    shared = {i: (len(set(clique).intersection(maximal[start])), 0) for i, clique in enumerate(maximal) if i != start}
+    while shared:
+        i = max(shared, key=lambda i: (shared[i][0], -i))
         order.append(i)
-        parents.append(position)
-        waiting.remove(i)
+        parents.append(shared.pop(i)[1])
+        last = set(maximal[i])
+        for j, (most, _) in shared.items():
+            common = len(last.intersection(maximal[j]))
+            if common > most:
+                shared[j] = (common, len(order) - 1)
     return tuple(maximal[i] for i in order), tuple(parents)

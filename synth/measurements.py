@@ -105,10 +105,9 @@ def measure_marginal(
     Privacy: adding or removing a row changes one cell by one, merged or not, so the L2 sensitivity is 1 and discrete
     Gaussian noise of variance 1/(2ρ) is ρ-zCDP (Canonne, Kamath and Steinke, arXiv:2004.00010, Theorem 4).
     """
-    budget.spend(rho, f"marginal of {', '.join(columns) or 'the whole'}")
-    sigma = gaussian_sigma(rho)
-    blank = Measurement(tuple(columns), np.zeros((1,) * len(columns)), sigma, tuple(groups))
-    noisy = noise.gaussian(blank.merged(table.marginal(columns)), sigma)
+    blank = Measurement(tuple(columns), np.zeros((1,) * len(columns)), 0.0, tuple(groups))
+    what = f"marginal of {', '.join(columns) or 'the whole'}"
+    noisy, sigma = noise.gaussian(lambda: blank.merged(table.marginal(columns)), 1.0, rho, budget, what)
     return Measurement(blank.columns, noisy.astype(float), sigma, blank.groups)
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from data.errors import InputError
 from data.schema import Schema
 from data.table import CodedTable
-from privacy.budget import Rho
+from privacy.budget import Relation, Rho
 from privacy.noise import Floats, NoiseSource
 from synth.aim import AIM
 from synth.estimation import Estimator, MirrorDescent
@@ -80,6 +80,11 @@ class ForeignMechanism(Mechanism, Protocol):
     @property
     def caveats(self) -> tuple[str, ...]:
         """What makes its guarantee weaker than the price alone says, a sentence each, for the card."""
+        ...
+
+    @property
+    def relation(self) -> Relation:
+        """Which neighbours its guarantee can be about: the weaker relation where it uses the exact number of rows."""
         ...
 
     def within(self, folder: Path) -> ForeignMechanism:

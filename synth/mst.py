@@ -10,23 +10,25 @@ than one tree is measured where it pays; see `synth.levels`.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from functools import cache, partial
 from itertools import combinations
-from math import prod
+from math import inf
 
 import numpy as np
 
 from data.schema import Schema
 from data.table import CodedTable
-from privacy.budget import Budget, Rho
-from privacy.noise import NoiseSource, gaussian_sigma
+from privacy.budget import Rho
+from privacy.noise import Floats, NoiseSource, gaussian_sigma
+from synth.books import Books, Columns, Step
 from synth.estimation import Estimator, MirrorDescent, model_cliques
 from synth.graphical_model import GraphicalModel
-from synth.junction_tree import Clique, cells_in, tree_cells
+from synth.junction_tree import Clique, Elimination, cells_in, tree_cells
 from synth.levels import Levels, at_level, ties
-from synth.measurements import NOISE_L1, Groups, Measurement, measure_marginal, pairs_readable, total_estimate
+from synth.measurements import Groups, Measurement, pairs_readable, total_estimate
 
 Edge = tuple[str, str]
 
@@ -74,68 +76,75 @@ class MST:
     def measure(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
     ) -> list[Measurement]:
-        """Measure a table. Costs `rho` in zCDP; neighbours differ by one added or removed row.
+        """Measure a table. Costs `rho` in zCDP; neighbours differ by one added or removed row. See `measure_with_log`."""
+        return self.measure_with_log(table, rho, noise, known)[0]
+
+    def measure_with_log(
+        self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
+    ) -> tuple[list[Measurement], list[Step]]:
+        """Measure a table, and say what each step cost. Costs `rho` in zCDP under adding or removing one row.
 
         Proof sketch: 1-way marginals cost `shares[0]` of ρ by Gaussian noise at sensitivity 1 each. Whether pairs
         are readable, and which values are rare, is decided from noisy numbers alone. Each of the d − 1 choices
-        scores pairs by ‖true − model‖₁, where the model is made from noisy numbers: one row moves one true cell by
-        one, so the score has sensitivity 1 (and is not monotone), and the exponential mechanism at
-        ε = √(8ρ') costs ρ'. The d − 1 pair marginals are Gaussian again. All steps compose adaptively to ρ; the
-        budget object raises if they would pass it. With levels: see `_measure_levels`.
+        scores pairs by ‖true − model‖₁, where the model is made from noisy numbers, so the score has sensitivity 1
+        (`synth.books.score`; it is not monotone), and the exponential mechanism at ε = √(8ρ') costs ρ'. The d − 1 pair
+        marginals are Gaussian again. All steps compose adaptively to ρ; the budget object raises if they would pass it.
+        With levels: see `_measure_levels`.
+
+        Returns:
+            The measurements, `known` first, and a Step for each of the others and for each choice of nothing; the amounts
+            add up to `rho`.
 
         Source: arXiv:2108.04978, algorithms 1 and 2.
         """
+        books = Books(table, rho, noise, known)
         if self.levels is not None:
-            return self._measure_levels(self.levels, table, rho, noise, known)
-        budget = Budget(rho)
+            self._measure_levels(self.levels, books)
+            return books.measurements, books.log
         names = table.schema.names
         single_rho, choice_rho, pair_rho = rho.split(self.shares)
-        measurements = [*known, *_single_marginals(table, single_rho, budget, noise)]
-        if len(names) > 1 and pairs_readable(table.schema, pair_rho, total_estimate(measurements)[0], self.readable):
-            model = self.engine.estimate(table.schema, measurements)
-            edges = _choose_tree(table, model, choice_rho, budget, noise)
-            groups = {name: self._rare_groups(name, measurements) for name in names}
-            for edge, share in zip(edges, pair_rho.split([1] * len(edges)), strict=True):
-                measured = measure_marginal(table, edge, share, budget, noise, [groups[name] for name in edge])
-                measurements.append(measured)
-        else:
-            measurements += _single_marginals(table, budget.remaining, budget, noise)
-        return measurements
+        first = [((name,), price) for name, price in zip(names, single_rho.split([1] * len(names)), strict=True)]
+        for columns, price in first:
+            books.measure(columns, price)
+        rows = total_estimate(books.measurements)[0]
+        if len(names) == 1 or not pairs_readable(table.schema, pair_rho, rows, self.readable):
+            books.measure_again(first)
+            return books.measurements, books.log
+        model = self.engine.estimate(table.schema, books.measurements)
+        edges = _choose_tree(books, model, choice_rho)
+        groups = {name: self._rare_groups(name, books.measurements) for name in names}
+        for (edge, paid), share in zip(edges, pair_rho.split([1] * len(edges)), strict=True):
+            books.measure(edge, share, paid, [groups[name] for name in edge])
+        return books.measurements, books.log
 
-    def _measure_levels(
-        self, levels: Levels, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement]
-    ) -> list[Measurement]:
-        """First marginals by `Levels`, then up to `trees` spanning trees of pairs, each pair at one level. Costs `rho`.
+    def _measure_levels(self, levels: Levels, books: Books) -> None:
+        """First marginals by `Levels`, then up to `trees` spanning trees of pairs, each pair at one level. Costs the budget.
 
-        Proof sketch: a pair at a level is a marginal of the whole table, so as in `measure`: Gaussian noise at sensitivity 1,
-        and choices whose scores ‖true − model‖₁ − √(2/π)·σ·cells have sensitivity 1, for the model is made from noisy numbers,
-        and σ and cells are public. How many trees there are is decided from noisy numbers too. From the second tree on "no pair"
-        may be chosen, with the constant score 0, so that noise nobody can read is not bought; what it would have cost goes to the
-        chosen pairs. Which pairs are open, and so how many choices are made, follows from former choices and the schema. The
-        last marginals share what is left.
+        Proof sketch: a pair at a level is a marginal of the whole table, so as in `measure_with_log`: Gaussian noise at
+        sensitivity 1, and choices whose scores ‖true − model‖₁ − √(2/π)·σ·cells have sensitivity 1, for the model is made from
+        noisy numbers, and σ and cells are public. How many trees there are is decided from noisy numbers too. From the second
+        tree on "no pair" may be chosen, with the constant score 0, so that noise nobody can read is not bought; what it would
+        have cost goes to the chosen pairs. Which pairs are open, and so how many choices are made, follows from former choices
+        and the schema. The last marginals share what is left.
         """
-        budget, schema = Budget(rho), table.schema
-        measurements = [*known]
-
-        def measure(columns: tuple[str, ...], price: Rho) -> None:
-            measurements.append(measure_marginal(table, columns, price, budget, noise))
-
-        first = levels.measure_first(schema, rho, measurements, measure)
+        budget, schema, rho = books.budget, books.table.schema, books.budget.total
+        first = levels.measure_first(schema, rho, books.measurements, books.measure)
         names = levels.inner(schema) if levels.fine else schema.names
         choice_rho = rho * self.choice
-        chosen: list[tuple[str, ...]] = []
-        rows = total_estimate(measurements)[0]
+        chosen: list[tuple[Columns, Rho]] = []
+        rows = total_estimate(books.measurements)[0]
         counts = range(self.trees, 0, -1) if len(names) > 1 else ()
         trees = next(
             (n for n in counts if pairs_readable(schema, budget.remaining * Fraction(1, n), rows, self.readable / n)), 0
         )
         if trees:
-            model = self.engine.estimate(schema, measurements)
+            model = self.engine.estimate(schema, books.measurements)
             steps = (len(names) - 1) * trees
-            scores = _level_scores(
-                table, model, names, levels, gaussian_sigma((budget.remaining - choice_rho) * Fraction(1, steps))
-            )
-            cliques = model_cliques(schema, measurements) + [
+            price = choice_rho * Fraction(1, steps)
+            sigma = gaussian_sigma((budget.remaining - choice_rho) * Fraction(1, steps))
+            offers = _offers(schema, names, levels)
+            score = cache(lambda columns: books.score(columns, model, sigma))
+            cliques = model_cliques(schema, books.measurements) + [
                 tuple(map(schema.index, columns)) for columns in ties(schema, levels.strata)
             ]
             forest = _Forest(schema, cliques)
@@ -144,20 +153,22 @@ class MST:
                 most_cells = cells_in(self.max_model_size) if tree else _FIRST_TREE_CELLS
                 for _ in names[1:]:
                     pairs = forest.open_pairs(most_cells)
-                    options = [(pair, columns) for pair, columns in scores if pair in pairs]
+                    options = [(pair, columns) for pair, columns in offers if pair in pairs]
                     if not options:  # public: it follows from the schema and former choices
                         break
-                    share = budget.spend(choice_rho * Fraction(1, steps), "choice of a pair")
-                    values = [scores[option] for option in options] + [0.0] * (tree > 0)
-                    pick = noise.select(np.array(values), 1.0, share)
+                    none = [0.0] * (tree > 0)
+                    pick = books.choose(partial(_scores, score, [columns for _, columns in options], none), price)
                     if pick < len(options):
                         pair, columns = options[pick]
                         forest.add(pair, columns)
-                        chosen.append(columns)
-        last = [(columns, 1.0) for columns in chosen] or [(columns, float(price)) for columns, price in first]
-        for (columns, _), part in zip(last, budget.remaining.split([weight for _, weight in last]), strict=True):
-            measure(columns, part)
-        return measurements
+                        chosen.append((columns, price))
+                    else:
+                        books.chose_nothing(price)
+        if not chosen:
+            books.measure_again(first)
+            return
+        for (columns, paid), part in zip(chosen, budget.remaining.split([1] * len(chosen)), strict=True):
+            books.measure(columns, part, paid)
 
     def model(self, schema: Schema, measurements: Sequence[Measurement]) -> GraphicalModel:
         """See `Mechanism.model`."""
@@ -178,6 +189,10 @@ class _Forest:
 
     def __init__(self, schema: Schema, cliques: Iterable[Clique]) -> None:
         self.schema, self.cliques = schema, set(cliques)
+        self.model = Elimination(schema.sizes, self.cliques)
+        self.most: dict[
+            Edge, int
+        ] = {}  # cells of the model with each pair: so many when they were worked out, or fewer
         self.part: dict[str, str] = {}
         self.used: set[Edge] = set()  # in a tree already, or too large for the model
 
@@ -188,7 +203,7 @@ class _Forest:
     def open_pairs(self, most_cells: float) -> set[Edge]:
         """The pairs that join two parts of this tree, are in none yet, and leave the model in bounds."""
         pairs = {pair for pair in combinations(self.part, 2) if self.part[pair[0]] != self.part[pair[1]]} - self.used
-        large = {pair for pair in pairs if self._cells(pair) > most_cells}
+        large = {pair for pair in pairs if self._may_pass(pair, most_cells) and self._cells(pair) > most_cells}
         self.used |= large  # it never shrinks, and later trees have no wider bounds
         return pairs - large
 
@@ -196,7 +211,22 @@ class _Forest:
         """Put a pair into the tree; it is measured together with `columns`."""
         self.used.add(pair)
         self.cliques.add(tuple(sorted(map(self.schema.index, columns))))
+        self.model = Elimination(self.schema.sizes, self.cliques)
+        growth = max(self.schema[name].size for name in pair)
+        self.most = {each: most * growth for each, most in self.most.items()}
         self.part = _joined(self.part, pair)
+
+    def _may_pass(self, pair: Edge, most_cells: float) -> bool:
+        """Whether it must be worked out if a pair makes the model too large: a new junction tree for every pair takes minutes.
+
+        To join two columns puts one of them into some of the cliques, so it multiplies the cells by no more than its size.
+        """
+        a, b = (self.schema.index(name) for name in pair)
+        if self.model.cells * max(self.schema.sizes[a], self.schema.sizes[b]) <= most_cells:
+            return False
+        if self.most.get(pair, inf) > most_cells:
+            self.most[pair] = self.model.joined(a, b)
+        return self.most[pair] > most_cells
 
     def _cells(self, pair: Edge) -> int:
         clique = {self.schema.index(name) for name in pair}
@@ -205,40 +235,25 @@ class _Forest:
         return tree_cells(self.schema.sizes, [*self.cliques, tuple(sorted(clique))])
 
 
-def _level_scores(
-    table: CodedTable, model: GraphicalModel, names: Sequence[str], levels: Levels, sigma: float
-) -> dict[tuple[Edge, tuple[str, ...]], float]:
-    """For every pair at every level, its columns and its score: ‖true − model‖₁ beyond the noise expected on it, exact as in
-    `_distance`."""
-    scores = {}
-    for pair in combinations(names, 2):
-        for level in levels.offered:
-            columns = at_level(table.schema, pair, level)
-            cells = prod(table.schema[name].size for name in columns)
-            noise = np.rint(NOISE_L1 * sigma * cells * 1024) / 1024
-            scores[pair, columns] = _distance(table, model, columns) - float(noise)
-    return scores
+def _offers(schema: Schema, names: Sequence[str], levels: Levels) -> list[tuple[Edge, Columns]]:
+    """Every pair at every level, and its columns."""
+    return [(pair, at_level(schema, pair, level)) for pair in combinations(names, 2) for level in levels.offered]
 
 
-def _single_marginals(table: CodedTable, rho: Rho, budget: Budget, noise: NoiseSource) -> list[Measurement]:
-    names = table.schema.names
-    shares = rho.split([1] * len(names))
-    return [measure_marginal(table, [name], share, budget, noise) for name, share in zip(names, shares, strict=True)]
+def _scores(score: Callable[[Columns], float], options: Sequence[Columns], others: Sequence[float] = ()) -> Floats:
+    return np.array([*map(score, options), *others])
 
 
-def _choose_tree(table: CodedTable, model: GraphicalModel, rho: Rho, budget: Budget, noise: NoiseSource) -> list[Edge]:
-    """A spanning tree of columns, one edge at a time by the exponential mechanism (Kruskal's order)."""
-    names = table.schema.names
-    shares = rho.split([1] * (len(names) - 1))
-    for share in shares:
-        budget.spend(share, "choice of a pair")
-    scores = {edge: _distance(table, model, edge) for edge in combinations(names, 2)}
+def _choose_tree(books: Books, model: GraphicalModel, rho: Rho) -> list[tuple[Edge, Rho]]:
+    """A spanning tree of columns, one edge at a time by the exponential mechanism (Kruskal's order); and what each cost."""
+    names = books.table.schema.names
+    score = cache(lambda edge: books.score(edge, model))
     part = {name: name for name in names}
-    edges: list[Edge] = []
-    for share in shares:
-        open_edges = [edge for edge in scores if part[edge[0]] != part[edge[1]]]
-        edge = open_edges[noise.select(np.array([scores[e] for e in open_edges]), 1.0, share)]
-        edges.append(edge)
+    edges: list[tuple[Edge, Rho]] = []
+    for price in rho.split([1] * (len(names) - 1)):
+        options = [edge for edge in combinations(names, 2) if part[edge[0]] != part[edge[1]]]
+        edge = options[books.choose(partial(_scores, score, options), price)]
+        edges.append((edge, price))
         part = _joined(part, edge)
     return edges
 
@@ -247,10 +262,3 @@ def _joined(part: Mapping[str, str], edge: Edge) -> dict[str, str]:
     """The parts of a forest (column → the name of its part) once an edge has made two of them one."""
     old, new = part[edge[0]], part[edge[1]]
     return {name: new if root == old else root for name, root in part.items()}
-
-
-def _distance(table: CodedTable, model: GraphicalModel, edge: tuple[str, ...]) -> float:
-    """‖true − model‖₁, exact: the model's counts are rounded to 1/1024, so that floating-point sums lose nothing and
-    the score's sensitivity is 1 and not a rounding error more."""
-    rounded = np.rint(model.marginal(edge) * 1024) / 1024
-    return float(np.abs(table.marginal(edge) - rounded).sum())

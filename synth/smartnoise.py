@@ -28,7 +28,7 @@ import numpy.typing as npt
 from data.errors import InputError
 from data.schema import Schema
 from data.table import CodedTable, code_dtype
-from privacy.budget import Budget, Rho
+from privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation, Rho
 from privacy.noise import NoiseSource
 from synth.measurements import Measurement, measure_marginal, total_estimate
 from synth.mechanism import Fit, Model
@@ -56,7 +56,8 @@ _CAVEATS = (
 )
 _EXACT_ROWS = (
     "The exact number of rows of each stratum is used, not a noisy one, while noise is calibrated to one added or "
-    "removed row: the guarantee holds only if those numbers are taken to be public."
+    "removed row: the guarantee holds only if those numbers are taken to be public, and not for a row that is added or "
+    "removed."
 )
 _SPECIAL = {
     "mst": (_EXACT_ROWS, "Rare values that its MST merges lose part of their mass, which falls on small groups first."),
@@ -108,9 +109,19 @@ class SmartNoise:
         return f"smartnoise-synth {_version(str(self._interpreter()))}"
 
     @property
+    def most_cells(self) -> int | None:
+        """The largest domain that it can take; None for any."""
+        return LARGEST_HISTOGRAM if self.synthesizer == "mwem" else None
+
+    @property
     def caveats(self) -> tuple[str, ...]:
         """What makes the guarantee weaker than the price alone says, a sentence each."""
         return (*_CAVEATS, *_SPECIAL[self.synthesizer])
+
+    @property
+    def relation(self) -> Relation:
+        """Add/remove for AIM, by its own account; tables of the same sizes for MST and MWEM, which use them exactly."""
+        return REPLACE_ONE if _EXACT_ROWS in self.caveats else ADD_REMOVE
 
     def check(self) -> SmartNoise:
         """Itself, if its environment is there. Raises InputError if not."""
@@ -147,15 +158,16 @@ class SmartNoise:
         """
         self.check()
         cells = prod(table.schema.sizes)
-        if self.synthesizer == "mwem" and cells > LARGEST_HISTOGRAM:
+        if self.most_cells is not None and cells > self.most_cells:
             raise InputError(
                 f"smartnoise-mwem keeps every combination of codes, and this schema has {cells:,} in a stratum (limit "
                 f"{LARGEST_HISTOGRAM:,}); release fewer columns or choose smartnoise-mst"
             )
         budget = Budget(rho)
         counted = math.isfinite(total_estimate(known)[1])
-        count_rho = Rho(0) if counted else budget.spend(rho * self.count_share, "number of rows")
-        measurements = self.measure(table, count_rho, noise, known)
+        measurements = list(known)
+        if not counted:
+            measurements.append(measure_marginal(table, (), rho * self.count_share, budget, noise))
         rest = budget.spend(budget.remaining, self.name)
         total = max(total_estimate(measurements)[0], 0.0)
         draw = int(min(max(2 * total, SMALLEST_POOL), LARGEST_POOL))

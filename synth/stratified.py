@@ -215,7 +215,7 @@ def fit_strata(
     jobs = {}
     for position, (key, table) in enumerate(parts.items()):
         # Charged here: what a worker process spends of a copy would leave the caller's budget whole.
-        charged = Budget(budgets[key].spend(budgets[key].remaining, f"{mechanism.name} on one stratum"))
+        charged = budgets[key].part(budgets[key].remaining, f"{mechanism.name} on one stratum")
         jobs[key] = (mechanism, table, charged, count_rho, noise.spawn(position))
     with process_pool(workers) if workers > 1 and len(jobs) > 1 else nullcontext() as pool:
         if leaning is None or isinstance(mechanism, ForeignMechanism):

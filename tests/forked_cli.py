@@ -1,15 +1,19 @@
 """The command line again and again, each time in a process of its own, which has all imports done: for tests that kill it.
 
 As a program it reads lines of JSON, {"arguments", "environment", "folder", "stdout", "stderr"}. For each it forks a child that
-leads a process group and is `equistrata ARGUMENTS` in that folder. It answers with the child's number, and with its
-exit status when it has ended. Nothing but the imports is shared: the child starts Prefect's client, its threads and its
-worker processes itself.
+leads a process group and is `equistrata ARGUMENTS` in that folder, with that environment if one is given. It answers with the
+child's number, and with its exit status when it has ended. Nothing but the imports is shared: the child starts Prefect's
+client, its threads and its worker processes itself. Prefect reads its settings when it is imported, so where a child is to have
+settings of its own the program is started with the word "light", and leaves Prefect to the child.
 """
 
+import atexit
 import json
 import os
 import subprocess
 import sys
+import tempfile
+import threading
 import traceback
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -39,19 +43,22 @@ class Run:
 
 
 @contextmanager
-def forked_cli(folder, environment):
-    """Gives `start(*arguments)`; of its runs, wait for one before the next is started."""
+def forked_cli(folder, environment, *words):
+    """Gives `start(*arguments)`; of its runs, wait for one before the next is started.
+
+    `start` takes another `folder` to run in, and another `environment`, which then is the whole of it.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    script = Path(__file__).resolve()
+    script, home = Path(__file__).resolve(), folder
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("PREFECT_", "EQUISTRATA_"))}
     with subprocess.Popen(
-        [sys.executable, script], cwd=script.parents[1], env=kept | environment, text=True,
+        [sys.executable, script, *words], cwd=script.parents[1], env=kept | environment, text=True,
         stdin=subprocess.PIPE, stdout=subprocess.PIPE,
     ) as server:  # fmt: skip
 
-        def start(*arguments):
-            stdout, stderr = folder / "stdout", folder / "stderr"
-            order = {"arguments": [*map(str, arguments)], "folder": str(folder)}
+        def start(*arguments, folder=home, environment=None):
+            stdout, stderr = home / "stdout", home / "stderr"
+            order = {"arguments": [*map(str, arguments)], "folder": str(folder), "environment": environment}
             server.stdin.write(json.dumps(order | {"stdout": str(stdout), "stderr": str(stderr)}) + "\n")
             server.stdin.flush()
             return Run(json.loads(server.stdout.readline()), server.stdout, stdout, stderr)
@@ -66,6 +73,10 @@ def child(order):
     try:
         os.setpgid(0, 0)
         os.chdir(order["folder"])
+        if order["environment"] is not None:
+            os.environ.clear()
+            os.environ.update(order["environment"])
+            tempfile.tempdir = None
         for name, number in (("stdout", 1), ("stderr", 2)):
             os.dup2(os.open(order[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
         sys.argv = ["equistrata", *order["arguments"]]
@@ -77,6 +88,8 @@ def child(order):
         traceback.print_exc()
     finally:
         with suppress(BaseException):
+            threading._shutdown()
+            atexit._run_exitfuncs()  # as an interpreter does that ends: a server of Prefect's own ends with it
             sys.stdout.flush()
             sys.stderr.flush()
         os._exit(code)
@@ -96,11 +109,17 @@ def main():
 
 if __name__ == "__main__":
     import flows.cli
-    import flows.foreground
-
-    flows.foreground.prepare_prefect(verbose=False)
-    import flows.release
+    import flows.plan
     import flows.undertaking
+    import inference.level_means  # noqa: F401
     import privacy.ledger  # noqa: F401
+
+    if "light" in sys.argv:
+        assert "prefect" not in sys.modules
+    else:
+        import flows.foreground
+
+        flows.foreground.prepare_prefect(verbose=False)
+        import flows.release
 
     main()

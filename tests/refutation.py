@@ -75,7 +75,7 @@ def measured_epsilon(statistics: npt.ArrayLike, claim: float, delta: float) -> f
     return found
 
 
-class HalvedNoise:
+class HalvedNoise(NoiseSource):
     """The standard planted fault: half the noise that is asked for, so four times the ρ (twice the ε of Laplace).
 
     Wraps any noise source. A refutation test that passes with this instead of the real one tests nothing.
@@ -90,24 +90,23 @@ class HalvedNoise:
     def name(self) -> str:
         return f"half of {self.inner.name}"
 
-    def gaussian(self, counts: Counts, sigma: float) -> Counts:
-        return self.inner.gaussian(counts, sigma / 2)
-
-    def gaussian_real(self, value: float, sigma: float) -> float:
-        return self.inner.gaussian_real(value, sigma / 2)
-
-    def laplace_real(self, value: float, scale: float) -> float:
-        return self.inner.laplace_real(value, scale / 2)
-
     def binomial(self, trials: int, probabilities: Floats) -> Counts:
         """Twice the signal in the same noise: each probability twice as far from a fair coin's."""
         return self.inner.binomial(trials, np.clip(2 * np.asarray(probabilities) - 0.5, 0, 1))
 
-    def select(self, scores: Floats, sensitivity: float, rho: Rho) -> int:
-        return self.inner.select(scores, sensitivity, rho * 4)
-
     def spawn(self, stream: int) -> HalvedNoise:
         return HalvedNoise(self.inner.spawn(stream))
+
+    # The source is also told another price, of what noise that small costs: OpenDP's own map would stop it.
+
+    def _gaussian(self, counts: Counts, sigma: float, sensitivity: float, rho: Rho) -> Counts:
+        return self.inner._gaussian(counts, sigma / 2, sensitivity, rho * 4)
+
+    def _laplace(self, values: Floats, scale: float, sensitivity: float, epsilon: float) -> Floats:
+        return self.inner._laplace(values, scale / 2, sensitivity, epsilon * 2)
+
+    def _select(self, scores: Floats, scale: float, sensitivity: float, rho: Rho) -> int:
+        return self.inner._select(scores, scale / 2, sensitivity, rho * 4)
 
 
 def _runs(values: npt.ArrayLike) -> npt.NDArray[np.float64]:

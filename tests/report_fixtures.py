@@ -34,14 +34,11 @@ class Deaf(SeededNoise):
     def _answer(self, *about) -> np.random.Generator:
         return np.random.default_rng(zlib.crc32(repr((self._sequence.spawn_key, *about)).encode()))
 
-    def gaussian(self, counts, sigma):
+    def _gaussian(self, counts, *claim):
         return self._answer("gaussian").integers(200, 900, np.shape(counts))
 
-    def gaussian_real(self, value, sigma):
-        return float(self._answer("real").uniform(0, 2))
-
-    def laplace_real(self, value, scale):
-        return float(self._answer("laplace").uniform(0, 2))
+    def _laplace(self, values, *claim):
+        return self._answer("laplace").uniform(0, 2, np.shape(values))
 
     def spawn(self, stream):
         key = (*self._sequence.spawn_key, stream)

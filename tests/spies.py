@@ -9,34 +9,32 @@ from privacy.noise import SeededNoise
 
 
 class Spy(SeededNoise):
-    """Records what is asked of it; `gaussian` can be made exact."""
+    """Records what is asked of it; its Gaussian can be made exact."""
 
     def __init__(self, seed=0, exact=False):
         super().__init__(seed)
         self.exact, self.selections, self.sigmas = exact, [], []
 
-    def gaussian(self, counts, sigma):
+    def _gaussian(self, counts, sigma, *claim):
         self.sigmas.append(sigma)
-        return np.asarray(counts) if self.exact else super().gaussian(counts, sigma)
+        return counts if self.exact else super()._gaussian(counts, sigma, *claim)
 
-    def select(self, scores, sensitivity, rho):
+    def _select(self, scores, scale, sensitivity, rho):
         self.selections.append((np.array(scores), sensitivity, rho))
-        return super().select(scores, sensitivity, rho)
+        return super()._select(scores, scale, sensitivity, rho)
 
 
-class FakeNoise:
+class FakeNoise(SeededNoise):
     """Ignores what it is given: whatever still depends on the rows did not come through the noise source."""
 
-    private = False
-    name = "fake"
-
     def __init__(self, level=50):
+        super().__init__(0)
         self.rng, self.level = np.random.default_rng(7), level
 
-    def gaussian(self, counts, sigma):
+    def _gaussian(self, counts, *claim):
         return self.level + self.rng.integers(-20, 20, np.shape(counts))
 
-    def select(self, scores, sensitivity, rho):
+    def _select(self, scores, *claim):
         return int(self.rng.integers(len(scores)))
 
     def spawn(self, stream):

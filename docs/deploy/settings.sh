@@ -54,20 +54,24 @@ cat > "$folder/steward.env" <<END
 EQUISTRATA_LEDGER_URL=postgresql://equistrata_steward:$steward_password@$postgres/equistrata_ledger
 END
 
-# For PostgreSQL's superuser, once. Triggers keep the ledger's rows from being changed; only their owner could drop them,
-# and the worker is not the owner.
+# For PostgreSQL's superuser, once. The worker may read the ledger and run the functions that the steward's first account brings
+# with it; they check every charge inside the database. He may write to no table.
 cat > "$folder/databases.sql" <<END
 \set ON_ERROR_STOP on
 CREATE ROLE equistrata_prefect LOGIN PASSWORD '$prefect_password';
 CREATE ROLE equistrata_steward LOGIN PASSWORD '$steward_password';
 CREATE ROLE equistrata_worker LOGIN PASSWORD '$worker_password';
 CREATE DATABASE equistrata_prefect OWNER equistrata_prefect;
-CREATE DATABASE equistrata_ledger OWNER equistrata_steward;
+CREATE DATABASE equistrata_ledger OWNER equistrata_steward ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0;
 REVOKE ALL ON DATABASE equistrata_prefect, equistrata_ledger FROM PUBLIC;
 GRANT CONNECT ON DATABASE equistrata_ledger TO equistrata_worker;
 \connect equistrata_prefect
 CREATE EXTENSION pg_trgm;
 \connect equistrata_ledger
-ALTER DEFAULT PRIVILEGES FOR ROLE equistrata_steward GRANT SELECT, INSERT, UPDATE ON TABLES TO equistrata_worker;
+REVOKE CREATE ON SCHEMA public FROM PUBLIC;
+GRANT CREATE ON SCHEMA public TO equistrata_steward;
+ALTER DEFAULT PRIVILEGES FOR ROLE equistrata_steward GRANT SELECT ON TABLES TO equistrata_worker;
+ALTER DEFAULT PRIVILEGES FOR ROLE equistrata_steward REVOKE EXECUTE ON FUNCTIONS FROM PUBLIC;
+ALTER DEFAULT PRIVILEGES FOR ROLE equistrata_steward GRANT EXECUTE ON FUNCTIONS TO equistrata_worker;
 END
 echo "settings in $folder"

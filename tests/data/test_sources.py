@@ -248,6 +248,39 @@ def test_a_parquet_file_with_a_column_twice(tmp_path):
         FileSource(str(path)).read(["sex"])
 
 
+@pytest.mark.parametrize(
+    "header", ["sex,age,sex", "sex,age, sex", "\ufeffsex,sex ,age", '"sex",age,"sex"', "sex,sex.1,sex,age"]
+)
+def test_a_csv_file_with_a_column_twice(header, tmp_path):
+    path = tmp_path / "twice.csv"
+    path.write_text(f"{header}\n{','.join('1' * (header.count(',') + 1))}\n", "utf-8")
+    source = FileSource(str(path))
+    for read in (whole_rows, batched):
+        with pytest.raises(InputError, match="two columns named 'sex'"):
+            read(source, ["sex", "age"])
+    with pytest.raises(InputError, match="two columns named 'sex'"):
+        source.check(["sex", "age"])
+    source.check(["age"])  # what is not read may be called as it likes
+    with pytest.raises(InputError, match=r"columns 1 and \d of one name"):
+        read_frame(path)
+
+
+def test_unnamed_columns_are_no_column_twice(tmp_path):
+    path = tmp_path / "export.csv"
+    path.write_text("sex,,age,\n1,,2,\n")
+    assert read_frame(path)[["sex", "age"]].to_numpy().tolist() == [[1, 2]]
+
+
+@pytest.mark.parametrize("line", ["8675309", "1,2,8675309"])
+def test_a_ragged_line_far_down_is_refused_when_a_file_is_read_whole(line, tmp_path):
+    path = tmp_path / "ragged.csv"
+    path.write_text("sex,age\n" + "1,2\n" * 50 + f"{line}\n")
+    for columns in (None, ["sex"]):
+        with pytest.raises(InputError, match="not well-formed CSV") as caught:
+            read_frame(path, columns)
+        assert "8675309" not in str(caught.value)
+
+
 @pytest.mark.parametrize("name", ["nope.csv", "nope.parquet", "nowhere/nope.csv", "."])
 def test_a_file_that_is_not_there(name, tmp_path):
     with pytest.raises(InputError, match="does not exist; check the path"):

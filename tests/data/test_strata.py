@@ -1,5 +1,7 @@
 """Strata: declared, complete, and a true partition."""
 
+import time
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -143,3 +145,24 @@ def test_file_names_are_safe():
     names = [strata.file_name(key) for key in strata.keys]
     assert len(set(names)) == 2
     assert not any(set(name) & set("/\\ :") for name in names)
+
+
+def test_file_names_of_long_labels_fit_and_differ():
+    schema = Schema("long", (Column("x", values=("ü" * 100 + "a", "ü" * 100 + "b", "c")), Column("y", values=(1, 2))))
+    strata = Strata.over(schema, ["x"])
+    names = [strata.file_name(key) for key in strata.keys]
+    assert len(set(names)) == 3
+    assert [len(name) for name in names] == [200, 200, 3]
+
+
+@pytest.mark.parametrize(
+    ("columns", "told"), [(5, "100,000 strata"), (6, "1,000,000 strata"), (19, r"10\^19 and more strata")]
+)
+def test_too_many_strata_are_counted_before_they_are_listed(columns, told):
+    schema = Schema("wide", tuple(Column(f"c{n}", values=tuple(range(10))) for n in range(20)))
+    begun = time.process_time()
+    with pytest.raises(InputError, match=told + ", more than 10,000; cut by fewer columns"):
+        Strata.over(schema, [f"c{n}" for n in range(columns)])
+    assert time.process_time() - begun < 1
+    assert len(Strata.over(schema, [f"c{n}" for n in range(4)]).keys) == 10_000
+    assert time.process_time() - begun < 2

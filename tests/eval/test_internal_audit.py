@@ -38,7 +38,8 @@ def test_scores_are_those_of_score_tables():
     )
     parity = parity_error(*frames, ["G"])
     found = audit().parity
-    for j, column in enumerate(SCHEMA.names):
+    assert tuple(found) == parity.components == tuple(name for name in SCHEMA.names if name != "G")
+    for j, column in enumerate(found):
         assert found[column]["all"] == parity.population[j]
         assert parity.strata == ("G=0", "G=1", "G=2")  # as the frames have it; the audit says what the schema says
         for i, label in enumerate(STRATA_LABELS):

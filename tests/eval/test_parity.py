@@ -36,12 +36,12 @@ def slow_error(truth, estimate):
 
 
 def slow_parity(real, synthetic, strata_columns, min_share=0.001, omega=None):
-    """Definition 11, one stratum and one column at a time."""
+    """Definition 11, one stratum and one column at a time, over the columns that define no strata."""
     groups = {key: rows for key, rows in real.groupby(strata_columns) if len(rows) >= min_share * len(real)}
     made = dict(iter(synthetic.groupby(strata_columns)))
     omega = 1 / len(groups) if omega is None else omega
     errors = []
-    for column in real.columns:
+    for column in real.columns.drop(strata_columns):
         error = omega * slow_error(real[column].mean(), synthetic[column].mean())
         for key, rows in groups.items():
             error += slow_error(rows[column].mean(), made[key][column].mean()) if key in made else 1.0
@@ -56,6 +56,7 @@ def test_agrees_with_plain_loops(strata_columns, seed, min_share, omega):
     real, synthetic = random_table(seed), random_table(seed + 50, rows=300)
     fast = parity_error(real, synthetic, strata_columns, min_share=min_share, omega=omega)
     assert fast.value == pytest.approx(slow_parity(real, synthetic, strata_columns, min_share, omega))
+    assert list(fast.by_column) == [column for column in real.columns if column not in strata_columns]
     assert np.mean(list(fast.by_column.values())) == pytest.approx(fast.value)
     total = sum(fast.by_stratum.values()) + fast.omega * fast.population.mean()
     assert total == pytest.approx(fast.value)
@@ -95,8 +96,7 @@ def test_fault_of_the_published_code_lost_groups_are_left_out():
     parity = parity_error(real, synthetic, ["G"])
     assert parity.strata == ("G=1", "G=2")
     assert parity.by_stratum == {"G=1": 0.0, "G=2": 1.0}
-    # G: population mean 1.5 against 1, so 1/3, weighted 1/2; then 0 + 1. Y: 0; then 0 + 1.
-    assert parity.by_column == pytest.approx({"G": 1 / 6 + 1, "Y": 1.0})
+    assert parity.by_column == pytest.approx({"Y": 1.0})  # the population agrees; then 0 + 1
     assert parity.maximum == 1.0
     # Also where the real value is 0, which an absent group does not get right by being absent.
     nought = parity_error(real.assign(Y=0), synthetic.assign(Y=0), ["G"])
@@ -109,7 +109,7 @@ def test_by_hand_with_two_stratum_columns_and_a_tiny_stratum():
     synthetic = pd.DataFrame({"S": [1, 1, 2, 2], "R": [1, 2, 1, 2], "Y": [3, 4, 8, 5]})
     parity = parity_error(real, synthetic, ["S", "R"])
     assert parity.strata == ("S=1,R=1", "S=1,R=2", "S=2,R=1", "S=2,R=2")
-    assert parity.errors[:, 2].tolist() == [0.5, 0.0, 0.0, 0.5]
+    assert (parity.components, parity.errors[:, 0].tolist()) == (("Y",), [0.5, 0.0, 0.0, 0.5])
     mean = (200 * 48 + 1000) / 1601  # rows left out still count in the population
     assert parity.by_column["Y"] == pytest.approx(abs(mean - 5) / mean / 4 + 1.0)
     assert parity.maximum == maximum_disparity(real, synthetic, ["S", "R"]) == 0.5
@@ -119,9 +119,8 @@ def test_zero_and_negative_means():
     real = pd.DataFrame({"G": [1, 1, 2, 2], "Z": [0, 0, 0, 0], "N": [-2, -2, -1, 1]})
     synthetic = real.assign(Z=[0, 0, 0, 1], N=[-3, -3, 0, 0])
     parity = parity_error(real, synthetic, ["G"])
-    assert parity.errors[:, 1].tolist() == [0.0, 1.0]
-    assert parity.errors[:, 2].tolist() == [0.5, 0.0]
-    assert parity.population.tolist() == [0.0, 1.0, 0.5]
+    assert parity.errors.T.tolist() == [[0.0, 1.0], [0.5, 0.0]]
+    assert parity.population.tolist() == [1.0, 0.5]
 
 
 def test_without_strata_the_whole_table_is_one_population():
@@ -165,7 +164,24 @@ def test_text_columns_count_by_their_sorted_place():
     real = pd.DataFrame({"G": ["f", "f", "m", "m"], "Y": ["no", "yes", "yes", "yes"]})
     synthetic = pd.DataFrame({"G": ["m", "m", "f", "f"], "Y": ["yes", "no", "yes", "no"]})
     parity = parity_error(real, synthetic, ["G"])
-    assert parity.errors.tolist() == [[0.0, 0.0], [0.0, 0.5]]
+    assert parity.errors.tolist() == [[0.0], [0.5]]
+
+
+@pytest.mark.parametrize("statistic", ["means", lambda table: table.mean()])
+def test_columns_that_define_strata_are_not_averaged_in(statistic):
+    """They agree with themselves within every stratum. With each one more, the score of the same error would be smaller."""
+    rows = pd.DataFrame({"Y": [1, 3, 4, 4], "G": [1, 1, 2, 2]})
+    real, synthetic = rows.assign(H=rows["G"]), rows.assign(Y=[1, 1, 4, 4], H=rows["G"])
+    once = parity_error(real, synthetic, ["G"], statistic=statistic)
+    twice = parity_error(real, synthetic, ["G", "H"], statistic=statistic)
+    assert once.components == ("Y", "H")
+    assert twice.components == ("Y",)
+    assert twice.value == pytest.approx(1 / 6 / 2 + 0.5) == pytest.approx(2 * once.value)
+    # Nor do shares that moved between strata count: means are asked for, of the columns that are left.
+    moved = pd.concat([real, real[real["G"] == 2]])
+    assert parity_error(real, moved, ["G", "H"], omega=0, statistic=statistic).value == 0
+    with pytest.raises(InputError, match="use up every column"):
+        parity_error(real, synthetic, ["G", "H", "Y"], statistic=statistic)
 
 
 @pytest.mark.parametrize(

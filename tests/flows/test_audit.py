@@ -1,5 +1,6 @@
 """The audit flow and its command, without an orchestrator: what it leaves, charges and refuses."""
 
+import errno
 import json
 import os
 import shutil
@@ -7,6 +8,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import zipfile
 from fractions import Fraction
 from pathlib import Path
 from unittest import mock
@@ -23,9 +25,13 @@ import flows.audit
 from data.errors import InputError
 from eval.document import SCHEMA
 from flows import audit_steps, pdf
+from flows.addition import held
+from flows.audit_cli import report_audit
 from flows.audit_config import AuditConfig, from_release_config
 from flows.audit_plan import AuditPlan
 from flows.guard import StepFailed
+from flows.manifest import write_manifest
+from flows.publish import publish_release
 from privacy.budget import BudgetExceeded, Rho
 from privacy.ledger import Ledger, LedgerError
 from privacy.noise import SeededNoise
@@ -46,14 +52,14 @@ def made(tmp_path_factory):
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("EQUISTRATA_STATE", str(home / "state"))
         patch.delenv("EQUISTRATA_LEDGER_URL", raising=False)
+        release(rows | {"strata": "SEX", "evaluate": "none", "output": str(home / "free"), "release_id": "free"})
         patch.setattr("flows.steps.noise_source", lambda plan: SeededNoise(3))  # a charged release takes no seed
         patch.setattr("flows.steps._rng", lambda plan, stream: np.random.default_rng([3, stream]))
         for name, settings in (
-            ("stratified", {"strata": "SEX,GROUP", "means": "PAY", "evaluate": "none"} | charged),
-            ("vanilla", {"evaluate": "none"} | charged),
-            ("free", {"strata": "SEX", "evaluate": "none"}),
+            ("stratified", {"strata": "SEX,GROUP", "means": "PAY", "evaluate": "none"}),
+            ("vanilla", {"evaluate": "none"}),
         ):
-            release(rows | settings | {"output": str(home / name), "release_id": name})
+            release(rows | settings | charged | {"output": str(home / name), "release_id": name})
     return home
 
 
@@ -71,9 +77,9 @@ def audit(*releases, **settings):
     """Run the flow's own code without Prefect; the report's folder and the artifacts."""
     shown = []
     plain = {name: getattr(audit_steps, name) for name in ("load_rows", "examine", "publish")}
-    with mock.patch.multiple(
-        flows.audit, **plain, create_markdown_artifact=lambda text, **about: shown.append((text, about))
-    ):
+    artifact = {"create_markdown_artifact": lambda text, **about: shown.append((text, about))}
+    few_trees = mock.patch("eval.release_classifier.TREES", 20)  # what is tested here is not how well it predicts
+    with few_trees, mock.patch.multiple(flows.audit, **plain, **artifact):
         config = AuditConfig.build(releases=releases, **{"input": "people.csv"} | settings)
         return Path(flows.audit.audit.fn(config)), shown
 
@@ -93,7 +99,7 @@ def texts(folder):
 
 def test_an_internal_audit_of_one_release(place):
     folder, shown = audit("stratified", ledger="ledger.db")
-    assert folder == Path("stratified/internal/audit")
+    assert folder == Path("stratified.internal/audit")
     assert stat.S_IMODE(folder.stat().st_mode) == stat.S_IMODE(folder.parent.stat().st_mode) == 0o700
     document = document_of(folder)
     assert (document["mode"], document["warning"]) == ("internal", WATERMARK)
@@ -109,7 +115,7 @@ def test_an_internal_audit_of_one_release(place):
     assert document["ledger"]["dataset"] == "people"
     assert [charge["release"] for charge in document["ledger"]["charges"]] == ["stratified", "vanilla"]
     ((text, about),) = shown  # where it lies, and not a number of it
-    assert "stratified/internal/audit" in text
+    assert "stratified.internal/audit" in text
     assert about["key"] == "internal-audit"
     assert not set("0123456789") & set(text)
     assert Ledger("ledger.db").charges("people", "stratified")[0].outcome == "committed"
@@ -192,6 +198,186 @@ def test_a_public_audit_without_a_ledger_says_so(place):
     audit("free", mode="internal", output="after")  # what an audit leaves in a release is no edit of the release
 
 
+def manifest_of(folder):
+    return json.loads((Path(folder) / "manifest.json").read_text())["files"]
+
+
+def card_of(folder):
+    return json.loads((Path(folder) / "card.json").read_text("utf-8"))
+
+
+def test_the_card_of_a_release_with_public_audits_has_the_price_of_all(place):
+    """Of the release and of two audits in it; and no audit is counted twice."""
+    own = card_of("free")["guarantee"]
+    one, _ = audit("free", mode="public", epsilon=0.5, delta=1e-6)
+    two, _ = audit("free", mode="public", output="free/again")
+    assert (one, two) == (Path("free/audit"), Path("free/again"))
+    card, price = card_of("free"), Rho.from_epsilon_delta(0.5, 1e-6)
+    total = Rho(own["rho"]) + price + PRICE
+    assert card["guarantee"]["rho"] == pytest.approx(float(total), rel=1e-15)
+    assert total.epsilon(1e-9) <= card["guarantee"]["epsilon"] < 1.0002 * total.epsilon(1e-9)
+    assert [each["folder"] for each in card["audits"]] == ["audit", "again"]
+    files = manifest_of("free")
+    assert {f"{name}/{file}" for name in ("audit", "again") for file in ("audit.html", "audit.json")} <= set(files)
+    before, after = document_of(one), document_of(two)
+    assert before["price"]["together"] == pytest.approx((Rho(own["rho"]) + price).epsilon(1e-6))
+    assert after["price"]["together"] == pytest.approx(total.epsilon(1e-9))
+    assert after["releases"][0]["rho"] == own["rho"], "the report tells the release's own price"
+    assert "Together, release and audit cost at most" in before["verdict"]["opening"][1]
+    assert "Together, release, 1 earlier audit in its folder and this audit cost" in after["verdict"]["opening"][1]
+    # The same price, each part once, where the folder is named twice.
+    plan = AuditPlan.of(AuditConfig.build(releases=["free", "free"], input="people.csv", mode="public", output="x"))
+    assert plan.host is None
+    assert plan.together == sum(plan.releases[0].prices.values(), start=PRICE)
+
+
+def test_a_comparison_in_a_release_pays_for_the_other_release_too(place):
+    audit("vanilla", "stratified", mode="public", ledger="ledger.db")
+    card, other = card_of("vanilla"), card_of("stratified")
+    assert card["guarantee"]["rho"] == pytest.approx(3 * float(PRICE))
+    (listed,) = card["audits"]
+    assert (listed["folder"], listed["compared"][0]["name"]) == ("comparison", other["name"])
+    assert listed["charged_as"].startswith("audit-")
+    assert card["private"] is False
+    assert "audits" not in other
+    plan = AuditPlan.of(AuditConfig.build(releases=["vanilla", "stratified"], input="people.csv"))
+    assert float(plan.together) == pytest.approx(3 * float(PRICE)), "both releases and one comparison"
+
+
+def test_an_audit_that_would_spoil_a_private_release_is_refused(place):
+    before = sorted(place.rglob("*"))
+    for releases, settings in ((["free"], {"seed": 1}), (["free", "free-seeded"], {})):
+        if len(releases) > 1:
+            shutil.copytree("free", "free-seeded")
+            card = card_of("free-seeded") | {"private": False}
+            Path("free-seeded/card.json").write_text(json.dumps(card))
+            Path("free-seeded/synthetic.csv").write_text("other rows\n")
+            Path("free-seeded/manifest.json").unlink()
+            write_manifest(Path("free-seeded"))
+        with pytest.raises(InputError, match="would not be private any more"):
+            audit(*releases, mode="public", **settings)
+    shutil.rmtree("free-seeded")
+    assert sorted(place.rglob("*")) == before
+    assert (
+        AuditPlan.of(AuditConfig.build(releases=["free"], input="people.csv", mode="public", seed=1, output="x")).host
+        is None
+    )
+
+
+@pytest.mark.parametrize("output", ["vanilla/inside", "vanilla/internal/audit", "free/inside", "link/inside"])
+def test_an_internal_audit_does_not_lie_in_a_release(place, output):
+    Path("link").symlink_to("vanilla")
+    with pytest.raises(InputError, match=r"is exact, and .* lies in release .*; leave out --output"):
+        audit("vanilla", output=output)
+    assert not Path(output).exists()
+
+
+@pytest.mark.parametrize(
+    ("output", "sentence"),
+    [
+        ("free/inside", "which this audit is not about"),
+        ("vanilla/deep/inside", "is no place for an audit in a release"),
+        ("vanilla/.hidden", "is no place for an audit in a release"),
+        ("vanilla/internal", "is no place for an audit in a release"),
+        ("vanilla/measurements", "exists already"),
+    ],
+)
+def test_a_place_in_a_release_that_is_none_for_a_public_audit(place, output, sentence):
+    with pytest.raises(InputError, match=sentence):
+        audit("vanilla", mode="public", ledger="ledger.db", output=output)
+    assert len(Ledger("ledger.db").charges("people")) == 2
+
+
+def test_a_release_that_cannot_take_an_audit_up_is_told_before_a_charge(place, monkeypatch):
+    monkeypatch.setattr("flows.addition.PATIENCE", 0.1)
+    public = {"mode": "public", "ledger": "ledger.db"}
+    with held(Path("vanilla")), pytest.raises(InputError, match="held by another process"):
+        audit("vanilla", **public)
+    card = card_of("vanilla")
+    del card["guarantee"]["composition"]
+    Path("vanilla/card.json").write_text(json.dumps(card))
+    Path("vanilla/manifest.json").unlink()
+    write_manifest(Path("vanilla"))
+    with pytest.raises(InputError, match="the card of release 'vanilla' is of another version"):
+        audit("vanilla", **public)
+    assert len(Ledger("ledger.db").charges("people")) == 2
+    audit("vanilla", **public, output="elsewhere")
+
+
+def test_a_second_audit_gets_a_name_of_its_own(place):
+    def output(release, **settings):
+        return AuditPlan.of(AuditConfig.build(releases=[release], **{"input": "people.csv"} | settings)).output
+
+    for name in ("free.internal/audit", "free/audit"):
+        Path(name).mkdir(parents=True)
+    assert output("free") == Path("free.internal/audit-2")
+    assert output("free", mode="public") == Path("free/audit-2")
+    os.chdir("free")
+    assert output(".", input="../people.csv").resolve() == place / "free.internal" / "audit-2"
+
+
+@pytest.mark.parametrize("terminal", [True, False])
+def test_an_exact_verdict_is_printed_to_a_terminal_only(place, monkeypatch, capsys, terminal):
+    folder, _ = audit("vanilla")
+    monkeypatch.setattr("sys.stdout.isatty", lambda: terminal, raising=False)
+    report_audit(folder)
+    told = " ".join(capsys.readouterr().out.split())
+    verdict = " ".join(document_of(folder)["verdict"]["releases"]["MST_vanilla"][0].split())
+    assert (verdict in told) is terminal
+    assert "vanilla.internal/audit/internal-audit.html" in told
+
+
+def test_a_published_zip_holds_no_exact_number(made, tmp_path, monkeypatch):
+    """Bar 4: after scores, an internal audit and a public one, none of their exact numbers, and the price of all it holds.
+
+    Numbers are searched to eight digits; a chance hit has a probability of some 10⁻⁴.
+    """
+    monkeypatch.chdir(tmp_path)
+    settings = {"source": "csv", "input": str(made / "people.csv"), "schema": str(made / "people.yaml"), "workers": 1}
+    release(settings | {"strata": "SEX", "evaluate": "full", "means": "PAY", "output": "out"})
+    rows = {"input": settings["input"]}
+    inside, _ = audit("out", **rows)
+    audit("out", **rows, mode="public", epsilon=0.5)
+    with zipfile.ZipFile("whole.zip", "w") as whole:  # as its owner would do by hand
+        for path in Path("out").rglob("*"):
+            whole.write(path)
+    publish_release(Path("out"), Path("published.zip"))
+    documents = [
+        json.loads(Path(name).read_text()) for name in ("out.internal/scores.json", inside / "internal-audit.json")
+    ]
+    price = {f"{documents[1]['releases'][0][name]:.10f}"[:10] for name in ("epsilon", "rho", "delta")}
+    rare = (x for x in floats(documents) if abs(float(Fraction(x).limit_denominator(2000)) - x) > 1e-9)
+    canaries = {f"{x:.10f}"[:10] for x in rare} - price
+    files = [path for path in Path("out").rglob("*") if path.is_file()]
+    assert {path.relative_to("out").as_posix() for path in files} == {*manifest_of("out"), "manifest.json"}
+    text = "\n".join(path.read_text("latin-1") for path in files)
+    published = {
+        f"{x:.10f}"[:10] for x in floats(json.loads(Path("out/means.json").read_text()))
+    }  # shown beside exact ones
+    assert [canary for canary in canaries - published if canary in text] == []
+    assert len(canaries - published) > 50
+    for name in ("whole.zip", "published.zip"):
+        with zipfile.ZipFile(name) as archive:
+            assert not [each for each in archive.namelist() if "internal" in each or "scores" in each]
+    with zipfile.ZipFile("published.zip") as archive:
+        assert sorted(archive.namelist()) == sorted([*manifest_of("out"), "manifest.json"])
+        card = json.loads(archive.read("card.json"))
+        audits = [json.loads(archive.read(name)) for name in archive.namelist() if name.endswith("audit.json")]
+    own = Rho.from_epsilon_delta(1, 1e-9)
+    total = own + sum((Rho(each["price"]["rho"]) for each in audits), start=Rho(0))
+    assert len(audits) == 1
+    assert card["guarantee"]["rho"] == pytest.approx(float(total), rel=1e-15)
+
+
+def floats(tree):
+    """The numbers of a document, but for those of synthetic rows."""
+    if isinstance(tree, dict | list):
+        branches = [tree[name] for name in tree if name != "synthetic"] if isinstance(tree, dict) else tree
+        yield from (number for branch in branches for number in floats(branch))
+    if isinstance(tree, float):
+        yield tree
+
+
 def test_a_failing_audit_stays_charged_and_leaves_nothing(place):
     failing = mock.patch.object(audit_steps, "write_report", side_effect=ValueError("a cell: 731924.6481"))
     with failing, pytest.raises(StepFailed) as caught:
@@ -205,10 +391,10 @@ def test_a_failing_audit_stays_charged_and_leaves_nothing(place):
 @pytest.mark.parametrize("mode", ["internal", "public"])
 def test_a_report_that_cannot_be_put_in_its_place_leaves_nothing(place, mode):
     ledger = {"ledger": "ledger.db"} if mode == "public" else {}
-    full = mock.patch("flows.landing.sync_tree", side_effect=OSError("no space left"))
-    with full, pytest.raises(InputError, match="'out/report' cannot be written; check its parent's permissions"):
+    full = mock.patch("flows.landing.sync_tree", side_effect=OSError(errno.ENOSPC, "no space left"))
+    with full, pytest.raises(InputError, match="disk full: no space is left on the disk of"):
         audit("vanilla", mode=mode, output="out/report", **ledger)
-    assert list(Path("out").iterdir()) == []
+    assert not Path("out").exists()
 
 
 KILLED = """
@@ -235,12 +421,13 @@ def test_the_next_audit_removes_the_half_copied_report_of_a_killed_one(place, mo
     program = [sys.executable, "-c", KILLED]
     killed = subprocess.run(program, env=os.environ | {"TMPDIR": "tmp"}, capture_output=True, text=True, check=False)
     assert killed.returncode == 9, killed.stderr
-    half = place / "vanilla" / "internal" / ".audit.part"
-    assert (half / "page.html").read_text() == "exact"
+    half = place / "vanilla.internal" / ".audit.part"
+    assert [path.read_text() for path in half.rglob("page.html")] == ["exact"]
     assert stat.S_IMODE(half.stat().st_mode) == stat.S_IMODE(half.parent.stat().st_mode) == 0o700
     monkeypatch.setattr(tempfile, "tempdir", str(place / "tmp"))
     audit("vanilla", output="elsewhere")
-    assert list(half.parent.iterdir()) == list((place / "tmp").iterdir()) == []
+    assert not half.exists()
+    assert list((place / "tmp").iterdir()) == []
 
 
 def test_rows_that_cannot_be_read_cost_nothing(place):
@@ -397,7 +584,7 @@ def test_a_printer_that_fails_leaves_the_report(place, monkeypatch):
     with pytest.raises(InputError, match=r"the report is whole in .* could not be printed") as caught:
         audit("vanilla", pdf=True)
     assert "731924" not in str(caught.value)
-    assert sorted(path.suffix for path in Path("vanilla/internal/audit").iterdir() if path.is_file()) == [
+    assert sorted(path.suffix for path in Path("vanilla.internal/audit").iterdir() if path.is_file()) == [
         ".html", ".json", ".json",
     ]  # fmt: skip
 

@@ -1,12 +1,16 @@
 """Bad input at the command line: one clear sentence, exit code 2, no output folder."""
 
 import json
+import os
 import re
 
 import pandas as pd
 import pytest
+import typer.main
+import typer.rich_utils
+from in_process import command
 
-from flows.cli import ReleaseConfig
+from flows.cli import ReleaseConfig, app
 
 CANARY = "canary-8841"
 
@@ -140,6 +144,29 @@ def test_every_setting_is_an_option(equistrata):
     for name, field in ReleaseConfig.model_fields.items():
         assert f"--{(field.alias or name).replace('_', '-')}" in result.stdout
     assert "Examples" in result.stdout
+
+
+def commands(command=None, path=()):
+    """The words of every command, hidden ones too."""
+    command = command or typer.main.get_command(app)
+    yield path
+    for name, below in getattr(command, "commands", {}).items():
+        yield from commands(below, (*path, name))
+
+
+@pytest.mark.parametrize("words", [" ".join(path) for path in commands()])
+def test_help_is_for_people(words, monkeypatch, capsys):
+    """No address of a function, and nothing else that only Python would say, as settings' types and defaults are shown."""
+    monkeypatch.setattr(typer.rich_utils, "MAX_WIDTH", 200)
+    code, out, _ = command(monkeypatch, capsys, *words.split(), "--help")
+    assert code == 0
+    assert "Usage" in out
+    assert not re.search(r"0x[0-9a-f]{6}|<(class|function|lambda|object)|Undefined|NoneType|Validator|typing\.", out)
+
+
+def test_the_default_number_of_workers_is_shown(monkeypatch, capsys):
+    monkeypatch.setattr(typer.rich_utils, "MAX_WIDTH", 400)
+    assert f"[default: {os.cpu_count() or 1}]" in command(monkeypatch, capsys, "release", "--help")[1]
 
 
 @pytest.mark.parametrize(

@@ -50,7 +50,18 @@ def test_what_a_ledger_is_charged_for_takes_no_seed():
         ReleaseConfig(dataset="people", seed=7)
 
 
-@pytest.mark.parametrize("text", ["just text", "a: [", "- 1\n- 2"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "just text",
+        "a: [",
+        "- 1\n- 2",
+        "",
+        "seed: 1\nseed: 2",
+        "count-share: 0.1\ncount_share: 0.2",
+        "state: &s [NY]\ncolumns: *s",
+    ],
+)
 def test_a_broken_config_file_gets_one_sentence(tmp_path, text):
     path = tmp_path / "broken.yaml"
     path.write_text(text)

@@ -222,6 +222,23 @@ def test_a_killed_resume_is_resumed(shop):
     shop.ledger.verify()
 
 
+@pytest.mark.slow
+def test_a_killed_release_whose_output_was_taken_goes_on_into_another_folder(shop):
+    run = shop.release("out")
+    wait_until(lambda: list(shop.paid("out").glob("fit?/measurements.json")))
+    kill(run)
+    (shop.home / "out").mkdir()
+    resumed = shop.start("resume", "id-out")
+    assert resumed.wait() == 2
+    assert resumed.told[1].splitlines()[0] == "kept: equistrata resume id-out"
+    assert "equistrata resume id-out --output FOLDER" in resumed.told[1].splitlines()[1]
+    resumed = shop.start("resume", "id-out", "--output", "new")
+    assert resumed.wait() == 0, resumed.told
+    assert json.loads((shop.home / "new" / "card.json").read_text())["ledger"]["release_id"] == "id-out"
+    assert {charge.outcome for charge in shop.charges("out")} == {"committed"}
+    assert shop.leftovers() == []
+
+
 def test_sigterm_ends_a_release_which_says_how_to_go_on(shop):
     """As when a container or a service is stopped."""
     run = shop.release("out")

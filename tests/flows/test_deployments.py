@@ -114,9 +114,9 @@ def test_a_number_that_yaml_reads_as_a_text_is_found(tmp_path, repo_root):
     ("text", "sentence"),
     [
         ("deployments: {}", "needs a list"),
-        ("[", "is no YAML"),
+        ("[", "not valid YAML at line 2"),
         ("a: 1", "needs a list"),
-        (b"\xff\xfe\x00", "is no YAML"),
+        (b"\xff\xfe\x00", "not UTF-8"),
     ],
 )
 def test_a_file_that_cannot_be_read_gets_one_sentence(tmp_path, text, sentence):

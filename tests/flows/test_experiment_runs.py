@@ -56,8 +56,8 @@ def test_a_line_is_of_the_form_that_it_names(table, cell, settings):
     rows = table.take(rng.random(len(table)) < 0.8)
     synthetic = StratifiedSynthesizer("mst", epsilon=1.0, delta=1e-9, seed=3, **settings).fit(rows).sample()
     real = rows.decode(rng)
-    assert line.parity_sex == parity_error(real, synthetic, ["SEX"]).value
-    assert line.parity_sex_rac1p == parity_error(real, synthetic, ["SEX", "RAC1P"]).value
+    assert line.parity_means_sex == parity_error(real, synthetic, ["SEX"]).value
+    assert line.parity_means_sex_rac1p == parity_error(real, synthetic, ["SEX", "RAC1P"]).value
     whole = parity_error(real, synthetic, ["SEX", "RAC1P"], statistic="workload3").value
     assert line.parity_workload3_sex_rac1p == pytest.approx(whole, abs=1e-12)
     assert line.accuracy is line.demographic_parity_ratio is line.fnr_difference is None
@@ -68,13 +68,13 @@ def test_the_forms_differ(table):
         experiment_synthesizers.measure(Cell("mst", "SEX_RAC1P", form, 0.1, 0), table, classifiers=False)
         for form in ("per-stratum", "default")
     ]
-    assert lines[0].parity_sex_rac1p != lines[1].parity_sex_rac1p
+    assert lines[0].parity_means_sex_rac1p != lines[1].parity_means_sex_rac1p
 
 
 def test_real_rows_have_no_error_and_a_classifier(table):
     (cell,) = experiment_synthesizers.real_rows(1)
     line = experiment_synthesizers.measure(cell, table)
-    assert line.parity_sex_rac1p == line.workload3 == line.maximum_disparity == 0.0
+    assert line.parity_means_sex_rac1p == line.workload3 == line.maximum_disparity == 0.0
     assert 0.6 < line.accuracy <= 1.0
 
 

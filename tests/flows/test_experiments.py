@@ -62,7 +62,7 @@ def test_figure_5_is_the_mean_over_seeds_of_each_variant():
         if not default:
             continue
         two = [
-            line.parity_sex_rac1p
+            line.parity_means_sex_rac1p
             for line in lines
             if (line.mechanism.upper(), line.form, line.epsilon) == (panel.title, "default", 0.1)
         ]
@@ -153,7 +153,7 @@ def test_a_small_grid_on_the_sample(tmp_path):
             experiment_steps.keep(config, unit, experiment_steps.measure(unit, work))
     found = files(config.output)[SYNTHESIZERS].read()
     assert set(found) == set(cells)
-    assert all(0 < line.parity_sex_rac1p < 10 for line in found.values())
+    assert all(0 < line.parity_means_sex_rac1p < 10 for line in found.values())
     assert not {unit.cells[0] for unit in experiment_steps.missing(config, runs_of(config))} & set(cells)
 
 

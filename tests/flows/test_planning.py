@@ -169,7 +169,7 @@ def test_no_row_is_read_and_no_noise_drawn(monkeypatch):
         monkeypatch.setattr(source, "read", forbidden)
         monkeypatch.setattr(source, "check", forbidden)
     for noise in (SecureNoise, SeededNoise):
-        for method in ("gaussian", "gaussian_real", "laplace_real", "select"):
+        for method in ("gaussian", "laplace", "select"):
             monkeypatch.setattr(noise, method, forbidden)
     assert plan("--reference", 0.3)["strata"]
     assert plan("--column", "WKHP", "--reference", 38)["strata"]

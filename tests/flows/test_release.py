@@ -37,12 +37,12 @@ def canary_table(people):
     return table, schema, frame
 
 
-def assert_no_canary(equistrata, result, *roots):
+def assert_no_canary(result, *roots):
     canaries = [str(CANARY_AGE), str(CANARY_PAY), CANARY_NOTE, "118.46", "731924", "731_924", "731,924"]
     for canary in canaries:
         assert canary not in result.stdout + result.stderr
         for path, content in traces(*roots):
-            assert canary.encode() not in content, f"{canary} in {path.relative_to(equistrata.home)}"
+            assert canary.encode() not in content, f"{canary} in {path}"
 
 
 def test_a_release_leaves_no_row_anywhere(equistrata, canary_table):
@@ -51,38 +51,40 @@ def test_a_release_leaves_no_row_anywhere(equistrata, canary_table):
         equistrata, "--source", "csv", "--input", table, "--schema", schema, "--strata", "SEX,GROUP",
         "--means", "PAY", "--evaluate", "full", "--verbose",
     )  # fmt: skip
-    assert_no_canary(equistrata, result, equistrata.prefect, equistrata.tmp, folder)
+    assert_no_canary(result, equistrata.prefect, equistrata.tmp, folder)
     assert list(equistrata.prefect.rglob("*.db")), "the search must have seen Prefect's database"
     assert not list(equistrata.tmp.glob("equistrata-*")), "the working folder is removed"
     assert stat.S_IMODE(equistrata.prefect.stat().st_mode) == 0o700
-    assert stat.S_IMODE((folder / "internal").stat().st_mode) == 0o700
+    inside = equistrata.home / "out.internal"
+    assert stat.S_IMODE(inside.stat().st_mode) == 0o700
 
     # The exact number of rows (1,357) and exact scores are private too: Prefect's database must not hold them.
-    scores = json.loads((folder / "internal" / "scores.json").read_text())
+    scores = json.loads((inside / "scores.json").read_text())
     exact = [repr(scores[name]) for name in ("parity_error", "workload3", "accuracy")]
     for path, content in traces(equistrata.prefect):
         for number in exact:
             assert number.encode() not in content, f"an exact score lies in {path.name}"
-    outside = [content for path, content in traces(folder) if "internal" not in path.parts]
-    assert not any(number.encode() in content for number in exact for content in outside)
+    assert not any(number.encode() in content for number in exact for _, content in traces(folder))
+    assert not any(f"{float(number):.4f}" in result.stdout + result.stderr for number in exact), "that is no terminal"
+    assert "out.internal/scores.json" in result.stdout
     assert len(frame) == 1357
 
 
-def test_a_failing_release_leaves_no_row_anywhere(equistrata, canary_table):
+def test_a_failing_release_leaves_no_row_anywhere(served, server_home, canary_table):
     table, schema, frame = canary_table
     frame["GROUP"] = frame["GROUP"].astype(object)
     frame.loc[12, "GROUP"] = CANARY_NOTE
     frame.to_csv(table, index=False)
-    result = equistrata(
+    result = served(
         "release", "--source", "csv", "--input", table, "--schema", schema, "--strata", "SEX,GROUP",
-        "--output", equistrata.home / "out", "--verbose",
+        "--output", served.home / "out", "--verbose",
     )  # fmt: skip
     assert result.returncode == 2
     assert "'GROUP' holds a value" in result.stderr
-    assert not (equistrata.home / "out").exists()
-    assert_no_canary(equistrata, result, equistrata.prefect, equistrata.tmp)
-    assert list(equistrata.prefect.rglob("*.db"))
-    assert not list(equistrata.tmp.glob("equistrata-*"))
+    assert not (served.home / "out").exists()
+    assert_no_canary(result, server_home, served.prefect, served.tmp)
+    assert list(server_home.rglob("*.db")), "the search must have seen Prefect's database"
+    assert not list(served.tmp.glob("equistrata-*"))
 
 
 def test_what_a_release_folder_holds(served, people):
@@ -94,7 +96,7 @@ def test_what_a_release_folder_holds(served, people):
     names = {path.name for path in folder.iterdir()}
     assert names == {
         "synthetic.parquet", "synthetic.csv", "measurements", "means.json", "card.json", "card.md", "schema.json",
-        "manifest.json", "internal",
+        "manifest.json",
     }  # fmt: skip
     assert check_manifest(folder)
     card = json.loads((folder / "card.json").read_text())
@@ -130,7 +132,7 @@ def test_what_a_release_folder_holds(served, people):
     assert means["coinpress"]["rho"] + means["strat_coinpress"]["rho"] == pytest.approx(
         guarantee["split_of_rho"]["means"]
     )
-    for shown in ("released", "ε = 2", "δ = 1e-06", "parity_error"):
+    for shown in ("released", "ε = 2", "δ = 1e-06", "scores.json"):
         assert shown in result.stdout
 
 
@@ -155,7 +157,7 @@ def test_public_weights_decide_the_groups(served, people, tmp_path):
     )  # fmt: skip
     assert pd.read_csv(folder / "synthetic.csv")["SEX"].value_counts().to_dict() == {2: 300, 1: 100}
     assert "pub_strat_coinpress" in json.loads((folder / "means.json").read_text())["outcomes"]["PAY"]
-    assert not (folder / "internal").exists()
+    assert not (served.home / "out.internal").exists()
     assert "noisy counts" not in json.loads((folder / "card.json").read_text())["guarantee"]["split_of_rho"]
 
 

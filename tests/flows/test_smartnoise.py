@@ -40,6 +40,8 @@ def test_the_card_of_a_foreign_synthesizer_says_what_is_weaker(served, people, t
     assert all(f"- {caveat}" in page for caveat in card["guarantee"]["caveats"])
     assert len(card["guarantee"]["caveats"]) > 4
     assert "anybody may refit" not in page
+    assert "Neighbours: replace-one within a stratum" in page  # as its caveat on exact sizes has it
+    assert "adding or removing" not in page
 
     vanilla = ["--output", tmp_path / "vanilla"]
     failed = served("release", *given, *vanilla, EQUISTRATA_SMARTNOISE_PYTHON=str(python))

@@ -18,7 +18,7 @@ from flows.plan import Plan
 from flows.workspace import Workspace
 from inference.coinpress import stratified_coinpress
 from inference.level_means import hierarchical_coinpress
-from privacy.budget import Budget
+from privacy.budget import ADD_REMOVE, Budget
 from synth.measurements import load_measurements
 from synth.mechanism import Fit
 from synth.mst import MST
@@ -78,7 +78,7 @@ def test_batches_of_any_size_leave_the_same_files(plan, work, tmp_path, batch):
     steps.load(replace(plan, source=FileSource(plan.config.input, batch_rows=batch)), other)
     names = sorted(path.name for path in work.root.iterdir())
     assert names == sorted(path.name for path in other.root.iterdir())
-    assert len(names) == 2 + 6 + 6  # coins and held-out rows, strata, outcomes
+    assert len(names) == 3 + 6 + 6  # the snapshot, coins and held-out rows, strata, outcomes
     for name in names:
         assert (work.root / name).read_bytes() == (other.root / name).read_bytes()
     held, strata = work.load(work.held_out), [work.load(work.stratum(i)) for i in range(6)]
@@ -146,7 +146,7 @@ def test_a_foreign_fit_is_kept_whole(plan, work):
     steps.load(plan, work)
 
     class Foreign(MST):
-        software, caveats = "other", ()
+        software, caveats, relation = "other", (), ADD_REMOVE
 
         def within(self, folder):
             return self
@@ -210,7 +210,7 @@ def scores_of(plan, work):
         fit(plan, work, position)
     steps.resample(plan, work, steps.noise_source(plan))
     steps.evaluate(plan, work)
-    return json.loads((work.staging / "internal" / "scores.json").read_text())
+    return json.loads((work.root / "scores.json").read_text())
 
 
 def test_scores_are_those_of_the_whole_tables(plan, work):

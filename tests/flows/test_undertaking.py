@@ -1,6 +1,8 @@
 """A charged release that dies anywhere ends whole, and the ledger has every noise that was drawn."""
 
+import errno
 import json
+import os
 import re
 import subprocess
 import sys
@@ -18,11 +20,13 @@ from data.errors import InputError
 from data.strata import Strata
 from data.weights import PublicWeights
 from eval.scores import score_tables
-from flows import steps
+from flows import steps, undertaking
 from flows.binding import binding
 from flows.config import ReleaseConfig
+from flows.disk import DiskFull
 from flows.guard import StepFailed
 from flows.journal import Journal
+from flows.landing import claimed_output
 from flows.plan import Plan
 from flows.undertaking import AlreadyMade, discard, prepare, with_release_id
 from flows.workspace import unit_name
@@ -255,7 +259,7 @@ def test_rows_that_changed_since_cannot_be_joined(place, people):
     assert len(place.charges(0)) == 1
     assert not (place.home / "out0").exists()
     place.resume(1)  # all noise is saved: only the exact scores need rows, and are left out
-    assert not (place.home / "out1" / "internal").exists()
+    assert not (place.home / "out1.internal").exists()
     assert len(place.charges(1)) == 1
     frame.to_csv(table, index=False)
     place.resume(0)
@@ -546,17 +550,6 @@ def test_a_whole_release_is_not_given_up(place):
     assert place.charges()[0].outcome == "committed"
 
 
-def test_the_same_snapshot_has_the_same_fingerprint(place, people):
-    place.resume(0)
-    place.resume(1)
-    table, _, frame = people
-    frame.iloc[1:].to_csv(table, index=False)
-    place.resume(2)
-    one, two, three = (place.charges(i)[0].entry.fingerprint for i in range(3))
-    assert one == two != three
-    assert len(one) == 64
-
-
 def test_ids_are_made_from_the_output_and_something_unique():
     made = with_release_id(ReleaseConfig.build(dataset="d", ledger="l.db", output="a/b c/mön thly"))
     assert made.release_id.startswith("m-n-thly-")
@@ -568,3 +561,110 @@ def test_ids_are_made_from_the_output_and_something_unique():
     ]
     assert again == ["release-0f9a6c1e7d5b"] * 2
     assert with_release_id(ReleaseConfig.build()).release_id is None
+
+
+def test_who_does_not_get_the_output_is_charged_nothing_and_leaves_nothing(place):
+    """Under other ids, and from other state folders; a run that is stopped holds its place too."""
+    before = place.ledger.head
+    with claimed_output(place.home / "out0"):
+        for changes in ({}, {"dataset": None, "ledger": None, "release_id": None}):
+            with pytest.raises(InputError, match="another run is making output folder"):
+                place.resume(0, **changes)
+        assert place.ledger.head == before
+        assert list(place.state.glob("release-*")) == list(place.tmp.iterdir()) == []
+    place.resume(0)
+    with pytest.raises(InputError, match="exists already"):
+        place.resume(0, release_id="another")
+    assert len(place.ledger.charges("people", "another")) == 0
+    assert place.leftovers() == []
+
+
+def test_an_output_that_was_made_while_one_waited_for_its_place_is_left_alone(place, monkeypatch):
+    """The other run was whole and gone between the first look and the claim."""
+    original = undertaking.prepare
+
+    def prepared(config):
+        told = original(config)
+        (place.home / "out0").mkdir(exist_ok=True)
+        return told
+
+    monkeypatch.setattr(undertaking, "prepare", prepared)
+    for changes in ({}, {"dataset": None, "ledger": None, "release_id": None}):
+        with pytest.raises(InputError, match="exists already"):
+            place.resume(0, **changes)
+        (place.home / "out0").rmdir()
+    assert place.charges() == []
+    assert place.leftovers() == []
+
+
+def test_a_release_that_another_run_made_meanwhile_is_not_made_again(place, monkeypatch):
+    """Under the same id, from its first look at the ledger to its claim."""
+    original = undertaking.prepare
+
+    def prepared(config):
+        told = original(config)
+        monkeypatch.setattr(undertaking, "prepare", original)
+        place.resume(0)
+        return told
+
+    monkeypatch.setattr(undertaking, "prepare", prepared)
+    with pytest.raises(AlreadyMade, match="'release-0' of data set 'people' was charged already and is whole"):
+        place.resume(0, output=str(place.home / "elsewhere"))
+    assert len(place.charges()) == 1
+    assert not (place.home / "elsewhere").exists()
+    assert place.leftovers() == []
+
+
+def test_a_release_whose_output_was_taken_goes_on_into_another_folder(place):
+    place.die("before scores")
+    (place.home / "out0").mkdir()  # by somebody else, after it had died
+    with pytest.raises(InputError, match=r"is not this release.*equistrata resume release-0 --output"):
+        place.resume()
+    new = str(place.home / "new")
+    place.die("half copied", output=new)
+    assert Journal.find("release-0").output == Path(new), "whoever resumes it next needs no --output"
+    assert Journal.find(new) is not None
+    place.resume(output=new)
+    (charge,) = place.charges()
+    assert charge.outcome == "committed"
+    assert json.loads((place.home / "new" / "card.json").read_text())["ledger"]["release_id"] == "release-0"
+    assert list((place.home / "out0").iterdir()) == []
+    assert place.leftovers() == []
+
+
+def test_a_release_that_has_landed_is_not_laid_down_twice(place):
+    place.die("in place")
+    with pytest.raises(InputError, match=r"is whole in '.*out0'; resume it as it is"):
+        place.resume(output=str(place.home / "new"))
+    place.resume()
+    assert not (place.home / "new").exists()
+    assert place.leftovers() == []
+
+
+FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+
+@pytest.mark.parametrize(
+    ("where", "charged"),
+    [
+        ("flows.journal._write_durably", False),
+        ("flows.workspace.Workspace.append_table", False),
+        ("flows.workspace.Workspace.keep_fit", True),
+        ("flows.steps.RowWriter.write", True),
+        ("flows.landing._copy", True),
+    ],
+)
+def test_a_full_disk_is_told_and_what_was_charged_can_be_resumed(place, monkeypatch, where, charged):
+    def full(*_):
+        raise FULL
+
+    told = pytest.raises(DiskFull, match=r"no space is left on the disk of '.*place.*'; free some")
+    with monkeypatch.context() as patch, told:
+        patch.setattr(where, full)
+        place.resume()
+    assert len(place.charges()) == charged
+    assert not (place.home / "out0").exists()
+    assert [path.name for path in place.state.iterdir()] == ["release-0"] * charged
+    place.resume()
+    assert {charge.outcome for charge in place.charges()} == {"committed"}
+    assert place.leftovers() == []

@@ -16,6 +16,7 @@ import yaml
 from postgres import NoPostgres, postgres_server
 from stack import Stack
 
+from flows.inside import private_folder
 from privacy.budget import Rho
 from privacy.ledger import Ledger
 
@@ -136,7 +137,7 @@ def test_a_scheduled_release_fires_by_itself_and_is_charged_and_the_next_one_is_
     shown = stack.artifacts(first["id"])
     assert shown["release-card"] == (folder / "card.md").read_text("utf-8")
     assert shown["fit-strata"] == 100
-    scores = json.loads((folder / "internal" / "scores.json").read_text("utf-8"))
+    scores = json.loads(private_folder(folder).joinpath("scores.json").read_text("utf-8"))
     told = json.loads(shown["release-scores"])
     assert {row["score"] for row in told} <= set(scores)
     assert not any(str(value) in shown["release-scores"] for value in scores.values() if isinstance(value, float))
@@ -149,7 +150,7 @@ def test_a_scheduled_release_fires_by_itself_and_is_charged_and_the_next_one_is_
     page = stack.artifacts(second["id"])["release-failure"]
     assert f"{datetime.fromisoformat(second['expected_start_time']):%Y%m%dT%H%M%SZ}" in page
     assert "is left" in page
-    assert [path.name for path in folder.parent.iterdir()] == [folder.name]
+    assert sorted(path.name for path in folder.parent.iterdir()) == [folder.name, private_folder(folder).name]
     assert len(ledger.charges("minutely")) == 1
 
 

@@ -1,6 +1,12 @@
 """The private working folder: files that grow, one set of measurements per stratum, and nothing left behind."""
 
+import errno
+import fcntl
+import os
+import platform
 import stat
+import tempfile
+import time
 
 import numpy as np
 import pytest
@@ -8,8 +14,9 @@ import pytest
 from data.errors import InputError
 from data.schema import Column, Schema
 from data.table import CodedTable
-from flows.claims import LOCK
-from flows.workspace import Workspace, private_workspace, unit_name
+from flows import claims
+from flows.claims import LEASE, LOCK
+from flows.workspace import Workspace, private_workspace, remove_dead_workspaces, unit_name
 from synth.measurements import Measurement, load_measurements
 
 SCHEMA = Schema("two", (Column("x", values=tuple(range(300))), Column("y", values=(1, 2))))
@@ -92,19 +99,61 @@ def test_a_scratch_folder_that_is_not_there_is_named(tmp_path):
         pass
 
 
-def test_what_a_killed_run_left_in_the_scratch_folder_is_removed_unless_another_machine_made_it(tmp_path):
+def test_what_a_killed_run_left_in_the_scratch_folder_is_removed_unless_another_machine_may_hold_it(tmp_path):
+    """Machines may share the folder and not its locks: what another kernel has signed stays until its lease is over."""
     scratch = tmp_path / "scratch"
     scratch.mkdir()
     with private_workspace(str(scratch)) as work:
-        ours = work.root
-        dead, other = ours.with_name(f"{ours.name}-dead"), scratch / "equistrata-release-elsewhere-abc"
-        for folder in (dead, other):
+        ours, now = work.root, time.time()
+        dead, elsewhere, silent = (ours.with_name(f"{ours.name}-{name}") for name in ("dead", "elsewhere", "silent"))
+        for folder, kernel, age in (
+            (dead, None, 0),
+            (elsewhere, b"another", LEASE - 60),
+            (silent, b"another", LEASE + 1),
+        ):
             folder.mkdir()
-            (folder / LOCK).touch()
+            (folder / "stratum0.npy").touch()
+            (folder / LOCK).write_bytes((ours / LOCK).read_bytes() if kernel is None else kernel)
+            os.utime(folder / LOCK, (now - age, now - age))
         with private_workspace(str(scratch)):
             assert not dead.exists()
+            assert not silent.exists()
             assert ours.exists(), "its run is alive"
-        assert other.exists()
+        assert elsewhere.exists()
+
+
+def test_a_living_run_renews_its_lease(tmp_path, monkeypatch):
+    monkeypatch.setattr(claims, "BEAT", 0.01)
+    with private_workspace(str(tmp_path)) as work:
+        os.utime(work.root / LOCK, (0, 0))
+        deadline = time.monotonic() + 30
+        while (work.root / LOCK).stat().st_mtime == 0:
+            assert time.monotonic() < deadline
+            time.sleep(0.01)
+
+
+def test_the_next_run_finds_what_was_left_in_a_scratch_folder_that_it_does_not_name(tmp_path, racers, monkeypatch):
+    """Whatever its own scratch folder, temporary folder or host name are: the state folder says where rows lie."""
+    monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
+    scratch, elsewhere = tmp_path / "scratch", tmp_path / "elsewhere"
+    for folder in (scratch, elsewhere):
+        folder.mkdir()
+    assert racers("workspace", scratch) == 9
+    assert len(list(scratch.glob("*/stratum0.npy"))) == 1
+    monkeypatch.setattr(platform, "node", lambda: "another-name")
+    monkeypatch.setattr(tempfile, "tempdir", str(elsewhere))
+    remove_dead_workspaces()
+    assert list(scratch.iterdir()) == list((tmp_path / "state").iterdir()) == []
+
+
+def test_a_scratch_folder_without_locks_is_refused(tmp_path, monkeypatch):
+    def no_locks(*_):
+        raise OSError(errno.ENOLCK, "no locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with pytest.raises(InputError, match="without file locks"), private_workspace(str(tmp_path)):
+        pass
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_what_was_paid_for_lies_apart_from_the_rows(tmp_path):

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from inference.lattice import HALF, lattice_sum, noisy_histogram
-from privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
+from privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Rho
 from privacy.noise import SeededNoise
 
 NUMBERS = st.floats(allow_nan=False)
@@ -33,6 +33,7 @@ def test_a_clip_without_width_is_zero():
 
 def test_histogram_pays_for_the_relation():
     add, replace = (
-        noisy_histogram(np.zeros(3), [0, 1], Rho(0.5), r, SeededNoise(1))[1] for r in (ADD_REMOVE, REPLACE_ONE)
+        noisy_histogram(np.zeros(3), [0, 1], r, Rho(0.5), Budget(Rho(0.5)), SeededNoise(1), "shells")[1]
+        for r in (ADD_REMOVE, REPLACE_ONE)
     )
     assert (add, replace) == pytest.approx((1.0, 2**0.5))

@@ -260,7 +260,7 @@ def test_halved_noise_is_caught():
 def test_charging_the_square_of_the_weights_as_the_paper_says_is_caught():
     """Noise for u on a sum of sensitivity u²: the axis of Σw² is u times as long, and the claim stays the same."""
     design = Design.basic(weighted=True, binary=True)
-    honest = PricedDesign(design, "gaussian", math.sqrt(6), Rho(0.5))  # 1/(2·6) for each of six sums
+    honest = PricedDesign(design, "gaussian", math.sqrt(6) * HALF, Rho(0.5))  # 1/(2·6) for each of six sums
     axes = design.axes.copy()
     axes[design.names.index("ww")] *= 6
     papers = replace(honest, design=replace(design, axes=axes))

@@ -9,7 +9,7 @@ from refutation import HalvedNoise, empirical_epsilon
 from inference.coinpress import coinpress_mean, stratified_coinpress
 from inference.lattice import noisy_histogram, noisy_sum
 from inference.mean import laplace_mean, stratified_laplace_mean
-from privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
+from privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Rho
 from privacy.noise import SeededNoise
 
 RUNS = 4000
@@ -91,7 +91,7 @@ def histogram(relation):
     """A row leaves the first bin for the second: the difference of their counts moves by 2, its noise by √2·σ."""
 
     def statistic(rows, noise):
-        counts, _ = noisy_histogram(rows, [0.0, 1.0, 2.0], RHO, relation, noise)
+        counts, _ = noisy_histogram(rows, [0.0, 1.0, 2.0], relation, RHO, Budget(RHO), noise, "shells")
         return counts[1] - counts[0]
 
     return statistic
@@ -112,7 +112,7 @@ def test_histogram_needs_the_sensitivity_of_its_relation(relation, caught):
 @pytest.mark.parametrize(("relation", "caught"), [(REPLACE_ONE, False), (ADD_REMOVE, True)])
 def test_sum_needs_the_sensitivity_of_its_relation(relation, caught):
     def statistic(rows, noise):
-        return noisy_sum(rows, 0.0, 1.0, RHO, relation, noise)
+        return noisy_sum(rows, 0.0, 1.0, relation, RHO, Budget(RHO), noise, "sum")
 
     assert (bound(statistic, LOW, REPLACED) > RHO.epsilon(DELTA)) == caught
 

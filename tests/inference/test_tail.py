@@ -21,7 +21,7 @@ from inference.tail import (
     expected_loss,
     shell_edges,
 )
-from privacy.budget import REPLACE_ONE, Rho
+from privacy.budget import REPLACE_ONE, Budget, Rho
 from privacy.noise import SeededNoise
 
 FREE = (-math.inf, math.inf)
@@ -30,7 +30,7 @@ FREE = (-math.inf, math.inf)
 def choose(values, seed=1, bounds=FREE, variance=None):
     """A clip of at least [-20, 20] for a mean with ρ = 0.3, after a histogram whose noise is 5 rows."""
     return choose_clip(
-        values, Clip(-20.0, 20.0), 10.0, rows=len(values), bounds=bounds, rho=Rho(0.04), relation=REPLACE_ONE,
+        values, Clip(-20.0, 20.0), 10.0, rows=len(values), bounds=bounds, rho=Rho(0.04), budget=Budget(Rho(0.04)), relation=REPLACE_ONE,
         variance=variance or (lambda low, high: ((high - low) / len(values)) ** 2 / 0.6), noise=SeededNoise(seed),
     )  # fmt: skip
 

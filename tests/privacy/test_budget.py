@@ -127,6 +127,30 @@ def test_a_gaussian_that_costs_rho_keeps_epsilon_and_delta(epsilon, delta):
     assert 0.8 * epsilon < exact <= epsilon
 
 
+@pytest.mark.parametrize("rows", [1, 2, 3, 5, 10])
+def test_a_group_is_bounded_and_no_smaller_bound_is_true(rows):
+    """Gaussian noise on a sum about the middle of a clip: k rows at its end move it k times as far as one does.
+
+    Rényi divergences of Gaussians are known, D_α = α·(shift/σ)²/2, so k² is exact: a row that goes from end to end, which is
+    one removed and one added, moves the sum by two and costs 4ρ, not the 2ρ that two tables with a row more would add up to.
+    """
+    rho = Rho.from_epsilon_delta(1, 1e-9)
+    sigma = 1 / math.sqrt(2 * float(rho))
+    assert float(rho.group(rows)) == pytest.approx((rows / sigma) ** 2 / 2, rel=1e-12)
+    exact = privacy_loss_distribution.from_gaussian_mechanism(sigma / rows).get_epsilon_for_delta(1e-9)
+    assert 0.9 * rho.group(rows).epsilon(1e-9) < exact <= rho.group(rows).epsilon(1e-9)
+    assert rows == 1 or exact > (rho * rows).epsilon(1e-9)
+
+
+def test_groups_are_whole_and_not_empty():
+    assert Rho(Fraction(1, 3)).group(np.int64(2)) == Rho(Fraction(4, 3))
+    for rows in (0, -2):
+        with pytest.raises(ValueError, match="at least one row"):
+            Rho(1).group(rows)
+    with pytest.raises(TypeError):
+        Rho(1).group(1.5)
+
+
 @pytest.mark.parametrize("epsilon", [0, -1, math.nan, math.inf, -math.inf, MAXIMAL_EPSILON + 1])
 def test_invalid_epsilon(epsilon):
     with pytest.raises(ValueError, match="epsilon must be a positive number"):

@@ -6,23 +6,49 @@ import threading
 
 import pytest
 
-from privacy.fingerprint import content_digest, fingerprint, ledger_key
+from privacy.fingerprint import Fingerprint, content_digest, ledger_key
 from privacy.ledger import LedgerError
 
-DIGEST = hashlib.sha256(b"rows").digest()
+CONTENT = hashlib.sha256(b"rows").digest()
+SEEN = {"rows": "ab" * 32, "columns": {"SEX": "c1" * 32, "AGE": "c2" * 32, "JOB": "c3" * 32}}
+
+
+def made(content=CONTENT, seen=SEEN, key=b"k" * 32, ledger="ledger"):
+    return Fingerprint.of(content, seen, key, ledger)
 
 
 def test_equal_rows_have_equal_fingerprints_within_one_ledger_only():
-    one = fingerprint(DIGEST, b"k" * 32, "ledger")
-    assert one == fingerprint(DIGEST, b"k" * 32, "ledger")
-    others = [
-        fingerprint(hashlib.sha256(b"other rows").digest(), b"k" * 32, "ledger"),
-        fingerprint(DIGEST, b"j" * 32, "ledger"),
-        fingerprint(DIGEST, b"k" * 32, "another"),
-        DIGEST.hex(),
+    one = made()
+    assert made() == one == Fingerprint.parse(str(one))
+    parts = [
+        [each.key, each.file, each.rows, *each.columns] for each in (one, made(key=b"j" * 32), made(ledger="another"))
     ]
-    assert len({one, *others}) == 5
-    assert len(one) == 64
+    assert len({part for each in parts for part in each}) == 3 * 6, "nothing is shared between keys or ledgers"
+    for plain in (CONTENT.hex(), SEEN["rows"], *SEEN["columns"].values()):
+        assert plain[:16] not in str(one)
+
+
+def test_the_same_rows_are_known_by_their_file_or_as_a_multiset_and_the_same_people_by_three_columns():
+    one = made()
+    file, rows = made(seen={"rows": "x", "columns": {}}), made(b"other bytes")
+    assert one.same_rows(file)
+    assert one.same_rows(rows)
+    for shared in range(4):
+        columns = dict(list(SEEN["columns"].items())[:shared]) | {"PAY": "d" * 64}
+        other = made(b"other bytes", {"rows": "other", "columns": columns})
+        assert not one.same_rows(other)
+        assert one.alike(other) == other.alike(one) == (shared >= 3)
+    renamed = {f"{name}2": digest for name, digest in SEEN["columns"].items()}
+    assert not one.alike(made(b"other bytes", {"rows": "other", "columns": renamed}))
+
+
+def test_entries_of_an_earlier_version_are_known_by_their_file():
+    old = Fingerprint.parse(made().file)
+    assert (old.key, old.rows, old.columns) == ("", "", frozenset())
+    assert made().alike(old)
+    assert not made(b"other bytes").alike(old)
+    assert not old.alike(Fingerprint.parse("0" * 64))
+    assert Fingerprint.parse(None) is None
 
 
 def test_content_counts_and_names_do_not(tmp_path):

@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 from racers import race
 
+import privacy.ledger
 from privacy import ledger_store
 from privacy.budget import REPLACE_ONE, BudgetExceeded, Rho
 from privacy.ledger import Head, Ledger, LedgerError
@@ -30,10 +31,10 @@ def ledger(place):
     return made
 
 
-@pytest.fixture
-def file(tmp_path):
-    """A SQLite ledger with some history, closed; its path."""
-    path = tmp_path / "ledger.db"
+@pytest.fixture(scope="module")
+def made_once(tmp_path_factory):
+    """A SQLite ledger with some history, to be copied."""
+    path = tmp_path_factory.mktemp("made") / "ledger.db"
     ledger = Ledger(path)
     ledger.create("people", 2, 1e-9)
     ledger.create("patients", 1, 1e-6)
@@ -44,6 +45,12 @@ def file(tmp_path):
         )  # fmt: skip
         (ledger.commit if number % 4 else ledger.fail)(reservation)
     return path
+
+
+@pytest.fixture
+def file(made_once, tmp_path):
+    """A copy of that one file; its path."""
+    return Path(shutil.copy(made_once, tmp_path / "ledger.db"))
 
 
 def test_fifty_processes_cannot_overspend_lose_or_double_anything(ledger, place):
@@ -428,7 +435,8 @@ def test_readers_do_not_wait_for_a_writer(ledger, place):
 
 def test_what_is_rolled_back_leaves_no_trace(ledger, monkeypatch):
     before = ledger.head
-    monkeypatch.setattr("privacy.ledger.update", lambda table: 1 / 0)
+    append = privacy.ledger._append
+    monkeypatch.setattr("privacy.ledger._append", lambda *given, **named: append(*given, **named) and 1 / 0)
     with pytest.raises(ZeroDivisionError):
         ledger.reserve("people", Rho(0.001), "r")
     monkeypatch.undo()
@@ -451,7 +459,7 @@ def test_a_new_file_is_private_and_nothing_else_is_left(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["ledger.db"]
     assert stat.S_IMODE((tmp_path / "ledger.db").stat().st_mode) == 0o600
     with closing(sqlite3.connect(tmp_path / "ledger.db")) as connection:
-        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
     with pytest.raises(LedgerError, match="cannot be made"):
         Ledger(tmp_path / "nowhere" / "ledger.db").create("people", 1, 1e-9)
 
@@ -505,3 +513,46 @@ def test_entries_in_json_keep_their_meaning(file):
         rows = [dict(row) for row in connection.execute("SELECT * FROM equistrata_entries ORDER BY entry")]
     assert all(digest(json.loads(json.dumps(row))) == row["hash"] for row in rows)
     assert os.path.getsize(file) > 0
+
+
+def test_a_copy_of_the_one_file_has_every_charge_at_any_time(tmp_path):
+    """Also while another process has the ledger open: there is no log beside it that a copy would miss."""
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.create("people", 2, 1e-9)
+    with closing(sqlite3.connect(ledger.path)) as other:
+        other.execute("SELECT * FROM equistrata_entries").fetchall()
+        for number in range(3):
+            ledger.reserve("people", Rho(0.001), f"r{number}")
+            copy = Path(shutil.copy(ledger.path, tmp_path / f"copy{number}.db"))
+            assert len(Ledger(copy).charges("people")) == number + 1
+            assert Ledger(copy).verify() == ledger.head
+
+
+def test_a_ledger_with_a_write_ahead_log_leaves_it_when_it_is_next_written(file, tmp_path):
+    """As earlier versions made them. While somebody else has it open it stays as it is, and whole."""
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA journal_mode = WAL").fetchone() == ("wal",)
+        ledger = Ledger(file)
+        connection.execute("SELECT * FROM equistrata_entries").fetchall()
+        ledger.reserve("people", Rho(0.0001), "while it is open")
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("wal",)
+    ledger.reserve("people", Rho(0.0001), "afterwards")
+    with closing(sqlite3.connect(file)) as connection:
+        assert connection.execute("PRAGMA journal_mode").fetchone() == ("delete",)
+    assert [path.name for path in tmp_path.iterdir()] == ["ledger.db"]
+    assert ledger.verify().entries == 28
+
+
+@pytest.mark.parametrize("left", ["ledger.db.key", "ledger.db-wal", "ledger.db-journal"])
+def test_what_is_left_of_a_deleted_ledger_is_no_invitation(file, left):
+    (file.parent / left).write_text("ab" * 32)
+    file.unlink()
+    with pytest.raises(
+        LedgerError, match=f"{left}' lies in its place: the ledger was deleted or moved. Restore it from a copy"
+    ):
+        Ledger(file).create("people", 2, 1e-9)
+    with pytest.raises(LedgerError, match="does not exist"):
+        Ledger(file).reserve("people", Rho(0.001), "r")
+    assert not file.exists()
+    (file.parent / left).rename(file.parent / "moved away")
+    Ledger(file).create("people", 2, 1e-9)

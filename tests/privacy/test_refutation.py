@@ -5,7 +5,7 @@ import pytest
 from refutation import HalvedNoise, empirical_epsilon
 from scipy.stats import norm
 
-from privacy.budget import Rho
+from privacy.budget import Budget, Rho
 from privacy.noise import SeededNoise
 
 
@@ -72,15 +72,21 @@ def test_refuses_what_it_cannot_judge(a, delta, false_alarm):
 
 
 def test_halved_noise_halves():
-    counts = np.zeros(20_000, dtype=np.int64)
-    half, whole = HalvedNoise(SeededNoise(1)), SeededNoise(1)
-    assert half.gaussian(counts, 20.0).tolist() == whole.gaussian(counts, 10.0).tolist()
-    assert half.gaussian_real(0.0, 2.0) == whole.gaussian_real(0.0, 1.0)
-    assert half.laplace_real(0.0, 2.0) == whole.laplace_real(0.0, 1.0)
-    scores = np.arange(50.0)
-    assert [half.select(scores, 1.0, Rho(0.01)) for _ in range(20)] == [
-        whole.select(scores, 1.0, Rho(0.04)) for _ in range(20)
-    ]
-    assert half.spawn(3).gaussian(counts, 20.0).tolist() == whole.spawn(3).gaussian(counts, 10.0).tolist()
+    counts, half, whole = np.zeros(20_000, dtype=np.int64), HalvedNoise(SeededNoise(1)), SeededNoise(1)
+    price, scores = Rho(0.5), np.arange(50.0)
+
+    def drawn(source, sigma):
+        return source.gaussian(counts, sigma, price, Budget(price), "counts")[0].tolist()
+
+    def real(source, scale):
+        return source.laplace(np.zeros(3), scale, 1.0, Budget(price), "numbers")[0].tolist()
+
+    def choices(source, rho):
+        return [source.select(scores, 1.0, Rho(rho), Budget(Rho(rho)), "choice") for _ in range(20)]
+
+    assert drawn(half, 20.0) == drawn(whole, 10.0)
+    assert real(half, 2.0) == real(whole, 1.0)
+    assert choices(half, 0.01) == choices(whole, 0.04)
+    assert drawn(half.spawn(3), 20.0) == drawn(whole.spawn(3), 10.0)
     assert not half.private
     assert "half" in half.name

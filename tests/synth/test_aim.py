@@ -12,11 +12,12 @@ from small_tables import grown_ups, schema_of, table_of
 from spies import FakeNoise, Spy, recorded_budgets
 
 import synth.aim
+import synth.books
 from data.schema import Column, Impossible, Schema
 from data.sources import FolktablesSource
 from data.table import CodedTable
 from eval.scores import score_tables
-from privacy.budget import Budget, Rho
+from privacy.budget import Rho
 from privacy.noise import SecureNoise, SeededNoise, gaussian_sigma, selection_epsilon
 from synth.aim import AIM
 from synth.estimation import MirrorDescent, model_cliques
@@ -41,7 +42,7 @@ def dependent(rows, seed=0):
 @pytest.fixture
 def budgets(monkeypatch):
     """Every Budget that AIM makes."""
-    return recorded_budgets(monkeypatch, synth.aim)
+    return recorded_budgets(monkeypatch, synth.books)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 5, 20_000])
@@ -112,7 +113,7 @@ def test_the_closure_and_its_weights_by_hand():
 
 
 def run_of(aim, table, measurements):
-    return synth.aim._Run(aim, table, Budget(Rho(1)), SeededNoise(0), list(measurements))
+    return synth.aim._Run(aim, table, Rho(1), SeededNoise(0), list(measurements))
 
 
 def test_scores_are_the_papers_and_one_row_moves_them_by_at_most_the_weight():
@@ -120,7 +121,7 @@ def test_scores_are_the_papers_and_one_row_moves_them_by_at_most_the_weight():
     singles = [Measurement((n,), np.full(table.schema[n].size, 25.0), 3.0) for n in "ABC"]
     model = MirrorDescent().estimate(table.schema, singles)
     weights, sigma = AIM().weights_of("ABC"), 4.0
-    candidates = list(weights)
+    candidates, heaviest = list(weights), max(weights.values())
 
     def scores(t):
         return run_of(AIM(), t, singles).scores(candidates, model, sigma)
@@ -128,24 +129,32 @@ def test_scores_are_the_papers_and_one_row_moves_them_by_at_most_the_weight():
     before = scores(table)
     by_hand = [
         weights[r]
+        / heaviest
         * (
             sum(abs(table.marginal(r)[c] - model.marginal(r)[c]) for c in np.ndindex(*table.marginal(r).shape))
             - sqrt(2 / pi) * sigma * table.marginal(r).size
         )
         for r in candidates
     ]
-    np.testing.assert_allclose(before, by_hand, rtol=1e-9)
+    np.testing.assert_allclose(before, by_hand, atol=13 / 2048)  # each of 12 cells, and the noise, is rounded to 1/1024
     moved = np.zeros(len(candidates))
     for row in product(range(2), range(3), range(2)):
         more = CodedTable(np.vstack([table.codes, np.array([row], dtype=np.uint8)]), table.schema)
         moved = np.maximum(moved, np.abs(scores(more) - before))
-    np.testing.assert_allclose(moved, [weights[r] for r in candidates])
+    np.testing.assert_allclose(moved, [weights[r] / heaviest for r in candidates])
+    assert moved.max() == 1.0
 
 
-def test_a_choice_is_made_at_the_largest_weight_allowed():
+def test_weights_count_over_the_largest_that_may_be_chosen():
     noise = Spy()
     ALWAYS.measure(dependent(20_000), Rho(0.1), noise)
-    assert {s[1] for s in noise.selections} <= {AIM().weights_of("ABCD")[r] for r in (("A", "B"), ("A", "B", "C"))}
+    assert {s[1] for s in noise.selections} == {1.0}
+    run = run_of(AIM(), table_of(60, (2, 3, 2, 4), seed=3), [])
+    model = MirrorDescent().estimate(run.table.schema, [])
+    few, all_ = [("A", "B"), ("A",)], list(run.weights)
+    whole = dict(zip(all_, run.scores(all_, model, 4.0), strict=True))
+    for columns, told in zip(few, run.scores(few, model, 4.0), strict=True):
+        assert told == pytest.approx(whole[columns] * 9 / 6)  # a triple weighs 9, a pair 6
 
 
 @pytest.mark.parametrize("size", [0.0006, 0.001, 0.004])

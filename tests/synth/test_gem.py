@@ -13,12 +13,14 @@ from refutation import HalvedNoise, measured_epsilon
 from small_tables import grown_ups, schema_of, table_of
 from spies import FakeNoise, Spy, recorded_budgets
 
+import synth.books
 import synth.gem
 from data.errors import InputError
 from data.schema import Column, Schema
 from data.table import CodedTable
 from privacy.budget import BudgetExceeded, Rho
 from privacy.noise import SecureNoise, SeededNoise, gaussian_sigma, selection_epsilon
+from synth.books import Books
 from synth.gem import GEM
 from synth.measurements import Measurement, load_measurements, save_measurements
 from synth.mechanism import fit, mechanism
@@ -45,7 +47,7 @@ def test_the_log_adds_up_to_rho_to_the_last_digit(rows, shares, rho, sizes):
 
 
 def test_every_release_goes_through_the_budget(monkeypatch):
-    made = recorded_budgets(monkeypatch, synth.gem)
+    made = recorded_budgets(monkeypatch, synth.books)
     _, log = FAST.measure_with_log(table_of(50_000, (2, 3, 4)), Rho(0.1), SeededNoise(0))
     (budget,) = made
     assert budget.remaining == Rho(0)
@@ -66,7 +68,9 @@ def test_scores_are_the_l1_distance_less_the_noise_to_come():
         np.abs(table.marginal(c) - model.marginal(c)).sum() - np.sqrt(2 / np.pi) * sigma * model.marginal(c).size
         for c in candidates
     ]
-    np.testing.assert_allclose(noise.selections[0][0], expected)
+    np.testing.assert_allclose(
+        noise.selections[0][0], expected, atol=25 / 2048
+    )  # 24 cells and the noise, to 1/1024 each
 
 
 def test_one_row_moves_no_score_by_more_than_one():
@@ -74,12 +78,12 @@ def test_one_row_moves_no_score_by_more_than_one():
     schema = table.schema
     model = FAST.model(schema, [Measurement((n,), np.full(schema[n].size, 25.0), 3.0) for n in "ABC"])
     candidates, moved = FAST.candidates(schema), []
-    before = synth.gem._scores({c: table.marginal(c) for c in candidates}, model, 3.0)
+    before = synth.gem._scores(Books(table, Rho(1), Spy()), candidates, model, 3.0)
     for row in product(range(2), range(3), range(2)):
         more = CodedTable(np.vstack([table.codes, np.array([row], dtype=np.uint8)]), schema)
-        after = synth.gem._scores({c: more.marginal(c) for c in candidates}, model, 3.0)
+        after = synth.gem._scores(Books(more, Rho(1), Spy()), candidates, model, 3.0)
         moved.append(np.abs(after - before).max())
-    assert max(moved) == pytest.approx(1.0)
+    assert max(moved) == 1.0  # not a rounding error more
 
 
 @pytest.mark.parametrize("level", [60, 5000])
@@ -270,8 +274,9 @@ def statistics(gem, runs, noise):
                 if step.selection:
                     scale, model = selection_epsilon(step.selection) / 2, next(models)
                     for sign, truth in zip((-1, 1), truths, strict=True):
-                        wanted = {c: truth[c] for c in candidates}
-                        scores = scale * synth.gem._scores(wanted, model, gaussian_sigma(step.measurement))
+                        sigma = gaussian_sigma(step.measurement)
+                        told = [synth.books.score(truth[c], model.marginal(c), sigma) for c in candidates]
+                        scores = scale * np.array(told)
                         chosen = scores[candidates.index(step.columns)]
                         result[side, i] += sign * (chosen - np.logaddexp.reduce(scores))
                 cell = tuple(row[name] for name in m.columns)
@@ -283,14 +288,17 @@ def bound(found):
     return measured_epsilon(found, CLAIM, DELTA)
 
 
+@pytest.mark.slow
 def test_gem_keeps_its_claim():
     assert 0.1 < bound(statistics(TINY, 1200, SeededNoise(1))) <= CLAIM
 
 
+@pytest.mark.slow
 def test_gem_with_half_the_noise_is_caught():
     assert bound(statistics(TINY, 1200, HalvedNoise(SeededNoise(2)))) > CLAIM
 
 
+@pytest.mark.slow
 def test_gem_that_spends_its_epsilon_in_every_round_is_caught():
     fault = SpentEachRound(**{**vars(TINY), "rounds": 8})
     assert bound(statistics(fault, 400, SeededNoise(3))) > CLAIM

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synth.junction_tree import JunctionTree
+from synth.junction_tree import Elimination, JunctionTree, tree_cells
 
 CASES = {
     "nothing measured": ((2, 3, 4), []),
@@ -92,3 +92,61 @@ def test_independent_parts_have_empty_separators():
     tree = JunctionTree.build((2, 3, 4, 5, 6), [(0, 1), (3, 4)])
     assert sorted(tree.cliques) == [(0, 1), (2,), (3, 4)]
     assert tree.separators == ((), (), ())
+
+
+def slowly_triangulated(sizes, cliques):
+    """Eliminate the variable whose clique has the fewest cells, counted anew each time."""
+    neighbours = {v: set() for v in range(len(sizes))}
+    for clique in cliques:
+        for v in clique:
+            neighbours[v] |= set(clique) - {v}
+    found = []
+    while neighbours:
+        v = min(neighbours, key=lambda u: (prod(sizes[w] for w in neighbours[u]) * sizes[u], u))
+        around = neighbours.pop(v)
+        for a in around:
+            neighbours[a] = (neighbours[a] | around) - {a, v}
+        if not any(around | {v} <= other for other in found):
+            found.append(around | {v})
+    return found
+
+
+graphs = st.integers(2, 9).flatmap(
+    lambda d: st.tuples(
+        st.lists(st.integers(1, 6), min_size=d, max_size=d),
+        st.lists(st.lists(st.integers(0, d - 1), min_size=2, max_size=3, unique=True).map(tuple), max_size=14),
+        st.lists(st.integers(0, d - 1), min_size=2, max_size=2, unique=True),
+    )
+)
+
+
+@given(graphs)
+def test_counting_only_what_changed_gives_the_same_cliques(graph):
+    sizes, cliques, _ = graph
+    found = slowly_triangulated(sizes, cliques)
+    assert sorted(JunctionTree.build(sizes, cliques).cliques) == sorted(tuple(sorted(clique)) for clique in found)
+    assert tree_cells(sizes, cliques) == sum(prod(sizes[v] for v in clique) for clique in found)
+
+
+@given(graphs)
+def test_what_joining_two_variables_makes_of_an_order_is_never_too_little(graph):
+    """Against the same order, played through."""
+    sizes, cliques, (a, b) = graph
+    order = Elimination(sizes, cliques)
+    neighbours = {
+        v: {w for clique in [*cliques, (a, b)] if v in clique for w in clique} - {v} for v in range(len(sizes))
+    }
+    found = []
+    for v in sorted(neighbours, key=order.place.__getitem__):
+        around = neighbours.pop(v)
+        for w in around:
+            neighbours[w] = (neighbours[w] | around) - {w, v}
+        if not any(around | {v} <= other for other in found):
+            found.append(around | {v})
+    exact = sum(prod(sizes[v] for v in clique) for clique in found)
+    assert exact <= order.joined(a, b)
+
+
+def test_parents_are_the_earliest_that_will_do():
+    """A long line of parents makes every marginal of an independent model a product of all columns."""
+    assert JunctionTree.build((2,) * 6, []).parents == (-1, 0, 0, 0, 0, 0)

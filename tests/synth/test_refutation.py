@@ -20,6 +20,7 @@ from data.strata import Strata
 from data.table import CodedTable
 from privacy.budget import Budget, Rho
 from privacy.noise import SeededNoise, selection_epsilon
+from synth.books import Books
 from synth.estimation import MirrorDescent
 from synth.measurements import Measurement
 from synth.mst import MST, _choose_tree
@@ -216,8 +217,8 @@ class Scripted(SeededNoise):
         super().__init__(0)
         self.script, self.fault, self.log_probability = list(script), fault, 0.0
 
-    def select(self, scores, sensitivity, rho):
-        weights = selection_epsilon(rho) * self.fault / (2 * sensitivity) * np.asarray(scores)
+    def _select(self, scores, scale, *claim):
+        weights = self.fault / scale * scores
         place = self.script.pop(0)
         self.log_probability += weights[place] - np.logaddexp.reduce(weights)
         return place
@@ -236,7 +237,7 @@ def choice_divergence(rho, order, fault=1.0):
                 logs = []
                 for script in product(range(3), range(2)):
                     noise = Scripted(script, fault)
-                    _choose_tree(CodedTable(table, SCHEMA), model, rho, Budget(rho), noise)
+                    _choose_tree(Books(CodedTable(table, SCHEMA), rho, noise), model, rho)
                     logs.append(noise.log_probability)
                 sides.append(np.array(logs))
             for p, q in (sides, sides[::-1]):

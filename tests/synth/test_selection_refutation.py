@@ -17,12 +17,11 @@ import pytest
 from independent_model import Independent
 from refutation import HalvedNoise, measured_epsilon
 
-import synth.aim
-import synth.mst
+import synth.books
 from data.schema import Column, Schema
 from data.table import CodedTable
 from privacy.budget import Budget, Rho
-from privacy.noise import SeededNoise, selection_epsilon
+from privacy.noise import SeededNoise
 from synth.aim import AIM
 from synth.levels import Levels
 from synth.measurements import measure_marginal
@@ -45,18 +44,17 @@ def tables(seed=0):
     return CodedTable(codes, SCHEMA), CodedTable(np.vstack([codes, np.array([ROW], dtype=np.uint8)]), SCHEMA)
 
 
-class Tape:
+class Tape(SeededNoise):
     """A noise source that writes down what it was given and what it answered."""
 
     def __init__(self, source):
         self.source, self.answers, self.given = source, [], []
 
-    def gaussian(self, counts, sigma):
-        return self._keep(("gaussian", np.array(counts), sigma), self.source.gaussian(counts, sigma))
+    def _gaussian(self, counts, sigma, *claim):
+        return self._keep(("gaussian", np.array(counts), sigma), self.source._gaussian(counts, sigma, *claim))
 
-    def select(self, scores, sensitivity, rho):
-        kept = ("select", np.array(scores), sensitivity, rho)
-        return self._keep(kept, self.source.select(scores, sensitivity, rho))
+    def _select(self, scores, scale, *claim):
+        return self._keep(("select", np.array(scores), scale), self.source._select(scores, scale, *claim))
 
     def _keep(self, given, answer):
         self.given.append(given)
@@ -70,10 +68,10 @@ class Played:
     def __init__(self, answers):
         self.left = list(answers)
 
-    def gaussian(self, counts, sigma):
+    def _gaussian(self, *given):
         return self.left.pop(0)
 
-    def select(self, scores, sensitivity, rho):
+    def _select(self, *given):
         return self.left.pop(0)
 
 
@@ -81,8 +79,8 @@ def log_likelihood(given, answer):
     if given[0] == "gaussian":
         _, counts, sigma = given
         return -float(((answer - counts) ** 2).sum()) / (2 * sigma**2)
-    _, scores, sensitivity, rho = given
-    weights = selection_epsilon(rho) / (2 * sensitivity) * scores
+    _, scores, scale = given
+    weights = scores / scale
     return weights[answer] - np.logaddexp.reduce(weights)
 
 
@@ -145,16 +143,19 @@ def bound(mechanism, runs, noise):
     return measured_epsilon(statistics(mechanism, runs, noise), CLAIM, DELTA)
 
 
+@pytest.mark.slow
 @MECHANISMS
 def test_a_release_keeps_its_claim(mechanism):
     assert 0.3 < bound(mechanism, 2500, SeededNoise(1)) <= CLAIM  # the lower end shows that we do look
 
 
+@pytest.mark.slow
 @MECHANISMS
 def test_a_release_with_half_the_noise_is_caught(mechanism):
     assert bound(mechanism, 3000, HalvedNoise(SeededNoise(2))) > CLAIM
 
 
+@pytest.mark.slow
 @MECHANISMS
 def test_a_marginal_within_strata_that_is_not_charged_is_caught(mechanism):
     assert bound(OffTheBooks(mechanism), 3500, SeededNoise(3)) > CLAIM
@@ -176,8 +177,8 @@ class Stop(Exception):
 class FirstChoice(SeededNoise):
     """Stops at the first choice, and keeps the probabilities that the exponential mechanism gives to it."""
 
-    def select(self, scores, sensitivity, rho):
-        weights = selection_epsilon(rho) / (2 * sensitivity) * np.asarray(scores)
+    def _select(self, scores, scale, sensitivity, rho):
+        weights = scores / scale
         self.rho, self.logs = float(rho), weights - np.logaddexp.reduce(weights)
         raise Stop
 
@@ -245,7 +246,6 @@ def test_a_choice_costs_what_is_charged(name, order):
 @pytest.mark.parametrize("name", ["MST", "AIM within strata"])
 def test_a_score_that_counts_a_row_twice_is_caught(monkeypatch, name):
     """As a score would that adds up what every stratum says of a marginal over all rows."""
-    distance, scores = synth.mst._distance, synth.aim._Run.scores
-    monkeypatch.setattr(synth.mst, "_distance", lambda *given: 2 * distance(*given))
-    monkeypatch.setattr(synth.aim._Run, "scores", lambda *given: 2 * scores(*given))
+    honest = synth.books.score
+    monkeypatch.setattr(synth.books, "score", lambda *given: 2 * honest(*given))
     assert dearest_choice(CHOOSERS[name], 2.0) > 1.5

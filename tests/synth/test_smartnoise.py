@@ -14,7 +14,7 @@ import pytest
 from data.errors import InputError
 from data.schema import Schema
 from data.table import CodedTable
-from privacy.budget import Budget, Rho
+from privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Rho
 from privacy.noise import SeededNoise
 from synth import smartnoise
 from synth.measurements import Measurement, measure_marginal
@@ -231,6 +231,8 @@ def test_it_is_foreign_and_ours_is_not(plays):
     assert isinstance(adapter, ForeignMechanism)
     assert not isinstance(mechanism("mst"), ForeignMechanism)
     assert adapter.software == "smartnoise-synth 1.0.8"
+    relations = {name: SmartNoise(name, python).relation for name in smartnoise.SYNTHESIZERS}
+    assert relations == {"aim": ADD_REMOVE, "mst": REPLACE_ONE, "mwem": REPLACE_ONE}  # the last two use exact sizes
     assert all(caveat.endswith(".") and "\n" not in caveat for caveat in adapter.caveats)
     with pytest.raises(InputError, match="keeps no measurements"):
         adapter.model(SCHEMA, [])

@@ -72,19 +72,17 @@ def same(a, b):
     )
 
 
-class FakeNoise:
+class FakeNoise(SeededNoise):
     """Ignores the counts and scores it is given: what depends on rows all the same was never protected."""
 
-    private = False
-    name = "fake"
-
     def __init__(self, level=400, stream=0):
+        super().__init__(0)
         self.level, self.rng = level, np.random.default_rng(stream)
 
-    def gaussian(self, counts, sigma):
+    def _gaussian(self, counts, *claim):
         return self.level + self.rng.integers(-50, 50, np.shape(counts))
 
-    def select(self, scores, sensitivity, rho):
+    def _select(self, scores, *claim):
         return int(self.rng.integers(len(scores)))
 
     def spawn(self, stream):
@@ -185,13 +183,13 @@ def test_the_count_and_the_mechanism_share_the_stratums_budget():
     spent = []
 
     class Recorded(SeededNoise):
-        def gaussian(self, counts, sigma):
+        def _gaussian(self, counts, sigma, *claim):
             spent.append(1 / (2 * sigma**2))
-            return super().gaussian(counts, sigma)
+            return super()._gaussian(counts, sigma, *claim)
 
-        def select(self, scores, sensitivity, rho):
-            spent.append(float(rho))
-            return super().select(scores, sensitivity, rho)
+        def _select(self, scores, scale, sensitivity, rho):
+            spent.append((2 * sensitivity / scale) ** 2 / 8)
+            return super()._select(scores, scale, sensitivity, rho)
 
     table = people((400, 400)).select(("AGE", "JOB", "MAR"))
     budget = Budget(Rho(0.5))

@@ -1,0 +1,160 @@
+"""The one way YAML files are read: small, flat, each key once, and every mistake told in a sentence with its line.
+
+A file of settings is short, so whatever is larger than a person writes is refused before time or memory go into it.
+
+>>> parse("a: 1\\nb: [2, 3]\\n", "people.yaml")
+{'a': 1, 'b': [2, 3]}
+>>> parse("a: 1\\na: 2\\n", "people.yaml")
+Traceback (most recent call last):
+data.errors.InputError: people.yaml has the key 'a' twice, the second time at line 2; keep one of them
+"""
+
+from __future__ import annotations
+
+import re
+import stat
+from collections.abc import Hashable
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from data.errors import InputError
+
+MOST_BYTES = 1 << 20
+MOST_NODES = 100_000  # keys, values, lists and mappings; parsing as many takes a second, or three without libyaml
+MOST_DEPTH = 20
+_MERGE = "tag:yaml.org,2002:merge"
+# YAML 1.1 reads 010 as eight, 0x10 as sixteen and 1:30 as ninety; who writes a code or a time with them means something else.
+_OTHER_BASE = re.compile(r"[-+]?(?:0[0-9_]+|0x[0-9a-fA-F_]+|0b[01_]+|[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?)")
+
+
+class _TwiceError(Exception):
+    """A key that a mapping holds already."""
+
+
+def _loader(base: Any) -> Any:
+    """A loader of safe types for which a key twice in one mapping is an error: YAML's own keep the last in silence."""
+
+    class Loader(base):  # type: ignore[misc]
+        def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+            seen = set()
+            for key_node, _ in node.value:
+                key = self.construct_object(key_node, deep=True)
+                if isinstance(key, Hashable) and key_node.tag != _MERGE:
+                    if key in seen:
+                        raise _TwiceError(_shown(key), key_node.start_mark.line + 1)
+                    seen.add(key)
+            mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)
+            return mapping
+
+    return Loader
+
+
+_READER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # as wheels of PyYAML have it; the other one is slow
+_LOADER = _loader(_READER)
+
+
+def load(path: str | Path, where: str, aliases: bool = False) -> Any:
+    """What a YAML file holds; None if it holds nothing.
+
+    Args:
+        path: of the file.
+        where: what it is called in messages, as "schema people.yaml".
+        aliases: whether anchors and aliases may stand in it.
+
+    Raises:
+        InputError: it is no regular file that can be read, not UTF-8, too large, or what `parse` refuses.
+    """
+    return parse(read_text(path, where), where, aliases)
+
+
+def read_text(path: str | Path, where: str) -> str:
+    """The text of a small UTF-8 file, without a byte order mark. Raises InputError."""
+    content = None
+    try:
+        if stat.S_ISREG(Path(path).stat().st_mode):  # a pipe would be waited for, and a device may never end
+            with Path(path).open("rb") as file:
+                content = file.read(MOST_BYTES + 1)
+    except (OSError, ValueError):  # ValueError: a path with a NUL
+        raise InputError(f"{where} cannot be read; check the path") from None
+    if content is None:
+        raise InputError(f"{where} is a folder, a pipe or a device; give a regular file")
+    if len(content) > MOST_BYTES:
+        raise InputError(f"{where} has more than {MOST_BYTES:,} bytes, the most that is read; shorten it")
+    try:
+        return content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise InputError(f"{where} is not UTF-8 text; save it as UTF-8") from None
+
+
+def parse(text: str, where: str, aliases: bool = False) -> Any:
+    """What a YAML text holds; None if it holds nothing.
+
+    Raises:
+        InputError: not YAML, tags, a key twice, more than MOST_NODES values, more than MOST_DEPTH levels, a number that YAML reads
+            as another one, or, unless `aliases`, anchors and aliases. With them, the limits are those of what they stand for.
+    """
+    try:
+        _look_over(text, where, aliases)
+        document = yaml.load(text, _LOADER)
+    except InputError:
+        raise
+    except _TwiceError as twice:
+        key, line = twice.args
+        raise InputError(f"{where} has the key {key} twice, the second time at line {line}; keep one of them") from None
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        raise InputError(f"{where} is not valid YAML{_at(mark)}; mend its syntax") from None
+    except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):  # an impossible date, for one
+        raise InputError(f"{where} is not valid YAML: a date or a number in it is none; mend its syntax") from None
+    if aliases and _expanded(document, {}) > MOST_NODES:
+        raise InputError(f"{where} stands for more than {MOST_NODES:,} values by its aliases; write less with them")
+    return document
+
+
+def _look_over(text: str, where: str, aliases: bool) -> None:
+    """Refuse by the stream of events, before anything is built: this takes no recursion, and stops at the first fault."""
+    depth = nodes = 0
+    for event in yaml.parse(text, _READER):
+        line = _at(event.start_mark)
+        anchored = isinstance(event, yaml.AliasEvent) or getattr(event, "anchor", None) is not None
+        if anchored and not aliases:
+            raise InputError(f"{where} has an anchor or alias (& or *){line}; write the value out")
+        if isinstance(event, yaml.NodeEvent):
+            nodes += 1
+            if nodes > MOST_NODES:
+                raise InputError(f"{where} has more than {MOST_NODES:,} values, the most that are read; shorten it")
+            if getattr(event, "tag", None) is not None:
+                raise InputError(f"{where} is not valid YAML{line}: tags (!) are not read; leave it out")
+        if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and _OTHER_BASE.fullmatch(event.value):
+            raise InputError(
+                f"{where} has {_shown(event.value)}{line}, which YAML may read as another number; put it into quotes, or "
+                "write it without leading zeros and colons"
+            )
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > MOST_DEPTH:
+                raise InputError(f"{where} is nested more than {MOST_DEPTH} levels deep{line}; make it flat")
+        depth -= isinstance(event, yaml.CollectionEndEvent)
+
+
+def _expanded(value: Any, known: dict[int, int]) -> int:
+    """How many values there are with every alias written out; too many, where one stands for itself."""
+    if not isinstance(value, dict | list):
+        return 1
+    if id(value) not in known:
+        known[id(value)] = MOST_NODES + 1  # what it is while one looks inside it, so what holds itself is too large
+        parts = [*value, *value.values()] if isinstance(value, dict) else value
+        known[id(value)] = 1 + sum(_expanded(part, known) for part in parts)
+    return known[id(value)]
+
+
+def _at(mark: Any) -> str:
+    """The line of a mark of either reader, if there is one."""
+    return f" at line {mark.line + 1}" if mark else ""
+
+
+def _shown(value: object) -> str:
+    text = repr(value)
+    return text if len(text) <= 60 else f"{text[:60]}…"

@@ -1,0 +1,108 @@
+"""What tells a snapshot of rows from another, in whatever order and from whatever file they come: hashes of multisets.
+
+A row is what it means, its declared values by the columns' names, so the order of columns, their labels, and how a cell was
+written do not matter. Each row's values are looked up in tables of numbers that follow from names and values, added, and mixed;
+the rows' numbers are added up (256 bits, as four lanes of 64). A sum does not know an order, and counts a row as often as it
+occurs. Equal tables always agree; others do so by chance with a probability of about 2⁻²⁵⁶.
+
+The digests follow from private rows and are not keyed: who has them can try tables on them. They stay in the private working
+folder, and only keyed hashes of them leave it (`privacy.fingerprint`).
+
+>>> import pandas as pd
+>>> schema = Schema.load("acs_employment").select(["SEX", "MIL"])
+>>> def digests(rows):
+...     snapshot = Snapshot(schema)
+...     snapshot.add(CodedTable.encode(pd.DataFrame(rows, columns=["SEX", "MIL"]), schema))
+...     return snapshot.digests()
+>>> digests([(1, 4), (2, 4), (1, 2)]) == digests([(2, 4), (1, 2), (1, 4)])
+True
+>>> one, other = digests([(1, 4), (2, 2)]), digests([(1, 2), (2, 4)])
+>>> one["columns"] == other["columns"], one["rows"] == other["rows"]
+(True, False)
+"""
+
+from __future__ import annotations
+
+import hashlib
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from data.schema import OWN_CATEGORY, Column, Schema
+from data.table import CHUNK_ROWS, CodedTable
+
+LANES = 4
+_MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # of splitmix64 (Steele, Lea and Flood 2014)
+
+
+class Snapshot:
+    """The digests of all rows that were added, a table at a time.
+
+    Args:
+        schema: of the tables; every column has codes.
+    """
+
+    def __init__(self, schema: Schema) -> None:
+        self._columns = schema.columns
+        self._meanings = [_meanings(column) for column in schema.columns]
+        self._numbers = [
+            np.array([_numbers(column.name, meaning) for meaning in meanings], dtype=np.uint64)
+            for column, meanings in zip(schema.columns, self._meanings, strict=True)
+        ]
+        self._sum = np.zeros(LANES, dtype=np.uint64)
+        self._counts = [np.zeros(len(meanings), dtype=np.int64) for meanings in self._meanings]
+
+    def add(self, table: CodedTable) -> None:
+        """Add the rows of a table of this schema."""
+        for start in range(0, len(table), CHUNK_ROWS):
+            codes = table.codes[start : start + CHUNK_ROWS]
+            rows = np.zeros((len(codes), LANES), dtype=np.uint64)
+            for numbers, counts, column in zip(self._numbers, self._counts, codes.T, strict=True):
+                rows += numbers[column]
+                counts += np.bincount(column, minlength=len(counts))
+            self._sum += _mixed(rows).sum(axis=0, dtype=np.uint64)
+
+    def digests(self) -> dict[str, Any]:
+        """`rows`: of whole rows. `columns`: name → of the values in it and how often each occurs.
+
+        A column in which all rows agree tells nothing but their number; it gets a digest that it has with these rows only.
+        """
+        names = sorted(column.name for column in self._columns)
+        rows = _sha256("rows", *names, self._sum.tobytes().hex())
+        columns = {}
+        for column, meanings, counts in zip(self._columns, self._meanings, self._counts, strict=True):
+            found = sorted(
+                f"{count} {meaning}" for count, meaning in zip(counts.tolist(), meanings, strict=True) if count
+            )
+            columns[column.name] = _sha256("column", column.name, *(found if len(found) > 1 else [rows]))
+        return {"rows": rows, "columns": columns}
+
+
+def _meanings(column: Column) -> list[str]:
+    """What each code stands for: a value, a bin by its ends, or that there is none."""
+    if column.values:
+        return [_plain(value) for value in column.values]
+    bins = [f"{low!r} to {high!r}" for low, high in zip(column.edges[:-1], column.edges[1:], strict=True)]
+    return bins + ["missing"] * (column.missing == OWN_CATEGORY)
+
+
+def _plain(value: object) -> str:
+    """A value as a text, whole numbers without a point: 1, 1.0 and "1" are declared by different people for the same."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
+def _numbers(name: str, meaning: str) -> list[int]:
+    digest = bytes.fromhex(_sha256("cell", name, meaning))
+    return [int.from_bytes(digest[8 * lane : 8 * lane + 8], "big") for lane in range(LANES)]
+
+
+def _mixed(rows: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
+    """A permutation of 64 bits that no sum passes through: else swapping values between rows would not show."""
+    rows = (rows ^ (rows >> np.uint64(30))) * _MIX[0]
+    rows = (rows ^ (rows >> np.uint64(27))) * _MIX[1]
+    return rows ^ (rows >> np.uint64(31))
+
+
+def _sha256(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()

@@ -1,0 +1,110 @@
+"""What a card says of its unit, of groups of rows, of households, and of the relation that its price is about."""
+
+import json
+from dataclasses import dataclass, replace
+
+import pytest
+
+from data.sources import FolktablesSource
+from flows.card import GROUPS, card_markdown, group_table, release_card
+from flows.config import ReleaseConfig
+from flows.plan import Plan
+from privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
+from privacy.noise import SecureNoise
+from synth.mst import MST
+
+
+def plan(**settings):
+    return Plan.of(ReleaseConfig.build(source="sample", strata="SEX", output="out", **settings))
+
+
+def card(of):
+    """As it is written and read again."""
+    return json.loads(json.dumps(release_card(of, SecureNoise(), 10, "noisy counts"), allow_nan=False))
+
+
+def cells(page, heading):
+    """A line of the page's table, by its first cell."""
+    line = next(line for line in page.splitlines() if line.startswith(f"| {heading} |"))
+    return [cell.strip() for cell in line.strip("|").split("|")][1:]
+
+
+def test_the_price_of_a_group_is_that_of_the_paper_and_of_the_issue():
+    """At ε = 1, δ = 1e-9 three rows have ε = 3.18 and five 5.52: k²ρ by the tight conversion."""
+    rho = float(Rho.from_epsilon_delta(1, 1e-9))
+    found = {entry["rows"]: entry for entry in group_table(rho, 1e-9)}
+    assert tuple(found) == GROUPS == (1, 2, 3, 5, 10)
+    assert {rows: round(entry["epsilon"], 2) for rows, entry in found.items()} == {
+        1: 1,
+        2: 2.07,
+        3: 3.18,
+        5: 5.52,
+        10: 11.97,
+    }
+    assert [entry["rho"] for entry in found.values()] == pytest.approx([rho * rows**2 for rows in GROUPS], rel=1e-15)
+
+
+def test_the_card_states_its_unit_and_the_price_of_a_group():
+    made = card(plan(epsilon=1, delta=1e-9))
+    guarantee = made["guarantee"]
+    assert guarantee["unit"] == "one row"
+    assert guarantee["group"] == group_table(guarantee["rho"], 1e-9)
+    page = card_markdown(made, None)
+    assert "The unit is one row." in page
+    assert cells(page, "rows") == ["1", "2", "3", "5", "10"]
+    assert cells(page, "ε at δ = 1e-09") == ["1", "2.07", "3.183", "5.524", "11.97"]
+    assert "replaced by another is a group of two" in page
+    assert "one row is one person" not in page
+    assert "of at least one row each" in guarantee["relation"]
+
+
+def test_a_price_that_changes_takes_its_table_with_it():
+    """Another charge on the same rows changes ρ; the table is a function of what the card says."""
+    made = card(plan(epsilon=1, delta=1e-9))
+    guarantee = made["guarantee"]
+    guarantee["rho"] *= 2
+    guarantee["group"] = group_table(guarantee["rho"], guarantee["delta"], guarantee["relation"])
+    assert guarantee["group"][0]["epsilon"] == Rho(guarantee["rho"]).epsilon(1e-9) > 1.4
+    older = card_markdown(made, None)
+    del guarantee["group"], guarantee["unit"], made["households"]
+    assert card_markdown(made, None) == older
+
+
+def test_epsilon_past_floating_point_is_no_number():
+    """20 rows at the largest ε that can be asked for: 134,000 ρ."""
+    page = card_markdown(card(replace(plan(epsilon=500, delta=1e-9), mechanism=Foreign(relation=REPLACE_ONE))), None)
+    assert cells(page, "ε at δ = 1e-09")[-2:] == ["3.523e+04", "∞"]
+
+
+def test_households_are_told_where_rows_are_the_survey_s():
+    of = plan()
+    assert card(of)["households"] is None  # simulated rows have none
+    survey = card(replace(of, source=FolktablesSource(("VT",), 2024, root_dir="acs")))
+    assert "share a household" in survey["households"]
+    assert f"- {survey['households']}.\n" in card_markdown(survey, None)
+
+
+@dataclass(frozen=True)
+class Foreign(MST):
+    """Somebody else's synthesizer, that fits to exact sizes or does not."""
+
+    relation: str = ADD_REMOVE
+    software = "other"
+    caveats = ("The exact number of rows is used.",)
+
+    def within(self, folder):
+        raise NotImplementedError
+
+    def fit(self, table, rho, noise, known=()):
+        raise NotImplementedError
+
+
+@pytest.mark.parametrize(("relation", "times"), [(ADD_REMOVE, 1), (REPLACE_ONE, 4)])
+def test_a_foreign_synthesizer_s_card_prints_the_relation_that_its_caveats_leave(relation, times):
+    made = card(replace(plan(), mechanism=Foreign(relation=relation)))
+    guarantee, page = made["guarantee"], card_markdown(made, None)
+    assert guarantee["relation"].startswith(relation)
+    assert f"Neighbours: {guarantee['relation']}.\n" in page
+    assert guarantee["group"][0]["rho"] == pytest.approx(times * guarantee["rho"], rel=1e-15)
+    assert ("adding or removing one row" in page) == (relation == ADD_REMOVE)
+    assert ("| rows replaced |" in page) == (relation == REPLACE_ONE)

@@ -1,0 +1,117 @@
+"""What the command line says of outputs that others hold or have made, and of names that no file system takes."""
+
+import os
+import sys
+import tempfile
+
+import pytest
+
+from flows import cli
+from flows.config import ReleaseConfig
+from flows.journal import Journal
+from flows.landing import claimed_output
+from flows.undertaking import AlreadyMade
+
+LONG = "x" * 300
+
+
+@pytest.fixture
+def command(tmp_path, monkeypatch, capsys):
+    """Runs the command line in this process, in an empty folder: its exit code, and what it printed."""
+    home = tmp_path / "home"
+    home.mkdir()
+    (tmp_path / "tmp").mkdir()
+    monkeypatch.chdir(home)
+    monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+
+    def run(*arguments):
+        monkeypatch.setattr(sys, "argv", ["equistrata", *map(str, arguments)])
+        try:
+            cli.main()
+            code = 0
+        except SystemExit as ended:
+            code = ended.code or 0
+        told = capsys.readouterr()
+        return code, told.out, told.err
+
+    return run
+
+
+def refused(told, sentence):
+    code, out, err = told
+    assert code == 2, err
+    assert sentence in err
+    assert len(err.strip().splitlines()) == 1, err
+    assert out == ""
+    assert os.listdir() == []
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--output", LONG],
+        ["--output", f"{LONG}/out"],
+        ["--source", "csv", "--schema", "acs_employment", "--input", LONG],
+        ["--source", "csv", "--input", "none.csv", "--schema", LONG],
+        ["--strata", "SEX", "--weights", LONG],
+        ["--means", "PAY", "--means-schema", LONG],
+        ["--source", "folktables", "--state", "VT", "--root-dir", LONG],
+        ["--dataset", "people", "--ledger", LONG],
+    ],
+    ids=lambda arguments: arguments[-2],
+)
+def test_a_name_of_300_bytes_is_a_sentence(command, arguments):
+    refused(command("release", *arguments), "too long")
+
+
+@pytest.mark.parametrize("arguments", [["audit", LONG], ["schema", "check", LONG], ["score", LONG, LONG, LONG]])
+def test_also_for_other_commands(command, arguments):
+    refused(command(*arguments), "too long")
+
+
+def test_a_full_disk_is_a_sentence_wherever_it_is_met(command, monkeypatch):
+    def full(*_):
+        raise OSError(28, os.strerror(28), "somewhere/file")
+
+    monkeypatch.setattr(cli, "run_release", full)
+    refused(command("release", "--output", "out"), "no space is left on the disk of 'somewhere/file'")
+
+
+def test_who_comes_second_is_told_at_once(command, monkeypatch):
+    """Before Prefect is started, which takes longer than all else."""
+    monkeypatch.setattr(cli, "run_release", lambda *_: pytest.fail("it went on"))
+    with claimed_output(cli.Path("out")):
+        code, out, err = command("release", "--output", "out")
+    assert (code, out) == (2, "")
+    assert err.startswith("error: another run is making output folder 'out'")
+    assert os.listdir() == []
+
+
+def test_a_release_that_is_made_already_is_no_failure(command, monkeypatch):
+    def made(config):
+        raise AlreadyMade("it is whole; there is nothing to do")
+
+    monkeypatch.setattr("flows.undertaking.prepare", made)
+    assert command("release", "--output", "out") == (0, "it is whole; there is nothing to do\n", "")
+
+
+def test_a_release_that_another_run_made_meanwhile_is_no_failure(command, monkeypatch):
+    """The flow then ends as Completed, and gives no folder."""
+    monkeypatch.setattr(cli, "run_release", lambda *_: None)
+    code, out, err = command("release", "--output", "out")
+    assert (code, err) == (0, "")
+    assert "was made by another run meanwhile and is whole" in out
+
+
+def test_nobody_is_told_to_resume_what_another_run_is_at(command, capsys):
+    config = ReleaseConfig.build(dataset="people", release_id="monthly")
+    journal = Journal.open(config, "ledger")
+    cli._tell_what_is_kept(config)
+    assert capsys.readouterr().err == "", "nothing was done yet"
+    with journal.held():
+        journal.next_run()
+        cli._tell_what_is_kept(config)
+        assert capsys.readouterr().err == ""
+    cli._tell_what_is_kept(config)
+    assert capsys.readouterr().err == "kept: equistrata resume monthly\n"

@@ -1,0 +1,118 @@
+"""Two releases into one output, through the command line, some of them stopped or killed on the way."""
+
+import json
+import os
+import random
+import signal
+import time
+from contextlib import ExitStack, suppress
+
+import pytest
+from forked_cli import forked_cli
+
+from flows.manifest import check_manifest
+from privacy.ledger import Ledger
+
+PAIRS, DISTURBED = 30, 20
+
+
+class Contest:
+    """Two command lines, one of them now and then with a state folder of its own; one ledger; one place for outputs."""
+
+    def __init__(self, starts, homes, shared, people):
+        self.starts, self.homes, self.shared, self.people = starts, homes, shared, people
+        self.ledger = Ledger(shared / "ledger.db")
+        self.ledger.create("people", 400, 1e-9)
+
+    def begin(self, runner, name, charged):
+        table, schema, _ = self.people
+        spelled = (self.shared / name, self.shared / ".." / "shared" / name)[runner]
+        account = ("--ledger", self.ledger.path, "--dataset", "people", "--release-id", f"{name}-{runner}")
+        return self.starts[runner](
+            "release", "--source", "csv", "--input", table, "--schema", schema, "--strata", "SEX", "--synthesizer", "mst",
+            "--evaluate", "none", "--seed", runner, "--workers", 1, "--output", spelled, *(account if charged else ()),
+        )  # fmt: skip
+
+    def end(self, runner, name):
+        """Resume a charged release that was killed, elsewhere if the other has its place by now."""
+        resumed = self.starts[runner]("resume", f"{name}-{runner}")
+        code, (_, error) = resumed.wait(), resumed.told
+        if code == 2 and "is not this release" in error:
+            resumed = self.starts[runner]("resume", f"{name}-{runner}", "--output", self.shared / f"{name}-{runner}")
+            code, (_, error) = resumed.wait(), resumed.told
+            assert code == 0, error
+            assert check_manifest(self.shared / f"{name}-{runner}")
+        assert code == 0 or "nothing is kept" in error, error  # killed at its very end
+        assert {charge.outcome for charge in self.ledger.charges("people", f"{name}-{runner}")} == {"committed"}
+
+    def leftovers(self):
+        """What lies beside the outputs, and the working folders."""
+        beside = [path for path in self.shared.iterdir() if path.name.startswith(".")]
+        return [*beside, *(path for home in self.homes for path in (home / "tmp").glob("equistrata-*"))]
+
+
+@pytest.fixture
+def contest(tmp_path, people, prefect_server):
+    shared = tmp_path / "shared"
+    shared.mkdir()
+    homes = [tmp_path / name for name in ("one", "two")]
+    with ExitStack() as stack:
+        starts = []
+        for number, home in enumerate(homes):
+            (home / "tmp").mkdir(parents=True)
+            environment = {
+                "PREFECT_API_URL": prefect_server, "PREFECT_HOME": str(home / "prefect"), "TMPDIR": str(home / "tmp"),
+                "EQUISTRATA_STATE": str(tmp_path / f"state{number}"),
+            }  # fmt: skip
+            starts.append(stack.enter_context(forked_cli(home, environment)))
+        yield Contest(starts, homes, shared, people)
+
+
+def disturb(run, kind, moment, rng):
+    """Stop or kill one after so many seconds; what was stopped goes on after a while."""
+    time.sleep(moment)
+    with suppress(ProcessLookupError):
+        os.killpg(run.process, kind)
+        if kind == signal.SIGSTOP:
+            time.sleep(rng.uniform(0, 3))
+            os.killpg(run.process, signal.SIGCONT)
+
+
+@pytest.mark.slow
+def test_pairs_of_releases_into_one_output(contest):
+    rng, seen, duration = random.Random(3), [], 0.0
+    for pair in range(PAIRS):
+        name, charged, began = f"out{pair}", pair % 3 != 2, time.monotonic()
+        runs = [contest.begin(runner, name, charged) for runner in range(2)]
+        if pair >= PAIRS - DISTURBED:
+            disturb(rng.choice(runs), rng.choice([signal.SIGSTOP, signal.SIGKILL]), rng.uniform(0, duration), rng)
+        codes = [run.wait() for run in runs]
+        if pair < PAIRS - DISTURBED:
+            duration = time.monotonic() - began if pair < 2 else (3 * duration + time.monotonic() - began) / 4
+        winners = [runner for runner, code in enumerate(codes) if code == 0]
+        assert len(winners) <= 1, [run.told for run in runs]
+        output, charges = contest.shared / name, []
+        for runner, (run, code) in enumerate(zip(runs, codes, strict=True)):
+            charges.append(len(contest.ledger.charges("people", f"{name}-{runner}")))
+            lines = [line for line in run.told[1].splitlines() if not line.startswith("release ")]
+            if code == 0:
+                assert check_manifest(output)
+                assert json.loads((output / "card.json").read_text())["config"]["seed"] == runner
+                assert charges[-1] == charged
+            elif code != -signal.SIGKILL:
+                assert code == 2, run.told
+                assert [line.split(":")[0] for line in lines] == ["error"], run.told
+                assert "output folder" in lines[0]
+                assert charges[-1] == 0, "it lost before it drew anything"
+        whole = output.exists() and check_manifest(output)
+        seen.append((codes, charges, bool(whole)))
+        for runner, code in enumerate(codes):
+            if code == -signal.SIGKILL and charges[runner]:
+                contest.end(runner, name)
+    print(*seen, sep="\n")
+    for runner, start in enumerate(contest.starts):  # a resume, of whatever there is, sweeps
+        listed = start("resume")
+        assert listed.wait() == 0, runner
+    assert contest.leftovers() == []
+    assert sum(0 in codes for codes, *_ in seen) >= PAIRS - DISTURBED
+    assert any(-signal.SIGKILL in codes for codes, *_ in seen)

@@ -1,0 +1,197 @@
+"""Every mean, sum and count: its true cost is at most its price, and nothing but noise tells of the rows.
+
+By `recorder`, on a table and a neighbour: one row more where the number of rows is private, one row replaced where it is
+declared public. The row is as far out as can be, so that Gaussian noise costs all that is charged.
+"""
+
+from functools import partial
+
+import numpy as np
+import pytest
+from recorder import made_twice
+
+import inference.lattice
+import inference.steps
+import privacy.noise
+from inference.coinpress import Rows, coinpress_mean, stratified_coinpress
+from inference.gaussian_arms import gaussian_arm
+from inference.level_means import hierarchical_coinpress
+from inference.mean import laplace_mean, stratified_laplace_mean
+from inference.noisy_counts import noisy_count, noisy_table
+from inference.ratio import private_ratio
+from inference.ratio_design import PricedDesign
+from inference.ratio_sums import measure_sums
+from privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Rho
+
+RHO = Rho(0.5)
+OUTSIDE, LOWEST = 1e9, -1e9
+HOURS = np.append(np.random.default_rng(0).normal(38, 12, 1199), LOWEST)  # enough for a tail histogram
+NEIGHBOUR = {"public": np.append(HOURS[:-1], OUTSIDE), "noisy": np.append(HOURS, OUTSIDE)}
+GROUPS = {(1, 1): HOURS, (1, 2): HOURS[:700], (2, 1): HOURS[:30], (2, 2): HOURS[:0]}
+SHARES = dict.fromkeys(GROUPS, 0.25)
+MEAN = {"lower": 0, "upper": 99, "sigma": 14, "rho": RHO}
+SIZES = pytest.mark.parametrize("sizes", ["public", "noisy"])
+
+
+def strata(sizes, key=(1, 1)):
+    """The strata, and the same with one row more, or another, in one of them."""
+    first = {"public": np.append(GROUPS[key][:-1], OUTSIDE), "noisy": np.append(GROUPS[key], OUTSIDE)}
+    return GROUPS, GROUPS | {key: first[sizes]}
+
+
+def assert_kept(make, both, folder, charge=RHO):
+    found = made_twice(make, *both, folder)
+    assert found.keeps(charge)
+    assert found.pure
+
+
+@SIZES
+@pytest.mark.parametrize("tail", ["adaptive", "gaussian"])
+@pytest.mark.parametrize("steps", [1, 2, 4])
+@pytest.mark.parametrize("bounds", [None, (0, 99)])
+def test_one_mean(tmp_path, sizes, tail, steps, bounds):
+    def make(values, noise):
+        return coinpress_mean(values, **MEAN, noise=noise, sizes=sizes, tail=tail, steps=steps, bounds=bounds)
+
+    assert_kept(make, (HOURS, NEIGHBOUR[sizes]), tmp_path)
+
+
+@pytest.mark.parametrize("values", [HOURS[:0], HOURS[:3]])
+def test_one_mean_of_hardly_any_row(tmp_path, values):
+    make = lambda values, noise: coinpress_mean(values, **MEAN, noise=noise, sizes="noisy", bounds=(0, 99))  # noqa: E731
+    assert_kept(make, (values, np.append(values, LOWEST)), tmp_path)
+
+
+def test_one_mean_of_rows_that_were_counted_before(tmp_path):
+    rows = Rows(1190.0, 6.0)
+    make = lambda values, noise: coinpress_mean(values, **MEAN, noise=noise, sizes="noisy", rows=rows)  # noqa: E731
+    assert_kept(make, (HOURS, NEIGHBOUR["noisy"]), tmp_path)
+
+
+def test_a_mean_for_what_is_left_of_a_budget(tmp_path):
+    budgets = []
+
+    def make(values, noise):
+        budgets.append(Budget(Rho(0.75)))
+        budgets[-1].spend(Rho(0.25), "something else")
+        return coinpress_mean(values, **MEAN | {"rho": budgets[-1]}, noise=noise, sizes="noisy")
+
+    assert_kept(make, (HOURS, NEIGHBOUR["noisy"]), tmp_path)
+    assert not any(budget.remaining for budget in budgets)
+    with pytest.raises(ValueError, match="rho must be positive"):
+        make = coinpress_mean(HOURS, **MEAN | {"rho": budgets[0]}, noise=None)
+
+
+@SIZES
+@pytest.mark.parametrize("weights", [SHARES, None])
+@pytest.mark.parametrize("estimator", [stratified_coinpress, hierarchical_coinpress])
+def test_means_of_strata(tmp_path, sizes, weights, estimator):
+    make = lambda groups, noise: estimator(groups, weights, **MEAN, noise=noise, sizes=sizes, bounds=(0, 99))  # noqa: E731
+    assert_kept(make, strata(sizes), tmp_path)
+
+
+def test_means_of_strata_of_which_one_was_empty_or_is_the_only_one(tmp_path):
+    make = lambda groups, noise: hierarchical_coinpress(groups, None, **MEAN, noise=noise, sizes="noisy")  # noqa: E731
+    assert_kept(make, strata("noisy", (2, 2)), tmp_path / "empty")
+    assert_kept(make, ({"all": HOURS}, {"all": NEIGHBOUR["noisy"]}), tmp_path / "only")
+
+
+LAPLACE = {"radius": 40, "epsilon": 1.0, "sigma": 14}
+
+
+def test_laplace_means(tmp_path):
+    """The price is ε, and ε²/2 in zCDP, which a Laplace draw is counted with here."""
+    out = [np.append(HOURS[:-1], place) for place in (1e9, -1e9)]
+    assert_kept(lambda values, noise: laplace_mean(values, **LAPLACE, noise=noise), out, tmp_path / "one")
+    groups = [GROUPS | {(1, 1): values} for values in out]
+    make = lambda groups, noise: stratified_laplace_mean(groups, SHARES, **LAPLACE, noise=noise)  # noqa: E731
+    assert_kept(make, groups, tmp_path / "strata")
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
+@pytest.mark.parametrize("composition", ["joint", "basic"])
+@pytest.mark.parametrize("weighted", [True, False])
+@pytest.mark.parametrize("row", [(1.0, 1.0, 3.0), (0.0, 0.0, 3.0), (1.0, 0.0, 1.7)])
+def test_the_sums_of_a_ratio(tmp_path, mechanism, composition, weighted, row):
+    rng = np.random.default_rng(1)
+    table = np.column_stack([rng.random(300), rng.integers(0, 2, 300), rng.uniform(0, 3, 300)])
+    price = PricedDesign.of_epsilon_delta(1.0, 1e-6, mechanism, composition, weighted=weighted, binary=True)
+
+    def make(rows, noise):
+        score, label, weight = rows.T
+        return measure_sums(score, label, price, weight if weighted else None, weight_bound=3.0, noise=noise)
+
+    found = made_twice(make, table, np.vstack([table, np.array([row])]), tmp_path)
+    assert found.cost <= float(price.rho) * (1 + 1e-9)
+    assert found.claimed <= float(price.rho) * (1 + 1e-9)
+    assert found.cost > 0.02 * float(price.rho)
+    assert found.pure
+
+
+def test_a_ratio(tmp_path):
+    table = np.column_stack([np.linspace(0, 1, 300), np.arange(300) % 2])
+    make = lambda rows, noise: private_ratio(*rows.T, epsilon=1.0, delta=1e-6, noise=noise)  # noqa: E731
+    charge = PricedDesign.of_epsilon_delta(1.0, 1e-6, "gaussian", "joint", weighted=False, binary=True).rho
+    assert_kept(make, (table, np.vstack([table, [[1.0, 1.0]]])), tmp_path, charge)
+
+
+@pytest.mark.parametrize("relation", [REPLACE_ONE, ADD_REMOVE])
+def test_counts(tmp_path, relation):
+    codes = np.array([[0, 1], [1, 1], [1, 0], [0, 0]])
+    replaced, added = np.vstack([codes[:-1], [[1, 2]]]), np.vstack([codes, [[1, 2]]])
+    make = partial(noisy_table, shape=(2, 3), epsilon=1.0, relation=relation)
+    both = codes, replaced if relation == REPLACE_ONE else added
+    assert_kept(lambda rows, noise: make(rows, noise=noise), both, tmp_path / "table")
+    make = lambda values, noise: noisy_count(values, epsilon=1.0, noise=noise)  # noqa: E731
+    assert_kept(make, (np.array([0, 1, 1]), np.array([1, 1, 1])), tmp_path / "count")
+
+
+def test_the_central_arm_of_an_experiment(tmp_path):
+    """The worst row moves the mean by all of 2R/n and the mean square by nothing, or that by R²/n and the mean by R/n."""
+    values = np.linspace(-1, 1, 301)
+    make = lambda rows, noise: gaussian_arm(rows, radius=1, epsilon=1, delta=1e-6, noise=noise)  # noqa: E731
+    charge = Rho.from_epsilon_delta(1, 1e-6)
+    assert_kept(make, (values, np.append(values[1:], 1.0)), tmp_path / "ends", charge)
+    assert_kept(make, (values, np.append(0.0, values[1:])), tmp_path / "middle", charge)
+
+
+# Planted faults.
+
+
+def test_noise_too_small_by_a_tenth_is_caught(monkeypatch, tmp_path):
+    honest = privacy.noise.gaussian_sigma
+    monkeypatch.setattr(privacy.noise, "gaussian_sigma", lambda *price: 0.9 * honest(*price))
+    with pytest.raises(AssertionError, match="costs"):
+        test_means_of_strata(tmp_path, "noisy", None, hierarchical_coinpress)
+
+
+def test_a_count_that_is_not_charged_is_caught(monkeypatch, tmp_path):
+    honest = inference.steps.noisy_rows
+    off_the_books = lambda values, rho, budget, noise: honest(values, rho, Budget(rho), noise)  # noqa: E731
+    monkeypatch.setattr(inference.steps, "noisy_rows", off_the_books)
+    monkeypatch.setattr(inference.steps, "_finish", partial(_finish, inference.steps._finish))
+    found = made_twice(
+        lambda values, noise: coinpress_mean(values, **MEAN, noise=noise, sizes="noisy"),
+        HOURS, NEIGHBOUR["noisy"], tmp_path,
+    )  # fmt: skip
+    assert found.pure
+    assert not found.keeps(RHO)
+
+
+def _finish(honest, budget, *rest, **named):
+    """The books are made to balance, as a fault would that knows of this check."""
+    budget.spend(budget.remaining, "hidden")
+    return honest(budget, *rest, **named)
+
+
+def test_a_sum_of_another_sensitivity_is_caught(monkeypatch, tmp_path):
+    """Charged as an added row, though one is replaced."""
+    monkeypatch.setattr(inference.lattice, "REPLACE_ONE", None)
+    with pytest.raises(AssertionError, match=r"\(gaussian\) moves by"):
+        test_means_of_strata(tmp_path, "public", SHARES, stratified_coinpress)
+
+
+def test_an_exact_number_of_rows_is_caught(tmp_path):
+    """Sizes that are declared public, of tables that differ in size."""
+    make = lambda values, noise: len(values) + laplace_mean(HOURS, **LAPLACE, noise=noise).value  # noqa: E731
+    assert not made_twice(make, HOURS, NEIGHBOUR["noisy"], tmp_path).pure

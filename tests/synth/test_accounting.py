@@ -1,0 +1,248 @@
+"""Every synthesizer, at every level: its true cost is at most its price, and nothing but noise tells of the rows.
+
+Both by `recorder`: one release of a table, played back on a neighbour that has one row more.
+"""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from recorder import Recorder, made_twice
+
+import privacy.noise
+import synth.books
+import synth.stratified
+from data.schema import Column, Schema
+from data.strata import Strata
+from data.table import CodedTable
+from data.weights import PublicWeights
+from privacy.budget import Budget, Rho
+from privacy.noise import SeededNoise
+from synth.aim import AIM
+from synth.estimation import MirrorDescent
+from synth.gem import GEM
+from synth.measurements import measure_marginal
+from synth.mst import MST
+from synth.selection import share
+from synth.smartnoise import SmartNoise
+from synth.stratified import StratifiedSynthesizer, measure_stratum
+
+SIZES = {"A": 3, "S": 2, "B": 2, "R": 2, "C": 2}
+SCHEMA = Schema("small", tuple(Column(name, values=tuple(range(size))) for name, size in SIZES.items()))
+CUT = ("S", "R")
+STRATA = Strata.over(SCHEMA, CUT)
+QUICK = MirrorDescent(iterations=15)
+MECHANISMS = {
+    "mst": MST(engine=QUICK, readable=1e9),
+    "aim": AIM(engine=QUICK, round_engine=replace(QUICK, iterations=5), readable=1e9, rounds=2),
+    "gem": GEM(rounds=3, components=6, round_steps=3, steps=10, readable=1e9),
+}
+EACH = pytest.mark.parametrize("name", MECHANISMS)
+RHO, COUNTS = Rho(0.5), Rho(0.05)
+
+
+def tables(rows=500, seed=0):
+    """A and B depend on each other, C on R. The row that the neighbour has more is of a kind that is rare."""
+    rng = np.random.default_rng(seed)
+    a, s, b, r, c = (rng.integers(0, size, rows) for size in SIZES.values())
+    b, c = np.where(rng.random(rows) < 0.8, a > 0, b), np.where(rng.random(rows) < 0.8, r > 0, c)
+    codes = np.stack([a, s, b, r, c], axis=1).astype(np.uint8)
+    return CodedTable(codes, SCHEMA), CodedTable(np.vstack([codes, np.array([[0, 1, 1, 0, 1]], np.uint8)]), SCHEMA)
+
+
+def assert_kept(found, price):
+    assert found.keeps(price)
+    assert found.pure
+
+
+def each_stratum(mechanism):
+    """What a release does where every stratum chooses for itself, with noisy counts."""
+
+    def measure(table, noise):
+        budgets = Budget(RHO).parallel(RHO, STRATA.keys, "strata in parallel")
+        return [
+            measure_stratum(mechanism, part, budgets[key], COUNTS, noise.spawn(place))
+            for place, (key, part) in enumerate(STRATA.partition(table).items())
+        ]
+
+    return measure
+
+
+def all_strata(mechanism, levels="auto"):
+    """What it does with one choice for all strata."""
+    shared = share(mechanism, STRATA, "shared", levels)
+    return lambda table, noise: measure_stratum(shared, table, Budget(RHO), COUNTS, noise)
+
+
+@EACH
+@pytest.mark.parametrize("rows", [500, 1])
+def test_a_synthesizer_for_each_stratum(tmp_path, name, rows):
+    assert_kept(made_twice(each_stratum(MECHANISMS[name]), *tables(rows), tmp_path), RHO)
+
+
+@pytest.mark.parametrize("name", ["mst", "aim"])
+@pytest.mark.parametrize("levels", ["auto", "strata", "none"])
+def test_one_choice_for_all_strata(tmp_path, name, levels):
+    assert_kept(made_twice(all_strata(MECHANISMS[name], levels), *tables(), tmp_path), RHO)
+
+
+@EACH
+@pytest.mark.parametrize("make", [each_stratum, all_strata])
+def test_where_nothing_can_be_read(tmp_path, name, make):
+    if name != "gem" or make is each_stratum:
+        assert_kept(made_twice(make(replace(MECHANISMS[name], readable=1e-9)), *tables(), tmp_path), RHO)
+
+
+def fitted_twice(monkeypatch, folder, **settings):
+    """A StratifiedSynthesizer fitted to both tables: what it measured, its sizes, and rows that it draws; and its price."""
+    price = []
+
+    def fit(table, noise):
+        monkeypatch.setattr(synth.stratified, "SeededNoise", lambda _: noise)
+        made = StratifiedSynthesizer(MECHANISMS["mst"], ["S"], seed=1, epsilon=4, delta=1e-6, **settings).fit(table)
+        price.append(made.rho_)
+        drawn = made.model_.sample(300, np.random.default_rng(2)).codes
+        return made.measurements_, made.model_.weights, made.model_.total, drawn
+
+    return made_twice(fit, *tables(), folder), price[0]
+
+
+@pytest.mark.parametrize("selection", ["shared", "per-stratum"])
+@pytest.mark.parametrize("combined", [True, False])
+def test_models_weights_and_drawn_rows(monkeypatch, tmp_path, selection, combined):
+    settings = {"weights": PublicWeights({(0,): 0.5, (1,): 0.5}, "test"), "combine_weights": True} if combined else {}
+    assert_kept(*fitted_twice(monkeypatch, tmp_path, selection=selection, shrinkage=not combined, **settings))
+
+
+def test_the_count_of_a_synthesizer_that_is_not_ours(tmp_path):
+    assert_kept(made_twice(lambda table, noise: SmartNoise().measure(table, RHO, noise), *tables(), tmp_path), RHO)
+
+
+# Planted faults, each of which is caught.
+
+
+CHOOSERS = {  # most of the price is for choices, among marginals of one weight
+    "mst": replace(MECHANISMS["mst"], shares=(0.2, 2.0, 0.2)),
+    "aim": replace(MECHANISMS["aim"], measured=0.1, degree=2),
+    "gem": replace(MECHANISMS["gem"], selection_share=0.9, rounds=8),
+}
+
+
+def assert_choices_kept(folder, name):
+    """Over several tables: somewhere a row moves one score up and another down, and a choice costs all that is claimed."""
+    for seed in range(4):
+        found = made_twice(
+            lambda table, noise: CHOOSERS[name].measure(table, RHO, noise), *tables(60, seed), folder / str(seed), seed
+        )
+        assert found.keeps(RHO)
+
+
+@EACH
+def test_choices(tmp_path, name):
+    assert_choices_kept(tmp_path, name)
+
+
+@EACH
+@pytest.mark.parametrize("noise", ["gaussian_sigma", "selection_epsilon"])
+def test_noise_too_small_by_a_tenth_is_caught(monkeypatch, tmp_path, name, noise):
+    honest, factor = getattr(privacy.noise, noise), 0.9 if noise == "gaussian_sigma" else 1 / 0.9
+    monkeypatch.setattr(privacy.noise, noise, lambda *price: factor * honest(*price))
+    with pytest.raises(AssertionError, match=r"costs"):
+        assert_choices_kept(tmp_path, name)
+
+
+@EACH
+def test_a_marginal_that_is_not_charged_is_caught(monkeypatch, tmp_path, name):
+    honest = synth.books.Books.measure
+
+    def measure(self, columns, price, *rest):
+        if len(self.log) == 1:
+            measure_marginal(self.table, ("A", "B"), price, Budget(price), self.noise)
+        return honest(self, columns, price, *rest)
+
+    monkeypatch.setattr(synth.books.Books, "measure", measure)
+    found = made_twice(each_stratum(MECHANISMS[name]), *tables(), tmp_path)
+    assert found.pure
+    assert not found.keeps(RHO)
+    assert found.claimed > float(RHO) * 1.01
+
+
+@EACH
+def test_a_score_of_sensitivity_two_is_caught(monkeypatch, tmp_path, name):
+    honest = synth.books.score
+    monkeypatch.setattr(synth.books, "score", lambda *given: 2 * honest(*given))
+    with pytest.raises(AssertionError, match=r"\(select\) moves by 2\.0, not 1"):
+        assert_choices_kept(tmp_path, name)
+
+
+def test_a_score_that_is_not_rounded_is_caught(monkeypatch, tmp_path):
+    """Without the grid a score moves by a rounding error more than 1 somewhere."""
+    monkeypatch.setattr(
+        synth.books, "score", lambda truth, modelled, sigma=0.0: float(np.abs(truth - modelled).sum() - sigma)
+    )
+    with pytest.raises(AssertionError, match=r"\(select\) moves by 1\.0000000"):
+        assert_choices_kept(tmp_path, "mst")
+
+
+def test_a_model_that_knows_the_number_of_rows_is_caught(monkeypatch, tmp_path):
+    honest = StratifiedSynthesizer.fit
+
+    def fit(self, table):
+        made = honest(self, table)
+        made.model_ = replace(made.model_, total=float(len(table)))
+        return made
+
+    monkeypatch.setattr(StratifiedSynthesizer, "fit", fit)
+    found, price = fitted_twice(monkeypatch, tmp_path)
+    assert found.keeps(price)
+    assert not found.pure
+
+
+@pytest.mark.parametrize("what", ["price", "columns"])
+def test_a_decision_that_looks_at_rows_is_caught(monkeypatch, tmp_path, what):
+    honest = synth.books.Books.measure
+
+    def measure(self, columns, price, *rest):
+        if len(self.table) % 2:
+            columns, price = (columns, price * 0.5) if what == "price" else (("C", "B", "A"), price)
+        return honest(self, columns, price, *rest)
+
+    monkeypatch.setattr(synth.books.Books, "measure", measure)
+    with pytest.raises(AssertionError, match=r"other noise on the neighbour|another call"):
+        made_twice(lambda table, noise: MECHANISMS["mst"].measure(table, RHO, noise), *tables(), tmp_path)
+
+
+# The score.
+
+
+def test_one_row_moves_a_score_by_one_at_most_in_floating_point_too():
+    """Models of every size, with noise of every size: beyond 2⁴² they are held, and a float still adds without error."""
+    rng = np.random.default_rng(1)
+    for _ in range(300):
+        cells, size, sigma = rng.integers(2, 60), 10.0 ** rng.uniform(-3, 18), 10.0 ** rng.uniform(-3, 15)
+        truth = rng.integers(0, 10 ** rng.integers(1, 8), cells)
+        modelled, more = rng.random(cells) * size, truth.copy()
+        more[rng.integers(cells)] += 1
+        change = synth.books.score(more, modelled, sigma) - synth.books.score(truth, modelled, sigma)
+        assert abs(change) <= 1.0
+        if size < 1e9 and sigma < 1e6:  # and it is the score, but for its rounding
+            told = np.abs(truth - modelled).sum() - np.sqrt(2 / np.pi) * sigma * cells
+            assert synth.books.score(truth, modelled, sigma) == pytest.approx(told, abs=(cells + 1) / 2048 + 1e-6)
+
+
+def test_weighed_scores_move_by_one_at_most():
+    rng = np.random.default_rng(2)
+    for _ in range(300):
+        weights = rng.choice([1.0, 1 - 2.0**-30, 1 - 2.0**-17, 0.3, 1e-9], 5) * 10.0 ** rng.uniform(-6, 6)
+        scores = np.rint(rng.normal(0, 1, 5) * 2.0**33 * 1024) / 1024
+        moved = synth.books.weighed(scores + rng.choice([-1.0, 1.0], 5), weights)
+        assert np.abs(moved - synth.books.weighed(scores, weights)).max() <= 1.0
+
+
+def test_a_recorder_that_is_asked_twice_by_one_stream_fails(tmp_path):
+    noise, one = Recorder(tmp_path), np.array([1])
+    for stream in (1, 2):
+        noise.spawn(stream).gaussian(one, 1.0, Rho(1), Budget(Rho(1)), "x")
+    with pytest.raises(FileExistsError):
+        noise.spawn(2).gaussian(one, 1.0, Rho(1), Budget(Rho(1)), "x")
+    assert SeededNoise(0).spawn(1).gaussian(one, 1.0, Rho(1), Budget(Rho(1)), "x")[1] == 1 / np.sqrt(2)

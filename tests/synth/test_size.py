@@ -1,0 +1,129 @@
+"""What can be known of a fit's size before a row is seen."""
+
+import time
+from itertools import combinations
+from math import prod
+
+import numpy as np
+import pytest
+
+from data.errors import InputError
+from data.schema import Column, Impossible, Schema
+from data.strata import Strata
+from data.table import CodedTable
+from privacy.budget import Rho
+from privacy.noise import SeededNoise
+from synth.aim import AIM
+from synth.gem import GEM
+from synth.mechanism import fit, mechanism
+from synth.mst import MST
+from synth.selection import share
+from synth.size import _symmetric, _widest_tree, size
+
+
+def schema(sizes, impossible=()):
+    columns = tuple(Column(f"c{n}", values=tuple(range(k))) for n, k in enumerate(sizes))
+    return Schema("made", columns, impossible=tuple(impossible))
+
+
+def whole(sizes, impossible=()):
+    return Strata.over(schema(sizes, impossible), [])
+
+
+@pytest.mark.parametrize("degree", [1, 2, 3])
+def test_the_cells_of_all_marginals_are_those_of_each_added_up(degree):
+    sizes = [2, 3, 5, 7, 11]
+    assert _symmetric(sizes, degree) == sum(map(prod, combinations(sizes, degree)))
+
+
+@pytest.mark.parametrize("sizes", [(2, 9, 3, 5), (4, 4, 4, 4), (7,), (3, 8)])
+def test_no_spanning_tree_has_more_cells(sizes):
+    """Against the greedy algorithm that is known to find it (Kruskal's)."""
+    part, found = dict(enumerate(range(len(sizes)))), []
+    for a, b in sorted(combinations(range(len(sizes)), 2), key=lambda pair: -sizes[pair[0]] * sizes[pair[1]]):
+        if part[a] != part[b]:
+            part = {v: part[a] if root == part[b] else root for v, root in part.items()}
+            found.append((a, b))
+    cells = lambda tree: sum(sizes[a] * sizes[b] for a, b in tree)  # noqa: E731
+    assert cells(_widest_tree(sizes)) == cells(found)
+    assert len(_widest_tree(sizes)) == len(sizes) - 1
+
+
+WIDE = [10_000, 600, 2]
+TIED = [Impossible(("c0", "c1", "c2"), ((0,), (0,), (0,)))]
+# No two values of a column are alike, so that no combination of them can be listed with others.
+BUSY = [Impossible(("c0", "c1", "c2"), ((n,), (n,), (n,))) for n in range(200)]
+
+
+@pytest.mark.parametrize(
+    ("synthesizer", "strata", "sentence"),
+    [
+        (
+            MST(),
+            whole(WIDE),
+            r"may need 6,020,000 cells, more than 5,000,000; the largest pair is c0 × c1 with 6,000,000",
+        ),
+        (MST(), whole([300, 300, 300], TIED), "27,000,000 cells, more than 5,000,000"),
+        (
+            AIM(),
+            whole([60, 60, 60], TIED),
+            "216,000 cells before anything is measured together, more than AIM's 131,072",
+        ),
+        (GEM(), whole([200, 200, 200], BUSY), "more than 20,000 combinations left"),
+    ],
+)
+def test_what_would_fail_after_it_was_paid_for_is_refused(synthesizer, strata, sentence):
+    with pytest.raises(InputError, match=sentence) as caught:
+        size(synthesizer, strata)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_is_refused_does_fail(monkeypatch):
+    """The two sentences are about the same thing: an MST that is let run raises, once it has measured."""
+    strata = whole([40, 40, 2])
+    small = MST(engine=mechanism("mst").engine.__class__(most_cells=1500))
+    with pytest.raises(InputError, match="may need 1,680 cells"):
+        size(small, strata)
+    codes = np.random.default_rng(0).integers(0, 40, (2000, 1))
+    table = CodedTable(np.hstack([codes, codes, codes % 2]).astype(np.uint8), strata.schema)
+    with pytest.raises(InputError, match="more than 1,500"):
+        fit(small, table, Rho(50.0), SeededNoise(0))
+
+
+def test_structural_zeros_count_where_they_hold():
+    """Columns are tied in one stratum only; it decides."""
+    tied = [Impossible(("c3", "c0", "c1", "c2"), ((1,), (0,), (0,), (0,)))]
+    strata = Strata.over(schema([60, 60, 60, 2], tied), ["c3"])
+    with pytest.raises(InputError, match="before anything is measured together"):
+        size(AIM(), strata)
+    assert size(AIM(), Strata.over(schema([60, 60, 60, 2]), ["c3"])).fits == 2
+
+
+def test_more_columns_strata_and_values_take_longer():
+    def seconds(sizes, name, strata=0, workers=1):
+        cut = Strata.over(schema(sizes), [f"c{n}" for n in range(strata)])
+        return size(share(mechanism(name), cut) or mechanism(name), cut).seconds(workers)
+
+    for name in ("mst", "aim", "gem"):
+        assert seconds([4] * 30, name) > 1.5 * seconds([4] * 10, name)
+        assert seconds([60] + [4] * 9, name, 1) > seconds([6] + [4] * 9, name, 1)
+    assert seconds([60] + [4] * 9, "gem", 1, workers=4) < 0.3 * seconds([60] + [4] * 9, "gem", 1)
+
+
+@pytest.mark.parametrize("name", ["mst", "aim", "gem"])
+@pytest.mark.parametrize("strata", [0, 1])
+def test_the_widest_schema_is_judged_in_a_moment(name, strata):
+    begun = time.process_time()
+    cut = Strata.over(schema([2] * 1000), ["c0"][:strata])
+    found = size(share(mechanism(name), cut) or mechanism(name), cut)
+    assert time.process_time() - begun < 8
+    assert found.candidates >= 998 * 999 // 2
+    if name == "aim":
+        assert found.memory > 2**35
+
+
+def test_many_strata_lean_by_tables_of_their_square():
+    many = Strata.over(schema([3000, 3, 3]), ["c0"])
+    assert size(MST(), many).together > 8 * 3000**2 * 4
+    assert size(MST(), many).leaning > 60
+    assert size(MST(), many, shrinkage=False).together == size(MST(), many, shrinkage=False).leaning == 0
