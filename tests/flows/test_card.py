@@ -3,10 +3,11 @@
 import json
 from dataclasses import dataclass, replace
 
+import pandas as pd
 import pytest
 
 from data.sources import FolktablesSource
-from flows.card import GROUPS, card_markdown, group_table, release_card
+from flows.card import GROUPS, HOUSEHOLDS, card_markdown, group_table, release_card
 from flows.config import ReleaseConfig
 from flows.plan import Plan
 from privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
@@ -82,6 +83,11 @@ def test_households_are_told_where_rows_are_the_survey_s():
     survey = card(replace(of, source=FolktablesSource(("VT",), 2024, root_dir="acs")))
     assert "share a household" in survey["households"]
     assert f"- {survey['households']}.\n" in card_markdown(survey, None)
+
+
+def test_the_share_that_is_told_of_households_is_the_files_own(acs_root):
+    places = pd.read_csv(f"{acs_root}/2024/1-Year/psam_p50.csv", usecols=["SERIALNO"])["SERIALNO"]
+    assert f"{places.duplicated(keep=False).mean():.0%}".replace("%", " %") in HOUSEHOLDS
 
 
 @dataclass(frozen=True)
