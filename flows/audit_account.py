@@ -104,8 +104,9 @@ class AuditAccount:
         for _, found in audited or charges:
             if found.key and (mine is None or found.key != mine.key):
                 raise LedgerError(
-                    f"whether these are the rows of data set {self.dataset!r} cannot be told, since the fingerprints in its ledger "
-                    "were made with another key; bring that key back (EQUISTRATA_LEDGER_KEY, or the file .key beside the ledger)"
+                    f"whether these are the rows of data set {self.dataset!r} cannot be told, since its fingerprints were "
+                    f"made with {'a' if mine is None else 'another'} key; bring that key back (EQUISTRATA_LEDGER_KEY, or the file .key "
+                    "beside the ledger)"
                 )
         if mine is None:
             return None

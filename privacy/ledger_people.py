@@ -82,8 +82,9 @@ def check_people(dataset: str, fingerprint: str | None, accounts: Sequence[Entry
             continue
         if theirs.key and (told is None or told.key != theirs.key):
             raise LedgerError(
-                f"whether these rows are those of data set {charge.dataset!r} cannot be told, since the fingerprints in this ledger "
-                "were made with another key; bring that key back (EQUISTRATA_LEDGER_KEY, or the file .key beside the ledger)"
+                f"whether these rows are those of data set {charge.dataset!r} cannot be told, since its fingerprints were made with "
+                f"{'a' if told is None else 'another'} key; bring that key back (EQUISTRATA_LEDGER_KEY, or the file .key beside the "
+                "ledger)"
             )
         if told is not None and told.alike(theirs):
             raise LedgerError(

@@ -16,12 +16,12 @@ from unittest import mock
 import numpy as np
 import pandas as pd
 import pytest
+from audits import audit
 from in_process import command
 from jsonschema import Draft202012Validator
 from made_up_people import PEOPLE_SCHEMA, made_up_people
 from plain_release import release
 
-import flows.audit
 from data.errors import InputError
 from eval.document import SCHEMA
 from flows import audit_steps, pdf
@@ -71,17 +71,6 @@ def place(made, tmp_path, monkeypatch):
     monkeypatch.chdir(home)
     monkeypatch.delenv("EQUISTRATA_LEDGER_URL", raising=False)
     return home
-
-
-def audit(*releases, **settings):
-    """Run the flow's own code without Prefect; the report's folder and the artifacts."""
-    shown = []
-    plain = {name: getattr(audit_steps, name) for name in ("load_rows", "examine", "publish")}
-    artifact = {"create_markdown_artifact": lambda text, **about: shown.append((text, about))}
-    few_trees = mock.patch("eval.release_classifier.TREES", 20)  # what is tested here is not how well it predicts
-    with few_trees, mock.patch.multiple(flows.audit, **plain, **artifact):
-        config = AuditConfig.build(releases=releases, **{"input": "people.csv"} | settings)
-        return Path(flows.audit.audit.fn(config)), shown
 
 
 def document_of(folder):

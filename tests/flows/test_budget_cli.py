@@ -148,6 +148,22 @@ def test_verify_finds_an_edit_and_a_forgery(budget, books, tmp_path):
         (["forecast", "nobody", "--ledger", "ledger.db"], "'nobody' has no budget"),
         (["forecast", "--ledger", "ledger.db"], "name the data set"),
         (["create", "people", "--epsilon", "1", "--delta", "1e-9", "--ledger", "ledger.db"], "never changed"),
+        (
+            [
+                "create",
+                "two",
+                "--epsilon",
+                "1",
+                "--delta",
+                "1e-9",
+                "--same-people-as",
+                "nobody",
+                "--ledger",
+                "ledger.db",
+            ],
+            "'nobody' has no",
+        ),
+        (["upgrade", "--ledger", "none.db"], r"'none\.db' does not exist"),
         (["create", "others", "--epsilon", "0", "--delta", "1e-9", "--ledger", "ledger.db"], "epsilon must be"),
         (["verify", "--anchor", "nonsense", "--ledger", "ledger.db"], "no head of a ledger"),
         (["verify", "--card", "ledger.db", "--ledger", "ledger.db"], r"no card\.json"),
@@ -161,6 +177,44 @@ def test_what_cannot_be_done_is_one_sentence(budget, books, arguments, sentence)
     assert re.search(sentence, error), error
     assert len(error.strip().splitlines()) == 1, error
     assert "canary" not in error
+
+
+def test_accounts_of_the_same_people_are_shown_with_their_sum(budget, books):
+    wave = ("create", "wave", "--epsilon", 1, "--delta", 1e-9, "--same-people-as", "people")
+    code, told, error = budget(*wave, "--ledger", "ledger.db")
+    assert code == 0, error
+    together = books.budget("people") + books.budget("wave")
+    sentence = f"people and wave hold the same people, so their prices add up: all their budgets together are ρ = {float(together):.6g}"
+    Ledger(books.path).create("others", 1, 1e-9)
+    for said in (
+        told,
+        *(budget(*words, "--ledger", "ledger.db")[1] for words in (["show"], ["show", "wave"], ["verify"])),
+    ):
+        assert sentence in " ".join(said.split())
+    assert "the same people" not in budget("show", "others", "--ledger", "ledger.db")[1]
+    for words in (["show", "people"], ["verify"]):
+        (group,) = as_json(budget, *words)["same_people"]
+        assert group["datasets"] == ["people", "wave"]
+        assert (group["rho_exact"], group["epsilon"]) == (str(together.exact), together.epsilon(1e-9))
+    assert as_json(budget, "history", "wave")["entries"][0]["parts"] == ["people"]
+
+
+def test_a_deleted_ledger_is_not_made_anew_over_its_key(budget, books, tmp_path):
+    (tmp_path / "ledger.db.key").write_text("ab" * 32)
+    books.path.unlink()
+    code, told, error = budget("create", "people", "--epsilon", 3, "--delta", 1e-9, "--ledger", "ledger.db")
+    assert (code, told, len(error.strip().splitlines())) == (2, "", 1)
+    assert "Restore it from a copy; or, to begin anew though its history is lost, move 'ledger.db.key' away" in error
+    code, told, error = budget("show", "--ledger", "ledger.db")
+    assert (code, told) == (2, "")
+    assert "does not exist, but its key does: it was deleted or moved; restore it from a copy" in error
+
+
+def test_upgrade_leaves_history_as_it_is(budget, books):
+    before = books.head
+    code, told, error = budget("upgrade", "--ledger", "ledger.db")
+    assert code == 0, error
+    assert told.split() == ["up", "to", "date", "head", str(before)]
 
 
 @pytest.mark.parametrize("named", ["ledger.db", "sqlite:///a/b.db", "postgresql://steward@host/db", "block:ledger"])

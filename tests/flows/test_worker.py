@@ -76,7 +76,8 @@ def deployed(made):
     with_more_deployments(made.checkout)
     with made:
         made.run(made.steward, "flows.cli", "budget", "create", "sample", "--epsilon", "3", "--delta", "1e-9")
-        made.run(made.steward, "flows.cli", "budget", "create", "minutely", "--epsilon", "1.2", "--delta", "1e-9")
+        minutely = ("--epsilon", "1.2", "--delta", "1e-9", "--same-people-as", "sample")
+        made.run(made.steward, "flows.cli", "budget", "create", "minutely", *minutely)
         for pool in made.run(made.worker, "flows.deployments").split():
             made.run(made.worker, "prefect", "work-pool", "create", pool, "--type", "process")
         made.run(made.worker, "prefect", "--no-prompt", "deploy", "--all")
@@ -222,7 +223,8 @@ def test_who_runs_the_worker_cannot_rewrite_the_ledger(stack):
     for statement, words in [
         ("DELETE FROM equistrata_entries", "permission denied"),
         ("TRUNCATE equistrata_entries", "permission denied"),
-        ("UPDATE equistrata_entries SET rho = '0'", "only grows"),
+        ("UPDATE equistrata_entries SET rho = '0'", "permission denied"),
+        ("INSERT INTO equistrata_entries SELECT * FROM equistrata_entries", "permission denied"),
         ("ALTER TABLE equistrata_entries DISABLE TRIGGER ALL", "must be owner"),
         ("CREATE TABLE mine (x int)", "permission denied"),
     ]:
