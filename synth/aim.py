@@ -175,8 +175,8 @@ class AIM:
 
         With levels, the workload is over all columns, stratum columns among them, and within strata over the others; if
         only marginals within strata may be measured, it is the second alone, and every candidate holds all stratum columns.
-        Else no candidate weighs more than those of `degree` columns: the sensitivity of a choice is the largest weight, so
-        heavier ones within strata would blunt the choice among all (to 0.36 of its price, for two stratum columns).
+        Else no candidate weighs more than those of `degree` columns: scores count over the largest weight, so heavier
+        ones within strata would blunt the choice among all (to 0.36 of its price, for two stratum columns).
         """
         if self.levels is None or not self.levels.fine:
             return self.weights_of(schema.names)

@@ -12,17 +12,19 @@ import pytest
 
 from privacy.noise import NoiseSource, SecureNoise, SeededNoise
 
-ROOMS = ("data", "synth", "inference", "eval", "flows", "benchmarks")
+ROOMS = ("data", "synth", "inference", "eval", "flows")
 SAMPLERS = {"_gaussian", "_laplace", "_select"}
-DRAWS = {"gaussian": 5, "laplace": 5, "select": 5}  # a paid draw, and how many arguments it takes
-# Generators draw synthetic rows, which protect nothing, and made-up people; but noise comes from a source.
-DISTRIBUTIONS = {"normal", "standard_normal", "laplace", "gumbel", "discrete_gauss", "logistic"}
-# Made-up people, or noise on made-up people that a simulation draws many at a time; no private row is near.
-SIMULATIONS = {
-    "inference/experiment_simulation.py", "inference/ratio_simulation.py", "inference/planning.py",
-    "inference/questions.py", "inference/ratio.py", "flows/experiment_mixture.py", "flows/experiment_means.py",
-    "benchmarks/proportions.py", "benchmarks/means_levels.py",
-}  # fmt: skip
+DRAWS = ("gaussian", "laplace", "select")
+DISTRIBUTIONS = {"normal", "standard_normal", "laplace", "gumbel", "logistic"}
+NOT_NOISE = {  # draws from them that protect no row
+    "synth/gem_network.py": "where training starts",
+    "synth/mixture_training.py": "where training starts",
+    "inference/independence.py": "the law of a statistic, by Monte Carlo",
+    "inference/ratio.py": "the law of the noise, by Monte Carlo",
+    "inference/ratio_simulation.py": "the law of the noise, by Monte Carlo",
+    "inference/experiment_simulation.py": "made-up people",
+    "flows/experiment_mixture.py": "made-up people",
+}
 COINS = "inference/poisson_binomial.py"  # a person's own report: accounted for by `inference.renyi`, not by a budget
 
 
@@ -43,26 +45,25 @@ def faults(name: str, tree: ast.AST):
                 yield "imports a sampler"
             if isinstance(node, ast.ImportFrom) and node.module == "privacy.noise":
                 yield from (f"imports {each.name}" for each in node.names if each.name.startswith("_"))
-        if isinstance(node, ast.Attribute) and node.attr in SAMPLERS and _of_a_source(node.value):
+        if isinstance(node, ast.Attribute) and node.attr in SAMPLERS:
             yield f"reaches {node.attr}"
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            called, given = node.func.attr, len(node.args) + len(node.keywords)
-            if called in DRAWS and _of_a_source(node.func.value) and given != DRAWS[called]:
-                yield f"draws by {called} with {given} arguments"
-            if called == "binomial" and _of_a_source(node.func.value) and name != COINS:
+            if node.func.attr == "binomial" and not _is_a_generator(node.func.value) and name != COINS:
                 yield "tosses coins"
-            if called in DISTRIBUTIONS and not _of_a_source(node.func.value) and name not in SIMULATIONS:
-                yield f"makes noise by {called}"
+            if node.func.attr in DISTRIBUTIONS and _is_a_generator(node.func.value) and name not in NOT_NOISE:
+                yield f"makes noise by {node.func.attr}"
 
 
-def _of_a_source(value: ast.expr) -> bool:
-    return not (isinstance(value, ast.Name) and value.id in ("rng", "np", "stats"))
+def _is_a_generator(value: ast.expr) -> bool:
+    """NumPy's, by the names that go with it: rng, np.random, default_rng(…)."""
+    return any(name in ast.unparse(value) for name in ("rng", "random", "generator"))
 
 
 def test_no_module_outside_this_room_reaches_a_sampler(repo_root):
     found = {name: list(faults(name, tree)) for name, tree in modules(repo_root)}
     assert len(found) > 100  # the walk did not come up empty
     assert {name: each for name, each in found.items() if each} == {}
+    assert set(NOT_NOISE) <= set(found)
 
 
 @pytest.mark.parametrize(
@@ -71,8 +72,6 @@ def test_no_module_outside_this_room_reaches_a_sampler(repo_root):
         "noise._gaussian(counts, 1.0, 1.0, rho)",
         "self.noise.spawn(1)._select(scores, 1.0, 1.0, rho)",
         "draw = noise._laplace",
-        "noise.gaussian(counts, 2.0)",
-        "noise.select(scores, 1.0, rho)",
         "noise.binomial(5, p)",
         "rng.normal(0, 1, 5)",
         "np.random.default_rng().laplace(0, 1)",
@@ -89,9 +88,8 @@ def test_what_would_be_another_way_is_seen(text):
 def test_every_draw_takes_a_price_and_the_budget_that_pays():
     public = {name for name, _ in inspect.getmembers(NoiseSource, inspect.isfunction) if not name.startswith("_")}
     assert public == {*DRAWS, "binomial", "spawn"}
-    for name, count in DRAWS.items():
+    for name in DRAWS:
         parameters = list(inspect.signature(getattr(NoiseSource, name)).parameters)[1:]
-        assert len(parameters) == count
         assert parameters[1] == "sensitivity"
         assert parameters[2] in ("rho", "epsilon")
         assert parameters[3:] == ["budget", "what"]

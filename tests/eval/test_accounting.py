@@ -1,0 +1,71 @@
+"""A public audit: its true cost is at most its price, and nothing but noise tells of the rows. By `recorder`."""
+
+import numpy as np
+import pytest
+from audit_fixtures import SCHEMA, STRATA, Fixed, people
+from recorder import made_twice
+
+import eval.noisy_workload
+import eval.public_audit
+import privacy.noise
+from data.table import CodedTable
+from eval.public_audit import public_audits
+from privacy.budget import Budget, Rho
+
+RHO = Rho(0.5)
+ROWS, OTHERS = people((300, 60, 4), 1), people((100, 40, 3), 2)
+ROW = np.array([[2, 1, 2, 0]], dtype=np.uint8)
+BOTH = ROWS, CodedTable(np.vstack([ROWS.codes, ROW]), SCHEMA)
+
+
+def audited(rows, noise, releases=1, classifier=True):
+    """Audits of some releases, as they are published."""
+    made = {f"release {i}": OTHERS.take(np.arange(len(OTHERS)) >= i) for i in range(releases)}
+    classifiers = {name: Fixed() for name in made} if classifier else {}
+    audits = public_audits(rows, made, STRATA, budget=Budget(RHO), noise=noise, classifiers=classifiers, degree=2)
+    return {name: audit.to_dict() for name, audit in audits.items()}
+
+
+@pytest.mark.parametrize("classifier", [True, False])
+@pytest.mark.parametrize("releases", [1, 2])
+def test_an_audit_costs_its_price(tmp_path, releases, classifier):
+    found = made_twice(lambda rows, noise: audited(rows, noise, releases, classifier), *BOTH, tmp_path)
+    assert found.keeps(RHO)
+    assert found.pure
+
+
+def test_noise_too_small_by_a_tenth_is_caught(monkeypatch, tmp_path):
+    honest = privacy.noise.gaussian_sigma
+    monkeypatch.setattr(privacy.noise, "gaussian_sigma", lambda *price: 0.9 * honest(*price))
+    with pytest.raises(AssertionError, match="costs"):
+        made_twice(audited, *BOTH, tmp_path)
+
+
+def test_sizes_that_are_not_charged_are_caught(monkeypatch, tmp_path):
+    """Each release measures them for itself, and they are charged once."""
+    honest = eval.public_audit._audit_one
+
+    def audit_one(private, table, index, layout, counts, means, budgets, *rest):
+        again = eval.public_audit.noisy_sizes(index, layout, Budget(budgets["sizes"].total), rest[-1].spawn(99))
+        return honest(private, table, index, layout, again, means, budgets, *rest)
+
+    monkeypatch.setattr(eval.public_audit, "_audit_one", audit_one)
+    found = made_twice(audited, *BOTH, tmp_path)
+    assert found.pure
+    assert found.claimed > float(RHO) * 1.1
+    assert not found.keeps(RHO)
+
+
+def test_a_distance_of_another_sensitivity_is_caught(monkeypatch, tmp_path):
+    """The bound of two is reached by a first row unlike any synthetic one."""
+    monkeypatch.setattr(eval.noisy_workload, "SENSITIVITY", 1.0)
+    first = CodedTable(np.zeros((0, 4), dtype=np.uint8), SCHEMA), CodedTable(ROW, SCHEMA)
+    monkeypatch.setitem(globals(), "OTHERS", CodedTable(np.zeros((5, 4), dtype=np.uint8), SCHEMA))
+    with pytest.raises(AssertionError, match=r"moves by"):
+        made_twice(lambda rows, noise: audited(rows, noise, classifier=False), *first, tmp_path)
+
+
+def test_an_exact_number_is_caught(tmp_path):
+    found = made_twice(lambda rows, noise: audited(rows, noise) | {"rows": len(rows)}, *BOTH, tmp_path)
+    assert found.keeps(RHO)
+    assert not found.pure

@@ -1,0 +1,219 @@
+"""A whole release: its true cost is at most what the ledger is charged, and its files tell nothing of the rows but noise.
+
+By `recorder`: a release of a table, and one of its neighbour with the same answers of the noise source and the same public
+randomness (which rows are held out, what is drawn from models, the time on the card). Every file that the manifest lists is
+then the same bytes. The steps run as in the flow, on its own workers; what Prefect adds is not in the way of a row.
+"""
+
+import json
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from pathlib import Path
+from unittest import mock
+
+import pandas as pd
+import pytest
+from made_up_people import PEOPLE_SCHEMA, made_up_people
+from plain_release import TASKS
+from recorder import Recorder, true_cost
+
+import flows.card
+import flows.release
+import inference.steps
+import privacy.noise
+import synth.books
+import synth.mechanism
+from flows import steps
+from flows.config import ReleaseConfig
+from flows.manifest import check_manifest
+from flows.runners import PACKAGES, executor
+from flows.undertaking import under_way
+from privacy.budget import Budget
+from synth.gem import GEM
+from synth.measurements import measure_marginal
+
+# A kind of person that there are few of, and who earns as much as can be.
+MORE = {"SEX": 2, "GROUP": "c", "AGE": 90, "JOB": "yes", "PAY": 1_000_000.0}
+
+
+def fit_all(plan, work, budgets, noise, pool):
+    """What flows.release._fit_all does, without its tasks."""
+    keys = plan.fitted.keys
+    jobs = [
+        partial(steps.fit_one, work, i, plan.mechanism, plan.fitted.rest(key), budgets[i], plan.price.counts, noise.spawn(i))
+        for i, key in enumerate(keys)
+    ]  # fmt: skip
+    for done in as_completed([pool.submit(job) for job in jobs]):
+        done.result()
+    if plan.shared is not None:
+        pool.submit(partial(steps.model_joint, work, plan.strata, plan.shared.engine, plan.config.shrinkage)).result()
+        return
+    if plan.config.shrinkage:
+        steps.lean(plan, work)
+    for i, key in enumerate(keys):
+        pool.submit(partial(steps.model_one, work, i, plan.mechanism, plan.strata.rest(key))).result()
+
+
+class Frozen(datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return datetime(2026, 11, 22, tzinfo=UTC)
+
+
+@contextmanager
+def without_prefect(noise, pool):
+    steps_of = {name: getattr(steps, name) for name in TASKS}
+    with (
+        mock.patch.multiple(flows.release, _fit_all=fit_all, **steps_of),
+        mock.patch.object(flows.release, "executor", pool),
+        mock.patch.object(steps, "noise_source", return_value=noise),
+        mock.patch.object(flows.card, "datetime", Frozen),
+        mock.patch.object(synth.mechanism, "GEM", partial(GEM, rounds=3, components=6, round_steps=3, steps=10)),
+    ):
+        yield
+
+
+def published(folder):
+    """Every file that the manifest lists, and the manifest."""
+    check_manifest(folder)
+    names = json.loads((folder / "manifest.json").read_text())["files"]
+    return {name: (folder / name).read_bytes() for name in [*names, "manifest.json"]}
+
+
+def here(config, work, strata):
+    """Instead of workers."""
+    return ThreadPoolExecutor(1)
+
+
+def released(tmp_path, frame, noise, pool, **settings):
+    """A release of these rows: its files, its card, and its price."""
+    table, schema, output = tmp_path / "people.csv", tmp_path / "people.yaml", tmp_path / "out" / noise.folder.name
+    schema.write_text(PEOPLE_SCHEMA)
+    frame.to_csv(table, index=False)
+    config = ReleaseConfig.build(
+        **{
+            "source": "csv", "input": str(table), "schema": str(schema), "strata": "SEX,GROUP", "means": "PAY", "epsilon": 3,
+            "rows": 200, "seed": 4, "evaluate": "none", "runner": "threads", "output": str(output),
+        } | settings
+    )  # fmt: skip
+    with without_prefect(noise, pool), under_way(config) as run:
+        flows.release._make(run)
+        return published(output), float(run.plan.price.total)
+
+
+def released_twice(tmp_path, rows=300, **settings):
+    """The files of both releases; what was paid, and what it cost and was claimed for. The second is played back without workers."""
+    frame = made_up_people(rows)
+    first, second = tmp_path / "first", tmp_path / "second"
+    one, price = released(tmp_path, frame, Recorder(first), executor, **settings)
+    more = pd.concat([frame, pd.DataFrame([MORE])], ignore_index=True)
+    two, _ = released(tmp_path, more, Recorder(second, first), here, **settings)
+    return (one, two), price, true_cost(first, second)
+
+
+def assert_kept(both, price, found):
+    cost, claimed = found
+    assert 0.3 * price < cost <= price * (1 + 1e-9)
+    assert claimed <= price * (1 + 1e-9)
+    one, two = both
+    assert list(one) == list(two)
+    assert [name for name in one if one[name] != two[name]] == []
+    assert {"card.json", "card.md", "schema.json"} <= set(one)
+
+
+RELEASES = {
+    "mst, shared": {"synthesizer": "mst"},
+    "aim, shared, held-out rows": {"synthesizer": "aim", "evaluate": "full"},
+    "gem, means over all rows only": {"synthesizer": "gem", "means_estimator": "vanilla"},
+    "mst, for each stratum": {"synthesizer": "mst", "selection": "per-stratum"},
+    "no strata": {"synthesizer": "mst", "strata": ""},
+    "levels none, no shrinkage": {"synthesizer": "mst", "levels": "none", "shrinkage": False},
+}
+
+
+@pytest.fixture
+def weights(tmp_path):
+    """Public weights, in a file."""
+    path = tmp_path / "weights.csv"
+    pd.DataFrame([{"SEX": sex, "GROUP": group, "share": 1 / 6} for sex in (1, 2) for group in "abc"]).to_csv(
+        path, index=False
+    )
+    return path
+
+
+@pytest.mark.parametrize("name", RELEASES)
+def test_a_release_costs_its_price_and_tells_nothing_else(tmp_path, name):
+    assert_kept(*released_twice(tmp_path, **RELEASES[name]))
+
+
+@pytest.mark.parametrize("selection", ["shared", "per-stratum"])
+@pytest.mark.parametrize("combined", [True, False])
+def test_public_weights(tmp_path, weights, selection, combined):
+    settings = {"weights": str(weights), "combine_weights": combined, "selection": selection, "shrinkage": False}
+    assert_kept(*released_twice(tmp_path, **settings))
+
+
+@pytest.mark.parametrize("runner", ["processes", "dask"])
+def test_workers_of_every_kind(tmp_path, runner):
+    """What they draw is written down by processes of their own."""
+    pytest.importorskip(PACKAGES.get(runner, "loky"), reason=f"the extra {runner!r} is not installed")
+    assert_kept(*released_twice(tmp_path, runner=runner, workers=2, selection="per-stratum", shrinkage=False))
+
+
+# Planted faults.
+
+
+def test_noise_too_small_by_a_tenth_is_caught(monkeypatch, tmp_path):
+    honest = privacy.noise.gaussian_sigma
+    monkeypatch.setattr(privacy.noise, "gaussian_sigma", lambda *price: 0.9 * honest(*price))
+    with pytest.raises(AssertionError, match="costs"):
+        released_twice(tmp_path)
+
+
+def test_a_marginal_that_is_not_charged_is_caught(monkeypatch, tmp_path):
+    honest = synth.books.Books.measure
+
+    def measure(self, columns, price, *rest):
+        if not self.log:
+            measure_marginal(self.table, ("AGE",), price, Budget(price), self.noise)
+        return honest(self, columns, price, *rest)
+
+    monkeypatch.setattr(synth.books.Books, "measure", measure)
+    both, price, (_, claimed) = released_twice(tmp_path)
+    assert both[0] == both[1]
+    assert claimed > price * 1.001
+
+
+def test_a_score_of_sensitivity_two_is_caught(monkeypatch, tmp_path):
+    honest = synth.books.score
+    monkeypatch.setattr(synth.books, "score", lambda *given: 2 * honest(*given))
+    with pytest.raises(AssertionError, match=r"\(select\) moves by 2\.0, not 1"):
+        released_twice(tmp_path)
+
+
+def test_a_mean_that_counts_for_free_is_caught(monkeypatch, tmp_path):
+    honest = inference.steps.estimate
+
+    def estimate(values, budget, settings, noise, paid=None, guess=None):
+        found = honest(values, budget, settings, noise, paid, guess)
+        inference.steps.noisy_rows(values, budget.total, Budget(budget.total), noise)
+        return found
+
+    monkeypatch.setattr("inference.coinpress.estimate", estimate)
+    _, price, (_, claimed) = released_twice(tmp_path, means_estimator="vanilla")
+    assert claimed > price * 1.05
+
+
+def test_a_file_that_shows_an_exact_count_is_caught(monkeypatch, tmp_path):
+    honest = steps.release_card
+
+    def card(plan, noise, rows, source, account, again):
+        where = Path(plan.config.input)
+        return honest(plan, noise, rows, source, account, again) | {"read": len(pd.read_csv(where))}
+
+    monkeypatch.setattr(steps, "release_card", card)
+    both, price, found = released_twice(tmp_path)
+    with pytest.raises(AssertionError, match=r"card\.json"):
+        assert_kept(both, price, found)
