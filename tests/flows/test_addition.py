@@ -200,6 +200,22 @@ def test_a_kill_at_any_moment_leaves_the_old_set_or_the_new_and_the_next_one_end
     assert outcomes.count(True) > 5
 
 
+def test_the_next_addition_ends_what_a_killed_one_began(place, tmp_path):
+    folder, report = place
+    for number in range(1, 50):
+        here = tmp_path / f"try{number}"
+        shutil.copytree(folder, here)
+        patches, _ = dying(number)
+        with patches, suppress(Killed, InputError):
+            add(here, "audit", report, priced)
+        if (here / NEXT / "audit").exists():
+            break
+    assert (here / NEXT).is_dir()
+    assert add(here, "audit", report, priced) == here / "audit-2"
+    assert [each["folder"] for each in audits_of(card_of(here))] == ["audit", "audit-2"]
+    assert {"audit/audit.json", "audit-2/audit.json"} <= listed(here, "it").keys()
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize(("call", "number"), [("rename", 1), ("rename", 2), ("rename", 4), ("rename", 5), ("fsync", 3)])
 def test_a_process_that_is_gone_leaves_the_old_set_or_the_new(place, call, number):

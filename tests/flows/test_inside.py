@@ -80,6 +80,19 @@ def test_a_release_that_is_killed_before_its_scores_are_kept_is_whole(settings, 
     assert not (tmp_path / "out.internal").exists()
 
 
+def test_a_private_folder_that_appears_meanwhile_is_told_before_anything_lands(settings, tmp_path, monkeypatch):
+    real = steps.evaluate
+
+    def meanwhile(plan, work):
+        (tmp_path / "out.internal").mkdir()
+        real(plan, work)
+
+    monkeypatch.setattr(steps, "evaluate", meanwhile)
+    with pytest.raises(InputError, match="holds exact results of an earlier release"):
+        release(settings)
+    assert not (tmp_path / "out").exists()
+
+
 def test_scores_that_cannot_be_kept_are_told(tmp_path, monkeypatch):
     place = release_folder(tmp_path / "out")
     monkeypatch.setattr("flows.inside.os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space")))
