@@ -21,6 +21,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from data.errors import InputError
+from flows.card import group_table
 from privacy.budget import Rho
 
 CARDS = {"card.json", "card.md"}
@@ -111,6 +112,7 @@ def with_audit(card: Mapping[str, Any], audit: AddedAudit) -> dict[str, Any]:
         "epsilon": _up(epsilon),
         "rho": float(total),
         "split_of_rho": {**guarantee["split_of_rho"], **split},
+        "group": group_table(float(total), own["delta"], guarantee["relation"]),
         "composition": composition if audits_of(card) else f"{composition}; audits in sequence",
         "release": own,
     }

@@ -15,7 +15,7 @@ import stat
 import tempfile
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
@@ -25,6 +25,7 @@ from flows.addition import settled
 from flows.audited_card import unaccounted
 from flows.claims import claim, remove, remove_dead
 from flows.journal import Journal
+from flows.landing import rename_to_new
 from flows.manifest import MEND, NAME, Entry, entries
 from flows.workspace import sync_tree
 
@@ -232,13 +233,7 @@ def _read(read: Callable[[], bytes], name: str, where: str) -> bytes:
 def _put(made: Path, destination: Path) -> None:
     """Give what was made its name, if nothing has that yet. Raises FileExistsError if something has."""
     if made.is_dir():
-        destination.mkdir()  # the claim: of those who try at once one can make it, and to rename onto it takes it as it is, empty
-        try:
-            os.rename(made, destination)
-        except OSError:
-            with suppress(OSError):
-                destination.rmdir()
-            raise
+        rename_to_new(made, destination)
     else:
         try:
             os.link(made, destination)
