@@ -226,7 +226,7 @@ def install(connection: Connection) -> None:
     run = connection.execution_options(no_parameters=True).exec_driver_sql  # per cent signs are PL/pgSQL's
     run(_LEASES_TABLE)
     schema = run("SELECT quote_ident(current_schema())").scalar_one()
-    pinned = f"SET search_path = pg_catalog, {schema}, pg_temp SET standard_conforming_strings = on"
+    pinned = f"SET search_path = pg_catalog, {schema}, pg_temp"
     for functions, rights in ((_HELPERS, "SECURITY INVOKER"), (DOORS, "SECURITY DEFINER")):
         for signature, gives, body in functions:
             run(

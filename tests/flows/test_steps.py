@@ -78,7 +78,7 @@ def test_batches_of_any_size_leave_the_same_files(plan, work, tmp_path, batch):
     steps.load(replace(plan, source=FileSource(plan.config.input, batch_rows=batch)), other)
     names = sorted(path.name for path in work.root.iterdir())
     assert names == sorted(path.name for path in other.root.iterdir())
-    assert len(names) == 3 + 6 + 6  # the snapshot, coins and held-out rows, strata, outcomes
+    assert len(names) == 3 + 6 + 6  # coins, held-out rows, what tells the rows from others; strata, outcomes
     for name in names:
         assert (work.root / name).read_bytes() == (other.root / name).read_bytes()
     held, strata = work.load(work.held_out), [work.load(work.stratum(i)) for i in range(6)]
