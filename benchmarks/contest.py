@@ -194,9 +194,7 @@ def draw_strata(results: Mapping[str, Sequence[Run]], labels: Mapping[str, str],
         errors = [mean(100 * run.scores.parity_by_stratum[key] for run in results[name]) for key in strata]
         axes.scatter(errors, strata, label=label, color=colour, s=60, zorder=3)
     axes.set_xscale("log")
-    axes.set_xlabel(
-        "error of the means in the stratum, per cent (mean over the columns that define no strata, and over runs; log scale)"
-    )
+    axes.set_xlabel("error of the means in the stratum, per cent (mean over columns and runs; log scale)")
     axes.grid(axis="x", which="both", alpha=0.25)
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(title="MST at ε = 1", frameon=False, loc="outside upper center", ncols=len(labels))
