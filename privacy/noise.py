@@ -95,7 +95,8 @@ class NoiseSource(ABC):
 
         Privacy: ρ-zCDP (Canonne, Kamath and Steinke, arXiv:2004.00010, Theorem 4).
         """
-        sigma = _positive(gaussian_sigma(rho, _positive(sensitivity)))
+        sensitivity = _positive(sensitivity)
+        sigma = _positive(gaussian_sigma(rho, sensitivity))
         budget.spend(rho, what)
         whole = _whole(_made(values))
         return (self._gaussian(whole, sigma, sensitivity, rho) if whole.size else whole), sigma
@@ -115,7 +116,8 @@ class NoiseSource(ABC):
 
         Privacy: ε-DP, hence ε²/2-zCDP (`Rho.of_pure`).
         """
-        scale = _positive(_positive(sensitivity) / _positive(epsilon))
+        sensitivity, epsilon = _positive(sensitivity), _positive(epsilon)
+        scale = _positive(sensitivity / epsilon)
         budget.spend(Rho.of_pure(epsilon), what)
         real = _finite(_made(values))
         return (self._laplace(real, scale, sensitivity, epsilon) if real.size else real), scale
@@ -135,7 +137,8 @@ class NoiseSource(ABC):
 
         Privacy: ρ-zCDP (Cesar and Rogers, arXiv:2004.07223, Lemma 3.4).
         """
-        scale = _positive(2 * _positive(sensitivity) / selection_epsilon(rho))
+        sensitivity = _positive(sensitivity)
+        scale = _positive(2 * sensitivity / selection_epsilon(rho))
         budget.spend(rho, what)
         return self._select(_scores(_made(scores)), scale, sensitivity, rho)
 
@@ -188,17 +191,17 @@ class SecureNoise(NoiseSource):
 
     def _gaussian(self, counts: Counts, sigma: float, sensitivity: float, rho: Rho) -> Counts:
         mechanism = _discrete_gaussian(sigma)
-        _check_claim(mechanism.map(float(sensitivity)), float(rho))
+        _check_claim(mechanism.map(sensitivity), float(rho))
         return np.array(mechanism(counts.ravel().tolist()), dtype=np.int64).reshape(counts.shape)
 
     def _laplace(self, values: Floats, scale: float, sensitivity: float, epsilon: float) -> Floats:
         mechanism = _laplace_vector(scale)
-        _check_claim(mechanism.map(float(sensitivity)), epsilon)
+        _check_claim(mechanism.map(sensitivity), epsilon)
         return np.array(mechanism(values.ravel().tolist()), dtype=np.float64).reshape(values.shape)
 
     def _select(self, scores: Floats, scale: float, sensitivity: float, rho: Rho) -> int:
         mechanism = _noisy_max(scale)
-        _check_claim(mechanism.map(float(sensitivity)), float(rho))
+        _check_claim(mechanism.map(sensitivity), float(rho))
         return int(mechanism(scores.tolist()))
 
 
@@ -247,13 +250,16 @@ def _whole(counts: Counts) -> Counts:
     array = np.asarray(counts)
     if array.size and array.dtype.kind not in "iub":  # cutting off fractions would change the sensitivity
         raise ValueError("counts must be whole numbers of an integer type")
+    if array.size and array.dtype == np.uint64 and int(array.max()) >= 2**63:  # the sign would change
+        raise ValueError("counts must be less than 2⁶³")
     return array.astype(np.int64)
 
 
 def _positive(scale: float) -> float:
+    scale = float(scale)  # a small float type would overflow in what follows
     if not 1e-100 < scale < 1e100:
         raise ValueError(f"a noise scale or sensitivity must be a positive finite number, not {scale}")
-    return float(scale)
+    return scale
 
 
 def _finite(values: Floats) -> Floats:
@@ -265,8 +271,8 @@ def _finite(values: Floats) -> Floats:
 
 def _scores(scores: Floats) -> Floats:
     real = np.asarray(scores, dtype=np.float64)
-    if not len(real) or not np.isfinite(real).all():
-        raise ValueError("selection needs at least one score, and every score finite")
+    if real.ndim != 1 or not len(real) or not np.isfinite(real).all():
+        raise ValueError("selection needs at least one score, in one dimension, and every score finite")
     return real
 
 

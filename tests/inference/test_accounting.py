@@ -79,7 +79,7 @@ def test_a_mean_for_what_is_left_of_a_budget(tmp_path):
     assert_kept(make, (HOURS, NEIGHBOUR["noisy"]), tmp_path)
     assert not any(budget.remaining for budget in budgets)
     with pytest.raises(ValueError, match="rho must be positive"):
-        make = coinpress_mean(HOURS, **MEAN | {"rho": budgets[0]}, noise=None)
+        coinpress_mean(HOURS, **MEAN | {"rho": budgets[0]}, noise=None)
 
 
 @SIZES

@@ -149,8 +149,11 @@ def test_values_and_scores_that_are_none(source):
             laplace(source, np.array([1.0, value]), 1.0)
         with pytest.raises(ValueError, match="every score finite"):
             select(source, np.array([1.0, value]), 1.0, Rho(1))
-    with pytest.raises(ValueError, match="at least one score"):
-        select(source, np.array([]), 1.0, Rho(1))
+    for scores in (np.array([]), np.zeros((2, 2))):
+        with pytest.raises(ValueError, match="at least one score, in one dimension"):
+            select(source, scores, 1.0, Rho(1))
+    with pytest.raises(ValueError, match="less than 2⁶³"):
+        gaussian(source, np.array([2**63], dtype=np.uint64), 1.0)
 
 
 @pytest.mark.parametrize("source", SOURCES)

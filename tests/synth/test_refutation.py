@@ -156,10 +156,12 @@ def bound(statistics):
     return measured_epsilon(statistics, CLAIM, DELTA)
 
 
+@pytest.mark.slow
 def test_mst_keeps_its_claim():
     assert 0.1 < bound(mst_statistics(1200, SeededNoise(1))) <= CLAIM  # the lower end shows that we do look
 
 
+@pytest.mark.slow
 def test_mst_with_half_the_noise_is_caught():
     assert bound(mst_statistics(1500, HalvedNoise(SeededNoise(2)))) > CLAIM
 
@@ -168,6 +170,7 @@ def test_mst_with_a_domain_read_off_the_rows_is_caught():
     assert bound(mst_statistics(500, SeededNoise(3), observed)) > CLAIM
 
 
+@pytest.mark.slow
 def test_the_stratified_release_keeps_its_claim():
     assert 0.5 < bound(stratified_statistics(3000, SeededNoise(4))) <= CLAIM
 
@@ -180,6 +183,7 @@ def test_a_stratified_release_with_a_domain_read_off_the_rows_is_caught():
     assert bound(stratified_statistics(300, SeededNoise(7), domain=observed)) > CLAIM
 
 
+@pytest.mark.slow
 def test_a_stratum_measured_twice_more_on_nobodys_account_is_caught():
     assert bound(stratified_statistics(3500, SeededNoise(6), uncharged=2)) > CLAIM
 
