@@ -14,7 +14,7 @@ from flows.journal import Journal
 from flows.places import URL_VARIABLE, place_of
 from flows.snapshots import fingerprint_of
 from flows.workspace import Workspace
-from privacy.budget import BudgetExceeded, Rho
+from privacy.budget import BudgetExceeded, Relation, Rho
 from privacy.ledger import Charge, Ledger
 from privacy.ledger_lease import Lease
 
@@ -63,6 +63,15 @@ class Account:
         """Raise LedgerError unless the ledger is whole from its first entry to its last, and has this data set."""
         self.ledger.verify()
         self.ledger.budget(self.dataset)
+
+    def check_relation(self, relation: Relation) -> None:
+        """Raise InputError if a release under this relation does not add up with the budget's. Nothing is charged."""
+        kept = self.ledger.account(self.dataset).relation
+        if relation != kept:
+            raise InputError(
+                f"the budget of data set {self.dataset!r} is kept under {kept!r}, and this synthesizer promises {relation!r} only; "
+                "choose another --synthesizer, or leave --dataset out and account for it yourself"
+            )
 
     def check_price(self, price: Rho) -> None:
         """Raise BudgetExceeded if it does not fit at this moment: before any work is done. Nothing is charged."""

@@ -50,7 +50,7 @@ def release_card(
     config = plan.config
     again = {charge["reason"]: charge["rho"] for charge in account["charges"][1:]} if account else {}
     foreign = plan.mechanism if isinstance(plan.mechanism, ForeignMechanism) else None
-    relation = ADD_REMOVE if foreign is None else foreign.relation
+    relation = plan.relation
     rho = account["rho"] if account else float(plan.price.total)
     return {
         "name": plan.name,

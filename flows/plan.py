@@ -18,8 +18,8 @@ from flows.inside import check_place
 from flows.landing import check_output
 from flows.size import check as check_size
 from flows.workspace import unit_name
-from privacy.budget import Rho
-from synth.mechanism import Mechanism, mechanism
+from privacy.budget import ADD_REMOVE, Relation, Rho
+from synth.mechanism import ForeignMechanism, Mechanism, mechanism
 from synth.selection import SharedMechanism, serving_all, share
 from synth.size import Size, size
 from synth.stratified import NOISY, stratified_name
@@ -119,6 +119,11 @@ class Plan:
     def size(self) -> Size:
         """How large the fits are. Raises InputError if one might fail for its size after it was paid for."""
         return size(self.mechanism, self.strata, self.config.shrinkage)
+
+    @property
+    def relation(self) -> Relation:
+        """Which neighbours the guarantee is about."""
+        return self.mechanism.relation if isinstance(self.mechanism, ForeignMechanism) else ADD_REMOVE
 
     @property
     def shared(self) -> SharedMechanism | None:

@@ -118,6 +118,7 @@ class Undertaking:
             "strata": " × ".join(plan.strata.columns) or None,
             "config": config_hash(plan.config, binding(plan)),
             "journal": self.journal.mark if self.journal else None,
+            "relation": plan.relation,
         }
         if not self._charges:
             account.ledger.reserve(
@@ -243,6 +244,7 @@ def prepare(config: ReleaseConfig) -> tuple[Plan, Account | None, Journal | None
             f"(equistrata resume --discard {account.release})"
         ) from None
     if not charges:
+        account.check_relation(plan.relation)
         account.check_price(plan.price.total)
     journal = Journal.begun(config, account.ledger.identity)
     if journal is not None and charges and not is_published(config) and not _all_committed(charges):

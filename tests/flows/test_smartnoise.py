@@ -3,6 +3,13 @@
 import json
 import sys
 
+import pytest
+
+from data.errors import InputError
+from flows.config import ReleaseConfig
+from flows.undertaking import prepare
+from privacy.ledger import Ledger
+
 FAKE = f"""#!{sys.executable}
 import json, sys
 from pathlib import Path
@@ -57,3 +64,27 @@ def test_without_its_environment_nothing_runs(equistrata, tmp_path):
     assert done.returncode == 2
     assert "run make smartnoise" in done.stderr
     assert not (tmp_path / "out").exists()
+
+
+def test_a_budget_of_added_rows_does_not_pay_for_a_promise_of_replaced_ones(tmp_path, people, monkeypatch):
+    """smartnoise's MST uses the exact number of rows: under add-remove its price says nothing."""
+    table, schema, _ = people
+    monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
+    python = tmp_path / "python"
+    python.write_text(FAKE)
+    python.chmod(0o700)
+    monkeypatch.setenv("EQUISTRATA_SMARTNOISE_PYTHON", str(python))
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.create("people", 1, 1e-9)
+    given = {
+        "source": "csv",
+        "input": str(table),
+        "schema": str(schema),
+        "dataset": "people",
+        "ledger": str(ledger.path),
+    }
+    given |= {"release_id": "r", "output": str(tmp_path / "out")}
+    with pytest.raises(InputError, match="kept under 'add-remove', and this synthesizer promises 'replace-one"):
+        prepare(ReleaseConfig.build(**given, synthesizer="smartnoise-mst"))
+    prepare(ReleaseConfig.build(**given, synthesizer="smartnoise-aim"))
+    assert ledger.charges("people") == []
