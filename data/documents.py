@@ -11,6 +11,7 @@ data.errors.InputError: people.yaml has the key 'a' twice, the second time at li
 
 from __future__ import annotations
 
+import errno
 import re
 import stat
 from collections.abc import Hashable
@@ -76,7 +77,9 @@ def read_text(path: str | Path, where: str) -> str:
         if stat.S_ISREG(Path(path).stat().st_mode):  # a pipe would be waited for, and a device may never end
             with Path(path).open("rb") as file:
                 content = file.read(MOST_BYTES + 1)
-    except (OSError, ValueError):  # ValueError: a path with a NUL
+    except (OSError, ValueError) as error:  # ValueError: a path with a NUL
+        if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+            raise InputError(f"{where[:60]}… has a name or path that is too long; give a shorter one") from None
         raise InputError(f"{where} cannot be read; check the path") from None
     if content is None:
         raise InputError(f"{where} is a folder, a pipe or a device; give a regular file")

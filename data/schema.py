@@ -318,7 +318,8 @@ def built_in_schemas() -> list[str]:
 
 def _read(source: str | Path) -> tuple[str, str]:
     path = Path(source)
-    if not os.path.exists(path) and path.name == str(source) and not path.suffix:
+    name = len(os.fsencode(path.name)) <= 255 and path.name == str(source) and not path.suffix
+    if name and not os.path.exists(path):
         if str(source) not in built_in_schemas():
             raise InputError(
                 f"no schema named {str(source)!r}; give the path of a YAML file or one of {', '.join(built_in_schemas())}"

@@ -4,7 +4,7 @@ The price on the card is that of every file the manifest lists. A public audit i
 A report that compares releases shows what the others say as well, so their ρ is added too, once each.
 
 >>> card = {"guarantee": {"epsilon": 1.0, "delta": 1e-9, "rho": 0.0149731, "split_of_rho": {"synthesis": 0.0149731},
-...                       "composition": "in sequence"}, "private": True}
+...                       "composition": "in sequence", "relation": "add-remove"}, "private": True}
 >>> audit = AddedAudit("audit", "2026-11-22T12:00:00+00:00", 1.0, 1e-9, 0.0149731, "", True, "5f…")
 >>> together = with_audit(card, audit)
 >>> together["guarantee"]["rho"], together["guarantee"]["epsilon"], own_price(together)["epsilon"]

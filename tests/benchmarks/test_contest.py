@@ -87,6 +87,7 @@ def test_the_split_is_the_same_for_all_contestants():
     assert abs(len(one[0]) - 800) < 60
 
 
+@pytest.mark.slow
 def test_a_job_in_a_process_of_its_own():
     columns = ("SEX", "MAR", "ESR", "ESR~2")
     schema = schema_of(columns)

@@ -1,12 +1,11 @@
 """The grid's command: which places its options name."""
 
 import argparse
-import subprocess
-import sys
 
 import pandas as pd
+import pytest
 
-from benchmarks.grid import places, rows_of
+from benchmarks.grid import main, places, rows_of
 
 
 def options(**changes):
@@ -42,8 +41,8 @@ def test_rows_of_some_pumas_only():
     assert len(rows_of(_Rows(), ())) == 3
 
 
-def test_help_says_what_it_is():
-    result = subprocess.run(
-        [sys.executable, "-m", "benchmarks.grid", "--help"], capture_output=True, text=True, check=True
-    )
-    assert "grid" in result.stdout
+def test_help_says_what_it_is(monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["grid", "--help"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "grid" in capsys.readouterr().out

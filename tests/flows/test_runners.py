@@ -274,7 +274,7 @@ def test_a_dask_scheduler_that_does_not_answer_is_named(plan, tmp_path, address,
 def test_workers_that_could_not_fit_are_refused(tmp_path, answer, told):
     good = (runners.version("equistrata"), (True, True))
     (tmp_path / "kept").mkdir()
-    work = Workspace(tmp_path, tmp_path / "kept")
+    work = Workspace(tmp_path, tmp_path / "kept", units=("all",))
     runners._check_workers(lambda folders, mark: {"a": runners.see(folders, mark), "b": good}, work)
     with pytest.raises(InputError, match=told):
         runners._check_workers(lambda folders, mark: {"a": good, "b": answer}, work)

@@ -132,12 +132,14 @@ def attack(monkeypatch, sizes: str, wrap=lambda noise: noise) -> float:
     return empirical_epsilon(*statistics, DELTA)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", ["noisy", "public"])
 def test_the_claim_stands_against_all_that_is_measured(monkeypatch, sizes):
     """False alarm 1e-3; the seeds are fixed."""
     assert attack(monkeypatch, sizes) <= gaussian_epsilon(RHO, DELTA)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("sizes", ["noisy", "public"])
 def test_a_level_measured_off_the_books_is_caught(monkeypatch, sizes):
     twice(monkeypatch)
@@ -145,6 +147,7 @@ def test_a_level_measured_off_the_books_is_caught(monkeypatch, sizes):
     assert attack(monkeypatch, sizes) > gaussian_epsilon(RHO, DELTA)
 
 
+@pytest.mark.slow
 def test_halved_noise_is_caught(monkeypatch):
     assert attack(monkeypatch, "noisy", HalvedNoise) > gaussian_epsilon(RHO, DELTA)
 
@@ -320,7 +323,7 @@ def test_half_goes_to_all_rows_where_strata_can_be_read_and_more_where_they_cann
 # Intervals
 
 
-@pytest.mark.parametrize("sizes", ["public", "noisy"])
+@pytest.mark.parametrize("sizes", [pytest.param("public", marks=pytest.mark.slow), "noisy"])
 @pytest.mark.parametrize("weights", [None, {(0, 0): 0.6, (0, 1): 0.1, (1, 0): 0.25, (1, 1): 0.05}])
 def test_intervals_cover(sizes, weights):
     """At 1 − β = 0.8, the mean that rows are drawn from, of all and of each stratum, though strata lean on each other."""

@@ -66,14 +66,16 @@ def one_stratum_changes(rows, noise):
     )
 
 
+# All of them have their exact accounting in test_accounting.py, so that two of them will do where time is short.
+SLOW = pytest.mark.slow
 CLAIMS = [
     pytest.param(one_step, LOW, REPLACED, id="one step"),
-    pytest.param(two_steps, LONE_LOW, LONE_HIGH, id="two steps"),
-    pytest.param(two_steps, LARGE, LARGE_OUT, id="with a tail histogram"),
+    pytest.param(two_steps, LONE_LOW, LONE_HIGH, id="two steps", marks=SLOW),
+    pytest.param(two_steps, LARGE, LARGE_OUT, id="with a tail histogram", marks=SLOW),
     pytest.param(noisy_size, LOW, ADDED, id="noisy size"),
-    pytest.param(noisy_size, np.empty(0), LONE_HIGH, id="noisy size, from no row to one"),
-    pytest.param(off_the_middle, HIGH, np.append(HIGH, 0.0), id="noisy size, about a point near an end"),
-    pytest.param(one_stratum_changes, LOW, REPLACED, id="strata"),
+    pytest.param(noisy_size, np.empty(0), LONE_HIGH, id="noisy size, from no row to one", marks=SLOW),
+    pytest.param(off_the_middle, HIGH, np.append(HIGH, 0.0), id="noisy size, about a point near an end", marks=SLOW),
+    pytest.param(one_stratum_changes, LOW, REPLACED, id="strata", marks=SLOW),
 ]
 
 

@@ -318,7 +318,7 @@ REFUTATIONS = [
     pytest.param(gaussian_runs, DELTA, CLAIM.epsilon(DELTA), id="gaussian"),
     pytest.param(gaussian_vector_runs, DELTA, CLAIM.epsilon(DELTA), id="gaussian of a vector"),
     pytest.param(laplace_runs, 0.0, 1.0, id="laplace"),
-    pytest.param(selection_runs, 0.0, selection_epsilon(CLAIM), id="selection"),
+    pytest.param(selection_runs, 0.0, selection_epsilon(CLAIM), id="selection", marks=pytest.mark.slow),
 ]
 
 

@@ -162,10 +162,12 @@ def test_mst_keeps_its_claim():
 
 
 @pytest.mark.slow
+@pytest.mark.slow
 def test_mst_with_half_the_noise_is_caught():
     assert bound(mst_statistics(1500, HalvedNoise(SeededNoise(2)))) > CLAIM
 
 
+@pytest.mark.slow
 def test_mst_with_a_domain_read_off_the_rows_is_caught():
     assert bound(mst_statistics(500, SeededNoise(3), observed)) > CLAIM
 
@@ -175,6 +177,7 @@ def test_the_stratified_release_keeps_its_claim():
     assert 0.5 < bound(stratified_statistics(3000, SeededNoise(4))) <= CLAIM
 
 
+@pytest.mark.slow
 def test_the_stratified_release_with_half_the_noise_is_caught():
     assert bound(stratified_statistics(3000, HalvedNoise(SeededNoise(5)))) > CLAIM
 
@@ -183,6 +186,7 @@ def test_a_stratified_release_with_a_domain_read_off_the_rows_is_caught():
     assert bound(stratified_statistics(300, SeededNoise(7), domain=observed)) > CLAIM
 
 
+@pytest.mark.slow
 @pytest.mark.slow
 def test_a_stratum_measured_twice_more_on_nobodys_account_is_caught():
     assert bound(stratified_statistics(3500, SeededNoise(6), uncharged=2)) > CLAIM
