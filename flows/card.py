@@ -247,4 +247,4 @@ def _means_table(means: Mapping[str, Any]) -> str:
         for kind, estimate in estimates.items()
     ]
     table = "\n".join(rows)
-    return f"## Means\n\n| column | estimator | mean | interval |\n|---|---|---|---|\n{table}\n"
+    return f"\n## Means\n\n| column | estimator | mean | interval |\n|---|---|---|---|\n{table}\n"
