@@ -201,8 +201,7 @@ class FileSource:
 
     def files(self) -> list[Path]:
         """See `Source.files`."""
-        if not Path(self.path).is_file():
-            raise InputError(f"file {self.path!r} does not exist; check the path")
+        _there(Path(self.path))
         return [Path(self.path)]
 
     def describe(self) -> str:
@@ -263,9 +262,17 @@ def check_file(path: str | Path, columns: Sequence[str], kind: str | None = None
 
 def _file(path: str | Path, kind: str | None) -> tuple[Path, str]:
     path = Path(path)
-    if not path.is_file():
-        raise InputError(f"file {str(path)!r} does not exist; check the path")
+    _there(path)
     return path, kind or ("parquet" if path.suffix in (".parquet", ".pq") else "csv")
+
+
+def _there(path: Path) -> None:
+    """Raise InputError unless it is a regular file: a pipe would be waited for, and a device may never end."""
+    if path.is_file():
+        return
+    if path.exists():
+        raise InputError(f"{str(path)!r} is a folder, a pipe or a device; give a regular file")
+    raise InputError(f"file {str(path)!r} does not exist; check the path")
 
 
 def _header(path: Path, kind: str) -> list[str]:

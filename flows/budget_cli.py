@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from data.errors import InputError
@@ -79,7 +80,7 @@ def show(dataset: AnyDatasetArgument = None, ledger: LedgerOption = None, as_jso
     grid = _grid("budgets", "data set", "budget", ">ρ", ">spent", ">left", ">left as ε", ">charges")
     for each in summaries:
         grid.add_row(
-            each["dataset"], f"ε {each['epsilon']:g}, δ {each['delta']:g}", f"{each['rho']:.4g}", f"{each['spent']:.4g}",
+            escape(each["dataset"]), f"ε {each['epsilon']:g}, δ {each['delta']:g}", f"{each['rho']:.4g}", f"{each['spent']:.4g}",
             f"{each['left']:.4g}", f"{each['left_epsilon']:.4g}", str(each["charges"]),
         )  # fmt: skip
     out.print(grid)
@@ -104,7 +105,7 @@ def history(dataset: AnyDatasetArgument = None, ledger: LedgerOption = None, as_
     for name in names:
         grid = _grid(f"charges of {name}", ">entry", "when (UTC)", "release", ">ρ", "outcome")
         for charge in books.charges(name):
-            grid.add_row(*_charge_row(charge))
+            grid.add_row(*map(escape, _charge_row(charge)))
         out.print(grid)
     _tell_head(books.head)
 
@@ -279,7 +280,7 @@ def _head_on(card: Path) -> Head:
 
 
 def _grid(title: str, *headings: str) -> Table:
-    grid = Table(title=title, title_justify="left", box=SIMPLE_HEAD)  # narrow: it must fit 80 columns
+    grid = Table(title=escape(title), title_justify="left", box=SIMPLE_HEAD)  # narrow: it must fit 80 columns
     for heading in headings:
         grid.add_column(
             heading.removeprefix(">"), justify="right" if heading.startswith(">") else "left", overflow="fold",

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Union, get_args, get
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from data.errors import InputError
@@ -105,7 +106,7 @@ def _of_the_system(error: OSError) -> str | None:
 
 
 def _fail(sentence: str, code: int) -> NoReturn:
-    err.print(f"[bold red]error:[/] {_plain(sentence)}", soft_wrap=True, highlight=False)
+    err.print(f"[bold red]error:[/] {escape(sentence)}", soft_wrap=True, highlight=False)
     sys.exit(code)
 
 
@@ -185,7 +186,7 @@ def _tell_if_long(plan: Plan) -> None:
 
     sentence = warning(plan)
     if sentence is not None:
-        err.print(f"[bold yellow]note:[/] {_plain(sentence)}", soft_wrap=True, highlight=False)
+        err.print(f"[bold yellow]note:[/] {escape(sentence)}", soft_wrap=True, highlight=False)
 
 
 @app.command("resume")
@@ -400,17 +401,18 @@ def schema_check(
             for name in names:
                 if not used[name].discrete:
                     numbers(frame[name], used[name])
-    grid = Table(title=f"schema {loaded.name}", caption=f"SHA-256 {loaded.digest[:16]}…", title_justify="left")
+    grid = Table(title=f"schema {escape(loaded.name)}", caption=f"SHA-256 {loaded.digest[:16]}…", title_justify="left")
     for heading in ("column", "kind", "codes", "missing", "label"):
         grid.add_column(heading)
     for column in loaded.columns:
         kind = "values" if not column.numeric else f"{column.lower:g} to {column.upper:g}"
         codes = str(column.size) if column.discrete else "not binned"
-        grid.add_row(column.name, kind, codes, "—" if column.missing is None else str(column.missing), column.label)
+        missing = "—" if column.missing is None else str(column.missing)
+        grid.add_row(escape(column.name), kind, codes, escape(missing), escape(column.label))
     out.print(grid)
-    out.print(f"{len(loaded.impossible)} impossible combinations declared; target: {loaded.target or 'none'}.")
+    out.print(f"{len(loaded.impossible)} impossible combinations declared; target: {escape(loaded.target or 'none')}.")
     if table is not None:
-        out.print(f"[green]{table.name} fits the schema.[/]")
+        out.print(f"[green]{escape(table.name)} fits the schema.[/]")
 
 
 @app.command("sources")
@@ -438,22 +440,24 @@ def sources_command() -> None:
 def _report(folder: Path, strata: int) -> None:
     card = json.loads((folder / "card.json").read_text("utf-8"))
     guarantee = card["guarantee"]
-    out.print(f"[bold green]released[/] {folder}", soft_wrap=True, highlight=False)
+    out.print(f"[bold green]released[/] {escape(str(folder))}", soft_wrap=True, highlight=False)
     out.print(
-        f"{card['name']}: {card['rows']:,} rows, [bold]ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g}[/] "
+        f"{escape(card['name'])}: {card['rows']:,} rows, [bold]ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g}[/] "
         f"(ρ = {guarantee['rho']:.6g}), {strata} strata",
         highlight=False,
     )
     if isinstance(card["ledger"], dict):
         charged, left = card["ledger"], card["ledger"]["left"]
         out.print(
-            f"charged to {charged['dataset']} as {charged['release_id']}; left: ρ = {left['rho']:.6g} "
+            f"charged to {escape(charged['dataset'])} as {charged['release_id']}; left: ρ = {left['rho']:.6g} "
             f"(ε = {left['epsilon']:.4g} at δ = {left['delta']:g})",
             highlight=False,
             soft_wrap=True,
         )
         for charge in charged["charges"][1:]:
-            out.print(f"[bold yellow]charged again[/]: ρ = {charge['rho']:.6g}, {charge['reason']}", highlight=False)
+            out.print(
+                f"[bold yellow]charged again[/]: ρ = {charge['rho']:.6g}, {escape(charge['reason'])}", highlight=False
+            )
     if not card["private"]:
         out.print("[bold yellow]not private[/]: seeded noise; for tests and benchmarks only")
     means = folder / "means.json"
@@ -498,13 +502,8 @@ def _means_table(means: dict[str, Any]) -> Table:
         grid.add_column(heading, justify="left" if heading in ("column", "estimator") else "right")
     for column, estimates in means["outcomes"].items():
         for kind, e in estimates.items():
-            grid.add_row(column, kind, f"{e['value']:.5g}", f"{e['lower']:.5g} to {e['upper']:.5g}")
+            grid.add_row(escape(column), kind, f"{e['value']:.5g}", f"{e['lower']:.5g} to {e['upper']:.5g}")
     return grid
-
-
-def _plain(text: str) -> str:
-    """Text as it is: no markup in file names or settings."""
-    return text.replace("[", "\\[")
 
 
 if __name__ == "__main__":

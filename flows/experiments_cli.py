@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 
 from data.errors import InputError
 from flows.experiment_config import ExperimentConfig
@@ -80,6 +81,6 @@ def figure_command(
 def report(config: ExperimentConfig, folder: Path) -> None:
     """Say where the figure lies, and what it is not."""
     for path in sorted(folder.glob(f"figure-{config.figure}[.-]*")):
-        out.print(f"[bold green]made[/] {path}", soft_wrap=True, highlight=False)
+        out.print(f"[bold green]made[/] {escape(str(path))}", soft_wrap=True, highlight=False)
     if config.figure != 1:
         out.print("[bold yellow]not private[/]: exact scores and seeded noise", highlight=False)

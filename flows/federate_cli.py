@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from data.errors import InputError
@@ -196,17 +197,17 @@ def _clip(text: str | None) -> tuple[float, float] | None:
 def _show(found: FederatedResult, plan: FederatedPlan, seed: int | None) -> None:
     out = Console()
     price = f"ε = {found.epsilon:g}, δ = {found.delta:g} for every person (one row replaced by another)"
-    title = f"{plan.outcome}, {found.stayed} of {found.holders} holders, {found.aggregator}"
+    title = f"{escape(plan.outcome)}, {found.stayed} of {found.holders} holders, {found.aggregator}"
     grid = Table(title=title, caption=price, title_justify="left", caption_justify="left")
     grid.add_column("stratum")
     parts = list(found.overall.rows)
     for part in parts:
-        grid.add_column("rows" if part == "all" else f"rows, {part}", justify="right")
-        grid.add_column("mean" if part == "all" else f"mean, {part}", justify="right")
+        grid.add_column("rows" if part == "all" else f"rows, {escape(part)}", justify="right")
+        grid.add_column("mean" if part == "all" else f"mean, {escape(part)}", justify="right")
     if plan.arm is not None:
         grid.add_column("difference", justify="right")
     for stratum in (*found.strata, found.overall):
-        cells = [stratum.label if stratum is not found.overall else "all strata"]
+        cells = [escape(stratum.label) if stratum is not found.overall else "all strata"]
         for part in parts:
             cells += [f"{stratum.rows[part]:,}", _interval(stratum.means.get(part))]
         grid.add_row(*cells, *([_interval(stratum.difference)] if plan.arm is not None else []))

@@ -67,7 +67,7 @@ def prepare_prefect(verbose: bool) -> None:
 @contextmanager
 def progress_bars(console: Console) -> Iterator[Callable[[str, int, int], None]]:
     """A bar on a terminal; nothing when the output is piped."""
-    columns = [SpinnerColumn(), TextColumn("{task.description:<12}"), BarColumn(), MofNCompleteColumn()]
+    columns = [SpinnerColumn(), TextColumn("{task.description:<12}", markup=False), BarColumn(), MofNCompleteColumn()]
     with Progress(
         *columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal
     ) as bars:

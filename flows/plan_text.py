@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 LISTED = 6  # strata named in one line of the foot
@@ -21,7 +22,7 @@ def print_plan(plan: dict[str, Any]) -> None:
 
 
 def _head(plan: dict[str, Any]) -> list[str]:
-    of = f" of {plan['column']}" if plan["column"] else ""
+    of = f" of {escape(plan['column'])}" if plan["column"] else ""
     what = f"[bold]{plan['quantity']}{of}[/] near {plan['reference']:g}"
     if plan["goal"] == "power":
         goal = f"to see a difference of {plan['effect']:g} (level {plan['alpha']:g}, power {1 - plan['beta']:g})"
@@ -35,7 +36,7 @@ def _head(plan: dict[str, Any]) -> list[str]:
         f"{what}, {goal}",
         f"{price}{bought}; {plan['relation']}; {plan['mechanism']}",
         f"rows needed: {plan['rows_without_noise']:,} without noise, [bold]{plan['rows_needed']:,}[/] at this price{factor}",
-        f"sizes: {plan['sizes']['rows']:,.0f} rows, {plan['sizes']['source']}",
+        f"sizes: {plan['sizes']['rows']:,.0f} rows, {escape(plan['sizes']['source'])}",
     ]
 
 
@@ -50,7 +51,7 @@ def _table(plan: dict[str, Any]) -> Table:
         least = "—" if part["smallest_epsilon"] is None else f"{part['smallest_epsilon']:.3g}"
         reached = "—" if part["reached"] is None else _shown(part["reached"], plan["goal"])
         status = f"[{shades[part['status']]}]{part['status']}[/]"
-        grid.add_row(part["stratum"], f"{part['rows']:,.0f}", least, reached, status)
+        grid.add_row(escape(part["stratum"]), f"{part['rows']:,.0f}", least, reached, status)
     return grid
 
 
@@ -84,4 +85,4 @@ def _foot(plan: dict[str, Any]) -> list[str]:
 
 def _listed(labels: list[str]) -> str:
     more = len(labels) - LISTED
-    return "; ".join(labels[:LISTED]) + (f"; and {more} more" if more > 0 else "")
+    return escape("; ".join(labels[:LISTED])) + (f"; and {more} more" if more > 0 else "")

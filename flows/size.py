@@ -7,7 +7,7 @@
 from __future__ import annotations
 
 import os
-from math import comb
+from math import comb, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -23,6 +23,7 @@ _TRIPLE = (
     1.5e-3  # seconds to score a set of three columns, over all rows and within strata, in tables of some 20,000 rows
 )
 _TRIPLE_BYTES = 80
+_DRAWN = 1e-7  # seconds to draw, decode and write a cell of the synthetic rows (docs/performance.md: a second for 10⁶ rows of ten)
 _MEAN = 3e-9, 5e-3  # seconds of a mean: for the cube of the strata, and for each
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
 _AWAY = "use fewer columns, coarser values or bins, or fewer strata"
@@ -37,6 +38,10 @@ def check(plan: Plan) -> None:
     if plan.config.cluster is None and have is not None and memory > have:
         raise InputError(
             f"the release needs about {memory / 2**30:,.3g} GiB of memory and this machine has {have / 2**30:,.3g}: {_what(plan)}; {_way_out(plan)}"
+        )
+    if _drawing(plan) > MOST_DAYS * 86_400:
+        raise InputError(
+            f"drawing {_rows(plan):,} rows would take about {in_words(_drawing(plan))}; draw fewer (--rows)"
         )
     if seconds(plan) > MOST_DAYS * 86_400:
         raise InputError(f"the release would take about {in_words(seconds(plan))}: {_what(plan)}; {_way_out(plan)}")
@@ -61,11 +66,23 @@ def warning(plan: Plan) -> str | None:
 
 
 def seconds(plan: Plan) -> float:
-    """About how long a release takes, without reading and writing rows."""
+    """About how long a release takes, without reading rows, and writing no more than it was told to or than noise makes."""
     config, strata = plan.config, len(plan.strata.keys)
     scoring = comb(len(plan.schema.names), 3) * _TRIPLE if config.evaluate != "none" else 0.0
     means = sum(_MEAN[0] * strata**3 + _MEAN[1] * strata for _ in plan.estimates)
-    return plan.size.seconds(config.workers) + scoring + means
+    return plan.size.seconds(config.workers) + scoring + means + _drawing(plan)
+
+
+def _rows(plan: Plan) -> int:
+    """The synthetic rows that are asked for; else what noise alone makes of their number: a standard deviation for each stratum."""
+    if plan.config.rows is not None:
+        return plan.config.rows
+    rho = plan.price.counts or plan.price.synthesis
+    return int(len(plan.strata.keys) / sqrt(2 * float(rho)))
+
+
+def _drawing(plan: Plan) -> float:
+    return _rows(plan) * len(plan.schema.names) * _DRAWN
 
 
 def available_memory() -> int | None:
@@ -105,6 +122,8 @@ def _what(plan: Plan) -> str:
 
 def _way_out(plan: Plan) -> str:
     """What makes most of the difference."""
+    if _drawing(plan) > seconds(plan) / 2:
+        return "draw fewer rows (--rows)"
     scoring = comb(len(plan.schema.names), 3) * _TRIPLE if plan.config.evaluate != "none" else 0.0
     if scoring > seconds(plan) / 2:
         return "leave the scores out (--evaluate none) or use fewer columns"

@@ -281,7 +281,7 @@ def test_a_ragged_line_far_down_is_refused_when_a_file_is_read_whole(line, tmp_p
         assert "8675309" not in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["nope.csv", "nope.parquet", "nowhere/nope.csv", "."])
+@pytest.mark.parametrize("name", ["nope.csv", "nope.parquet", "nowhere/nope.csv"])
 def test_a_file_that_is_not_there(name, tmp_path):
     with pytest.raises(InputError, match="does not exist; check the path"):
         FileSource(str(tmp_path / name)).read(["sex"])
@@ -403,3 +403,12 @@ def test_no_file_holds_a_path_of_somebodys_machine(repo_root):
         n for n in names if n != here and (repo_root / n).is_file() and forbidden.search((repo_root / n).read_bytes())
     ]
     assert found == []
+
+
+@pytest.mark.parametrize("name", ["folder", "pipe"])
+def test_what_is_there_and_no_file_is_called_that(name, tmp_path):
+    (tmp_path / "folder").mkdir()
+    os.mkfifo(tmp_path / "pipe")
+    for look in (lambda source: source.check(["A"]), lambda source: source.files()):
+        with pytest.raises(InputError, match="is a folder, a pipe or a device; give a regular file"):
+            look(FileSource(str(tmp_path / name)))

@@ -206,3 +206,37 @@ def test_score_refuses_a_missing_column(equistrata, tmp_path):
     result = equistrata("score", *[tmp_path / "t.csv"] * 3, "--strata", "NOPE", "--target", "X", "--json")
     assert result.returncode == 2
     assert "NOPE" in result.stderr
+
+
+def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path, monkeypatch, capsys):
+    """Rich reads [/c] as the end of a style: a traceback, after the charge where a release's own words hold it."""
+    from flows.cli import _report
+
+    monkeypatch.setattr(typer.rich_utils, "MAX_WIDTH", 200)
+    (tmp_path / "s.yaml").write_text(
+        "name: '[/n]'\ntarget: '[/c]'\ncolumns:\n  '[/c]': {label: '[/l] [a]', values: ['[/v]', b], missing: '[/v]'}\n"
+    )
+    (tmp_path / "[/").mkdir()
+    table = tmp_path / "[/" / "t].csv"
+    table.write_text("[/c]\nb\n")
+    code, told, error = command(monkeypatch, capsys, "schema", "check", tmp_path / "s.yaml", "--input", table)
+    assert (code, error) == (0, "")
+    for each in ("schema [/n]", "[/c]", "[/l] [a]", "[/v]", "target: [/c].", "t].csv fits"):
+        assert each in told
+    folder = tmp_path / "[/" / "out]"
+    folder.mkdir()
+    guarantee = {"epsilon": 1, "delta": 1e-9, "rho": 0.1}
+    charged = {
+        "dataset": "[/d]",
+        "release_id": "r",
+        "left": guarantee,
+        "charges": [None, {"rho": 0.1, "reason": "[/r]"}],
+    }
+    card = {"name": "MST_[/c]", "rows": 3, "guarantee": guarantee, "ledger": charged, "private": True}
+    (folder / "card.json").write_text(json.dumps(card))
+    mean = {"value": 1.0, "lower": 0.0, "upper": 2.0}
+    (folder / "means.json").write_text(json.dumps({"outcomes": {"[/m]": {"vanilla": mean}}}))
+    _report(folder, 2)
+    told = capsys.readouterr().out
+    for each in (str(folder), "MST_[/c]: 3 rows", "charged to [/d] as r", "[/r]", "[/m]"):
+        assert each in told

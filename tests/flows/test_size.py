@@ -159,3 +159,16 @@ def test_the_command_tells_it_before_it_begins(wide, tmp_path, monkeypatch, caps
     with pytest.raises(SystemExit):
         main()
     assert re.match(r"note: this takes up to about \d+ minutes", begun[0])
+
+
+def test_more_rows_than_can_be_drawn_are_refused(wide):
+    with pytest.raises(
+        InputError, match=r"drawing 1,0{3}(,0{3}){9} rows would take about .* years; draw fewer \(--rows\)"
+    ):
+        wide(4, rows=10**30)
+
+
+@pytest.mark.parametrize("settings", [{"rows": 10**9}, {"epsilon": 1e-300}, {"epsilon": 1e-300, "strata": 1}])
+def test_rows_that_take_long_to_draw_are_told(wide, settings):
+    """As many as were asked for, or as the noise of a tiny ε makes of a table of one row."""
+    assert re.search(r"\d+ (minutes|hours) .*draw fewer rows", warning(wide(4, **settings)))
