@@ -322,7 +322,7 @@ def _tell_what_is_kept(config: ReleaseConfig) -> None:
         return
     from flows.journal import Journal
 
-    journal = Journal.find(config.release_id)
+    journal = Journal.of(config.release_id)
     if journal is not None and not journal.untouched and journal.free:
         err.print(f"kept: equistrata resume {config.release_id}", markup=False, highlight=False)
 

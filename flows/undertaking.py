@@ -232,7 +232,7 @@ def prepare(config: ReleaseConfig) -> tuple[Plan, Account | None, Journal | None
     if account is None:
         return Plan.of(config), None, None
     account.check()
-    charges, found = account.charges(), Journal.find(account.release)
+    charges, found = account.charges(), Journal.of(account.release)
     check_standing(config, account, charges, found)
     try:
         plan = Plan.of(config, begun=bool(charges))
