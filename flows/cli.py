@@ -74,6 +74,7 @@ Options win over the config file; (epsilon, delta) is the price of the whole rel
 def main() -> None:
     """Run the command line; bad input ends with one sentence and exit code 2."""
     try:
+        _check_working_folder()
         app()
     except InputError as error:
         if type(error).__name__ != "AlreadyMade":
@@ -92,6 +93,14 @@ def main() -> None:
                 "no Prefect server answers at PREFECT_API_URL; start one (prefect server start) or unset it", BAD_INPUT
             )
         raise
+
+
+def _check_working_folder() -> None:
+    """Raise InputError if the folder that the command was started in was removed: relative paths, and more, mean nothing there."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise InputError("the working folder is not there any more; change to one that is") from None
 
 
 def _of_the_system(error: OSError) -> str | None:
