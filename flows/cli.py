@@ -75,6 +75,7 @@ Options win over the config file; (epsilon, delta) is the price of the whole rel
 def main() -> None:
     """Run the command line; bad input ends with one sentence and exit code 2."""
     try:
+        _check_working_folder()
         app()
     except InputError as error:
         if type(error).__name__ != "AlreadyMade":
@@ -93,6 +94,14 @@ def main() -> None:
                 "no Prefect server answers at PREFECT_API_URL; start one (prefect server start) or unset it", BAD_INPUT
             )
         raise
+
+
+def _check_working_folder() -> None:
+    """Raise InputError if the folder that the command was started in was removed: relative paths, and more, mean nothing there."""
+    try:
+        os.getcwd()
+    except FileNotFoundError:
+        raise InputError("the working folder is not there any more; change to one that is") from None
 
 
 def _of_the_system(error: OSError) -> str | None:
@@ -323,7 +332,7 @@ def _tell_what_is_kept(config: ReleaseConfig) -> None:
         return
     from flows.journal import Journal
 
-    journal = Journal.find(config.release_id)
+    journal = Journal.of(config.release_id)
     if journal is not None and not journal.untouched and journal.free:
         err.print(f"kept: equistrata resume {config.release_id}", markup=False, highlight=False)
 

@@ -50,7 +50,7 @@ def failure_sentence(flow_run: FlowRun, state: State[Any]) -> str:
     what = f"The release into {config.output!r} ended as {state.name}{_cause(state)}."
     if config.dataset is None:
         return f"{what} No ledger was charged, and nothing of it was kept; run it again."
-    if Journal.find(str(config.release_id)) is None:
+    if Journal.of(str(config.release_id)) is None:
         return (
             f"{what} Nothing is kept of release {config.release_id!r} on this machine; see equistrata budget history."
         )

@@ -11,7 +11,9 @@ from __future__ import annotations
 import hmac
 import json
 import os
+import re
 import secrets
+import stat
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
@@ -22,7 +24,7 @@ from shutil import rmtree
 from typing import Any
 
 from data.errors import InputError
-from flows.claims import claim, claimed
+from flows.claims import OURS, claim, claimed
 from flows.config import ReleaseConfig
 from flows.disk import disk_full
 
@@ -31,6 +33,10 @@ FORMAT = "equistrata journal 2"
 UNBOUND = "equistrata journal 1"  # of versions that did not write down what a charge is bound to
 RECORD = "release.json"
 UNMADE = "."  # how the name of a folder begins until it is whole
+MADE = re.compile(r"\.[A-Za-z0-9][A-Za-z0-9._{}-]*-[a-z0-9_]{8}")  # that name in full, as `mkdtemp` ends it
+PAID = "paid"
+UNMADE_FILES = re.compile(r"release\.json|\.release\.json-.{8}")  # what is in it until then
+LEFT = re.compile(r"paid|runs|snapshot|\.lock|\.(release\.json|runs|snapshot)-.{8}")  # in one without its record
 MAKING_SECONDS = 600
 
 
@@ -63,7 +69,7 @@ class Journal:
     def begun(cls, config: ReleaseConfig, ledger: str) -> Journal | None:
         """The journal of config.release_id, if there is one. Raises InputError if it is another's (settings, ledger)."""
         release = str(config.release_id)
-        found = cls.find(release)
+        found = cls.of(release)
         if found is not None:
             if found.config.digest != config.digest or found.config.dataset != config.dataset:
                 raise InputError(
@@ -117,13 +123,18 @@ class Journal:
         return opened
 
     @classmethod
+    def of(cls, release: str) -> Journal | None:
+        """The journal of the release with this id."""
+        return next((journal for journal in cls.all() if release == journal.root.name), None)
+
+    @classmethod
     def find(cls, release: str) -> Journal | None:
-        """The journal of a release, by its id or by its output folder."""
+        """The journal of a release, by its id, or else by its output folder: what a user means, who names either.
+
+        A folder may be called as another release's id is, so what goes on by itself asks for `of`.
+        """
         wanted = Path(release).absolute()
-        for journal in cls.all():
-            if release == journal.root.name or wanted == journal.output:
-                return journal
-        return None
+        return cls.of(release) or next((journal for journal in cls.all() if wanted == journal.output), None)
 
     @classmethod
     def unreadable(cls, release: str) -> Path | None:
@@ -134,16 +145,16 @@ class Journal:
 
     @classmethod
     def all(cls) -> list[Journal]:
-        """Every release under way or to be resumed, by id. What a killed process left half made or half removed goes."""
+        """Every release under way or to be resumed, by id. What a killed process left half made or half removed goes.
+
+        Whatever else lies in the folder stays: it may be one that holds more than journals.
+        """
         journals = []
         for root in sorted(path for path in state_folder().glob("*") if path.is_dir()):
             journal = None if root.name.startswith(UNMADE) else cls._read(root)
             if journal is not None:
                 journals.append(journal)
-            elif root.name.startswith(UNMADE):
-                if time.time() - root.stat().st_mtime > MAKING_SECONDS:
-                    rmtree(root, ignore_errors=True)
-            elif not (root / RECORD).exists():
+            elif _is_half(root):
                 rmtree(root, ignore_errors=True)
         return journals
 
@@ -182,7 +193,7 @@ class Journal:
     @property
     def paid(self) -> Path:
         """Where that lies which was paid for."""
-        folder = self.root / "paid"
+        folder = self.root / PAID
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder
 
@@ -252,6 +263,25 @@ def unreadable_sentence(release: str) -> str:
         f"what is kept of release {release!r} in {str(state_folder())!r} cannot be read: another version of equistrata wrote it, or "
         f"it is damaged; resume it with that version, or give it up (equistrata resume --discard {release})"
     )
+
+
+def _is_half(root: Path) -> bool:
+    """Whether a folder is a journal that was cut off while it was made or removed, and nothing else's."""
+    try:
+        status = root.lstat()
+        if not stat.S_ISDIR(status.st_mode) or stat.S_IMODE(status.st_mode) != 0o700 or OURS.fullmatch(root.name):
+            return False
+        if root.name.startswith(UNMADE):
+            made_long_ago = time.time() - status.st_mtime > MAKING_SECONDS and MADE.fullmatch(root.name)
+            names = UNMADE_FILES if made_long_ago else None
+        else:
+            names = LEFT
+        return names is not None and all(
+            names.fullmatch(path.name) and stat.S_ISDIR(path.lstat().st_mode) == (path.name == PAID)
+            for path in root.iterdir()
+        )
+    except OSError:
+        return False
 
 
 def _record(root: Path) -> dict[str, Any]:

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from data.errors import InputError
-from flows.claims import LOCK, TRIES, Held, beating, empty, remove, take
+from flows.claims import LOCK, TRIES, Held, beating, empty, remove, remove_if_dead, take
 from flows.disk import disk_full
 from flows.holdings import remove_dead_holdings, written_down
 from flows.workspace import Workspace, sync_tree
@@ -74,9 +74,10 @@ def claimed_output(output: Path, parent_mode: int = 0o777) -> Iterator[Path]:
     with ExitStack() as stack:
         try:
             folder = _take_place(output, parent_mode, stack)
-        except Held:
+        except Held as held:
+            made = held.args[0] if held.args else output
             raise InputError(
-                f"another run is making output folder {str(output)!r}; wait for it to end, or choose another with --output"
+                f"another run is making output folder {str(made)!r}; wait for it to end, or choose another with --output"
             ) from None
         except (OSError, ValueError) as error:
             raise _refusal(output, error) from None
@@ -150,8 +151,10 @@ def _take_place(output: Path, parent_mode: int, stack: ExitStack) -> Path:
     for left in reversed(range(TRIES)):
         with ExitStack() as attempt:
             parent = output.absolute().parent
-            attempt.callback(_remove_empty, [each for each in (parent, *parent.parents) if not each.exists()])
+            missing = [each for each in (parent, *parent.parents) if not each.exists()]
+            attempt.callback(_remove_empty, missing)
             try:
+                _check_free(missing)
                 parent.mkdir(mode=parent_mode, parents=True, exist_ok=True)
                 folder = parent.resolve(strict=True) / _hidden_name(output.name)
                 attempt.enter_context(written_down(folder))
@@ -173,6 +176,14 @@ def _take_place(output: Path, parent_mode: int, stack: ExitStack) -> Path:
             stack.enter_context(attempt.pop_all())
             return folder
     raise AssertionError
+
+
+def _check_free(missing: list[Path]) -> None:
+    """Raise Held if another run holds the place of a folder that is about to be made: its output could not land any more."""
+    for folder in missing:
+        beside = folder.with_name(_hidden_name(folder.name))
+        if (beside / LOCK).exists() and not remove_if_dead(beside):
+            raise Held(folder)
 
 
 def _try_out(folder: Path, output: Path) -> None:

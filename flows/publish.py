@@ -114,7 +114,7 @@ def _checked_card(release: Path, files: Mapping[str, Entry], where: str) -> Mapp
         )
     if strays:
         raise InputError(f"the card of {where} does not account for {strays[0]!r}, so its price is not told; {MEND}")
-    if isinstance(ledger, Mapping) and Journal.find(str(ledger.get("release_id"))) is not None:
+    if isinstance(ledger, Mapping) and Journal.of(str(ledger.get("release_id"))) is not None:
         raise InputError(
             f"{where} is under way still, and its ledger does not know that it is whole; run equistrata resume "
             f"{ledger.get('release_id')} first"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Self
 
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
 from data.errors import InputError
 
@@ -16,6 +16,18 @@ class Settings(BaseModel):
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _is_text(cls, given: Any) -> Any:
+        """File names may hold any bytes, and come as halves of characters then; Prefect and JSON cannot take these."""
+        for name, value in given.items() if isinstance(given, dict) else ():
+            for text in value if isinstance(value, list | tuple) else (value,):
+                if isinstance(text, str) and any("\ud800" <= character <= "\udfff" for character in text):
+                    raise InputError(
+                        f"setting {str(name).rstrip('_')!r} holds bytes that are not UTF-8; rename what it names, or choose another"
+                    )
+        return given
 
     @classmethod
     def build(cls, **settings: Any) -> Self:

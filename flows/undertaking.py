@@ -232,7 +232,7 @@ def prepare(config: ReleaseConfig) -> tuple[Plan, Account | None, Journal | None
     if account is None:
         return Plan.of(config), None, None
     account.check()
-    charges, found = account.charges(), Journal.find(account.release)
+    charges, found = account.charges(), Journal.of(account.release)
     check_standing(config, account, charges, found)
     try:
         plan = Plan.of(config, begun=bool(charges))
@@ -354,12 +354,20 @@ def _all_committed(charges: Sequence[Charge]) -> bool:
 
 
 def is_published(config: ReleaseConfig) -> bool:
-    """Whether the output folder is this very release, whole (it appears by one rename)."""
+    """Whether the output folder is this very release, whole (it appears by one rename).
+
+    Another ledger may have a release of that id and data set.
+    """
     if config.release_id is None:
         return False
     try:
-        card = json.loads((Path(config.output) / "card.json").read_text("utf-8"))
-        return bool(card["ledger"]["release_id"] == config.release_id and card["ledger"]["dataset"] == config.dataset)
+        told = json.loads((Path(config.output) / "card.json").read_text("utf-8"))["ledger"]
+        if (told["release_id"], told["dataset"]) != (config.release_id, config.dataset):
+            return False
+        account = Account.of(config)
+        return account is None or bool(told["ledger"] == account.ledger.identity)
+    except LedgerError:
+        return True  # it cannot be charged or told now, either
     except (OSError, ValueError, KeyError, TypeError):
         return False
 

@@ -115,3 +115,11 @@ def test_nobody_is_told_to_resume_what_another_run_is_at(command, capsys):
         assert capsys.readouterr().err == ""
     cli._tell_what_is_kept(config)
     assert capsys.readouterr().err == "kept: equistrata resume monthly\n"
+
+
+def test_a_working_folder_that_was_removed_is_a_sentence(command, tmp_path, monkeypatch):
+    (tmp_path / "gone").mkdir()
+    monkeypatch.chdir(tmp_path / "gone")
+    (tmp_path / "gone").rmdir()
+    refused(command("release", "--output", str(tmp_path / "out")), "the working folder is not there any more")
+    refused(command("resume", "x"), "the working folder is not there any more")

@@ -1,5 +1,7 @@
 """The configuration: one model for YAML, Prefect parameters and options."""
 
+import os
+
 import pytest
 import yaml
 from pydantic import ValidationError
@@ -83,3 +85,11 @@ def test_a_password_is_no_setting_and_is_not_quoted(kind):
         kind(ledger=named)
     assert "hunter2" not in str(told.value) + str(logged.value)
     assert kind.build(ledger="postgresql://steward@db.example/ledger").ledger
+
+
+@pytest.mark.parametrize("setting", ["output", "input", "schema", "strata", "scratch", "dataset"])
+def test_a_name_that_is_not_utf8_is_refused_in_one_sentence(setting):
+    with pytest.raises(InputError, match=f"^setting '{setting}' holds bytes that are not UTF-8; rename") as told:
+        ReleaseConfig.build(**{setting: os.fsdecode(b"caf\xe9")})
+    str(told.value).encode()
+    assert ReleaseConfig.build(**{setting: "café \U0001f600"})

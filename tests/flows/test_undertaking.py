@@ -633,6 +633,20 @@ def test_a_release_whose_output_was_taken_goes_on_into_another_folder(place):
     assert place.leftovers() == []
 
 
+def test_a_folder_that_another_ledger_was_charged_for_is_another_release(place):
+    """Else its charge is settled with nothing to show for it, and what it has paid for is removed."""
+    Ledger(place.home / "other.db").create("people", 3, 1e-9)
+    trial = str(place.home / "trial")
+    place.resume(output=trial, ledger=str(place.home / "other.db"))
+    place.die("after the charge")
+    with pytest.raises(InputError, match="exists already and is not this release"):
+        place.resume(output=trial)
+    assert [charge.outcome for charge in place.charges()] == ["reserved"]
+    place.resume(output=str(place.home / "out0"))
+    assert [charge.outcome for charge in place.charges()] == ["committed"]
+    assert place.leftovers() == []
+
+
 def test_a_release_that_has_landed_is_not_laid_down_twice(place):
     place.die("in place")
     with pytest.raises(InputError, match=r"is whole in '.*out0'; resume it as it is"):
