@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.padding import Padding
 
 from flows.audit_config import AuditConfig, from_release_config
@@ -106,7 +107,7 @@ def report_audit(folder: Path) -> None:
     document = json.loads(path.read_text("utf-8"))
     said = document["verdict"]
     page = path.with_suffix(".html")
-    out.print(f"[bold green]audited[/] {page}", soft_wrap=True, highlight=False)
+    out.print(f"[bold green]audited[/] {escape(str(page))}", soft_wrap=True, highlight=False)
     if document["mode"] == "internal":
         out.print("[bold yellow]internal: computed from private rows[/], not to be published")
         if not for_a_person():
@@ -114,7 +115,7 @@ def report_audit(folder: Path) -> None:
     for sentence in said["opening"]:
         out.print(sentence, markup=False, highlight=False)
     for name, sentences in said["releases"].items():
-        out.print(f"[bold]{name}[/]", highlight=False)
+        out.print(f"[bold]{escape(name)}[/]", highlight=False)
         for sentence in sentences:
             out.print(Padding(sentence, (0, 0, 0, 2)), markup=False, highlight=False)
     for sentence in (*said["comparison"], *said["caveats"]):

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn, Union, get_args, get
 
 import typer
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from data.errors import InputError
@@ -438,9 +439,9 @@ def sources_command() -> None:
 def _report(folder: Path, strata: int) -> None:
     card = json.loads((folder / "card.json").read_text("utf-8"))
     guarantee = card["guarantee"]
-    out.print(f"[bold green]released[/] {folder}", soft_wrap=True, highlight=False)
+    out.print(f"[bold green]released[/] {escape(str(folder))}", soft_wrap=True, highlight=False)
     out.print(
-        f"{card['name']}: {card['rows']:,} rows, [bold]ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g}[/] "
+        f"{escape(card['name'])}: {card['rows']:,} rows, [bold]ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g}[/] "
         f"(ρ = {guarantee['rho']:.6g}), {strata} strata",
         highlight=False,
     )
@@ -449,11 +450,14 @@ def _report(folder: Path, strata: int) -> None:
         out.print(
             f"charged to {charged['dataset']} as {charged['release_id']}; left: ρ = {left['rho']:.6g} "
             f"(ε = {left['epsilon']:.4g} at δ = {left['delta']:g})",
+            markup=False,
             highlight=False,
             soft_wrap=True,
         )
         for charge in charged["charges"][1:]:
-            out.print(f"[bold yellow]charged again[/]: ρ = {charge['rho']:.6g}, {charge['reason']}", highlight=False)
+            out.print(
+                f"[bold yellow]charged again[/]: ρ = {charge['rho']:.6g}, {escape(charge['reason'])}", highlight=False
+            )
     if not card["private"]:
         out.print("[bold yellow]not private[/]: seeded noise; for tests and benchmarks only")
     means = folder / "means.json"
