@@ -18,6 +18,7 @@ from flows.snapshots import fingerprint_of
 from flows.workspace import Workspace
 from privacy.budget import BudgetExceeded, Rho
 from privacy.fingerprint import Fingerprint
+from privacy.ledger import Charge as Charged
 from privacy.ledger import Head, Ledger, LedgerError, Reservation
 
 
@@ -28,6 +29,7 @@ class AuditAccount:
     Attributes:
         audit: the id that the audit is charged under, new for each.
         releases: the ids of the releases that it is about, as far as they were charged to this account.
+        charged: data set and id of those that were charged to any account of this ledger.
         key: for fingerprints, where the ledger's place told one.
     """
 
@@ -35,6 +37,7 @@ class AuditAccount:
     dataset: str
     audit: str
     releases: tuple[str, ...]
+    charged: tuple[tuple[str, str], ...] = ()
     key: str | None = field(default=None, repr=False)
 
     @classmethod
@@ -72,11 +75,13 @@ class AuditAccount:
         place = place_of(config.ledger)
         ledger = Ledger(place.url)
         mine = [entry for entry in told if entry["dataset"] == dataset]
-        ledger.verify([Head.parse(str(entry["head"])) for entry in mine])
+        # Whatever account is named: a release that was charged is audited at the cost of its own ledger, and of its own rows.
+        ledger.verify([Head.parse(str(entry["head"])) for entry in told])
         ledger.budget(dataset)
         stem = id_stem(releases[0].folder.resolve().name)
         audit = f"audit-{stem[:60] or 'release'}-{uuid4().hex[:12]}"
-        return cls(ledger, dataset, audit, tuple(str(entry["release_id"]) for entry in mine), place.key)
+        charged = tuple((str(entry["dataset"]), str(entry["release_id"])) for entry in told)
+        return cls(ledger, dataset, audit, tuple(str(entry["release_id"]) for entry in mine), charged, place.key)
 
     def check_price(self, rho: Rho) -> None:
         """Raise BudgetExceeded if it does not fit at this moment: before any work is done. Nothing is charged."""
@@ -95,12 +100,8 @@ class AuditAccount:
             LedgerError: the fingerprints cannot be compared, since they were made with another key.
         """
         mine = fingerprint_of(work, content, self.ledger, self.key)
-        charges = [
-            (charge.entry.release_id, found)
-            for charge in self.ledger.charges(self.dataset)
-            if (found := Fingerprint.parse(charge.entry.fingerprint)) is not None
-        ]
-        audited = [(name, found) for name, found in charges if name in self.releases]
+        charges = self._fingerprints(self.ledger.charges(self.dataset))
+        audited = [each for named in self.charged for each in self._fingerprints(self.ledger.charges(*named))]
         for _, found in audited or charges:
             if found.key and (mine is None or found.key != mine.key):
                 raise LedgerError(
@@ -122,6 +123,12 @@ class AuditAccount:
                 "in them with --dataset"
             )
         return mine
+
+    @staticmethod
+    def _fingerprints(charges: Sequence[Charged]) -> list[tuple[str | None, Fingerprint]]:
+        """Release ids, with the fingerprints of their rows, of charges that have one."""
+        told = [(charge.entry.release_id, Fingerprint.parse(charge.entry.fingerprint)) for charge in charges]
+        return [(name, found) for name, found in told if found is not None]
 
     def reserve(
         self,

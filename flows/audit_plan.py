@@ -18,7 +18,7 @@ from flows import pdf
 from flows.addition import free_name, held
 from flows.audit_account import AuditAccount
 from flows.audit_config import SOURCE_SETTINGS, AuditConfig
-from flows.audited_card import AddedAudit, Compared, audits_of, with_audit
+from flows.audited_card import OWN, AddedAudit, Compared, audits_of, with_audit
 from flows.card import card_markdown
 from flows.config import ReleaseConfig
 from flows.inside import private_folder, release_around
@@ -203,7 +203,9 @@ def _place(config: AuditConfig, releases: Sequence[Released]) -> tuple[Path, Rel
         raise InputError(
             f"{str(output)!r} lies in release {str(around)!r}, which this audit is not about; name another folder with --output"
         )
-    if Path(os.path.realpath(output)).parent != around or output.name.startswith(".") or output.name == "internal":
+    # Not `means.json`, say: what reads a release would take the folder for that file.
+    taken = output.name.startswith(".") or output.name == "internal" or output.name in OWN
+    if Path(os.path.realpath(output)).parent != around or taken:
         raise InputError(
             f"{str(output)!r} is no place for an audit in a release; name a folder directly in it, or outside"
         )

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.markup import escape
 from rich.table import Table
+from rich.text import Text
 
 from data.errors import InputError
 
@@ -80,7 +80,7 @@ def show(dataset: AnyDatasetArgument = None, ledger: LedgerOption = None, as_jso
     grid = _grid("budgets", "data set", "budget", ">ρ", ">spent", ">left", ">left as ε", ">charges")
     for each in summaries:
         grid.add_row(
-            escape(each["dataset"]), f"ε {each['epsilon']:g}, δ {each['delta']:g}", f"{each['rho']:.4g}", f"{each['spent']:.4g}",
+            _plain(each["dataset"]), f"ε {each['epsilon']:g}, δ {each['delta']:g}", f"{each['rho']:.4g}", f"{each['spent']:.4g}",
             f"{each['left']:.4g}", f"{each['left_epsilon']:.4g}", str(each["charges"]),
         )  # fmt: skip
     out.print(grid)
@@ -103,9 +103,9 @@ def history(dataset: AnyDatasetArgument = None, ledger: LedgerOption = None, as_
         return
     names = [dataset] if dataset is not None else [account.dataset for account in books.accounts()]
     for name in names:
-        grid = _grid(f"charges of {name}", ">entry", "when (UTC)", "release", ">ρ", "outcome")
+        grid = _grid(_plain(f"charges of {name}"), ">entry", "when (UTC)", "release", ">ρ", "outcome")
         for charge in books.charges(name):
-            grid.add_row(*map(escape, _charge_row(charge)))
+            grid.add_row(*map(_plain, _charge_row(charge)))
         out.print(grid)
     _tell_head(books.head)
 
@@ -279,8 +279,13 @@ def _head_on(card: Path) -> Head:
         raise InputError(f"{str(card)!r} is no card.json of a release that a ledger was charged for") from None
 
 
-def _grid(title: str, *headings: str) -> Table:
-    grid = Table(title=escape(title), title_justify="left", box=SIMPLE_HEAD)  # narrow: it must fit 80 columns
+def _plain(words: str) -> Text:
+    """Words of the ledger as they stand there: neither markup nor commands to the terminal."""
+    return Text("".join(each if each.isprintable() else " " for each in words))
+
+
+def _grid(title: str | Text, *headings: str) -> Table:
+    grid = Table(title=title, title_justify="left", box=SIMPLE_HEAD)  # narrow: it must fit 80 columns
     for heading in headings:
         grid.add_column(
             heading.removeprefix(">"), justify="right" if heading.startswith(">") else "left", overflow="fold",

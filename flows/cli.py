@@ -460,6 +460,7 @@ def _report(folder: Path, strata: int) -> None:
         out.print(
             f"charged to {escape(charged['dataset'])} as {charged['release_id']}; left: ρ = {left['rho']:.6g} "
             f"(ε = {left['epsilon']:.4g} at δ = {left['delta']:g})",
+            markup=False,
             highlight=False,
             soft_wrap=True,
         )

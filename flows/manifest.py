@@ -85,7 +85,7 @@ def entries(content: bytes, where: str) -> dict[str, Entry]:
         document = json.loads(content)
         files = document["files"]
         whole = document["format"] == FORMAT and bool(files) and all(_is_entry(*each) for each in files.items())
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise damaged from None
     if not whole:
         raise damaged
@@ -95,7 +95,14 @@ def entries(content: bytes, where: str) -> dict[str, Entry]:
 def _is_entry(name: str, entry: Any) -> bool:
     path = PurePosixPath(name)
     # A manifest from elsewhere must not lead out, nor name one file in two ways.
-    inside = bool(path.parts) and not path.is_absolute() and ".." not in path.parts and str(path) == name
+    name.encode("utf-8")  # a ValueError if it is no name of a file, which cannot be asked for either
+    inside = (
+        "\0" not in name
+        and bool(path.parts)
+        and not path.is_absolute()
+        and ".." not in path.parts
+        and str(path) == name
+    )
     return inside and isinstance(entry["bytes"], int) and isinstance(entry["sha256"], str)
 
 

@@ -103,9 +103,9 @@ def _checked_card(release: Path, files: Mapping[str, Entry], where: str) -> Mapp
     try:
         card = json.loads(content)
         private, ledger = card["private"], card["ledger"]
-        _ = card["guarantee"]["epsilon"], card["guarantee"]["delta"], card["guarantee"]["rho"], card["name"]
+        _ = [f"{card['guarantee'][name]:g}" for name in ("epsilon", "delta", "rho")], card["name"]
         strays = unaccounted(card, files)
-    except (ValueError, KeyError, TypeError, AttributeError):
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise InputError(f"card.json of {where} is not the card of a release; {MEND}") from None
     if private is not True:
         raise InputError(

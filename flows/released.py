@@ -129,5 +129,5 @@ def _facts(release: Released, name: str) -> ReleaseFacts:
 def _json(path: Path, where: str) -> Any:
     try:
         return json.loads(path.read_text("utf-8"))
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         raise InputError(f"{path.name} of {where} cannot be read as JSON; {MEND}") from None

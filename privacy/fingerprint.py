@@ -26,11 +26,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from privacy.ledger_postgres import SAME_COLUMNS
 from privacy.ledger_store import LedgerError, key_file
 
 KEY_VARIABLE = "EQUISTRATA_LEDGER_KEY"
 SHORTEST_KEY = 16  # characters
-SAME_COLUMNS = 3  # columns that hold exactly the same values equally often are no chance
 
 
 def content_digest(paths: Iterable[Path]) -> bytes:

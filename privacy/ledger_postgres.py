@@ -14,8 +14,11 @@ from __future__ import annotations
 from sqlalchemy import Connection
 
 ENTRIES, HEAD, LEASES = "equistrata_entries", "equistrata_ledger", "equistrata_leases"
+SAME_COLUMNS = 3  # columns that hold exactly the same values equally often are no chance
 WRITERS = 0x45515354  # an advisory lock of the database, in which writers queue
 REFUSED = "EQ001"  # the SQLSTATE of an entry that the functions do not make
+OTHER_KEY = "EQ002"  # of a fingerprint made with another key than the ledger's others
+FLOATS = 2**1074  # the denominator of every float divides it
 
 HEAD_MOVED = """new.entries <> old.entries + 1 OR new.id <> old.id OR new.version <> old.version
     OR new.ledger <> old.ledger OR new.created <> old.created OR new.layout <> old.layout"""
@@ -75,6 +78,40 @@ END"""
 _NUMERATOR = "BEGIN RETURN split_part(fraction, '/', 1)::numeric; END"
 _DENOMINATOR = "BEGIN RETURN coalesce(nullif(split_part(fraction, '/', 2), ''), '1')::numeric; END"
 
+# Whether a worker may keep that fingerprint. One with another key, or of another account's rows, would have every later charge of the
+# other accounts refused (`privacy.ledger_people`, which says the same outside of the database). The steward may.
+_RECOGNISED = f"""
+DECLARE people text[];
+BEGIN
+    IF p_fingerprint IS NULL OR session_user = (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = '{ENTRIES}'::regclass) THEN
+        RETURN;
+    END IF;
+    IF p_fingerprint !~ '^key=[0-9a-f]{{16}} file=[0-9a-f]{{64}} rows=[0-9a-f]{{64}} columns=([0-9a-f]{{16}}(,[0-9a-f]{{16}})*)?$' THEN
+        RAISE EXCEPTION 'no such fingerprint' USING ERRCODE = '{REFUSED}';
+    END IF;
+    IF EXISTS (SELECT 1 FROM {ENTRIES} WHERE kind = 'reserve' AND fingerprint LIKE 'key=%'
+        AND split_part(fingerprint, ' ', 1) <> split_part(p_fingerprint, ' ', 1))
+    THEN
+        RAISE EXCEPTION 'another key' USING ERRCODE = '{OTHER_KEY}';
+    END IF;
+    WITH RECURSIVE said AS (
+        SELECT dataset AS one, json_array_elements_text(parts::json) AS other FROM {ENTRIES} WHERE kind = 'create' AND parts IS NOT NULL
+    ), mine AS (
+        SELECT p_dataset AS name
+        UNION SELECT CASE WHEN one = name THEN other ELSE one END FROM mine JOIN said ON name IN (one, other)
+    )
+    SELECT array_agg(name) INTO people FROM mine;
+    IF EXISTS (SELECT 1 FROM {ENTRIES} WHERE kind = 'reserve' AND dataset <> ALL (people) AND fingerprint LIKE 'key=%'
+        AND (split_part(fingerprint, ' ', 2) = split_part(p_fingerprint, ' ', 2)
+            OR split_part(fingerprint, ' ', 3) = split_part(p_fingerprint, ' ', 3)
+            OR {SAME_COLUMNS} <= (SELECT count(*) FROM (
+                SELECT unnest(string_to_array(substr(split_part(fingerprint, ' ', 4), 9), ','))
+                INTERSECT SELECT unnest(string_to_array(substr(split_part(p_fingerprint, ' ', 4), 9), ','))) AS shared)))
+    THEN
+        RAISE EXCEPTION 'these rows are another account''s' USING ERRCODE = '{REFUSED}';
+    END IF;
+END"""
+
 # Runs with the rights of its caller, so only from a function that runs as the owner.
 _APPEND = f"""
 DECLARE canonical text;
@@ -118,9 +155,14 @@ BEGIN
     END LOOP;
     above := equistrata_above(last.spent) * equistrata_below(p_rho) + equistrata_above(p_rho) * equistrata_below(last.spent);
     below := equistrata_below(last.spent) * equistrata_below(p_rho);
+    -- What leaves no room for the digits of an ordinary charge would block the account, though nearly all of its budget is left.
+    IF mod({FLOATS}, equistrata_below(p_rho)) <> 0 AND length(div(below, gcd(above, below))::text) > 1500 THEN
+        RAISE EXCEPTION 'the amount has too many digits' USING ERRCODE = '{REFUSED}';
+    END IF;
     IF above * equistrata_below(opened.rho) > equistrata_above(opened.rho) * below THEN
         RAISE EXCEPTION 'more than is left of the budget' USING ERRCODE = '{REFUSED}';
     END IF;
+    PERFORM equistrata_recognised(p_dataset, p_fingerprint);
     made.kind := 'reserve'; made.dataset := p_dataset; made.release_id := p_release; made.reason := p_reason;
     made.rho := equistrata_fraction(equistrata_above(p_rho), equistrata_below(p_rho));
     made.spent := equistrata_fraction(above, below);
@@ -183,6 +225,7 @@ _HELPERS = (
     ("equistrata_fraction(above numeric, below numeric)", "text", _FRACTION),
     ("equistrata_above(fraction text)", "numeric", _NUMERATOR),
     ("equistrata_below(fraction text)", "numeric", _DENOMINATOR),
+    ("equistrata_recognised(p_dataset text, p_fingerprint text)", "void", _RECOGNISED),
     (f"equistrata_append(made {ENTRIES})", "text", _APPEND),
 )
 DOORS = (

@@ -358,6 +358,11 @@ class Store:
             return f"{self.describe()} was made by an earlier version; run equistrata budget upgrade as its steward"
         if state == ledger_postgres.REFUSED:
             return f"{self.describe()} refuses that entry, which would not fit; check it with equistrata budget verify"
+        if state == ledger_postgres.OTHER_KEY:
+            return (
+                f"{self.describe()} knows its rows by fingerprints that were made with another key; bring that key back "
+                "(EQUISTRATA_LEDGER_KEY)"
+            )
         if name.startswith(("SQLITE_READONLY", "SQLITE_PERM")) or state == "25006":
             return f"{self.describe()} is read-only, so nothing can be charged; make it writable"
         if name.startswith("SQLITE_CANTOPEN"):

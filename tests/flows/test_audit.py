@@ -268,6 +268,7 @@ def test_an_internal_audit_does_not_lie_in_a_release(place, output):
         ("vanilla/deep/inside", "is no place for an audit in a release"),
         ("vanilla/.hidden", "is no place for an audit in a release"),
         ("vanilla/internal", "is no place for an audit in a release"),
+        ("vanilla/means.json", "is no place for an audit in a release"),
         ("vanilla/measurements", "exists already"),
     ],
 )

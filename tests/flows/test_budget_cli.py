@@ -59,6 +59,18 @@ def test_create_then_show(budget, tmp_path):
     assert people["left_epsilon"] == pytest.approx(2, rel=1e-9)
 
 
+def test_names_that_look_like_markup_are_names(budget, tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.create("[/people]", 3, 1e-9)
+    ledger.fail(ledger.reserve("[/people]", PRICE, "[red]a[/b]"), "[/] \x1b[2J")
+    for words in (["show"], ["history"], ["verify"], ["forecast", "[/people]", "--epsilon", 1]):
+        code, told, error = budget(*words, "--ledger", "ledger.db")
+        assert code == 0, error
+        assert "[/people]" in told or words == ["verify"]
+        assert "\x1b[2J" not in told
+    assert "[red]a[/b]" in budget("history", "--ledger", "ledger.db")[1]
+
+
 def test_the_same_in_json_and_in_words(budget, books):
     (people,) = as_json(budget, "show", "people")["datasets"]
     assert people["spent_exact"] == str(books.spent("people").exact)

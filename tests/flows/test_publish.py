@@ -170,7 +170,17 @@ def test_a_seeded_release_is_refused(place):
 
 
 @pytest.mark.parametrize(
-    "name", ["../people.csv", "/etc/hostname", "measurements/../../people.csv", "./card.md", "", "."]
+    "name",
+    [
+        "../people.csv",
+        "/etc/hostname",
+        "measurements/../../people.csv",
+        "./card.md",
+        "",
+        ".",
+        "measurements/a\0b",
+        "measurements/\ud800",
+    ],
 )
 def test_a_manifest_that_leads_out_is_refused(place, name):
     path = place / "out" / "manifest.json"
@@ -178,6 +188,23 @@ def test_a_manifest_that_leads_out_is_refused(place, name):
     document["files"][name] = {"bytes": 1, "sha256": "0"}
     path.write_text(json.dumps(document))
     with pytest.raises(InputError, match=r"manifest.json .* is damaged"):
+        publish_release(place / "out", place / "public")
+    assert left(place) == []
+
+
+def test_documents_that_python_cannot_read_are_a_sentence(place):
+    (place / "out" / "manifest.json").write_text("[" * 100_000)
+    with pytest.raises(InputError, match=r"manifest.json .* is damaged"):
+        publish_release(place / "out", place / "public")
+
+
+@pytest.mark.parametrize(
+    "content", ["[" * 100_000, '{"private": true, "ledger": null, "name": "x", "guarantee": {"epsilon": "1"}}']
+)
+def test_a_card_that_is_none_is_a_sentence(place, content):
+    (place / "out" / "card.json").write_text(content)
+    write_manifest(place / "out")
+    with pytest.raises(InputError, match="is not the card of a release"):
         publish_release(place / "out", place / "public")
     assert left(place) == []
 

@@ -144,6 +144,19 @@ def test_an_audit_of_other_rows_is_refused_and_costs_nothing(home, table, mode):
     assert not (home / "refused").exists()
 
 
+def test_naming_another_account_or_ledger_is_no_way_around(home):
+    """Both were accepted: a release's own account was looked into only if it was the one to be charged."""
+    Ledger("ledger.db").create("untouched", 5, 1e-9)
+    Ledger("second.db").create("untouched", 5, 1e-9)
+    before = Ledger("ledger.db").head
+    with pytest.raises(InputError, match="not the rows that release 'one' was made from"):
+        audit("one", mode="public", ledger="ledger.db", dataset="untouched", input="others.csv", output="refused")
+    with pytest.raises(LedgerError, match="anchored"):
+        audit("one", mode="public", ledger="second.db", dataset="untouched", input="people.csv", output="refused")
+    assert (Ledger("ledger.db").head, Ledger("second.db").head.entries) == (before, 1)
+    assert not (home / "refused").exists()
+
+
 def test_an_audit_of_a_release_that_was_not_charged_is_charged_to_these_people_only(home):
     free = settings("people", "shuffled.csv", output="free", release_id=None) | {"ledger": None, "dataset": None}
     release(free)

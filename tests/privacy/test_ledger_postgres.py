@@ -1,14 +1,17 @@
 """On a real PostgreSQL server, the role that makes releases can charge and settle, and nothing else."""
 
+import math
 import re
 import secrets
 import subprocess
+from contextlib import suppress
 from fractions import Fraction
 
 import pytest
 
 from privacy import ledger_postgres
 from privacy.budget import BudgetExceeded, Rho
+from privacy.fingerprint import Fingerprint
 from privacy.ledger import Ledger, LedgerError
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra 'postgres')")
@@ -58,6 +61,11 @@ def worker(urls):
     ledger.commit(ledger.reserve("people", Rho(0.001), "first", parts=["synthesis"], epsilon=0.1, delta=1e-9))
     ledger.reserve("people", Rho(0.001), "open", parts=["synthesis"])
     return ledger
+
+
+def rows(name, columns="abc", key=b"k" * 32):
+    """A fingerprint of those rows."""
+    return str(Fingerprint.of(name.encode(), {"rows": name, "columns": dict.fromkeys(columns, name)}, key, "ledger"))
 
 
 CHARGE = "SELECT equistrata_charge('people', '{id}', {rho}, NULL, NULL, NULL, NULL, '{relation}', NULL, NULL, NULL, NULL, NULL, 'me', 'mine')"
@@ -175,7 +183,7 @@ def test_the_workers_role_charges_settles_and_is_refused_as_any_ledger_is(worker
 def test_what_is_hashed_in_the_database_is_what_python_hashes(worker, words):
     worker.reserve(
         "people", Rho(Fraction(3, 70000)), f"r{len(words)}", parts=[words, "b"], epsilon=1e-05, delta=1e-300, mechanism=words,
-        strata=words, fingerprint=words, config=words, journal=words, who=words,
+        strata=words, config=words, journal=words, who=words,
     )  # fmt: skip
     worker.verify()
     entry = worker.charges("people")[-1].entry
@@ -219,6 +227,45 @@ def test_a_ledger_of_an_earlier_version_is_upgraded_by_its_steward(urls):
     worker.commit(worker.reserve("people", Rho(0.001), "r"))
     with psycopg.connect(urls["worker"]) as connection, pytest.raises(psycopg.errors.InsufficientPrivilege):
         connection.execute(HOSTILE["open an account"])
+
+
+def test_numbers_of_many_digits_leave_room_for_ordinary_charges(worker, urls):
+    """A crumb whose denominator fills what may be written would have every later charge refused, though the budget is whole."""
+    for number, prime in enumerate((3, 7, 11, 13, 17)):
+        with psycopg.connect(urls["worker"]) as connection, suppress(psycopg.DatabaseError):
+            connection.execute(charge(f"'1/{prime ** int(690 / math.log10(prime))}'", id=f"crumb {number}"))
+    for number, least in enumerate((0.001, 5e-324, 2.0**-1000 / 3)):
+        worker.reserve("people", Rho(least), f"ordinary {number}")
+    worker.verify()
+
+
+def test_a_fingerprint_of_the_workers_own_making_blocks_no_other_account(worker, urls):
+    """What would have the other accounts' charges refused for good: another key, no fingerprint, or another account's own."""
+    steward, theirs = Ledger(urls["steward"]), rows("hospital")
+    steward.create("panel", 1, 1e-9, same_people_as=["patients"])
+    worker.reserve("patients", Rho(0.001), "one", fingerprint=theirs)
+    forged = {
+        "another key": rows("census", key=b"j" * 32),
+        "no key": theirs.partition(" ")[2],
+        "the file alone": theirs.split()[1].removeprefix("file="),
+        "two keys": f"{theirs} key=0",
+        "the same file": re.sub("rows=.*", f"rows={'ab' * 32} columns=", theirs),
+        "another's": theirs,
+        "another's columns": rows("hospital", "abcdef"),
+        "nonsense": "rows=1",
+        "nothing": "",
+    }  # fmt: skip
+    for name, fingerprint in forged.items():
+        statement = charge().replace("NULL, NULL, NULL, 'me'", f"'{fingerprint}', NULL, NULL, 'me'")
+        with psycopg.connect(urls["worker"]) as connection, pytest.raises(psycopg.Error) as refused:
+            connection.execute(statement)
+        assert refused.value.sqlstate in (ledger_postgres.REFUSED, ledger_postgres.OTHER_KEY), name
+    with pytest.raises(LedgerError, match="made with another key; bring that key back"):
+        worker.reserve("patients", Rho(0.001), "two", fingerprint=rows("hospital", key=b"j" * 32))
+    worker.reserve("people", Rho(0.001), "two", fingerprint=rows("census"))
+    for name in ("patients", "panel"):
+        worker.reserve(name, Rho(0.001), "three", fingerprint=theirs)
+    worker.verify()
 
 
 def test_a_lease_of_one_worker_is_safe_from_another(worker, urls):
