@@ -224,7 +224,7 @@ def resume_command(
 
     [bold]Example[/bold]: equistrata resume monthly-3f08d60b7c11
     """
-    from flows.journal import Journal
+    from flows.journal import STATE_VARIABLE, Journal, state_folder
     from flows.workspace import remove_dead_workspaces
 
     # Even where there is nothing to resume: a run may have died with its release whole and its rows still on the disk.
@@ -237,6 +237,7 @@ def resume_command(
         _without_journal(release, ledger, give_up)
         return
     place = None if output is None else os.path.abspath(output)  # before the working directory changes
+    os.environ[STATE_VARIABLE] = str(state_folder())  # relative, it would be another one there
     try:
         os.chdir(journal.folder)
     except OSError:

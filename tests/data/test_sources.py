@@ -7,7 +7,7 @@ import subprocess
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from data import sources
@@ -121,6 +121,7 @@ NUMBERS = Column("cell", values=(0, 1, 2, -1), others=0, missing=0)
 TEXTS = Column("cell", values=("1", "01", "a", "ü", "True", "x,y", '"', "rest"), others="rest", missing="rest")
 
 
+@settings(max_examples=30)
 @given(st.lists(CELLS, min_size=1, max_size=8), st.sampled_from([NUMBERS, TEXTS]))
 def test_what_a_csv_cell_means_does_not_depend_on_other_cells(tmp_path_factory, cells, column):
     """Else one added row would change how others are coded, and neighbouring tables would not be neighbours."""

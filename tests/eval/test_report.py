@@ -37,6 +37,14 @@ VALIDATOR = Draft202012Validator(json.loads(DOCUMENT_SCHEMA.read_text("utf-8")))
 NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?")
 
 
+@pytest.fixture(scope="module", autouse=True)
+def few_trees():
+    """What is tested here is not how well they predict."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("eval.release_classifier.TREES", 20)
+        yield
+
+
 @pytest.fixture(scope="module")
 def public():
     return public_report(history=HISTORY)

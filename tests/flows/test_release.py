@@ -208,8 +208,8 @@ def test_a_release_from_a_config_file_without_strata(served, people, tmp_path):
     [
         (["--levels", "strata"], 1, "one choice of marginals within strata, for all of 2"),
         (["--levels", "none"], 1, "one synthesizer for all rows, cut into 2"),
-        (["--selection", "per-stratum"], 2, "one synthesizer for each of 2"),
-        (["--synthesizer", "gem"], 2, "one synthesizer for each of 2"),
+        (["--selection", "per-stratum", "--runner", "threads"], 2, "one synthesizer for each of 2"),
+        (["--synthesizer", "gem", "--runner", "threads"], 2, "one synthesizer for each of 2"),
     ],
 )
 def test_who_chooses_is_told_and_kept(served, people, options, files, told):

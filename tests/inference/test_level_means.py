@@ -323,7 +323,8 @@ def test_half_goes_to_all_rows_where_strata_can_be_read_and_more_where_they_cann
 # Intervals
 
 
-@pytest.mark.parametrize("sizes", [pytest.param("public", marks=pytest.mark.slow), "noisy"])
+@pytest.mark.slow
+@pytest.mark.parametrize("sizes", ["public", "noisy"])
 @pytest.mark.parametrize("weights", [None, {(0, 0): 0.6, (0, 1): 0.1, (1, 0): 0.25, (1, 1): 0.05}])
 def test_intervals_cover(sizes, weights):
     """At 1 − β = 0.8, the mean that rows are drawn from, of all and of each stratum, though strata lean on each other."""

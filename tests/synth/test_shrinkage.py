@@ -156,6 +156,7 @@ def test_equal_strata_are_pooled_and_stay_finite():
     assert (sigma[small] < 1.1 * by_chance).all()
 
 
+@pytest.mark.slow
 def test_strata_of_few_rows_differ_by_chance_and_are_told_so():
     """Equal strata, and counts without noise: what is left is chance, as large as the binomial law says. 300 populations; the
     standard deviation of the z-scores has a standard error of about 0.01 over seeds."""
