@@ -459,7 +459,7 @@ def _report(folder: Path, strata: int) -> None:
     if isinstance(card["ledger"], dict):
         charged, left = card["ledger"], card["ledger"]["left"]
         out.print(
-            f"charged to {escape(charged['dataset'])} as {charged['release_id']}; left: ρ = {left['rho']:.6g} "
+            f"charged to {charged['dataset']} as {charged['release_id']}; left: ρ = {left['rho']:.6g} "
             f"(ε = {left['epsilon']:.4g} at δ = {left['delta']:g})",
             markup=False,
             highlight=False,

@@ -34,6 +34,7 @@ def test_variances_are_found():
     assert found == pytest.approx([9, 4, 1], rel=0.28)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("deviation", "limits"), [(1.0, (0.01, 1.5)), (1e3, (0.9, 1.1))])
 def test_where_noise_is_all_what_is_expected_of_the_strata_stays(deviation, limits):
     """REML says that nothing is a stratum's own, or as much as the noise; expected to be about 1, it is neither zero nor large."""

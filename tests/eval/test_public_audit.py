@@ -137,6 +137,7 @@ def test_noise_has_the_deviations_that_the_prices_buy():
     spread("calibration", "G=x", "ws")
 
 
+@pytest.mark.slow
 def test_workload_intervals_hold_the_error_of_the_rows_at_hand():
     """300 intervals at 95 %, of which 268 to 298 hit, but for a chance of 10⁻⁴; in a small stratum, more may."""
     exact = {label: number.value for label, number in audit(noise=NoNoise()).workload_error.items()}

@@ -138,6 +138,7 @@ def test_a_public_audit_of_two_releases_is_charged_once(place):
     assert stat.S_IMODE(folder.stat().st_mode) == 0o755
 
 
+@pytest.mark.slow
 def test_no_exact_number_of_the_rows_is_in_a_public_audit(place, monkeypatch):
     """Every exact number of the internal audit, to eight digits, in every file of the public one; and its means of PAY.
 

@@ -79,7 +79,7 @@ def check(table, rows, coverage_error):
     assert compared >= len(rows) - 7  # all but the first table's central widths
 
 
-@pytest.mark.parametrize("table", [1, 2, 3, 4, 5])
+@pytest.mark.parametrize("table", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 3, 4, 5))])
 def test_widths_are_the_papers(table):
     """400 rounds: coverage's standard error is 0.015, and widths hardly vary."""
     check(table, simulate(replace(TABLES[table], rounds=400), seed=1), 0.07)
@@ -99,6 +99,7 @@ def test_large_tables_are_the_papers(table):
     check(table, simulate(replace(TABLES[table], rounds=2000), seed=0, workers=2), 0.026)
 
 
+@pytest.mark.slow
 def test_a_wrong_delta_would_show():
     """The test of widths can fail: at δ = 1e-5 the widths miss the printed ones by more than 2 %."""
     rows = simulate(replace(TABLES[3], delta=1e-5, trials=(1024,), rounds=20), seed=1)
@@ -114,6 +115,7 @@ GRID = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("setting", GRID[:2], ids=["alike", "spread"])
 def test_private_intervals_cover_as_they_say(setting):
     """1,000 rounds: 0.9 ± 0.033 is 3.5 standard errors. The variances are private too, unlike the paper's."""
@@ -149,6 +151,7 @@ def test_the_truth_is_that_of_the_values_that_are_cut_off():
         assert row.coverage == pytest.approx(0.9, abs=0.03)  # 3.9 standard errors
 
 
+@pytest.mark.slow
 def test_the_number_of_workers_changes_nothing():
     setting = Setting(arms=(40, 60), epsilons=(1.0,), trials=(16,), rounds=250)
     assert simulate(setting, seed=4, workers=2) == simulate(setting, seed=4) != simulate(setting, seed=5)

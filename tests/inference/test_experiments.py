@@ -211,11 +211,13 @@ def test_the_claim_stands(which, share, values, neighbour):
     assert bound(which, share, values, neighbour) <= EPSILON
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("which", "share", "values", "neighbour"), CLAIMS)
 def test_twice_the_signal_is_caught(which, share, values, neighbour):
     assert bound(which, share, values, neighbour, fault=True) > EPSILON
 
 
+@pytest.mark.slow
 def test_a_theta_for_more_people_than_there_are_is_caught():
     """A dishonest server that claims 60 people where there are 6 gets a θ that does not protect them."""
     settings = settle(60, radius=1.0, epsilon=EPSILON, delta=DELTA, trials=40)

@@ -249,6 +249,7 @@ def by_strata(estimator, **own):
     return run
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rho", [0.0003, 0.003, 0.3])
 def test_it_is_nearly_as_good_as_the_better_of_both_in_both(rho):
     """At most √2 times (the theory's limit for many strata), and 20 % for 25 runs; from ρ = 0.003 on each of the two alone loses over twice."""
@@ -261,6 +262,7 @@ def test_it_is_nearly_as_good_as_the_better_of_both_in_both(rho):
     assert rho == 0.0003 or all(max(np.array(other) / best) > 2 for other in others)
 
 
+@pytest.mark.slow
 def test_shrinkage_helps_where_strata_are_noisy_and_is_nothing_where_they_are_not():
     noisy, plain = by_strata(hierarchical_coinpress), by_strata(hierarchical_coinpress, shrinkage=False)
     helped, alone = (errors(run, rho=0.001, sizes="noisy")[1] for run in (noisy, plain))

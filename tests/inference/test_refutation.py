@@ -84,6 +84,7 @@ def test_claim_stands(statistic, table, neighbour):
     assert bound(statistic, table, neighbour) <= RHO.epsilon(DELTA)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("statistic", "table", "neighbour"), CLAIMS)
 def test_halved_noise_is_caught(statistic, table, neighbour):
     assert bound(statistic, table, neighbour, fault=True) > RHO.epsilon(DELTA)
@@ -127,6 +128,7 @@ def laplace_stratum(rows, noise):
     return stratified_laplace_mean([rows, LOW], **LAPLACE, noise=noise).strata[0].value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", [False, True])
 @pytest.mark.parametrize("statistic", [laplace, laplace_stratum])
 def test_laplace_mean(statistic, fault):

@@ -8,7 +8,7 @@ from privacy.budget import Rho
 from privacy.forecast import epsilon_within, releases_left
 
 
-@settings(max_examples=12)
+@settings(max_examples=6)
 @given(st.floats(0.05, 20), st.integers(1, 400), st.sampled_from([1e-12, 1e-9, 1e-5]))
 def test_the_epsilon_of_a_horizon_fits_and_is_the_largest(epsilon, releases, delta):
     left = Rho.from_epsilon_delta(epsilon, delta)

@@ -328,6 +328,7 @@ def test_the_claim_is_not_refuted(source, runs, delta, claim):
     assert empirical_epsilon(*runs(source), delta, false_alarm=ALARM) <= claim
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("source", SOURCES)
 @pytest.mark.parametrize(("runs", "delta", "claim"), REFUTATIONS)
 def test_half_the_noise_is_refuted(source, runs, delta, claim):

@@ -46,6 +46,7 @@ def test_only_one_direction_breaks():
     assert empirical_epsilon(a, b, 0.06) < 0.05
 
 
+@pytest.mark.slow
 def test_false_alarms_are_as_rare_as_stated():
     """Same distribution twice: ε is 0, so any positive bound is a false alarm.
 

@@ -233,6 +233,7 @@ def test_a_paid_count_is_kept_and_used():
     assert any(r.selection for r in log)  # the count says that the table is large
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [60, 5000])
 def test_with_faked_noise_two_private_tables_give_the_same_bits(level):
     """The strongest form of "nothing but noise is published": nothing else depends on the rows, not even a size."""

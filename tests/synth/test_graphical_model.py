@@ -196,6 +196,7 @@ def test_independent_columns_are_sampled_independently_row_by_row():
     assert ((counts - expected) ** 2 / expected).sum() < 400
 
 
+@pytest.mark.slow
 def test_one_row_at_a_time_follows_the_model():
     """Systematic rounding is unbiased: 6,000 draws of one row against the joint (L1 s.d. far below 0.25)."""
     model, joint = random_model("tree", sizes=(2, 2, 2, 2, 2), seed=6)

@@ -154,6 +154,7 @@ def test_columns_stay_independent_within_a_component():
     assert both[:, 0, 0].var() == pytest.approx(12 * 0.25 * 0.75 / 3 * 2 / 3 * 12 / 11, rel=0.1)  # hypergeometric
 
 
+@pytest.mark.slow
 def test_many_components_with_a_row_each_do_not_correlate_columns():
     """Rounding runs along the components: in the same order for all columns it would tie them together."""
     schema = schema_of("DAC", ())

@@ -120,6 +120,7 @@ def test_values_sum_to_the_number_of_rows():
             assert extra.values.sum() == pytest.approx(SIZES[i], rel=1e-5)
 
 
+@pytest.mark.slow
 def test_what_is_borrowed_is_as_uncertain_as_it_says():
     """z-scores of 200 populations × 12 small strata × 4 cells: a standard deviation between 0.85 and 1.15. With the
     seeds fixed there is no false alarm; over seeds its standard error is about 0.02."""
@@ -229,6 +230,7 @@ def rows(seed):
     return CodedTable(np.concatenate(parts).astype(np.uint8), SCHEMA)
 
 
+@pytest.mark.slow
 def test_leaning_serves_small_strata_better_at_the_same_measurements():
     """Mean L1 error of AGE × JOB over the strata, ε = 0.3, ten populations: at most 0.7 of that without."""
     errors = {True: [], False: []}

@@ -214,6 +214,7 @@ def test_a_row_touches_one_stratum_only():
     assert changed == [(2, 2)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("level", [400, 3, -60])
 @pytest.mark.parametrize("weights", ["noisy", "public", "both"])
 @pytest.mark.parametrize(
