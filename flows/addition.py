@@ -25,6 +25,7 @@ from typing import Any
 from data.errors import InputError
 from flows.card import card_markdown
 from flows.claims import LOCK, claim
+from flows.disk import sync
 from flows.manifest import NAME, NEXT, check_manifest, listed, write_manifest
 from flows.workspace import sync_tree
 
@@ -82,10 +83,10 @@ def finish(release: Path) -> None:
         if not coming.is_dir():
             return
         for path in sorted(coming.iterdir(), key=lambda path: path.name == NAME):  # the manifest last
-            _sync(release)
+            sync(release)
             os.rename(path, release / path.name)
         coming.rmdir()
-        _sync(release)
+        sync(release)
     except OSError as error:
         raise InputError(
             f"an audit that was being added to release {str(release)!r} cannot be moved to its place "
@@ -129,15 +130,7 @@ def _lay_out(release: Path, name: str, made: Path, priced: Callable[[Card, str],
         coming.chmod(0o755)
         sync_tree(coming)
         os.rename(coming, release / NEXT)
-        _sync(release)
+        sync(release)
     except BaseException:
         shutil.rmtree(coming, ignore_errors=True)
         raise
-
-
-def _sync(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

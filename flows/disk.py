@@ -1,4 +1,4 @@
-"""A disk that is full, in one sentence: whose it is, and how to go on."""
+"""Disks: what is on one durably, and one that is full, in one sentence: whose it is, and how to go on."""
 
 from __future__ import annotations
 
@@ -31,6 +31,15 @@ def disk_full(error: BaseException, *folders: str | os.PathLike[str]) -> DiskFul
     return DiskFull(
         f"{why}{where}; free some, then run the same command again, or equistrata resume if the release was charged"
     )
+
+
+def sync(path: Path) -> None:
+    """Have a file, or a folder's own list of names, written to its disk. Raises OSError."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
 
 
 @contextmanager

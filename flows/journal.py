@@ -26,7 +26,7 @@ from typing import Any
 from data.errors import InputError
 from flows.claims import OURS, claim, claimed
 from flows.config import ReleaseConfig
-from flows.disk import disk_full
+from flows.disk import disk_full, sync
 
 STATE_VARIABLE = "EQUISTRATA_STATE"
 FORMAT = "equistrata journal 2"
@@ -296,8 +296,4 @@ def _write_durably(path: Path, text: str) -> None:
         file.flush()
         os.fsync(file.fileno())
     os.replace(name, path)
-    folder = os.open(path.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync(path.parent)

@@ -24,7 +24,7 @@ from typing import Any
 
 from data.errors import InputError
 from flows.claims import LOCK, TRIES, Held, beating, empty, remove, remove_if_dead, take
-from flows.disk import disk_full
+from flows.disk import disk_full, sync
 from flows.holdings import remove_dead_holdings, written_down
 from flows.workspace import Workspace, sync_tree
 
@@ -111,7 +111,7 @@ def land(work: Workspace, output: Path, mode: int | None = None, parent_mode: in
         except OSError as error:
             raise _refusal(output, error) from None
         with suppress(OSError):  # it is there; some file systems cannot say that it will be after a power cut
-            _sync_folder(folder.parent)
+            sync(folder.parent)
     return output
 
 
@@ -198,7 +198,7 @@ def _try_out(folder: Path, output: Path) -> None:
         file.flush()
         os.fsync(file.fileno())
     made.chmod(0o700)
-    _sync_folder(made)
+    sync(made)
     rename_to_new(made, called)
     shutil.rmtree(called)
 
@@ -228,14 +228,6 @@ def _copy(source: Path, target: Path) -> None:
         else:
             shutil.copyfile(path, target / path.name)
     target.chmod(stat.S_IMODE(source.stat().st_mode))
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
 
 
 def _refusal(output: Path, error: Exception) -> InputError:

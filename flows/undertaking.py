@@ -64,7 +64,7 @@ class Undertaking:
         self.evaluates = plan.config.evaluate != "none"
         self._charges = account.charges() if account else []
         self._drawing = False
-        settled = bool(self._charges) and all(charge.outcome == "committed" for charge in self._charges)
+        settled = bool(self._charges) and _all_committed(self._charges)
         self.published = settled or is_published(plan.config)
 
     def bind(self) -> None:

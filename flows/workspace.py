@@ -31,7 +31,7 @@ from data.errors import InputError
 from data.schema import Schema
 from data.table import CodedTable
 from flows.claims import LANDING, TRIES, Held, beating, remove, remove_dead, take
-from flows.disk import disk_full
+from flows.disk import disk_full, sync
 from flows.holdings import remove_dead_holdings, written_down
 from synth.measurements import Measurement, save_measurements
 from synth.mechanism import Model
@@ -149,7 +149,7 @@ class Workspace:
             file.write(f"{self.run}\n")
             file.flush()
             os.fsync(file.fileno())
-            _sync(self.paid)
+            sync(self.paid)
             file.seek(0)
             return file.read().split().count(str(self.run))
 
@@ -187,14 +187,14 @@ class Workspace:
         if model is not None:
             save_model(model, folder / "model.npz")
         for path in (*folder.iterdir(), folder):
-            _sync(path)
+            sync(path)
         try:
             folder.rename(self.fit(position))
         except OSError:
             shutil.rmtree(folder)
             if not self.measurements(position).exists():
                 raise
-        _sync(self.paid)
+        sync(self.paid)
 
     def keep_model(self, position: int, model: Model) -> None:
         """Save the model of a stratum's measurements in one step. It can be made again, so it need not be durable."""
@@ -229,7 +229,7 @@ class Workspace:
             pass
         finally:
             unfinished.unlink()
-        _sync(self.paid)
+        sync(self.paid)
 
     def coins(self, rng: np.random.Generator) -> np.random.Generator:
         """The coins that hold rows out, the same in every run of the release: seeded by `rng` in the first one."""
@@ -355,12 +355,4 @@ def _refusal(scratch: str, error: Exception) -> InputError:
 def sync_tree(folder: Path) -> None:
     """Have everything in a folder written to its disk."""
     for path in (*folder.rglob("*"), folder):
-        _sync(path)
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
+        sync(path)
