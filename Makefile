@@ -33,7 +33,7 @@ install: .venv/.installed-server ## .venv for a server that makes releases on a 
 
 deploy: .venv/.installed-server ## Check prefect.yaml, and apply it to the server at PREFECT_API_URL
 	@[ -n "$$PREFECT_API_URL" ] || { echo "PREFECT_API_URL is not set; read the worker's settings first (docs/deploy.md)"; exit 1; }
-	@$(BIN)/python -m flows.deployments prefect.yaml >.venv/pools
+	@$(BIN)/python -m equistrata.flows.watch.deployments prefect.yaml >.venv/pools
 	@$(BIN)/prefect server status --wait --timeout 300
 	@for pool in $$(cat .venv/pools); do \
 		$(BIN)/prefect work-pool inspect "$$pool" >/dev/null 2>&1 || $(BIN)/prefect work-pool create "$$pool" --type process || exit 1; \
@@ -78,22 +78,22 @@ endef
 	@touch .venv/.installed .venv/.installed-server $@
 
 # smartnoise-synth pins opendp < 0.15, pandas < 3 and mbi < 2, so it cannot live in .venv.
-.venv-smartnoise/.installed: synth/smartnoise_requirements.txt
+.venv-smartnoise/.installed: synth/foreign/smartnoise_requirements.txt
 	$(check-python)
 	@echo "Installing smartnoise-synth into .venv-smartnoise (about 1 GB); this takes a few minutes."
 	@rm -rf .venv-smartnoise
 	@$(PYTHON) -m venv .venv-smartnoise
-	@.venv-smartnoise/bin/python -m pip install -qq --disable-pip-version-check -r synth/smartnoise_requirements.txt
+	@.venv-smartnoise/bin/python -m pip install -qq --disable-pip-version-check -r synth/foreign/smartnoise_requirements.txt
 	@.venv-smartnoise/bin/python -m pip install -qq --disable-pip-version-check --no-deps smartnoise-synth==1.0.8
-	@.venv-smartnoise/bin/python -I synth/_smartnoise_worker.py --check
+	@.venv-smartnoise/bin/python -I synth/foreign/_smartnoise_worker.py --check
 	@touch $@
 
 # Flower pins typer < 0.13 and rich < 14, so it cannot live in .venv.
-.venv-flower/.installed: inference/flower_requirements.txt
+.venv-flower/.installed: inference/federated/flower_requirements.txt
 	$(check-python)
 	@echo "Installing Flower into .venv-flower (about 150 MB)."
 	@rm -rf .venv-flower
 	@$(PYTHON) -m venv .venv-flower
-	@.venv-flower/bin/python -m pip install -qq --disable-pip-version-check -r inference/flower_requirements.txt
-	@.venv-flower/bin/python -I inference/_flower_worker.py --check >/dev/null
+	@.venv-flower/bin/python -m pip install -qq --disable-pip-version-check -r inference/federated/flower_requirements.txt
+	@.venv-flower/bin/python -I inference/federated/_flower_worker.py --check >/dev/null
 	@touch $@

@@ -22,11 +22,11 @@ from rich.console import Console
 
 from benchmarks.child import JobFailed
 from benchmarks.contest import SCORED_STRATA, Contestant, Run, contestants, draw_peers, draw_strata, frame, run, show
-from data.errors import InputError
-from data.schema import Schema
-from data.sources import FolktablesSource, SampleSource, Source
-from data.table import CodedTable
-from synth.mechanism import mechanism
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Schema
+from equistrata.data.sources import FolktablesSource, SampleSource, Source
+from equistrata.data.table import CodedTable
+from equistrata.synth.registry import mechanism
 
 COLUMNS = ("AGEP", "SCHL", "MAR", "DIS", "NATIVITY", "MIL", "DREM", "SEX", "RAC1P", "ESR")
 QUICK_COLUMNS, QUICK_ROWS, QUICK_STRATA = ("AGEP", "MAR", "DIS", "SEX", "RAC1P", "ESR"), 20_000, ("SEX",)

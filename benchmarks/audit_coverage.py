@@ -17,15 +17,15 @@ import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
-from data.schema import Column, Schema
-from data.strata import Strata
-from data.table import CodedTable
-from eval.coding import WHOLE
-from eval.noisy_number import NoisyNumber
-from eval.public_audit import PublicAudit, public_audit
-from eval.release_classifier import Prediction
-from privacy.budget import Rho
-from privacy.noise import SeededNoise
+from equistrata.data.schema import Column, Schema
+from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
+from equistrata.eval.audit.classifier import Prediction
+from equistrata.eval.audit.noisy_number import NoisyNumber
+from equistrata.eval.audit.public import PublicAudit, public_audit
+from equistrata.eval.scores.coding import WHOLE
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.noise import SeededNoise
 
 Floats = npt.NDArray[np.float64]
 
@@ -56,7 +56,7 @@ class Scores:
     positive: int = 1
 
     def predict(self, table: CodedTable) -> Prediction:
-        """See `eval.release_classifier.Classifier`."""
+        """See `equistrata.eval.audit.classifier.Classifier`."""
         score = self.table.ravel()[table.index_of(["A", "B", "C"])]
         return Prediction(score, score > 0.5)
 

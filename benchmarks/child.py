@@ -19,8 +19,8 @@ from time import perf_counter
 import numpy as np
 import pandas as pd
 
-from data.schema import Schema
-from data.table import CodedTable
+from equistrata.data.schema import Schema
+from equistrata.data.table import CodedTable
 
 COPY = "~"  # in a repeated column's name, as AGEP~2
 
@@ -87,7 +87,7 @@ def measure(job: Job, rows: CodedTable, timeout: float | None = None) -> tuple[C
 
 def main(folder: Path) -> None:
     """The child's part."""
-    from synth.stratified import StratifiedSynthesizer
+    from equistrata.synth.strata.stratified import StratifiedSynthesizer
 
     job = json.loads((folder / "job.json").read_text("utf-8"))
     table = CodedTable(np.load(folder / "rows.npy", allow_pickle=False), schema_of(job.pop("columns")))

@@ -54,7 +54,7 @@ def release(source: list[str], folder: Path, options: list[str]) -> tuple[TreeCo
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     environment |= {"PREFECT_HOME": str(place / "prefect"), "TMPDIR": str(place)}
     command = [
-        sys.executable, "-m", "flows.cli", "release", *source, "--columns", ",".join(COLUMNS), "--strata", STRATA, "--seed", "0",
+        sys.executable, "-m", "equistrata.flows.cli.main", "release", *source, "--columns", ",".join(COLUMNS), "--strata", STRATA, "--seed", "0",
         "--evaluate", "none", "--scratch", str(place), "--output", str(place / "release"), *options,
     ]  # fmt: skip
     return measure_tree(command, environment), place / "release"

@@ -14,9 +14,9 @@ from rich import box
 from rich.table import Table
 
 from benchmarks.child import Cost, Job, measure
-from data.table import CodedTable
-from eval.scores import Scores, score_tables
-from synth.mechanism import MECHANISMS, mechanism
+from equistrata.data.table import CodedTable
+from equistrata.eval.scores.scores import Scores, score_tables
+from equistrata.synth.registry import MECHANISMS, mechanism
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

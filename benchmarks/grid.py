@@ -4,7 +4,7 @@
 
 Every mechanism × strata × form × ε × seed is one line of a CSV file, written as soon as it is known; lines that are there are
 not made again. `equistrata experiments figure` makes the parts that the paper's figures need, from the same code
-(`flows.experiment_synthesizers`). Seeded noise (not private): for measuring only.
+(`paper.synthesizers`). Seeded noise (not private): for measuring only.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import pandas as pd
 from rich.console import Console
 
 from benchmarks.__main__ import add_rows, source_of
-from data.schema import Schema
-from data.sources import Source
-from data.table import CodedTable
-from flows.experiment_lines import LineFile
-from flows.experiment_synthesizers import COLUMNS, EPSILONS, STRATA, VANILLA, Cell, Line, grid, measure, variants
-from synth.mechanism import MECHANISMS
+from equistrata.data.schema import Schema
+from equistrata.data.sources import Source
+from equistrata.data.table import CodedTable
+from equistrata.synth.registry import MECHANISMS
+from paper.lines import LineFile
+from paper.synthesizers import COLUMNS, EPSILONS, STRATA, VANILLA, Cell, Line, grid, measure, variants
 
 FORMS = ("per-stratum", "default")
 

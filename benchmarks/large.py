@@ -40,7 +40,7 @@ def release(rows: Path, folder: Path, runner: str, evaluate: str) -> TreeCost:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     environment |= {"PREFECT_HOME": str(place / "prefect"), "TMPDIR": str(place)}
     command = [
-        sys.executable, "-m", "flows.cli", "release", "--source", "parquet", "--input", str(rows), "--schema", "acs_employment",
+        sys.executable, "-m", "equistrata.flows.cli.main", "release", "--source", "parquet", "--input", str(rows), "--schema", "acs_employment",
         "--columns", ",".join(COLUMNS), "--strata", "SEX,RAC1P", "--synthesizer", "mst", "--evaluate", evaluate, "--seed", "0",
         "--runner", runner, "--output", str(place / "release"),
     ]  # fmt: skip

@@ -15,8 +15,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from privacy.budget import Rho
-from privacy.ledger import Ledger
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.ledger.ledger import Ledger
 
 AMOUNT = Rho(1e-9)
 
@@ -41,7 +41,7 @@ def measure(place: str, processes: int, seconds: float) -> tuple[float, float]:
     ledger = Ledger(place)
     ledger.create("people", 10, 1e-9)
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["privacy.ledger"])
+    context.set_forkserver_preload(["equistrata.privacy.ledger.ledger"])
     start, results = context.Barrier(processes + 1), context.Queue()
     racers = [context.Process(target=reserve, args=(start, results, place, i, seconds)) for i in range(processes)]
     for racer in racers:

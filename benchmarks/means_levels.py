@@ -21,14 +21,14 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.__main__ import add_rows, source_of
-from data.schema import Schema
-from data.sources import Source
-from data.strata import Key, Strata
-from data.table import CodedTable
-from flows.experiment_means import CODED, OUTCOMES, SCHEMA, errors, read_outcomes
-from inference.coinpress import coinpress_mean, stratified_coinpress
-from inference.level_means import hierarchical_coinpress
-from privacy.noise import SeededNoise
+from equistrata.data.schema import Schema
+from equistrata.data.sources import Source
+from equistrata.data.strata import Key, Strata
+from equistrata.data.table import CodedTable
+from equistrata.inference.means.coinpress import coinpress_mean, stratified_coinpress
+from equistrata.inference.means.hierarchical import hierarchical_coinpress
+from equistrata.privacy.noise import SeededNoise
+from paper.means import CODED, OUTCOMES, SCHEMA, errors, read_outcomes
 
 STRATA = ("SEX", "RAC1P", "SEX_RAC1P", "SEX_RAC1P_AGEP", "SEX_RAC1P_AGEP_DIS")
 RHOS = (0.001, 0.01, 0.1, 0.5)

@@ -20,7 +20,7 @@ from rich.console import Console
 
 from benchmarks.__main__ import COLUMNS, NO_FIGURE, add_source, source_of
 from benchmarks.child import COPY, Job, JobFailed, measure, schema_of
-from data.table import CodedTable, code_dtype
+from equistrata.data.table import CodedTable, code_dtype
 
 CUTS = {
     2: ("SEX",),

@@ -24,20 +24,20 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.__main__ import add_rows, source_of
-from data.schema import Column, Schema
-from data.strata import Key, Strata
-from data.table import CodedTable, numbers
-from data.weights import PublicWeights
-from eval.coding import coded_frame
-from eval.parity import relative_error
-from eval.workload import workload_error
-from flows.experiment_means import MIN_SHARE
-from flows.experiment_synthesizers import COLUMNS, DELTA
-from inference.coinpress import stratified_coinpress
-from privacy.budget import Rho
-from privacy.noise import SeededNoise
-from synth.combined_weights import combined_weights
-from synth.stratified import NOISY, StratifiedSynthesizer
+from equistrata.data.schema import Column, Schema
+from equistrata.data.strata import Key, Strata
+from equistrata.data.table import CodedTable, numbers
+from equistrata.data.weights import PublicWeights
+from equistrata.eval.scores.coding import coded_frame
+from equistrata.eval.scores.parity import relative_error
+from equistrata.eval.scores.workload import workload_error
+from equistrata.inference.means.coinpress import stratified_coinpress
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.noise import SeededNoise
+from equistrata.synth.strata.stratified import NOISY, StratifiedSynthesizer
+from equistrata.synth.strata.weights import combined_weights
+from paper.means import MIN_SHARE
+from paper.synthesizers import COLUMNS, DELTA
 
 STRATA = ("SEX", "RAC1P")
 EPSILONS = (0.01, 0.1, 1.0, 5.0)

@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from data.errors import InputError
+from equistrata.data.errors import InputError
 
 MOST_BYTES = 1 << 20
 MOST_NODES = 100_000  # keys, values, lists and mappings; parsing as many takes a second, or three without libyaml

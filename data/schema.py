@@ -25,8 +25,8 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
-from data import documents
-from data.errors import InputError
+from equistrata.data import documents
+from equistrata.data.errors import InputError
 
 Value = int | float | str
 Release = Literal["value", "index", "draw", "midpoint"]
@@ -312,7 +312,7 @@ def built_in_schemas() -> list[str]:
     >>> built_in_schemas()[:2]
     ['acs_employment', 'acs_means']
     """
-    files = resources.files("data").joinpath("schemas").iterdir()
+    files = resources.files("equistrata.data").joinpath("schemas").iterdir()
     return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
 
 
@@ -324,7 +324,7 @@ def _read(source: str | Path) -> tuple[str, str]:
             raise InputError(
                 f"no schema named {str(source)!r}; give the path of a YAML file or one of {', '.join(built_in_schemas())}"
             )
-        return resources.files("data").joinpath("schemas", f"{source}.yaml").read_text("utf-8"), str(source)
+        return resources.files("equistrata.data").joinpath("schemas", f"{source}.yaml").read_text("utf-8"), str(source)
     return documents.read_text(path, f"schema file {str(path)!r}"), str(path)
 
 

@@ -6,7 +6,7 @@ the rows' numbers are added up (256 bits, as four lanes of 64). A sum does not k
 occurs. Equal tables always agree; others do so by chance with a probability of about 2⁻²⁵⁶.
 
 The digests follow from private rows and are not keyed: who has them can try tables on them. They stay in the private working
-folder, and only keyed hashes of them leave it (`privacy.fingerprint`).
+folder, and only keyed hashes of them leave it (`equistrata.privacy.ledger.fingerprint`).
 
 >>> import pandas as pd
 >>> schema = Schema.load("acs_employment").select(["SEX", "MIL"])
@@ -29,8 +29,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from data.schema import OWN_CATEGORY, Column, Schema
-from data.table import CHUNK_ROWS, CodedTable
+from equistrata.data.schema import OWN_CATEGORY, Column, Schema
+from equistrata.data.table import CHUNK_ROWS, CodedTable
 
 LANES = 4
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # of splitmix64 (Steele, Lea and Flood 2014)

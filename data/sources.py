@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
-from data.errors import InputError
+from equistrata.data.errors import InputError
 
 SAMPLE = "ny2024_synthetic.parquet"
 BATCH_ROWS = 1 << 18
@@ -69,12 +69,12 @@ class SampleSource:
 
     def check(self, columns: Sequence[str]) -> None:
         """See `Source.check`."""
-        with resources.as_file(resources.files("data").joinpath("sample", SAMPLE)) as path:
+        with resources.as_file(resources.files("equistrata.data").joinpath("sample", SAMPLE)) as path:
             check_file(path, columns)
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
         """These columns of the embedded sample."""
-        with resources.as_file(resources.files("data").joinpath("sample", SAMPLE)) as path:
+        with resources.as_file(resources.files("equistrata.data").joinpath("sample", SAMPLE)) as path:
             return _checked(read_frame(path, columns), columns, "the embedded sample")
 
     def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
@@ -83,7 +83,7 @@ class SampleSource:
 
     def files(self) -> list[Path]:
         """See `Source.files`."""
-        with resources.as_file(resources.files("data").joinpath("sample", SAMPLE)) as path:
+        with resources.as_file(resources.files("equistrata.data").joinpath("sample", SAMPLE)) as path:
             return [path]
 
     def describe(self) -> str:

@@ -18,9 +18,9 @@ from urllib.parse import quote
 import numpy as np
 import numpy.typing as npt
 
-from data.errors import InputError
-from data.schema import Schema, Value
-from data.table import CodedTable, code_dtype
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Schema, Value
+from equistrata.data.table import CodedTable, code_dtype
 
 Key = tuple[Value, ...]
 WHOLE: Key = ()

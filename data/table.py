@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from data.errors import InputError
-from data.schema import OWN_CATEGORY, Column, Schema
+from equistrata.data.errors import InputError
+from equistrata.data.schema import OWN_CATEGORY, Column, Schema
 
 Codes = npt.NDArray[np.unsignedinteger]
 

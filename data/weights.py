@@ -1,6 +1,6 @@
 """Public group weights: how large each stratum is, from sources that are not the private rows (or were paid for).
 
->>> from data.schema import Schema
+>>> from equistrata.data.schema import Schema
 >>> strata = Strata.over(Schema.load("acs_employment").select(["SEX", "RAC1P", "ESR"]), ["SEX", "RAC1P"])
 >>> weights = PublicWeights.from_file("data/public/ny2018_sex_rac1p.csv", strata)
 >>> round(weights.shares[(2, 1)], 3)
@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from data.errors import InputError
-from data.sources import read_frame
-from data.strata import Key, Strata
-from data.table import CodedTable
+from equistrata.data.errors import InputError
+from equistrata.data.sources import read_frame
+from equistrata.data.strata import Key, Strata
+from equistrata.data.table import CodedTable
 
 SUM_TOLERANCE = 1e-3
 _COUNT, _SHARE = "count", "share"

@@ -14,7 +14,7 @@ from pathlib import Path
 from PIL import Image
 from playwright.sync_api import sync_playwright
 
-from flows.pdf import BROWSERS
+from equistrata.flows.audit.pdf import BROWSERS
 
 FIGURES = Path(__file__).parent / "figures"
 SIZES = {"desktop": (1000, 1500, 1), "phone": (390, 844, 1.5)}  # width and height in CSS pixels, and their density

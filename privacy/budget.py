@@ -159,7 +159,7 @@ class Budget:
     Rho(exact=Fraction(3, 4))
     >>> budget.spend(Rho(0.5), "selection")
     Traceback (most recent call last):
-    privacy.budget.BudgetExceeded: selection asks for ρ = 0.5, but only 0.25 is left of the budget
+    equistrata.privacy.budget.BudgetExceeded: selection asks for ρ = 0.5, but only 0.25 is left of the budget
     """
 
     def __init__(self, rho: Rho) -> None:
@@ -189,7 +189,7 @@ class Budget:
     def spend(self, rho: Rho, what: str) -> Rho:
         """Charge `rho`, before any row is looked at. Raises BudgetExceeded; then nothing is charged.
 
-        Noise charges by itself (`privacy.noise`); this is for what is paid and draws none, or is drawn by somebody else.
+        Noise charges by itself (`equistrata.privacy.noise`); this is for what is paid and draws none, or is drawn by somebody else.
         """
         if rho > self._left:
             raise BudgetExceeded(rho, self._left, what)

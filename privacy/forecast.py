@@ -18,7 +18,7 @@ import math
 from collections.abc import Iterable
 from fractions import Fraction
 
-from privacy.budget import MAXIMAL_EPSILON, Rho
+from equistrata.privacy.budget import MAXIMAL_EPSILON, Rho
 
 DIGITS = 6
 

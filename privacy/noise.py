@@ -8,7 +8,7 @@ Real releases use `SecureNoise` (OpenDP: cryptographic randomness, exact arithme
 `SeededNoise`, whose outputs are marked as not private.
 
 >>> import numpy as np
->>> from privacy.budget import Budget
+>>> from equistrata.privacy.budget import Budget
 >>> noise, budget = SeededNoise(1), Budget(Rho(0.5))
 >>> noise.private
 False
@@ -29,8 +29,8 @@ import numpy as np
 import numpy.typing as npt
 import opendp.prelude as dp
 
-from privacy.budget import Budget, Rho
-from privacy.coins import checked_trials, exact_binomial
+from equistrata.privacy.budget import Budget, Rho
+from equistrata.privacy.coins import checked_trials, exact_binomial
 
 dp.enable_features("contrib")
 
@@ -147,7 +147,7 @@ class NoiseSource(ABC):
         """One draw of Binomial(trials, p) for each p in `probabilities`, all in [0, 1]. Any shape, shape kept.
 
         A person's own coins, not a curator's noise: what a sum of such reports costs depends on how many people there are, and
-        `inference.renyi` accounts for it, in (ε, δ). So no budget pays here, and only `inference.poisson_binomial` may call it.
+        `equistrata.inference.federated.renyi` accounts for it, in (ε, δ). So no budget pays here, and only `equistrata.inference.federated.poisson_binomial` may call it.
         """
 
     @abstractmethod
@@ -182,7 +182,7 @@ class SecureNoise(NoiseSource):
         return f"OpenDP {dp.__version__} (cryptographically seeded, exact arithmetic)"
 
     def binomial(self, trials: int, probabilities: Floats) -> Counts:
-        """See `NoiseSource.binomial` and `privacy.coins`."""
+        """See `NoiseSource.binomial` and `equistrata.privacy.coins`."""
         return exact_binomial(*checked_trials(trials, probabilities))
 
     def spawn(self, stream: int) -> SecureNoise:

@@ -18,11 +18,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from data.errors import InputError
-from data.schema import Schema
-from data.table import CodedTable
-from privacy.budget import Budget, Rho
-from privacy.noise import Floats, NoiseSource, gaussian_sigma
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Schema
+from equistrata.data.table import CodedTable
+from equistrata.privacy.budget import Budget, Rho
+from equistrata.privacy.noise import Floats, NoiseSource, gaussian_sigma
 
 Groups = tuple[int, ...] | None
 

@@ -4,8 +4,8 @@ What cannot be is refused, for a mechanism that fails half-way has spent its bud
 fits in docs/performance.md. They are an upper end: how long choices and estimation go on is decided by noisy numbers, and where noise
 leaves little to choose or to fit, a tenth of what is said may do.
 
->>> from data.schema import Column
->>> from synth.mechanism import mechanism
+>>> from equistrata.data.schema import Column
+>>> from equistrata.synth.registry import mechanism
 >>> columns = tuple(Column(f"c{n}", values=(1, 2, 3, 4)) for n in range(40))
 >>> strata = Strata.over(Schema("wide", columns), ["c0"])
 >>> found = size(mechanism("mst"), strata)
@@ -20,17 +20,17 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import comb, prod
 
-from data.errors import InputError
-from data.schema import Schema
-from data.strata import Strata
-from synth.aim import AIM, ROUNDS
-from synth.estimation import model_cliques
-from synth.gem import GEM
-from synth.junction_tree import CELL_BYTES, Clique, cells_in, tree_cells
-from synth.mechanism import ForeignMechanism, Mechanism
-from synth.mst import MST
-from synth.possible import Possible
-from synth.selection import serving_all
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Schema
+from equistrata.data.strata import Strata
+from equistrata.synth.mechanisms.aim import AIM, ROUNDS
+from equistrata.synth.mechanisms.base import ForeignMechanism, Mechanism
+from equistrata.synth.mechanisms.gem import GEM
+from equistrata.synth.mechanisms.mst import MST
+from equistrata.synth.models.estimation import model_cliques
+from equistrata.synth.models.junction_tree import CELL_BYTES, Clique, cells_in, tree_cells
+from equistrata.synth.models.possible import Possible
+from equistrata.synth.strata.shared import serving_all
 
 FITTING_BYTES = 100  # of each cell of a model while it is estimated
 CANDIDATE_BYTES = 400  # of each set of columns that AIM or GEM may choose: names, weight, exact counts' array
@@ -82,7 +82,7 @@ class Size:
 
 
 def size(mechanism: Mechanism, strata: Strata, shrinkage: bool = True) -> Size:
-    """How large the fits of a mechanism are; with `levels` it takes all strata at once (`synth.selection.share`).
+    """How large the fits of a mechanism are; with `levels` it takes all strata at once (`equistrata.synth.strata.shared.share`).
 
     Raises:
         InputError: a fit may fail half-way, because a model or table that it may need is larger than it makes them.
@@ -186,7 +186,7 @@ def _gem(mechanism: GEM, schema: Schema) -> _Found:
     else:
         counted = sum(min(_symmetric(sizes, n), comb(len(sizes), n) * mechanism.most_cells) for n in degrees)
         left = counted / candidates / max(sizes)
-    # A step multiplies what is left of each measured marginal without its widest column by all columns (`synth.mixture_loss`).
+    # A step multiplies what is left of each measured marginal without its widest column by all columns (`equistrata.synth.models.mixture_loss`).
     rounds = min(mechanism.rounds, candidates)
     products = int((1 + rounds * left) * sum(sizes))
     steps = rounds * mechanism.round_steps + mechanism.steps
@@ -199,7 +199,7 @@ def _gem(mechanism: GEM, schema: Schema) -> _Found:
 
 
 def _all_strata(mechanism: AIM | MST, strata: Strata) -> _Found:
-    """One choice for all strata; what `synth.selection` lets through fits into its largest model."""
+    """One choice for all strata; what `equistrata.synth.strata.shared` lets through fits into its largest model."""
     schema, levels = strata.schema, mechanism.levels
     assert levels is not None
     names = levels.inner(schema)

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from data.schema import Column, Schema
-from data.strata import Strata
-from data.table import CodedTable
-from eval.release_classifier import Prediction
+from equistrata.data.schema import Column, Schema
+from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
+from equistrata.eval.audit.classifier import Prediction
 
 SCHEMA = Schema(
     "audited",

@@ -3,9 +3,9 @@
 from pathlib import Path
 from unittest import mock
 
-import flows.audit
-from flows import audit_steps
-from flows.audit_config import AuditConfig
+import equistrata.flows.audit.flow
+from equistrata.flows.audit import steps as audit_steps
+from equistrata.flows.config.audit import AuditConfig
 
 
 def audit(*releases, **settings):
@@ -13,7 +13,9 @@ def audit(*releases, **settings):
     shown = []
     plain = {name: getattr(audit_steps, name) for name in ("load_rows", "examine", "publish")}
     artifact = {"create_markdown_artifact": lambda text, **about: shown.append((text, about))}
-    few_trees = mock.patch("eval.release_classifier.TREES", 20)  # what is tested here is not how well it predicts
-    with few_trees, mock.patch.multiple(flows.audit, **plain, **artifact):
+    few_trees = mock.patch(
+        "equistrata.eval.audit.classifier.TREES", 20
+    )  # what is tested here is not how well it predicts
+    with few_trees, mock.patch.multiple(equistrata.flows.audit.flow, **plain, **artifact):
         config = AuditConfig.build(releases=releases, **{"input": "people.csv"} | settings)
-        return Path(flows.audit.audit.fn(config)), shown
+        return Path(equistrata.flows.audit.flow.audit.fn(config)), shown

@@ -9,7 +9,7 @@ import sys
 
 from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
-from flows.budget_check import budget_check
+from equistrata.flows.watch.budget_check import budget_check
 
 
 def main():

@@ -80,7 +80,7 @@ def child(order):
         for name, number in (("stdout", 1), ("stderr", 2)):
             os.dup2(os.open(order[name], os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), number)
         sys.argv = ["equistrata", *order["arguments"]]
-        flows.cli.main()
+        equistrata.flows.cli.main.main()
         code = 0
     except SystemExit as ended:
         code = ended.code or 0
@@ -108,18 +108,18 @@ def main():
 
 
 if __name__ == "__main__":
-    import flows.cli
-    import flows.plan
-    import flows.undertaking
-    import inference.level_means  # noqa: F401
-    import privacy.ledger  # noqa: F401
+    import equistrata.flows.cli.main
+    import equistrata.flows.release.plan
+    import equistrata.flows.release.undertaking
+    import equistrata.inference.means.hierarchical
+    import equistrata.privacy.ledger.ledger
 
     if "light" in sys.argv:
         assert "prefect" not in sys.modules
     else:
-        import flows.foreground
+        import equistrata.flows.run.foreground
 
-        flows.foreground.prepare_prefect(verbose=False)
-        import flows.release
+        equistrata.flows.config.prefect_settings.prepare_prefect(verbose=False)
+        import equistrata.flows.release.flow
 
     main()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from data.schema import Schema
-from inference.federated_plan import FederatedPlan
+from equistrata.data.schema import Schema
+from equistrata.inference.federated.plan import FederatedPlan
 
 SCHEMA = Schema.from_dict(
     {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from flows.cli import main
+from equistrata.flows.cli.main import main
 
 
 def command(monkeypatch, capsys, *arguments):

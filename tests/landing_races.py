@@ -14,9 +14,9 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from data.errors import InputError
-from flows.landing import claimed_output, land
-from flows.workspace import Workspace, private_workspace, remove_dead_workspaces
+from equistrata.data.errors import InputError
+from equistrata.flows.run.landing import claimed_output, land
+from equistrata.flows.run.workspace import Workspace, private_workspace, remove_dead_workspaces
 
 RUNNERS, FILES, LOST = 4, 12, 2
 

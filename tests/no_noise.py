@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from privacy.noise import SeededNoise
+from equistrata.privacy.noise import SeededNoise
 
 
 class NoNoise(SeededNoise):

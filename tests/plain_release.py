@@ -13,17 +13,17 @@ from contextlib import contextmanager
 from pkgutil import resolve_name
 from unittest import mock
 
-import flows.release
-from flows import steps
-from flows.config import ReleaseConfig
-from flows.undertaking import under_way
-from privacy.ledger import Ledger
+import equistrata.flows.release.flow
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release import steps
+from equistrata.flows.release.undertaking import under_way
+from equistrata.privacy.ledger.ledger import Ledger
 
 TASKS = ("load", "resample", "estimate_means", "evaluate", "publish")
 
 
 def fit_all(plan, work, budgets, noise, pool):
-    """What flows.release._fit_all does, one stratum after the other."""
+    """What equistrata.flows.release.flow._fit_all does, one stratum after the other."""
     for i, key in enumerate(plan.fitted.keys):
         steps.fit_one(
             work, i, plan.mechanism, plan.fitted.rest(key), budgets[i], plan.price.counts, noise.spawn(i)
@@ -39,7 +39,9 @@ def fit_all(plan, work, budgets, noise, pool):
 @contextmanager
 def without_prefect():
     """The flow's tasks are the steps themselves."""
-    with mock.patch.multiple(flows.release, _fit_all=fit_all, **{name: getattr(steps, name) for name in TASKS}):
+    with mock.patch.multiple(
+        equistrata.flows.release.flow, _fit_all=fit_all, **{name: getattr(steps, name) for name in TASKS}
+    ):
         yield
 
 
@@ -47,48 +49,48 @@ def release(settings):
     """Make or resume one release."""
     with without_prefect(), under_way(ReleaseConfig.build(**settings)) as run:
         if not run.published:
-            flows.release._make(run)
+            equistrata.flows.release.flow._make(run)
     return run
 
 
 # Where to die: the call, on which side of it, and in which of its calls.
 POINTS = {
-    "before the journal": ("flows.journal.Journal.open", "before", 1),
-    "before rows": ("flows.steps.load", "before", 1),
-    "among rows": ("flows.workspace.Workspace.append_table", "after", 2),
-    "before the charge": ("flows.undertaking.Undertaking.charge", "before", 1),
-    "inside the charge": ("privacy.ledger._append", "after", 1),
-    "after the charge": ("privacy.ledger.Ledger.reserve", "after", 1),
-    "before any noise": ("flows.steps.fit_one", "before", 1),
-    "begun, not drawn": ("flows.workspace.Workspace.count_start", "after", 2),
-    "drawn, not saved": ("flows.steps.measure_stratum", "after", 2),
-    "first drawn, not saved": ("flows.steps.measure_stratum", "after", 1),
-    "half saved": ("flows.workspace.save_measurements", "after", 2),
-    "saved, not modelled": ("flows.workspace.Workspace.keep_fit", "after", 2),
-    "modelled": ("flows.workspace.Workspace.keep_model", "after", 2),
-    "half borrowed": ("flows.steps.save_measurements", "after", 1),
-    "half laid out": ("flows.steps.save_measurements", "after", 3),
-    "mean drawn, not saved": ("flows.steps._mean", "after", 1),
-    "second mean drawn": ("flows.steps._mean", "after", 2),
-    "mean saved": ("flows.workspace.Workspace.keep_mean", "after", 1),
-    "before scores": ("flows.steps.evaluate", "before", 1),
-    "half copied": ("flows.landing.sync_tree", "before", 1),
-    "in place": ("flows.steps.publish", "after", 1),
-    "committed": ("privacy.ledger.Ledger.commit", "after", 1),
-    "journal half gone": ("flows.journal.rmtree", "before", 1),
+    "before the journal": ("equistrata.flows.run.journal.Journal.open", "before", 1),
+    "before rows": ("equistrata.flows.release.steps.load", "before", 1),
+    "among rows": ("equistrata.flows.run.workspace.Workspace.append_table", "after", 2),
+    "before the charge": ("equistrata.flows.release.undertaking.Undertaking.charge", "before", 1),
+    "inside the charge": ("equistrata.privacy.ledger.ledger._append", "after", 1),
+    "after the charge": ("equistrata.privacy.ledger.ledger.Ledger.reserve", "after", 1),
+    "before any noise": ("equistrata.flows.release.steps.fit_one", "before", 1),
+    "begun, not drawn": ("equistrata.flows.run.workspace.Workspace.count_start", "after", 2),
+    "drawn, not saved": ("equistrata.flows.release.steps.measure_stratum", "after", 2),
+    "first drawn, not saved": ("equistrata.flows.release.steps.measure_stratum", "after", 1),
+    "half saved": ("equistrata.flows.run.workspace.save_measurements", "after", 2),
+    "saved, not modelled": ("equistrata.flows.run.workspace.Workspace.keep_fit", "after", 2),
+    "modelled": ("equistrata.flows.run.workspace.Workspace.keep_model", "after", 2),
+    "half borrowed": ("equistrata.flows.release.steps.save_measurements", "after", 1),
+    "half laid out": ("equistrata.flows.release.steps.save_measurements", "after", 3),
+    "mean drawn, not saved": ("equistrata.flows.release.steps._mean", "after", 1),
+    "second mean drawn": ("equistrata.flows.release.steps._mean", "after", 2),
+    "mean saved": ("equistrata.flows.run.workspace.Workspace.keep_mean", "after", 1),
+    "before scores": ("equistrata.flows.release.steps.evaluate", "before", 1),
+    "half copied": ("equistrata.flows.run.landing.sync_tree", "before", 1),
+    "in place": ("equistrata.flows.release.steps.publish", "after", 1),
+    "committed": ("equistrata.privacy.ledger.ledger.Ledger.commit", "after", 1),
+    "journal half gone": ("equistrata.flows.run.journal.rmtree", "before", 1),
 }
 
 
 # Where a release with one choice for all strata differs: one fit, and one model of all.
 SHARED_POINTS = {
-    "shared: begun, not drawn": ("flows.workspace.Workspace.count_start", "after", 1),
-    "shared: drawn, not saved": ("flows.steps.measure_stratum", "after", 1),
-    "shared: half saved": ("flows.workspace.save_measurements", "after", 1),
-    "shared: saved, not modelled": ("flows.workspace.Workspace.keep_fit", "after", 1),
-    "shared: models half saved": ("synth.stratified.save_model", "after", 1),
-    "shared: modelled": ("flows.workspace.Workspace.keep_joint", "after", 1),
-    "shared: half laid out": ("flows.steps.save_measurements", "after", 1),
-    "shared: in place": ("flows.steps.publish", "after", 1),
+    "shared: begun, not drawn": ("equistrata.flows.run.workspace.Workspace.count_start", "after", 1),
+    "shared: drawn, not saved": ("equistrata.flows.release.steps.measure_stratum", "after", 1),
+    "shared: half saved": ("equistrata.flows.run.workspace.save_measurements", "after", 1),
+    "shared: saved, not modelled": ("equistrata.flows.run.workspace.Workspace.keep_fit", "after", 1),
+    "shared: models half saved": ("equistrata.synth.strata.stratified.save_model", "after", 1),
+    "shared: modelled": ("equistrata.flows.run.workspace.Workspace.keep_joint", "after", 1),
+    "shared: half laid out": ("equistrata.flows.release.steps.save_measurements", "after", 1),
+    "shared: in place": ("equistrata.flows.release.steps.publish", "after", 1),
 }
 
 

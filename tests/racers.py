@@ -11,8 +11,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from privacy.budget import BudgetExceeded, Rho
-from privacy.ledger import Ledger
+from equistrata.privacy.budget import BudgetExceeded, Rho
+from equistrata.privacy.ledger.ledger import Ledger
 
 
 def race(what, place, processes, *arguments):
@@ -58,7 +58,7 @@ def run(start, results, what, place, racer, arguments):
 def main(what, place, processes, *arguments):
     """All processes."""
     context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["privacy.ledger"])
+    context.set_forkserver_preload(["equistrata.privacy.ledger.ledger"])
     start, results = context.Barrier(int(processes)), context.Queue()
     racers = [
         context.Process(target=run, args=(start, results, what, place, racer, arguments))

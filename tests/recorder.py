@@ -20,8 +20,8 @@ from typing import Any
 
 import numpy as np
 
-from privacy.budget import Rho
-from privacy.noise import SeededNoise
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.noise import SeededNoise
 
 SLACK = 1e-9  # of rounding in floats, relative
 

@@ -17,8 +17,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import beta
 
-from privacy.budget import Rho
-from privacy.noise import Counts, Floats, NoiseSource
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.noise import Counts, Floats, NoiseSource
 
 CANDIDATES = 1000
 

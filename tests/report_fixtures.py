@@ -7,14 +7,14 @@ import zlib
 import numpy as np
 from audit_fixtures import SCHEMA, STRATA, Fixed, people
 
-from data.table import CodedTable
-from eval.findings import ReleaseFacts, Synthetic
-from eval.internal_audit import internal_audit
-from eval.marginals import marginals
-from eval.public_audit import public_audits
-from eval.report import About, AuditPrice, BudgetHistory, Charge, InternalReport, PublicReport
-from privacy.budget import Rho
-from privacy.noise import SeededNoise
+from equistrata.data.table import CodedTable
+from equistrata.eval.audit.internal import internal_audit
+from equistrata.eval.audit.marginals import marginals
+from equistrata.eval.audit.public import public_audits
+from equistrata.eval.report.findings import ReleaseFacts, Synthetic
+from equistrata.eval.report.report import About, AuditPrice, BudgetHistory, Charge, InternalReport, PublicReport
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.noise import SeededNoise
 
 PRIVATE, OTHER = people((9000, 3000, 300), 1), people((8000, 3500, 600), 7)
 FAIR = people((500, 400, 100), 2)

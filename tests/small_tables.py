@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from data.schema import Column, Schema
-from data.table import CodedTable
+from equistrata.data.schema import Column, Schema
+from equistrata.data.table import CodedTable
 
 NAMES = "ABCDEF"
 

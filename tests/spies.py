@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from privacy.budget import Budget
-from privacy.noise import SeededNoise
+from equistrata.privacy.budget import Budget
+from equistrata.privacy.noise import SeededNoise
 
 
 class Spy(SeededNoise):

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-CORE = ["data", "privacy", "synth", "inference", "eval"]
-OPTIONAL = {"synth.engine_mbi"}  # the reference engine, which needs the extra "reference"
+CORE = [f"equistrata.{room}" for room in ("data", "privacy", "stats", "synth", "inference", "eval")]
+OPTIONAL = {"equistrata.synth.models.mbi"}  # the reference engine, which needs the extra "reference"
 HEAVY = ["prefect", "jax", "mbi", "torch", "dask"]
 
 IMPORT_ALL = f"""
@@ -36,9 +36,7 @@ def test_importing_the_core_loads_none_of_the_heavy_packages(repo_root):
 
 
 def test_no_cluster_is_imported_unless_it_is_asked_for(repo_root):
-    program = (
-        "import sys, flows.cli, flows.release; print([n for n in ('dask', 'distributed', 'ray') if n in sys.modules])"
-    )
+    program = "import sys, equistrata.flows.cli.main, equistrata.flows.release.flow; print([n for n in ('dask', 'distributed', 'ray') if n in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=repo_root, capture_output=True, text=True, timeout=300, check=True
     )

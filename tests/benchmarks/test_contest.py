@@ -8,9 +8,9 @@ from rich.console import Console
 
 from benchmarks.child import Cost, Job, JobFailed, measure, schema_of
 from benchmarks.contest import SHARED, Run, contestants, draw_peers, draw_strata, frame, show, split
-from data.table import CodedTable
-from eval.scores import Scores
-from synth.mechanism import MECHANISMS
+from equistrata.data.table import CodedTable
+from equistrata.eval.scores.scores import Scores
+from equistrata.synth.registry import MECHANISMS
 
 
 def run(seconds, parity, accuracy=0.75):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from benchmarks.means_levels import NEW, measure, ratios, read
-from data.sources import SampleSource
+from equistrata.data.sources import SampleSource
 
 
 def test_every_place_has_a_ratio():

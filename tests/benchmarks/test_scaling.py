@@ -7,8 +7,8 @@ import pytest
 from benchmarks.__main__ import COLUMNS
 from benchmarks.child import schema_of
 from benchmarks.scaling import AXES, CUTS, Setting, draw, names, resample, settings
-from data.strata import Strata
-from data.table import CodedTable
+from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
 
 
 def test_the_cuts_have_as_many_strata_as_they_say():

@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 
 from benchmarks.weights import SOURCES, l1_error, main, measure, weighted_mean, worst_stratum
-from data.schema import Column, Schema
-from data.strata import Strata
-from data.table import CodedTable
-from data.weights import PublicWeights
+from equistrata.data.schema import Column, Schema
+from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
+from equistrata.data.weights import PublicWeights
 
 SCHEMA = Schema("people", (Column("SEX", values=(1, 2)), Column("RAC1P", values=(1, 2)), Column("ESR", values=(0, 1))))
 STRATA = Strata.over(SCHEMA, ("SEX", "RAC1P"))

@@ -6,9 +6,9 @@ import time
 import pytest
 import yaml
 
-from data import documents
-from data.documents import load, parse
-from data.errors import InputError
+from equistrata.data import documents
+from equistrata.data.documents import load, parse
+from equistrata.data.errors import InputError
 
 ANCHORED = "a: &one [1, 2]\nb: *one\n"
 

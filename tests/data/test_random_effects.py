@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from data.random_effects import effects, project, variances
+from equistrata.stats.random_effects import effects, project, variances
 
 KEYS = [(sex, race) for sex in (1, 2) for race in range(8)]
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import yaml
 
-from data.errors import InputError
-from data.schema import Column, Impossible, Schema, built_in_schemas
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Column, Impossible, Schema, built_in_schemas
 
 GOOD = """
 name: people
@@ -256,7 +256,7 @@ def test_zero_mask(people):
 
 
 def test_digest_is_the_same_in_another_process_and_changes_with_the_declaration(people, repo_root):
-    code = "from data.schema import Schema; print(Schema.load('acs_employment').digest)"
+    code = "from equistrata.data.schema import Schema; print(Schema.load('acs_employment').digest)"
     runs = {
         subprocess.run(
             [sys.executable, "-c", code], cwd=repo_root, env={"PYTHONHASHSEED": seed}, capture_output=True, text=True

@@ -8,10 +8,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data import snapshot as module
-from data.schema import Schema
-from data.snapshot import Snapshot
-from data.table import CodedTable
+from equistrata.data import snapshot as module
+from equistrata.data.schema import Schema
+from equistrata.data.snapshot import Snapshot
+from equistrata.data.table import CodedTable
 
 SCHEMA = Schema.from_dict(
     {

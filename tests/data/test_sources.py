@@ -10,11 +10,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from data import sources
-from data.errors import InputError
-from data.schema import Column, Schema
-from data.sources import FileSource, FolktablesSource, SampleSource, read_frame
-from data.table import CodedTable
+from equistrata.data import sources
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Column, Schema
+from equistrata.data.sources import FileSource, FolktablesSource, SampleSource, read_frame
+from equistrata.data.table import CodedTable
 
 ROWS = pd.DataFrame({"sex": [1, 2, 2], "area": ["a", "ü", None], "age": [5.0, np.nan, 70.0]})
 

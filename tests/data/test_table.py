@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
-from data.errors import InputError
-from data.schema import Column, Impossible, Schema
-from data.table import CodedTable
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Column, Impossible, Schema
+from equistrata.data.table import CodedTable
 
 CANARY_NUMBER, CANARY_TEXT = 8675309, "canary-8675309"
 AGE = Column("age", lower=0, upper=99, edges=(0, 19, 38, 57, 76, 99), integer=True, release="draw")
@@ -263,7 +263,7 @@ def test_marginal_against_a_loop(names):
 @pytest.mark.parametrize("order", ["C", "F"])
 @pytest.mark.parametrize("chunk", [1, 7, 100, 10_000])
 def test_chunks_and_the_order_of_codes_in_memory_change_no_count(order, chunk, monkeypatch):
-    monkeypatch.setattr("data.table.CHUNK_ROWS", chunk)
+    monkeypatch.setattr("equistrata.data.table.CHUNK_ROWS", chunk)
     rng = np.random.default_rng(3)
     sizes = (256, 1, 2, 300)
     schema = schema_of(*(Column(n, values=tuple(range(size))) for n, size in zip("wxyz", sizes, strict=True)))
@@ -286,7 +286,7 @@ def test_chunks_and_the_order_of_codes_in_memory_change_no_count(order, chunk, m
 
 @pytest.mark.parametrize("sizes", [(3, 4), (300, 300, 300), (2**31, 2**30), (2**31, 2**31, 2)])
 def test_distinct_rows_against_a_counter(sizes, monkeypatch):
-    monkeypatch.setattr("data.table.CHUNK_ROWS", 64)
+    monkeypatch.setattr("equistrata.data.table.CHUNK_ROWS", 64)
     schema = schema_of(*(Column(f"c{j}", values=range(size)) for j, size in enumerate(sizes)))
     codes = np.random.default_rng(0).integers(0, np.minimum(sizes, 5), (500, len(sizes))).astype(np.uint32)
     rows, counts = CodedTable(codes, schema).distinct()

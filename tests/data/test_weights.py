@@ -6,10 +6,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from data.errors import InputError
-from data.schema import Column, Impossible, Schema
-from data.strata import Strata
-from data.weights import PublicWeights
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Column, Impossible, Schema
+from equistrata.data.strata import Strata
+from equistrata.data.weights import PublicWeights
 
 SCHEMA = Schema(
     "test",

@@ -5,12 +5,12 @@ import pytest
 from audit_fixtures import SCHEMA, STRATA, Fixed, people
 from recorder import made_twice
 
-import eval.noisy_workload
-import eval.public_audit
-import privacy.noise
-from data.table import CodedTable
-from eval.public_audit import public_audits
-from privacy.budget import Budget, Rho
+import equistrata.eval.audit.public
+import equistrata.eval.audit.workload
+import equistrata.privacy.noise
+from equistrata.data.table import CodedTable
+from equistrata.eval.audit.public import public_audits
+from equistrata.privacy.budget import Budget, Rho
 
 RHO = Rho(0.5)
 ROWS, OTHERS = people((300, 60, 4), 1), people((100, 40, 3), 2)
@@ -35,21 +35,23 @@ def test_an_audit_costs_its_price(tmp_path, releases, classifier):
 
 
 def test_noise_too_small_by_a_tenth_is_caught(monkeypatch, tmp_path):
-    honest = privacy.noise.gaussian_sigma
-    monkeypatch.setattr(privacy.noise, "gaussian_sigma", lambda *price: 0.9 * honest(*price))
+    honest = equistrata.privacy.noise.gaussian_sigma
+    monkeypatch.setattr(equistrata.privacy.noise, "gaussian_sigma", lambda *price: 0.9 * honest(*price))
     with pytest.raises(AssertionError, match="costs"):
         made_twice(audited, *BOTH, tmp_path)
 
 
 def test_sizes_that_are_not_charged_are_caught(monkeypatch, tmp_path):
     """Each release measures them for itself, and they are charged once."""
-    honest = eval.public_audit._audit_one
+    honest = equistrata.eval.audit.public._audit_one
 
     def audit_one(private, table, index, layout, counts, means, budgets, *rest):
-        again = eval.public_audit.noisy_sizes(index, layout, Budget(budgets["sizes"].total), rest[-1].spawn(99))
+        again = equistrata.eval.audit.public.noisy_sizes(
+            index, layout, Budget(budgets["sizes"].total), rest[-1].spawn(99)
+        )
         return honest(private, table, index, layout, again, means, budgets, *rest)
 
-    monkeypatch.setattr(eval.public_audit, "_audit_one", audit_one)
+    monkeypatch.setattr(equistrata.eval.audit.public, "_audit_one", audit_one)
     found = made_twice(audited, *BOTH, tmp_path)
     assert found.pure
     assert found.claimed > float(RHO) * 1.1
@@ -58,7 +60,7 @@ def test_sizes_that_are_not_charged_are_caught(monkeypatch, tmp_path):
 
 def test_a_distance_of_another_sensitivity_is_caught(monkeypatch, tmp_path):
     """The bound of two is reached by a first row unlike any synthetic one."""
-    monkeypatch.setattr(eval.noisy_workload, "SENSITIVITY", 1.0)
+    monkeypatch.setattr(equistrata.eval.audit.workload, "SENSITIVITY", 1.0)
     first = CodedTable(np.zeros((0, 4), dtype=np.uint8), SCHEMA), CodedTable(ROW, SCHEMA)
     monkeypatch.setitem(globals(), "OTHERS", CodedTable(np.zeros((5, 4), dtype=np.uint8), SCHEMA))
     with pytest.raises(AssertionError, match=r"moves by"):

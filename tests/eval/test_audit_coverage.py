@@ -7,7 +7,7 @@ from collections import defaultdict
 import pytest
 
 from benchmarks.audit_coverage import SMALL, Count, simulate, size_of
-from eval.coding import WHOLE
+from equistrata.eval.scores.coding import WHOLE
 
 AUDITS = 500
 KINDS = {"mean of": "means", "calibration": "ratios"}  # all others are rates

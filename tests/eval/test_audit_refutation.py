@@ -12,11 +12,11 @@ from audit_fixtures import SCHEMA, STRATA, Fixed
 from no_noise import NoNoise
 from refutation import HalvedNoise, empirical_epsilon
 
-from data.table import CodedTable
-from eval.public_audit import SHARES, public_audit
-from inference.ratio_design import PricedDesign
-from privacy.budget import BudgetExceeded, Rho
-from privacy.noise import SeededNoise
+from equistrata.data.table import CodedTable
+from equistrata.eval.audit.public import SHARES, public_audit
+from equistrata.inference.ratios.design import PricedDesign
+from equistrata.privacy.budget import BudgetExceeded, Rho
+from equistrata.privacy.noise import SeededNoise
 
 RUNS = 1500
 DELTA = 0.05

@@ -11,8 +11,8 @@ from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassif
 from sklearn.linear_model import LogisticRegression
 from threadpoolctl import threadpool_limits
 
-from data.errors import InputError
-from eval.classifiers import MODELS, classifier_utility
+from equistrata.data.errors import InputError
+from equistrata.eval.scores.classifiers import MODELS, classifier_utility
 
 NEW_YORK = ["AGEP", "SCHL", "MAR", "DIS", "NATIVITY", "MIL", "DREM", "SEX", "RAC1P", "ESR"]
 ACS = Path(__file__).resolve().parents[3] / "shared" / "acs"
@@ -125,9 +125,9 @@ def test_bad_input_is_refused():
     not (ACS / "2024" / "1-Year" / "psam_p36.csv").is_file(), reason="needs the ACS files in shared/acs"
 )
 def test_a_forest_on_real_new_york_rows_reaches_the_known_accuracy():
-    from data.schema import Schema
-    from data.sources import FolktablesSource
-    from data.table import CodedTable
+    from equistrata.data.schema import Schema
+    from equistrata.data.sources import FolktablesSource
+    from equistrata.data.table import CodedTable
 
     schema = Schema.load("acs_employment").select(NEW_YORK)
     raw = FolktablesSource(("NY",), 2024, root_dir=str(ACS)).read(schema.names)

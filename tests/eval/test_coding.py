@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.errors import InputError
-from eval.coding import KeptStrata, check_tables, combine, joint_codes, joint_numbers, stratum_index
+from equistrata.data.errors import InputError
+from equistrata.eval.scores.coding import KeptStrata, check_tables, combine, joint_codes, joint_numbers, stratum_index
 
 
 def both(real, synthetic):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from eval.curves import Curve, Panel, Picture, as_csv, as_markdown, draw, save
+from paper.curves import Curve, Panel, Picture, as_csv, as_markdown, draw, save
 
 NOTE = "Not private: made up."
 

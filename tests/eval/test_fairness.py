@@ -6,8 +6,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.errors import InputError
-from eval.fairness import group_fairness
+from equistrata.data.errors import InputError
+from equistrata.eval.scores.fairness import group_fairness
 
 
 @pytest.mark.parametrize("seed", range(4))

@@ -9,9 +9,9 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from eval.comparison import error_difference
-from eval.findings import LOST, relative_error_interval
-from eval.noisy_number import TOO_SMALL, NoisyNumber
+from equistrata.eval.audit.noisy_number import TOO_SMALL, NoisyNumber
+from equistrata.eval.report.comparison import error_difference
+from equistrata.eval.report.findings import LOST, relative_error_interval
 
 CENTRES = st.floats(0.05, 10).flatmap(lambda x: st.sampled_from([x, -x]))
 SYNTHETIC = st.none() | st.floats(-10, 10)

@@ -9,16 +9,16 @@ import numpy as np
 import pytest
 from audit_fixtures import SCHEMA, STRATA, Fixed, people
 
-from data.errors import InputError
-from data.strata import Strata
-from eval.coding import coded_frame
-from eval.fairness import group_fairness
-from eval.internal_audit import internal_audit
-from eval.noisy_number import NoisyNumber
-from eval.parity import parity_error
-from eval.public_audit import public_audit
-from eval.scores import score_tables
-from privacy.noise import SeededNoise
+from equistrata.data.errors import InputError
+from equistrata.data.strata import Strata
+from equistrata.eval.audit.internal import internal_audit
+from equistrata.eval.audit.noisy_number import NoisyNumber
+from equistrata.eval.audit.public import public_audit
+from equistrata.eval.scores.coding import coded_frame
+from equistrata.eval.scores.fairness import group_fairness
+from equistrata.eval.scores.parity import parity_error
+from equistrata.eval.scores.scores import score_tables
+from equistrata.privacy.noise import SeededNoise
 
 STRATA_LABELS = ("G=x", "G=y", "G=z")
 PRIVATE, SYNTHETIC = people((900, 300, 30), 1), people((500, 400, 100), 2)

@@ -10,14 +10,14 @@ import pytest
 from no_noise import NoNoise
 from refutation import HalvedNoise, empirical_epsilon
 
-import eval.noisy_workload
-from data.errors import InputError
-from data.schema import Column, Schema
-from data.table import CodedTable
-from eval.noisy_workload import noisy_workload_distance
-from eval.workload import workload_error
-from privacy.budget import Rho
-from privacy.noise import SeededNoise
+import equistrata.eval.audit.workload
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Column, Schema
+from equistrata.data.table import CodedTable
+from equistrata.eval.audit.workload import noisy_workload_distance
+from equistrata.eval.scores.workload import workload_error
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.noise import SeededNoise
 
 SCHEMA = Schema(
     "small", tuple(Column(name, values=tuple(range(size))) for name, size in zip("ABCD", (2, 3, 2, 4), strict=True))
@@ -48,7 +48,7 @@ def test_without_noise_it_is_n_times_the_workload_error(degree, seed):
 def test_large_marginals_go_by_the_cells_that_occur(monkeypatch):
     private, synthetic = random_table(150, 1), random_table(90, 2)
     dense = exact(private, synthetic)
-    monkeypatch.setattr(eval.noisy_workload, "_DENSE_CELLS", 3)
+    monkeypatch.setattr(equistrata.eval.audit.workload, "_DENSE_CELLS", 3)
     assert exact(private, synthetic) == dense
 
 
@@ -103,5 +103,5 @@ def test_claim_stands_and_halved_noise_is_caught():
 
 @pytest.mark.slow
 def test_taking_the_error_for_one_of_sensitivity_one_is_caught(monkeypatch):
-    monkeypatch.setattr(eval.noisy_workload, "SENSITIVITY", 1.0)
+    monkeypatch.setattr(equistrata.eval.audit.workload, "SENSITIVITY", 1.0)
     assert bound() > Rho(0.5).epsilon(0.05)

@@ -8,10 +8,10 @@ from contextlib import contextmanager
 import pytest
 from report_fixtures import HISTORY, internal_report, public_report
 
-from eval.render import write_report
-from eval.tables import csv_files
-from eval.verdict import verdict
-from flows.pdf import BROWSERS
+from equistrata.eval.report.page import write_report
+from equistrata.eval.report.tables import csv_files
+from equistrata.eval.report.verdict import verdict
+from equistrata.flows.audit.pdf import BROWSERS
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra 'dev')")
 axe = pytest.importorskip("axe_playwright_python.sync_playwright", reason="axe-core is not installed (extra 'dev')")

@@ -6,9 +6,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.errors import InputError
-from eval.parity import maximum_disparity, parity_error
-from eval.workload import workload_error, workload_error_by_stratum
+from equistrata.data.errors import InputError
+from equistrata.eval.scores.parity import maximum_disparity, parity_error
+from equistrata.eval.scores.workload import workload_error, workload_error_by_stratum
 
 
 def random_table(seed, rows=400, absent=0.0):

@@ -11,18 +11,18 @@ import pytest
 from audit_fixtures import SCHEMA, STRATA, Fixed, people
 from no_noise import NoNoise
 
-import eval.public_audit
-from data.errors import InputError
-from data.schema import Schema
-from data.strata import Strata
-from data.table import CodedTable
-from eval.coding import coded_frame
-from eval.internal_audit import InternalAudit, internal_audit
-from eval.noisy_number import TOO_SMALL, TOO_WIDE, NoisyNumber
-from eval.public_audit import SHARES, PublicAudit, public_audit
-from eval.workload import workload_error, workload_error_by_stratum
-from privacy.budget import ADD_REMOVE, Budget, BudgetExceeded, Rho
-from privacy.noise import SecureNoise, SeededNoise
+import equistrata.eval.audit.public
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Schema
+from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
+from equistrata.eval.audit.internal import InternalAudit, internal_audit
+from equistrata.eval.audit.noisy_number import TOO_SMALL, TOO_WIDE, NoisyNumber
+from equistrata.eval.audit.public import SHARES, PublicAudit, public_audit
+from equistrata.eval.scores.coding import coded_frame
+from equistrata.eval.scores.workload import workload_error, workload_error_by_stratum
+from equistrata.privacy.budget import ADD_REMOVE, Budget, BudgetExceeded, Rho
+from equistrata.privacy.noise import SecureNoise, SeededNoise
 
 PRIVATE, SYNTHETIC = people((900, 300, 30), 1), people((500, 400, 100), 2)
 OTHER = people((800, 350, 60), 7)
@@ -255,14 +255,14 @@ def test_every_number_that_depends_on_rows_depends_on_noise(budget):
 
 def test_that_test_sees_an_exact_number(monkeypatch):
     """A planted fault: the accuracy itself, with an interval to look noisy."""
-    honest = eval.public_audit.rates_section
+    honest = equistrata.eval.audit.public.rates_section
 
     def leaky(prediction, truth, *rest):
         shown, drawn = honest(prediction, truth, *rest)
         exact = float(np.mean(truth == prediction.selected))
         return {**shown, "accuracy": {"all": NoisyNumber(exact, 0.0, 1.0)}}, drawn
 
-    monkeypatch.setattr(eval.public_audit, "rates_section", leaky)
+    monkeypatch.setattr(equistrata.eval.audit.public, "rates_section", leaky)
     assert leaked(lambda rows, seed: audit(rows, noise=SeededNoise(seed))) == [("accuracy", "all", "value")]
 
 

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 from sklearn.ensemble import RandomForestClassifier
 
-from data.errors import InputError
-from data.schema import Column, Schema
-from data.table import CodedTable
-from eval.classifiers import classifier_utility
-from eval.coding import coded_frame
-from eval.fairness import group_fairness
-from eval.release_classifier import train_classifier, truth_of
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Column, Schema
+from equistrata.data.table import CodedTable
+from equistrata.eval.audit.classifier import train_classifier, truth_of
+from equistrata.eval.scores.classifiers import classifier_utility
+from equistrata.eval.scores.coding import coded_frame
+from equistrata.eval.scores.fairness import group_fairness
 
 SCHEMA = Schema(
     "people",

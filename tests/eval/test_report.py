@@ -19,18 +19,18 @@ from audit_fixtures import SCHEMA
 from jsonschema import Draft202012Validator
 from report_fixtures import FAIR, HISTORY, OTHER, PRIVATE, Deaf, about, internal_report, public_report
 
-import eval.public_audit
-from data.schema import Column, Schema
-from data.strata import Strata
-from data.table import CodedTable
-from eval.document import SCHEMA as DOCUMENT_SCHEMA
-from eval.document import to_document
-from eval.gallery import exhibits
-from eval.noisy_number import NoisyNumber
-from eval.render import to_html, to_markdown, write_report
-from eval.report import order_of_groups
-from eval.tables import WRITTEN, csv_files, quantities
-from eval.verdict import verdict
+import equistrata.eval.audit.public
+from equistrata.data.schema import Column, Schema
+from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
+from equistrata.eval.audit.noisy_number import NoisyNumber
+from equistrata.eval.report.document import SCHEMA as DOCUMENT_SCHEMA
+from equistrata.eval.report.document import to_document
+from equistrata.eval.report.exhibits import exhibits
+from equistrata.eval.report.page import to_html, to_markdown, write_report
+from equistrata.eval.report.report import order_of_groups
+from equistrata.eval.report.tables import WRITTEN, csv_files, quantities
+from equistrata.eval.report.verdict import verdict
 
 WATERMARK = "internal: computed from private rows"
 VALIDATOR = Draft202012Validator(json.loads(DOCUMENT_SCHEMA.read_text("utf-8")))
@@ -41,7 +41,7 @@ NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?")
 def few_trees():
     """What is tested here is not how well they predict."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("eval.release_classifier.TREES", 20)
+        patch.setattr("equistrata.eval.audit.classifier.TREES", 20)
         yield
 
 
@@ -97,14 +97,14 @@ def test_with_noise_that_does_not_listen_the_whole_report_is_the_same_for_other_
 @pytest.mark.parametrize("fault", ["a rate", "a size", "a note"])
 def test_that_test_sees_what_goes_around_the_noise(monkeypatch, fault):
     if fault == "a rate":
-        honest = eval.public_audit.rates_section
+        honest = equistrata.eval.audit.public.rates_section
 
         def leaky(prediction, truth, *rest):
             shown, drawn = honest(prediction, truth, *rest)
             exact = float(np.mean(truth == prediction.selected))
             return {**shown, "accuracy": {**shown["accuracy"], "all": NoisyNumber(exact, 0.0, 1.0)}}, drawn
 
-        monkeypatch.setattr(eval.public_audit, "rates_section", leaky)
+        monkeypatch.setattr(equistrata.eval.audit.public, "rates_section", leaky)
     if fault == "a size":
         monkeypatch.setattr(Deaf, "_gaussian", lambda self, counts, *claim: counts)
     if fault == "a note":

@@ -11,11 +11,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.errors import InputError
-from eval.classifiers import classifier_utility
-from eval.parity import parity_error
-from eval.scores import score_tables
-from eval.workload import workload_error, workload_error_by_stratum
+from equistrata.data.errors import InputError
+from equistrata.eval.scores.classifiers import classifier_utility
+from equistrata.eval.scores.parity import parity_error
+from equistrata.eval.scores.scores import score_tables
+from equistrata.eval.scores.workload import workload_error, workload_error_by_stratum
 
 SCORES = ["parity_error", "workload3", "workload3_by_stratum", "accuracy", "dpr", "fnr_diff"]
 
@@ -116,9 +116,7 @@ def test_bad_input_is_refused(tables):
 
 
 def test_importing_the_scores_does_not_import_the_heavy_libraries():
-    code = (
-        "import sys, eval.scores; print([m for m in ('sklearn', 'fairlearn', 'prefect', 'torch') if m in sys.modules])"
-    )
+    code = "import sys, equistrata.eval.scores.scores; print([m for m in ('sklearn', 'fairlearn', 'prefect', 'torch') if m in sys.modules])"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from eval.theme import DARK, HEAT, LIGHT, SERIES, contrast, in_plain_colours
+from equistrata.eval.report.theme import DARK, HEAT, LIGHT, SERIES, contrast, in_plain_colours
 
 
 @pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])

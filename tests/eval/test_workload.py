@@ -9,8 +9,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.errors import InputError
-from eval.workload import workload_error, workload_error_by_stratum
+from equistrata.data.errors import InputError
+from equistrata.eval.scores.workload import workload_error, workload_error_by_stratum
 
 
 def random_table(seed, rows=300, size=4, columns=5):

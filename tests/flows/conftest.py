@@ -72,7 +72,7 @@ class CommandLine:
         )
 
     def _command(self, arguments):
-        return [sys.executable, "-m", "flows.cli", *map(str, arguments)]
+        return [sys.executable, "-m", "equistrata.flows.cli.main", *map(str, arguments)]
 
     def _place(self, environment):
         self.tmp.mkdir(exist_ok=True)

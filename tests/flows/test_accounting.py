@@ -19,27 +19,27 @@ from made_up_people import PEOPLE_SCHEMA, made_up_people
 from plain_release import TASKS
 from recorder import Recorder, true_cost
 
-import flows.card
-import flows.release
-import inference.steps
-import privacy.noise
-import synth.books
-import synth.mechanism
-from flows import steps
-from flows.config import ReleaseConfig
-from flows.manifest import check_manifest
-from flows.runners import PACKAGES, executor
-from flows.undertaking import under_way
-from privacy.budget import Budget
-from synth.gem import GEM
-from synth.measurements import measure_marginal
+import equistrata.flows.release.card
+import equistrata.flows.release.flow
+import equistrata.inference.means.run
+import equistrata.privacy.noise
+import equistrata.synth.mechanisms.books
+import equistrata.synth.registry
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release import steps
+from equistrata.flows.release.manifest import check_manifest
+from equistrata.flows.release.runners import PACKAGES, executor
+from equistrata.flows.release.undertaking import under_way
+from equistrata.privacy.budget import Budget
+from equistrata.synth.measurements import measure_marginal
+from equistrata.synth.mechanisms.gem import GEM
 
 # A kind of person that there are few of, and who earns as much as can be.
 MORE = {"SEX": 2, "GROUP": "c", "AGE": 90, "JOB": "yes", "PAY": 1_000_000.0}
 
 
 def fit_all(plan, work, budgets, noise, pool):
-    """What flows.release._fit_all does, without its tasks."""
+    """What equistrata.flows.release.flow._fit_all does, without its tasks."""
     keys = plan.fitted.keys
     jobs = [
         partial(steps.fit_one, work, i, plan.mechanism, plan.fitted.rest(key), budgets[i], plan.price.counts, noise.spawn(i))
@@ -66,11 +66,13 @@ class Frozen(datetime):
 def without_prefect(noise, pool):
     steps_of = {name: getattr(steps, name) for name in TASKS}
     with (
-        mock.patch.multiple(flows.release, _fit_all=fit_all, **steps_of),
-        mock.patch.object(flows.release, "executor", pool),
+        mock.patch.multiple(equistrata.flows.release.flow, _fit_all=fit_all, **steps_of),
+        mock.patch.object(equistrata.flows.release.flow, "executor", pool),
         mock.patch.object(steps, "noise_source", return_value=noise),
-        mock.patch.object(flows.card, "datetime", Frozen),
-        mock.patch.object(synth.mechanism, "GEM", partial(GEM, rounds=3, components=6, round_steps=3, steps=10)),
+        mock.patch.object(equistrata.flows.release.card, "datetime", Frozen),
+        mock.patch.object(
+            equistrata.synth.registry, "GEM", partial(GEM, rounds=3, components=6, round_steps=3, steps=10)
+        ),
     ):
         yield
 
@@ -99,7 +101,7 @@ def released(tmp_path, frame, noise, pool, **settings):
         } | settings
     )  # fmt: skip
     with without_prefect(noise, pool), under_way(config) as run:
-        flows.release._make(run)
+        equistrata.flows.release.flow._make(run)
         return published(output), float(run.plan.price.total)
 
 
@@ -166,42 +168,42 @@ def test_workers_of_every_kind(tmp_path, runner):
 
 
 def test_noise_too_small_by_a_tenth_is_caught(monkeypatch, tmp_path):
-    honest = privacy.noise.gaussian_sigma
-    monkeypatch.setattr(privacy.noise, "gaussian_sigma", lambda *price: 0.9 * honest(*price))
+    honest = equistrata.privacy.noise.gaussian_sigma
+    monkeypatch.setattr(equistrata.privacy.noise, "gaussian_sigma", lambda *price: 0.9 * honest(*price))
     with pytest.raises(AssertionError, match="costs"):
         released_twice(tmp_path)
 
 
 def test_a_marginal_that_is_not_charged_is_caught(monkeypatch, tmp_path):
-    honest = synth.books.Books.measure
+    honest = equistrata.synth.mechanisms.books.Books.measure
 
     def measure(self, columns, price, *rest):
         if not self.log:
             measure_marginal(self.table, ("AGE",), price, Budget(price), self.noise)
         return honest(self, columns, price, *rest)
 
-    monkeypatch.setattr(synth.books.Books, "measure", measure)
+    monkeypatch.setattr(equistrata.synth.mechanisms.books.Books, "measure", measure)
     both, price, (_, claimed) = released_twice(tmp_path)
     assert both[0] == both[1]
     assert claimed > price * 1.001
 
 
 def test_a_score_of_sensitivity_two_is_caught(monkeypatch, tmp_path):
-    honest = synth.books.score
-    monkeypatch.setattr(synth.books, "score", lambda *given: 2 * honest(*given))
+    honest = equistrata.synth.mechanisms.books.score
+    monkeypatch.setattr(equistrata.synth.mechanisms.books, "score", lambda *given: 2 * honest(*given))
     with pytest.raises(AssertionError, match=r"\(select\) moves by 2\.0, not 1"):
         released_twice(tmp_path)
 
 
 def test_a_mean_that_counts_for_free_is_caught(monkeypatch, tmp_path):
-    honest = inference.steps.estimate
+    honest = equistrata.inference.means.run.estimate
 
     def estimate(values, budget, settings, noise, paid=None, guess=None):
         found = honest(values, budget, settings, noise, paid, guess)
-        inference.steps.noisy_rows(values, budget.total, Budget(budget.total), noise)
+        equistrata.inference.means.run.noisy_rows(values, budget.total, Budget(budget.total), noise)
         return found
 
-    monkeypatch.setattr("inference.coinpress.estimate", estimate)
+    monkeypatch.setattr("equistrata.inference.means.coinpress.estimate", estimate)
     _, price, (_, claimed) = released_twice(tmp_path, means_estimator="vanilla")
     assert claimed > price * 1.05
 

@@ -13,13 +13,22 @@ from unittest import mock
 import pytest
 from plain_release import release
 
-from data.errors import InputError
-from flows import addition
-from flows.addition import add, settled
-from flows.audited_card import AddedAudit, Compared, audits_of, identity_of, own_price, prices, unaccounted, with_audit
-from flows.manifest import NEXT, check_manifest, listed
-from flows.publish import publish_release
-from privacy.budget import Rho
+from equistrata.data.errors import InputError
+from equistrata.flows.publication import addition
+from equistrata.flows.publication.addition import add, settled
+from equistrata.flows.publication.audited_card import (
+    AddedAudit,
+    Compared,
+    audits_of,
+    identity_of,
+    own_price,
+    prices,
+    unaccounted,
+    with_audit,
+)
+from equistrata.flows.publication.publish import publish_release
+from equistrata.flows.release.manifest import NEXT, check_manifest, listed
+from equistrata.privacy.budget import Rho
 
 OTHER = Compared("MST_vanilla", "aa", 0.0025, True, ("it is weaker",))
 
@@ -128,7 +137,7 @@ KILLED = """
 import os, sys
 from pathlib import Path
 sys.path[:0] = ["tests", "tests/flows"]
-from flows import addition
+from equistrata.flows.publication import addition
 from test_addition import priced
 
 folder, report, call, number = Path(sys.argv[1]), Path(sys.argv[2]), sys.argv[3], int(sys.argv[4])

@@ -22,19 +22,20 @@ from jsonschema import Draft202012Validator
 from made_up_people import PEOPLE_SCHEMA, made_up_people
 from plain_release import release
 
-from data.errors import InputError
-from eval.document import SCHEMA
-from flows import audit_steps, pdf
-from flows.addition import held
-from flows.audit_cli import report_audit
-from flows.audit_config import AuditConfig, from_release_config
-from flows.audit_plan import AuditPlan
-from flows.guard import StepFailed
-from flows.manifest import write_manifest
-from flows.publish import publish_release
-from privacy.budget import BudgetExceeded, Rho
-from privacy.ledger import Ledger, LedgerError
-from privacy.noise import SeededNoise
+from equistrata.data.errors import InputError
+from equistrata.eval.report.document import SCHEMA
+from equistrata.flows.audit import pdf
+from equistrata.flows.audit import steps as audit_steps
+from equistrata.flows.audit.plan import AuditPlan
+from equistrata.flows.cli.audit import report_audit
+from equistrata.flows.config.audit import AuditConfig, from_release_config
+from equistrata.flows.publication.addition import held
+from equistrata.flows.publication.publish import publish_release
+from equistrata.flows.release.manifest import write_manifest
+from equistrata.flows.run.guard import StepFailed
+from equistrata.privacy.budget import BudgetExceeded, Rho
+from equistrata.privacy.ledger.ledger import Ledger, LedgerError
+from equistrata.privacy.noise import SeededNoise
 
 WATERMARK = "internal: computed from private rows"
 PRICE = Rho.from_epsilon_delta(1, 1e-9)
@@ -53,8 +54,10 @@ def made(tmp_path_factory):
         patch.setenv("EQUISTRATA_STATE", str(home / "state"))
         patch.delenv("EQUISTRATA_LEDGER_URL", raising=False)
         release(rows | {"strata": "SEX", "evaluate": "none", "output": str(home / "free"), "release_id": "free"})
-        patch.setattr("flows.steps.noise_source", lambda plan: SeededNoise(3))  # a charged release takes no seed
-        patch.setattr("flows.steps._rng", lambda plan, stream: np.random.default_rng([3, stream]))
+        patch.setattr(
+            "equistrata.flows.release.steps.noise_source", lambda plan: SeededNoise(3)
+        )  # a charged release takes no seed
+        patch.setattr("equistrata.flows.release.steps._rng", lambda plan, stream: np.random.default_rng([3, stream]))
         for name, settings in (
             ("stratified", {"strata": "SEX,GROUP", "means": "PAY", "evaluate": "none"}),
             ("vanilla", {"evaluate": "none"}),
@@ -280,7 +283,7 @@ def test_a_place_in_a_release_that_is_none_for_a_public_audit(place, output, sen
 
 
 def test_a_release_that_cannot_take_an_audit_up_is_told_before_a_charge(place, monkeypatch):
-    monkeypatch.setattr("flows.addition.PATIENCE", 0.1)
+    monkeypatch.setattr("equistrata.flows.publication.addition.PATIENCE", 0.1)
     public = {"mode": "public", "ledger": "ledger.db"}
     with held(Path("vanilla")), pytest.raises(InputError, match="held by another process"):
         audit("vanilla", **public)
@@ -382,7 +385,7 @@ def test_a_failing_audit_stays_charged_and_leaves_nothing(place):
 @pytest.mark.parametrize("mode", ["internal", "public"])
 def test_a_report_that_cannot_be_put_in_its_place_leaves_nothing(place, mode):
     ledger = {"ledger": "ledger.db"} if mode == "public" else {}
-    full = mock.patch("flows.landing.sync_tree", side_effect=OSError(errno.ENOSPC, "no space left"))
+    full = mock.patch("equistrata.flows.run.landing.sync_tree", side_effect=OSError(errno.ENOSPC, "no space left"))
     with full, pytest.raises(InputError, match="disk full: no space is left on the disk of"):
         audit("vanilla", mode=mode, output="out/report", **ledger)
     assert not Path("out").exists()
@@ -392,13 +395,13 @@ KILLED = """
 import os
 from pathlib import Path
 
-import flows.landing
-from flows import audit_steps
-from flows.audit_config import AuditConfig
-from flows.audit_plan import AuditPlan
-from flows.workspace import private_workspace
+import equistrata.flows.run.landing
+from equistrata.flows.audit import steps as audit_steps
+from equistrata.flows.config.audit import AuditConfig
+from equistrata.flows.audit.plan import AuditPlan
+from equistrata.flows.run.workspace import private_workspace
 
-flows.landing.sync_tree = lambda folder: os._exit(9)  # no handler, no `finally`: as by kill -9
+equistrata.flows.run.landing.sync_tree = lambda folder: os._exit(9)  # no handler, no `finally`: as by kill -9
 plan = AuditPlan.of(AuditConfig.build(releases=["vanilla"], input="people.csv"))
 with private_workspace() as work:
     work.staging.mkdir()

@@ -7,8 +7,8 @@ import pytest
 from plain_release import release
 from traces import traces
 
-from eval.document import SCHEMA
-from privacy.ledger import Ledger
+from equistrata.eval.report.document import SCHEMA
+from equistrata.privacy.ledger.ledger import Ledger
 
 CANARY_AGE, CANARY_PAY = 118.4625173, 731924.6481
 
@@ -82,13 +82,13 @@ def test_audits_leave_no_row_and_no_exact_number_with_prefect(equistrata, releas
 
 def test_an_announcement_follows_a_release(monkeypatch):
     """What the audit's deployment waits for; its payload is settings alone."""
-    import flows.release
-    from flows.config import ReleaseConfig
+    import equistrata.flows.release.flow
+    from equistrata.flows.config.release import ReleaseConfig
 
     told = []
-    monkeypatch.setattr(flows.release, "emit_event", lambda event, **about: told.append((event, about)))
-    flows.release._announce(
-        ReleaseConfig.build(dataset="people", ledger="ledger.db"), flows.release.Path("releases/one")
+    monkeypatch.setattr(equistrata.flows.release.flow, "emit_event", lambda event, **about: told.append((event, about)))
+    equistrata.flows.release.flow._announce(
+        ReleaseConfig.build(dataset="people", ledger="ledger.db"), equistrata.flows.release.flow.Path("releases/one")
     )
     ((event, about),) = told
     assert event == "equistrata.release.published"

@@ -4,12 +4,12 @@ import json
 
 import pytest
 
-from flows.binding import binding, config_hash, differences, settings_hash
-from flows.config import ReleaseConfig
-from flows.plan import Plan
-from flows.software import own_code
-from synth.aim import AIM
-from synth.smartnoise import SmartNoise
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release.binding import binding, config_hash, differences, settings_hash
+from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.software import own_code
+from equistrata.synth.foreign.smartnoise import SmartNoise
+from equistrata.synth.mechanisms.aim import AIM
 
 SCHEMA = """
 name: people
@@ -136,13 +136,13 @@ def test_every_setting_of_a_mechanism_is_bound(plan, monkeypatch):
     assert len(found) == 5
     for other in (AIM(rounds=3), AIM(workload={("SEX", "AGE"): 2.0}), AIM(workload={("SEX", "AGE"): 3.0})):
         with monkeypatch.context() as patch:
-            patch.setattr("flows.plan.mechanism", lambda *named, other=other: other)
+            patch.setattr("equistrata.flows.release.plan.mechanism", lambda *named, other=other: other)
             found.add(json.dumps(binding(plan(selection="per-stratum"))["mechanism"]))
     assert len(found) == 8
 
 
 def test_other_peoples_software_is_bound(plan, monkeypatch):
-    monkeypatch.setattr("flows.plan.mechanism", lambda *named: SmartNoise())
+    monkeypatch.setattr("equistrata.flows.release.plan.mechanism", lambda *named: SmartNoise())
     bound = []
     for number in ("1.0", "1.1"):
         monkeypatch.setattr(SmartNoise, "software", f"smartnoise-synth {number}")
@@ -166,7 +166,7 @@ def test_the_code_is_its_files(tmp_path, monkeypatch):
     for name in ("__init__.py", "inner/__init__.py", "inner/module.py", "schema.yaml"):
         (room / name).write_text("# nothing\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("flows.software.ROOMS", ("a_room",))
+    monkeypatch.setattr("equistrata.flows.release.software.ROOMS", ("a_room",))
     seen = [own_code.__wrapped__()]
     (room / "notes.txt").write_text("no code")
     assert own_code.__wrapped__() == seen[0]

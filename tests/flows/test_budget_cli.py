@@ -8,10 +8,10 @@ from contextlib import closing
 import pytest
 from in_process import command
 
-from data.errors import InputError
-from flows.places import place_of, without_credentials
-from privacy.budget import Rho
-from privacy.ledger import Ledger
+from equistrata.data.errors import InputError
+from equistrata.flows.config.places import place_of, without_credentials
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.ledger.ledger import Ledger
 
 PRICE = Rho.from_epsilon_delta(1, 1e-9)
 

@@ -6,13 +6,13 @@ from dataclasses import dataclass, replace
 import pandas as pd
 import pytest
 
-from data.sources import FolktablesSource
-from flows.card import GROUPS, HOUSEHOLDS, card_markdown, group_table, release_card
-from flows.config import ReleaseConfig
-from flows.plan import Plan
-from privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
-from privacy.noise import SecureNoise
-from synth.mst import MST
+from equistrata.data.sources import FolktablesSource
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release.card import GROUPS, HOUSEHOLDS, card_markdown, group_table, release_card
+from equistrata.flows.release.plan import Plan
+from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
+from equistrata.privacy.noise import SecureNoise
+from equistrata.synth.mechanisms.mst import MST
 
 
 def plan(**settings):

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from flows import claims
-from flows.claims import LOCK, claim, remove, remove_dead
+from equistrata.flows.run import claims
+from equistrata.flows.run.claims import LOCK, claim, remove, remove_dead
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ import typer.main
 import typer.rich_utils
 from in_process import command
 
-from flows.cli import ReleaseConfig, app
+from equistrata.flows.cli.main import ReleaseConfig, app
 
 CANARY = "canary-8841"
 
@@ -210,7 +210,7 @@ def test_score_refuses_a_missing_column(equistrata, tmp_path):
 
 def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path, monkeypatch, capsys):
     """Rich reads [/c] as the end of a style: a traceback, after the charge where a release's own words hold it."""
-    from flows.cli import _report
+    from equistrata.flows.cli.main import _report
 
     monkeypatch.setattr(typer.rich_utils, "MAX_WIDTH", 200)
     (tmp_path / "s.yaml").write_text(

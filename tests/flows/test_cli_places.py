@@ -6,11 +6,11 @@ import tempfile
 
 import pytest
 
-from flows import cli
-from flows.config import ReleaseConfig
-from flows.journal import Journal
-from flows.landing import claimed_output
-from flows.undertaking import AlreadyMade
+from equistrata.flows.cli import main as cli
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release.undertaking import AlreadyMade
+from equistrata.flows.run.journal import Journal
+from equistrata.flows.run.landing import claimed_output
 
 LONG = "x" * 300
 
@@ -92,7 +92,7 @@ def test_a_release_that_is_made_already_is_no_failure(command, monkeypatch):
     def made(config):
         raise AlreadyMade("it is whole; there is nothing to do")
 
-    monkeypatch.setattr("flows.undertaking.prepare", made)
+    monkeypatch.setattr("equistrata.flows.release.undertaking.prepare", made)
     assert command("release", "--output", "out") == (0, "it is whole; there is nothing to do\n", "")
 
 

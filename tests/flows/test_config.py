@@ -6,9 +6,9 @@ import pytest
 import yaml
 from pydantic import ValidationError
 
-from data.errors import InputError
-from flows.audit_config import AuditConfig
-from flows.config import ReleaseConfig
+from equistrata.data.errors import InputError
+from equistrata.flows.config.audit import AuditConfig
+from equistrata.flows.config.release import ReleaseConfig
 
 
 def test_yaml_and_options_say_the_same(tmp_path):

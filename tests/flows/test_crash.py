@@ -12,8 +12,8 @@ from contextlib import suppress
 import pytest
 from forked_cli import forked_cli
 
-from flows.workspace import unit_name
-from privacy.ledger import Ledger
+from equistrata.flows.run.workspace import unit_name
+from equistrata.privacy.ledger.ledger import Ledger
 
 KILLS = 30
 MEANS = ("stratified mean of PAY", "vanilla mean of PAY")
@@ -257,7 +257,16 @@ def test_sigterm_ends_the_server_that_prefect_started_for_the_release(shop):
     state = {"PREFECT_HOME": str(shop.home / "own"), "EQUISTRATA_STATE": str(shop.state), "TMPDIR": str(shop.tmp)}
     ledger = {"EQUISTRATA_LEDGER_URL": str(shop.home / "ledger.db")}
     given = "release --source sample --synthesizer aim --selection per-stratum --strata SEX,RAC1P --dataset people"
-    command = [sys.executable, "-m", "flows.cli", *given.split(), "--release-id", "id-out", "--output", "out"]
+    command = [
+        sys.executable,
+        "-m",
+        "equistrata.flows.cli.main",
+        *given.split(),
+        "--release-id",
+        "id-out",
+        "--output",
+        "out",
+    ]
     with subprocess.Popen(command, cwd=shop.home, env=left | state | ledger, start_new_session=True) as run:
         wait_until(lambda: list(shop.paid("out").glob("fit_*/measurements.json")))
         run.terminate()

@@ -7,10 +7,10 @@ import pytest
 import yaml
 from prefect.cli.deploy._models import DeploymentConfig
 
-from data.errors import InputError
-from flows.config import ReleaseConfig
-from flows.deployments import faults, load, main, pools
-from flows.release import PUBLISHED
+from equistrata.data.errors import InputError
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release.flow import PUBLISHED
+from equistrata.flows.watch.deployments import faults, load, main, pools
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_ours_holds_what_a_steward_relies_on(document):
         ("deployments/0/schedules/0/timezone", "America/Gotham", "a schedule's timezone: "),
         ("deployments/0/schedules/0/timezone", "Europe/Vienna", "time_zone 'America/New_York' is not that of its schedule"),
         ("deployments/0/schedules/0/time_zone", "UTC", "a schedule's time_zone: "),
-        ("deployments/0/entrypoint", "flows/release.py:releases", "cannot be loaded"),
+        ("deployments/0/entrypoint", "flows/release/flow.py:releases", "cannot be loaded"),
         ("deployments/0/entrypoint", "flows/nothing.py:release", "cannot be loaded"),
         ("deployments/0/parameters/config/delta", "1e-9", "its parameters: config.delta: '1e-9' is not of type 'number'"),
         ("deployments/0/parameters/config/colour", "blue", "its parameters: config"),
@@ -128,7 +128,7 @@ def test_a_file_that_cannot_be_read_gets_one_sentence(tmp_path, text, sentence):
 
 def test_the_command_prints_the_pools_or_what_is_wrong(repo_root, tmp_path, broken, monkeypatch, capsys):
     def check(*arguments):
-        monkeypatch.setattr(sys, "argv", ["flows.deployments", *map(str, arguments)])
+        monkeypatch.setattr(sys, "argv", ["equistrata.flows.watch.deployments", *map(str, arguments)])
         code = main()
         told = capsys.readouterr()
         return code, told.out, told.err

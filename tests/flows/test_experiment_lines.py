@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import pytest
 
-from data.errors import InputError
-from flows.experiment_lines import LineFile
+from equistrata.data.errors import InputError
+from paper.lines import LineFile
 
 
 @dataclass(frozen=True)

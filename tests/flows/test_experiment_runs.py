@@ -5,17 +5,19 @@ import dataclasses
 import numpy as np
 import pytest
 
-from data.schema import Schema
-from data.sources import SampleSource
-from data.table import CodedTable, numbers
-from eval.parity import parity_error
-from flows import experiment_means, experiment_mixture, experiment_synthesizers
-from flows.experiment_config import ExperimentConfig
-from flows.experiment_means import ALONE, COINPRESS, ESTIMATORS, PUBLIC, RELEASED, STRATIFIED, MeanCell
-from flows.experiment_mixture import MixtureCell
-from flows.experiment_plan import MEANS, MIXTURE, SYNTHESIZERS, Unit, runs_of
-from flows.experiment_synthesizers import Cell, Line
-from synth.stratified import StratifiedSynthesizer
+from equistrata.data.schema import Schema
+from equistrata.data.sources import SampleSource
+from equistrata.data.table import CodedTable, numbers
+from equistrata.eval.scores.parity import parity_error
+from equistrata.synth.strata.stratified import StratifiedSynthesizer
+from paper import means as experiment_means
+from paper import mixture as experiment_mixture
+from paper import synthesizers as experiment_synthesizers
+from paper.config import ExperimentConfig
+from paper.grid import MEANS, MIXTURE, SYNTHESIZERS, Unit, runs_of
+from paper.means import ALONE, COINPRESS, ESTIMATORS, PUBLIC, RELEASED, STRATIFIED, MeanCell
+from paper.mixture import MixtureCell
+from paper.synthesizers import Cell, Line
 
 SMALL = ("AGEP", "MAR", "SEX", "RAC1P", "ESR")
 

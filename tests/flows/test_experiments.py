@@ -9,14 +9,14 @@ import time
 
 import pytest
 
-from data.errors import InputError
-from flows import experiment_steps
-from flows.experiment_config import ExperimentConfig
-from flows.experiment_figures import pictures
-from flows.experiment_means import MeanLine
-from flows.experiment_mixture import MixtureLine
-from flows.experiment_plan import MEANS, MIXTURE, SYNTHESIZERS, files, runs_of
-from flows.experiment_synthesizers import Line
+from equistrata.data.errors import InputError
+from paper import steps as experiment_steps
+from paper.config import ExperimentConfig
+from paper.figures import pictures
+from paper.grid import MEANS, MIXTURE, SYNTHESIZERS, files, runs_of
+from paper.means import MeanLine
+from paper.mixture import MixtureLine
+from paper.synthesizers import Line
 
 TYPES = {SYNTHESIZERS: Line, MEANS: MeanLine, MIXTURE: MixtureLine}
 NOT_PRIVATE = ("Not private", "Simulated rows", "Theory")
@@ -140,7 +140,7 @@ def test_an_interrupted_figure_goes_on_where_it_was(served):
 @pytest.mark.slow
 def test_a_small_grid_on_the_sample(tmp_path):
     """Steps of the flow, without Prefect, on two variants of the grid: measured, kept, drawn."""
-    from flows.workspace import private_workspace
+    from equistrata.flows.run.workspace import private_workspace
 
     config = ExperimentConfig(figure=5, quick=True, seeds=1, source="sample", output=str(tmp_path / "made"))
     cells = [c for c in runs_of(config).cells[SYNTHESIZERS] if c.mechanism == "mst" and c.epsilon == 1.0]

@@ -8,14 +8,14 @@ import pytest
 from holders import EFFECT, SCHEMA_FILE, tables
 from typer.testing import CliRunner
 
-from data.errors import InputError
-from data.schema import Schema
-from flows.cli import app
-from inference import flower
-from inference.federated import FederatedPlan, federate
-from inference.secure_aggregation import InProcessAggregator
-from inference.table_holder import FileRows, TableHolder
-from privacy.noise import SeededNoise
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Schema
+from equistrata.flows.cli.main import app
+from equistrata.inference.federated import flower
+from equistrata.inference.federated.aggregation import InProcessAggregator
+from equistrata.inference.federated.estimate import FederatedPlan, federate
+from equistrata.inference.federated.holder import FileRows, TableHolder
+from equistrata.privacy.noise import SeededNoise
 
 ARMS = ("--outcome", "DAYS", "--strata", "SEX", "--arm", "NEW", "--treated", 1, "--control", 0)
 

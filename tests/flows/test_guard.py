@@ -4,9 +4,9 @@ import traceback
 
 import pytest
 
-from data.errors import InputError
-from flows.guard import StepFailed, scrubbed
-from privacy.budget import Budget, BudgetExceeded, Rho
+from equistrata.data.errors import InputError
+from equistrata.flows.run.guard import StepFailed, scrubbed
+from equistrata.privacy.budget import Budget, BudgetExceeded, Rho
 
 CANARY = "canary-5417"
 

@@ -8,12 +8,12 @@ import pytest
 from in_process import command
 from plain_release import release
 
-import flows.cli
-import flows.release
-from data.errors import InputError
-from flows import steps
-from flows.inside import check_place, keep_scores, private_folder, release_around
-from flows.manifest import listed, write_manifest
+import equistrata.flows.cli.main
+import equistrata.flows.release.flow
+from equistrata.data.errors import InputError
+from equistrata.flows.release import steps
+from equistrata.flows.release.inside import check_place, keep_scores, private_folder, release_around
+from equistrata.flows.release.manifest import listed, write_manifest
 
 
 @pytest.fixture
@@ -95,7 +95,9 @@ def test_a_private_folder_that_appears_meanwhile_is_told_before_anything_lands(s
 
 def test_scores_that_cannot_be_kept_are_told(tmp_path, monkeypatch):
     place = release_folder(tmp_path / "out")
-    monkeypatch.setattr("flows.inside.os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space")))
+    monkeypatch.setattr(
+        "equistrata.flows.release.inside.os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space"))
+    )
     with pytest.raises(InputError, match=r"the release is whole in .*no space left"):
         keep_scores(place, {"workload3": 0.123456})
 
@@ -118,7 +120,7 @@ def test_exact_scores_are_printed_to_a_terminal_only(settings, tmp_path, monkeyp
     release(settings)
     exact = json.loads((tmp_path / "out.internal" / "scores.json").read_text())["workload3"]
     monkeypatch.setattr("sys.stdout.isatty", lambda: terminal, raising=False)
-    monkeypatch.setattr(flows.cli, "run_release", lambda *_: tmp_path / "out")
+    monkeypatch.setattr(equistrata.flows.cli.main, "run_release", lambda *_: tmp_path / "out")
     config = ["--source", "csv", "--input", settings["input"], "--schema", settings["schema"], "--output", "other"]
     code, out, err = command(monkeypatch, capsys, "release", *config)
     assert code == 0, err
@@ -129,9 +131,9 @@ def test_exact_scores_are_printed_to_a_terminal_only(settings, tmp_path, monkeyp
 def test_an_artifact_says_where_scores_lie_and_no_score(settings, tmp_path, monkeypatch):
     release(settings)
     tables, pages = [], []
-    monkeypatch.setattr(flows.release, "create_table_artifact", lambda table, **_: tables.append(table))
-    monkeypatch.setattr(flows.release, "create_markdown_artifact", lambda page, **_: pages.append(page))
-    flows.release._show(tmp_path / "out")
+    monkeypatch.setattr(equistrata.flows.release.flow, "create_table_artifact", lambda table, **_: tables.append(table))
+    monkeypatch.setattr(equistrata.flows.release.flow, "create_markdown_artifact", lambda page, **_: pages.append(page))
+    equistrata.flows.release.flow._show(tmp_path / "out")
     (table,) = tables
     assert {row["value in"] for row in table} == {str(tmp_path / "out.internal" / "scores.json")}
     scores = json.loads((tmp_path / "out.internal" / "scores.json").read_text())

@@ -5,9 +5,9 @@ import time
 
 import pytest
 
-from data.errors import InputError
-from flows.config import ReleaseConfig
-from flows.journal import MAKING_SECONDS, Journal
+from equistrata.data.errors import InputError
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.run.journal import MAKING_SECONDS, Journal
 
 
 @pytest.fixture

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from data.errors import InputError
-from flows import landing
-from flows.claims import LOCK
-from flows.disk import DiskFull
-from flows.landing import check_output, claimed_output, land, rename_to_new
-from flows.workspace import Workspace, private_workspace, remove_dead_workspaces
+from equistrata.data.errors import InputError
+from equistrata.flows.run import landing
+from equistrata.flows.run.claims import LOCK
+from equistrata.flows.run.disk import DiskFull
+from equistrata.flows.run.landing import check_output, claimed_output, land, rename_to_new
+from equistrata.flows.run.workspace import Workspace, private_workspace, remove_dead_workspaces
 
 
 @pytest.fixture

@@ -12,8 +12,8 @@ from contextlib import closing
 import pytest
 from forked_cli import forked_cli
 
-from privacy.budget import Rho
-from privacy.ledger import Ledger
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.ledger.ledger import Ledger
 
 
 @pytest.fixture(scope="module")

@@ -5,7 +5,7 @@ import json
 import pytest
 from traces import traces
 
-from privacy.ledger import Ledger
+from equistrata.privacy.ledger.ledger import Ledger
 
 
 @pytest.mark.slow

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.errors import InputError
-from flows.config import ReleaseConfig
-from flows.placeholders import PLACEHOLDERS, filled
+from equistrata.data.errors import InputError
+from equistrata.flows.config.placeholders import PLACEHOLDERS, filled
+from equistrata.flows.config.release import ReleaseConfig
 
 NEW_YORK = ZoneInfo("America/New_York")
 

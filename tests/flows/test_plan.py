@@ -2,10 +2,10 @@
 
 import pytest
 
-from data.errors import InputError
-from flows.config import ReleaseConfig
-from flows.plan import Plan
-from privacy.budget import Rho
+from equistrata.data.errors import InputError
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release.plan import Plan
+from equistrata.privacy.budget import Rho
 
 
 def plan(tmp_path, **settings):

@@ -13,12 +13,17 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from data import sources
-from data.errors import InputError
-from flows.cli import app
-from inference.dirichlet import equal_log_sizes, least_log_sizes, stratified_error_bound
-from inference.proportions import correction_factor, private_sample_size, sample_size, smallest_epsilon
-from privacy.noise import SecureNoise, SeededNoise
+from equistrata.data import sources
+from equistrata.data.errors import InputError
+from equistrata.flows.cli.main import app
+from equistrata.inference.counts.proportions import (
+    correction_factor,
+    private_sample_size,
+    sample_size,
+    smallest_epsilon,
+)
+from equistrata.inference.means.dirichlet import equal_log_sizes, least_log_sizes, stratified_error_bound
+from equistrata.privacy.noise import SecureNoise, SeededNoise
 
 
 def run(*arguments, columns=80):
@@ -187,7 +192,7 @@ for name in ("read_table", "read_schema", "ParquetFile"):  # they open files out
         opened.append(str(path))
         return inner(path, *rest, **settings)
     setattr(pq, name, watched)
-from flows.cli import app
+from equistrata.flows.cli.main import app
 app({arguments!r}, standalone_mode=False)
 print(json.dumps([path for path in opened if path.endswith((".csv", ".parquet", ".yaml", ".pq", ".npz", ".json"))]))
 """

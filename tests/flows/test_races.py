@@ -10,8 +10,8 @@ from contextlib import ExitStack, suppress
 import pytest
 from forked_cli import forked_cli
 
-from flows.manifest import check_manifest
-from privacy.ledger import Ledger
+from equistrata.flows.release.manifest import check_manifest
+from equistrata.privacy.ledger.ledger import Ledger
 
 PAIRS, DISTURBED = 12, 9  # of 30 and 20, too, all ended well
 

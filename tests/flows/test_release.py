@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 from traces import traces
 
-from data.schema import Schema
-from data.strata import Strata
-from data.weights import PublicWeights
-from flows.manifest import check_manifest
-from synth.combined_weights import combined_weights
-from synth.stratified import load_all_measurements
+from equistrata.data.schema import Schema
+from equistrata.data.strata import Strata
+from equistrata.data.weights import PublicWeights
+from equistrata.flows.release.manifest import check_manifest
+from equistrata.synth.strata.stratified import load_all_measurements
+from equistrata.synth.strata.weights import combined_weights
 
 # Values that only rows hold: if any turns up outside the input, a row leaked.
 CANARY_AGE, CANARY_PAY, CANARY_NOTE = 118.4625173, 731924.6481, "canary-row-note-2207"

@@ -17,16 +17,16 @@ import cloudpickle
 import numpy as np
 import pytest
 
-from data.errors import InputError
-from data.schema import Schema
-from data.sources import FileSource
-from flows import runners, steps
-from flows.config import ReleaseConfig
-from flows.guard import StepFailed
-from flows.plan import Plan
-from flows.workspace import Workspace
-from privacy.budget import Budget
-from privacy.ledger import Ledger
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Schema
+from equistrata.data.sources import FileSource
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release import runners, steps
+from equistrata.flows.release.plan import Plan
+from equistrata.flows.run.guard import StepFailed
+from equistrata.flows.run.workspace import Workspace
+from equistrata.privacy.budget import Budget
+from equistrata.privacy.ledger.ledger import Ledger
 
 CLUSTERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("dask", "ray")]
 CANARY = "canary-row-6620"
@@ -217,7 +217,7 @@ def test_what_is_submitted_does_not_depend_on_the_rows(plan, people, tmp_path):
 
 
 def test_the_task_submits_that_and_nothing_else(plan, tmp_path):
-    from flows.release import fit_stratum
+    from equistrata.flows.release.flow import fit_stratum
 
     class Recorder:
         def __init__(self):
@@ -416,7 +416,7 @@ def assert_same_release(one, two):
 
 INDISCREET = f"""
 from dataclasses import dataclass
-from synth.mst import MST
+from equistrata.synth.mechanisms.mst import MST
 
 @dataclass(frozen=True)
 class Indiscreet(MST):

@@ -8,12 +8,12 @@ from in_process import command
 from made_up_people import PEOPLE_SCHEMA, made_up_people
 from plain_release import release
 
-from data.errors import InputError
-from flows.journal import Journal
-from flows.undertaking import discard, give_up_charges
-from privacy.budget import Rho
-from privacy.fingerprint import Fingerprint
-from privacy.ledger import Ledger, LedgerError
+from equistrata.data.errors import InputError
+from equistrata.flows.release.undertaking import discard, give_up_charges
+from equistrata.flows.run.journal import Journal
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.ledger.fingerprint import Fingerprint
+from equistrata.privacy.ledger.ledger import Ledger, LedgerError
 
 FRAME = made_up_people(900)
 WORDS = PEOPLE_SCHEMA.replace("[1, 2]", "[1, 2], label: sex, labels: {1: men, 2: women}")
@@ -167,8 +167,8 @@ def test_an_audit_of_a_release_that_was_not_charged_is_charged_to_these_people_o
 
 
 def test_the_command_says_what_it_cannot_check(monkeypatch, capsys):
-    monkeypatch.setattr("flows.audit_cli.run_audit", lambda *args: None)
-    monkeypatch.setattr("flows.audit_cli.report_audit", lambda folder: None)
+    monkeypatch.setattr("equistrata.flows.cli.audit.run_audit", lambda *args: None)
+    monkeypatch.setattr("equistrata.flows.cli.audit.report_audit", lambda folder: None)
     code, _, error = command(monkeypatch, capsys, "audit", "one", "--input", "others.csv", "--output", "unnamed")
     assert code == 0
     assert "no ledger is named, so whether these are the rows" in " ".join(error.split())
@@ -185,7 +185,7 @@ def test_a_release_that_runs_elsewhere_is_neither_run_resumed_nor_given_up(home,
             release(settings("people", "people.csv"))
         assert list((home / "state").glob("*")) == [], "nothing of a release that was never begun here"
     release(settings("people", "people.csv"))
-    monkeypatch.setattr("flows.steps.score_tables", lambda *args, **kwargs: 1 / 0)
+    monkeypatch.setattr("equistrata.flows.release.steps.score_tables", lambda *args, **kwargs: 1 / 0)
     with pytest.raises(RuntimeError):
         release(settings("people", "people.csv", output="broken", release_id="broken", evaluate="quick"))
     journal = Journal.find("broken")

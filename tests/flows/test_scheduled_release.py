@@ -9,12 +9,12 @@ from plain_release import release
 from prefect.client.schemas.objects import FlowRun
 from prefect.states import Failed
 
-import flows.release
-from data.errors import InputError
-from flows.config import ReleaseConfig
-from flows.hooks import failure_sentence
-from flows.undertaking import AlreadyMade, prepare
-from privacy.ledger import Ledger
+import equistrata.flows.release.flow
+from equistrata.data.errors import InputError
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release.hooks import failure_sentence
+from equistrata.flows.release.undertaking import AlreadyMade, prepare
+from equistrata.privacy.ledger.ledger import Ledger
 
 NOVEMBER, DECEMBER = datetime(2026, 11, 1, 11, tzinfo=UTC), datetime(2026, 12, 1, 11, tzinfo=UTC)
 
@@ -63,8 +63,10 @@ def test_a_month_that_was_made_with_other_settings_is_refused_not_taken_for_this
 def test_the_flow_fills_in_the_time_it_was_scheduled_for_and_a_whole_release_completes(monthly, monkeypatch):
     config, ledger, _ = monthly
     make(config, NOVEMBER)
-    monkeypatch.setattr(flows.release, "flow_run", type("Run", (), {"id": "x", "scheduled_start_time": NOVEMBER}))
-    state = flows.release.release.fn(config)
+    monkeypatch.setattr(
+        equistrata.flows.release.flow, "flow_run", type("Run", (), {"id": "x", "scheduled_start_time": NOVEMBER})
+    )
+    state = equistrata.flows.release.flow.release.fn(config)
     assert state.is_completed()
     assert "there is nothing to do" in state.message
     assert len(ledger.charges("people")) == 1

@@ -6,9 +6,9 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from data.errors import InputError
-from flows.cli import app
-from inference.experiment_simulation import TABLES, as_users_would, simulate
+from equistrata.data.errors import InputError
+from equistrata.flows.cli.main import app
+from paper.federated import TABLES, as_users_would, simulate
 
 
 def run(*arguments):

@@ -5,14 +5,14 @@ import re
 import pytest
 from in_process import command
 
-import flows.size
-from data.errors import InputError
-from flows.cli import main
-from flows.config import ReleaseConfig
-from flows.plan import Plan
-from flows.size import available_memory, check_audit, in_words, seconds, warning
-from privacy.budget import Rho
-from privacy.ledger import Ledger
+import equistrata.flows.release.size
+from equistrata.data.errors import InputError
+from equistrata.flows.cli.main import main
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.size import available_memory, check_audit, in_words, seconds, warning
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.ledger.ledger import Ledger
 
 
 @pytest.fixture
@@ -68,24 +68,24 @@ def test_what_would_take_weeks_is_refused(wide):
 
 
 def test_what_does_not_fit_into_memory_is_refused(wide, monkeypatch):
-    monkeypatch.setattr(flows.size, "available_memory", lambda: 1 << 20)
+    monkeypatch.setattr(equistrata.flows.release.size, "available_memory", lambda: 1 << 20)
     with pytest.raises(
         InputError, match=r"about 0\.0488 GiB of memory and this machine has 0\.000977: MST over 41 columns"
     ):
         wide(41)
     assert wide(41, runner="dask", cluster="tcp://elsewhere:1").size.memory  # another machine's memory is not known
-    monkeypatch.setattr(flows.size, "available_memory", lambda: None)
+    monkeypatch.setattr(equistrata.flows.release.size, "available_memory", lambda: None)
     assert wide(41)
 
 
 def test_memory_is_the_machine_s_or_its_container_s(monkeypatch, tmp_path):
     plenty, few = tmp_path / "v2", tmp_path / "v1"
     plenty.write_text("max\n")
-    monkeypatch.setattr(flows.size, "_LIMITS", (str(tmp_path / "none"), str(plenty)))
+    monkeypatch.setattr(equistrata.flows.release.size, "_LIMITS", (str(tmp_path / "none"), str(plenty)))
     whole = available_memory()
     assert whole > 1 << 27
     few.write_text(f"{whole // 2}\n")
-    monkeypatch.setattr(flows.size, "_LIMITS", (str(plenty), str(few)))
+    monkeypatch.setattr(equistrata.flows.release.size, "_LIMITS", (str(plenty), str(few)))
     assert available_memory() == whole // 2
 
 
@@ -138,7 +138,7 @@ def test_an_audit_of_too_many_columns_is_refused(monkeypatch):
     check_audit(100, 3)
     with pytest.raises(InputError, match="2,000 columns these are 1,331,334,000 sets"):
         check_audit(2000, 1)
-    monkeypatch.setattr(flows.size, "available_memory", lambda: 1 << 20)
+    monkeypatch.setattr(equistrata.flows.release.size, "available_memory", lambda: 1 << 20)
     with pytest.raises(InputError, match="100 columns these are 161,700 sets"):
         check_audit(100, 1)
 
@@ -146,7 +146,7 @@ def test_an_audit_of_too_many_columns_is_refused(monkeypatch):
 def test_the_command_tells_it_before_it_begins(wide, tmp_path, monkeypatch, capsys):
     wide(100, evaluate="none")  # makes the files
     begun = []
-    monkeypatch.setattr("flows.cli._run_and_report", lambda *_: begun.append(capsys.readouterr().err))
+    monkeypatch.setattr("equistrata.flows.cli.main._run_and_report", lambda *_: begun.append(capsys.readouterr().err))
     monkeypatch.setattr(
         "sys.argv",
         [

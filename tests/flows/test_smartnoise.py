@@ -5,10 +5,10 @@ import sys
 
 import pytest
 
-from data.errors import InputError
-from flows.config import ReleaseConfig
-from flows.undertaking import prepare
-from privacy.ledger import Ledger
+from equistrata.data.errors import InputError
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release.undertaking import prepare
+from equistrata.privacy.ledger.ledger import Ledger
 
 FAKE = f"""#!{sys.executable}
 import json, sys

@@ -8,22 +8,22 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.sources import FileSource
-from eval.coding import coded_frame
-from eval.scores import score_tables
-from flows import steps
-from flows.config import ReleaseConfig
-from flows.guard import StepFailed
-from flows.plan import Plan
-from flows.workspace import Workspace
-from inference.coinpress import stratified_coinpress
-from inference.level_means import hierarchical_coinpress
-from privacy.budget import ADD_REMOVE, Budget
-from synth.measurements import load_measurements
-from synth.mechanism import Fit
-from synth.mst import MST
-from synth.sampled_model import SampledModel
-from synth.stratified import StratifiedModel
+from equistrata.data.sources import FileSource
+from equistrata.eval.scores.coding import coded_frame
+from equistrata.eval.scores.scores import score_tables
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release import steps
+from equistrata.flows.release.plan import Plan
+from equistrata.flows.run.guard import StepFailed
+from equistrata.flows.run.workspace import Workspace
+from equistrata.inference.means.coinpress import stratified_coinpress
+from equistrata.inference.means.hierarchical import hierarchical_coinpress
+from equistrata.privacy.budget import ADD_REMOVE, Budget
+from equistrata.synth.measurements import load_measurements
+from equistrata.synth.mechanisms.base import Fit
+from equistrata.synth.mechanisms.mst import MST
+from equistrata.synth.models.pool import SampledModel
+from equistrata.synth.strata.stratified import StratifiedModel
 
 
 @pytest.fixture
@@ -191,7 +191,7 @@ def test_the_card_tells_of_strata_that_were_begun_again(plan, work):
 
 
 def test_a_release_drawn_in_batches_is_whole(plan, work, monkeypatch):
-    monkeypatch.setattr("synth.stratified.BATCH_ROWS", 100)
+    monkeypatch.setattr("equistrata.synth.strata.stratified.BATCH_ROWS", 100)
     steps.load(plan, work)
     noise = steps.noise_source(plan)
     for position in range(len(plan.strata.keys)):

@@ -16,25 +16,25 @@ import pytest
 from in_process import command
 from plain_release import POINTS, SHARED_POINTS, numbered, release
 
-from data.errors import InputError
-from data.strata import Strata
-from data.weights import PublicWeights
-from eval.scores import score_tables
-from flows import steps, undertaking
-from flows.binding import binding
-from flows.config import ReleaseConfig
-from flows.disk import DiskFull
-from flows.guard import StepFailed
-from flows.journal import Journal
-from flows.landing import claimed_output
-from flows.plan import Plan
-from flows.undertaking import AlreadyMade, discard, prepare, with_release_id
-from flows.workspace import unit_name
-from privacy.budget import BudgetExceeded, Rho
-from privacy.ledger import Ledger, LedgerError
-from synth.combined_weights import combined_weights
-from synth.mst import MST
-from synth.stratified import load_all_measurements
+from equistrata.data.errors import InputError
+from equistrata.data.strata import Strata
+from equistrata.data.weights import PublicWeights
+from equistrata.eval.scores.scores import score_tables
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release import steps, undertaking
+from equistrata.flows.release.binding import binding
+from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.undertaking import AlreadyMade, discard, prepare, with_release_id
+from equistrata.flows.run.disk import DiskFull
+from equistrata.flows.run.guard import StepFailed
+from equistrata.flows.run.journal import Journal
+from equistrata.flows.run.landing import claimed_output
+from equistrata.flows.run.workspace import unit_name
+from equistrata.privacy.budget import BudgetExceeded, Rho
+from equistrata.privacy.ledger.ledger import Ledger, LedgerError
+from equistrata.synth.mechanisms.mst import MST
+from equistrata.synth.strata.stratified import load_all_measurements
+from equistrata.synth.strata.weights import combined_weights
 
 AGAIN = {
     "begun, not drawn": ["synthesis"],
@@ -282,7 +282,7 @@ def test_a_release_that_has_become_another_is_not_resumed(place, people, monkeyp
     assert (kept.paid / f"fit_{place.unit(1)}").exists()
     assert not (kept.paid / f"fit_{place.unit(2)}").exists()
     load = steps.load
-    monkeypatch.setattr("flows.steps.load", lambda *given: pytest.fail("rows were read"))
+    monkeypatch.setattr("equistrata.flows.release.steps.load", lambda *given: pytest.fail("rows were read"))
 
     def refused(sentence):
         with pytest.raises(InputError, match=re.escape(sentence)) as caught:
@@ -317,12 +317,14 @@ def test_a_release_that_has_become_another_is_not_resumed(place, people, monkeyp
         refused(str(path))
         path.write_text(text)
     with monkeypatch.context() as patch:
-        patch.setattr("flows.software.version", lambda name: "9.9" if name == "equistrata" else version(name))
+        patch.setattr(
+            "equistrata.flows.release.software.version", lambda name: "9.9" if name == "equistrata" else version(name)
+        )
         refused(f"equistrata ({version('equistrata')} then, 9.9 now);")
     with monkeypatch.context() as patch:
-        patch.setattr("flows.plan.mechanism", lambda *named: MST(rare=4.0))
+        patch.setattr("equistrata.flows.release.plan.mechanism", lambda *named: MST(rare=4.0))
         refused("the mechanism's settings;")
-    monkeypatch.setattr("flows.steps.load", load)
+    monkeypatch.setattr("equistrata.flows.release.steps.load", load)
     place.resume(**changes)  # as it was: the men's measurements are used, the women's are drawn again
     assert [charge.entry.parts for charge in place.charges()] == [charge.entry.parts, ("synthesis",)]
     (men,) = (content for path, content in before.items() if path.name == "measurements.json")
@@ -371,7 +373,7 @@ def test_a_charge_that_another_process_made_meanwhile_is_looked_at_again(place, 
     schema.write_text(old)
     place.die("drawn, not saved")
     head = place.ledger.head
-    monkeypatch.setattr("flows.undertaking.prepare", lambda config: prepared)
+    monkeypatch.setattr("equistrata.flows.release.undertaking.prepare", lambda config: prepared)
     with pytest.raises(InputError, match="the order of its values"):
         place.resume()
     assert place.ledger.head == head
@@ -436,10 +438,10 @@ def test_a_redraw_that_does_not_fit_is_refused_and_changes_nothing(place):
 
 
 def test_a_failure_is_told_and_can_be_resumed(place, monkeypatch):
-    monkeypatch.setattr("flows.steps.score_tables", lambda *args, **kwargs: 1 / 0)
+    monkeypatch.setattr("equistrata.flows.release.steps.score_tables", lambda *args, **kwargs: 1 / 0)
     with pytest.raises(StepFailed, match="evaluate failed with ZeroDivisionError"):
         place.resume()
-    monkeypatch.setattr("flows.steps.score_tables", score_tables)
+    monkeypatch.setattr("equistrata.flows.release.steps.score_tables", score_tables)
     (charge,) = place.charges()
     assert (charge.outcome, place.ledger.history()[-1].reason) == ("failed", "StepFailed")
     place.resume()
@@ -477,7 +479,11 @@ def test_no_mechanism_sees_a_row_before_the_charge(place, monkeypatch):
 
         monkeypatch.setattr(target, watched)
 
-    readers = ["flows.workspace.Workspace.load_table", "flows.steps.measure_stratum", "flows.steps._mean"]
+    readers = [
+        "equistrata.flows.run.workspace.Workspace.load_table",
+        "equistrata.flows.release.steps.measure_stratum",
+        "equistrata.flows.release.steps._mean",
+    ]
     for target in readers:
         watch(target)
     number = 0
@@ -662,11 +668,11 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 @pytest.mark.parametrize(
     ("where", "charged"),
     [
-        ("flows.journal._write_durably", False),
-        ("flows.workspace.Workspace.append_table", False),
-        ("flows.workspace.Workspace.keep_fit", True),
-        ("flows.steps.RowWriter.write", True),
-        ("flows.landing._copy", True),
+        ("equistrata.flows.run.journal._write_durably", False),
+        ("equistrata.flows.run.workspace.Workspace.append_table", False),
+        ("equistrata.flows.run.workspace.Workspace.keep_fit", True),
+        ("equistrata.flows.release.steps.RowWriter.write", True),
+        ("equistrata.flows.run.landing._copy", True),
     ],
 )
 def test_a_full_disk_is_told_and_what_was_charged_can_be_resumed(place, monkeypatch, where, charged):

@@ -16,9 +16,9 @@ import yaml
 from postgres import NoPostgres, postgres_server
 from stack import Stack
 
-from flows.inside import private_folder
-from privacy.budget import Rho
-from privacy.ledger import Ledger
+from equistrata.flows.release.inside import private_folder
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.ledger.ledger import Ledger
 
 pytestmark = pytest.mark.slow
 
@@ -75,10 +75,12 @@ def deployed(made):
     """The rest of docs/deploy.md."""
     with_more_deployments(made.checkout)
     with made:
-        made.run(made.steward, "flows.cli", "budget", "create", "sample", "--epsilon", "3", "--delta", "1e-9")
+        made.run(
+            made.steward, "equistrata.flows.cli.main", "budget", "create", "sample", "--epsilon", "3", "--delta", "1e-9"
+        )
         minutely = ("--epsilon", "1.2", "--delta", "1e-9", "--same-people-as", "sample")
-        made.run(made.steward, "flows.cli", "budget", "create", "minutely", *minutely)
-        for pool in made.run(made.worker, "flows.deployments").split():
+        made.run(made.steward, "equistrata.flows.cli.main", "budget", "create", "minutely", *minutely)
+        for pool in made.run(made.worker, "equistrata.flows.watch.deployments").split():
             made.run(made.worker, "prefect", "work-pool", "create", pool, "--type", "process")
         made.run(made.worker, "prefect", "--no-prompt", "deploy", "--all")
         made.start("worker", made.worker, "prefect", "worker", "start", "--pool", "equistrata")
@@ -133,7 +135,7 @@ def test_a_scheduled_release_fires_by_itself_and_is_charged_and_the_next_one_is_
     (charge,) = ledger.charges("minutely", name)
     assert charge.entry.rho == PRICE
     assert charge.outcome == "committed"
-    stack.run(stack.worker, "flows.cli", "budget", "verify", "--card", str(folder / "card.json"))
+    stack.run(stack.worker, "equistrata.flows.cli.main", "budget", "verify", "--card", str(folder / "card.json"))
 
     shown = stack.artifacts(first["id"])
     assert shown["release-card"] == (folder / "card.md").read_text("utf-8")

@@ -11,13 +11,13 @@ import time
 import numpy as np
 import pytest
 
-from data.errors import InputError
-from data.schema import Column, Schema
-from data.table import CodedTable
-from flows import claims
-from flows.claims import LEASE, LOCK
-from flows.workspace import Workspace, private_workspace, remove_dead_workspaces, unit_name
-from synth.measurements import Measurement, load_measurements
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Column, Schema
+from equistrata.data.table import CodedTable
+from equistrata.flows.run import claims
+from equistrata.flows.run.claims import LEASE, LOCK
+from equistrata.flows.run.workspace import Workspace, private_workspace, remove_dead_workspaces, unit_name
+from equistrata.synth.measurements import Measurement, load_measurements
 
 SCHEMA = Schema("two", (Column("x", values=tuple(range(300))), Column("y", values=(1, 2))))
 

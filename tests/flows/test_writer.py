@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
-from data.schema import Column, Schema
-from data.table import CodedTable, code_dtype
-from flows.writer import RowWriter
+from equistrata.data.schema import Column, Schema
+from equistrata.data.table import CodedTable, code_dtype
+from equistrata.flows.release.writer import RowWriter
 
 SCHEMA = Schema(
     "all kinds",

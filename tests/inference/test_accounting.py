@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 from recorder import made_twice
 
-import inference.lattice
-import inference.steps
-import privacy.noise
-from inference.coinpress import Rows, coinpress_mean, stratified_coinpress
-from inference.gaussian_arms import gaussian_arm
-from inference.level_means import hierarchical_coinpress
-from inference.mean import laplace_mean, stratified_laplace_mean
-from inference.noisy_counts import noisy_count, noisy_table
-from inference.ratio import private_ratio
-from inference.ratio_design import PricedDesign
-from inference.ratio_sums import measure_sums
-from privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Rho
+import equistrata.inference.means.lattice
+import equistrata.inference.means.run
+import equistrata.privacy.noise
+from equistrata.inference.counts.noisy_counts import noisy_count, noisy_table
+from equistrata.inference.means.coinpress import Rows, coinpress_mean, stratified_coinpress
+from equistrata.inference.means.hierarchical import hierarchical_coinpress
+from equistrata.inference.means.laplace import laplace_mean, stratified_laplace_mean
+from equistrata.inference.ratios.design import PricedDesign
+from equistrata.inference.ratios.ratio import private_ratio
+from equistrata.inference.ratios.sums import measure_sums
+from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Rho
+from paper.gaussian_arms import gaussian_arm
 
 RHO = Rho(0.5)
 OUTSIDE, LOWEST = 1e9, -1e9
@@ -159,17 +159,19 @@ def test_the_central_arm_of_an_experiment(tmp_path):
 
 
 def test_noise_too_small_by_a_tenth_is_caught(monkeypatch, tmp_path):
-    honest = privacy.noise.gaussian_sigma
-    monkeypatch.setattr(privacy.noise, "gaussian_sigma", lambda *price: 0.9 * honest(*price))
+    honest = equistrata.privacy.noise.gaussian_sigma
+    monkeypatch.setattr(equistrata.privacy.noise, "gaussian_sigma", lambda *price: 0.9 * honest(*price))
     with pytest.raises(AssertionError, match="costs"):
         test_means_of_strata(tmp_path, "noisy", None, hierarchical_coinpress)
 
 
 def test_a_count_that_is_not_charged_is_caught(monkeypatch, tmp_path):
-    honest = inference.steps.noisy_rows
+    honest = equistrata.inference.means.run.noisy_rows
     off_the_books = lambda values, rho, budget, noise: honest(values, rho, Budget(rho), noise)  # noqa: E731
-    monkeypatch.setattr(inference.steps, "noisy_rows", off_the_books)
-    monkeypatch.setattr(inference.steps, "_finish", partial(_finish, inference.steps._finish))
+    monkeypatch.setattr(equistrata.inference.means.run, "noisy_rows", off_the_books)
+    monkeypatch.setattr(
+        equistrata.inference.means.run, "_finish", partial(_finish, equistrata.inference.means.run._finish)
+    )
     found = made_twice(
         lambda values, noise: coinpress_mean(values, **MEAN, noise=noise, sizes="noisy"),
         HOURS, NEIGHBOUR["noisy"], tmp_path,
@@ -186,7 +188,7 @@ def _finish(honest, budget, *rest, **named):
 
 def test_a_sum_of_another_sensitivity_is_caught(monkeypatch, tmp_path):
     """Charged as an added row, though one is replaced."""
-    monkeypatch.setattr(inference.lattice, "REPLACE_ONE", None)
+    monkeypatch.setattr(equistrata.inference.means.lattice, "REPLACE_ONE", None)
     with pytest.raises(AssertionError, match=r"\(gaussian\) moves by"):
         test_means_of_strata(tmp_path, "public", SHARES, stratified_coinpress)
 

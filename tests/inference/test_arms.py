@@ -5,9 +5,9 @@ import math
 import numpy as np
 import pytest
 
-from data.errors import InputError
-from inference.arms import Arm, combine, exact_arm
-from inference.noisy_variance import normal_quantile
+from equistrata.data.errors import InputError
+from equistrata.inference.federated.arms import Arm, combine, exact_arm
+from equistrata.stats.noisy_variance import normal_quantile
 
 RNG = np.random.default_rng(5)
 T, C = RNG.normal(0.4, 0.3, 70), RNG.normal(0.1, 0.8, 30)

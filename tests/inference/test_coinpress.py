@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 from no_noise import NoNoise
 
-from data.weights import PublicWeights
-from inference.coinpress import Rows, coinpress_mean, stratified_coinpress
-from privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
-from privacy.noise import SecureNoise, SeededNoise
+from equistrata.data.weights import PublicWeights
+from equistrata.inference.means.coinpress import Rows, coinpress_mean, stratified_coinpress
+from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
+from equistrata.privacy.noise import SecureNoise, SeededNoise
 
 SETTINGS = {"lower": 0.0, "upper": 100.0, "sigma": 10.0, "rho": 0.5}
 

@@ -8,16 +8,16 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from data.errors import InputError
-from inference.dirichlet import (
+from equistrata.data.errors import InputError
+from equistrata.inference.means.dirichlet import (
     equal_log_sizes,
     expected_log_sizes,
     fit_alpha,
     least_log_sizes,
     stratified_error_bound,
 )
-from inference.mean import _laplace_tail, stratified_laplace_mean
-from privacy.noise import SeededNoise
+from equistrata.inference.means.laplace import _laplace_tail, stratified_laplace_mean
+from equistrata.privacy.noise import SeededNoise
 
 RACE = np.array([138474, 24024, 508, 5, 244, 17030, 72, 10964, 5646])  # New York 2018, RAC1P
 
@@ -109,7 +109,9 @@ def test_bound_by_hand():
     settings = {"radius": radius, "sigma": sigma, "epsilon": epsilon, "gamma": gamma}
     found = stratified_error_bound(4, sum(sizes), sum(map(math.log, sizes)), **settings)
     assert found == pytest.approx(by_hand)
-    assert found >= _laplace_tail(scales, gamma) / sum(sizes)  # the interval of `inference.mean`, which is tighter
+    assert found >= _laplace_tail(scales, gamma) / sum(
+        sizes
+    )  # the interval of `equistrata.inference.means.laplace`, which is tighter
 
 
 def test_bound_scales():

@@ -4,8 +4,8 @@ import math
 
 import pytest
 
-from inference.estimate import Estimate, StratifiedEstimate
-from privacy.budget import REPLACE_ONE, Rho
+from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
+from equistrata.privacy.budget import REPLACE_ONE, Rho
 
 
 @pytest.mark.parametrize(("value", "lower", "upper"), [(3.0, 0.0, 2.0), (1.0, 0.0, math.inf), (math.nan, 0.0, 2.0)])

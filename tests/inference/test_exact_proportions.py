@@ -13,11 +13,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from data.errors import InputError
-from inference.exact_proportions import exact_interval, exact_p_value, exact_power, forgotten_noise_errors
-from inference.laws import BinomialLaplace
-from inference.noisy_counts import noisy_count
-from privacy.noise import SeededNoise
+from equistrata.data.errors import InputError
+from equistrata.inference.counts.exact import exact_interval, exact_p_value, exact_power, forgotten_noise_errors
+from equistrata.inference.counts.noisy_counts import noisy_count
+from equistrata.privacy.noise import SeededNoise
+from equistrata.stats.laws import BinomialLaplace
 
 ROWS = (5, 6, 10, 17, 25, 37, 50)
 EPSILONS = (0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0)

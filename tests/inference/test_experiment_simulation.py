@@ -7,8 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from data.errors import InputError
-from inference.experiment_simulation import TABLES, Setting, simulate
+from equistrata.data.errors import InputError
+from paper.federated import TABLES, Setting, simulate
 
 EPSILONS = (0.1, 0.4, 0.7, 1.0, 1.3, 1.6, 1.9)
 
@@ -136,7 +136,7 @@ def test_private_intervals_cover_between_0_885_and_0_915(setting):
 
 def test_plugging_in_a_noisy_variance_would_not_cover_as_it_says(monkeypatch):
     """The test above can fail: with the plug-in width, intervals are too wide where people hardly vary."""
-    from inference import arms
+    from equistrata.inference.federated import arms
 
     monkeypatch.setattr(arms, "variance_factor", lambda w, omega, level: 1 + w.clip(0))
     setting = replace(GRID[0], mean_share=0.99, epsilons=(3.0,), trials=(300,), rounds=1000)

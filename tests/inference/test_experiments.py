@@ -7,10 +7,10 @@ import pytest
 from no_noise import ForbiddenNoise
 from refutation import HalvedNoise, empirical_epsilon
 
-from data.errors import InputError
-from inference import experiments
-from inference.arms import exact_arm
-from inference.experiments import (
+from equistrata.data.errors import InputError
+from equistrata.inference.federated import arms_private as experiments
+from equistrata.inference.federated.arms import exact_arm
+from equistrata.inference.federated.arms_private import (
     ArmSettings,
     PoissonBinomial,
     default_mean_share,
@@ -19,10 +19,10 @@ from inference.experiments import (
     renyi_exact,
     settle,
 )
-from inference.gaussian_arms import gaussian_arm, settle_gaussian
-from inference.renyi import epsilon_of
-from privacy.budget import Rho
-from privacy.noise import SecureNoise, SeededNoise
+from equistrata.inference.federated.renyi import epsilon_of
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.noise import SecureNoise, SeededNoise
+from paper.gaussian_arms import gaussian_arm, settle_gaussian
 
 RUNS, DELTA = 20_000, 0.05
 ARM = {"radius": 1.0, "epsilon": 1.0, "delta": 1e-6}

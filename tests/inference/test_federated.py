@@ -11,13 +11,14 @@ from holders import EFFECT, plan, tables
 from no_noise import ForbiddenNoise
 from refutation import HalvedNoise, empirical_epsilon
 
-from data.errors import InputError
-from inference import federated, federated_plan
-from inference.experiments import private_difference
-from inference.federated import RowsMissing, federate
-from inference.secure_aggregation import InProcessAggregator, Question, TooFewHolders, Total
-from inference.table_holder import FrameRows, TableHolder
-from privacy.noise import SeededNoise
+from equistrata.data.errors import InputError
+from equistrata.inference.federated import estimate as federated
+from equistrata.inference.federated import plan as federated_plan
+from equistrata.inference.federated.aggregation import InProcessAggregator, Question, TooFewHolders, Total
+from equistrata.inference.federated.arms_private import private_difference
+from equistrata.inference.federated.estimate import RowsMissing, federate
+from equistrata.inference.federated.holder import FrameRows, TableHolder
+from equistrata.privacy.noise import SeededNoise
 
 
 def aggregator(agreed, frames, seed=0, noise=None, **settings):

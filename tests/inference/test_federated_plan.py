@@ -6,10 +6,10 @@ import math
 import pytest
 from holders import SCHEMA, SCHEMA_FILE, plan
 
-from data.errors import InputError
-from inference.experiments import settle
-from inference.federated_plan import SIZE_MODULUS, Cell, FederatedPlan
-from inference.renyi import epsilon_spent
+from equistrata.data.errors import InputError
+from equistrata.inference.federated.arms_private import settle
+from equistrata.inference.federated.plan import SIZE_MODULUS, Cell, FederatedPlan
+from equistrata.inference.federated.renyi import epsilon_spent
 
 SIZES = [400, 300, 0, 500]
 

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import norm
 
-from data.errors import InputError
-from inference.fieller import Spread, ratio_interval
-from inference.rates import noisy_rate
+from equistrata.data.errors import InputError
+from equistrata.inference.ratios.rates import noisy_rate
+from equistrata.stats.fieller import Spread, ratio_interval
 
 Z2 = norm.ppf(0.975) ** 2
 number = st.floats(-200, 200).map(lambda x: round(x, 2))

@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from data.errors import InputError
-from inference.arms import combine
-from inference.experiments import private_arm, settle
-from inference.finite_sample import finite_sample_interval
+from equistrata.data.errors import InputError
+from equistrata.inference.federated.arms import combine
+from equistrata.inference.federated.arms_private import private_arm, settle
+from equistrata.inference.federated.finite_sample import finite_sample_interval
 
 
 def run(rng, sizes, draw, rounds, epsilon=2.0, trials=64, target="pate", level=0.9):

@@ -16,14 +16,14 @@ import process_memory
 import pytest
 from holders import SCHEMA_FILE, plan, tables
 
-from data.errors import InputError
-from inference import _flower_worker as worker
-from inference import flower as module
-from inference.federated import federate
-from inference.flower import FlowerFailed, flower
-from inference.secure_aggregation import InProcessAggregator, Question, TooFewHolders
-from inference.table_holder import FileRows, FrameRows, TableHolder
-from privacy.noise import SeededNoise
+from equistrata.data.errors import InputError
+from equistrata.inference.federated import _flower_worker as worker
+from equistrata.inference.federated import flower as module
+from equistrata.inference.federated.aggregation import InProcessAggregator, Question, TooFewHolders
+from equistrata.inference.federated.estimate import federate
+from equistrata.inference.federated.flower import FlowerFailed, flower
+from equistrata.inference.federated.holder import FileRows, FrameRows, TableHolder
+from equistrata.privacy.noise import SeededNoise
 
 MODULI = (2**46, 2**46, 1000)
 
@@ -215,10 +215,10 @@ def test_the_sums_are_those_of_the_in_process_aggregator_with_one_of_four_droppi
 ANSWER = """
 import json, sys
 from pathlib import Path
-from inference.federated_plan import FederatedPlan
-from inference.secure_aggregation import Question
-from inference.table_holder import FileRows, TableHolder
-from privacy.noise import SeededNoise
+from equistrata.inference.federated.plan import FederatedPlan
+from equistrata.inference.federated.aggregation import Question
+from equistrata.inference.federated.holder import FileRows, TableHolder
+from equistrata.privacy.noise import SeededNoise
 folder, place = Path({folder!r}), {place}
 asked = json.load(sys.stdin)
 agreed = FederatedPlan.from_dict(json.loads((folder / "plan.json").read_text()))

@@ -5,12 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from data.errors import InputError
-from inference.hierarchy import consistent_sums
-from inference.ratio_design import PricedDesign
-from inference.ratio_sums import RatioSums, measure_sums
-from privacy.budget import Rho
-from privacy.noise import SecureNoise, SeededNoise
+from equistrata.data.errors import InputError
+from equistrata.inference.ratios.design import PricedDesign
+from equistrata.inference.ratios.hierarchy import consistent_sums
+from equistrata.inference.ratios.sums import RatioSums, measure_sums
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.noise import SecureNoise, SeededNoise
 
 NAMES = ("w", "wy", "ws", "wss", "wys")
 TREE = {"nation": ["north", "south"], "north": ["a", "b", "c"], "south": ["d", "e"]}

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from data.errors import InputError
-from inference.independence import independence_power, independence_sample_size, independence_test
-from inference.noisy_counts import NoisyTable, noisy_table
-from privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
-from privacy.noise import SeededNoise
+from equistrata.data.errors import InputError
+from equistrata.inference.counts.independence import independence_power, independence_sample_size, independence_test
+from equistrata.inference.counts.noisy_counts import NoisyTable, noisy_table
+from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
+from equistrata.privacy.noise import SeededNoise
 
 MARGINS = {
     "even": ([0.5, 0.5], [0.5, 0.5]),

@@ -7,9 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from inference.lattice import HALF, lattice_sum, noisy_histogram
-from privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Rho
-from privacy.noise import SeededNoise
+from equistrata.inference.means.lattice import HALF, lattice_sum, noisy_histogram
+from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Rho
+from equistrata.privacy.noise import SeededNoise
 
 NUMBERS = st.floats(allow_nan=False)
 

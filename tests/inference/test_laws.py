@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 from scipy import integrate, stats
 
-from data.errors import InputError
-from inference.laws import BinomialLaplace, NormalLaplace
+from equistrata.data.errors import InputError
+from equistrata.stats.laws import BinomialLaplace, NormalLaplace
 
 
 def integrated(x: float, sd: float, scale: float) -> float:

@@ -13,12 +13,12 @@ from refutation import HalvedNoise, empirical_epsilon
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from inference import level_means
-from inference.coinpress import coinpress_mean, stratified_coinpress
-from inference.level_means import Levels, best_split, hierarchical_coinpress
-from inference.steps import Settings, best_step
-from privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, BudgetExceeded, Rho
-from privacy.noise import SeededNoise
+from equistrata.inference.means import hierarchical as level_means
+from equistrata.inference.means.coinpress import coinpress_mean, stratified_coinpress
+from equistrata.inference.means.hierarchical import Levels, best_split, hierarchical_coinpress
+from equistrata.inference.means.run import Settings, best_step
+from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, BudgetExceeded, Rho
+from equistrata.privacy.noise import SeededNoise
 
 SETTINGS = {"lower": 0.0, "upper": 100.0, "sigma": 12.0, "bounds": (0.0, 100.0)}
 

@@ -7,9 +7,9 @@ import math
 import numpy as np
 import pytest
 
-from inference.mean import laplace_mean, stratified_laplace_mean
-from privacy.budget import REPLACE_ONE, Rho
-from privacy.noise import SecureNoise, SeededNoise
+from equistrata.inference.means.laplace import laplace_mean, stratified_laplace_mean
+from equistrata.privacy.budget import REPLACE_ONE, Rho
+from equistrata.privacy.noise import SecureNoise, SeededNoise
 
 
 def normal(rows: int, mean: float = 0.5, seed: int = 0) -> np.ndarray:

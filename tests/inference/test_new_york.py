@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from data.sources import FolktablesSource
-from inference.coinpress import coinpress_mean, stratified_coinpress
-from privacy.noise import SeededNoise
+from equistrata.data.sources import FolktablesSource
+from equistrata.inference.means.coinpress import coinpress_mean, stratified_coinpress
+from equistrata.privacy.noise import SeededNoise
 
 RUNS = range(20)
 FINE = ["SEX", "RAC1P", "AGE", "DIS"]

@@ -9,10 +9,10 @@ import pytest
 from refutation import HalvedNoise, empirical_epsilon
 from scipy import stats
 
-from data.errors import InputError
-from inference.noisy_counts import noisy_count, noisy_table
-from privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
-from privacy.noise import SecureNoise, SeededNoise
+from equistrata.data.errors import InputError
+from equistrata.inference.counts.noisy_counts import noisy_count, noisy_table
+from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
+from equistrata.privacy.noise import SecureNoise, SeededNoise
 
 RUNS = 10_000
 

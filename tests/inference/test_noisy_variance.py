@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from inference.noisy_variance import LARGEST_OMEGA, normal_quantile, variance_factor
+from equistrata.stats.noisy_variance import LARGEST_OMEGA, normal_quantile, variance_factor
 
 
 def coverage(omega, v, level, factor=variance_factor):

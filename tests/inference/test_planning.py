@@ -7,16 +7,16 @@ import math
 import numpy as np
 import pytest
 
-from data.errors import InputError
-from inference.coinpress import coinpress_mean
-from inference.exact_proportions import exact_p_value, exact_power
-from inference.noisy_counts import noisy_count
-from inference.planning import plan_strata
-from inference.proportions import private_sample_size, smallest_epsilon
-from inference.questions import EXACT_ROWS, MeanQuestion, ProportionQuestion
-from inference.steps import HISTOGRAM_ROWS
-from privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
-from privacy.noise import SeededNoise
+from equistrata.data.errors import InputError
+from equistrata.inference.counts.exact import exact_p_value, exact_power
+from equistrata.inference.counts.noisy_counts import noisy_count
+from equistrata.inference.counts.proportions import private_sample_size, smallest_epsilon
+from equistrata.inference.means.coinpress import coinpress_mean
+from equistrata.inference.means.run import HISTOGRAM_ROWS
+from equistrata.inference.planning.questions import EXACT_ROWS, MeanQuestion, ProportionQuestion
+from equistrata.inference.planning.strata import plan_strata
+from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
+from equistrata.privacy.noise import SeededNoise
 
 SIZES = {"large": 50_000, "middle": 900, "small": 250, "tiny": 3, "none": 0}
 HOURS = {"lower": 1.0, "upper": 99.0, "bounds": (1.0, 99.0), "sigma": 14.0, "reference": 38.0}

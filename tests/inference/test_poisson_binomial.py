@@ -10,9 +10,9 @@ import pytest
 from no_noise import ForbiddenNoise
 from scipy import stats
 
-from data.errors import InputError
-from inference.poisson_binomial import PoissonBinomial
-from privacy.noise import SecureNoise, SeededNoise
+from equistrata.data.errors import InputError
+from equistrata.inference.federated.poisson_binomial import PoissonBinomial
+from equistrata.privacy.noise import SecureNoise, SeededNoise
 
 VALUES = np.array([-2.0, -0.5, 0.0, 1.3, 2.0])
 

@@ -13,7 +13,19 @@ import numpy as np
 import pytest
 from scipy import integrate, optimize, stats
 
-from benchmarks.proportions import (
+from equistrata.data.errors import InputError
+from equistrata.inference.counts.exact import forgotten_noise_errors
+from equistrata.inference.counts.proportions import (
+    correction_factor,
+    effective_sample_size,
+    power,
+    private_sample_size,
+    sample_size,
+    smallest_epsilon,
+    standardized_mse,
+)
+from equistrata.inference.counts.sizing import Sizing
+from paper.proportions import (
     ALPHA,
     EFFECT,
     EPSILONS,
@@ -25,18 +37,6 @@ from benchmarks.proportions import (
     rows_of,
     simulated_errors,
 )  # fmt: skip
-from data.errors import InputError
-from inference.exact_proportions import forgotten_noise_errors
-from inference.proportions import (
-    correction_factor,
-    effective_sample_size,
-    power,
-    private_sample_size,
-    sample_size,
-    smallest_epsilon,
-    standardized_mse,
-)
-from inference.sizing import Sizing
 
 TALK = {"p0": P0, "effect": EFFECT, "alpha": ALPHA}
 

@@ -10,11 +10,11 @@ import pytest
 from no_noise import NoNoise
 from scipy.stats import norm
 
-from data.errors import InputError
-from inference.ratio import equal_ratios, fieller_from_sums, private_ratio, ratio_from_sums
-from inference.ratio_sums import RatioSums
-from privacy.budget import Rho
-from privacy.noise import SecureNoise, SeededNoise
+from equistrata.data.errors import InputError
+from equistrata.inference.ratios.ratio import equal_ratios, fieller_from_sums, private_ratio, ratio_from_sums
+from equistrata.inference.ratios.sums import RatioSums
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.noise import SecureNoise, SeededNoise
 
 PRICE = {"epsilon": 1.0, "delta": 1e-6}
 

@@ -8,10 +8,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from data.errors import InputError
-from inference.ratio import private_ratio
-from inference.ratio_simulation import DRAWS, Cell, simulate_ratio
-from privacy.noise import SeededNoise
+from equistrata.data.errors import InputError
+from equistrata.inference.ratios.ratio import private_ratio
+from equistrata.privacy.noise import SeededNoise
+from paper.ratio import DRAWS, Cell, simulate_ratio
 
 PRINTED = Path(__file__).with_name("miao_li_2023_tables.csv")  # Tables 1 to 4 as printed, to three decimals
 

@@ -11,11 +11,11 @@ import pytest
 from no_noise import NoNoise
 from refutation import HalvedNoise, empirical_epsilon
 
-from data.errors import InputError
-from inference.ratio_design import HALF, Design, PricedDesign
-from inference.ratio_sums import lattice_sums, measure_sums
-from privacy.budget import ADD_REMOVE, Rho
-from privacy.noise import SecureNoise, SeededNoise
+from equistrata.data.errors import InputError
+from equistrata.inference.ratios.design import HALF, Design, PricedDesign
+from equistrata.inference.ratios.sums import lattice_sums, measure_sums
+from equistrata.privacy.budget import ADD_REMOVE, Rho
+from equistrata.privacy.noise import SecureNoise, SeededNoise
 
 KINDS = list(product([False, True], [False, True]))  # weighted, binary
 PRICE = {"epsilon": 0.5, "delta": 1e-6}

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from refutation import HalvedNoise, empirical_epsilon
 
-from inference.coinpress import coinpress_mean, stratified_coinpress
-from inference.lattice import noisy_histogram, noisy_sum
-from inference.mean import laplace_mean, stratified_laplace_mean
-from privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Rho
-from privacy.noise import SeededNoise
+from equistrata.inference.means.coinpress import coinpress_mean, stratified_coinpress
+from equistrata.inference.means.laplace import laplace_mean, stratified_laplace_mean
+from equistrata.inference.means.lattice import noisy_histogram, noisy_sum
+from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Rho
+from equistrata.privacy.noise import SeededNoise
 
 RUNS = 4000
 DELTA = 0.05

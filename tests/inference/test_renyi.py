@@ -12,10 +12,17 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import binom
 
-from data.errors import InputError
-from inference import renyi
-from inference.renyi import epsilon_of, epsilon_spent, renyi_exact, renyi_fast, solve_theta, solve_thetas
-from privacy.budget import Rho
+from equistrata.data.errors import InputError
+from equistrata.inference.federated import renyi
+from equistrata.inference.federated.renyi import (
+    epsilon_of,
+    epsilon_spent,
+    renyi_exact,
+    renyi_fast,
+    solve_theta,
+    solve_thetas,
+)
+from equistrata.privacy.budget import Rho
 
 
 def law(low, high, theta):

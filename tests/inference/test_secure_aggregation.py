@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from data.errors import InputError
-from inference.secure_aggregation import InProcessAggregator, Question, TooFewHolders, add_modulo
+from equistrata.data.errors import InputError
+from equistrata.inference.federated.aggregation import InProcessAggregator, Question, TooFewHolders, add_modulo
 
 
 class Fixed:

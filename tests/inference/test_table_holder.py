@@ -9,10 +9,10 @@ import pytest
 from holders import plan, tables
 from no_noise import ForbiddenNoise
 
-from data.errors import InputError
-from inference.secure_aggregation import Question
-from inference.table_holder import FileRows, FrameRows, TableHolder
-from privacy.noise import SeededNoise
+from equistrata.data.errors import InputError
+from equistrata.inference.federated.aggregation import Question
+from equistrata.inference.federated.holder import FileRows, FrameRows, TableHolder
+from equistrata.privacy.noise import SeededNoise
 
 SIZES = [900, 900, 900, 900]
 

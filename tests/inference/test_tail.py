@@ -8,8 +8,8 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from inference import tail
-from inference.tail import (
+from equistrata.inference.means import clip as tail
+from equistrata.inference.means.clip import (
     ANY_SHARE,
     DEVIATIONS,
     FALL,
@@ -21,8 +21,8 @@ from inference.tail import (
     expected_loss,
     shell_edges,
 )
-from privacy.budget import REPLACE_ONE, Budget, Rho
-from privacy.noise import SeededNoise
+from equistrata.privacy.budget import REPLACE_ONE, Budget, Rho
+from equistrata.privacy.noise import SeededNoise
 
 FREE = (-math.inf, math.inf)
 

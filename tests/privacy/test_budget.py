@@ -11,7 +11,7 @@ from dp_accounting.rdp import RdpAccountant
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privacy.budget import MAXIMAL_EPSILON, Budget, BudgetExceeded, Rho
+from equistrata.privacy.budget import MAXIMAL_EPSILON, Budget, BudgetExceeded, Rho
 
 amounts = st.floats(0, 1e6) | st.fractions(0, 1000)
 positive_shares = st.lists(st.floats(1e-9, 1e9), min_size=1, max_size=20)

@@ -6,8 +6,8 @@ import threading
 
 import pytest
 
-from privacy.fingerprint import Fingerprint, content_digest, ledger_key
-from privacy.ledger import LedgerError
+from equistrata.privacy.ledger.fingerprint import Fingerprint, content_digest, ledger_key
+from equistrata.privacy.ledger.ledger import LedgerError
 
 CONTENT = hashlib.sha256(b"rows").digest()
 SEEN = {"rows": "ab" * 32, "columns": {"SEX": "c1" * 32, "AGE": "c2" * 32, "JOB": "c3" * 32}}

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from privacy.budget import Rho
-from privacy.forecast import epsilon_within, releases_left
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.forecast import epsilon_within, releases_left
 
 
 @settings(max_examples=6)

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from racers import race
 
-import privacy.ledger
-from privacy import ledger_store
-from privacy.budget import REPLACE_ONE, BudgetExceeded, Rho
-from privacy.ledger import Head, Ledger, LedgerError
+import equistrata.privacy.ledger.ledger
+from equistrata.privacy.budget import REPLACE_ONE, BudgetExceeded, Rho
+from equistrata.privacy.ledger import store as ledger_store
+from equistrata.privacy.ledger.ledger import Head, Ledger, LedgerError
 
 
 @pytest.fixture
@@ -435,8 +435,10 @@ def test_readers_do_not_wait_for_a_writer(ledger, place):
 
 def test_what_is_rolled_back_leaves_no_trace(ledger, monkeypatch):
     before = ledger.head
-    append = privacy.ledger._append
-    monkeypatch.setattr("privacy.ledger._append", lambda *given, **named: append(*given, **named) and 1 / 0)
+    append = equistrata.privacy.ledger.ledger._append
+    monkeypatch.setattr(
+        "equistrata.privacy.ledger.ledger._append", lambda *given, **named: append(*given, **named) and 1 / 0
+    )
     with pytest.raises(ZeroDivisionError):
         ledger.reserve("people", Rho(0.001), "r")
     monkeypatch.undo()
@@ -506,7 +508,7 @@ def test_a_path_and_its_url_are_the_same_ledger(file):
 
 def test_entries_in_json_keep_their_meaning(file):
     """The hash is over the row's JSON: read back from SQL by other means, it is the same."""
-    from privacy.ledger_chain import digest
+    from equistrata.privacy.ledger.chain import digest
 
     with closing(sqlite3.connect(file)) as connection:
         connection.row_factory = sqlite3.Row

@@ -6,9 +6,9 @@ from contextlib import closing
 
 import pytest
 
-from privacy import ledger_lease
-from privacy.budget import Rho
-from privacy.ledger import Ledger, LedgerError
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.ledger import lease as ledger_lease
+from equistrata.privacy.ledger.ledger import Ledger, LedgerError
 
 
 @pytest.fixture

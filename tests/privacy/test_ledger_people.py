@@ -4,9 +4,9 @@ import threading
 
 import pytest
 
-from privacy.budget import Rho
-from privacy.fingerprint import Fingerprint
-from privacy.ledger import Ledger, LedgerError
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.ledger.fingerprint import Fingerprint
+from equistrata.privacy.ledger.ledger import Ledger, LedgerError
 
 KEY = b"k" * 32
 

@@ -9,10 +9,10 @@ from fractions import Fraction
 
 import pytest
 
-from privacy import ledger_postgres
-from privacy.budget import BudgetExceeded, Rho
-from privacy.fingerprint import Fingerprint
-from privacy.ledger import Ledger, LedgerError
+from equistrata.privacy.budget import BudgetExceeded, Rho
+from equistrata.privacy.ledger import postgres as ledger_postgres
+from equistrata.privacy.ledger.fingerprint import Fingerprint
+from equistrata.privacy.ledger.ledger import Ledger, LedgerError
 
 psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra 'postgres')")
 

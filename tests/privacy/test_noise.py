@@ -13,10 +13,10 @@ import pytest
 from refutation import HalvedNoise, empirical_epsilon
 from scipy import stats
 
-from privacy import coins as coins_module
-from privacy import noise as noise_module
-from privacy.budget import Budget, BudgetExceeded, Rho
-from privacy.noise import SecureNoise, SeededNoise, gaussian_sigma, selection_epsilon
+from equistrata.privacy import coins as coins_module
+from equistrata.privacy import noise as noise_module
+from equistrata.privacy.budget import Budget, BudgetExceeded, Rho
+from equistrata.privacy.noise import SecureNoise, SeededNoise, gaussian_sigma, selection_epsilon
 
 FALSE_ALARM = 1e-6  # of each test of fit on fresh randomness
 PRICE = Rho(0.5)  # at which σ is the sensitivity, and so is the scale of Laplace noise

@@ -10,22 +10,22 @@ from pathlib import Path
 
 import pytest
 
-from privacy.noise import NoiseSource, SecureNoise, SeededNoise
+from equistrata.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 
 ROOMS = ("data", "synth", "inference", "eval", "flows")
 SAMPLERS = {"_gaussian", "_laplace", "_select"}
 DRAWS = ("gaussian", "laplace", "select")
 DISTRIBUTIONS = {"normal", "standard_normal", "laplace", "gumbel", "logistic"}
 NOT_NOISE = {  # draws from them that protect no row
-    "synth/gem_network.py": "where training starts",
-    "synth/mixture_training.py": "where training starts",
-    "inference/independence.py": "the law of a statistic, by Monte Carlo",
-    "inference/ratio.py": "the law of the noise, by Monte Carlo",
-    "inference/ratio_simulation.py": "the law of the noise, by Monte Carlo",
-    "inference/experiment_simulation.py": "made-up people",
-    "flows/experiment_mixture.py": "made-up people",
+    "synth/models/mixture_network.py": "where training starts",
+    "synth/models/mixture_training.py": "where training starts",
+    "inference/counts/independence.py": "the law of a statistic, by Monte Carlo",
+    "inference/ratios/ratio.py": "the law of the noise, by Monte Carlo",
+    "paper/ratio.py": "the law of the noise, by Monte Carlo",
+    "paper/federated.py": "made-up people",
+    "paper/mixture.py": "made-up people",
 }
-COINS = "inference/poisson_binomial.py"  # a person's own report: accounted for by `inference.renyi`, not by a budget
+COINS = "inference/federated/poisson_binomial.py"  # a person's own report: accounted for by `equistrata.inference.federated.renyi`, not by a budget
 
 
 def modules(root: Path):
@@ -41,9 +41,9 @@ def faults(name: str, tree: ast.AST):
             imported = [node.module or ""] if isinstance(node, ast.ImportFrom) else [each.name for each in node.names]
             if any(each.split(".")[0] == "opendp" for each in imported):
                 yield "imports OpenDP"
-            if "privacy.coins" in imported:
+            if "equistrata.privacy.coins" in imported:
                 yield "imports a sampler"
-            if isinstance(node, ast.ImportFrom) and node.module == "privacy.noise":
+            if isinstance(node, ast.ImportFrom) and node.module == "equistrata.privacy.noise":
                 yield from (f"imports {each.name}" for each in node.names if each.name.startswith("_"))
         if isinstance(node, ast.Attribute) and node.attr in SAMPLERS:
             yield f"reaches {node.attr}"
@@ -75,14 +75,14 @@ def test_no_module_outside_this_room_reaches_a_sampler(repo_root):
         "noise.binomial(5, p)",
         "rng.normal(0, 1, 5)",
         "np.random.default_rng().laplace(0, 1)",
-        "from privacy.noise import _discrete_gaussian",
-        "from privacy.coins import exact_binomial",
+        "from equistrata.privacy.noise import _discrete_gaussian",
+        "from equistrata.privacy.coins import exact_binomial",
         "import opendp.prelude as dp",
         "from opendp.measurements import make_gaussian",
     ],
 )
 def test_what_would_be_another_way_is_seen(text):
-    assert list(faults("synth/aim.py", ast.parse(text)))
+    assert list(faults("synth/mechanisms/aim.py", ast.parse(text)))
 
 
 def test_every_draw_takes_a_price_and_the_budget_that_pays():

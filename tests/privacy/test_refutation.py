@@ -5,8 +5,8 @@ import pytest
 from refutation import HalvedNoise, empirical_epsilon
 from scipy.stats import norm
 
-from privacy.budget import Budget, Rho
-from privacy.noise import SeededNoise
+from equistrata.privacy.budget import Budget, Rho
+from equistrata.privacy.noise import SeededNoise
 
 
 def gaussian_epsilon(mu, delta):

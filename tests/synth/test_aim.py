@@ -11,20 +11,21 @@ from refutation import HalvedNoise, measured_epsilon
 from small_tables import grown_ups, schema_of, table_of
 from spies import FakeNoise, Spy, recorded_budgets
 
-import synth.aim
-import synth.books
-from data.schema import Column, Impossible, Schema
-from data.sources import FolktablesSource
-from data.table import CodedTable
-from eval.scores import score_tables
-from privacy.budget import Rho
-from privacy.noise import SecureNoise, SeededNoise, gaussian_sigma, selection_epsilon
-from synth.aim import AIM
-from synth.estimation import MirrorDescent, model_cliques
-from synth.junction_tree import JunctionTree
-from synth.measurements import Measurement
-from synth.mechanism import fit, mechanism
-from synth.stratified import StratifiedSynthesizer
+import equistrata.synth.mechanisms.aim
+import equistrata.synth.mechanisms.books
+from equistrata.data.schema import Column, Impossible, Schema
+from equistrata.data.sources import FolktablesSource
+from equistrata.data.table import CodedTable
+from equistrata.eval.scores.scores import score_tables
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.noise import SecureNoise, SeededNoise, gaussian_sigma, selection_epsilon
+from equistrata.synth.measurements import Measurement
+from equistrata.synth.mechanisms.aim import AIM
+from equistrata.synth.mechanisms.base import fit
+from equistrata.synth.models.estimation import MirrorDescent, model_cliques
+from equistrata.synth.models.junction_tree import JunctionTree
+from equistrata.synth.registry import mechanism
+from equistrata.synth.strata.stratified import StratifiedSynthesizer
 
 FAST = AIM(engine=MirrorDescent(iterations=20), round_engine=MirrorDescent(iterations=10))
 ALWAYS = replace(FAST, readable=1e9)  # rounds are run however small the table
@@ -42,7 +43,7 @@ def dependent(rows, seed=0):
 @pytest.fixture
 def budgets(monkeypatch):
     """Every Budget that AIM makes."""
-    return recorded_budgets(monkeypatch, synth.books)
+    return recorded_budgets(monkeypatch, equistrata.synth.mechanisms.books)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 5, 20_000])
@@ -113,7 +114,7 @@ def test_the_closure_and_its_weights_by_hand():
 
 
 def run_of(aim, table, measurements):
-    return synth.aim._Run(aim, table, Rho(1), SeededNoise(0), list(measurements))
+    return equistrata.synth.mechanisms.aim._Run(aim, table, Rho(1), SeededNoise(0), list(measurements))
 
 
 def test_scores_are_the_papers_and_one_row_moves_them_by_at_most_the_weight():
@@ -165,7 +166,7 @@ def test_no_candidate_passes_the_size_limit(monkeypatch, size):
     codes = np.random.default_rng(0).integers(0, schema.sizes, (30_000, 5)).astype(np.uint8)
     for zero in schema.impossible:
         codes = codes[~schema.zero_mask(zero)[tuple(codes[:, schema.index(n)] for n in zero.columns)]]
-    seen, real = [], synth.aim._Run.candidates
+    seen, real = [], equistrata.synth.mechanisms.aim._Run.candidates
 
     def recorded(self, most_cells):
         found = real(self, most_cells)
@@ -174,7 +175,7 @@ def test_no_candidate_passes_the_size_limit(monkeypatch, size):
             seen.append((JunctionTree.build(schema.sizes, [*self.cliques, clique]).cells, most_cells, self.cells))
         return found
 
-    monkeypatch.setattr(synth.aim._Run, "candidates", recorded)
+    monkeypatch.setattr(equistrata.synth.mechanisms.aim._Run, "candidates", recorded)
     aim, bound = replace(FAST, max_model_size=size), size * 2**20 / 8
     measurements = aim.measure(CodedTable(codes, schema), Rho(0.1), SeededNoise(0))
     assert seen
@@ -279,7 +280,9 @@ def test_rows_whose_combinations_cannot_be_numbered_are_counted_all_the_same():
     table = CodedTable(np.random.default_rng(0).integers(0, 200, (50, 10)).astype(np.uint8), schema)
     for t in (table, table_of(50, (2, 3))):
         columns = t.schema.names[:2]
-        np.testing.assert_array_equal(synth.books._TrueMarginals(t, distinct=True)[columns], t.marginal(columns))
+        np.testing.assert_array_equal(
+            equistrata.synth.mechanisms.books._TrueMarginals(t, distinct=True)[columns], t.marginal(columns)
+        )
 
 
 @pytest.mark.parametrize("bad", [{"degree": 0}, {"rounds": 0}, {"max_model_size": 0}, {"measured": 1.0},

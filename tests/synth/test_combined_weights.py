@@ -5,12 +5,12 @@ from itertools import product
 import numpy as np
 import pytest
 
-from data.schema import Column, Impossible, Schema
-from data.strata import Strata
-from data.weights import PublicWeights
-from synth.combined_weights import combined_weights
-from synth.measurements import Measurement, Prediction
-from synth.stratified import noisy_weights
+from equistrata.data.schema import Column, Impossible, Schema
+from equistrata.data.strata import Strata
+from equistrata.data.weights import PublicWeights
+from equistrata.synth.measurements import Measurement, Prediction
+from equistrata.synth.strata.stratified import noisy_weights
+from equistrata.synth.strata.weights import combined_weights
 
 SCHEMA = Schema(
     "people",

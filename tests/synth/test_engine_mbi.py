@@ -5,14 +5,14 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from data.schema import Column, Impossible, Schema
-from synth.estimation import MirrorDescent
-from synth.measurements import Measurement
-from synth.mechanism import mechanism
+from equistrata.data.schema import Column, Impossible, Schema
+from equistrata.synth.measurements import Measurement
+from equistrata.synth.models.estimation import MirrorDescent
+from equistrata.synth.registry import mechanism
 
 pytest.importorskip("mbi")
 
-from synth.engine_mbi import MbiEngine
+from equistrata.synth.models.mbi import MbiEngine
 
 COLUMNS = (Column("A", values=(0, 1)), Column("B", values=(0, 1, 2)), Column("C", values=(0, 1, 2, 3)))
 PLAIN = Schema("plain", (*COLUMNS, Column("D", values=(0, 1))))

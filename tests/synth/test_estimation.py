@@ -7,9 +7,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from data.schema import Column, Impossible, Schema
-from synth.estimation import MirrorDescent, model_cliques
-from synth.measurements import Measurement
+from equistrata.data.schema import Column, Impossible, Schema
+from equistrata.synth.measurements import Measurement
+from equistrata.synth.models.estimation import MirrorDescent, model_cliques
 
 COLUMNS = (
     Column("A", values=(0, 1)),

@@ -13,18 +13,19 @@ from refutation import HalvedNoise, measured_epsilon
 from small_tables import grown_ups, schema_of, table_of
 from spies import FakeNoise, Spy, recorded_budgets
 
-import synth.books
-import synth.gem
-from data.errors import InputError
-from data.schema import Column, Schema
-from data.table import CodedTable
-from privacy.budget import BudgetExceeded, Rho
-from privacy.noise import SecureNoise, SeededNoise, gaussian_sigma, selection_epsilon
-from synth.books import Books
-from synth.gem import GEM
-from synth.measurements import Measurement, load_measurements, save_measurements
-from synth.mechanism import fit, mechanism
-from synth.mixture_training import Adam
+import equistrata.synth.mechanisms.books
+import equistrata.synth.mechanisms.gem
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Column, Schema
+from equistrata.data.table import CodedTable
+from equistrata.privacy.budget import BudgetExceeded, Rho
+from equistrata.privacy.noise import SecureNoise, SeededNoise, gaussian_sigma, selection_epsilon
+from equistrata.synth.measurements import Measurement, load_measurements, save_measurements
+from equistrata.synth.mechanisms.base import fit
+from equistrata.synth.mechanisms.books import Books
+from equistrata.synth.mechanisms.gem import GEM
+from equistrata.synth.models.mixture_training import Adam
+from equistrata.synth.registry import mechanism
 
 FAST = GEM(rounds=4, components=6, round_steps=4, steps=20)
 
@@ -47,7 +48,7 @@ def test_the_log_adds_up_to_rho_to_the_last_digit(rows, shares, rho, sizes):
 
 
 def test_every_release_goes_through_the_budget(monkeypatch):
-    made = recorded_budgets(monkeypatch, synth.books)
+    made = recorded_budgets(monkeypatch, equistrata.synth.mechanisms.books)
     _, log = FAST.measure_with_log(table_of(50_000, (2, 3, 4)), Rho(0.1), SeededNoise(0))
     (budget,) = made
     assert budget.remaining == Rho(0)
@@ -78,10 +79,10 @@ def test_one_row_moves_no_score_by_more_than_one():
     schema = table.schema
     model = FAST.model(schema, [Measurement((n,), np.full(schema[n].size, 25.0), 3.0) for n in "ABC"])
     candidates, moved = FAST.candidates(schema), []
-    before = synth.gem._scores(Books(table, Rho(1), Spy()), candidates, model, 3.0)
+    before = equistrata.synth.mechanisms.gem._scores(Books(table, Rho(1), Spy()), candidates, model, 3.0)
     for row in product(range(2), range(3), range(2)):
         more = CodedTable(np.vstack([table.codes, np.array([row], dtype=np.uint8)]), schema)
-        after = synth.gem._scores(Books(more, Rho(1), Spy()), candidates, model, 3.0)
+        after = equistrata.synth.mechanisms.gem._scores(Books(more, Rho(1), Spy()), candidates, model, 3.0)
         moved.append(np.abs(after - before).max())
     assert max(moved) == 1.0  # not a rounding error more
 
@@ -192,7 +193,7 @@ def test_by_name_and_settings():
 
 def test_the_networks_form_gives_a_valid_model():
     pytest.importorskip("jax")
-    from synth.gem_network import Network, compiled
+    from equistrata.synth.models.mixture_network import Network, compiled
 
     gem = replace(FAST, generator=Network(hidden=(16, 16), noise=8), optimizer=Adam(rate=0.01), steps=300)
     compiled.cache_clear()
@@ -209,7 +210,7 @@ def test_the_networks_form_gives_a_valid_model():
 
 def test_the_networks_gradient():
     pytest.importorskip("jax")
-    from synth.gem_network import Network
+    from equistrata.synth.models.mixture_network import Network
 
     network = Network(hidden=(5, 4), noise=3)
     weights = network.start(6, 7, 0)
@@ -275,7 +276,10 @@ def statistics(gem, runs, noise):
                     scale, model = selection_epsilon(step.selection) / 2, next(models)
                     for sign, truth in zip((-1, 1), truths, strict=True):
                         sigma = gaussian_sigma(step.measurement)
-                        told = [synth.books.score(truth[c], model.marginal(c), sigma) for c in candidates]
+                        told = [
+                            equistrata.synth.mechanisms.books.score(truth[c], model.marginal(c), sigma)
+                            for c in candidates
+                        ]
                         scores = scale * np.array(told)
                         chosen = scores[candidates.index(step.columns)]
                         result[side, i] += sign * (chosen - np.logaddexp.reduce(scores))

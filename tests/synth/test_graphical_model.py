@@ -7,10 +7,10 @@ from itertools import combinations, permutations
 import numpy as np
 import pytest
 
-from data.errors import InputError
-from data.schema import Column, Impossible, Schema
-from synth.graphical_model import GraphicalModel, Layout, cell_map
-from synth.junction_tree import JunctionTree
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Column, Impossible, Schema
+from equistrata.synth.models.graphical import GraphicalModel, Layout, cell_map
+from equistrata.synth.models.junction_tree import JunctionTree
 
 SIZES = (2, 3, 4, 2, 3)
 SHAPES = {

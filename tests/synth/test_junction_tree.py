@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from synth.junction_tree import Elimination, JunctionTree, tree_cells
+from equistrata.synth.models.junction_tree import Elimination, JunctionTree, tree_cells
 
 CASES = {
     "nothing measured": ((2, 3, 4), []),

@@ -5,28 +5,15 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from data.schema import Column, Impossible, Schema
-from data.strata import Strata
-from data.table import CodedTable
-from privacy.budget import Rho
-from synth.estimation import MirrorDescent
-from synth.levels import (
-    CLEAR,
-    COARSE_SHARE,
-    DROWNED,
-    SIZES_SHARE,
-    Levels,
-    _towards_independence,
-    at_level,
-    cut,
-    predictions,
-    settle,
-    slices,
-    ties,
-    within,
-)
-from synth.measurements import Measurement, Prediction
-from synth.mst import MST
+from equistrata.data.schema import Column, Impossible, Schema
+from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
+from equistrata.privacy.budget import Rho
+from equistrata.synth.measurements import Measurement, Prediction
+from equistrata.synth.mechanisms.levels import CLEAR, COARSE_SHARE, DROWNED, SIZES_SHARE, Levels, at_level, ties
+from equistrata.synth.mechanisms.mst import MST
+from equistrata.synth.models.estimation import MirrorDescent
+from equistrata.synth.strata.cutting import _towards_independence, cut, predictions, settle, slices, within
 
 SCHEMA = Schema(
     "small",

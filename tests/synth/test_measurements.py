@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from no_noise import NoNoise
 
-from data.errors import InputError
-from data.schema import Column, Schema
-from data.table import CodedTable
-from privacy.budget import Budget, BudgetExceeded, Rho
-from privacy.noise import SecureNoise, SeededNoise
-from synth.measurements import (
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Column, Schema
+from equistrata.data.table import CodedTable
+from equistrata.privacy.budget import Budget, BudgetExceeded, Rho
+from equistrata.privacy.noise import SecureNoise, SeededNoise
+from equistrata.synth.measurements import (
     Measurement,
     load_measurements,
     measure_marginal,

@@ -5,13 +5,13 @@ from itertools import combinations, permutations, product
 import numpy as np
 import pytest
 
-from data.errors import InputError
-from data.schema import Column, Impossible, Schema
-from synth.measurements import Measurement
-from synth.mixture import ProductMixture
-from synth.mixture_loss import MixtureLoss
-from synth.mixture_training import mixture
-from synth.possible import Possible
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Column, Impossible, Schema
+from equistrata.synth.measurements import Measurement
+from equistrata.synth.models.mixture import ProductMixture
+from equistrata.synth.models.mixture_loss import MixtureLoss
+from equistrata.synth.models.mixture_training import mixture
+from equistrata.synth.models.possible import Possible
 
 # One group of four tied columns (A, B, D, F), two free ones; codes 1 and 2 of A are in one class.
 SIZES = {"A": 3, "B": 3, "C": 4, "D": 2, "E": 1, "F": 3}

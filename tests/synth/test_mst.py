@@ -8,17 +8,18 @@ import pytest
 from small_tables import grown_ups, schema_of, table_of
 from spies import FakeNoise, Spy, recorded_budgets
 
-import synth.books
-import synth.mst
-from data.schema import Column, Schema
-from data.table import CodedTable
-from privacy.budget import Rho
-from privacy.noise import SecureNoise, SeededNoise
-from synth.books import Books
-from synth.estimation import MirrorDescent
-from synth.measurements import Measurement
-from synth.mechanism import fit, mechanism
-from synth.mst import MST
+import equistrata.synth.mechanisms.books
+import equistrata.synth.mechanisms.mst
+from equistrata.data.schema import Column, Schema
+from equistrata.data.table import CodedTable
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.noise import SecureNoise, SeededNoise
+from equistrata.synth.measurements import Measurement
+from equistrata.synth.mechanisms.base import fit
+from equistrata.synth.mechanisms.books import Books
+from equistrata.synth.mechanisms.mst import MST
+from equistrata.synth.models.estimation import MirrorDescent
+from equistrata.synth.registry import mechanism
 
 FAST = MirrorDescent(iterations=50)
 
@@ -26,7 +27,7 @@ FAST = MirrorDescent(iterations=50)
 @pytest.fixture
 def budgets(monkeypatch):
     """Every Budget that MST makes."""
-    return recorded_budgets(monkeypatch, synth.books)
+    return recorded_budgets(monkeypatch, equistrata.synth.mechanisms.books)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 5, 100_000])
@@ -93,7 +94,7 @@ def test_one_row_moves_no_score_by_more_than_one():
 
     def scores(t):
         noise = Spy()
-        synth.mst._choose_tree(Books(t, Rho(1), noise), model, Rho(1))
+        equistrata.synth.mechanisms.mst._choose_tree(Books(t, Rho(1), noise), model, Rho(1))
         return noise.selections[0][0]
 
     before, moved = scores(table), []
@@ -237,7 +238,7 @@ def test_pairs_that_would_make_the_model_too_large_are_found_without_a_tree_for_
     for _ in range(6):
         sizes = rng.integers(2, 6, 9).tolist()
         schema = Schema("nine", tuple(Column(f"c{n}", values=tuple(range(k))) for n, k in enumerate(sizes)))
-        forest = synth.mst._Forest(schema, [(0, v) for v in range(1, 9)])
+        forest = equistrata.synth.mechanisms.mst._Forest(schema, [(0, v) for v in range(1, 9)])
         names = schema.names[1:]
         for _ in range(2):
             forest.begin_tree(names)
@@ -259,7 +260,7 @@ def test_pairs_that_would_make_the_model_too_large_are_found_without_a_tree_for_
 def test_trees_over_forty_columns_within_four_strata_take_seconds():
     """It took minutes when each open pair got a junction tree at every step."""
     schema = Schema("wide", tuple(Column(f"c{n}", values=(0, 1, 2, 3)) for n in range(41)))
-    forest = synth.mst._Forest(schema, [(0, v) for v in range(1, 41)])
+    forest = equistrata.synth.mechanisms.mst._Forest(schema, [(0, v) for v in range(1, 41)])
     begun = time.process_time()
     rng = np.random.default_rng(0)
     forest.begin_tree(schema.names[1:])

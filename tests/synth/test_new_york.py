@@ -3,12 +3,12 @@
 import numpy as np
 import pytest
 
-from data.schema import Schema
-from data.sources import FolktablesSource
-from data.table import CodedTable
-from eval.parity import parity_error
-from eval.workload import workload_error
-from synth.stratified import StratifiedSynthesizer
+from equistrata.data.schema import Schema
+from equistrata.data.sources import FolktablesSource
+from equistrata.data.table import CodedTable
+from equistrata.eval.scores.parity import parity_error
+from equistrata.eval.scores.workload import workload_error
+from equistrata.synth.strata.stratified import StratifiedSynthesizer
 
 COLUMNS = ("AGEP", "SCHL", "MAR", "DIS", "NATIVITY", "MIL", "DREM", "SEX", "RAC1P", "ESR")
 STRATA = ("SEX", "RAC1P")

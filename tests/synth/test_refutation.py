@@ -15,16 +15,16 @@ import numpy as np
 import pytest
 from refutation import HalvedNoise, measured_epsilon
 
-from data.schema import Column, Schema
-from data.strata import Strata
-from data.table import CodedTable
-from privacy.budget import Budget, Rho
-from privacy.noise import SeededNoise, selection_epsilon
-from synth.books import Books
-from synth.estimation import MirrorDescent
-from synth.measurements import Measurement
-from synth.mst import MST, _choose_tree
-from synth.stratified import fit_strata, fit_stratum
+from equistrata.data.schema import Column, Schema
+from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
+from equistrata.privacy.budget import Budget, Rho
+from equistrata.privacy.noise import SeededNoise, selection_epsilon
+from equistrata.synth.measurements import Measurement
+from equistrata.synth.mechanisms.books import Books
+from equistrata.synth.mechanisms.mst import MST, _choose_tree
+from equistrata.synth.models.estimation import MirrorDescent
+from equistrata.synth.strata.stratified import fit_strata, fit_stratum
 
 RHO = Rho(0.5)
 DELTA = 0.1

@@ -4,7 +4,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from synth.rounding import assign, spread
+from equistrata.synth.models.rounding import assign, spread
 
 TABLES = (st.integers(0, 2**32 - 1), st.integers(1, 30), st.integers(1, 6))
 

@@ -5,12 +5,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.errors import InputError
-from data.schema import Schema
-from data.table import CodedTable
-from synth.graphical_model import GraphicalModel
-from synth.sampled_model import SampledModel
-from synth.storage import load_model, save_model
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Schema
+from equistrata.data.table import CodedTable
+from equistrata.synth.models.graphical import GraphicalModel
+from equistrata.synth.models.pool import SampledModel
+from equistrata.synth.models.storage import load_model, save_model
 
 SCHEMA = Schema.load("acs_employment").select(["SEX", "MAR", "ESR"])
 

@@ -7,27 +7,28 @@ import numpy as np
 import pytest
 from spies import Spy, recorded_budgets
 
-import synth.aim
-import synth.books
-import synth.mst
-from data.errors import InputError
-from data.schema import Column, Impossible, Schema
-from data.strata import Strata
-from data.table import CodedTable
-from data.weights import PublicWeights
-from privacy.budget import Rho
-from privacy.noise import SeededNoise, gaussian_sigma
-from synth.aim import AIM
-from synth.books import Books
-from synth.estimation import MirrorDescent, model_cliques
-from synth.gem import GEM
-from synth.junction_tree import JunctionTree
-from synth.levels import COARSE_SHARE, SIZES_SHARE, Levels, slices, ties
-from synth.measurements import NOISE_L1, Measurement, total_estimate
-from synth.mechanism import fit
-from synth.mst import MST
-from synth.selection import MODEL_SIZE, MST_CLEAR, MST_COLUMNS, TOLERANCE, serving_all, share
-from synth.stratified import StratifiedSynthesizer
+import equistrata.synth.mechanisms.aim
+import equistrata.synth.mechanisms.books
+import equistrata.synth.mechanisms.mst
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Column, Impossible, Schema
+from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
+from equistrata.data.weights import PublicWeights
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.noise import SeededNoise, gaussian_sigma
+from equistrata.synth.measurements import NOISE_L1, Measurement, total_estimate
+from equistrata.synth.mechanisms.aim import AIM
+from equistrata.synth.mechanisms.base import fit
+from equistrata.synth.mechanisms.books import Books
+from equistrata.synth.mechanisms.gem import GEM
+from equistrata.synth.mechanisms.levels import COARSE_SHARE, SIZES_SHARE, Levels, ties
+from equistrata.synth.mechanisms.mst import MST
+from equistrata.synth.models.estimation import MirrorDescent, model_cliques
+from equistrata.synth.models.junction_tree import JunctionTree
+from equistrata.synth.strata.cutting import slices
+from equistrata.synth.strata.shared import MODEL_SIZE, MST_CLEAR, MST_COLUMNS, TOLERANCE, serving_all, share
+from equistrata.synth.strata.stratified import StratifiedSynthesizer
 
 SIZES = {"A": 3, "S": 2, "B": 2, "R": 3, "C": 2}
 SCHEMA = Schema("small", tuple(Column(name, values=tuple(range(size))) for name, size in SIZES.items()))
@@ -134,7 +135,7 @@ def test_bad_choices_are_told_in_a_sentence_before_a_row_is_looked_at(settings, 
 @pytest.mark.parametrize("rows", [0, 3, 20_000])
 @pytest.mark.parametrize("rho", [0.1, 1 / 3, 0.0149731])
 def test_mst_spends_exactly_rho(monkeypatch, levels, rows, rho):
-    made = recorded_budgets(monkeypatch, synth.books)
+    made = recorded_budgets(monkeypatch, equistrata.synth.mechanisms.books)
     noise = Spy()
     measured = MST(levels=levels, engine=QUICK).measure(table_of(rows), Rho(rho), noise)
     (budget,) = made
@@ -226,13 +227,16 @@ def mst_scores(mst, table, model):
     """The weight of every pair at every level is 1."""
     names = mst.levels.inner(SCHEMA) if mst.levels.fine else SCHEMA.names
     books = Books(table, Rho(1), SeededNoise(0))
-    scores = {columns: books.score(columns, model, 5.0) for _, columns in synth.mst._offers(SCHEMA, names, mst.levels)}
+    scores = {
+        columns: books.score(columns, model, 5.0)
+        for _, columns in equistrata.synth.mechanisms.mst._offers(SCHEMA, names, mst.levels)
+    }
     return dict.fromkeys(scores, 1.0), scores
 
 
 def aim_scores(aim, table, model):
     """The heaviest moves by 1."""
-    run = synth.aim._Run(aim, table, Rho(1), SeededNoise(0), [])
+    run = equistrata.synth.mechanisms.aim._Run(aim, table, Rho(1), SeededNoise(0), [])
     candidates, heaviest = list(run.weights), max(run.weights.values())
     weights = {columns: weight / heaviest for columns, weight in run.weights.items()}
     return weights, dict(zip(candidates, run.scores(candidates, model, 5.0).tolist(), strict=True))
@@ -414,7 +418,7 @@ def test_no_model_outgrows_its_bound_once_rows_are_paid_for(levels):
     measured = mst.measure(CodedTable(codes, schema), Rho(100), SeededNoise(0))
     held = [*model_cliques(schema, measured), *(tuple(map(schema.index, t)) for t in ties(schema, ("S", "R")))]
     assert len(measured) > 14
-    assert JunctionTree.build(schema.sizes, held).cells <= synth.mst._FIRST_TREE_CELLS
+    assert JunctionTree.build(schema.sizes, held).cells <= equistrata.synth.mechanisms.mst._FIRST_TREE_CELLS
 
 
 @EACH

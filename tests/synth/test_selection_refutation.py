@@ -17,15 +17,15 @@ import pytest
 from independent_model import Independent
 from refutation import HalvedNoise, measured_epsilon
 
-import synth.books
-from data.schema import Column, Schema
-from data.table import CodedTable
-from privacy.budget import Budget, Rho
-from privacy.noise import SeededNoise
-from synth.aim import AIM
-from synth.levels import Levels
-from synth.measurements import measure_marginal
-from synth.mst import MST
+import equistrata.synth.mechanisms.books
+from equistrata.data.schema import Column, Schema
+from equistrata.data.table import CodedTable
+from equistrata.privacy.budget import Budget, Rho
+from equistrata.privacy.noise import SeededNoise
+from equistrata.synth.measurements import measure_marginal
+from equistrata.synth.mechanisms.aim import AIM
+from equistrata.synth.mechanisms.levels import Levels
+from equistrata.synth.mechanisms.mst import MST
 
 RHO, DELTA = Rho(0.5), 0.1
 CLAIM = RHO.epsilon(DELTA)  # 1.66; one Gaussian that uses all of ρ has an exact ε of 1.16, of four times that ρ 3.8
@@ -246,6 +246,6 @@ def test_a_choice_costs_what_is_charged(name, order):
 @pytest.mark.parametrize("name", ["MST", "AIM within strata"])
 def test_a_score_that_counts_a_row_twice_is_caught(monkeypatch, name):
     """As a score would that adds up what every stratum says of a marginal over all rows."""
-    honest = synth.books.score
-    monkeypatch.setattr(synth.books, "score", lambda *given: 2 * honest(*given))
+    honest = equistrata.synth.mechanisms.books.score
+    monkeypatch.setattr(equistrata.synth.mechanisms.books, "score", lambda *given: 2 * honest(*given))
     assert dearest_choice(CHOOSERS[name], 2.0) > 1.5

@@ -6,9 +6,9 @@ from math import prod
 import numpy as np
 import pytest
 
-from synth.graphical_model import cell_map
-from synth.junction_tree import JunctionTree
-from synth.shared_sums import ROOT, SharedSums, plan
+from equistrata.synth.models.graphical import cell_map
+from equistrata.synth.models.junction_tree import JunctionTree
+from equistrata.synth.models.shared_sums import ROOT, SharedSums, plan
 
 SIZES = (5, 4, 3, 2, 6, 2, 3)
 

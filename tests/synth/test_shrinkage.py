@@ -6,14 +6,14 @@ from itertools import product
 import numpy as np
 import pytest
 
-from data.random_effects import effects, variances
-from data.schema import Column, Schema
-from data.strata import Strata
-from data.table import CodedTable
-from synth.measurements import Measurement
-from synth.mst import MST
-from synth.shrinkage import _chance, _Mixture, _Prediction, borrow
-from synth.stratified import StratifiedSynthesizer
+from equistrata.data.schema import Column, Schema
+from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
+from equistrata.stats.random_effects import effects, variances
+from equistrata.synth.measurements import Measurement
+from equistrata.synth.mechanisms.mst import MST
+from equistrata.synth.strata.borrowing import _chance, _Mixture, _Prediction, borrow
+from equistrata.synth.strata.stratified import StratifiedSynthesizer
 
 SCHEMA = Schema(
     "people",

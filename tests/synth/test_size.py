@@ -7,18 +7,19 @@ from math import prod
 import numpy as np
 import pytest
 
-from data.errors import InputError
-from data.schema import Column, Impossible, Schema
-from data.strata import Strata
-from data.table import CodedTable
-from privacy.budget import Rho
-from privacy.noise import SeededNoise
-from synth.aim import AIM
-from synth.gem import GEM
-from synth.mechanism import fit, mechanism
-from synth.mst import MST
-from synth.selection import share
-from synth.size import _symmetric, _widest_tree, size
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Column, Impossible, Schema
+from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.noise import SeededNoise
+from equistrata.synth.mechanisms.aim import AIM
+from equistrata.synth.mechanisms.base import fit
+from equistrata.synth.mechanisms.gem import GEM
+from equistrata.synth.mechanisms.mst import MST
+from equistrata.synth.registry import mechanism
+from equistrata.synth.size import _symmetric, _widest_tree, size
+from equistrata.synth.strata.shared import share
 
 
 def schema(sizes, impossible=()):

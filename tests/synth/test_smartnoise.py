@@ -11,16 +11,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from data.errors import InputError
-from data.schema import Schema
-from data.table import CodedTable
-from privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Rho
-from privacy.noise import SeededNoise
-from synth import smartnoise
-from synth.measurements import Measurement, measure_marginal
-from synth.mechanism import ForeignMechanism, fit, mechanism
-from synth.smartnoise import SmartNoise, SmartNoiseFailed
-from synth.stratified import StratifiedSynthesizer
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Schema
+from equistrata.data.table import CodedTable
+from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Rho
+from equistrata.privacy.noise import SeededNoise
+from equistrata.synth.foreign import smartnoise
+from equistrata.synth.foreign.smartnoise import SmartNoise, SmartNoiseFailed
+from equistrata.synth.measurements import Measurement, measure_marginal
+from equistrata.synth.mechanisms.base import ForeignMechanism, fit
+from equistrata.synth.registry import mechanism
+from equistrata.synth.strata.stratified import StratifiedSynthesizer
 
 SCHEMA = Schema.load("acs_employment").select(["SEX", "MAR", "ESR"])
 RHO = Rho.from_epsilon_delta(1, 1e-9)

@@ -5,12 +5,12 @@ import json
 import numpy as np
 import pytest
 
-from data.errors import InputError
-from data.schema import Column, Impossible, Schema
-from synth.estimation import MirrorDescent
-from synth.measurements import Measurement
-from synth.mixture import ProductMixture
-from synth.storage import load_model, save_model
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Column, Impossible, Schema
+from equistrata.synth.measurements import Measurement
+from equistrata.synth.models.estimation import MirrorDescent
+from equistrata.synth.models.mixture import ProductMixture
+from equistrata.synth.models.storage import load_model, save_model
 
 SCHEMA = Schema(
     "test",

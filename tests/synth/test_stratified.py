@@ -11,20 +11,19 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import synth.stratified
-from data.errors import InputError
-from data.schema import Column, Impossible, Schema
-from data.strata import Strata
-from data.table import CodedTable
-from data.weights import PublicWeights
-from privacy.budget import Budget, BudgetExceeded, Rho
-from privacy.noise import SeededNoise
-from synth.combined_weights import combined_weights
-from synth.estimation import MirrorDescent
-from synth.measurements import Measurement
-from synth.mst import MST
-from synth.shrinkage import borrow
-from synth.stratified import (
+import equistrata.synth.strata.stratified
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Column, Impossible, Schema
+from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
+from equistrata.data.weights import PublicWeights
+from equistrata.privacy.budget import Budget, BudgetExceeded, Rho
+from equistrata.privacy.noise import SeededNoise
+from equistrata.synth.measurements import Measurement
+from equistrata.synth.mechanisms.mst import MST
+from equistrata.synth.models.estimation import MirrorDescent
+from equistrata.synth.strata.borrowing import borrow
+from equistrata.synth.strata.stratified import (
     StratifiedModel,
     StratifiedSynthesizer,
     cut_strata,
@@ -36,6 +35,7 @@ from synth.stratified import (
     save_all_measurements,
     stratified_name,
 )
+from equistrata.synth.strata.weights import combined_weights
 
 SCHEMA = Schema(
     "people",
@@ -135,7 +135,7 @@ def test_strata_keep_their_key_when_they_finish_in_reverse_order(monkeypatch):
             pool.submit = noted
             yield pool
 
-    monkeypatch.setattr(synth.stratified, "process_pool", threads)
+    monkeypatch.setattr(equistrata.synth.strata.stratified, "process_pool", threads)
     table, strata = people(sizes), Strata.over(SCHEMA, CUT)
     fits = fit_strata(
         mechanism, strata.partition(table), budgets_for(strata, Rho(1)), Rho(0), SeededNoise(0), workers=len(sizes)
@@ -165,7 +165,7 @@ def test_every_budget_is_charged_in_the_callers_process_and_cannot_be_used_twice
         with ThreadPoolExecutor(workers) as pool:
             yield pool
 
-    monkeypatch.setattr(synth.stratified, "process_pool", threads)
+    monkeypatch.setattr(equistrata.synth.strata.stratified, "process_pool", threads)
     strata = Strata.over(SCHEMA, CUT)
     parts = strata.partition(people((50,) * 6))
     whole = Budget(Rho(1))
@@ -225,7 +225,7 @@ def test_with_faked_noise_two_private_tables_give_the_same_release(
     monkeypatch, tmp_path, cut, selection, weights, level
 ):
     """Everything published comes through the noise source: sizes, totals, weights, sample sizes, files."""
-    monkeypatch.setattr(synth.stratified, "SecureNoise", lambda: FakeNoise(level))
+    monkeypatch.setattr(equistrata.synth.strata.stratified, "SecureNoise", lambda: FakeNoise(level))
     strata = Strata.over(SCHEMA, cut)
     public = PublicWeights({key: 1 / len(strata.keys) for key in strata.keys}, "test")
     tables = [people((0,) * 6), people((3, 0, 1)), people((900, 20, 5, 0, 40, 1)), people((1, 1, 1, 1, 1, 4000), 4)]

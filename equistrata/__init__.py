@@ -1,0 +1,1 @@
+"""Synthetic microdata with a differential-privacy guarantee, small strata served as well as large ones."""

@@ -1,0 +1,1 @@
+"""The numbers of an audit, exact and noisy."""

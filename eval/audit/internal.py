@@ -1,0 +1,240 @@
+"""The internal audit: the same questions as the public one, answered exactly from private rows. Never to be published.
+
+`InternalAudit` and `equistrata.eval.audit.public.PublicAudit` are types without a common ancestor: whatever publishes an audit takes
+the public one only.
+
+>>> import numpy as np
+>>> from equistrata.data.schema import Schema
+>>> schema = Schema.load("acs_employment").select(["SEX", "DIS", "MAR", "ESR"])
+>>> rng = np.random.default_rng(0)
+>>> rows = CodedTable(np.stack([rng.integers(0, size, 900) for size in schema.sizes], axis=1).astype(np.uint8), schema)
+>>> audit = internal_audit(rows, rows, Strata.over(schema, ["SEX"]), target="ESR")
+>>> audit.scores.parity_error, round(audit.calibration["SEX=1"], 2), audit.to_dict()["mode"]
+(0.0, 1.0, 'internal')
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+import numpy.typing as npt
+
+from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
+from equistrata.eval.audit.classifier import Classifier, train_classifier, truth_of
+from equistrata.eval.audit.layout import ByStratum, Layout
+from equistrata.eval.scores.coding import WHOLE, coded_frame, numbers_of, stratum_label
+from equistrata.eval.scores.fairness import GroupFairness, group_fairness
+from equistrata.eval.scores.parity import parity_error
+from equistrata.eval.scores.scores import Scores, score_tables
+
+Floats = npt.NDArray[np.float64]
+Outcomes = Mapping[str, Mapping[str, npt.ArrayLike]]
+
+__all__ = ["InternalAudit", "MeanComparison", "internal_audit"]
+
+
+@dataclass(frozen=True)
+class MeanComparison:
+    """A published mean beside the exact one.
+
+    Attributes:
+        exact: the mean of the private rows; None where there is none.
+        value, lower, upper: as published; value may be None.
+        relative_error: |value − exact| / |exact|; None where either is missing or the exact mean is 0.
+        covered: whether the published interval holds the exact mean (it was made to hold the population's).
+    """
+
+    exact: float | None
+    value: float | None
+    lower: float
+    upper: float
+
+    @property
+    def relative_error(self) -> float | None:
+        """See the class."""
+        if self.exact is None or self.value is None or not self.exact:
+            return None
+        return abs(self.value - self.exact) / abs(self.exact)
+
+    @property
+    def covered(self) -> bool:
+        """See the class."""
+        return self.exact is not None and self.lower <= self.exact <= self.upper
+
+    def to_dict(self) -> dict[str, Any]:
+        """For JSON; an infinite end is null."""
+        return {
+            "exact": self.exact,
+            "value": self.value,
+            "lower": self.lower,
+            "upper": self.upper if math.isfinite(self.upper) else None,
+            "relative_error": self.relative_error,
+            "covered": self.covered,
+        }
+
+
+@dataclass(frozen=True, eq=False)
+class InternalAudit:
+    """Exact scores of a release, computed from private rows at no cost: internal.
+
+    Strata go by their labels. Those under `min_share` of the rows are left out of parity and workload scores, those
+    under 20 rows out of rates (as everywhere in `eval`); sizes and calibration have every declared one.
+
+    Attributes:
+        strata_columns: the columns that define strata.
+        sizes: stratum → number of rows.
+        scores: parity error, maximum disparity and workload error (`equistrata.eval.scores.scores`), without classifiers.
+        parity: column that defines no strata → stratum → relative error of the mean; with `all` for the whole table.
+        classifier, target, positive: what was trained on the synthetic rows; empty without a target.
+        fairness: of its predictions on the private rows: accuracy, demographic parity ratio, FNR difference, rates by
+            stratum; None without a target.
+        calibration: stratum (and `all`) → Σ predicted probability / Σ positive rows; None where no row is positive.
+        means: column → stratum → a published mean beside the exact one.
+    """
+
+    WATERMARK: ClassVar[str] = "internal: computed from private rows"
+
+    strata_columns: tuple[str, ...]
+    sizes: Mapping[str, int]
+    scores: Scores
+    parity: Mapping[str, Mapping[str, float]]
+    classifier: str
+    target: str
+    positive: str
+    fairness: GroupFairness | None
+    calibration: Mapping[str, float | None]
+    means: Mapping[str, Mapping[str, MeanComparison]]
+
+    def to_dict(self) -> dict[str, Any]:
+        """For an `audit.json` that stays inside: plain numbers, texts and mappings."""
+        return {
+            "mode": "internal",
+            "warning": self.WATERMARK,
+            "strata_columns": list(self.strata_columns),
+            "sizes": dict(self.sizes),
+            "scores": self.scores.to_dict(),
+            "parity": {column: dict(errors) for column, errors in self.parity.items()},
+            "classifier": self.classifier,
+            "target": self.target,
+            "positive": self.positive,
+            "fairness": self.fairness.to_dict() if self.fairness is not None else None,
+            "calibration": dict(self.calibration),
+            "means": {
+                column: {label: mean.to_dict() for label, mean in means.items()} for column, means in self.means.items()
+            },
+        }
+
+
+def internal_audit(
+    private: CodedTable,
+    synthetic: CodedTable,
+    strata: Strata,
+    *,
+    classifier: Classifier | None = None,
+    target: str | None = None,
+    published_means: Mapping[str, ByStratum] | None = None,
+    outcomes: Outcomes | None = None,
+    min_share: float = 0.001,
+) -> InternalAudit:
+    """Audit a release with exact numbers.
+
+    Args:
+        private, synthetic: coded rows of one schema, at least one each.
+        strata: over that schema.
+        classifier, target: as `equistrata.eval.audit.public.public_audit`.
+        published_means: column → stratum → a mean that was published (Coinpress), to lay beside the exact one.
+        outcomes: for columns that are averaged but not released: column → stratum → its values, each shape (nᵢ,), the rows of
+            one stratum. A published mean of any other column is of its codes, as `equistrata.eval.scores.coding.numbers_of` counts them.
+        min_share: strata with fewer of the private rows are left out of parity and workload scores; in [0, 1).
+
+    Raises:
+        InputError: the tables cannot be compared, or a setting is out of its range.
+
+    Privacy: EXACT, so internal; not private.
+    """
+    layout = Layout(strata, 0.95)
+    index = layout.index(private)
+    real, made = coded_frame(private), coded_frame(synthetic)
+    scores = score_tables(real, None, made, strata.columns, None, min_share=min_share)
+    parity = parity_error(real, made, strata.columns, min_share=min_share)
+    known = _labels(strata)
+    scores = replace(
+        scores,
+        parity_by_stratum={known[label]: error for label, error in scores.parity_by_stratum.items()},
+        workload3_strata={known[label]: error for label, error in scores.workload3_strata.items()},
+    )
+    if classifier is None and (target or private.schema.target) is not None:
+        classifier = train_classifier(synthetic, target)
+    fairness: GroupFairness | None = None
+    calibration: dict[str, float | None] = {}
+    if classifier is not None:
+        prediction, truth = classifier.predict(private), truth_of(private, classifier)
+        fairness = group_fairness(truth, prediction.selected, np.array(layout.labels)[index], positive=True)
+        calibration = _by_stratum(prediction.score, truth.astype(np.float64), layout, index)
+    return InternalAudit(
+        strata_columns=strata.columns,
+        sizes=layout.labelled(np.bincount(index, minlength=len(layout.labels)).tolist()),
+        scores=scores,
+        parity={
+            column: {
+                known[label]: error for label, error in zip(parity.strata, parity.errors[:, j].tolist(), strict=True)
+            }
+            | {WHOLE: float(parity.population[j])}
+            for j, column in enumerate(parity.components)
+        },
+        classifier=classifier.name if classifier is not None else "",
+        target=classifier.target if classifier is not None else "",
+        positive=str(classifier.positive) if classifier is not None else "",
+        fairness=fairness,
+        calibration=calibration,
+        means={
+            column: _compare(means, (outcomes or {}).get(column), real, column, layout, index)
+            for column, means in (published_means or {}).items()
+        },
+    )
+
+
+def _labels(strata: Strata) -> dict[str, str]:
+    """What a stratum is called in `coded_frame`s, where a text counts as a number → its label."""
+    worth = {name: numbers_of(strata.schema[name]) for name in strata.columns}
+    return {
+        stratum_label(strata.columns, [float(worth[name][code]) for name, code in strata.codes_of(key).items()]): (
+            strata.label(key)
+        )
+        for key in strata.keys
+    }
+
+
+def _by_stratum(
+    numerator: Floats, denominator: Floats, layout: Layout, index: npt.NDArray[np.int64]
+) -> dict[str, float | None]:
+    """Σ numerator / Σ denominator of each stratum and of all rows; None where the denominator is 0."""
+    above, below = (np.bincount(index, weights=x, minlength=len(layout.labels)) for x in (numerator, denominator))
+    sums = layout.labelled(list(zip(above.tolist(), below.tolist(), strict=True)))
+    sums[WHOLE] = (float(above.sum()), float(below.sum()))
+    return {label: a / b if b else None for label, (a, b) in sums.items()}
+
+
+def _compare(
+    published: ByStratum,
+    values: Mapping[str, npt.ArrayLike] | None,
+    real: Any,
+    column: str,
+    layout: Layout,
+    index: npt.NDArray[np.int64],
+) -> dict[str, MeanComparison]:
+    if values is None:
+        numbers = real[column].to_numpy(dtype=np.float64)
+        exact = _by_stratum(numbers, np.ones_like(numbers), layout, index)
+    else:
+        arrays = {label: np.asarray(of, dtype=np.float64) for label, of in values.items()}
+        arrays.setdefault(WHOLE, np.concatenate([*arrays.values(), np.empty(0)]))
+        exact = {label: float(array.mean()) if array.size else None for label, array in arrays.items()}
+    return {
+        label: MeanComparison(exact.get(label), mean.value, mean.lower, mean.upper) for label, mean in published.items()
+    }

@@ -1,0 +1,170 @@
+"""The public audit's sizes and means of strata: noisy counts, and Coinpress given those counts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import reduce
+from operator import add
+
+import numpy as np
+import numpy.typing as npt
+
+from equistrata.data.table import CodedTable
+from equistrata.eval.audit.layout import ByStratum, Layout, Measured
+from equistrata.eval.audit.noisy_number import NoisyNumber, clipped, with_noise
+from equistrata.eval.scores.coding import WHOLE, Index, numbers_of
+from equistrata.inference.means.coinpress import Rows, coinpress_mean
+from equistrata.inference.means.lattice import noisy_sum
+from equistrata.privacy.budget import ADD_REMOVE, Budget, Rho
+from equistrata.privacy.noise import NoiseSource
+from equistrata.stats.fieller import Spread, ratio_interval
+
+Floats = npt.NDArray[np.float64]
+
+SQUARES_SHARE = 0.1  # of a column's ρ, for the second moment where a column has more than two values
+
+
+@dataclass(frozen=True, eq=False)
+class Sizes:
+    """Noisy numbers of rows of the strata, shape (k,), and the standard deviation of the noise of each."""
+
+    counts: Floats
+    sigma: float
+
+
+def noisy_sizes(index: Index, layout: Layout, budget: Budget, noise: NoiseSource) -> Sizes:
+    """The noisy number of rows of each stratum. Costs the budget: a row counts in one of them, sensitivity 1."""
+    counts, sigma = noise.gaussian(
+        lambda: np.bincount(index, minlength=len(layout.labels)).astype(np.int64),
+        1.0,
+        budget.remaining,
+        budget,
+        "sizes",
+    )
+    return Sizes(counts.astype(np.float64), sigma)
+
+
+def sizes_section(sizes: Sizes, layout: Layout) -> tuple[ByStratum, Measured]:
+    """Numbers of rows, which are not negative; and the counts as they were drawn. Post-processing."""
+    drawn = layout.labelled([with_noise(count, sizes.sigma, layout.level) for count in sizes.counts.tolist()])
+    whole = with_noise(float(sizes.counts.sum()), sizes.sigma * len(sizes.counts) ** 0.5, layout.level)
+    shown = {
+        label: clipped(number.value, (max(number.lower, 0.0), max(number.upper, sizes.sigma)))
+        for label, number in (drawn | {WHOLE: whole}).items()
+    }
+    return shown, {label: {"rows": number} for label, number in drawn.items()}
+
+
+@dataclass(frozen=True)
+class ColumnSums:
+    """Noisy sums of a column over a group of rows: Σ(x − c) and its squares about the middle c of the declared range.
+
+    Attributes:
+        total, rows: Σ(x − c) and the number of rows, noisy.
+        total_variance, rows_variance, joint: of their noise.
+        squares: Σ(x − c)², noisy; None for a column of two values, where it is known per row.
+    """
+
+    total: float
+    rows: float
+    total_variance: float
+    rows_variance: float
+    joint: float
+    squares: float | None = None
+
+    def __add__(self, other: ColumnSums) -> ColumnSums:
+        """Of two disjoint groups of rows together."""
+        return ColumnSums(
+            self.total + other.total,
+            self.rows + other.rows,
+            self.total_variance + other.total_variance,
+            self.rows_variance + other.rows_variance,
+            self.joint + other.joint,
+            None if self.squares is None or other.squares is None else self.squares + other.squares,
+        )
+
+    def sampling(self, half: float) -> Spread:
+        """What sampling adds to the variance of Σ(x − c) − δN, for a column whose range is c ± half.
+
+        Two values: (x − c)² = half², so the variance of a row at mean c + δ is half² − δ². More: the second moment less the
+        squared mean, held between 0 and its largest value for that mean (Bhatia and Davis 2000), half² − δ².
+        """
+        n = max(self.rows, 0.0)
+        if self.squares is None:
+            return Spread(n * half**2, 0.0, -n)
+        if not n:
+            return Spread(0.0, 0.0, 0.0)
+        off_centre = self.total**2 / n
+        largest = max(n * half**2 - off_centre, 0.0)
+        return Spread(min(max(self.squares - off_centre, 0.0), largest), 0.0, 0.0)
+
+    def mean(self, lower: float, upper: float, level: float) -> NoisyNumber:
+        """The mean and its interval (`equistrata.stats.fieller`), within the declared range."""
+        centre, half = (lower + upper) / 2, (upper - lower) / 2
+        spread = self.sampling(half) + Spread(self.total_variance, self.joint, self.rows_variance)
+        least, greatest = ratio_interval(self.total, self.rows, spread, level=level, lower=-half, upper=half)
+        value = centre + self.total / self.rows if self.rows > 0 else None
+        return clipped(value, (centre + least, centre + greatest), upper - lower)
+
+    def numbers(self, level: float) -> dict[str, NoisyNumber]:
+        """The noisy total as it was drawn."""
+        return {"sum about the middle": with_noise(self.total, self.total_variance**0.5, level)}
+
+
+def means_section(
+    private: CodedTable, index: Index, layout: Layout, sizes: Sizes, budget: Budget, noise: NoiseSource
+) -> tuple[Mapping[str, ByStratum], Mapping[str, Measured]]:
+    """Means of the columns that define no strata, column → stratum → mean, and the noisy sums, column → stratum → sum.
+
+    Costs the budget for all columns and strata, given the sizes: columns share it equally (composition), strata are disjoint.
+    """
+    worth = {name: numbers_of(private.schema[name]) for name in layout.columns}
+    names = [name for name in layout.columns if np.ptp(worth[name]) > 0]  # a column of one value is known
+    shares = budget.remaining.split([1] * len(names)) if names else []
+    groups = layout.groups(index)
+    shown: dict[str, ByStratum] = {}
+    drawn: dict[str, Measured] = {}
+    for stream, (name, part) in enumerate(zip(names, shares, strict=True)):
+        values, declared, source = worth[name][private.column(name)], worth[name], noise.spawn(stream)
+        paying = budget.parallel(part, range(len(groups)), f"strata's means of {name}")
+        sums = [
+            _column_sums(values[rows], declared, Rows(count, sizes.sigma), paying[stratum], source.spawn(stratum))
+            for stratum, (rows, count) in enumerate(zip(groups, sizes.counts.tolist(), strict=True))
+        ]
+        ends = float(declared.min()), float(declared.max())
+        whole = reduce(add, sums).mean(*ends, layout.level)
+        shown[name] = layout.labelled([each.mean(*ends, layout.level) for each in sums]) | {WHOLE: whole}
+        drawn[name] = layout.labelled([each.numbers(layout.level) for each in sums])
+    return shown, drawn
+
+
+def _column_sums(values: Floats, declared: Floats, rows: Rows, budget: Budget, noise: NoiseSource) -> ColumnSums:
+    """The noisy sums of one column over one stratum; costs the budget, on top of what `rows` cost.
+
+    The mean is Coinpress's with the declared range as bounds and half of it as σ (no column has more): Σ(x − c) is got
+    back from it. The second moment is a sum of numbers in [0, half²], measured about half²/2.
+    """
+    lower, upper = float(declared.min()), float(declared.max())
+    centre, half = (lower + upper) / 2, (upper - lower) / 2
+    two = len(np.unique(declared)) == 2
+    rho = budget.remaining
+    price, rest = (rho, Rho(0)) if two else rho.split([1 - SQUARES_SHARE, SQUARES_SHARE])
+    found = coinpress_mean(
+        values, lower=lower, upper=upper, sigma=half, rho=budget.part(price, "mean"), noise=noise.spawn(0), sizes="noisy",
+        bounds=(lower, upper), rows=rows,
+    )  # fmt: skip
+    assert found.raw is not None  # there always is a noisy count, at least 1
+    shift = found.centre - centre
+    squares = None
+    if not two:
+        about = noisy_sum((values - centre) ** 2, 0.0, half**2, ADD_REMOVE, rest, budget, noise.spawn(1), "squares")
+        squares = about + rows.count * half**2 / 2
+    return ColumnSums(
+        total=(found.raw - found.centre) * found.rows + shift * rows.count,
+        rows=rows.count,
+        total_variance=found.sum_deviation**2 + (shift * rows.sigma) ** 2,
+        rows_variance=rows.sigma**2,
+        joint=shift * rows.sigma**2,
+        squares=squares,
+    )

@@ -1,0 +1,329 @@
+"""The public audit: how well a release serves each stratum, in numbers that were paid for and carry their intervals.
+
+Every number here that depends on private rows is noisy and charged to a budget by section. `PublicAudit` holds
+`NoisyNumber`s only, which cannot be made without a width; exact numbers have a type of their own, `equistrata.eval.audit.internal`.
+
+>>> import numpy as np
+>>> from equistrata.data.schema import Schema
+>>> from equistrata.privacy.noise import SeededNoise
+>>> schema = Schema.load("acs_employment").select(["SEX", "DIS", "MAR", "ESR"])
+>>> rng = np.random.default_rng(0)
+>>> rows = CodedTable(np.stack([rng.integers(0, size, 5000) for size in schema.sizes], axis=1).astype(np.uint8), schema)
+>>> audit = public_audit(rows, rows, Strata.over(schema, ["SEX"]), budget=0.5, noise=SeededNoise(1), target="ESR")
+>>> mean = audit.means["DIS"]["SEX=1"]
+>>> round(mean.value, 2), round(mean.lower, 2), round(mean.upper, 2)
+(1.5, 1.48, 1.51)
+>>> [(section, round(float(rho), 3)) for section, rho in audit.charges]
+[('sizes', 0.075), ('means', 0.175), ('calibration', 0.1), ('rates', 0.075), ('workload', 0.075)]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from equistrata.data.errors import InputError
+from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
+from equistrata.eval.audit.classifier import Classifier, train_classifier, truth_of
+from equistrata.eval.audit.layout import ByStratum, Layout, Measured
+from equistrata.eval.audit.means import Sizes, means_section, noisy_sizes, sizes_section
+from equistrata.eval.audit.noisy_number import NoisyNumber
+from equistrata.eval.audit.rates import calibration_section, rates_section
+from equistrata.eval.audit.workload import workload_section
+from equistrata.eval.scores.coding import Index
+from equistrata.privacy.budget import ADD_REMOVE, Budget, Relation, Rho
+from equistrata.privacy.noise import NoiseSource
+
+__all__ = ["SHARES", "NoisyNumber", "PublicAudit", "public_audit", "public_audits"]
+
+SHARES: Mapping[str, float] = {"sizes": 0.15, "means": 0.35, "calibration": 0.2, "rates": 0.15, "workload": 0.15}
+OF_CLASSIFIER = ("calibration", "rates")
+OF_ROWS = ("sizes", "means")  # about private rows alone, so that one measurement serves every release of them
+NUMBERS = (
+    "sizes", "means", "calibration", "accuracy", "selection_rate", "false_negative_rate", "workload_error", "measurements",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class PublicAudit:
+    """What may be said in public about a release: settings, prices, and noisy numbers. No field can hold an exact number.
+
+    Strata go by their labels (`SEX=1,RAC1P=2`), every declared one, and `all` for the whole table.
+
+    Attributes:
+        rho, relation: what the audit cost in all, and the neighbouring relation of that.
+        charges: section → ρ, in order; they add up to `rho`. Releases that were audited together share the sections
+            `OF_ROWS` and pay them once.
+        private: whether the noise came from a source fit for real releases; `noise` is its name.
+        level: the intervals' nominal coverage.
+        strata_columns: the columns that define strata.
+        classifier, target, positive: what was trained on the synthetic rows; empty without a target.
+        sizes: stratum → number of rows.
+        means: column → stratum → mean, each code counting as `equistrata.eval.scores.coding.numbers_of` says.
+        calibration: stratum → Σ predicted probability / Σ positive rows; 1 is calibrated, above 1 promises too much.
+        accuracy, selection_rate: stratum → share of rows predicted right; predicted positive.
+        false_negative_rate: stratum → share of its positive rows that are predicted negative.
+        workload_error: stratum → workload error of its rows, in [0, 2]; `all` over all columns, a stratum over those that
+            define none. Its interval is for the rows at hand: it allows for noise, not for sampling.
+        without_synthetic_rows: strata that the synthetic table lost; they have no workload error (it counts as 2).
+        measurements: section → stratum → name → the noisy sum or count that all of the above is computed from, with the
+            interval of its noise alone.
+
+    Raises:
+        TypeError: something else than a `NoisyNumber` where a number from private rows stands.
+    """
+
+    rho: Rho
+    relation: Relation
+    charges: tuple[tuple[str, Rho], ...]
+    private: bool
+    noise: str
+    level: float
+    strata_columns: tuple[str, ...]
+    classifier: str
+    target: str
+    positive: str
+    sizes: ByStratum
+    means: Mapping[str, ByStratum]
+    calibration: ByStratum
+    accuracy: ByStratum
+    selection_rate: ByStratum
+    false_negative_rate: ByStratum
+    workload_error: ByStratum
+    without_synthetic_rows: tuple[str, ...]
+    measurements: Mapping[str, Measured]
+
+    def __post_init__(self) -> None:
+        for name in NUMBERS:
+            for leaf in _leaves(getattr(self, name)):
+                if not isinstance(leaf, NoisyNumber):
+                    raise TypeError(
+                        f"{name} of a public audit holds {type(leaf).__name__}, but only noisy numbers may be published"
+                    )
+
+    def to_dict(self) -> dict[str, Any]:
+        """For `audit.json`: plain numbers, texts and mappings."""
+        return {
+            "mode": "public",
+            "rho": float(self.rho),
+            "relation": self.relation,
+            "charges": {section: float(rho) for section, rho in self.charges},
+            "private": self.private,
+            "noise": self.noise,
+            "level": self.level,
+            "strata_columns": list(self.strata_columns),
+            "classifier": self.classifier,
+            "target": self.target,
+            "positive": self.positive,
+            "without_synthetic_rows": list(self.without_synthetic_rows),
+        } | {name: _plain(getattr(self, name)) for name in NUMBERS}
+
+
+def public_audit(
+    private: CodedTable,
+    synthetic: CodedTable,
+    strata: Strata,
+    *,
+    budget: Budget | Rho | float,
+    noise: NoiseSource,
+    classifier: Classifier | None = None,
+    target: str | None = None,
+    level: float = 0.95,
+    shares: Mapping[str, float] = SHARES,
+    degree: int = 3,
+) -> PublicAudit:
+    """Audit a release in public.
+
+    Args:
+        private: the rows that the release was made from (or rows held out of it), coded by the release's schema.
+        synthetic: the released rows, coded, at least one.
+        strata: over the same schema.
+        budget: what may be spent; all that is left of it is. An amount of ρ stands for a budget of it.
+        noise: where the noise comes from.
+        classifier: trained on synthetic rows; by default a random forest (`train_classifier`).
+        target: the column that it predicts; by default the schema's. Without either, there is nothing to say of
+            classifiers, and their shares go to the other sections.
+        level: nominal coverage of every interval, in (0, 1), one at a time.
+        shares: section → its part of the ρ, in any unit, each positive.
+        degree: of the workload's marginals.
+
+    Returns:
+        The audit. Every interval but those of the workload error covers the *population's* mean, rate or ratio, of which
+        the stratum's rows are a sample (coverage measured in docs/audit.md); a stratum of which nothing can be said keeps
+        its interval, which is wide, and says so.
+
+    Raises:
+        InputError: tables and strata of different schemas, no synthetic row, a share or level out of its range.
+        BudgetExceeded: never from the sections, which share what is left; a budget with nothing left is an InputError.
+
+    Privacy: ρ-zCDP for everything in the result together, neighbours by adding or removing one row, on top of what the
+    release itself cost. Proof: each section is charged before a row is looked at, and the charges add up to ρ (adaptive
+    composition). Within a section a row touches one stratum, and each stratum's noise is independent (parallel
+    composition):
+    sizes: one count per stratum, sensitivity 1. means: `coinpress_mean` of each column at an equal part of the section's ρ,
+    given the noisy sizes; columns of more than two values spend a tenth of theirs on Σ(x − c)², clipped by its declared
+    range. calibration: `measure_sums`. rates: a row is in one of the four cells of its stratum's confusion matrix,
+    sensitivity 1. workload: half for the whole table and half for all strata, `noisy_workload_distance`. Predictions
+    come from a classifier that saw synthetic rows only. The rest is post-processing.
+    """
+    classifiers = None if classifier is None else {"": classifier}
+    return public_audits(
+        private, {"": synthetic}, strata, budget=budget, noise=noise, classifiers=classifiers, target=target, level=level,
+        shares=shares, degree=degree,
+    )[""]  # fmt: skip
+
+
+def public_audits(
+    private: CodedTable,
+    synthetic: Mapping[str, CodedTable],
+    strata: Strata,
+    *,
+    budget: Budget | Rho | float,
+    noise: NoiseSource,
+    classifiers: Mapping[str, Classifier] | None = None,
+    target: str | None = None,
+    level: float = 0.95,
+    shares: Mapping[str, float] = SHARES,
+    degree: int = 3,
+) -> dict[str, PublicAudit]:
+    """Audit several releases of the same rows in public, to lay them side by side.
+
+    What is about the private rows alone (`OF_ROWS`) is measured once: all releases are held against the same noisy means,
+    and pay for them together. Each of the other sections is split equally among the releases.
+
+    Args:
+        synthetic: release → its rows, one at least.
+        classifiers: release → classifier, for each; by default one is trained on each release's rows.
+        Others: as `public_audit`.
+
+    Returns:
+        Release → its audit. The audit's `rho` is what its own numbers cost; together they cost what was spent of `budget`.
+
+    Raises:
+        InputError: as `public_audit`, or no release is given, or they are of different schemas.
+
+    Privacy: all audits together are ρ-zCDP, with ρ what was left of `budget`; the proof is `public_audit`'s, with one more
+    charge for each release in the sections that are about releases.
+    """
+    if not synthetic:
+        raise InputError("no release is given; name at least one")
+    for table in synthetic.values():
+        _check(private, table, strata, level, shares, degree)
+    spend = budget if isinstance(budget, Budget) else Budget(Rho.of(budget))
+    if not spend.remaining:
+        raise InputError("nothing is left of the audit's budget; give it a positive amount")
+    if classifiers is None:
+        known = (target or private.schema.target) is not None
+        classifiers = {name: train_classifier(table, target) for name, table in synthetic.items()} if known else {}
+    sections = [name for name in SHARES if classifiers or name not in OF_CLASSIFIER]
+    paying: dict[str, dict[str, Budget]] = {name: {} for name in synthetic}
+    for section, rho in zip(sections, spend.remaining.split([shares[name] for name in sections]), strict=True):
+        if section in OF_ROWS:
+            shared = spend.part(rho, f"audit: {section}")
+            for budgets in paying.values():
+                budgets[section] = shared
+        else:
+            for (name, budgets), part in zip(paying.items(), rho.split([1] * len(paying)), strict=True):
+                budgets[section] = spend.part(part, f"audit: {section}{f' of {name}' if name else ''}")
+    layout = Layout(strata, float(level))
+    index = layout.index(private)
+    of_rows = next(iter(paying.values()))
+    counts = noisy_sizes(index, layout, of_rows["sizes"], noise.spawn(0))
+    means = means_section(private, index, layout, counts, of_rows["means"], noise.spawn(1))
+    return {
+        name: _audit_one(
+            private, table, index, layout, counts, means, paying[name], classifiers.get(name), degree,
+            noise if place == 0 else noise.spawn(len(SHARES) + place),
+        )
+        for place, (name, table) in enumerate(synthetic.items())
+    }  # fmt: skip
+
+
+def _audit_one(
+    private: CodedTable,
+    synthetic: CodedTable,
+    index: Index,
+    layout: Layout,
+    counts: Sizes,
+    measured_means: tuple[Mapping[str, ByStratum], Mapping[str, Measured]],
+    budgets: Mapping[str, Budget],
+    classifier: Classifier | None,
+    degree: int,
+    noise: NoiseSource,
+) -> PublicAudit:
+    """The audit of one release, given the noisy sizes and means of the rows, from budgets that were charged for already."""
+    streams = {name: noise.spawn(stream) for stream, name in enumerate(SHARES)}
+    sizes, drawn_sizes = sizes_section(counts, layout)
+    means, drawn_means = measured_means
+    calibration: ByStratum = {}
+    rates: Mapping[str, ByStratum] = {}
+    measurements: dict[str, Measured] = {"sizes": drawn_sizes} | {
+        f"mean of {name}": of for name, of in drawn_means.items()
+    }
+    if classifier is not None:
+        prediction, truth = classifier.predict(private), truth_of(private, classifier)
+        calibration, measurements["calibration"] = calibration_section(
+            prediction, truth, index, layout, budgets["calibration"], streams["calibration"]
+        )
+        rates, measurements["rates"] = rates_section(
+            prediction, truth, index, layout, budgets["rates"], streams["rates"]
+        )
+    workload, measurements["workload"], lost = workload_section(
+        private, synthetic, index, layout, counts, budgets["workload"], degree, streams["workload"]
+    )
+    return PublicAudit(
+        rho=sum((budget.total for budget in budgets.values()), start=Rho(0)),
+        relation=ADD_REMOVE,
+        charges=tuple((section, budget.total) for section, budget in budgets.items()),
+        private=noise.private,
+        noise=noise.name,
+        level=layout.level,
+        strata_columns=layout.strata.columns,
+        classifier=classifier.name if classifier is not None else "",
+        target=classifier.target if classifier is not None else "",
+        positive=str(classifier.positive) if classifier is not None else "",
+        sizes=sizes,
+        means=means,
+        calibration=calibration,
+        accuracy=rates.get("accuracy", {}),
+        selection_rate=rates.get("selection_rate", {}),
+        false_negative_rate=rates.get("false_negative_rate", {}),
+        workload_error=workload,
+        without_synthetic_rows=lost,
+        measurements=measurements,
+    )
+
+
+def _check(
+    private: CodedTable, synthetic: CodedTable, strata: Strata, level: float, shares: Mapping[str, float], degree: int
+) -> None:
+    declared = [(schema.names, schema.sizes) for schema in (private.schema, synthetic.schema, strata.schema)]
+    if not declared[0] == declared[1] == declared[2]:
+        raise InputError(
+            "the private table, the synthetic table and the strata are of different schemas; code all by one"
+        )
+    if not len(synthetic):
+        raise InputError("the synthetic table holds no rows; give a table with at least one row")
+    if not 0 < level < 1:
+        raise InputError(f"level is {level}, but a coverage lies strictly between 0 and 1; correct it")
+    if degree < 1:
+        raise InputError(f"degree is {degree}, but a marginal has at least one column; correct it")
+    if set(shares) != set(SHARES) or not all(0 < share < float("inf") for share in shares.values()):
+        raise InputError(f"an audit needs a positive share for each of {', '.join(SHARES)}, and for nothing else")
+
+
+def _leaves(tree: object) -> Iterator[object]:
+    if isinstance(tree, Mapping):
+        for branch in tree.values():
+            yield from _leaves(branch)
+    else:
+        yield tree
+
+
+def _plain(tree: object) -> Any:
+    if isinstance(tree, Mapping):
+        return {str(name): _plain(branch) for name, branch in tree.items()}
+    assert isinstance(tree, NoisyNumber)
+    return tree.to_dict()

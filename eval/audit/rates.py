@@ -1,0 +1,94 @@
+"""The public audit's numbers on a classifier: calibration ratios and rates of strata."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import reduce
+from operator import add
+
+import numpy as np
+import numpy.typing as npt
+
+from equistrata.eval.audit.classifier import Prediction
+from equistrata.eval.audit.layout import ByStratum, Layout, Measured
+from equistrata.eval.audit.noisy_number import NoisyNumber, clipped, with_noise
+from equistrata.eval.scores.coding import WHOLE, Index
+from equistrata.inference.ratios.design import PricedDesign
+from equistrata.inference.ratios.rates import noisy_rate
+from equistrata.inference.ratios.ratio import fieller_from_sums
+from equistrata.inference.ratios.sums import RatioSums, measure_sums
+from equistrata.privacy.budget import Budget
+from equistrata.privacy.noise import NoiseSource
+
+Floats = npt.NDArray[np.float64]
+Truth = npt.NDArray[np.bool_]
+
+# A stratum's confusion matrix: row r has cell 2·(really positive) + (selected).
+CELLS = ("true negatives", "false positives", "false negatives", "true positives")
+RATES = {  # rate → the cells that count as successes, and as failures
+    "accuracy": ((0, 3), (1, 2)),
+    "selection_rate": ((1, 3), (0, 2)),
+    "false_negative_rate": ((2,), (3,)),
+}
+
+
+def calibration_section(
+    prediction: Prediction, truth: Truth, index: Index, layout: Layout, budget: Budget, noise: NoiseSource
+) -> tuple[ByStratum, Measured]:
+    """Calibration ratios, Σ score / Σ positive, with Fieller intervals; and the noisy sums. Costs the budget: strata are disjoint."""
+    rho = budget.remaining
+    parts = budget.parallel(rho, range(len(layout.labels)), "strata")
+    price = PricedDesign.of_rho(rho, weighted=False, binary=True)
+    sums = [
+        measure_sums(prediction.score[rows], truth[rows], price, noise=noise.spawn(stratum), budget=parts[stratum])
+        for stratum, rows in enumerate(layout.groups(index))
+    ]
+    shown = [_calibration(each, layout.level) for each in sums]
+    whole = _calibration(reduce(add, sums), layout.level)
+    deviations = np.sqrt(np.diag(sums[0].covariance)).tolist()
+    drawn = [
+        {name: with_noise(each[name], sigma, layout.level) for name, sigma in zip(each, deviations, strict=True)}
+        for each in sums
+    ]
+    return layout.labelled(shown) | {WHOLE: whole}, layout.labelled(drawn)
+
+
+def rates_section(
+    prediction: Prediction, truth: Truth, index: Index, layout: Layout, budget: Budget, noise: NoiseSource
+) -> tuple[Mapping[str, ByStratum], Measured]:
+    """Rates, by name and stratum, from noisy confusion matrices; and these. Costs the budget: a row is in one cell, sensitivity 1."""
+
+    def counts() -> npt.NDArray[np.int64]:
+        places = 4 * index + 2 * truth + prediction.selected
+        return np.bincount(places, minlength=4 * len(layout.labels)).astype(np.int64)
+
+    cells, sigma = noise.gaussian(counts, 1.0, budget.remaining, budget, "confusion matrices")
+    tables = cells.astype(np.float64).reshape(-1, 4)
+    shown: dict[str, ByStratum] = {}
+    for rate in RATES:
+        whole = _rate(rate, tables.sum(axis=0), sigma**2 * len(tables), layout.level)
+        strata = [_rate(rate, table, sigma**2, layout.level) for table in tables]
+        shown[rate] = layout.labelled(strata) | {WHOLE: whole}
+    drawn = [
+        {cell: with_noise(count, sigma, layout.level) for cell, count in zip(CELLS, table.tolist(), strict=True)}
+        for table in tables
+    ]
+    return shown, layout.labelled(drawn)
+
+
+def _calibration(sums: RatioSums, level: float) -> NoisyNumber:
+    value = max(sums["ws"], 0.0) / sums["wy"] if sums["wy"] > 0 else None
+    return clipped(value, fieller_from_sums(sums, level=level))
+
+
+def _rate(rate: str, table: Floats, variance: float, level: float) -> NoisyNumber:
+    """A rate from a noisy confusion matrix whose cells have noise of this variance."""
+    successes, failures = (list(cells) for cells in RATES[rate])
+    found = noisy_rate(
+        float(table[successes].sum()),
+        float(table[failures].sum()),
+        variance * len(successes),
+        failures_variance=variance * len(failures),
+        level=level,
+    )
+    return NoisyNumber(found.value, found.lower, found.upper, possible=1.0)

@@ -1,0 +1,1 @@
+"""An audit as pages, pictures, tables and documents."""

@@ -1,0 +1,1 @@
+"""Exact scores: parity error, marginal error, downstream utility."""

@@ -1,0 +1,131 @@
+"""How a classifier's predictions treat the strata of a test table: fairlearn's rates, safe for small strata.
+
+An EXACT score is a query on private rows at no privacy cost: it is internal, and must not be published.
+
+>>> fairness = group_fairness([1, 1, 0, 1, 1, 0], [1, 0, 0, 1, 1, 1], ["a", "a", "a", "b", "b", "b"], min_rows=3)
+>>> fairness.selection_rate
+{'a': 0.3333333333333333, 'b': 1.0}
+>>> fairness.false_negative_rate
+{'a': 0.5, 'b': 0.0}
+>>> round(fairness.dpr, 4), fairness.fnr_diff, round(fairness.accuracy, 4)
+(0.3333, 0.5, 0.6667)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from equistrata.data.errors import InputError
+
+
+@dataclass(frozen=True)
+class GroupFairness:
+    """How well, and how evenly, predictions serve strata.
+
+    Attributes:
+        accuracy: share of all test rows predicted right, strata of any size included; in [0, 1], 1 is best.
+        dpr: demographic parity ratio, least over greatest selection rate; in [0, 1], 1 means equal rates, 0 that some
+            stratum is never selected.
+        fnr_diff: greatest minus least false negative rate; in [0, 1], 0 means equal rates, 1 that every positive row
+            of one stratum is missed and none of another.
+        selection_rate: stratum → share of its rows predicted positive.
+        false_negative_rate: stratum → share of its positive rows predicted negative; strata with no positive row are
+            not in it.
+        accuracy_by_stratum: stratum → share of its rows predicted right.
+    """
+
+    accuracy: float
+    dpr: float
+    fnr_diff: float
+    selection_rate: Mapping[str, float]
+    false_negative_rate: Mapping[str, float]
+    accuracy_by_stratum: Mapping[str, float]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain numbers and mappings, ready for JSON."""
+        return {
+            "accuracy": self.accuracy,
+            "dpr": self.dpr,
+            "fnr_diff": self.fnr_diff,
+            "selection_rate": dict(self.selection_rate),
+            "false_negative_rate": dict(self.false_negative_rate),
+            "accuracy_by_stratum": dict(self.accuracy_by_stratum),
+        }
+
+
+def group_fairness(
+    truth: npt.ArrayLike,
+    predicted: npt.ArrayLike,
+    strata: npt.ArrayLike,
+    *,
+    positive: object = 1,
+    min_rows: int = 20,
+) -> GroupFairness:
+    """Accuracy over all rows; selection rates and false negative rates over strata with at least `min_rows` rows.
+
+    Ratio and difference are always numbers: the demographic parity ratio is 1 when no stratum has a positive
+    prediction (all are treated alike) or fewer than two strata are large enough; the false negative rate difference
+    is 0 when fewer than two of them have a positive row.
+
+    Args:
+        truth, predicted: labels, shape (n,), n ≥ 1. With more than two of them, accuracy counts all, and the rates
+            are those of `positive` against the rest.
+        strata: each row's stratum, shape (n,).
+        positive: the label that counts as selected.
+        min_rows: at least 1.
+
+    Raises:
+        InputError: the shapes differ, there is no row, or `min_rows` is under 1.
+
+    Privacy: EXACT, so internal; not private.
+    Source: stratification paper, Figures 4 and 5; `fairlearn.metrics.demographic_parity_ratio` and
+    `false_negative_rate`.
+    """
+    from fairlearn.metrics import MetricFrame, false_negative_rate, selection_rate
+    from sklearn.metrics import accuracy_score
+
+    truth, predicted, strata = np.asarray(truth), np.asarray(predicted), np.asarray(strata).astype(str)
+    if not truth.ndim == predicted.ndim == strata.ndim == 1 or not len(truth) == len(predicted) == len(strata):
+        raise InputError("truth, predictions and strata differ in length; give one of each for every row")
+    if not len(truth):
+        raise InputError("there is no test row to score; give a test table with at least one row")
+    if min_rows < 1:
+        raise InputError(f"min_rows is {min_rows}, but a stratum that is scored has at least one row; correct it")
+    right = truth == predicted
+    actual, selected = (truth == positive).astype(int), (predicted == positive).astype(int)
+
+    labels, place, counts = np.unique(strata, return_inverse=True, return_counts=True)
+
+    def by_stratum(metric: Any, y_true: npt.NDArray[Any], y_pred: npt.NDArray[Any], rows: Any) -> dict[str, float]:
+        """Rows that agree in everything are one row with their number as its weight: a MetricFrame of many rows is slow."""
+        cells = np.bincount(4 * place[rows] + 2 * y_true[rows] + y_pred[rows])
+        (kept,) = cells.nonzero()
+        if not kept.size:
+            return {}
+        frame = MetricFrame(
+            metrics=metric,
+            y_true=kept // 2 % 2,
+            y_pred=kept % 2,
+            sensitive_features=kept // 4,
+            sample_params={"sample_weight": cells[kept]},
+        )
+        return {str(labels[group]): float(rate) for group, rate in frame.by_group.items()}
+
+    large = counts[place] >= min_rows
+    has_positive = np.bincount(place, weights=actual, minlength=len(labels)) > 0
+    rates = by_stratum(selection_rate, actual, selected, large)
+    misses = by_stratum(false_negative_rate, actual, selected, large & has_positive[place])
+    highest = max(rates.values(), default=0.0)
+    return GroupFairness(
+        accuracy=float(right.mean()),
+        dpr=min(rates.values()) / highest if highest else 1.0,
+        fnr_diff=max(misses.values()) - min(misses.values()) if misses else 0.0,
+        selection_rate=rates,
+        false_negative_rate=misses,
+        accuracy_by_stratum=by_stratum(accuracy_score, np.ones_like(actual), right.astype(int), large),
+    )

@@ -1,0 +1,172 @@
+"""The account that a public audit is charged to, and what a report says of it."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from uuid import uuid4
+
+from equistrata.data.errors import InputError
+from equistrata.eval.report.report import BudgetHistory, Charge
+from equistrata.flows.config.audit import AuditConfig
+from equistrata.flows.config.places import URL_VARIABLE, place_of
+from equistrata.flows.config.release import SEEDED_CHARGE
+from equistrata.flows.publication.released import Released
+from equistrata.flows.release.account import id_stem
+from equistrata.flows.run.snapshots import fingerprint_of
+from equistrata.flows.run.workspace import Workspace
+from equistrata.privacy.budget import BudgetExceeded, Rho
+from equistrata.privacy.ledger.fingerprint import Fingerprint
+from equistrata.privacy.ledger.ledger import Charge as Charged
+from equistrata.privacy.ledger.ledger import Head, Ledger, LedgerError, Reservation
+
+
+@dataclass(frozen=True)
+class AuditAccount:
+    """A data set's account in a ledger, for one audit.
+
+    Attributes:
+        audit: the id that the audit is charged under, new for each.
+        releases: the ids of the releases that it is about, as far as they were charged to this account.
+        charged: data set and id of those that were charged to any account of this ledger.
+        key: for fingerprints, where the ledger's place told one.
+    """
+
+    ledger: Ledger
+    dataset: str
+    audit: str
+    releases: tuple[str, ...]
+    charged: tuple[tuple[str, str], ...] = ()
+    key: str | None = field(default=None, repr=False)
+
+    @classmethod
+    def of(cls, config: AuditConfig, releases: Sequence[Released]) -> AuditAccount | None:
+        """The account of an audit: its own settings', else the releases'. None where there is none.
+
+        A public audit of a release that was charged must be charged too; an internal one costs nothing, and only shows the
+        account if its ledger is named.
+
+        Raises:
+            InputError: the releases belong to several accounts, or half of an account is named, or none where one must be.
+            LedgerError: the ledger is damaged, or is not the one that the releases were charged to.
+        """
+        told = [release.ledger for release in releases if release.ledger is not None]
+        datasets = {entry["dataset"] for entry in told}
+        if config.dataset is None and len(datasets) > 1:
+            raise InputError(
+                f"the releases were charged to several budgets ({', '.join(sorted(datasets))}); audit them one by one"
+            )
+        dataset = config.dataset or next(iter(datasets), None)
+        named = config.ledger is not None or bool(os.environ.get(URL_VARIABLE))
+        if config.mode == "internal" and not (dataset and named):
+            return None
+        if dataset is None:
+            if config.ledger is not None:
+                raise InputError("a ledger is named but no data set; say whose budget is charged with --dataset")
+            return None
+        if config.mode == "public" and config.seed is not None:
+            raise InputError(SEEDED_CHARGE)
+        if not named:
+            raise InputError(
+                f"a public audit of data set {dataset!r} must be charged to its ledger; name it with --ledger, or set "
+                f"{URL_VARIABLE}"
+            )
+        place = place_of(config.ledger)
+        ledger = Ledger(place.url)
+        mine = [entry for entry in told if entry["dataset"] == dataset]
+        # Whatever account is named: a release that was charged is audited at the cost of its own ledger, and of its own rows.
+        ledger.verify([Head.parse(str(entry["head"])) for entry in told])
+        ledger.budget(dataset)
+        stem = id_stem(releases[0].folder.resolve().name)
+        audit = f"audit-{stem[:60] or 'release'}-{uuid4().hex[:12]}"
+        charged = tuple((str(entry["dataset"]), str(entry["release_id"])) for entry in told)
+        return cls(ledger, dataset, audit, tuple(str(entry["release_id"]) for entry in mine), charged, place.key)
+
+    def check_price(self, rho: Rho) -> None:
+        """Raise BudgetExceeded if it does not fit at this moment: before any work is done. Nothing is charged."""
+        left = self.ledger.remaining(self.dataset)
+        if rho > left:
+            raise BudgetExceeded(rho, left, f"a public audit of data set {self.dataset!r}")
+
+    def check_rows(self, work: Workspace, content: bytes) -> Fingerprint | None:
+        """The fingerprint of the rows that were read, once they are found to be those that the releases were made from.
+
+        Where none of the releases was charged to this account, they must be those of something that was. None where there is no
+        key; charges without a fingerprint cannot be checked.
+
+        Raises:
+            InputError: they are other rows.
+            LedgerError: the fingerprints cannot be compared, since they were made with another key.
+        """
+        mine = fingerprint_of(work, content, self.ledger, self.key)
+        charges = self._fingerprints(self.ledger.charges(self.dataset))
+        audited = [each for named in self.charged for each in self._fingerprints(self.ledger.charges(*named))]
+        for _, found in audited or charges:
+            if found.key and (mine is None or found.key != mine.key):
+                raise LedgerError(
+                    f"whether these are the rows of data set {self.dataset!r} cannot be told, since its fingerprints were "
+                    f"made with {'a' if mine is None else 'another'} key; bring that key back (EQUISTRATA_LEDGER_KEY, or the file .key "
+                    "beside the ledger)"
+                )
+        if mine is None:
+            return None
+        for name, found in audited:
+            if not mine.same_rows(found):
+                raise InputError(
+                    f"these are not the rows that release {name!r} was made from; name their file with --input, or the release's "
+                    "configuration with --config"
+                )
+        if charges and not audited and not any(mine.alike(found) for _, found in charges):
+            raise InputError(
+                f"these are not rows that anything was charged for in data set {self.dataset!r}; name the account of the people "
+                "in them with --dataset"
+            )
+        return mine
+
+    @staticmethod
+    def _fingerprints(charges: Sequence[Charged]) -> list[tuple[str | None, Fingerprint]]:
+        """Release ids, with the fingerprints of their rows, of charges that have one."""
+        told = [(charge.entry.release_id, Fingerprint.parse(charge.entry.fingerprint)) for charge in charges]
+        return [(name, found) for name, found in told if found is not None]
+
+    def reserve(
+        self,
+        rho: Rho,
+        epsilon: float,
+        delta: float,
+        strata: Sequence[str],
+        parts: Sequence[str],
+        fingerprint: Fingerprint | None,
+    ) -> Reservation:
+        """Charge the audit. Raises BudgetExceeded, with what is left, or LedgerError; then nothing was charged."""
+        return self.ledger.reserve(
+            self.dataset, rho, self.audit, parts=parts, epsilon=epsilon, delta=delta, mechanism="public audit",
+            strata=" × ".join(strata) or None, fingerprint=None if fingerprint is None else str(fingerprint),
+        )  # fmt: skip
+
+    def history(self) -> BudgetHistory:
+        """The account up to now, for the report."""
+        opened = self.ledger.account(self.dataset)
+        assert opened.epsilon is not None
+        assert opened.delta is not None
+        charges = tuple(
+            Charge(
+                at=each.entry.at,
+                release=each.entry.release_id or "",
+                rho=float(each.entry.rho),
+                spent=float(each.entry.spent),
+                outcome="this audit" if each.entry.release_id == self.audit else each.outcome,
+            )
+            for each in self.ledger.charges(self.dataset)
+        )
+        return BudgetHistory(
+            dataset=self.dataset,
+            epsilon=opened.epsilon,
+            delta=opened.delta,
+            rho=float(opened.rho),
+            opened=opened.at,
+            charges=charges,
+            mine=(*self.releases, self.audit),
+            head=str(self.ledger.head),
+        )

@@ -1,0 +1,83 @@
+"""The audit flow: check the releases → load rows → charge → examine → publish the report.
+
+As in the release flow, only settings and the path of a private working folder travel through Prefect. Its artifact is the
+public report's Markdown; of an internal report it only says where it lies.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from prefect import flow
+from prefect.artifacts import create_markdown_artifact
+
+from equistrata.data.errors import InputError
+from equistrata.flows.audit import steps as audit_steps
+from equistrata.flows.audit.pdf import print_pdf
+from equistrata.flows.audit.plan import AuditPlan
+from equistrata.flows.config.audit import AuditConfig
+from equistrata.flows.release.flow import private_task
+from equistrata.flows.run.progress import tell
+from equistrata.flows.run.workspace import private_workspace
+from equistrata.privacy.ledger.fingerprint import content_digest
+
+load_rows = private_task("load rows")(audit_steps.load_rows)
+examine = private_task("examine")(audit_steps.examine)
+publish = private_task("publish report")(audit_steps.publish)
+
+
+@flow(name="audit", log_prints=False, persist_result=False, validate_parameters=True)
+def audit(config: AuditConfig) -> str:
+    """Audit releases against their private rows; return the report's folder.
+
+    Args:
+        config: public settings only.
+
+    Cost: nothing for an internal audit, whose numbers are exact and stay in a folder of mode 0700; (ε, δ) of the
+    configuration for a public one, all releases together, charged to the ledger (where there is one) after the rows are
+    found to be readable, and to be those of the releases, and before noise is drawn. A charge is never taken back; noise is never drawn twice for one.
+    """
+    plan = AuditPlan.of(config)
+    # The place comes first: whoever does not get it is charged nothing.
+    with audit_steps.place(plan) as landing, private_workspace(landing=landing) as work:
+        tell("load rows")
+        load_rows(plan, work)
+        charge = None
+        if plan.account is not None:
+            rows = plan.account.check_rows(work, content_digest(plan.source.files()))
+            if plan.public:
+                charge = plan.account.reserve(plan.price, *config.price, plan.strata.columns, plan.sections, rows)
+        try:
+            tell("examine")
+            examine(plan, work)
+            if config.pdf:
+                tell("print")
+                printed = print_pdf(page_of(work.staging))  # before it lands: a release's manifest lists it too
+            tell("publish")
+            folder = publish(plan, work)
+        except BaseException as error:
+            if charge is not None and plan.account is not None:
+                plan.account.ledger.fail(charge, type(error).__name__)
+            raise
+        if charge is not None and plan.account is not None:
+            plan.account.ledger.commit(charge)
+    _show(plan, folder)
+    if config.pdf and not printed:
+        raise InputError(
+            f"the report is whole in {str(page_of(folder))!r}, but could not be printed as PDF; print it from a browser"
+        )
+    return str(folder)
+
+
+def page_of(folder: Path) -> Path:
+    """The report's page in its folder."""
+    return next(folder.glob("*.html"))
+
+
+def _show(plan: AuditPlan, folder: Path) -> None:
+    """Exact numbers have no place in Prefect's database, so an internal audit only says where it lies."""
+    if plan.public:
+        text = (folder / "audit.md").read_text("utf-8")
+    else:
+        text = f"An internal audit of {', '.join(each.name for each in plan.facts)} lies in `{folder}`. It is exact: not to be published."
+    create_markdown_artifact(text, key=f"{plan.config.mode}-audit", description=f"{plan.config.mode} audit")

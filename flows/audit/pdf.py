@@ -1,0 +1,60 @@
+"""A page as PDF: printed by a Chromium that is there, else by WeasyPrint (the extra `pdf`), else not at all."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+
+from equistrata.data.errors import InputError
+from equistrata.eval.report.theme import in_plain_colours
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+QUIET = (
+    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
+    "--disable-component-update", "--disable-sync",
+)  # fmt: skip
+SECONDS = 120
+
+Printer = Callable[[Path, Path], None]
+
+
+def printer() -> Printer:
+    """What prints pages here. Raises InputError if nothing does."""
+    browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
+    if browser is not None:
+        return lambda page, pdf: _chromium(browser, page, pdf)
+    if find_spec("weasyprint") is not None:
+        return _weasyprint
+    raise InputError(
+        "nothing here prints PDF: install Chromium, or WeasyPrint with pip install 'equistrata[pdf]', or leave out --pdf and "
+        "print the page from any browser"
+    )
+
+
+def print_pdf(page: Path) -> bool:
+    """Print a page beside itself; tells whether that could be done. The page stays as it is."""
+    pdf = page.with_suffix(".pdf")
+    try:
+        printer()(page, pdf)
+    except (OSError, subprocess.SubprocessError):
+        pdf.unlink(missing_ok=True)
+    return pdf.is_file() and pdf.stat().st_size > 0
+
+
+def _chromium(browser: str, page: Path, pdf: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="equistrata-chromium-") as profile:
+        command = [
+            browser, *QUIET, f"--user-data-dir={profile}", "--no-pdf-header-footer", f"--print-to-pdf={pdf.absolute()}",
+            page.absolute().as_uri(),
+        ]  # fmt: skip
+        subprocess.run(command, check=True, capture_output=True, timeout=SECONDS)
+
+
+def _weasyprint(page: Path, pdf: Path) -> None:
+    from weasyprint import HTML
+
+    HTML(string=in_plain_colours(page.read_text("utf-8")), base_url=None).write_pdf(pdf)

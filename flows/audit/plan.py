@@ -1,0 +1,220 @@
+"""What an audit's configuration means: releases, groups, where the rows are, the price. Touches no private row."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Schema
+from equistrata.data.sources import Source
+from equistrata.data.strata import Strata
+from equistrata.eval.audit.public import OF_CLASSIFIER, SHARES
+from equistrata.eval.report.findings import ReleaseFacts
+from equistrata.flows.audit import pdf
+from equistrata.flows.audit.account import AuditAccount
+from equistrata.flows.config.audit import SOURCE_SETTINGS, AuditConfig
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.publication.addition import free_name, held
+from equistrata.flows.publication.audited_card import OWN, AddedAudit, Compared, audits_of, with_audit
+from equistrata.flows.publication.released import Released, facts
+from equistrata.flows.release.card import card_markdown
+from equistrata.flows.release.inside import private_folder, release_around
+from equistrata.flows.release.plan import source_of, total_price
+from equistrata.flows.release.size import check_audit
+from equistrata.flows.run.landing import check_output
+from equistrata.privacy.budget import Rho
+
+
+@dataclass(frozen=True)
+class AuditPlan:
+    """A checked configuration and the public objects that it names.
+
+    Attributes:
+        releases: opened and checked, one at least, of one schema and of the same rows.
+        facts: what the report says of them.
+        strata: the groups.
+        source: of the private rows.
+        output: the folder to make.
+        host: the release whose folder a public audit is added to; None where it is a folder of its own.
+        price: ρ of a public audit; 0 of an internal one.
+        account: where it is charged; None where nowhere.
+    """
+
+    config: AuditConfig
+    releases: tuple[Released, ...]
+    facts: tuple[ReleaseFacts, ...]
+    strata: Strata
+    source: Source
+    output: Path
+    host: Released | None
+    price: Rho
+    account: AuditAccount | None
+
+    @classmethod
+    def of(cls, config: AuditConfig) -> AuditPlan:
+        """Check a configuration and open its releases.
+
+        Raises InputError, LedgerError or BudgetExceeded; nothing is written or charged.
+        """
+        if not config.releases:
+            raise InputError("no release is named; give the folder of one at least")
+        releases = tuple(Released.open(folder) for folder in config.releases)
+        first = releases[0]
+        _check_alike(releases)
+        if config.target is not None and config.target not in first.schema.names:
+            raise InputError(
+                f"target {config.target!r} is not among the released columns ({', '.join(first.schema.names)})"
+            )
+        strata = Strata.over(first.schema, config.strata or max((each.strata for each in releases), key=len))
+        check_audit(len(first.schema.names), len(releases))
+        source = source_of(_source_settings(config, first))
+        output, host = _place(config, releases)
+        check_output(output)
+        if config.pdf:
+            pdf.printer()
+        price = _price(config)
+        account = AuditAccount.of(config, releases)
+        if account is not None and price:
+            account.check_price(price)
+        plan = cls(config, releases, facts(releases), strata, source, output, host, price, account)
+        if host is not None:
+            plan.check_host(host)
+        source.check([*plan.schema.names, *plan.outcomes])
+        return plan
+
+    def added(self, folder: str, made: str = "", report: str = "") -> AddedAudit:
+        """The audit as the card of its host lists it, under the name that its folder has there."""
+        assert self.host is not None
+        compared = tuple(
+            Compared(facts.name, release.identity, facts.rho, release.private, facts.caveats)
+            for release, facts in zip(self.releases, self.facts, strict=True)
+            if release.identity != self.host.identity
+        )
+        epsilon, delta = self.config.price
+        charged_as = self.account.audit if self.account else ""
+        private = self.config.seed is None
+        return AddedAudit(folder, made, epsilon, delta, float(self.price), charged_as, private, report, compared)
+
+    def check_host(self, host: Released) -> None:
+        """Raise InputError unless the audit can be added to that release, and leaves it as private as it is."""
+        where = f"release {str(host.folder)!r}"
+        with held(host.folder):  # whatever keeps it from being changed shall be told before a charge
+            pass
+        try:
+            card = with_audit(host.card, self.added(self.output.name))
+            card_markdown(card, host.means)
+        except (KeyError, TypeError):
+            raise InputError(
+                f"the card of {where} is of another version, so no audit can be added to it; name a folder with --output"
+            ) from None
+        if host.private and not card["private"]:
+            raise InputError(
+                f"this audit is seeded, or shows a release that is, so with it {where} would not be private any more; give it "
+                "a folder of its own with --output"
+            )
+
+    @property
+    def together(self) -> Rho:
+        """What this audit costs with the releases, and with the audits in their folders, each once."""
+        parts = {name: rho for release in self.releases for name, rho in release.prices.items()}
+        return sum(parts.values(), start=self.price)
+
+    @property
+    def earlier(self) -> int:
+        """The number of public audits that lie in the releases' folders already."""
+        return len({audit["report"] for release in self.releases for audit in audits_of(release.card)})
+
+    @property
+    def public(self) -> bool:
+        """Whether the audit is a public one."""
+        return self.config.mode == "public"
+
+    @property
+    def schema(self) -> Schema:
+        """Of the released rows."""
+        return self.releases[0].schema
+
+    @property
+    def sections(self) -> list[str]:
+        """What a public audit buys: nothing about classifiers where there is no target."""
+        target = self.config.target or self.schema.target
+        return [name for name in SHARES if target or name not in OF_CLASSIFIER]
+
+    @cached_property
+    def outcomes(self) -> tuple[str, ...]:
+        """The columns whose means came with a release, for an internal audit to lay beside the exact ones."""
+        if self.public:
+            return ()
+        found = [name for release in self.releases if release.means for name in release.means["outcomes"]]
+        return tuple(dict.fromkeys(found))
+
+
+def _check_alike(releases: Sequence[Released]) -> None:
+    first = releases[0]
+    for each in releases[1:]:
+        if each.schema.digest != first.schema.digest:
+            raise InputError(
+                f"releases {str(first.folder)!r} and {str(each.folder)!r} have different schemas or columns; audit them one by one"
+            )
+        if each.card["source"] != first.card["source"]:
+            raise InputError(
+                f"releases {str(first.folder)!r} and {str(each.folder)!r} were made from different rows; audit them one by one"
+            )
+
+
+def _source_settings(config: AuditConfig, release: Released) -> ReleaseConfig:
+    """The release's own source settings, where the audit's do not say otherwise."""
+    told = release.source_settings | config.model_dump(include=set(SOURCE_SETTINGS), exclude_none=True)
+    if told.get("source") in ("csv", "parquet") and "input" not in told:
+        raise InputError(
+            f"release {str(release.folder)!r} does not say where its rows lie; give their file with --input, or the release's "
+            "configuration with --config"
+        )
+    return ReleaseConfig.build(**told)
+
+
+def default_name(config: AuditConfig) -> str:
+    """Of the folder of an audit that is given none; a number follows it where there is one already."""
+    return "audit" if len(config.releases) == 1 else "comparison"
+
+
+def _place(config: AuditConfig, releases: Sequence[Released]) -> tuple[Path, Released | None]:
+    """The folder to make, and the release that it is added to, if it is public and lies in one."""
+    first = releases[0]
+    if config.output is None:
+        name = default_name(config)
+        home = first.folder if config.mode == "public" else private_folder(first.folder)
+        return home / free_name(home, name), first if config.mode == "public" else None
+    output = Path(config.output)
+    around = release_around(output)
+    if around is None:
+        return output, None
+    if config.mode == "internal":
+        raise InputError(
+            f"an internal audit is exact, and {str(output)!r} lies in release {str(around)!r}, which is to be published; leave "
+            "out --output, or name a folder outside it"
+        )
+    host = next((release for release in releases if os.path.samefile(release.folder, around)), None)
+    if host is None:
+        raise InputError(
+            f"{str(output)!r} lies in release {str(around)!r}, which this audit is not about; name another folder with --output"
+        )
+    # Not `means.json`, say: what reads a release would take the folder for that file.
+    taken = output.name.startswith(".") or output.name == "internal" or output.name in OWN
+    if Path(os.path.realpath(output)).parent != around or taken:
+        raise InputError(
+            f"{str(output)!r} is no place for an audit in a release; name a folder directly in it, or outside"
+        )
+    return output, host
+
+
+def _price(config: AuditConfig) -> Rho:
+    if config.mode == "internal":
+        if config.epsilon is not None or config.delta is not None:
+            raise InputError("an internal audit has no price, and may not be published; for a public one, say --public")
+        return Rho(0)
+    return total_price(*config.price)

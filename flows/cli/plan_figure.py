@@ -1,0 +1,92 @@
+"""The plan as a picture: each stratum's size against the smallest ε at which it can be read."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equistrata.data.errors import InputError
+
+if TYPE_CHECKING:
+    from equistrata.flows.cli.plan_document import Question
+
+ENDINGS = (".svg", ".png", ".pdf")
+CURVE = 80  # points
+NAMED = 16  # strata of a kind that get their name; more would cover the picture
+GAP = 0.024  # between names, of an axis
+COLOURS = {"readable": "#1f6f8b", "unreadable": "#b5541c", "too few rows": "#8b1f2f"}
+
+
+def check_plot(path: Path) -> None:
+    """Raise InputError unless the file can be drawn: its ending and its folder are there."""
+    if path.suffix.lower() not in ENDINGS:
+        raise InputError(f"plot {str(path)!r} must end in {', '.join(ENDINGS)}; choose one")
+    if not path.absolute().parent.is_dir():
+        raise InputError(f"plot {str(path)!r} lies in no folder that exists; make it first")
+
+
+def draw(asked: Question, plan: dict[str, Any], path: Path) -> None:
+    """Draw a plan document to a file; both axes logarithmic.
+
+    Strata that no ε helps stand at the top; those above the dashed line are unreadable at the planned ε.
+    """
+    from matplotlib.figure import Figure
+
+    parts = sorted((part for part in plan["strata"] if part["rows"] > 0), key=lambda part: part["rows"])
+    least = [part["smallest_epsilon"] for part in parts if part["smallest_epsilon"] is not None]
+    fewest = asked.classical_rows * 1.002 or 1.0
+    left = min([part["rows"] for part in parts] + [fewest]) / 2
+    right = 2 * max([part["rows"] for part in parts] + [2 * plan["rows_needed"]])
+    bottom, top = min([plan["epsilon"], *least]) / 3, 12 * max([plan["epsilon"], *least])
+
+    figure = Figure(figsize=(7.2, 4.8), layout="constrained")
+    axes = figure.subplots()
+    sizes = np.geomspace(fewest, right, CURVE)
+    axes.plot(sizes, [asked.smallest_epsilon(float(size)) for size in sizes], color="#777777", linewidth=1, zorder=1)
+    axes.axhline(plan["epsilon"], color="black", linewidth=0.8, linestyle="--")
+    at = (1, plan["epsilon"])
+    axes.annotate(f"ε = {plan['epsilon']:g}", at, xycoords=("axes fraction", "data"), ha="right", va="bottom")
+    axes.axvspan(left, max(asked.classical_rows, left), color=COLOURS["too few rows"], alpha=0.07, linewidth=0)
+    for status, colour in COLOURS.items():
+        shown = [part for part in parts if part["status"] == status]
+        few = status == "too few rows"
+        heights = [top / 1.2 if few else part["smallest_epsilon"] for part in shown]
+        if shown:
+            across = [part["rows"] for part in shown]
+            axes.scatter(across, heights, color=colour, marker="x" if few else "o", label=status, zorder=2)
+        if status == "readable":
+            continue
+        low, high = (left, right) if few else (bottom, top)
+        order = range(len(shown)) if few else range(len(shown) - 1, -1, -1)  # both ascend along their axis
+        named = [shown[i] for i in order][:NAMED]
+        places = _apart([part["rows"] if few else part["smallest_epsilon"] for part in named], low, high)
+        for part, place in zip(named, places, strict=True):
+            if few:
+                axes.annotate(part["stratum"], (place, top / 1.2), (0, -6), textcoords="offset points", fontsize=7, rotation=90, ha="center", va="top")  # fmt: skip
+            else:
+                axes.annotate(part["stratum"], (part["rows"], place), (6, 0), textcoords="offset points", fontsize=7, va="center")  # fmt: skip
+    what = f"{plan['quantity']} of {plan['column']}" if plan["column"] else plan["quantity"]
+    axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom, top))
+    axes.set(xlabel="rows in the stratum (public)", ylabel="smallest ε", title=f"{what}: {plan['goal']}")
+    axes.legend(frameon=False, loc="lower left")
+    axes.spines[["top", "right"]].set_visible(False)
+    try:
+        figure.savefig(path, dpi=130)
+    except OSError:
+        raise InputError(f"plot {str(path)!r} cannot be written; check its folder's permissions") from None
+
+
+def _apart(places: Sequence[float], low: float, high: float) -> list[float]:
+    """Ascending places on a logarithmic axis from `low` to `high`, moved up so that names do not cover each other.
+
+    >>> [round(place, 2) for place in _apart([1, 1, 5], 1, 10)]
+    [1, 1.06, 5]
+    """
+    factor = (high / low) ** GAP
+    moved: list[float] = []
+    for place in places:
+        moved.append(max(place, moved[-1] * factor) if moved else place)
+    return moved

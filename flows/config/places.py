@@ -1,0 +1,77 @@
+"""Where a ledger lies: addresses with credentials come from the environment or a Prefect block, never from settings."""
+
+from __future__ import annotations
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from urllib.parse import urlsplit
+
+from equistrata.data.errors import InputError
+
+URL_VARIABLE = "EQUISTRATA_LEDGER_URL"
+BLOCK = "block:"
+SECRETS = re.compile("pass|secret|key|token", re.IGNORECASE)
+
+
+def without_credentials(named: str) -> str:
+    """The name of a ledger as it may be written into a configuration or on a command line. Nothing of it is quoted.
+
+    Raises InputError if it holds a password: settings are stored by the orchestrator and shown by `ps`.
+    """
+    if "://" in named:
+        try:
+            parts = urlsplit(named)
+            open_secret = parts.password is not None or SECRETS.search(parts.query) is not None
+        except ValueError:
+            open_secret = True
+        if open_secret:
+            raise InputError(
+                f"a ledger's URL with a password must not stand among the settings; put it into {URL_VARIABLE} or a "
+                "Prefect Secret block (block:NAME)"
+            )
+    return named
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a ledger lies and the key for its fingerprints, if the place tells one. Both may be secrets: never shown."""
+
+    url: str = field(repr=False)
+    key: str | None = field(default=None, repr=False)
+
+
+def place_of(named: str | None) -> Place:
+    """What the name of a ledger stands for.
+
+    Args:
+        named: a path, a URL without a password, "block:NAME" for a Prefect Secret block, whose value is a URL or
+            {"url": …, "key": …}; None for EQUISTRATA_LEDGER_URL, which may be any of these and may hold a password.
+
+    Raises:
+        InputError: none is named, the name holds a password, or the block is not there.
+    """
+    url = without_credentials(named) if named else os.environ.get(URL_VARIABLE)
+    if not url:
+        raise InputError(f"no ledger is named; give one with --ledger, or set {URL_VARIABLE}")
+    return _from_block(url.removeprefix(BLOCK)) if url.startswith(BLOCK) else Place(url)
+
+
+def _from_block(name: str) -> Place:
+    from equistrata.flows.config.prefect_settings import prepare_prefect
+
+    prepare_prefect(verbose=False)
+    from prefect.blocks.system import Secret
+
+    try:
+        value = Secret.load(name, _sync=True).get()  # type: ignore[call-arg]
+    except Exception:  # Prefect's own words may show the server's address or the block's content
+        raise InputError(
+            f"Prefect Secret block {name!r} cannot be loaded; create it, and set PREFECT_API_URL to the server that has it"
+        ) from None
+    told = value if isinstance(value, Mapping) else {"url": value}
+    url, key = told.get("url"), told.get("key")
+    if not isinstance(url, str) or not isinstance(key, str | None):
+        raise InputError(f'Prefect Secret block {name!r} needs a URL as its value, or {{"url": …, "key": …}}')
+    return Place(url, key)

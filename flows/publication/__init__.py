@@ -1,0 +1,1 @@
+"""A finished release: read, added to, handed out."""

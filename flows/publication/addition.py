@@ -1,0 +1,136 @@
+"""A public audit is added to the folder of a release: its files, a card with the price of all, and a manifest that lists all.
+
+Three files of the folder change, and no system renames three at once. So the addition is first made whole and durable in a
+folder of its own, `.next` in the release's, which appears by one rename. From then on it is made: each of its parts is moved to
+its place, the manifest last, by whoever adds it or, if that was killed, by whoever opens the release next. A part that has been
+moved is not there any more, so this may be broken off and begun again anywhere. `check_manifest` takes a file of the old manifest
+or of the one that is to come, so it passes at every moment. The folder itself stays what it is: shells that stand in it, and
+volumes that are mounted there, would not outlive a swap of two folders.
+
+One process at a time may add; the others wait.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from equistrata.data.errors import InputError
+from equistrata.flows.release.card import card_markdown
+from equistrata.flows.release.manifest import NAME, NEXT, check_manifest, listed, write_manifest
+from equistrata.flows.run.claims import LOCK, claim
+from equistrata.flows.run.disk import sync
+from equistrata.flows.run.workspace import sync_tree
+
+ADDING = ".adding-"
+PATIENCE = 60.0  # seconds that an addition waits for another one; each takes a moment
+
+Card = Mapping[str, Any]
+
+
+def add(release: Path, name: str, made: Path, priced: Callable[[Card, str], Card]) -> Path:
+    """Add a finished folder to a release.
+
+    Args:
+        release: its folder.
+        name: of the new folder in it; one with a number if that is taken meanwhile.
+        made: its files, which are copied.
+        priced: the new card, from the present one and the folder's name.
+
+    Raises InputError if the release is damaged or cannot be written; then it is as it was.
+    """
+    with held(release):
+        finish(release)
+        check_manifest(release)
+        name = free_name(release, name)
+        try:
+            _lay_out(release, name, made, priced)
+        except OSError as error:
+            raise InputError(
+                f"nothing can be added to release {str(release)!r} ({os.strerror(error.errno or 0).lower()}); mend that, or "
+                "give the audit a folder of its own with --output"
+            ) from None
+        finish(release)
+    return release / name
+
+
+def free_name(release: Path, name: str) -> str:
+    """The name, or the first of `name-2`, `name-3` … that is free in the folder."""
+    names = (name if number == 1 else f"{name}-{number}" for number in range(1, 1_000_000))
+    return next(each for each in names if not os.path.lexists(release / each))
+
+
+def settled(release: Path) -> None:
+    """Finish an addition that was killed after it was made, if there is one. Raises InputError if it cannot be finished."""
+    if os.path.lexists(release / NEXT):
+        with held(release):
+            finish(release)
+
+
+def finish(release: Path) -> None:
+    """Move the parts of an addition to their places, and remove what was never made whole. Only for who holds the release."""
+    try:
+        for path in release.glob(f"{ADDING}*"):
+            shutil.rmtree(path, ignore_errors=True)
+        coming = release / NEXT
+        if not coming.is_dir():
+            return
+        for path in sorted(coming.iterdir(), key=lambda path: path.name == NAME):  # the manifest last
+            sync(release)
+            os.rename(path, release / path.name)
+        coming.rmdir()
+        sync(release)
+    except OSError as error:
+        raise InputError(
+            f"an audit that was being added to release {str(release)!r} cannot be moved to its place "
+            f"({os.strerror(error.errno or 0).lower()}); mend that, and try again as the release's owner"
+        ) from None
+
+
+@contextmanager
+def held(release: Path) -> Iterator[None]:
+    """Hold a release while the block runs, so that nobody else changes it. Raises InputError if that cannot be had."""
+    if not os.access(release, os.W_OK):
+        raise InputError(f"release {str(release)!r} cannot be written; mend its permissions, or work as its owner")
+    waited = time.monotonic() + PATIENCE
+    while (lock := claim(release)) is None:
+        if time.monotonic() > waited:
+            raise InputError(f"release {str(release)!r} is held by another process; try again when that has ended")
+        time.sleep(0.05)
+    try:
+        yield
+    finally:
+        try:
+            with suppress(OSError):
+                (release / LOCK).unlink()
+        finally:
+            os.close(lock)
+
+
+def _lay_out(release: Path, name: str, made: Path, priced: Callable[[Card, str], Card]) -> None:
+    """Make `.next` in one step, durably."""
+    card = priced(json.loads((release / "card.json").read_text("utf-8")), name)
+    means = release / "means.json"
+    page = card_markdown(card, json.loads(means.read_text("utf-8")) if means.exists() else None)
+    coming = Path(tempfile.mkdtemp(prefix=ADDING, dir=release))
+    try:
+        (coming / name).mkdir()
+        shutil.copytree(made, coming / name, copy_function=shutil.copyfile, dirs_exist_ok=True)
+        (coming / name).chmod(0o755)
+        (coming / "card.json").write_text(json.dumps(card, indent=2, ensure_ascii=False) + "\n", "utf-8")
+        (coming / "card.md").write_text(page, "utf-8")
+        write_manifest(coming, listed(release, f"release {str(release)!r}"))
+        coming.chmod(0o755)
+        sync_tree(coming)
+        os.rename(coming, release / NEXT)
+        sync(release)
+    except BaseException:
+        shutil.rmtree(coming, ignore_errors=True)
+        raise

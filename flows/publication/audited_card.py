@@ -1,0 +1,146 @@
+"""The card of a release that public audits were added to: what all of it costs together.
+
+The price on the card is that of every file the manifest lists. A public audit is a further look at the rows, so its ρ is added.
+A report that compares releases shows what the others say as well, so their ρ is added too, once each.
+
+>>> card = {"guarantee": {"epsilon": 1.0, "delta": 1e-9, "rho": 0.0149731, "split_of_rho": {"synthesis": 0.0149731},
+...                       "composition": "in sequence", "relation": "add-remove"}, "private": True}
+>>> audit = AddedAudit("audit", "2026-11-22T12:00:00+00:00", 1.0, 1e-9, 0.0149731, "", True, "5f…")
+>>> together = with_audit(card, audit)
+>>> together["guarantee"]["rho"], together["guarantee"]["epsilon"], own_price(together)["epsilon"]
+(0.0299462, 1.4372, 1.0)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import PurePosixPath
+from typing import Any
+
+from equistrata.data.errors import InputError
+from equistrata.flows.release.card import group_table
+from equistrata.privacy.budget import Rho
+
+CARDS = {"card.json", "card.md"}
+OWN = CARDS | {"means.json", "schema.json", "synthetic.csv", "synthetic.parquet"}
+MEASURED = "measurements"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """Another release that an added report shows: its identity (`identity_of`), its own ρ, and what its card warns of."""
+
+    name: str
+    identity: str
+    rho: float
+    private: bool
+    caveats: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class AddedAudit:
+    """A public audit in the folder of a release, as the release's card lists it.
+
+    Attributes:
+        folder: its name in the release's folder.
+        made: when, ISO 8601, UTC.
+        epsilon, delta, rho: its own price.
+        charged_as: its entry in the ledger; empty without.
+        private: whether its noise came from a source fit for real releases.
+        report: SHA-256 of its `audit.json`, in hexadecimal: it tells audits apart.
+        compared: the other releases that it shows.
+    """
+
+    folder: str
+    made: str
+    epsilon: float
+    delta: float
+    rho: float
+    charged_as: str
+    private: bool
+    report: str
+    compared: tuple[Compared, ...] = ()
+
+
+def own_price(card: Mapping[str, Any]) -> Mapping[str, Any]:
+    """ε, δ and ρ of the release itself, without the audits that were added to it."""
+    guarantee: Mapping[str, Any] = card["guarantee"]
+    price: Mapping[str, Any] = guarantee.get("release", guarantee)
+    return price
+
+
+def audits_of(card: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The audits that were added to a release, in order, each as the fields of an `AddedAudit`."""
+    return list(card.get("audits", ()))
+
+
+def prices(card: Mapping[str, Any], identity: str) -> dict[str, Rho]:
+    """What the files of a release's folder cost, each part once: its own ρ under its identity, and those that were added."""
+    parts = {identity: Rho(own_price(card)["rho"])}
+    for audit in audits_of(card):
+        parts[audit["report"]] = Rho(audit["rho"])
+        parts |= {other["identity"]: Rho(other["rho"]) for other in audit["compared"]}
+    return parts
+
+
+def with_audit(card: Mapping[str, Any], audit: AddedAudit) -> dict[str, Any]:
+    """The card with one more audit: ρ adds up, and ε is at the release's own δ, rounded up to five digits.
+
+    Raises InputError if that is no ε any more.
+    """
+    guarantee = card["guarantee"]
+    own = {name: own_price(card)[name] for name in ("epsilon", "delta", "rho")}
+    together = {**card, "audits": [*audits_of(card), asdict(audit)]}
+    total = sum(prices(together, "").values(), start=Rho(0))
+    epsilon = total.epsilon(own["delta"])
+    if not math.isfinite(epsilon):
+        raise InputError(
+            f"release and audits together have no ε at δ = {own['delta']:g} any more; give the audit a folder of its own with --output"
+        )
+    shown = {other["identity"] for each in audits_of(card) for other in each["compared"]}
+    split = {f"public audit ({audit.folder}/)": audit.rho} | {
+        f"release {other.name} (compared in {audit.folder}/)": other.rho
+        for other in audit.compared
+        if other.identity not in shown
+    }
+    composition = guarantee["composition"]
+    together["guarantee"] = {
+        **guarantee,
+        "epsilon": _up(epsilon),
+        "rho": float(total),
+        "split_of_rho": {**guarantee["split_of_rho"], **split},
+        "group": group_table(float(total), own["delta"], guarantee["relation"]),
+        "composition": composition if audits_of(card) else f"{composition}; audits in sequence",
+        "release": own,
+    }
+    together["private"] = card["private"] and audit.private and all(other.private for other in audit.compared)
+    return together
+
+
+def identity_of(files: Mapping[str, Mapping[str, Any]]) -> str:
+    """What tells a release from all others, whatever is added to it: the SHA-256 of its manifest's lines but the cards'."""
+    own = [f"{name} {files[name]['sha256']}\n" for name in sorted(files) if is_own(name) and name not in CARDS]
+    return hashlib.sha256("".join(own).encode("utf-8")).hexdigest()
+
+
+def is_own(name: str) -> bool:
+    """Whether a file that a manifest lists is the release's own."""
+    return name in OWN or PurePosixPath(name).parts[0] == MEASURED
+
+
+def unaccounted(card: Mapping[str, Any], names: Iterable[str]) -> list[str]:
+    """Listed files that are neither the release's own nor of an audit on its card, and audits without files: the price is
+    not theirs."""
+    names = list(names)
+    folders = {audit["folder"] for audit in audits_of(card)}
+    strays = [name for name in names if not is_own(name) and PurePosixPath(name).parts[0] not in folders]
+    return strays + sorted(folders - {PurePosixPath(name).parts[0] for name in names})
+
+
+def _up(epsilon: float) -> float:
+    """Rounded up to five digits: as it is printed, a price is never lower than it is."""
+    step = 10.0 ** (math.floor(math.log10(epsilon)) - 4)
+    return float(f"{math.ceil(epsilon / step - 1e-9) * step:.5g}")

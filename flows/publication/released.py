@@ -1,0 +1,133 @@
+"""A finished release folder, opened for reading: checked against its manifest, with its card, schema and synthetic rows."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Schema
+from equistrata.data.sources import read_frame
+from equistrata.data.table import CodedTable
+from equistrata.eval.report.findings import ReleaseFacts
+from equistrata.flows.config.audit import SOURCE_SETTINGS
+from equistrata.flows.publication.addition import settled
+from equistrata.flows.publication.audited_card import identity_of, own_price, prices
+from equistrata.flows.release.manifest import MEND, check_manifest, listed
+from equistrata.privacy.budget import Rho
+
+
+@dataclass(frozen=True, eq=False)
+class Released:
+    """A release folder whose files are as they were written.
+
+    Attributes:
+        folder: where it lies.
+        manifest: SHA-256 of its manifest.
+        card: its `card.json`.
+        schema: of its rows, as `schema.json` declares it.
+        means: its `means.json`; None without.
+        identity: what tells it from all others, whatever is added to it.
+    """
+
+    folder: Path
+    manifest: str
+    card: Mapping[str, Any]
+    schema: Schema
+    means: Mapping[str, Any] | None
+    identity: str
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Released:
+        """Check and read a release folder. Raises InputError with one sentence about the first thing that is wrong."""
+        folder = Path(folder)
+        settled(folder)
+        manifest = check_manifest(folder)
+        where = f"release {str(folder)!r}"
+        identity = identity_of(listed(folder, where))
+        card = _json(folder / "card.json", where)
+        schema = Schema.from_plain(_json(folder / "schema.json", where), f"schema.json of {where}")
+        try:
+            digest, _ = card["schema"]["sha256"], (card["guarantee"]["epsilon"], card["config"], card["name"])
+        except (KeyError, TypeError):
+            raise InputError(f"card.json of {where} is not the card of a release; {MEND}") from None
+        if digest != schema.digest:
+            raise InputError(f"schema.json of {where} is not the schema that its card names; {MEND}")
+        means = folder / "means.json"
+        return cls(folder, manifest, card, schema, _json(means, where) if means.exists() else None, identity)
+
+    def table(self) -> CodedTable:
+        """Its synthetic rows, coded by its schema."""
+        try:
+            coded = CodedTable.encode(read_frame(self.folder / "synthetic.parquet"), self.schema.coded())
+        except InputError as error:
+            raise InputError(f"synthetic.parquet of release {str(self.folder)!r}: {error}") from None
+        return CodedTable(coded.codes, self.schema)
+
+    @property
+    def private(self) -> bool:
+        """Whether the noise of all that its card lists came from a source fit for real releases."""
+        return bool(self.card["private"])
+
+    @property
+    def strata(self) -> tuple[str, ...]:
+        """The columns of its strata."""
+        return tuple(self.card["strata"]["columns"])
+
+    @property
+    def source_settings(self) -> dict[str, Any]:
+        """Where its rows came from, as far as the card says it (no path stands there)."""
+        return {key: value for key, value in self.card["config"].items() if key in SOURCE_SETTINGS}
+
+    @property
+    def prices(self) -> dict[str, Rho]:
+        """What its folder cost, each part once: the release under its identity, and what was added to it."""
+        return prices(self.card, self.identity)
+
+    @property
+    def ledger(self) -> Mapping[str, Any] | None:
+        """What its card says of the ledger it was charged to; None if it was not."""
+        ledger = self.card.get("ledger")
+        return ledger if isinstance(ledger, Mapping) else None
+
+
+def facts(releases: Sequence[Released]) -> tuple[ReleaseFacts, ...]:
+    """What the report says of the releases, under names that tell them apart: the variant's, with ε or folder if needed."""
+    variants = [release.card["name"] for release in releases]
+    with_price = [f"{v}, ε = {own_price(r.card)['epsilon']:g}" for v, r in zip(variants, releases, strict=True)]
+    with_folder = [f"{v} ({r.folder.resolve().name})" for v, r in zip(variants, releases, strict=True)]
+    with_number = [f"{v} (number {i})" for i, v in enumerate(variants, start=1)]
+    choices = (variants, with_price, with_folder, with_number)
+    names = next(names for names in choices if len(set(names)) == len(names))
+    return tuple(_facts(release, name) for release, name in zip(releases, names, strict=True))
+
+
+def _facts(release: Released, name: str) -> ReleaseFacts:
+    card, guarantee, price = release.card, release.card["guarantee"], own_price(release.card)
+    return ReleaseFacts(
+        name=name,
+        variant=card["name"],
+        folder=release.folder.resolve().name,
+        mechanism=card["mechanism"],
+        strata=release.strata,
+        rows=card["rows"],
+        epsilon=price["epsilon"],
+        delta=price["delta"],
+        rho=price["rho"],
+        source=card["source"],
+        created=card["created"],
+        software=card["software"],
+        private=card["private"],
+        caveats=tuple(guarantee.get("caveats", ())),
+        manifest=release.manifest,
+    )
+
+
+def _json(path: Path, where: str) -> Any:
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        raise InputError(f"{path.name} of {where} cannot be read as JSON; {MEND}") from None

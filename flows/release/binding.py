@@ -1,0 +1,154 @@
+"""What a charge is bound to: everything but the rows that decides what a unit of a release is.
+
+A stratum that was measured before a crash is used again after it, at no cost, and one that was not is measured then. Both must be
+parts of one release: the same strata of the same rows under the same names, read by the same code, at the same price. Else a
+row may be measured in two strata under one charge, or a file say of men what was measured of women. So the journal keeps
+what decides a release, item by item, the ledger's entry holds a digest of it, and a resume that finds something else is refused
+before anything is drawn. The rows have a digest of their own (`Journal.same_rows`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, fields, is_dataclass
+from typing import Any
+
+from equistrata.data.errors import InputError
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release.plan import ACS_SCHEMA, Plan
+from equistrata.flows.release.software import software
+from equistrata.flows.run.journal import Journal, state_folder
+from equistrata.privacy.ledger.ledger import Charge
+from equistrata.synth.mechanisms.base import ForeignMechanism
+
+Binding = Mapping[str, Any]
+
+MOST_NAMED = 3  # differences within one schema
+
+
+def binding(plan: Plan) -> Binding:
+    """What decides the release, as plain JSON. Public settings and declarations only.
+
+    Schemas are bound as their files declare them, words for reports and unused columns too: they go into the release, or say what
+    a column is. Comments and layout of a file are free, and so is its place.
+    """
+    weights, mechanism = plan.weights, plan.mechanism
+    document = {
+        "schema": asdict(plan.declared[0]),
+        "means schema": asdict(plan.declared[1]) if plan.declared[1:] else None,
+        "weights": None if weights is None else [weights.total, sorted(map(_text, weights.shares.items()))],
+        "software": software()
+        | ({"the synthesizer's own": mechanism.software} if isinstance(mechanism, ForeignMechanism) else {}),
+        "strata": [plan.strata.columns, plan.strata.keys],
+        "mechanism": _described(mechanism),
+        "price": {"counts": plan.price.counts.exact} | {part: rho.exact for part, rho in plan.parts.items()},
+    }
+    plain: Binding = json.loads(json.dumps(document, default=str))
+    return plain
+
+
+def config_hash(config: ReleaseConfig, bound: Binding) -> str:
+    """What the ledger's entry says under `config`: a hash of the settings, and one of what else decides the release."""
+    return f"{config.digest}+{hashlib.sha256(_text(bound).encode()).hexdigest()}"
+
+
+def settings_hash(config: str | None) -> str:
+    """The settings' hash in an entry's `config`; entries made before there was a binding hold it alone."""
+    return (config or "").partition("+")[0]
+
+
+def differences(then: Binding, now: Binding, config: ReleaseConfig) -> list[str]:
+    """What differs between two bindings, in words for a sentence; none if nothing does. Quotes no value.
+
+    Strata, mechanism and price follow from the rest, and are named only if the rest is as it was.
+    """
+    found = []
+    for item, name in (("schema", config.schema_ or ACS_SCHEMA), ("means schema", config.means_schema or "the means'")):
+        if not _same(then.get(item), now[item]):
+            found.append(f"the schema {name!r} ({_schema_differences(then.get(item) or {}, now[item] or {})})")
+    if not _same(then.get("weights"), now["weights"]):
+        found.append(f"the weights in {config.weights!r}")
+    found += _software_differences(then.get("software") or {}, now["software"])
+    if found:
+        return found
+    derived = {"strata": "the strata", "mechanism": "the mechanism's settings", "price": "the price"}
+    return [words for item, words in derived.items() if not _same(then.get(item), now[item])]
+
+
+def check_same(plan: Plan, journal: Journal, charges: Sequence[Charge]) -> None:
+    """Raise InputError unless a charged release is still the one that was charged, but for its rows (`Undertaking.load`)."""
+    release = journal.root.name
+    give_up = f"give the release up (equistrata resume --discard {release})"
+    then, now = journal.binding, binding(plan)
+    if then is None:
+        raise InputError(
+            f"release {release!r} was charged by an earlier version of equistrata, which did not write down what decides it; end "
+            f"it with that version, or {give_up}"
+        )
+    if any(charge.entry.config != config_hash(plan.config, then) for charge in charges):
+        raise InputError(
+            f"what is kept of release {release!r} is not what the ledger was charged for; bring its folder in "
+            f"{str(state_folder())!r} back as it was, or {give_up}"
+        )
+    changed = differences(then, now, plan.config)
+    if changed:
+        raise InputError(
+            f"since release {release!r} was charged, this has changed: {'; '.join(changed)}; what it has measured cannot be joined "
+            f"with that, so bring the old back, or {give_up}"
+        )
+
+
+def _schema_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
+    before, after = ({column["name"]: column for column in each.get("columns", [])} for each in (then, now))
+    found = [f"column {name!r} is new" for name in after if name not in before]
+    found += [f"column {name!r} is gone" for name in before if name not in after]
+    for name in (name for name in before if name in after):
+        words = [_field_words(key, before[name].get(key), value) for key, value in after[name].items()]
+        found += [f"column {name!r}: {' and '.join(told)}"] if (told := [each for each in words if each]) else []
+    if not found and list(before) != list(after):
+        found.append("the order of its columns")
+    found += [f"its {key}" for key, value in now.items() if key != "columns" and not _same(then.get(key), value)]
+    return ", ".join(found[:MOST_NAMED]) + (" and more" if len(found) > MOST_NAMED else "")
+
+
+def _field_words(field: str, then: Any, now: Any) -> str | None:
+    """What is to be said of a column's field; None if it is as it was."""
+    if _same(then, now):
+        return None
+    moved = (
+        isinstance(then, list) and isinstance(now, list) and _same(*(sorted(map(_text, each)) for each in (then, now)))
+    )
+    return f"the order of its {field}" if moved else f"its {field}"
+
+
+def _software_differences(then: Mapping[str, str], now: Mapping[str, str]) -> Iterable[str]:
+    names = [name for name in dict.fromkeys([*then, *now]) if then.get(name) != now.get(name)]
+    told = [name for name in names if name != "code"]
+    for name in told:
+        yield f"{name} ({then.get(name, 'none')} then, {now.get(name, 'none')} now)"
+    if "code" in names and "equistrata" not in told:
+        yield f"the code of equistrata ({now['equistrata']} then and now, but in other files)"
+
+
+def _described(value: Any) -> Any:
+    """Settings as plain values: a dataclass by its class and fields, anything else that is not plain by its class."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {"class": type(value).__qualname__} | {
+            field.name: _described(getattr(value, field.name)) for field in fields(value)
+        }
+    if isinstance(value, Mapping):
+        return [[_described(key), _described(each)] for key, each in value.items()]
+    if isinstance(value, tuple | list):
+        return [_described(each) for each in value]
+    return value if value is None or isinstance(value, bool | int | float | str) else type(value).__qualname__
+
+
+def _text(value: Any) -> str:
+    """So that 1, 1.0 and true differ, which Python takes for equal."""
+    return json.dumps(value, sort_keys=True)
+
+
+def _same(then: Any, now: Any) -> bool:
+    return _text(then) == _text(now)

@@ -1,0 +1,111 @@
+"""The manifest of a release: which files it has, how long they are, and their SHA-256.
+
+It covers what may be published: the release, and the public audits that were added to it (`equistrata.flows.publication.addition`). It finds
+damage and edits by accident. Whoever edits a file on purpose can edit the manifest as well, unless its own digest was
+noted elsewhere: every audit prints it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path, PurePosixPath
+from typing import Any
+
+from equistrata.data.errors import InputError
+
+NAME = "manifest.json"
+FORMAT = "equistrata manifest 1"
+NEXT = ".next"  # in a release: what is being added to it
+MEND = "bring the whole folder back from where it was published, or make the release again"
+
+Entry = dict[str, Any]  # "bytes" and "sha256" of a file
+
+
+def write_manifest(folder: Path, others: Mapping[str, Entry] | None = None) -> None:
+    """Write `manifest.json` over every file below a folder, and over `others` that will lie there too."""
+    names = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    here = {
+        name: {"bytes": (folder / name).stat().st_size, "sha256": _sha256(folder / name)}
+        for name in names
+        if name != NAME
+    }
+    document = {"format": FORMAT, "files": dict(sorted((dict(others or {}) | here).items()))}
+    (folder / NAME).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def check_manifest(folder: Path) -> str:
+    """Check that every file of a release is there as it was written; return the manifest's own SHA-256.
+
+    While an audit is being added, or where that was killed half-way, a file may be the one that is to come (`equistrata.flows.publication.addition`).
+
+    Raises:
+        InputError: no such folder, no manifest or a damaged one, or the first file that is missing, cut off or edited.
+    """
+    where = f"release {str(folder)!r}"
+    if not folder.is_dir():
+        raise InputError(f"{where} is not a folder; check the path")
+    if not (folder / NAME).is_file():
+        raise InputError(f"{where} has no {NAME}, so it is incomplete or made before there was one; {MEND}")
+    coming = listed(folder / NEXT, where) if (folder / NEXT / NAME).is_file() else {}
+    for name, entry in listed(folder, where).items():
+        path = folder / name
+        if not path.is_file():
+            raise InputError(f"{where} lacks its file {name!r}; {MEND}")
+        try:
+            size = path.stat().st_size
+            if name in coming and size == coming[name]["bytes"] and _sha256(path) == coming[name]["sha256"]:
+                continue
+            digest = _sha256(path) if size == entry["bytes"] else ""
+        except OSError:
+            raise InputError(f"file {name!r} of {where} cannot be read; check its permissions") from None
+        if size < entry["bytes"]:
+            raise InputError(
+                f"file {name!r} of {where} is cut off ({size:,} of {entry['bytes']:,} bytes are there); {MEND}"
+            )
+        if digest != entry["sha256"]:
+            raise InputError(f"file {name!r} of {where} was edited after the release; {MEND}")
+    return _sha256(folder / NAME)
+
+
+def listed(folder: Path, where: str) -> dict[str, Entry]:
+    """What the manifest of a folder lists: name → size in bytes and SHA-256. Raises InputError if it is damaged."""
+    try:
+        content = (folder / NAME).read_bytes()
+    except OSError:
+        raise InputError(f"{NAME} of {where} cannot be read; {MEND}") from None
+    return entries(content, where)
+
+
+def entries(content: bytes, where: str) -> dict[str, Entry]:
+    """What a manifest lists, from its bytes. Raises InputError if it is damaged, or names a file outside its folder."""
+    damaged = InputError(f"{NAME} of {where} is damaged; {MEND}")
+    try:
+        document = json.loads(content)
+        files = document["files"]
+        whole = document["format"] == FORMAT and bool(files) and all(_is_entry(*each) for each in files.items())
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
+        raise damaged from None
+    if not whole:
+        raise damaged
+    return dict(files)
+
+
+def _is_entry(name: str, entry: Any) -> bool:
+    path = PurePosixPath(name)
+    # A manifest from elsewhere must not lead out, nor name one file in two ways.
+    name.encode("utf-8")  # a ValueError if it is no name of a file, which cannot be asked for either
+    inside = (
+        "\0" not in name
+        and bool(path.parts)
+        and not path.is_absolute()
+        and ".." not in path.parts
+        and str(path) == name
+    )
+    return inside and isinstance(entry["bytes"], int) and isinstance(entry["sha256"], str)
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

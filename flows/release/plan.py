@@ -1,0 +1,241 @@
+"""What a configuration means: sources, schema, strata, weights and the split of the price. Touches no private row."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Column, Schema
+from equistrata.data.sources import FileSource, FolktablesSource, SampleSource, Source
+from equistrata.data.strata import Strata
+from equistrata.data.weights import PublicWeights
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release import runners
+from equistrata.flows.release.inside import check_place
+from equistrata.flows.release.size import check as check_size
+from equistrata.flows.run.landing import check_output
+from equistrata.flows.run.workspace import unit_name
+from equistrata.privacy.budget import ADD_REMOVE, Relation, Rho
+from equistrata.synth.mechanisms.base import ForeignMechanism, Mechanism
+from equistrata.synth.registry import mechanism
+from equistrata.synth.size import Size, size
+from equistrata.synth.strata.shared import SharedMechanism, serving_all, share
+from equistrata.synth.strata.stratified import NOISY, stratified_name
+
+SYNTHESIS = "synthesis"
+ACS_SCHEMA, ACS_MEANS = "acs_employment", "acs_means"
+
+
+@dataclass(frozen=True)
+class Price:
+    """How the release's ρ is split. The parts add up exactly.
+
+    Attributes:
+        total: what (ε, δ) allow for the whole release.
+        counts: for noisy counts of the strata's sizes; 0 without strata, or with public weights that stand alone.
+        means: for private means; 0 without.
+        synthesis: for the synthesizer: all the rest.
+    """
+
+    total: Rho
+    counts: Rho
+    means: Rho
+
+    @property
+    def synthesis(self) -> Rho:
+        """All that is left for the synthesizer."""
+        return self.total - self.counts - self.means
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A checked configuration and the public objects that it names.
+
+    Attributes:
+        declared: the schemas as their files declare them: the rows', and the means' where that is another one.
+        schema: of the released columns.
+        means: of the columns whose means are estimated; None without.
+        mechanism: takes all strata at once (`levels` are set), or one stratum after the other.
+        weights: public weights, or None when they will come from noisy counts alone.
+    """
+
+    config: ReleaseConfig
+    source: Source
+    declared: tuple[Schema, ...]
+    schema: Schema
+    means: Schema | None
+    strata: Strata
+    mechanism: Mechanism
+    weights: PublicWeights | None
+    price: Price
+
+    @classmethod
+    def of(cls, config: ReleaseConfig, begun: bool = False) -> Plan:
+        """Check a configuration and load what is public in it. Raises InputError; nothing is written or charged.
+
+        Args:
+            begun: it is a release that is resumed: its input may be gone if no row is needed any more, and its output may
+                be there.
+        """
+        if not begun:
+            check_output(Path(config.output))
+            check_place(Path(config.output))
+        runners.check(config)
+        declared = _schema(config)
+        schema = declared.select(config.columns) if config.columns else declared.selected()
+        for column in schema.columns:
+            _ = column.size  # a column without bins cannot be synthesized
+        strata = Strata.over(schema, _contained(config.strata, schema))
+        averaged = _means_schema(config, declared)
+        means = _of_means(config, averaged) if config.means else None
+        weights = None
+        if config.combine_weights and config.weights == NOISY:
+            raise InputError("combine_weights joins public weights with noisy counts; give their file with --weights")
+        if config.weights != NOISY:
+            if not config.strata:
+                raise InputError("weights are given but no strata; name the stratum columns with --strata")
+            weights = PublicWeights.from_file(config.weights, strata, config.weight_column)
+        total = total_price(config.epsilon, config.delta)
+        paid_counts = (weights is None or config.combine_weights) and len(strata.keys) > 1
+        counts = total * config.count_share if paid_counts else Rho(0)
+        for_means = total * config.means_share if means is not None else Rho(0)
+        if not counts + for_means < total:
+            raise InputError("count_share and means_share leave nothing for the synthesizer; lower one of them")
+        price = Price(total, counts, for_means)
+        source = source_of(config)
+        if not begun:
+            source.check([*schema.names, *(means.names if means is not None else ())])
+        own = mechanism(config.synthesizer, config.engine)
+        fits = share(own, strata, config.selection, config.levels) or own
+        files = (declared,) if means is None or averaged is declared else (declared, averaged)
+        plan = cls(config, source, files, schema, means, strata, fits, weights, price)
+        if not begun:
+            check_size(plan)
+        return plan
+
+    @cached_property
+    def size(self) -> Size:
+        """How large the fits are. Raises InputError if one might fail for its size after it was paid for."""
+        return size(self.mechanism, self.strata, self.config.shrinkage)
+
+    @property
+    def relation(self) -> Relation:
+        """Which neighbours the guarantee is about."""
+        return self.mechanism.relation if isinstance(self.mechanism, ForeignMechanism) else ADD_REMOVE
+
+    @property
+    def shared(self) -> SharedMechanism | None:
+        """The mechanism, if one choice serves all strata (`equistrata.synth.mechanisms.levels`)."""
+        return serving_all(self.mechanism)
+
+    @cached_property
+    def fitted(self) -> Strata:
+        """The parts of the rows that are measured each by itself: the strata, or all rows if one choice serves all strata."""
+        return self.strata if self.shared is None else Strata.over(self.schema, ())
+
+    @cached_property
+    def units(self) -> tuple[str, ...]:
+        """What each of them is filed by (`Workspace.units`): which stratum it is, not where it stands."""
+        return tuple(unit_name(self.fitted.columns, key) for key in self.fitted.keys)
+
+    @property
+    def fixed_weights(self) -> PublicWeights | None:
+        """The public weights if they are taken as they stand; None where noisy counts have a say."""
+        return None if self.config.combine_weights else self.weights
+
+    @property
+    def name(self) -> str:
+        """The variant's name as in the paper, MST_SEX_RAC1P."""
+        return stratified_name(self.mechanism, self.strata.columns)
+
+    @cached_property
+    def columns(self) -> list[str]:
+        """Every raw column to read: the released ones and those that are only averaged."""
+        extra = self.means.names if self.means is not None else ()
+        return list(dict.fromkeys([*self.schema.names, *extra]))
+
+    @property
+    def held_out(self) -> float:
+        """The chance of a row to be held out of the release, so that classifiers are tested on unseen rows."""
+        return self.config.holdout if self.config.evaluate == "full" else 0.0
+
+    @cached_property
+    def estimates(self) -> list[tuple[Column, str]]:
+        """The means to estimate: column and estimator, in order. They share their part of ρ equally."""
+        both = self.config.means_estimator == "both"
+        kinds = ("stratified", "vanilla") if both else (self.config.means_estimator,)
+        return [] if self.means is None else [(column, kind) for column in self.means.columns for kind in kinds]
+
+    @cached_property
+    def parts(self) -> Mapping[str, Rho]:
+        """What the release buys, by name: one fit of all strata (in parallel, with their counts), and each mean."""
+        shares = self.price.means.split([1] * len(self.estimates)) if self.estimates else []
+        means = {
+            f"{kind} mean of {column.name}": share for (column, kind), share in zip(self.estimates, shares, strict=True)
+        }
+        return {SYNTHESIS: self.price.counts + self.price.synthesis, **means}
+
+    def split(self) -> Mapping[str, float]:
+        """The parts of ρ by name, for the card."""
+        price = self.price
+        parts = {"noisy counts": price.counts, f"synthesis ({self.name})": price.synthesis, "means": price.means}
+        return {name: float(rho) for name, rho in parts.items() if rho}
+
+
+def total_price(epsilon: float, delta: float) -> Rho:
+    """What a whole release or audit will be charged. Raises InputError if (ε, δ) is no budget."""
+    try:
+        return Rho.from_epsilon_delta(epsilon, delta)
+    except ValueError as error:
+        raise InputError(f"settings 'epsilon' and 'delta' give no usable budget: {error}") from None
+
+
+def _schema(config: ReleaseConfig) -> Schema:
+    named = config.schema_
+    if named is None and config.source in ("csv", "parquet"):
+        raise InputError(f"source {config.source!r} needs a schema that declares its columns; give one with --schema")
+    schema = Schema.load(named or ACS_SCHEMA)
+    return schema.coded() if config.coded else schema
+
+
+def _means_schema(config: ReleaseConfig, declared: Schema) -> Schema:
+    """The schema that declares the means' columns, if there are means: a file of its own, or the rows' schema."""
+    acs = config.source in ("sample", "folktables") and config.schema_ in (None, ACS_SCHEMA)
+    named = config.means_schema or (ACS_MEANS if acs else None)
+    return Schema.load(named) if named and config.means else declared
+
+
+def _of_means(config: ReleaseConfig, declared: Schema) -> Schema:
+    schema = declared.select(config.means)
+    for column in schema.columns:
+        if not column.numeric or column.sigma is None:
+            raise InputError(
+                f"the mean of {column.name!r} needs a numeric column with 'lower', 'upper' and 'sigma' in schema "
+                f"{schema.name!r}; declare them, or give --means-schema"
+            )
+    return schema
+
+
+def _contained(strata: tuple[str, ...], schema: Schema) -> tuple[str, ...]:
+    for name in strata:
+        if name not in schema.names:
+            raise InputError(
+                f"stratum column {name!r} is not among the released columns ({', '.join(schema.names)}); add it to them"
+            )
+    return strata
+
+
+def source_of(config: ReleaseConfig) -> Source:
+    """Where a configuration finds its rows. Raises InputError if it does not say."""
+    if config.source == "sample":
+        return SampleSource()
+    if config.source == "folktables":
+        if not config.state:
+            raise InputError("source 'folktables' needs at least one state; give --state NY")
+        return FolktablesSource(config.state, config.year, config.horizon, config.root_dir, config.download)
+    if config.input is None:
+        raise InputError(f"source {config.source!r} needs the path of its table; give it with --input")
+    return FileSource(config.input, config.source)

@@ -1,0 +1,412 @@
+"""A release under way: charged before it draws noise, resumed from what it paid for, and never charged less than it drew.
+
+The order of things, which leaves a state that can be resumed at every point:
+
+1. The journal is made, with the settings and what else decides the release. 2. Rows are read into the private working folder, which the next run removes.
+3. One transaction of the ledger charges the whole price. 4. Each stratum's fit, and each mean, is first written down as
+begun, then draws its noise, then is saved in one step. 5. The release folder appears by one rename. 6. The ledger is told.
+7. The journal goes.
+
+**What a resumed release costs.** What was saved is used again: post-processing, no cost. What was not begun is paid for
+already. What was begun in a run that died, and not saved, may have drawn noise that shaped something (when the run died,
+say), so it is charged again before it is drawn again. Strata are disjoint, so however many are drawn twice, that costs the
+price of one fit of all strata once more: every stratum was drawn in at most as many runs as it was paid for, and the total is
+the maximum over strata of the sums (`Budget.parallel`), plus the sums of the means. Within a run, a stratum whose worker was
+lost is drawn again at no charge, and the card tells it: `steps.fit_one` says why, and on what condition.
+
+**What a charge is bound to.** That sum is right only if a stratum is the same rows in every run, so a charge is bound to the rows'
+bytes and to everything else that decides a unit (`equistrata.flows.release.binding`). What differs is refused, and nothing is drawn.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from tempfile import gettempdir
+from typing import Any
+from uuid import uuid4
+
+from equistrata.data.errors import InputError
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release.account import Account, id_stem
+from equistrata.flows.release.binding import binding, check_same, config_hash, settings_hash
+from equistrata.flows.release.plan import SYNTHESIS, Plan
+from equistrata.flows.run.disk import DiskFull, telling_full_disk
+from equistrata.flows.run.journal import Journal, state_folder, unreadable_sentence
+from equistrata.flows.run.landing import check_output, claimed_output
+from equistrata.flows.run.workspace import Workspace, private_workspace, remove_dead_workspaces
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.ledger.fingerprint import content_digest
+from equistrata.privacy.ledger.ledger import Charge, Ledger, LedgerError
+
+
+class AlreadyMade(InputError):
+    """The ledger has this release as whole: there is nothing to do, and nothing was charged again."""
+
+
+class Undertaking:
+    """One run of a release.
+
+    Attributes:
+        plan, work: what is made, and where.
+        account, journal: None for a release that no ledger is charged for.
+        evaluates: whether exact scores are wanted and the rows for them are there.
+        published: whether the release folder is in its place already, so that only the ledger must be told.
+    """
+
+    def __init__(
+        self, plan: Plan, work: Workspace, account: Account | None = None, journal: Journal | None = None
+    ) -> None:
+        self.plan, self.work, self.account, self.journal = plan, work, account, journal
+        self.evaluates = plan.config.evaluate != "none"
+        self._charges = account.charges() if account else []
+        self._drawing = False
+        settled = bool(self._charges) and _all_committed(self._charges)
+        self.published = settled or is_published(plan.config)
+
+    def bind(self) -> None:
+        """Before the charge, write down what it will be bound to; after it, see that nothing of that has changed.
+
+        Raises InputError if something has. A release that is whole draws nothing more, so it may.
+        """
+        if self.journal is None or self.published:
+            return
+        if self._charges:
+            check_same(self.plan, self.journal, self._charges)
+        else:
+            self.journal.bind(binding(self.plan))
+
+    def load(self, read: Callable[[], None]) -> None:
+        """Have `read` bring the rows, unless nothing needs them any more.
+
+        Raises InputError if noise was drawn from other rows than those that are there now: one release is about one
+        snapshot.
+        """
+        complete = not any(self._unsaved(part) for part in self.plan.parts)
+        if complete and not self.evaluates:
+            return
+        try:
+            read()
+            same = self._same_rows()
+        except InputError as error:
+            if not complete or isinstance(error, DiskFull):
+                raise
+            same = False
+        if same:
+            return
+        if not complete:
+            assert self.account is not None
+            raise InputError(
+                f"the input has changed since release {self.account.release!r} began, so what it has measured cannot be joined "
+                f"with it; bring the old input back, or give it up (equistrata resume --discard {self.account.release})"
+            )
+        self.evaluates = False  # what was paid for needs no rows; only the scores do
+
+    def charge(self) -> None:
+        """Charge the ledger: the whole price, or what must be drawn again. Nothing has drawn noise before in this run.
+
+        Raises BudgetExceeded, with what is left, or LedgerError.
+        """
+        if self.account is None:
+            return
+        account, plan = self.account, self.plan
+        told = {
+            "mechanism": plan.mechanism.name,
+            "strata": " × ".join(plan.strata.columns) or None,
+            "config": config_hash(plan.config, binding(plan)),
+            "journal": self.journal.mark if self.journal else None,
+            "relation": plan.relation,
+        }
+        if not self._charges:
+            account.ledger.reserve(
+                account.dataset, plan.price.total, account.release, parts=list(plan.parts), epsilon=plan.config.epsilon,
+                delta=plan.config.delta, fingerprint=account.fingerprint(self.work, self._digest()), **told,
+            )  # fmt: skip
+        else:
+            again = [part for part in plan.parts if self._must_be_paid_again(part)]
+            if again:
+                account.ledger.reserve(
+                    account.dataset, sum((plan.parts[part] for part in again), start=Rho(0)), account.release, parts=again,
+                    reason=f"noise drawn again after a crash: {', '.join(again)}",
+                    fingerprint=self._charges[0].entry.fingerprint, **told,
+                )  # fmt: skip
+            for charge in self._charges:
+                account.ledger.resume(charge.reservation)
+        self._charges = account.charges()
+        self._drawing = True
+
+    def statement(self) -> dict[str, Any] | None:
+        """What the card says of the ledger; None without one."""
+        if self.account is None:
+            return None
+        ledger, dataset = self.account.ledger, self.account.dataset
+        opened, left = ledger.account(dataset), ledger.remaining(dataset)
+        spent = sum((charge.entry.rho for charge in self._charges), start=Rho(0))
+        config = self.plan.config
+        assert opened.delta is not None
+        return {
+            "dataset": dataset,
+            "release_id": self.account.release,
+            "ledger": ledger.identity,
+            "head": str(ledger.head),
+            "charges": [
+                {
+                    "entry": c.entry.entry,
+                    "rho": float(c.entry.rho),
+                    "parts": list(c.entry.parts),
+                    "reason": c.entry.reason,
+                }
+                for c in self._charges
+            ],
+            "rho": float(spent),
+            "epsilon": config.epsilon if len(self._charges) == 1 else spent.epsilon(config.delta),
+            "budget": {"epsilon": opened.epsilon, "delta": opened.delta, "rho": float(opened.rho)},
+            "left": {"epsilon": left.epsilon(opened.delta), "delta": opened.delta, "rho": float(left)},
+        }
+
+    def finish(self) -> None:
+        """Tell the ledger that the release is whole, and remove the journal."""
+        if self.account is None or self.journal is None:
+            return
+        try:
+            for charge in self.account.charges():
+                if charge.outcome == "failed":
+                    self.account.ledger.resume(charge.reservation)
+                self.account.ledger.commit(charge.reservation)
+        except LedgerError as error:
+            raise LedgerError(
+                f"the release is whole in {self.plan.config.output!r}, but the ledger could not be told: {error}; then run "
+                f"equistrata resume {self.account.release}"
+            ) from None
+        self.journal.remove()
+
+    def fail(self, error: BaseException) -> None:
+        """Tell the ledger of a failure after noise may have been drawn; what was paid for stays, to be resumed."""
+        if self.account is None or self.journal is None or is_published(self.plan.config):
+            return
+        with suppress(LedgerError):
+            for charge in self.account.charges():
+                if self._drawing and charge.outcome == "reserved":
+                    self.account.ledger.fail(charge.reservation, type(error).__name__)
+
+    def _digest(self) -> bytes:
+        return content_digest(self.plan.source.files())
+
+    def _same_rows(self) -> bool:
+        if self.journal is None:
+            return True
+        if not self._charges:
+            self.journal.forget_rows()  # of a run that died before it was charged
+        return self.journal.same_rows(self._digest())
+
+    def _unsaved(self, part: str) -> list[int | str]:
+        """The units of a part whose noise is not saved."""
+        if part == SYNTHESIS:
+            return [i for i in range(len(self.plan.fitted.keys)) if not self.work.measurements(i).exists()]
+        return [] if self.work.mean(part).exists() else [part]
+
+    def _must_be_paid_again(self, part: str) -> bool:
+        """Whether a unit of the part was begun in as many runs as the part was paid for, and is not saved."""
+        paid = sum(part in charge.entry.parts for charge in self._charges)
+        return any(self.work.runs_started(unit) >= paid for unit in self._unsaved(part))
+
+
+def with_release_id(config: ReleaseConfig, unique: str | None = None) -> ReleaseConfig:
+    """The configuration with an id for its release, if it is charged and has none: output's name and something unique."""
+    if config.dataset is None or config.release_id is not None:
+        return config
+    stem = id_stem(Path(config.output).name).lstrip("._-")
+    unique = (unique or uuid4().hex).replace("-", "")[:12]
+    return ReleaseConfig.build(**config.public() | {"release_id": f"{stem[:60] or 'release'}-{unique}"})
+
+
+def prepare(config: ReleaseConfig) -> tuple[Plan, Account | None, Journal | None]:
+    """Refuse what can be refused without looking at a row; the journal is that of a release that was begun before.
+
+    Raises InputError (AlreadyMade, if it is whole), LedgerError, BudgetExceeded. Nothing is written or charged.
+    """
+    account = Account.of(config)
+    if account is None:
+        return Plan.of(config), None, None
+    account.check()
+    charges, found = account.charges(), Journal.of(account.release)
+    check_standing(config, account, charges, found)
+    try:
+        plan = Plan.of(config, begun=bool(charges))
+    except InputError as error:
+        if not charges or is_published(config):
+            raise
+        raise InputError(
+            f"release {account.release!r} was charged, and what it needs is not as it was: {error}; or give the release up "
+            f"(equistrata resume --discard {account.release})"
+        ) from None
+    if not charges:
+        account.check_relation(plan.relation)
+        account.check_price(plan.price.total)
+    journal = Journal.begun(config, account.ledger.identity)
+    if journal is not None and charges and not is_published(config) and not _all_committed(charges):
+        check_same(plan, journal, charges)
+    return plan, account, journal
+
+
+def check_standing(config: ReleaseConfig, account: Account, charges: list[Charge], found: Journal | None) -> None:
+    """Raise InputError (AlreadyMade, if it is whole) if a release was charged and cannot go on from this journal."""
+    known = found is not None and all(charge.entry.journal == found.mark for charge in charges)
+    if charges and not known and _all_committed(charges):
+        if settings_hash(charges[0].entry.config) != config.digest:
+            raise InputError(f"release {account.release!r} was charged already, with other settings; choose another id")
+        raise AlreadyMade(
+            f"release {account.release!r} of data set {account.dataset!r} was charged already and is whole; there is nothing to do"
+        )
+    if charges and not known:
+        if Journal.unreadable(account.release) is not None:
+            raise InputError(unreadable_sentence(account.release))
+        # Without the journal nobody knows what it has drawn, so every part would have to be charged again.
+        raise InputError(
+            f"release {account.release!r} was charged already, and what it paid for is not kept in {str(state_folder())!r}; "
+            "choose another id"
+        )
+
+
+@contextmanager
+def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
+    """Run a release, or what is left of it, in the block; the ledger is told how it ended.
+
+    Raises InputError, LedgerError or BudgetExceeded before the block; StepFailed and the like pass through.
+    """
+    plan, account, _ = prepare(config)
+    with ExitStack() as stack:
+        stack.enter_context(
+            telling_full_disk(state_folder(), config.scratch or gettempdir(), Path(config.output).parent)
+        )
+        # The place comes first: whoever does not get it leaves nothing, and is charged nothing.
+        landing = None if is_published(config) else stack.enter_context(claimed_output(Path(config.output)))
+        if account is None:
+            check_output(Path(config.output))  # another run may have made it before this one got its place
+            yield Undertaking(plan, stack.enter_context(private_workspace(config.scratch, landing=landing)))
+            return
+        journal = Journal.open(config, account.ledger.identity)
+        stack.enter_context(journal.held())
+        with _forgotten_if_uncharged(journal, account):
+            lease = stack.enter_context(account.lease(journal))
+            check_standing(config, account, account.charges(), journal)  # it may have been made meanwhile
+            journal = _on_its_way_to(config, journal)
+            number, units = journal.next_run(), plan.units
+            work = stack.enter_context(private_workspace(config.scratch, journal.paid, number, units, landing))
+            run = Undertaking(plan, work, account, journal)
+            run.bind()
+            try:
+                if not run.published:
+                    _check_place(config)
+                yield run
+            except BaseException as error:
+                run.fail(error)
+                raise
+        lease.check()
+        run.finish()
+
+
+def try_place(config: ReleaseConfig) -> None:
+    """Refuse, before any work is done, an output folder that another run holds or that could not be written.
+
+    Raises InputError. Nothing is left.
+    """
+    if not is_published(config):
+        with claimed_output(Path(config.output)):
+            pass
+
+
+@contextmanager
+def _forgotten_if_uncharged(journal: Journal, account: Account) -> Iterator[None]:
+    """Remove the journal if the block fails and nothing was charged for it: there is nothing to resume."""
+    try:
+        yield
+    except BaseException:
+        with suppress(LedgerError):
+            if journal.untouched or not account.charges():
+                journal.remove()
+        raise
+
+
+def _on_its_way_to(config: ReleaseConfig, journal: Journal) -> Journal:
+    """The journal, which knows from now on where the release shall land. Raises InputError if it has landed elsewhere."""
+    there = journal.config.model_copy(update={"output": str(journal.output)})
+    if is_published(there) and not is_published(config):
+        raise InputError(
+            f"release {config.release_id!r} is whole in {there.output!r}; resume it as it is, then move that folder"
+        )
+    return journal.moved_to(config.output)
+
+
+def _check_place(config: ReleaseConfig) -> None:
+    if os.path.lexists(config.output):
+        raise InputError(
+            f"output folder {config.output!r} exists already and is not this release; move it away, or choose another: "
+            f"equistrata resume {config.release_id} --output FOLDER"
+        )
+
+
+def _all_committed(charges: Sequence[Charge]) -> bool:
+    return all(charge.outcome == "committed" for charge in charges)
+
+
+def is_published(config: ReleaseConfig) -> bool:
+    """Whether the output folder is this very release, whole (it appears by one rename).
+
+    Another ledger may have a release of that id and data set.
+    """
+    if config.release_id is None:
+        return False
+    try:
+        told = json.loads((Path(config.output) / "card.json").read_text("utf-8"))["ledger"]
+        if (told["release_id"], told["dataset"]) != (config.release_id, config.dataset):
+            return False
+        account = Account.of(config)
+        return account is None or bool(told["ledger"] == account.ledger.identity)
+    except LedgerError:
+        return True  # it cannot be charged or told now, either
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def discard(journal: Journal) -> None:
+    """Give a release up: the ledger has it as failed (and spent), and what was paid for is removed.
+
+    Raises InputError if it is running, or whole; LedgerError.
+    """
+    with journal.held():
+        if is_published(journal.config):
+            raise InputError(
+                f"release {journal.root.name!r} is whole in {journal.config.output!r}; resume it, to tell the ledger"
+            )
+        account = Account.of(journal.config)
+        assert account is not None
+        with account.lease(journal):
+            for charge in account.charges():
+                if charge.outcome == "reserved":
+                    account.ledger.fail(charge.reservation, "given up")
+        remove_dead_workspaces(journal.config.scratch)
+        journal.remove()
+
+
+def give_up_charges(ledger: Ledger, release: str) -> int:
+    """Mark the charges of a release failed of which nothing else was said, in all data sets; how many there were.
+
+    Raises LedgerError; InputError if there is none.
+    """
+    charges = [charge for account in ledger.accounts() for charge in ledger.charges(account.dataset, release)]
+    open_ones = [charge for charge in charges if charge.outcome == "reserved"]
+    if not open_ones:
+        raise InputError(
+            f"release {release!r} has no charge in this ledger that is still open; see equistrata budget history"
+        )
+    for charge in open_ones:
+        host = ledger.lease_holder(charge.entry.dataset, release)
+        if host is not None:
+            raise InputError(f"release {release!r} is running, on {host!r}; wait for it to end")
+    for charge in open_ones:
+        ledger.fail(charge.reservation, "given up")
+    return len(open_ones)

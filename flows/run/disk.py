@@ -1,0 +1,67 @@
+"""Disks: what is on one durably, and one that is full, in one sentence: whose it is, and how to go on."""
+
+from __future__ import annotations
+
+import errno
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from equistrata.data.errors import InputError
+
+FULL = (errno.ENOSPC, errno.EDQUOT)
+
+
+class DiskFull(InputError):
+    """There is no space left, or none of the user's quota."""
+
+
+def disk_full(error: BaseException, *folders: str | os.PathLike[str]) -> DiskFull | None:
+    """The sentence, if that is what an error says.
+
+    Args:
+        folders: where it may have happened; the one with the least space is named. Without them, what the error names.
+    """
+    if not isinstance(error, OSError) or error.errno not in FULL:
+        return None
+    place = min(map(os.fspath, folders), key=_free, default=error.filename)
+    where = f" on the disk of {place!r}" if place else ""
+    why = "disk full: no space is left" if error.errno == errno.ENOSPC else "your quota is used up"
+    return DiskFull(
+        f"{why}{where}; free some, then run the same command again, or equistrata resume if the release was charged"
+    )
+
+
+def sync(path: Path) -> None:
+    """Have a file, or a folder's own list of names, written to its disk. Raises OSError."""
+    handle = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def telling_full_disk(*folders: str | os.PathLike[str]) -> Iterator[None]:
+    """Raise DiskFull instead of the system's own error, where it says that. The original is dropped: see `equistrata.flows.run.guard`."""
+    try:
+        yield
+    except OSError as error:
+        full = disk_full(error, *folders)
+        if full is None:
+            raise
+    else:
+        return
+    raise full from None
+
+
+def _free(folder: str) -> int:
+    """Bytes that are free on the disk of a folder, or of the nearest one above that is there."""
+    for place in (Path(folder), *Path(folder).absolute().parents):
+        try:
+            status = os.statvfs(place)
+        except OSError:
+            continue
+        return status.f_bavail * status.f_frsize if status.f_favail or not status.f_files else 0
+    return 0

@@ -1,0 +1,62 @@
+"""Running a flow in the terminal's own process: quiet, with a bar, with or without a Prefect server configured."""
+
+from __future__ import annotations
+
+import signal
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+from equistrata.flows.config.prefect_settings import prepare_prefect
+from equistrata.flows.run.progress import Listener, listening
+
+
+@contextmanager
+def foreground(listener: Listener, verbose: bool = False) -> Iterator[None]:
+    """Prefect as a command of the terminal wants it, while the block imports a flow and runs it."""
+    prepare_prefect(verbose)
+    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+
+    # A heartbeat sleeps for a second at the end of every flow; nobody waits for one of a foreground run.
+    with listening(listener), temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}), ending_on_sigterm():
+        yield
+
+
+@contextmanager
+def ending_on_sigterm() -> Iterator[None]:
+    """A container or service that is stopped sends SIGTERM: then the block ends as by Ctrl-C, and with it Prefect's own server,
+    which would else live on.
+
+    While a flow runs Prefect takes the signal, ends the flow, and sends it once more to this handler.
+    """
+
+    def end(number: int, _: FrameType | None) -> None:
+        raise SystemExit(128 + number)
+
+    if threading.current_thread() is not threading.main_thread():  # where no handler can be set
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+@contextmanager
+def progress_bars(console: Console) -> Iterator[Callable[[str, int, int], None]]:
+    """A bar on a terminal; nothing when the output is piped."""
+    columns = [SpinnerColumn(), TextColumn("{task.description:<12}", markup=False), BarColumn(), MofNCompleteColumn()]
+    with Progress(
+        *columns, TimeElapsedColumn(), console=console, transient=True, disable=not console.is_terminal
+    ) as bars:
+        current = bars.add_task("start Prefect", total=None)
+
+        def listener(stage: str, done: int, of: int) -> None:
+            bars.update(current, description=stage, completed=done, total=of or None)
+
+        yield listener

@@ -1,0 +1,299 @@
+"""What a charged release keeps on disk while it is under way, so that a crash loses nothing that was paid for.
+
+A folder per release, named by its id, mode 0700, in `$EQUISTRATA_STATE` (or the user's state folder): the settings, what
+else the charge is bound to (`equistrata.flows.release.binding`), which noise was begun in which run, and the noisy measurements and means as soon
+as they exist. No row and nothing computed
+from rows without noise is in it. It is removed when the release is whole, or given up.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import os
+import re
+import secrets
+import stat
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+from equistrata.data.errors import InputError
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.run.claims import OURS, claim, claimed
+from equistrata.flows.run.disk import disk_full, sync
+
+STATE_VARIABLE = "EQUISTRATA_STATE"
+FORMAT = "equistrata journal 2"
+UNBOUND = "equistrata journal 1"  # of versions that did not write down what a charge is bound to
+RECORD = "release.json"
+UNMADE = "."  # how the name of a folder begins until it is whole
+MADE = re.compile(r"\.[A-Za-z0-9][A-Za-z0-9._{}-]*-[a-z0-9_]{8}")  # that name in full, as `mkdtemp` ends it
+PAID = "paid"
+UNMADE_FILES = re.compile(r"release\.json|\.release\.json-.{8}")  # what is in it until then
+LEFT = re.compile(r"paid|runs|snapshot|\.lock|\.(release\.json|runs|snapshot)-.{8}")  # in one without its record
+MAKING_SECONDS = 600
+
+
+def state_folder() -> Path:
+    """Where journals lie: $EQUISTRATA_STATE, or equistrata in the user's state folder."""
+    named = os.environ.get(STATE_VARIABLE)
+    if named:
+        return Path(named).absolute()
+    return Path(os.environ.get("XDG_STATE_HOME") or Path.home() / ".local" / "state").absolute() / "equistrata"
+
+
+@dataclass(frozen=True)
+class Journal:
+    """One release's folder.
+
+    Attributes:
+        root: the folder.
+        config: the release's settings.
+        folder: the working directory it was begun in, which relative paths start from.
+        ledger: the name that its ledger has given itself.
+    """
+
+    root: Path
+    config: ReleaseConfig
+    folder: Path
+    ledger: str
+    key: bytes
+
+    @classmethod
+    def begun(cls, config: ReleaseConfig, ledger: str) -> Journal | None:
+        """The journal of config.release_id, if there is one. Raises InputError if it is another's (settings, ledger)."""
+        release = str(config.release_id)
+        found = cls.of(release)
+        if found is not None:
+            if found.config.digest != config.digest or found.config.dataset != config.dataset:
+                raise InputError(
+                    f"release {release!r} was begun with other settings; resume it as it was (equistrata resume {release}), or "
+                    "choose another id"
+                )
+            if found.ledger != ledger:
+                raise InputError(
+                    f"release {release!r} was begun with another ledger; name that one, or choose another id"
+                )
+        return found
+
+    @classmethod
+    def open(cls, config: ReleaseConfig, ledger: str) -> Journal:
+        """The journal of config.release_id, made if there is none.
+
+        Raises InputError if one is there of another release (other settings, another ledger), or if none can be made.
+        """
+        found = cls.begun(config, ledger)
+        if found is not None:
+            return found
+        release = str(config.release_id)
+        record = {
+            "format": FORMAT,
+            "config": config.public(),
+            "folder": os.getcwd(),
+            "ledger": ledger,
+            "key": secrets.token_hex(32),
+        }
+        root = state_folder() / release
+        try:
+            root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            made = Path(tempfile.mkdtemp(prefix=f"{UNMADE}{release}-", dir=root.parent))  # mkdtemp makes it 0700
+            try:
+                _write_durably(made / RECORD, json.dumps(record, indent=2))
+            except OSError:
+                rmtree(made, ignore_errors=True)
+                raise
+            try:
+                made.rename(root)
+            except OSError:  # another process was first
+                rmtree(made)
+        except OSError as error:
+            raise disk_full(error, state_folder()) or InputError(
+                f"the state folder {str(root.parent)!r} cannot be written; mend its permissions, or name another in "
+                f"{STATE_VARIABLE}"
+            ) from None
+        opened = cls._read(root)
+        if opened is None:
+            raise InputError(f"release {release!r} has a state folder that this version cannot read; choose another id")
+        return opened
+
+    @classmethod
+    def of(cls, release: str) -> Journal | None:
+        """The journal of the release with this id."""
+        return next((journal for journal in cls.all() if release == journal.root.name), None)
+
+    @classmethod
+    def find(cls, release: str) -> Journal | None:
+        """The journal of a release, by its id, or else by its output folder: what a user means, who names either.
+
+        A folder may be called as another release's id is, so what goes on by itself asks for `of`.
+        """
+        wanted = Path(release).absolute()
+        return cls.of(release) or next((journal for journal in cls.all() if wanted == journal.output), None)
+
+    @classmethod
+    def unreadable(cls, release: str) -> Path | None:
+        """The folder kept of the release with this id, if this version cannot read it: a later one wrote it, or it is damaged."""
+        root = state_folder() / release
+        kept = Path(release).name == release and (root / RECORD).exists()
+        return root if kept and cls._read(root) is None else None
+
+    @classmethod
+    def all(cls) -> list[Journal]:
+        """Every release under way or to be resumed, by id. What a killed process left half made or half removed goes.
+
+        Whatever else lies in the folder stays: it may be one that holds more than journals.
+        """
+        journals = []
+        for root in sorted(path for path in state_folder().glob("*") if path.is_dir()):
+            journal = None if root.name.startswith(UNMADE) else cls._read(root)
+            if journal is not None:
+                journals.append(journal)
+            elif _is_half(root):
+                rmtree(root, ignore_errors=True)
+        return journals
+
+    @classmethod
+    def _read(cls, root: Path) -> Journal | None:
+        try:
+            record = _record(root)
+            if record["format"] not in (FORMAT, UNBOUND):
+                return None
+            config = ReleaseConfig.build(**record["config"])
+            return cls(root, config, Path(record["folder"]), str(record["ledger"]), bytes.fromhex(record["key"]))
+        except (OSError, ValueError, KeyError, TypeError):
+            return None
+
+    @property
+    def mark(self) -> str:
+        """What the ledger knows it by: only who has the journal knows what a charged release has drawn."""
+        return hmac.digest(self.key, b"mark", "sha256").hex()
+
+    @property
+    def binding(self) -> Mapping[str, Any] | None:
+        """What the charge is bound to, if there is one; None also for a journal of an earlier version."""
+        bound: Mapping[str, Any] | None = _record(self.root).get("binding")
+        return bound
+
+    def bind(self, binding: Mapping[str, Any]) -> None:
+        """Write down, durably, what the charge to come is bound to. Only for who holds the release, while nothing was charged."""
+        record = _record(self.root) | {"format": FORMAT, "binding": binding}
+        _write_durably(self.root / RECORD, json.dumps(record, indent=2))
+
+    @property
+    def output(self) -> Path:
+        """The folder that the release is to become."""
+        return self.folder / self.config.output
+
+    @property
+    def paid(self) -> Path:
+        """Where that lies which was paid for."""
+        folder = self.root / PAID
+        folder.mkdir(mode=0o700, exist_ok=True)
+        return folder
+
+    @property
+    def untouched(self) -> bool:
+        """Whether no run has ever held it."""
+        return not (self.root / "runs").exists()
+
+    @property
+    def free(self) -> bool:
+        """Whether no process holds it at this moment."""
+        with claimed(self.root) as free:
+            return free
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """Hold the release while the block runs. Raises InputError if another process does."""
+        lock = claim(self.root)
+        if lock is None:
+            raise InputError(f"release {self.root.name!r} is running already; wait for it to end")
+        try:
+            yield
+        finally:
+            os.close(lock)
+
+    def next_run(self) -> int:
+        """Count one more run, durably; its number, from 1. Only for who holds the release."""
+        runs = self.root / "runs"
+        number = int(runs.read_text("ascii")) + 1 if runs.exists() else 1
+        _write_durably(runs, str(number))
+        return number
+
+    def same_rows(self, digest: bytes) -> bool:
+        """Whether the rows are those of the first run; remembers them if this is it.
+
+        The digest is kept under a key of the journal's own: whoever finds the folder cannot try tables on it unless he
+        finds the key, which is as private as the rows' own files.
+        """
+        mark, told = self.root / "snapshot", hmac.digest(self.key, digest, "sha256").hex()
+        if not mark.exists():
+            _write_durably(mark, told)
+        return hmac.compare_digest(mark.read_text("ascii"), told)
+
+    def forget_rows(self) -> None:
+        """Let the next `same_rows` be the first. Only while nothing was charged."""
+        (self.root / "snapshot").unlink(missing_ok=True)
+
+    def moved_to(self, output: str) -> Journal:
+        """The same release, on its way to another folder from now on, durably. Only for who holds it."""
+        place = os.path.abspath(output)
+        if place == os.path.abspath(self.output):
+            return self
+        record = json.loads((self.root / RECORD).read_text("utf-8"))
+        record["config"]["output"] = place
+        _write_durably(self.root / RECORD, json.dumps(record, indent=2))
+        return replace(self, config=ReleaseConfig.build(**record["config"]))
+
+    def remove(self) -> None:
+        """Remove the folder. Its record goes first, so that half a removal is not taken for a release."""
+        (self.root / RECORD).unlink(missing_ok=True)
+        rmtree(self.root, ignore_errors=True)
+
+
+def unreadable_sentence(release: str) -> str:
+    """What is to be said of a release whose folder this version cannot read."""
+    return (
+        f"what is kept of release {release!r} in {str(state_folder())!r} cannot be read: another version of equistrata wrote it, or "
+        f"it is damaged; resume it with that version, or give it up (equistrata resume --discard {release})"
+    )
+
+
+def _is_half(root: Path) -> bool:
+    """Whether a folder is a journal that was cut off while it was made or removed, and nothing else's."""
+    try:
+        status = root.lstat()
+        if not stat.S_ISDIR(status.st_mode) or stat.S_IMODE(status.st_mode) != 0o700 or OURS.fullmatch(root.name):
+            return False
+        if root.name.startswith(UNMADE):
+            made_long_ago = time.time() - status.st_mtime > MAKING_SECONDS and MADE.fullmatch(root.name)
+            names = UNMADE_FILES if made_long_ago else None
+        else:
+            names = LEFT
+        return names is not None and all(
+            names.fullmatch(path.name) and stat.S_ISDIR(path.lstat().st_mode) == (path.name == PAID)
+            for path in root.iterdir()
+        )
+    except OSError:
+        return False
+
+
+def _record(root: Path) -> dict[str, Any]:
+    return dict(json.loads((root / RECORD).read_text("utf-8")))
+
+
+def _write_durably(path: Path, text: str) -> None:
+    """In one step, and on the disk when this returns."""
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
+    with os.fdopen(handle, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(file.fileno())
+    os.replace(name, path)
+    sync(path.parent)

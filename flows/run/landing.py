@@ -1,0 +1,262 @@
+"""A folder of output: its place is taken before any work is paid for, and filled in one step once the work is done.
+
+The place is taken by holding a hidden folder beside it (`equistrata.flows.run.claims`), in which the output takes shape: whatever the spelling
+of the output's path or the state folder of a run, that is the same folder. Everything that could keep the output from landing
+is tried out there and then. In the end one rename, which replaces nothing, makes it appear.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import hashlib
+import os
+import shutil
+import stat
+import tempfile
+import time
+import unicodedata
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from equistrata.data.errors import InputError
+from equistrata.flows.run.claims import LOCK, TRIES, Held, beating, empty, remove, remove_if_dead, take
+from equistrata.flows.run.disk import disk_full, sync
+from equistrata.flows.run.holdings import remove_dead_holdings, written_down
+from equistrata.flows.run.workspace import Workspace, sync_tree
+
+INSIDE = 700  # bytes that paths inside an output may have on top of its own
+PROBE = b"\0" * 65536
+
+
+def check_output(output: Path) -> None:
+    """Raise InputError if the folder is there already, or cannot be made. Nothing is written."""
+    try:
+        if output.name in ("", ".."):
+            output = Path(os.path.realpath(output))
+        os.lstat(output)
+    except (FileNotFoundError, NotADirectoryError):
+        pass
+    except (OSError, ValueError) as error:
+        raise _refusal(output, error) from None
+    else:
+        if output.exists():
+            raise InputError(
+                f"output folder {str(output)!r} exists already; choose another with --output, or remove it"
+            )
+        raise InputError(
+            f"output folder {str(output)!r} is a link that leads nowhere; choose another with --output, or remove it"
+        )
+    try:
+        parent = next(folder for folder in output.absolute().parents if folder.exists())
+    except OSError as error:
+        raise _refusal(output, error) from None
+    if not parent.is_dir() or not os.access(parent, os.W_OK):
+        raise _refusal(output, PermissionError())
+
+
+@contextmanager
+def claimed_output(output: Path, parent_mode: int = 0o777) -> Iterator[Path]:
+    """Hold the place of an output folder while the block runs; gives the folder beside it in which it takes shape.
+
+    What is missing above the output is made, and removed again if nothing lands in it. It is not looked whether the output
+    is there: see `check_output`.
+
+    Args:
+        parent_mode: of the folder it is made in, if that is made too; the umask applies.
+
+    Raises InputError if another run holds it, or if an output could not be written there; then nothing is left.
+    """
+    remove_dead_holdings()
+    with ExitStack() as stack:
+        try:
+            folder = _take_place(output, parent_mode, stack)
+        except Held as held:
+            made = held.args[0] if held.args else output
+            raise InputError(
+                f"another run is making output folder {str(made)!r}; wait for it to end, or choose another with --output"
+            ) from None
+        except (OSError, ValueError) as error:
+            raise _refusal(output, error) from None
+        yield folder
+
+
+def land(work: Workspace, output: Path, mode: int | None = None, parent_mode: int = 0o777) -> Path:
+    """Copy what was staged to its place: nobody sees half of it there, and a run that fails leaves nothing.
+
+    Args:
+        work: what is staged in it is copied, in the place that it holds (`Workspace.landing`), or else takes.
+        mode: of the folder; None for the staged one's.
+        parent_mode: see `claimed_output`.
+
+    Raises InputError if the folder is there already, or cannot be written.
+    """
+    with ExitStack() as stack:
+        folder = work.landing or stack.enter_context(claimed_output(output, parent_mode))
+        check_output(output)
+        try:
+            made = Path(tempfile.mkdtemp(prefix="output-", dir=folder))  # of this run, whatever became of its claim
+            _copy(work.staging, made)
+            if mode is not None:
+                made.chmod(mode)
+            sync_tree(made)
+            rename_to_new(made, folder.parent / output.name)
+        except FileExistsError:
+            raise InputError(
+                f"output folder {str(output)!r} was made by somebody else meanwhile; choose another with --output"
+            ) from None
+        except OSError as error:
+            raise _refusal(output, error) from None
+        with suppress(OSError):  # it is there; some file systems cannot say that it will be after a power cut
+            sync(folder.parent)
+    return output
+
+
+def rename_to_new(source: Path, target: Path) -> None:
+    """Rename a folder to a name that nothing has yet. Raises FileExistsError if something has it, be it an empty folder."""
+    number = _rename_exclusively(source, target)
+    if number in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):  # by this system, or on this file system
+        target.mkdir(mode=0o700)
+        try:
+            os.rename(source, target)
+        except OSError:
+            target.rmdir()
+            raise
+    elif number:
+        raise OSError(number, os.strerror(number), str(target))
+
+
+def _rename_exclusively(source: Path, target: Path) -> int:
+    """renameat2(2) with RENAME_NOREPLACE; the number of its error, 0 for none."""
+    call = getattr(_c_library(), "renameat2", None)
+    if call is None:
+        return errno.ENOSYS
+    here = -100  # AT_FDCWD
+    done = call(here, os.fsencode(source.absolute()), here, os.fsencode(target.absolute()), 1)
+    return 0 if done == 0 else ctypes.get_errno()
+
+
+@cache
+def _c_library() -> Any:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _take_place(output: Path, parent_mode: int, stack: ExitStack) -> Path:
+    """Hold the folder beside the output as long as the stack lives, and try out there what landing will need."""
+    if output.name in ("", ".."):
+        raise OSError(errno.EINVAL, "no name of its own")
+    for left in reversed(range(TRIES)):
+        with ExitStack() as attempt:
+            parent = output.absolute().parent
+            missing = [each for each in (parent, *parent.parents) if not each.exists()]
+            attempt.callback(_remove_empty, missing)
+            try:
+                _check_free(missing)
+                parent.mkdir(mode=parent_mode, parents=True, exist_ok=True)
+                folder = parent.resolve(strict=True) / _hidden_name(output.name)
+                attempt.enter_context(written_down(folder))
+                folder.mkdir(mode=0o700, exist_ok=True)
+                found = os.listdir(folder)
+                if found and LOCK not in found:  # not ours, unless the list was read while it changed
+                    raise FileExistsError(errno.EEXIST, "in the way", str(folder))
+                handle = take(folder, leased=True)
+            except (FileNotFoundError, FileExistsError):  # another run gave it back, and removed it, at this moment
+                if not left:
+                    raise
+                time.sleep(0.001)
+                continue
+            attempt.callback(os.close, handle)
+            attempt.callback(remove, folder)
+            attempt.enter_context(beating(handle))
+            empty(folder)  # a dead run's
+            _try_out(folder, output)
+            stack.enter_context(attempt.pop_all())
+            return folder
+    raise AssertionError
+
+
+def _check_free(missing: list[Path]) -> None:
+    """Raise Held if another run holds the place of a folder that is about to be made: its output could not land any more."""
+    for folder in missing:
+        beside = folder.with_name(_hidden_name(folder.name))
+        if (beside / LOCK).exists() and not remove_if_dead(beside):
+            raise Held(folder)
+
+
+def _try_out(folder: Path, output: Path) -> None:
+    """Raise OSError if an output could not be written in its folder, or not be called what it shall be called."""
+    with suppress(FileNotFoundError):
+        os.lstat(folder.parent / output.name)
+    if len(os.fsencode(folder.parent / output.name)) + INSIDE > os.pathconf(folder, "PC_PATH_MAX"):
+        raise OSError(errno.ENAMETOOLONG, os.strerror(errno.ENAMETOOLONG))
+    made, called = Path(tempfile.mkdtemp(dir=folder)), folder / "tried"
+    with (made / "file").open("wb") as file:
+        file.write(PROBE)
+        file.flush()
+        os.fsync(file.fileno())
+    made.chmod(0o700)
+    sync(made)
+    rename_to_new(made, called)
+    shutil.rmtree(called)
+
+
+def _hidden_name(name: str) -> str:
+    """Of the folder beside an output; one for all spellings that some file system takes for one name."""
+    hidden = f".{name}.part"
+    if len(os.fsencode(hidden)) <= 200:
+        return hidden
+    folded = unicodedata.normalize("NFC", name).casefold()
+    return f".{hashlib.sha256(os.fsencode(folded)).hexdigest()[:32]}.part"
+
+
+def _remove_empty(folders: list[Path]) -> None:
+    """Remove folders, the innermost first, up to one in which there is something."""
+    with suppress(OSError):
+        for folder in folders:
+            folder.rmdir()
+
+
+def _copy(source: Path, target: Path) -> None:
+    """Copy contents and the folders' modes, and no more: what else files in a private folder have has no meaning outside."""
+    for path in sorted(source.iterdir()):
+        if path.is_dir():
+            (target / path.name).mkdir(mode=0o700)
+            _copy(path, target / path.name)
+        else:
+            shutil.copyfile(path, target / path.name)
+    target.chmod(stat.S_IMODE(source.stat().st_mode))
+
+
+def _refusal(output: Path, error: Exception) -> InputError:
+    """Why an output cannot be written, and what to do."""
+    name = str(output)
+    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
+        shown = name if len(name) <= 80 else f"{name[:40]}…{name[-39:]}"
+        return InputError(
+            f"output folder {shown!r} has a name or path that is too long for its file system; choose a shorter one with --output"
+        )
+    parent = next((str(folder) for folder in output.absolute().parents if _is_there(folder)), "/")
+    full = disk_full(error, parent)
+    if full is not None:
+        return full
+    if isinstance(error, FileExistsError) and error.filename and Path(error.filename).name.endswith(".part"):
+        return InputError(
+            f"{error.filename!r} is in the way of output folder {name!r}; remove it, or choose another with --output"
+        )
+    if isinstance(error, OSError) and error.errno in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+        return InputError(
+            f"output folder {name!r} would lie on a file system without file locks; choose another with --output"
+        )
+    return InputError(
+        f"output folder {name!r} cannot be made in {parent!r}; choose a folder you may write to with --output"
+    )
+
+
+def _is_there(folder: Path) -> bool:
+    try:
+        return folder.exists()
+    except (OSError, ValueError):
+        return False

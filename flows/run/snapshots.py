@@ -1,0 +1,47 @@
+"""Which rows a run has read, as exact digests in its private working folder, and keyed in the ledger."""
+
+from __future__ import annotations
+
+import json
+import os
+from typing import Any
+
+from equistrata.data.snapshot import Snapshot
+from equistrata.flows.run.workspace import Workspace
+from equistrata.privacy.ledger.fingerprint import KEY_VARIABLE, Fingerprint, ledger_key
+from equistrata.privacy.ledger.ledger import Ledger, LedgerError
+from equistrata.privacy.ledger.store import key_file
+
+SNAPSHOT = "snapshot.json"
+
+
+def keep_snapshot(work: Workspace, snapshot: Snapshot) -> None:
+    """Keep what tells the rows from others, as private as the rows that lie beside it."""
+    work.save_json(work.root / SNAPSHOT, snapshot.digests())
+
+
+def fingerprint_of(work: Workspace, content: bytes, ledger: Ledger, key: str | None) -> Fingerprint | None:
+    """The fingerprint, in a ledger, of the rows that `keep_snapshot` kept; None if there is no key.
+
+    Args:
+        content: the `content_digest` of the files that they were read from.
+        key: where the ledger's place told one; else it is the environment's, or the one beside the ledger.
+
+    Raises LedgerError if the key cannot be used, or is gone from beside a ledger that has fingerprints made with it.
+    """
+    _check_key_is_there(ledger, key)
+    found = ledger_key(ledger.path, key)
+    if found is None:
+        return None
+    seen: dict[str, Any] = json.loads((work.root / SNAPSHOT).read_text("utf-8"))
+    return Fingerprint.of(content, seen, found, ledger.identity)
+
+
+def _check_key_is_there(ledger: Ledger, key: str | None) -> None:
+    """A key is made once, for the first charge. Another one in its place would make all rows look new."""
+    if key or os.environ.get(KEY_VARIABLE) or ledger.path is None or key_file(ledger.path).exists():
+        return
+    if any(found.key for found in map(Fingerprint.parse, (entry.fingerprint for entry in ledger.history())) if found):
+        raise LedgerError(
+            f"key file {str(key_file(ledger.path))!r} is gone, so nobody can tell which rows this ledger knows; restore it from a copy"
+        )

@@ -1,0 +1,1 @@
+"""What runs between releases: checks of the budget and of the deployments."""

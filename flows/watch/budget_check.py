@@ -1,0 +1,184 @@
+"""The budget check: is the ledger whole, and does the budget still pay for the releases that are scheduled?
+
+It reads the ledger and the server's schedule, and no row. It ends as Failed, with one sentence, when the ledger is not what it
+was, or when one of the next scheduled releases would be refused: weeks before it is.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from prefect import flow
+from prefect.artifacts import Artifact, create_markdown_artifact, create_table_artifact
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import State
+from prefect.states import Completed
+
+from equistrata.data.errors import InputError
+from equistrata.flows.config.places import place_of
+from equistrata.flows.watch.upcoming import Upcoming, upcoming_releases
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.forecast import epsilon_within, releases_left, those_that_fit
+from equistrata.privacy.ledger.ledger import Entry, Head, Ledger, LedgerError
+
+HORIZON = 12  # releases, for the forecast
+SHOWN = 12  # scheduled releases in the table
+
+
+class BudgetShort(RuntimeError):
+    """The budget does not pay for a release that is scheduled."""
+
+
+@flow(name="budget-check", log_prints=False, persist_result=False, validate_parameters=True)
+def budget_check(dataset: str, ledger: str | None = None, ahead: int = 3) -> State[Any]:
+    """Verify the ledger, and look whether the next `ahead` scheduled releases of the data set fit into what is left.
+
+    Leaves a page for people (artifact budget-<data set>) and the ledger's head (artifact ledger-head-<data set>), through
+    which the next check verifies that the chain passes: a ledger that was rewritten, cut or made anew in between is found.
+
+    Args:
+        dataset: whose budget; its name in the ledger.
+        ledger: path, URL without a password, or block:NAME; None for EQUISTRATA_LEDGER_URL.
+        ahead: how many scheduled releases must fit, at least one.
+
+    Returns:
+        Completed, with the verdict in one sentence.
+
+    Raises:
+        BudgetShort: a release among the next ones would be refused.
+        LedgerError: the ledger cannot be read, is not whole, or is not the one of the last check.
+        InputError: a setting is wrong, or a scheduled release has wrong settings.
+    """
+    if ahead < 1:
+        raise InputError(f"setting 'ahead' is {ahead}, but at least one scheduled release must be looked at")
+    books = Ledger(place_of(ledger).url)
+    page = f"budget-{artifact_key(dataset)}"
+    try:
+        head = _verified(books, dataset)
+        account = books.account(dataset)
+        left = books.remaining(dataset)
+        with get_client(sync_client=True) as client:
+            releases = upcoming_releases(client, dataset, ledger)
+    except (LedgerError, InputError) as error:
+        create_markdown_artifact(
+            f"# Budget of {_plain(dataset)}\n\n**The check failed:** {_plain(str(error))}\n", key=page
+        )
+        raise
+    after = those_that_fit(left, [release.price for release in releases])
+    short = [release for release, rest in zip(releases[:ahead], after, strict=False) if rest is None]
+    verdict = _verdict(dataset, left, releases[:ahead], short)
+    create_markdown_artifact(
+        "\n\n".join(
+            [f"# Budget of {_plain(dataset)}", f"**{_plain(verdict)}**", _amounts(account, left),
+             _schedule(releases, after), _forecast(account, left, releases), f"The ledger is whole: head `{head}`."]
+        ),
+        key=page,
+        description=verdict,
+    )  # fmt: skip
+    if short:
+        raise BudgetShort(verdict)
+    return Completed(message=verdict)
+
+
+def _verified(books: Ledger, dataset: str) -> Head:
+    """Verify the ledger through the head that the last check left; leave the new one. Raises LedgerError."""
+    key = f"ledger-head-{artifact_key(dataset)}"
+    last = _last_head(key)
+    identity = books.identity
+    if last is not None and last["ledger"] != identity:
+        raise LedgerError(
+            f"the ledger of data set {dataset!r} is another one than at the last check, so what was spent may be forgotten; "
+            f"bring the old one back, or, if this is meant, remove its mark: prefect artifact delete {key}"
+        )
+    head = books.verify([Head.parse(last["head"])] if last is not None else [])
+    books.budget(dataset)  # raises if there is no such data set
+    row = {"ledger": identity, "head": str(head), "checked": datetime.now(UTC).isoformat(timespec="seconds")}
+    create_table_artifact([row], key=key, description="the ledger's head at the last check, an anchor for the next")
+    return head
+
+
+def _last_head(key: str) -> dict[str, str] | None:
+    found = Artifact.get(key, _sync=True)  # type: ignore[call-arg]
+    if found is None:
+        return None
+    try:
+        (row,) = json.loads(found.data)
+        return {name: str(row[name]) for name in ("ledger", "head")}
+    except (ValueError, KeyError, TypeError):
+        raise LedgerError(
+            f"artifact {key!r} does not hold the ledger's last head, though nobody else writes it; look into it, then remove "
+            f"it: prefect artifact delete {key}"
+        ) from None
+
+
+def artifact_key(name: str) -> str:
+    """A name as Prefect allows it in an artifact's key; names that differ have keys that differ.
+
+    >>> artifact_key("people-2026"), artifact_key("People 2026")
+    ('people-2026', 'people-2026-9e3449')
+    """
+    key = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")
+    return key if key == name else f"{key}-{hashlib.sha256(name.encode()).hexdigest()[:6]}".lstrip("-")
+
+
+def _verdict(dataset: str, left: Rho, next_ones: Sequence[Upcoming], short: Sequence[Upcoming]) -> str:
+    count = len(next_ones)
+    if not count:
+        return f"No release of data set {dataset!r} is scheduled on this server; ρ = {float(left):.6g} is left."
+    if not short:
+        fits = "The next scheduled release fits" if count == 1 else f"The next {count} scheduled releases fit"
+        return f"{fits} into the budget of data set {dataset!r}, of which ρ = {float(left):.6g} is left."
+    first = short[0]
+    return (
+        f"The budget of data set {dataset!r} does not pay for {len(short)} of its next {count} scheduled releases: "
+        f"{first.release_id!r} on {first.when:%Y-%m-%d} asks for ρ = {float(first.price):.6g}, and of the "
+        f"ρ = {float(left):.6g} that is left now too little will remain; lower its ε, or end its schedule."
+    )
+
+
+def _amounts(account: Entry, left: Rho) -> str:
+    assert account.epsilon is not None
+    assert account.delta is not None
+    delta = account.delta
+    spent = account.rho - left
+    rows = [
+        ("budget", account.rho, account.epsilon),
+        ("spent", spent, spent.epsilon(delta)),
+        ("left", left, left.epsilon(delta)),
+    ]
+    lines = [f"| {name} | {float(rho):.6g} | {epsilon:.4g} |" for name, rho, epsilon in rows]
+    return "\n".join([f"| | ρ | ε at δ = {delta:g} |", "|---|---|---|", *lines])
+
+
+def _schedule(releases: Sequence[Upcoming], after: Sequence[Rho | None]) -> str:
+    if not releases:
+        return "Nothing is scheduled."
+    lines = [
+        f"| {release.when:%Y-%m-%d %H:%M} | {release.release_id} | {release.epsilon:g} | {float(release.price):.6g} | "
+        f"{'**refused**' if rest is None else format(float(rest), '.6g')} |"
+        for release, rest in list(zip(releases, after, strict=True))[:SHOWN]
+    ]
+    return "\n".join(["| scheduled (UTC) | release | ε | ρ | ρ left after it |", "|---|---|---|---|---|", *lines])
+
+
+def _forecast(account: Entry, left: Rho, releases: Sequence[Upcoming]) -> str:
+    assert account.delta is not None
+    each = epsilon_within(left, HORIZON, account.delta)
+    told = f"For {HORIZON} more releases, each may have ε = {each:g} at δ = {account.delta:g}."
+    if not releases:
+        return told
+    last = releases[-1]
+    count = releases_left(left, last.price)
+    return (
+        f"At the price of the last one scheduled (ε = {last.epsilon:g}), what is left pays for {count} in all. {told}"
+    )
+
+
+def _plain(text: str) -> str:
+    """Text as it is, in Markdown."""
+    return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", text)

@@ -1,0 +1,180 @@
+"""Checks of prefect.yaml that Prefect does not make: it drops keys that it does not know in silence.
+
+`python -m equistrata.flows.watch.deployments` prints the work pools that the file needs, or what is wrong with it (exit code 2). It reads the
+file and imports the flows; it asks no server.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator, Mapping
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+from prefect.cli.deploy._models import (
+    ConcurrencyLimitSpec,
+    DeploymentConfig,
+    PrefectYamlModel,
+    RawScheduleConfig,
+    WorkPoolConfig,
+)
+from prefect.client.schemas.objects import ConcurrencyLimitConfig
+from prefect.client.schemas.schedules import CronSchedule
+from prefect.events.schemas.deployment_triggers import DeploymentEventTrigger
+from prefect.flows import Flow, load_flow_from_entrypoint
+from prefect.utilities.callables import parameter_schema
+from prefect.utilities.schema_tools import validate
+from prefect.workers.process import ProcessVariables
+from pydantic import BaseModel, ValidationError
+
+from equistrata.data import documents
+from equistrata.data.errors import InputError
+from equistrata.flows.config.release import ReleaseConfig
+
+ANCHORS = "definitions"  # a place for YAML anchors that Prefect's own guides use; Prefect reads nothing from it
+
+
+def load(path: Path) -> dict[str, Any]:
+    """The file as it is written. Raises InputError if it cannot be read."""
+    document = documents.load(path, repr(str(path)), aliases=True)
+    if not isinstance(document, dict) or not isinstance(document.get("deployments"), list):
+        raise InputError(f"{str(path)!r} needs a list of 'deployments'")
+    return document
+
+
+def faults(document: Mapping[str, Any]) -> list[str]:
+    """What is wrong with a prefect.yaml, one sentence each; nothing if it will do what it says."""
+    found = list(_unknown(document, PrefectYamlModel, "prefect.yaml", ANCHORS))
+    deployments = document["deployments"]
+    names = [str(deployment.get("name")) for deployment in deployments]
+    found += [f"deployment name {name!r} is used twice" for name in sorted(set(names)) if names.count(name) > 1]
+    for name, deployment in zip(names, deployments, strict=True):
+        found += [f"deployment {name!r}: {fault}" for fault in _faults(deployment)]
+    return found
+
+
+def pools(document: Mapping[str, Any]) -> list[str]:
+    """The work pools that the deployments name."""
+    return sorted({deployment["work_pool"]["name"] for deployment in document["deployments"]})
+
+
+def _faults(deployment: Mapping[str, Any]) -> Iterator[str]:
+    pool, limit = deployment.get("work_pool") or {}, deployment.get("concurrency_limit")
+    yield from _unknown(deployment, DeploymentConfig, "it")
+    yield from _unknown(pool, WorkPoolConfig, "its work_pool")
+    yield from _unknown(pool.get("job_variables") or {}, ProcessVariables, "its job_variables")
+    yield from _misfits(
+        DeploymentConfig, {key: value for key, value in deployment.items() if key != "schedules"}, "its "
+    )
+    if not pool.get("name"):
+        yield "it needs a work_pool with a name"
+    if isinstance(limit, Mapping):
+        yield from _unknown(limit, ConcurrencyLimitSpec, "its concurrency_limit")
+        yield from _misfits(ConcurrencyLimitConfig, limit, "its concurrency_limit's ")
+    schedules = deployment.get("schedules") or []
+    for schedule in schedules:
+        yield from _schedule(schedule)
+    try:
+        flow = _flow(str(deployment.get("entrypoint")))
+    except Exception as error:
+        yield f"its entrypoint {deployment.get('entrypoint')!r} cannot be loaded ({type(error).__name__})"
+        return
+    parameters = deployment.get("parameters") or {}
+    wrong = validate(parameters, parameter_schema(flow).model_dump_for_openapi())
+    yield from (f"its parameters: {error.json_path.removeprefix('$.')}: {error.message}" for error in wrong)
+    for trigger in deployment.get("triggers") or []:
+        yield from _trigger(trigger, flow)
+    if flow.name == "release" and not wrong:
+        yield from _release(parameters, [str(schedule.get("timezone")) for schedule in schedules], limit)
+
+
+@cache
+def _flow(entrypoint: str) -> Flow[..., Any]:
+    return load_flow_from_entrypoint(entrypoint)  # runs the module's code anew each time
+
+
+def _schedule(schedule: Mapping[str, Any]) -> Iterator[str]:
+    if "timezone" not in schedule:
+        yield "a schedule needs a timezone, or its hours are UTC's"
+    wrong = list(_misfits(RawScheduleConfig, schedule, "a schedule's "))
+    if not wrong and "cron" in schedule:
+        wrong = list(
+            _misfits(
+                CronSchedule, {key: schedule[key] for key in ("cron", "timezone") if key in schedule}, "a schedule's "
+            )
+        )
+    yield from wrong
+
+
+def _trigger(trigger: Mapping[str, Any], flow: Flow[..., Any]) -> Iterator[str]:
+    """A trigger by an event: its templates are texts until an event fills them, and they may stand in no list."""
+    yield from _unknown(trigger, DeploymentEventTrigger, "a trigger", "type")
+    yield from _misfits(DeploymentEventTrigger, trigger, "a trigger's ")
+    parameters = trigger.get("parameters") or {}
+    for error in validate(parameters, parameter_schema(flow).model_dump_for_openapi()):
+        yield f"a trigger's parameters: {error.json_path.removeprefix('$.')}: {error.message}"
+    if _template_in_list(parameters):
+        yield "a trigger's parameters: Prefect fills in no template inside a list; give a text"
+
+
+def _template_in_list(value: Any, inside: bool = False) -> bool:
+    if isinstance(value, Mapping):
+        return any(_template_in_list(each, inside) for each in value.values())
+    if isinstance(value, list):
+        return any(_template_in_list(each, True) for each in value)
+    return inside and isinstance(value, str) and "{{" in value
+
+
+def _release(parameters: Mapping[str, Any], zones: list[str], limit: Any) -> Iterator[str]:
+    """A release on a schedule: each month's must have a name of its own, in the schedule's calendar, and one at a time."""
+    try:
+        config = ReleaseConfig.build(**parameters["config"])
+    except InputError as error:
+        yield f"its config: {error}"
+        return
+    if not zones:
+        return
+    for setting, value in (("output", config.output), ("release_id", config.release_id)):
+        if value is not None and "{" not in value:
+            yield f"{setting} {value!r} is the same each time; put {{month}} or the like into it"
+    if {config.time_zone} != set(zones):
+        yield f"time_zone {config.time_zone!r} is not that of its schedule ({', '.join(zones)})"
+    if (limit.get("limit") if isinstance(limit, Mapping) else limit) != 1:
+        yield "two releases of one data set may run at once; give it concurrency_limit 1"
+
+
+def _misfits(model: type[BaseModel], given: Mapping[str, Any], whose: str) -> Iterator[str]:
+    try:
+        model.model_validate(given)
+    except ValidationError as error:
+        for fault in error.errors():
+            place = ".".join(str(part) for part in fault["loc"])
+            yield f"{whose}{place + ': ' if place else ''}{fault['msg']}"
+
+
+def _unknown(given: Mapping[str, Any], model: type[BaseModel], what: str, *more: str) -> Iterator[str]:
+    known = {field.alias or name for name, field in model.model_fields.items()} | set(model.model_fields) | set(more)
+    for key in given:
+        if key not in known:
+            yield f"{what} has a key {key!r} that Prefect drops in silence; it knows {', '.join(sorted(known))}"
+
+
+def main() -> int:
+    """Check prefect.yaml, or the file that is named; print the work pools it needs."""
+    path = Path(sys.argv[1] if len(sys.argv) > 1 else "prefect.yaml")
+    try:
+        document = load(path)
+        found = faults(document)
+    except InputError as error:
+        found = [str(error)]
+    for fault in found:
+        print(f"error: {fault}", file=sys.stderr)
+    if found:
+        return 2
+    print(*pools(document), sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,1 @@
+"""Private counts, tests of proportions and of independence."""

@@ -1,0 +1,131 @@
+"""How many rows, or what ε, tells two means apart when a count or sum carries Laplace noise.
+
+The mean of n rows of variance σ² with Laplace noise of scale Δ/(nε) follows NL(σ²/n, Δ/(nε)), about one value under the
+null law and about another, `distance` away, under the alternative. The two-sided test at level α has power 1 − β when
+
+    F⁻¹(1 − α/2) + F⁻¹(1 − β) = distance
+
+for the quantiles F⁻¹ of the centred law. Everything here solves that equation for n or for ε.
+
+>>> question = Sizing(variance=0.21, distance=0.1, alpha=0.05, beta=0.1)
+>>> round(question.classical_rows, 2), round(question.rows(0.1), 1), round(question.rows(0.1, "normal"), 1)
+(220.66, 577.4, 581.8)
+>>> round(question.smallest_epsilon(question.rows(0.1)), 9)
+0.1
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Literal, get_args
+
+from scipy.optimize import brentq
+from scipy.special import ndtri
+
+from equistrata.data.errors import InputError
+from equistrata.stats.checks import positive, share
+from equistrata.stats.laws import NormalLaplace
+
+Law = Literal["normal", "normal-laplace"]
+
+DOUBLINGS = 200  # of a bracket: far past any number of rows or ε that a float could tell apart
+
+
+@dataclass(frozen=True)
+class Sizing:
+    """One question of size.
+
+    Attributes:
+        variance: σ² of one row, positive, in squared units of the data.
+        distance: what is to be seen, positive, in the unit of the data.
+        alpha: the level of the two-sided test, in (0, 1).
+        beta: the type II error, in (0, 1 − alpha/2); ½ asks for an interval of half-width `distance` at confidence
+            1 − alpha.
+        sensitivity: Δ, how far one row can move the sum, positive, in the unit of the data.
+
+    Raises:
+        InputError: a setting out of its range.
+    """
+
+    variance: float
+    distance: float
+    alpha: float
+    beta: float
+    sensitivity: float = 1.0
+
+    def __post_init__(self) -> None:
+        positive("the variance", self.variance)
+        positive("the distance", self.distance)
+        positive("the sensitivity", self.sensitivity)
+        share("alpha", self.alpha)
+        if not share("beta", self.beta) < 1 - self.alpha / 2:
+            raise InputError(
+                f"beta is {self.beta:g}, but a type II error of 1 − alpha/2 = {1 - self.alpha / 2:g} or more needs no "
+                "rows at all; choose a smaller beta"
+            )
+
+    @cached_property
+    def quantiles(self) -> float:
+        """z(1 − α/2) + z(1 − β), positive."""
+        return float(-ndtri(self.alpha / 2) - ndtri(self.beta))
+
+    @cached_property
+    def classical_rows(self) -> float:
+        """N = (z(1 − α/2) + z(1 − β))²σ²/distance²: the rows that it takes without noise, not rounded."""
+        return self.quantiles**2 * self.variance / self.distance**2
+
+    def rows(self, epsilon: float, law: Law = "normal-laplace") -> float:
+        """The rows that it takes at this ε > 0, not rounded; never fewer than without noise.
+
+        "normal" takes the noise for normal of the same variance, in closed form; "normal-laplace" uses the exact
+        convolution. There the left side of the equation falls in n: scaling a symmetric log-concave part up, and
+        adding one, spreads all quantiles (Lewis and Thompson, 1981), so the root is the only one.
+        """
+        epsilon = positive("epsilon", epsilon)
+        noise = 8 * (self.sensitivity * self.distance / (epsilon * self.quantiles * self.variance)) ** 2
+        closed = self.classical_rows * (0.5 + math.sqrt(1 + noise) / 2)
+        if _checked(law) == "normal":
+            return closed
+        return crossing(lambda rows: self._excess(rows, epsilon), closed)
+
+    def smallest_epsilon(self, rows: float, law: Law = "normal-laplace") -> float:
+        """The ε at which this many rows (positive) suffice; infinite where they would not even without noise."""
+        rows = positive("rows", rows)
+        spare = rows / self.classical_rows
+        if _checked(law) and not spare > 1:
+            return math.inf
+        root = math.sqrt((2 * spare - 1) ** 2 - 1)
+        closed = math.sqrt(8) * self.sensitivity * self.distance / (self.quantiles * self.variance * root)
+        if law == "normal":
+            return closed
+        return crossing(lambda epsilon: self._excess(rows, epsilon), closed)
+
+    def _excess(self, rows: float, epsilon: float) -> float:
+        """The power at this many rows less the one asked for; rises in both."""
+        law = NormalLaplace(sd=math.sqrt(self.variance / rows), scale=self.sensitivity / (rows * epsilon))
+        return float(law.cdf(self.distance - law.quantile(1 - self.alpha / 2))) - (1 - self.beta)
+
+
+def _checked(law: Law) -> Law:
+    if law not in get_args(Law):
+        raise InputError(f"law is {law!r}, but must be 'normal' or 'normal-laplace'; choose one")
+    return law
+
+
+def crossing(rising: Callable[[float], float], near: float) -> float:
+    """Where a rising function of a positive number crosses zero, searched from `near` outwards by factors of two."""
+    low = high = near
+    for _ in range(DOUBLINGS):
+        if rising(low) <= 0:
+            break
+        low /= 2
+    for _ in range(DOUBLINGS):
+        if rising(high) >= 0:
+            break
+        high *= 2
+    if low == high:
+        return near
+    return math.exp(brentq(lambda x: rising(math.exp(x)), math.log(low), math.log(high), xtol=1e-13, rtol=1e-14))

@@ -1,0 +1,1 @@
+"""Estimates over tables whose holders keep their rows."""

@@ -1,0 +1,144 @@
+"""Adding holders' vectors of whole numbers so that only the sum is seen.
+
+`SecureAggregator` is the protocol. `InProcessAggregator` adds modulo M in this process: a **simulation**, for tests and for
+holders who trust this process. `equistrata.inference.federated.flower` runs the real thing on Flower's SecAgg+.
+
+>>> import numpy as np
+>>> add_modulo([np.array([3, 4]), np.array([5, 6])], [7, 11]).tolist()
+[1, 10]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+import numpy as np
+
+from equistrata.data.errors import InputError
+from equistrata.privacy.noise import Counts
+
+__all__ = ["Holder", "InProcessAggregator", "Question", "SecureAggregator", "TooFewHolders", "Total", "add_modulo"]
+
+
+@dataclass(frozen=True)
+class Question:
+    """What every holder is asked to add up; public, and the same for all.
+
+    Attributes:
+        kind: which sum is asked for; holders know what to answer to it.
+        moduli: M for each place of the vector, at least 2. A holder's number lies in [0, M).
+        settings: what else they need, as JSON knows it.
+    """
+
+    kind: str
+    moduli: tuple[int, ...]
+    settings: Mapping[str, Any] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Total:
+    """What an aggregator gives back.
+
+    Attributes:
+        sums: Σ modulo M in each place, shape (len(moduli),), over the holders that stayed.
+        holders: how many stayed to the end.
+    """
+
+    sums: Counts
+    holders: int
+
+
+class Holder(Protocol):
+    """Somebody with rows, who answers questions with a vector of whole numbers."""
+
+    def answer(self, question: Question) -> Counts:
+        """One number in [0, M) for each modulus. Raises InputError if the question or the holder's rows do not fit."""
+        ...
+
+
+class TooFewHolders(RuntimeError):
+    """More holders dropped out than the aggregation allows; no sum was made. Carries `stayed` and `needed`."""
+
+    def __init__(self, stayed: int, needed: int) -> None:
+        super().__init__(f"only {stayed} holders stayed, and {needed} are needed; nothing was added up")
+        self.stayed, self.needed = stayed, needed
+
+
+class SecureAggregator(Protocol):
+    """Adds up the answers of a fixed set of holders.
+
+    Attributes:
+        name: what a report calls it.
+        simulated: true if the answers pass through the clear somewhere.
+        holders: how many take part.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def simulated(self) -> bool: ...
+
+    @property
+    def holders(self) -> int: ...
+
+    def total(self, question: Question) -> Total:
+        """Ask every holder and add up, modulo the question's moduli, what the holders that stay answer.
+
+        Raises:
+            TooFewHolders: too many dropped out.
+            InputError: a holder refused the question.
+        """
+        ...
+
+
+@dataclass(frozen=True)
+class InProcessAggregator:
+    """A simulation: the answers are added here, in the clear. The sums are those of a real aggregation, to the integer.
+
+    Attributes:
+        members: the holders.
+        needed: how many must stay.
+        dropped: positions of holders that drop out before answering, for tests and rehearsals.
+    """
+
+    members: Sequence[Holder] = field(repr=False)
+    needed: int = 1
+    dropped: frozenset[int] = frozenset()
+
+    name = "in-process simulation"
+    simulated = True
+
+    @property
+    def holders(self) -> int:
+        """How many take part."""
+        return len(self.members)
+
+    def total(self, question: Question) -> Total:
+        """See `SecureAggregator.total`."""
+        stayed = [holder for place, holder in enumerate(self.members) if place not in self.dropped]
+        if len(stayed) < max(self.needed, 1):
+            raise TooFewHolders(len(stayed), max(self.needed, 1))
+        return Total(add_modulo((holder.answer(question) for holder in stayed), question.moduli), len(stayed))
+
+
+def add_modulo(vectors: Iterable[Counts], moduli: Sequence[int]) -> Counts:
+    """Σ of the vectors, each place modulo its own M. Shape (len(moduli),).
+
+    Raises:
+        InputError: a vector of another length, or a number outside [0, M): it could not have come from an honest holder.
+    """
+    bounds = np.array(moduli, dtype=np.int64)
+    if not len(bounds) or (bounds < 2).any() or (bounds > 2**62).any():
+        raise InputError("a secure sum needs moduli from 2 to 2^62")
+    total = np.zeros(len(bounds), dtype=np.int64)
+    for vector in vectors:
+        numbers = np.asarray(vector)
+        if numbers.shape != bounds.shape or numbers.dtype.kind not in "iu":
+            raise InputError(f"a holder's answer must be {len(bounds)} whole numbers")
+        if (numbers < 0).any() or (numbers >= bounds).any():
+            raise InputError("a holder's answer has a number outside [0, M), M being the modulus agreed on")
+        total = (total + numbers.astype(np.int64)) % bounds
+    return total

@@ -1,0 +1,135 @@
+"""Arms of an experiment as far as they are known, and intervals for combinations of their means.
+
+An arm's mean comes with two variances: what privacy noise makes of it, which is public, and what the people make of it,
+ŝ²/n, which is an estimate and, if private, a noisy one. Exact, central-Gaussian and Poisson-binomial arms all have this
+form, so that one formula serves every baseline.
+
+>>> treated = Arm(rows=500, mean=0.1, variance=0.01, noise=1e-4)
+>>> control = Arm(rows=500, mean=-0.1, variance=0.01, noise=1e-4)
+>>> value, half_width = combine([treated, control], [1, -1], level=0.9)
+>>> round(float(value), 3), round(float(half_width), 4)
+(0.2, 0.0255)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from equistrata.data.errors import InputError
+from equistrata.stats.noisy_variance import LARGEST_OMEGA, normal_quantile, variance_factor
+
+__all__ = ["Arm", "Target", "check_interval", "combine", "exact_arm"]
+
+Floats = npt.NDArray[np.float64]
+Number = float | Floats
+Target = Literal["pate", "sate"]
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One arm of n people. Every field but `rows`, `overlap` and `radius` may be an array, one entry a simulated run.
+
+    Attributes:
+        rows: n ≥ 2, public.
+        mean: the estimate of the mean.
+        variance: ŝ², unbiased for the variance among people; noise may take it below 0.
+        moment: the estimate of the mean of squares.
+        noise: the variance that privacy noise gives the mean if all people were alike.
+        overlap: 1/m for the Poisson-binomial mechanism, whose noise is less by s²/(nm) where people differ; else 0.
+        variance_noise: the variance that privacy noise gives ŝ²; 0 if ŝ² is exact.
+        radius: R; the values lie in [−R, R].
+    """
+
+    rows: int
+    mean: Number
+    variance: Number
+    moment: Number = math.nan
+    noise: Number = 0.0
+    overlap: float = 0.0
+    variance_noise: Number = 0.0
+    radius: float = math.inf
+
+    def __post_init__(self) -> None:
+        if self.rows < 2:
+            raise InputError(f"an arm needs at least two rows for a variance, and one has {self.rows}")
+
+
+def exact_arm(values: npt.ArrayLike) -> Arm:
+    """The arm without privacy: exact mean and sample variance over the last axis. Never to be published."""
+    x = np.asarray(values, dtype=np.float64)
+    if x.shape[-1] < 2:
+        raise InputError(f"an arm needs at least two rows for a variance, and one has {x.shape[-1]}")
+    return Arm(x.shape[-1], x.mean(axis=-1), x.var(axis=-1, ddof=1), (x**2).mean(axis=-1))
+
+
+def combine(
+    arms: Sequence[Arm], coefficients: Sequence[float], level: float = 0.9, *, target: Target = "pate"
+) -> tuple[Floats, Floats]:
+    """Σ c_j·mean_j over independent arms, and the half-width of its interval of the given level.
+
+    The variances are added: Σ c_j²(noise_j + s_j²(1 − overlap_j)/n_j). (The ± line of the paper's Algorithm 1 adds standard
+    deviations; its proof and its tables add variances.) Where ŝ² carries privacy noise, the width is calibrated for it
+    (`equistrata.stats.noisy_variance`); where that noise is so large that ŝ² tells nothing (ω > 1), s² is taken to be R², its
+    largest possible value.
+
+    Args:
+        arms, coefficients: as many of each; a difference has coefficients 1 and −1.
+        level: the coverage, in (0, 1), as n grows.
+        target: "pate" for the mean difference in the population that people were drawn from; "sate" for these people's
+            own, which takes exactly two arms and coefficients 1 and −1. The latter's variance is less by
+            (s_t − s_c)²/n, n = n_t + n_c, and still a bound, since nobody is seen under both treatments (Algorithm 1's
+            (n_c n_t/n)(s_t/n_t + s_c/n_c)² is the same number). From noisy variances only so much is taken off as noise does
+            not explain.
+
+    Returns:
+        The estimate and its half-width, in the unit of the values.
+
+    Privacy: post-processing of private arms; free.
+    """
+    check_interval(level, target)
+    if target == "sate" and (len(arms) != 2 or list(coefficients) not in ([1, -1], [-1, 1])):
+        raise InputError("an average effect among these people takes two arms and the coefficients 1 and -1")
+    pairs = list(zip(arms, coefficients, strict=True))
+    value = sum((c * np.asarray(arm.mean) for arm, c in pairs), np.zeros(()))
+    known = sum((c**2 * np.asarray(arm.noise) for arm, c in pairs), np.zeros(()))
+    weights = [c**2 * (1 - arm.overlap) / arm.rows for arm, c in pairs]
+    people = sum((w * np.asarray(arm.variance) for (arm, _), w in zip(pairs, weights, strict=True)), np.zeros(()))
+    if target == "sate":
+        people = people - _shared_part(arms[0], arms[1])
+    uncertain = np.sqrt(
+        sum((w**2 * np.asarray(arm.variance_noise) for (arm, _), w in zip(pairs, weights, strict=True)), np.zeros(()))
+    )
+    most = sum((w * arm.radius**2 for (arm, _), w in zip(pairs, weights, strict=True)), 0.0)
+    known, people, uncertain = np.broadcast_arrays(known, people, uncertain)
+    variance = known + np.maximum(people, 0)
+    noisy = (uncertain > 0) & (known > 0)
+    if noisy.any():
+        omega = np.where(noisy, uncertain / np.where(noisy, known, 1), 0.0)
+        readable = noisy & (omega <= LARGEST_OMEGA)
+        scale = np.where(readable, known, 1.0)
+        factor = variance_factor(np.where(readable, people / scale, 0), np.where(readable, omega, 0), level)
+        variance = np.where(readable, known * factor, np.where(noisy, known + most, variance))
+    return np.asarray(value), normal_quantile(level) * np.sqrt(variance)
+
+
+def check_interval(level: float, target: str) -> None:
+    """Raise InputError unless 0 < level < 1 and the target is "pate" or "sate"."""
+    if not 0 < level < 1:
+        raise InputError(f"the level of an interval must lie strictly between 0 and 1, not {level}")
+    if target not in ("pate", "sate"):
+        raise InputError(f"the target of an interval is 'pate' or 'sate', not {target!r}")
+
+
+def _shared_part(treated: Arm, control: Arm) -> Floats:
+    """(s_t − s_c)²/n, as far as noise in the variances (two standard deviations of it) does not explain the difference."""
+    gap = np.asarray(treated.variance) - np.asarray(control.variance)
+    noise = np.asarray(treated.variance_noise) + np.asarray(control.variance_noise)
+    spread = np.sqrt(np.maximum(treated.variance, 0)) - np.sqrt(np.maximum(control.variance, 0))
+    sure = np.maximum(0.0, 1 - 4 * noise / np.where(gap == 0, 1, gap**2))
+    return np.asarray(sure * spread**2 / (treated.rows + control.rows))

@@ -1,0 +1,233 @@
+"""Secure sums by Flower's SecAgg+: a server and one process for each holder, on this machine's loopback.
+
+The server sees masked vectors and the sums, and nothing else that depends on a holder's rows. Flower cannot live beside
+Prefect's pins, so it runs in an environment of its own (`make flower`), as a program that knows nothing of equistrata
+(`_flower_worker.py`); a holder's vector comes from a command that only its own process starts.
+
+docs/federated.md says what this protects against and what it does not.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import queue
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from equistrata.data.errors import InputError
+from equistrata.inference.federated.aggregation import Question, TooFewHolders, Total
+
+__all__ = ["FlowerAggregator", "FlowerFailed", "flower"]
+
+PYTHON_VARIABLE = "EQUISTRATA_FLOWER_PYTHON"
+DEFAULT_PYTHON = Path(".venv-flower/bin/python")
+WORKER = Path(__file__).with_name("_flower_worker.py")
+REFUSAL = "refusal.txt"  # what a holder's command said, in the holder's own folder
+STAGES = 4  # of the protocol, each of which waits for the time-out if a holder is gone
+STARTING = 120  # seconds that the server may take to start, and the holders to come, on a busy machine
+
+
+class FlowerFailed(RuntimeError):
+    """Flower's server did not answer. Says how it ended; its log is in the aggregator's folder while that is kept."""
+
+
+@dataclass(frozen=True)
+class FlowerAggregator:
+    """A running server with its holders; made by `flower`.
+
+    Attributes:
+        holders: how many take part.
+        needed: how many must stay: every holder unmasks only for so many.
+        timeout: seconds that the server waits for a holder in each stage before it counts it as gone.
+    """
+
+    holders: int
+    needed: int
+    timeout: float
+    _server: subprocess.Popen[str] = field(repr=False)
+    _lines: queue.Queue[str | None] = field(repr=False)
+    _folder: Path = field(repr=False)
+
+    simulated = False
+
+    @property
+    def name(self) -> str:
+        """Flower and its version."""
+        return f"Flower {_version(str(interpreter()))} SecAgg+"
+
+    @property
+    def server_pid(self) -> int:
+        """The server's process, for whoever wants to look into it."""
+        return self._server.pid
+
+    def total(self, question: Question) -> Total:
+        """See `SecureAggregator.total`. Each kind of question once; holders refuse the second.
+
+        Raises:
+            FlowerFailed: the server did not answer.
+            TooFewHolders, InputError: as the protocol says.
+        """
+        asked = {"kind": question.kind, "moduli": list(question.moduli), "settings": dict(question.settings)}
+        assert self._server.stdin is not None
+        try:
+            self._server.stdin.write(json.dumps(asked) + "\n")
+            self._server.stdin.flush()
+        except OSError:
+            raise self._failed() from None
+        answer = self._answer(max(STARTING, self.timeout) + STAGES * self.timeout + 60)
+        refusals = sorted(self._folder.glob(f"holder-*/{REFUSAL}"))
+        if refusals:  # a holder's own sentence, which quotes no row; only on loopback can it be read here
+            raise InputError(refusals[0].read_text("utf-8").strip())
+        if answer.get("total") is None:
+            raise TooFewHolders(int(answer["stayed"]), self.needed)
+        return Total(np.array(answer["total"], dtype=np.int64), int(answer["stayed"]))
+
+    def _answer(self, seconds: float) -> dict[str, Any]:
+        try:
+            line = self._lines.get(timeout=seconds)
+        except queue.Empty:
+            raise FlowerFailed(f"Flower's server gave no answer in {seconds:.0f} seconds") from None
+        if line is None:
+            raise self._failed()
+        return dict(json.loads(line))
+
+    def _failed(self) -> FlowerFailed:
+        return FlowerFailed(f"Flower's server ended early (exit status {self._server.poll()})")
+
+
+@contextmanager
+def flower(
+    commands: Sequence[Sequence[str]],
+    *,
+    missing: int = 0,
+    timeout: float = 60,
+    folder: Path | None = None,
+) -> Iterator[FlowerAggregator]:
+    """Start a server and one holder for each command, and end them all afterwards.
+
+    Args:
+        commands: for each holder, what gives its vector: a program that reads a question (JSON: kind, moduli, settings) on
+            standard input and prints its numbers as a JSON list, or one sentence on standard error and exit status 2.
+        missing: how many may drop out, fewer than half, and not so many that fewer than three stay.
+        timeout: seconds to wait in each stage of the protocol. All holders are waited for at first, up to two minutes.
+        folder: where settings and logs go, kept afterwards; None for a folder of mode 0700 that is removed.
+
+    Raises:
+        InputError: the environment is not there, or a number of holders that the protocol cannot serve.
+        FlowerFailed: the server did not start.
+    """
+    holders = len(commands)
+    if holders < 3:
+        raise InputError(f"Flower's SecAgg+ needs at least three holders, not {holders}")
+    if not 0 <= missing <= min((holders - 1) // 2, holders - 3 if holders > 3 else 0):
+        raise InputError(
+            f"of {holders} holders, Flower's SecAgg+ can do without at most {min((holders - 1) // 2, holders - 3)}, not "
+            f"{missing}: more than half must stay, and three at least"
+        )
+    if not (math.isfinite(timeout) and timeout > 0):
+        raise InputError(f"the time-out must be a positive number of seconds, not {timeout}")
+    python = interpreter()
+    _version(str(python))
+    place = Path(tempfile.mkdtemp(prefix="equistrata-flower-")) if folder is None else folder
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    common = {
+        "address": f"127.0.0.1:{_free_port()}",
+        "holders": holders,
+        "needed": holders - missing,
+        "starting": max(timeout, STARTING),
+        "timeout": timeout,
+    }
+    running: list[subprocess.Popen[str]] = []
+    try:
+        server = _start(python, "server", place / "server", common)
+        running.append(server)
+        lines: queue.Queue[str | None] = queue.Queue()
+        assert server.stdout is not None
+        threading.Thread(target=_read, args=(server.stdout, lines), daemon=True).start()
+        aggregator = FlowerAggregator(holders, holders - missing, timeout, server, lines, place)
+        aggregator._answer(STARTING)
+        for number, command in enumerate(commands):
+            running.append(_start(python, "holder", place / f"holder-{number}", common | {"command": list(command)}))
+        yield aggregator
+    finally:
+        for process in running:
+            _end(process)
+        if folder is None:
+            shutil.rmtree(place, ignore_errors=True)
+
+
+def interpreter() -> Path:
+    """The interpreter that has Flower: EQUISTRATA_FLOWER_PYTHON, or `.venv-flower/bin/python` in the working directory."""
+    # Not resolved: an environment's interpreter is a link, and only by its own path does it find its packages.
+    path = Path(os.path.abspath(os.environ.get(PYTHON_VARIABLE) or DEFAULT_PYTHON))
+    if not path.is_file():
+        raise InputError(
+            f"Flower's environment is not there (no interpreter {str(path)!r}); run make flower or set {PYTHON_VARIABLE}"
+        )
+    return path
+
+
+@lru_cache
+def _version(python: str) -> str:
+    try:
+        done = subprocess.run(
+            [python, "-I", str(WORKER), "--check"], capture_output=True, text=True, timeout=120, check=True, cwd="/"
+        )
+    except (OSError, subprocess.SubprocessError):
+        raise InputError(f"interpreter {python!r} has no Flower that fits; run make flower") from None
+    return done.stdout.strip()
+
+
+def _start(python: Path, role: str, folder: Path, settings: dict[str, Any]) -> subprocess.Popen[str]:
+    folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+    written = folder / "settings.json"
+    written.write_text(json.dumps(settings | {"folder": str(folder)}), "utf-8")
+    with (folder / "log").open("w") as log:
+        # Isolated (-I): neither PYTHONPATH nor the worker's own folder may put our modules before Flower's.
+        return subprocess.Popen(
+            [str(python), "-I", str(WORKER), role, str(written)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE if role == "server" else subprocess.DEVNULL,
+            stderr=log,
+            text=True,
+            cwd=os.getcwd(),
+        )
+
+
+def _read(stream: IO[str], lines: queue.Queue[str | None]) -> None:
+    for line in stream:
+        lines.put(line)
+    lines.put(None)
+
+
+def _end(process: subprocess.Popen[str]) -> None:
+    """Close its input, which ends it, and make sure."""
+    assert process.stdin is not None
+    with suppress(OSError):
+        process.stdin.close()
+    try:
+        process.wait(timeout=5)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.wait()
+    if process.stdout is not None:
+        process.stdout.close()
+
+
+def _free_port() -> int:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])

@@ -1,0 +1,202 @@
+"""A holder of a table: answers the two questions of a federated plan, and checks them first.
+
+A holder never gives a number about its rows but inside a secure sum. It works out θ itself from the plan, so a server
+cannot ask for less noise, and it stops if its rows break what the plan promises. With a state folder it answers each
+question once: a second sum with fresh coins would cost the price again, and a second sum with the same coins but without
+one holder would show, by subtraction, what that holder answered.
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from equistrata.data.errors import InputError
+from equistrata.data.sources import read_frame
+from equistrata.data.table import CodedTable, numbers
+from equistrata.inference.federated.aggregation import Question
+from equistrata.inference.federated.plan import SIZES, SUMS, FederatedPlan
+from equistrata.privacy.noise import Counts, NoiseSource
+
+__all__ = ["FileRows", "FrameRows", "TableHolder"]
+
+
+class Rows(Protocol):
+    """Where a holder's rows lie."""
+
+    def read(self, columns: tuple[str, ...]) -> pd.DataFrame:
+        """These columns of every row."""
+        ...
+
+
+@dataclass(frozen=True)
+class FileRows:
+    """A CSV or Parquet file."""
+
+    path: str
+
+    def read(self, columns: tuple[str, ...]) -> pd.DataFrame:
+        """See `Rows.read`. Raises InputError as `equistrata.data.sources.read_frame` does."""
+        return read_frame(self.path, columns)
+
+
+@dataclass(frozen=True, repr=False)
+class FrameRows:
+    """A data frame in memory; it stays as it is."""
+
+    frame: pd.DataFrame
+
+    def read(self, columns: tuple[str, ...]) -> pd.DataFrame:
+        """See `Rows.read`."""
+        missing = [name for name in columns if name not in self.frame.columns]
+        if missing:
+            raise InputError(f"a holder's table has no column {missing[0]!r}; add it")
+        return self.frame[list(columns)]
+
+
+@dataclass(frozen=True)
+class TableHolder:
+    """One holder of a plan.
+
+    Attributes:
+        plan: the plan that this holder has agreed to.
+        rows: where its rows lie.
+        noise: where its people's coins come from.
+        state: a folder of its own, made with mode 0700, to remember in which questions it has answered; no number of its
+            rows is kept there. None to remember nothing.
+    """
+
+    plan: FederatedPlan
+    rows: Rows
+    noise: NoiseSource
+    state: Path | None = None
+
+    def answer(self, question: Question) -> Counts:
+        """One number for each modulus.
+
+        `sizes`: its rows in each cell, exact. `sums`: for each cell the sum of its people's reports, of their reports of
+        squares, and how many they are.
+
+        Raises:
+            InputError: another plan, a question that does not follow from the plan, rows that do not fit the schema or
+                the plan, or a question that was answered before. No noise is drawn then.
+        """
+        if question.settings.get("plan") != self.plan.digest:
+            raise InputError("a holder was asked about a plan that it has not agreed to; give everybody the same plan")
+        if question.kind == SIZES:
+            self._check_once(SIZES)
+            counted = np.array([len(values) for values in self._cells()], dtype=np.int64)
+            self._remember(SIZES)
+            return counted
+        if question.kind != SUMS:
+            raise InputError(f"a holder was asked for {question.kind!r}, which no plan asks for")
+        sizes = question.settings.get("sizes")
+        if not isinstance(sizes, list) or not all(type(size) is int and size >= 0 for size in sizes):
+            raise InputError("a holder was asked for sums without the sizes of the cells")
+        if question.moduli != self.plan.sums(sizes).moduli:
+            raise InputError("a holder was asked for sums with moduli that do not follow from the plan")
+        self._check_once(SUMS)
+        if self.state is not None and not self._note(SIZES).exists():
+            raise InputError("this holder was not counted, so it must not be added; start the plan again")
+        answer = self._sums(sizes)
+        self._remember(SUMS)
+        return answer
+
+    def _note(self, kind: str) -> Path:
+        assert self.state is not None
+        return self.state / f"{self.plan.digest[:32]}-{kind}"
+
+    def _check_once(self, kind: str) -> None:
+        if self.state is not None and self._note(kind).exists():
+            raise InputError(
+                f"this holder has answered the question for {kind} of this plan already; agree on a new plan, at a new "
+                "price, and give the holder a new state folder"
+            )
+
+    def _remember(self, kind: str) -> None:
+        """Before the answer is given: whoever comes second finds the note, or fails to make it."""
+        if self.state is None:
+            return
+        self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
+        try:
+            os.close(os.open(self._note(kind), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
+        except FileExistsError:
+            self._check_once(kind)
+
+    def _sums(self, sizes: list[int]) -> Counts:
+        settings, cells = self.plan.settle(sizes), self._cells()
+        for cell, size, values in zip(self.plan.cells, sizes, cells, strict=True):
+            if len(values) > size:
+                raise InputError(
+                    f"cell {self.plan.label(cell)} is said to have fewer rows than this holder alone has; count again"
+                )
+            if len(values) > self.plan.most_rows(size):
+                raise InputError(
+                    f"this holder has more of cell {self.plan.label(cell)} than the plan's largest share; raise it or "
+                    "join strata"
+                )
+        answer = np.zeros((3, len(cells)), dtype=np.int64)
+        for place, (chosen, values) in enumerate(zip(settings, cells, strict=True)):
+            if chosen is not None:
+                answer[:2, place] = chosen.reports(values, self.noise.spawn(place))
+                answer[2, place] = len(values)
+        return answer.ravel()
+
+    def _cells(self) -> list[npt.NDArray[np.float64]]:
+        """The outcomes of each cell's rows, less the centre of their range. Rows without an outcome are left out."""
+        plan = self.plan
+        frame = self.rows.read(plan.columns)
+        values, absent = _outcomes(frame, plan)
+        named = plan.columns[:-1]
+        table = CodedTable.encode(frame, plan.schema.select(named)) if named else None
+        stratum = np.zeros(len(frame), dtype=np.int64)
+        if plan.strata:
+            assert table is not None
+            stratum = plan.partition.index(table)
+        kept = ~absent & (stratum >= 0)
+        parts = 1
+        place = stratum
+        if plan.arm is not None:
+            assert table is not None
+            keys, codes = plan.schema[plan.arm].keys, table.column(plan.arm)
+            treated, control = codes == keys.index(_value(plan.treated)), codes == keys.index(_value(plan.control))
+            kept, parts = kept & (treated | control), 2
+            place = stratum * 2 + treated
+        place, values = place[kept], values[kept]
+        order = np.argsort(place, kind="stable")
+        bounds = np.searchsorted(place[order], np.arange(len(plan.partition.keys) * parts + 1))
+        low, high = plan.range
+        centred = np.clip(np.clip(values[order], low, high) - plan.centre, -plan.radius, plan.radius)
+        return [centred[start:end] for start, end in pairwise(bounds)]
+
+
+def _outcomes(frame: pd.DataFrame, plan: FederatedPlan) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    column = plan.schema[plan.outcome]
+    if column.values:
+        present = frame[plan.outcome].notna().to_numpy()
+        coded = CodedTable.encode(frame[[plan.outcome]][present], plan.schema.select([plan.outcome]))
+        values = np.zeros(len(frame))
+        values[present] = np.array([float(value) for value in column.values])[coded.column(plan.outcome)]
+        return values, ~present
+    values, absent = numbers(frame[plan.outcome], column)
+    inside = values[~absent]
+    assert column.lower is not None
+    assert column.upper is not None
+    if inside.size and (inside.min() < column.lower or inside.max() > column.upper):
+        raise InputError(
+            f"column {column.name!r} holds a number outside its declared bounds [{column.lower:g}, {column.upper:g}]; "
+            "widen the bounds in the schema or clean the rows"
+        )
+    return np.where(absent, 0.0, values), absent
+
+
+def _value(value: int | float | str | None) -> int | float | str:
+    assert value is not None  # checked by the plan
+    return value

@@ -1,0 +1,267 @@
+"""What holders agree on before they add anything up: the question, the price and who may be missing. All of it public.
+
+>>> from equistrata.data.schema import Schema
+>>> schema = Schema.from_dict({"name": "visits", "columns": {
+...     "SEX": {"values": [1, 2]}, "NEW": {"values": [0, 1]}, "DAYS": {"lower": 0, "upper": 10}}})
+>>> plan = FederatedPlan(schema, "DAYS", holders=3, strata=("SEX",), arm="NEW", treated=1, control=0, epsilon=1, delta=1e-6)
+>>> plan.cells[:2], plan.radius
+((Cell(key=(1,), arm='control'), Cell(key=(1,), arm='treated')), 5.0)
+>>> plan.sums((500, 500, 0, 800)).moduli[:4]
+(512001, 512001, 2, 819201)
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from functools import cached_property
+from typing import Any, Literal
+
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Column, Schema, Value
+from equistrata.data.strata import Key, Strata
+from equistrata.inference.federated.aggregation import Question
+from equistrata.inference.federated.arms import Target, check_interval
+from equistrata.inference.federated.arms_private import TRIALS, ArmSettings, settle
+from equistrata.inference.federated.poisson_binomial import PoissonBinomial
+from equistrata.inference.federated.renyi import MAX_THETA, check_target
+
+__all__ = ["SIZES", "SUMS", "Cell", "FederatedPlan"]
+
+Part = Literal["all", "control", "treated"]
+
+SIZES, SUMS = "sizes", "sums"
+SIZE_MODULUS = 2**40
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The people of one stratum and one arm ("all" where there are no arms)."""
+
+    key: Key
+    arm: Part
+
+
+@dataclass(frozen=True)
+class FederatedPlan:
+    """A federated estimate of stratum means, and of the differences between two arms.
+
+    Attributes:
+        schema: declares the stratum columns' values and the outcome's bounds.
+        outcome: the column that is averaged: numeric, or with values that are numbers.
+        holders: how many take part, at least 2.
+        strata: columns that define strata; none for one stratum.
+        arm: the column that says which arm a row is in; None for means only.
+        treated, control: its values; rows with another value are left out.
+        clip: values outside these two numbers count as the nearer one; None for the outcome's declared bounds. A narrower
+            range means less noise and another estimate: the mean of the clipped values.
+        epsilon, delta: the price, for every person.
+        trials, mean_share: m, and the mean's part of the budget (None for the best), as `equistrata.inference.federated.arms_private.settle`.
+        level, target: of the intervals, as `equistrata.inference.federated.arms.combine`.
+        missing: how many holders may drop out, or tell the server what they know.
+        largest_share: no holder has more than this part of the rows of any cell; must be declared if `missing` is not 0.
+            Each holder checks its own rows against it and stops if they do not fit. θ is set for the rows that are left
+            when `missing` holders with that share each are gone.
+        smallest: cells with fewer rows are left out instead of estimated, at least 2. Without it (None) empty cells are
+            left out, and a cell of one row stops everything.
+
+    Raises:
+        InputError: settings that do not fit the schema or each other.
+
+    Privacy: what the sums tell is (ε, δ)-DP for every person, if at most `missing` holders drop out or collude. Neighbours
+    replace the outcome of one row; its stratum, its arm and the cells' sizes over all holders are public. Cells are
+    disjoint, so they cost together what each costs.
+    """
+
+    schema: Schema
+    outcome: str
+    holders: int
+    strata: tuple[str, ...] = ()
+    arm: str | None = None
+    treated: Value | None = None
+    control: Value | None = None
+    clip: tuple[float, float] | None = None
+    epsilon: float = 1.0
+    delta: float = 1e-6
+    trials: int = TRIALS
+    mean_share: float | None = None
+    level: float = 0.9
+    target: Target = "pate"
+    missing: int = 0
+    largest_share: float | None = None
+    smallest: int | None = None
+
+    def __post_init__(self) -> None:
+        named = [*self.strata, self.outcome, *([] if self.arm is None else [self.arm])]
+        if len(set(named)) < len(named):
+            raise InputError("a column is used twice among strata, arm and outcome; use each once")
+        _bounds(self.schema[self.outcome])
+        if (self.arm is None) != (self.treated is None) or (self.arm is None) != (self.control is None):
+            raise InputError("arms need a column and the values of its treated and its control arm, all three or none")
+        if self.arm is not None:
+            keys = self.schema[self.arm].keys
+            for name, value in (("treated", self.treated), ("control", self.control)):
+                if value not in keys:
+                    raise InputError(f"the {name} arm is {value!r}, which is not a value of column {self.arm!r}")
+            if self.treated == self.control:
+                raise InputError("the treated and the control arm must have different values")
+        if self.clip is not None and not (all(math.isfinite(end) for end in self.clip) and self.clip[0] < self.clip[1]):
+            raise InputError("the clip range needs two ascending numbers")
+        if self.holders < 2:
+            raise InputError(f"a federated estimate needs at least two holders, not {self.holders}")
+        if not 0 <= self.missing < self.holders - 1:
+            raise InputError(f"of {self.holders} holders, 0 to {self.holders - 2} may be missing, not {self.missing}")
+        if self.largest_share is not None and not 0 < self.largest_share <= 1:
+            raise InputError(f"the largest share of a cell lies above 0 and is at most 1, not {self.largest_share}")
+        if self.missing and (self.largest_share is None or not 0 < self.largest_share * self.missing < 1):
+            raise InputError(
+                "if holders may be missing, declare the largest share of a cell that one may have, so that together they "
+                "have less than all of it"
+            )
+        if self.smallest is not None and self.smallest < 2:
+            raise InputError(f"the smallest cell that is estimated has at least 2 rows, not {self.smallest}")
+        if self.mean_share is not None and not 0 < self.mean_share < 1:
+            raise InputError(f"the mean's share of the budget must lie strictly between 0 and 1, not {self.mean_share}")
+        check_target(self.epsilon, self.delta)
+        check_interval(self.level, self.target)
+        PoissonBinomial(self.trials, MAX_THETA, self.radius)  # refuses trials and radii that are none
+        self._partition  # noqa: B018  refuses stratum columns that are none
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that a holder's table must have."""
+        return (*self.strata, *([] if self.arm is None else [self.arm]), self.outcome)
+
+    @property
+    def centre(self) -> float:
+        """The middle of the outcome's range; what is reported is the distance from it."""
+        low, high = self.range
+        return (low + high) / 2
+
+    @property
+    def radius(self) -> float:
+        """R, half of the outcome's range."""
+        low, high = self.range
+        return (high - low) / 2
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """The least and the greatest value that counts."""
+        return self.clip or _bounds(self.schema[self.outcome])
+
+    @cached_property
+    def _partition(self) -> Strata:
+        return Strata.over(self.schema.select(self.columns), self.strata)
+
+    @property
+    def partition(self) -> Strata:
+        """The strata."""
+        return self._partition
+
+    @cached_property
+    def cells(self) -> tuple[Cell, ...]:
+        """Every stratum's arms, in order: those are the places of every vector that is added up."""
+        parts: tuple[Part, ...] = ("all",) if self.arm is None else ("control", "treated")
+        return tuple(Cell(key, part) for key in self.partition.keys for part in parts)
+
+    def label(self, cell: Cell) -> str:
+        """A cell's name in messages, as "SEX=1,RAC1P=2, treated"."""
+        name = self.partition.label(cell.key)
+        return name if cell.arm == "all" else f"{name}, {cell.arm}"
+
+    def sizes(self) -> Question:
+        """The first question: how many rows in each cell."""
+        return Question(SIZES, (SIZE_MODULUS,) * len(self.cells), {"plan": self.digest})
+
+    def sums(self, sizes: Sequence[int]) -> Question:
+        """The second question, once the cells' sizes over all holders are known: both sums, and how many rows reported.
+
+        Args:
+            sizes: rows in each cell, in the order of `cells`.
+        """
+        arms = self.settle(sizes)
+        means = tuple(2 if arm is None else arm.mean.modulus(size) for arm, size in zip(arms, sizes, strict=True))
+        squares = tuple(
+            2 if arm is None else arm.squares.unit.modulus(size) for arm, size in zip(arms, sizes, strict=True)
+        )
+        rows = tuple(max(2, int(size) + 1) for size in sizes)
+        return Question(SUMS, (*means, *squares, *rows), {"plan": self.digest, "sizes": [int(size) for size in sizes]})
+
+    def settle(self, sizes: Sequence[int]) -> list[ArmSettings | None]:
+        """Each cell's settings, None where it is left out. Everybody works them out alike, so no server can choose θ.
+
+        Raises:
+            InputError: a cell of one row (unless `smallest` leaves it out), or too few rows once holders are missing.
+        """
+        if len(sizes) != len(self.cells):
+            raise InputError(f"the plan has {len(self.cells)} cells, not {len(sizes)}")
+        return [self._settle(cell, int(size)) for cell, size in zip(self.cells, sizes, strict=True)]
+
+    def _settle(self, cell: Cell, size: int) -> ArmSettings | None:
+        if size < (1 if self.smallest is None else self.smallest):
+            return None
+        left = self.rows_left(size)
+        if left < 2:
+            raise InputError(
+                f"cell {self.label(cell)} has fewer than two rows, or would have when holders are missing; join strata "
+                "or leave small cells out"
+            )
+        return settle(
+            left,
+            radius=self.radius,
+            epsilon=self.epsilon,
+            delta=self.delta,
+            trials=self.trials,
+            mean_share=self.mean_share,
+        )
+
+    def rows_left(self, size: int) -> int:
+        """How many of a cell's rows are sure to be there, and honest: `size` less what `missing` holders may have."""
+        return size - self.missing * self.most_rows(size)
+
+    def most_rows(self, size: int) -> int:
+        """The most rows of a cell of this size that one holder may have."""
+        return size if self.largest_share is None else math.floor(size * self.largest_share)
+
+    @cached_property
+    def digest(self) -> str:
+        """SHA-256 of the plan: holders compare it with their own before they answer."""
+        settings = {name.name: getattr(self, name.name) for name in fields(self) if name.name != "schema"}
+        text = json.dumps({**settings, "schema": self.schema.digest}, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+    def to_dict(self, schema: str) -> dict[str, Any]:
+        """The plan as JSON knows it; `schema` says where its schema is found."""
+        settings = {k: v for k, v in asdict(replace(self)).items() if k != "schema"}
+        return {"schema": schema, "schema_digest": self.schema.digest, **settings}
+
+    @classmethod
+    def from_dict(cls, document: Mapping[str, Any]) -> FederatedPlan:
+        """A plan from what `to_dict` gave. Raises InputError on anything else, or if the schema is not the one it was made
+        with."""
+        known = {field.name for field in fields(cls)} | {"schema_digest"}
+        unknown = [str(key) for key in document if key not in known]
+        if unknown or not {"schema", "outcome", "holders"} <= document.keys():
+            raise InputError(f"the plan needs a schema, an outcome and holders, and knows no key {unknown[:1]}")
+        schema = Schema.load(str(document["schema"]))
+        if document.get("schema_digest", schema.digest) != schema.digest:
+            raise InputError(f"schema {schema.name!r} is not the one that the plan was made with; use the same file")
+        settings = {k: v for k, v in document.items() if k not in ("schema", "schema_digest")}
+        for name in ("strata", "clip"):
+            if settings.get(name) is not None:
+                settings[name] = tuple(settings[name])
+        return cls(schema, **settings)
+
+
+def _bounds(column: Column) -> tuple[float, float]:
+    if column.values:
+        numbers = [value for value in column.values if isinstance(value, int | float)]
+        if len(numbers) < len(column.values) or len(numbers) < 2:
+            raise InputError(f"outcome {column.name!r} has values that are not numbers; choose a numeric column")
+        return float(min(numbers)), float(max(numbers))
+    assert column.lower is not None  # numeric columns have bounds by construction
+    assert column.upper is not None
+    return column.lower, column.upper

@@ -1,0 +1,140 @@
+"""The Poisson-binomial mechanism: each person reports a binomial number whose mean leans with their value.
+
+Z ~ Binomial(m, ½ + θx/R) for x in [−R, R]. A report alone says little, and only the sum over many people is ever seen: it
+estimates the mean, and the others' coins hide each person's. The sum never exceeds nm, so it travels modulo nm + 1.
+
+>>> import numpy as np
+>>> from equistrata.privacy.noise import SeededNoise
+>>> mechanism = PoissonBinomial(trials=256, theta=0.1, radius=2.0)
+>>> values = np.random.default_rng(0).uniform(-1, 2, 20_000)
+>>> total = int(mechanism.reports(values, SeededNoise(1)).sum())
+>>> round(float(values.mean()), 3), round(float(mechanism.mean(total, 20_000)), 3)
+(0.508, 0.512)
+>>> round(mechanism.noise(20_000) ** 0.5, 4)
+0.0044
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from operator import index
+
+import numpy as np
+import numpy.typing as npt
+
+from equistrata.data.errors import InputError
+from equistrata.inference.federated.renyi import MAX_THETA
+from equistrata.privacy.noise import Counts, NoiseSource
+
+__all__ = ["PoissonBinomial", "check_values"]
+
+Floats = npt.NDArray[np.float64]
+
+LARGEST_TRIALS = 2**20
+
+
+@dataclass(frozen=True)
+class PoissonBinomial:
+    """The randomizer of one person's value, and the estimator from the sum of many reports.
+
+    Attributes:
+        trials: m, 1 to 2²⁰: a report takes about log₂ m bits, and m in the thousands loses nothing to Gaussian noise.
+        theta: θ in (0, ¼], how far a report leans. `equistrata.inference.federated.renyi.solve_theta` finds it for an (ε, δ).
+        radius: R > 0; values lie in [−R, R], declared, never read off the rows.
+
+    Raises:
+        InputError: a setting out of its range.
+
+    Privacy: by itself a report is m·ln((½ + θ)/(½ − θ))-DP, which is weak; the sum of n is far stronger
+    (`equistrata.inference.federated.renyi`). Neighbours replace one person's value; n is public.
+    Source: the federated-experiments paper, Algorithm 2; Chen, Özgür and Kairouz, arXiv:2207.09916.
+    """
+
+    trials: int
+    theta: float
+    radius: float = 1.0
+
+    def __post_init__(self) -> None:
+        whole = hasattr(self.trials, "__index__") and not isinstance(self.trials, bool)
+        if not whole or not 1 <= index(self.trials) <= LARGEST_TRIALS:
+            raise InputError(
+                f"the number of trials must be a whole number from 1 to {LARGEST_TRIALS:,}, not {self.trials!r}"
+            )
+        if not 0 < self.theta <= MAX_THETA:
+            raise InputError(f"theta must lie in (0, 1/4], not {self.theta}; beyond it the accounting does not hold")
+        if not 0 < self.radius < math.inf:
+            raise InputError(f"the radius R must be a positive number, not {self.radius}")
+
+    def modulus(self, rows: int) -> int:
+        """nm + 1: one more than the largest sum of n reports."""
+        return rows * self.trials + 1
+
+    def reports(self, values: npt.ArrayLike, noise: NoiseSource) -> Counts:
+        """One report, 0 to m, for each value. Shape (n,) in and out.
+
+        Raises:
+            InputError: values outside [−R, R], missing, or not one-dimensional; no noise has been drawn then.
+        """
+        x = check_values(values, self.radius)
+        # Rounding must not lean a report further than θ.
+        lean = np.clip(self.theta * (x / self.radius), -self.theta, self.theta)
+        return noise.binomial(self.trials, 0.5 + lean)
+
+    def mean(self, total: npt.ArrayLike, rows: int) -> Floats:
+        """R/(nmθ)·(ΣZ − nm/2), the unbiased estimate of the mean value, from the sum of n reports (any shape).
+
+        The printed eq. 3 subtracts m/2 once instead of n times.
+        """
+        coins = rows * self.trials
+        return np.asarray(self.radius / (coins * self.theta) * (np.asarray(total, dtype=np.float64) - coins / 2))
+
+    def noise(self, rows: int) -> float:
+        """R²/(4nmθ²), a bound on the variance that the coins give the mean of n rows (Theorem 4.1).
+
+        Given the values it is exactly this less (Σx²/n)/(nm).
+        """
+        return self.radius**2 / (4 * rows * self.trials * self.theta**2)
+
+    def of_squares(self, trials: int, theta: float) -> SquareReports:
+        """The randomizer of the same values' squares, with m₂ and θ₂ of its own."""
+        return SquareReports(replace(self, trials=trials, theta=theta, radius=1.0), self.radius)
+
+
+@dataclass(frozen=True)
+class SquareReports:
+    """Reports of x², Z' ~ Binomial(m₂, ½ + 2θ₂(x²/R² − ½)): the same mechanism on 2x²/R² − 1, which lies in [−1, 1].
+
+    Attributes:
+        unit: the mechanism on [−1, 1].
+        radius: R, of the values before they are squared.
+    """
+
+    unit: PoissonBinomial
+    radius: float
+
+    def reports(self, values: npt.ArrayLike, noise: NoiseSource) -> Counts:
+        """See `PoissonBinomial.reports`."""
+        x = check_values(values, self.radius)
+        return self.unit.reports(np.clip(2 * (x / self.radius) ** 2 - 1, -1, 1), noise)
+
+    def mean(self, total: npt.ArrayLike, rows: int) -> Floats:
+        """The unbiased estimate of the mean of x², from the sum of n reports (any shape); noise may take it below 0."""
+        return self.radius**2 / 2 * (1 + self.unit.mean(total, rows))
+
+    def noise(self, rows: int) -> float:
+        """R⁴/(16nm₂θ₂²), a bound on the variance that the coins give the mean of x²."""
+        return self.radius**4 / 4 * self.unit.noise(rows)
+
+
+def check_values(values: npt.ArrayLike, radius: float) -> Floats:
+    """The values as floats, shape (n,). Raises InputError if one lies outside [−R, R] or is missing."""
+    x = np.asarray(values, dtype=np.float64)
+    if x.ndim != 1:
+        raise InputError(f"the values of an arm must be one-dimensional, not of {x.ndim} dimensions")
+    if not (np.abs(x) <= radius).all():  # false for NaN
+        raise InputError(
+            f"a value lies outside the declared range [-{radius:g}, {radius:g}] or is missing; widen the range or clean "
+            "the rows"
+        )
+    return x

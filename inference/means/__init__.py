@@ -1,0 +1,1 @@
+"""Coinpress and hierarchical means."""

@@ -1,0 +1,303 @@
+"""What a plan asks of every stratum: a proportion or a mean, to a power or to a relative error.
+
+>>> hours = MeanQuestion(lower=1, upper=99, bounds=(1, 99), sigma=14, reference=38, relative_error=0.02)
+>>> round(hours.classical_rows), round(hours.rows(epsilon=1.0)), round(hours.smallest_epsilon(2000), 2)
+(1304, 1735, 0.73)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import Literal, get_args
+
+from scipy.special import ndtr, ndtri
+
+from equistrata.data.errors import InputError
+from equistrata.inference.counts.exact import exact_power
+from equistrata.inference.counts.proportions import power, question
+from equistrata.inference.counts.sizing import Sizing, crossing
+from equistrata.inference.means.clip import best_clip, gaussian_reach
+from equistrata.inference.means.run import (
+    COUNT_SHARE,
+    HISTOGRAM_ROWS,
+    HISTOGRAM_SHARE,
+    Rows,
+    Settings,
+    foreseen,
+    narrow,
+    pool,
+    step_amounts,
+    variance_by_clip,
+)
+from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Relation, Rho
+from equistrata.privacy.noise import gaussian_sigma
+from equistrata.stats.checks import number, positive, share
+from equistrata.stats.laws import NormalLaplace
+
+__all__ = ["About", "Goal", "MeanQuestion", "ProportionQuestion"]
+
+Goal = Literal["power", "relative error"]
+About = Literal["population", "rows"]
+
+EXACT_ROWS = 10**8  # up to here the power is computed from the exact law; beyond, the normal approximation is as good
+MOST_ROWS = 1e15
+
+
+def _goal(effect: float | None, relative_error: float | None) -> Goal:
+    if (effect is None) == (relative_error is None):
+        raise InputError("a plan needs either an effect to be seen or a relative error; give one of them")
+    return "power" if effect is not None else "relative error"
+
+
+def _check(goal: Goal, about: About, part: float) -> None:
+    if about not in get_args(About):
+        raise InputError(f"about is {about!r}, but must be 'population' or 'rows'; choose one")
+    if goal == "power" and about == "rows":
+        raise InputError(
+            "a test is about the population; ask for a relative error about the rows, or leave 'about' out"
+        )
+    if not 0 < number("part", part) <= 1:
+        raise InputError(f"part is {part:g}, but must be above 0 and at most 1; choose another")
+
+
+@dataclass(frozen=True)
+class ProportionQuestion:
+    """A proportion from a count with Laplace noise (`equistrata.inference.counts.noisy_counts`), in strata of declared size.
+
+    Attributes:
+        reference: the proportion expected, p₀, in (0, 1).
+        effect: the difference from it that the two-sided test is to see; or None.
+        relative_error: the half-width of the interval over the reference, positive; or None.
+        alpha: the level of the test, or the failure probability of the interval, in (0, 1).
+        beta: the type II error; not used for a relative error.
+        part: of the release's ε that buys this count, in (0, 1].
+        about: a relative error is one about the "population" that the rows are a sample of (sampling and noise), or about
+            the proportion of the "rows" themselves (noise alone).
+
+    Raises:
+        InputError: a setting out of its range; both goals or none.
+    """
+
+    reference: float = 0.5
+    effect: float | None = None
+    relative_error: float | None = None
+    alpha: float = 0.05
+    beta: float = 0.2
+    part: float = 1.0
+    about: About = "population"
+
+    def __post_init__(self) -> None:
+        _ = self._sizing
+        _check(self.goal, self.about, self.part)
+
+    @property
+    def goal(self) -> Goal:
+        """What is asked of the proportion."""
+        return _goal(self.effect, self.relative_error)
+
+    @property
+    def relation(self) -> Relation:
+        """The sizes of the strata are declared."""
+        return REPLACE_ONE
+
+    @cached_property
+    def _sizing(self) -> Sizing:
+        if self.goal == "power":
+            assert self.effect is not None
+            return question(self.reference, self.effect, alpha=self.alpha, beta=self.beta)
+        p = share("the reference", self.reference)
+        return Sizing(p * (1 - p), positive("the relative error", self.relative_error) * p, self.alpha, 0.5)
+
+    @property
+    def classical_rows(self) -> float:
+        """The rows that it takes without noise; 0 where noise alone counts."""
+        return self._sizing.classical_rows if self.about == "population" else 0.0
+
+    def rows(self, epsilon: float) -> float:
+        """K·N, or where noise alone counts ln(1/α)/(ε·distance): see `Question.rows`."""
+        bought = positive("epsilon", epsilon) * self.part
+        return self._sizing.rows(bought) if self.about == "population" else self._noise_rows / bought
+
+    def smallest_epsilon(self, rows: float) -> float:
+        """See `Question.smallest_epsilon`."""
+        rows = positive("rows", rows)
+        bought = self._sizing.smallest_epsilon(rows) if self.about == "population" else self._noise_rows / rows
+        return bought / self.part
+
+    @property
+    def _noise_rows(self) -> float:
+        """Rows times ε at which Laplace noise of scale 1/(rows·ε) stays within the distance with probability 1 − α."""
+        return -math.log(self.alpha) / self._sizing.distance
+
+    def reached(self, rows: float, epsilon: float) -> float:
+        """The power of the exact test, or the relative error; see `Question.reached`."""
+        bought, whole = epsilon * self.part, max(round(rows), 1)
+        if self.effect is not None:
+            other = self.reference + self.effect
+            if whole <= EXACT_ROWS:
+                return exact_power(other, p0=self.reference, rows=whole, epsilon=bought, alpha=self.alpha)
+            return power(other, p0=self.reference, rows=whole, epsilon=bought, alpha=self.alpha)
+        p = self.reference
+        if self.about == "rows":
+            return -math.log(self.alpha) / (rows * bought * p)
+        law = NormalLaplace(math.sqrt(p * (1 - p) / rows), 1 / (rows * bought))
+        return law.quantile(1 - self.alpha / 2) / p
+
+
+@dataclass(frozen=True)
+class MeanQuestion:
+    """A mean by Coinpress with a noisy number of rows (`equistrata.inference.means.coinpress`, as releases estimate it).
+
+    Attributes:
+        lower, upper: the declared interval of the mean, in the unit of the data.
+        sigma: the declared bound on the standard deviation, positive, in the unit of the data.
+        bounds: the declared bounds of the data.
+        reference: the mean expected, in [lower, upper]; not 0 where a relative error is asked for.
+        effect: the difference from it that the two-sided test is to see, not 0; or None.
+        relative_error: the half-width of the interval over the reference, positive; or None.
+        alpha, beta: as in `ProportionQuestion`.
+        delta: δ of the release, in (0, 1).
+        part: of the release's ρ that buys this mean, in (0, 1].
+        about: as in `ProportionQuestion`.
+
+    Raises:
+        InputError: a setting out of its range; both goals or none.
+
+    The predicted deviation is the one that `coinpress_mean` reports when its steps narrow the interval about the
+    reference. The bias of clipping a heavy tail is not in it: no public number tells it.
+    """
+
+    lower: float
+    upper: float
+    sigma: float
+    reference: float
+    bounds: tuple[float, float] = (-math.inf, math.inf)
+    effect: float | None = None
+    relative_error: float | None = None
+    alpha: float = 0.05
+    beta: float = 0.2
+    delta: float = 1e-9
+    part: float = 1.0
+    about: About = "population"
+
+    def __post_init__(self) -> None:
+        if not number("lower", self.lower) < number("upper", self.upper):
+            raise InputError(f"the mean's interval is [{self.lower:g}, {self.upper:g}]; make its ends ascend")
+        if not self.lower <= number("the reference", self.reference) <= self.upper:
+            raise InputError(
+                f"the reference is {self.reference:g}, outside the mean's declared interval [{self.lower:g}, {self.upper:g}]; "
+                "choose one inside"
+            )
+        if self.effect is not None and number("effect", self.effect) == 0:
+            raise InputError("effect is 0, and no number of rows can show no difference; give a difference to be seen")
+        if self.goal == "relative error" and self.reference == 0:
+            raise InputError("a relative error of a mean of 0 means nothing; give an effect in the column's unit")
+        share("delta", self.delta)
+        _check(self.goal, self.about, self.part)
+        _ = self._sizing
+
+    @property
+    def goal(self) -> Goal:
+        """What is asked of the mean."""
+        return _goal(self.effect, self.relative_error)
+
+    @property
+    def relation(self) -> Relation:
+        """The numbers of rows are private: a tenth of the price buys them."""
+        return ADD_REMOVE
+
+    @cached_property
+    def _sizing(self) -> Sizing:
+        """The question without noise, which is what it is used for."""
+        variance = positive("sigma", self.sigma) ** 2
+        if self.effect is not None:
+            return Sizing(variance, abs(self.effect), self.alpha, self.beta)
+        distance = positive("the relative error", self.relative_error) * abs(self.reference)
+        return Sizing(variance, distance, self.alpha, 0.5)
+
+    @cached_property
+    def _settings(self) -> Settings:
+        return Settings(self.lower, self.upper, self.sigma, sizes="noisy", bounds=self.bounds)
+
+    @property
+    def classical_rows(self) -> float:
+        """The rows that it takes without noise; 0 where noise alone counts."""
+        return self._sizing.classical_rows if self.about == "population" else 0.0
+
+    def rows(self, epsilon: float) -> float:
+        """See `Question.rows`. Searched on both sides of the size from which a tail histogram is bought."""
+        rho = _budget(positive("epsilon", epsilon), self.delta) * self.part
+        below = HISTOGRAM_ROWS - 1.0
+        if self._excess(below, rho) >= 0:
+            return _search(lambda rows: self._excess(rows, rho), 1.0, below)
+        return _search(lambda rows: self._excess(rows, rho), float(HISTOGRAM_ROWS), MOST_ROWS)
+
+    def smallest_epsilon(self, rows: float) -> float:
+        """See `Question.smallest_epsilon`."""
+        if not positive("rows", rows) > self.classical_rows:
+            return math.inf
+        rho = crossing(lambda amount: self._excess(rows, Rho(amount)), 1.0)
+        return Rho(rho / self.part).epsilon(self.delta)
+
+    def reached(self, rows: float, epsilon: float) -> float:
+        """See `Question.reached`."""
+        deviation = self.deviation(rows, _budget(epsilon, self.delta) * self.part)
+        z = float(-ndtri(self.alpha / 2))
+        if self.effect is None:
+            return z * deviation / abs(self.reference)
+        seen = abs(self.effect) / deviation
+        return float(ndtr(seen - z) + ndtr(-seen - z))
+
+    def deviation(self, rows: float, rho: Rho) -> float:
+        """The standard deviation about the population mean that `coinpress_mean` would report, in the data's unit.
+
+        About the mean of the rows it is the noise's part of that.
+        """
+        settings = self._settings
+        size = Rows(rows, gaussian_sigma(rho * COUNT_SHARE))
+        reserved = rows >= HISTOGRAM_ROWS
+        shells = rho * HISTOGRAM_SHARE if reserved else Rho(0)
+        first, last = step_amounts(rho - rho * COUNT_SHARE - shells, settings.steps, settings.last_share)
+        clip = settings.clip(self.lower, self.upper, settings.paper_reach(1, rows))
+        readings = [foreseen(self.reference, clip, first, size, settings)]
+        spread = math.hypot(self.sigma / math.sqrt(size.least), readings[0].noise)
+        half = spread * math.sqrt(2 * math.log(2 / settings.step_beta(1)))
+        low, high = narrow(self.lower, self.upper, self.reference, half)
+        reach = self.sigma * gaussian_reach(rows)
+        clip = settings.clip(low, high, reach)
+        if (clip.lower, clip.upper) == settings.bounds:
+            last += shells
+        elif reserved:
+            variance = variance_by_clip(last, size, settings, self.reference)
+            seen = gaussian_sigma(shells)
+            clip = best_clip(None, seen, clip, reach, rows=rows, bounds=settings.bounds, variance=variance)
+        readings.append(foreseen(self.reference, clip, last, size, settings, self.reference))
+        sampling = self.sigma / math.sqrt(size.least) if self.about == "population" else 0.0
+        return math.hypot(sampling, pool(readings, size).noise)
+
+    def _excess(self, rows: float, rho: Rho) -> float:
+        """How far the distance to be seen passes what this many rows need for it; rises in both."""
+        return self._sizing.distance - self._sizing.quantiles * self.deviation(rows, rho)
+
+
+@lru_cache(maxsize=64)
+def _budget(epsilon: float, delta: float) -> Rho:
+    try:
+        return Rho.from_epsilon_delta(epsilon, delta)
+    except ValueError as error:
+        raise InputError(f"epsilon and delta give no usable budget: {error}") from None
+
+
+def _search(rising: Callable[[float], float], low: float, high: float) -> float:
+    """The least number in [low, high] from which a rising function is not negative, to one part in 10⁹."""
+    if rising(high) < 0:
+        raise InputError(f"no number of rows up to {high:g} is enough; ask for less precision, or raise epsilon")
+    if rising(low) >= 0:
+        return low
+    while high > low * (1 + 1e-9):
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if rising(middle) >= 0 else (middle, high)
+    return high

@@ -1,0 +1,1 @@
+"""Private ratios of sums and of counts."""

@@ -1,0 +1,219 @@
+"""What is measured for a ratio of two means, about which axes, and how much noise a price asks for.
+
+>>> design = Design.joint("gaussian", weighted=False, binary=True)
+>>> design.names, round(design.sensitivity, 3)
+(('w', 'wy', 'ws', 'wss', 'wys'), 0.901)
+>>> priced = PricedDesign.of_rho(0.5, weighted=False, binary=True)
+>>> round(priced.deviation, 3)
+0.901
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from equistrata.data.errors import InputError
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.noise import gaussian_sigma
+
+Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]
+Mechanism = Literal["gaussian", "laplace"]
+Composition = Literal["joint", "basic"]
+
+HALF = 2**29  # lattice units in a row's largest weight: 2³³ rows fit into 64 bits
+
+# How strongly each axis of the joint design is scaled, before noise of one size is added to all. A larger scale means less
+# noise for that sum and a larger sensitivity. COUNT and PRODUCT trade the noise of the ratio against that of its
+# variance; the other two cost no sensitivity at all up to the values given (see `Design.joint`).
+COUNT, PRODUCT, SQUARE, WEIGHT = 0.5, 1.0, 2.0, 2.0
+SQUARE_LAPLACE, WEIGHT_LAPLACE = 1.5, 1.5
+
+
+@dataclass(frozen=True, eq=False)
+class Design:
+    """Which sums are measured, and about which axes.
+
+    A row with weight w in [0, u], score s and label y in [0, 1] counts towards the sums `names`, which are u times those
+    of its features: t = w/u (`w`), ty (`wy`), ts (`ws`), ts² (`wss`), tys (`wys`), with weights t² (`ww`, times u²), and
+    unless y is binary ty² (`wyy`). Noise of one size is added to `axes @ features`.
+
+    Attributes:
+        names: the k sums, in order.
+        axes: shape (k, k), invertible.
+        sensitivity: the largest norm of `axes @ features` of one row (L2 for Gaussian noise, L1 for Laplace).
+    """
+
+    names: tuple[str, ...]
+    axes: Floats
+    sensitivity: float
+
+    @classmethod
+    def basic(cls, *, weighted: bool, binary: bool) -> Design:
+        """Each sum by itself: every feature lies in [0, 1], so each sum has sensitivity 1 (Σw² has u², in its own unit).
+
+        The paper says that every sum has sensitivity u; Σw² has u², and is charged so here.
+        """
+        names = _names(weighted, binary)
+        return cls(names, np.eye(len(names)), 1.0)
+
+    @classmethod
+    def joint(cls, mechanism: Mechanism, *, weighted: bool, binary: bool) -> Design:
+        """All sums at once, about the middle of their range: a row's vector is then about half as long.
+
+        The axes are, with y' = y − ½ and s' = s − ½: ½t, ty', ts', ts'y', b·ts(s − 1), b·ty(y − 1), c·t(t − 1).
+        Noise in the count moves Σy and Σs alike, so it cancels in their ratio near 1.
+
+        Sensitivity. L2: √(¼ + ¼ + ¼ + 1/16) = √13/4 for t = 1, s and y in {0, 1}; no row is longer. Proof: put
+        X = ¼ − s'² and Y = ¼ − y'², both in [0, ¼]; s(s − 1) = −X. The squared length at t = 1 is
+        ¼ + (¼ − X) + (¼ − Y) + (¼ − X)(¼ − Y) + b²(X² + Y²) = 13/16 − 5/4·(X + Y) + XY + b²(X² + Y²), and with
+        b = 2: 4X² ≤ X, 4Y² ≤ Y, XY ≤ (X + Y)/8, so it is at most K = 13/16. At t < 1 it is at most
+        t²(K + c²(1 − t)²) ≤ K, since c²t²(1 − t) ≤ 4·4/27 < K(1 + t) with c = 2.
+        L1: ½ + ½ + ½ + ¼ = 7/4. Proof: put p = ½ − |s'|, q = ½ − |y'|, both in [0, ½]. The length at t = 1 is
+        ½ + (½ − p) + (½ − q) + (½ − p)(½ − q) + b(p − p²) + b(q − q²) = 7/4 − 3/2·(p + q) + pq + b(p + q) − b(p² + q²),
+        at most K = 7/4 with b = 3/2 as pq ≤ p² + q². At t < 1: t(K + c(1 − t)) ≤ K as ct ≤ 3/2 ≤ K.
+        """
+        names = _names(weighted, binary)
+        square, weight = (SQUARE, WEIGHT) if mechanism == "gaussian" else (SQUARE_LAPLACE, WEIGHT_LAPLACE)
+        rows: dict[str, dict[str, float]] = {
+            "w": {"w": COUNT},
+            "wy": {"wy": 1.0, "w": -0.5},
+            "ws": {"ws": 1.0, "w": -0.5},
+            "wss": {"wss": square, "ws": -square},
+            "wys": {"wys": PRODUCT, "wy": -PRODUCT / 2, "ws": -PRODUCT / 2, "w": PRODUCT / 4},
+            "ww": {"ww": weight, "w": -weight},
+            "wyy": {"wyy": square, "wy": -square},
+        }
+        axes = np.array([[rows[axis].get(name, 0.0) for name in names] for axis in names])
+        corner = np.array([COUNT, 0.5, 0.5, PRODUCT / 4])
+        return cls(names, axes, float(np.linalg.norm(corner, 2 if mechanism == "gaussian" else 1)))
+
+    def features_of(self, axes: Counts | Floats) -> Floats:
+        """Sums of features, in units of the largest weight, from sums along the axes in lattice units, shape (…, k)."""
+        solved: Floats = np.linalg.solve(self.axes, np.asarray(axes, dtype=np.float64)[..., None])[..., 0] / HALF
+        return solved
+
+    def lattice_sensitivity(self, mechanism: Mechanism) -> float:
+        """The sensitivity in lattice units: each coordinate of a row is rounded, which moves it by less than one unit."""
+        k = len(self.names)
+        return self.sensitivity * HALF + (math.sqrt(k) if mechanism == "gaussian" else k)
+
+
+@dataclass(frozen=True, eq=False)
+class PricedDesign:
+    """A design with the noise that its price asks for.
+
+    Attributes:
+        design: what is measured.
+        mechanism: Gaussian or Laplace noise.
+        sensitivity: of a vector of whole lattice numbers, L2 for Gaussian noise and L1 for Laplace.
+        rho: what it costs in zCDP, under add/remove.
+        epsilon, delta: what it costs as (ε, δ)-DP, where that is how the price was stated.
+    """
+
+    design: Design
+    mechanism: Mechanism
+    sensitivity: float
+    rho: Rho
+    epsilon: float | None = None
+    delta: float | None = None
+
+    @property
+    def deviation(self) -> float:
+        """The standard deviation of the noise on each axis, in units of the largest weight."""
+        if self.mechanism == "gaussian":
+            return gaussian_sigma(self.rho, self.sensitivity) / HALF
+        assert self.epsilon is not None
+        return math.sqrt(2) * self.sensitivity / self.epsilon / HALF
+
+    def noise_maker(self, weight_bound: float) -> Floats:
+        """The matrix that makes the sums' noise out of independent variables of variance 1, shape (k, k)."""
+        inverse: Floats = np.asarray(np.linalg.inv(self.design.axes), dtype=np.float64)
+        return sums_in_unit((inverse * self.deviation).T, self.design.names, weight_bound).T
+
+    @classmethod
+    def of_rho(cls, rho: Rho | float, *, weighted: bool, binary: bool) -> PricedDesign:
+        """Joint Gaussian noise for ρ > 0: deviation Δ₂/√(2ρ) (Bun and Steinke, arXiv:1605.02065, Proposition 1.6).
+
+        Raises:
+            InputError: ρ is not positive.
+        """
+        amount = Rho.of(rho)
+        if not amount:
+            raise InputError("rho is 0, but noisy sums need a positive amount; spend more on them")
+        design = Design.joint("gaussian", weighted=weighted, binary=binary)
+        return cls(design, "gaussian", design.lattice_sensitivity("gaussian"), amount)
+
+    @classmethod
+    def of_epsilon_delta(
+        cls,
+        epsilon: float,
+        delta: float,
+        mechanism: Mechanism,
+        composition: Composition,
+        *,
+        weighted: bool,
+        binary: bool,
+    ) -> PricedDesign:
+        """The noise for a price in (ε, δ); Laplace noise costs (ε, 0) whatever δ is.
+
+        "joint": one noise vector for all k sums; Gaussian noise by zCDP with the tight conversion, Laplace noise of scale
+        Δ₁/ε. "basic": every sum by itself at (ε/k, δ/k), with the classical Gaussian mechanism
+        σ = Δ√(2 ln(1.25k/δ))·k/ε (paper, eq. 5) or Laplace noise of scale Δk/ε.
+
+        Raises:
+            InputError: a price out of its range, or a basic Gaussian one that is so large that the classical mechanism
+                does not keep it (its proof wants ε/k ≤ 1).
+        """
+        if not (epsilon > 0 and math.isfinite(epsilon)):
+            raise InputError(f"epsilon is {epsilon}, but a price is a positive number; correct it")
+        if mechanism == "gaussian" and not 0 < delta < 1:
+            raise InputError(f"delta is {delta}, but with Gaussian noise it lies strictly between 0 and 1; correct it")
+        joint = composition == "joint"
+        if joint:
+            design = Design.joint(mechanism, weighted=weighted, binary=binary)
+        else:
+            design = Design.basic(weighted=weighted, binary=binary)
+        k = len(design.names)
+        if mechanism == "laplace":
+            sensitivity = design.lattice_sensitivity("laplace") if joint else (HALF + 1.0) * k
+            return cls(design, mechanism, sensitivity, Rho.of_pure(epsilon), epsilon, 0.0)
+        if joint:
+            try:
+                rho = _rho_of(float(epsilon), float(delta))
+            except ValueError as error:
+                raise InputError(f"epsilon and delta give no usable price: {error}") from None
+            return replace(
+                cls.of_rho(rho, weighted=weighted, binary=binary), epsilon=float(epsilon), delta=float(delta)
+            )
+        multiple = math.sqrt(2 * math.log(1.25 * k / delta)) * k / epsilon
+        one = Rho(0.5 / multiple**2)
+        if one.epsilon(delta / k) > epsilon / k:
+            raise InputError(
+                f"composition 'basic' with epsilon = {epsilon:g} asks more of the classical Gaussian mechanism than it "
+                "keeps; use composition 'joint', or a smaller epsilon"
+            )
+        return cls(design, mechanism, (HALF + 1) * math.sqrt(k), one * k, float(epsilon), float(delta))
+
+
+def sums_in_unit(features: Floats, names: Sequence[str], weight_bound: float) -> Floats:
+    """Sums (…, k) in the weights' own unit: u times those of the features, and u² times for Σw²."""
+    units: Floats = np.array([weight_bound**2 if name == "ww" else weight_bound for name in names])
+    return features * units
+
+
+@lru_cache(maxsize=64)
+def _rho_of(epsilon: float, delta: float) -> Rho:
+    """The conversion is a search that takes a tenth of a second; many groups are measured at one price."""
+    return Rho.from_epsilon_delta(epsilon, delta)
+
+
+def _names(weighted: bool, binary: bool) -> tuple[str, ...]:
+    return ("w", "wy", "ws", "wss", "wys", *(("ww",) if weighted else ()), *(() if binary else ("wyy",)))

@@ -1,0 +1,327 @@
+"""The ratio of two means, privately, with an interval that allows for the noise: r = Σws/Σwy.
+
+The calibration ratio of a classifier is one: s is the predicted probability, y the label. Noisy sums are released
+(`equistrata.inference.ratios.sums`); everything here is post-processing of them.
+
+>>> from equistrata.privacy.noise import SeededNoise
+>>> rng = np.random.default_rng(0)
+>>> score = rng.beta(2, 2, 5000)
+>>> label = rng.random(5000) < score / 1.1
+>>> found = private_ratio(score, label, epsilon=0.2, delta=1e-6, noise=SeededNoise(1))
+>>> round(found.value, 2), round(found.lower, 2), round(found.upper, 2), len(found.sums)
+(1.09, 1.05, 1.12, 5)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Literal, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri
+
+from equistrata.data.errors import InputError
+from equistrata.inference.ratios.design import Composition, Floats, Mechanism, PricedDesign
+from equistrata.inference.ratios.sums import RatioSums, measure_sums
+from equistrata.privacy.noise import NoiseSource
+from equistrata.stats.fieller import Spread, ratio_interval
+
+__all__ = ["RatioEstimate", "RatioTest", "equal_ratios", "fieller_from_sums", "private_ratio", "ratio_from_sums"]
+
+Correction = Literal["analytical", "monte-carlo", "none"]
+
+Choice = TypeVar("Choice", bound=str)
+
+DRAWS = 200  # of the Monte Carlo correction (the paper's B)
+
+
+@dataclass(frozen=True, eq=False)
+class RatioEstimate:
+    """A private ratio (or its logarithm) with a Wald interval; all fields may be published at the cost of `sums`.
+
+    Attributes:
+        value: Σws/Σwy from the noisy sums, or its natural logarithm; NaN where they leave none (a noisy denominator that
+            is not positive, or for a logarithm a noisy numerator that is not).
+        variance: of the value about the ratio of the population means: sampling, and noise unless the correction is
+            "none"; infinite where there is no value.
+        lower, upper: value ∓ z√variance; a ratio's ends are cut off at 0. Where there is no value: (0, ∞), or (−∞, ∞) for a
+            logarithm.
+        sums: the noisy sums, and what they cost.
+        level: the interval's nominal coverage of the ratio of population means.
+        correction: how noise entered the variance.
+        log: whether value, variance and ends are those of ln r.
+    """
+
+    value: float
+    variance: float
+    lower: float
+    upper: float
+    sums: RatioSums
+    level: float = 0.95
+    correction: Correction = "analytical"
+    log: bool = False
+
+
+@dataclass(frozen=True)
+class RatioTest:
+    """A test of r₁ = r₂ from two independent private ratios.
+
+    Attributes:
+        difference: r̂₁ − r̂₂ (of logarithms, if the estimates are).
+        lower, upper: its Wald interval at `level`.
+        statistic: the difference over its standard deviation.
+        p_value: two-sided, normal; 1 where an estimate says nothing.
+        level: as that of the estimates.
+    """
+
+    difference: float
+    lower: float
+    upper: float
+    statistic: float
+    p_value: float
+    level: float
+
+
+def private_ratio(
+    numerator: npt.ArrayLike,
+    denominator: npt.ArrayLike,
+    weights: npt.ArrayLike | None = None,
+    *,
+    weight_bound: float = 1.0,
+    epsilon: float,
+    delta: float,
+    mechanism: Mechanism = "gaussian",
+    composition: Composition = "joint",
+    correction: Correction = "analytical",
+    log: bool = False,
+    level: float = 0.95,
+    binary: bool = True,
+    noise: NoiseSource,
+) -> RatioEstimate:
+    """The ratio Σws/Σwy, privately.
+
+    Args:
+        numerator: s, shape (n,), n ≥ 0, in [0, 1] (divide by the declared bound if it is another).
+        denominator: y, shape (n,), 0 or 1 if `binary`, else in [0, 1].
+        weights: w, shape (n,), in [0, weight_bound], fixed in advance (design weights); None for 1 each.
+        weight_bound: u, the declared largest weight, positive; read only with weights.
+        epsilon, delta: what may be spent, ε > 0 and 0 < δ < 1. With Laplace noise (ε, 0) is what it costs.
+        mechanism: which noise. One vector of Gaussian noise is the better one here, but for large ε.
+        composition: "joint" adds one noise vector to all sums, about the middle of their range (`Design.joint`); "basic" is
+            the paper's, each sum by itself at (ε/k, δ/k), kept to compare with.
+        correction: "analytical" adds the variance of the noise to that of the sums (section 2.4.3); "monte-carlo" adds
+            the mean square change of the ratio under 200 more draws of the noise (2.4.2; where a draw leaves no
+            logarithm, the interval is the whole line); "none" leaves it out, and is wrong: its intervals are too short.
+        log: estimate ln r.
+        level: nominal coverage, in (0, 1).
+        binary: whether y is 0 or 1; then Σwy² = Σwy need not be measured.
+        noise: where the noise comes from.
+
+    Returns:
+        The estimate. `sums` holds 5 sums without weights and with binary y; weights and y that is not binary add one each.
+        The interval rests on the normal approximation of the ratio (delta method, eq. 1), which wants Σwy well above its
+        noise. For groups where it may not be, see `fieller_from_sums`.
+
+    Raises:
+        InputError: a setting out of its range, lengths that differ, or numbers missing or out of their bounds.
+
+    Privacy: (ε, δ)-DP, neighbours by adding or removing one row; proofs at `measure_sums`, `Design.joint` and
+    `PricedDesign.of_epsilon_delta`. `sums.rho` is its cost in zCDP. All else is post-processing.
+
+    Source: Miao and Li, Privacy-preserving inference on the ratio of two Gaussians using sums (2023), sections 2 and 3.
+    """
+    priced = PricedDesign.of_epsilon_delta(
+        epsilon,
+        delta,
+        _one_of("mechanism", mechanism, ("gaussian", "laplace")),
+        _one_of("composition", composition, ("joint", "basic")),
+        weighted=weights is not None,
+        binary=binary,
+    )
+    _check(correction, level)
+    sums = measure_sums(numerator, denominator, priced, weights, weight_bound=weight_bound, noise=noise)
+    return ratio_from_sums(sums, correction=correction, log=log, level=level)
+
+
+def ratio_from_sums(
+    sums: RatioSums, *, correction: Correction = "analytical", log: bool = False, level: float = 0.95
+) -> RatioEstimate:
+    """The ratio that noisy sums tell of: of one group, of several added up, or made consistent over a hierarchy.
+
+    Raises:
+        InputError: an unknown correction, or a level that is not in (0, 1).
+
+    Privacy: post-processing of the sums, at no cost. The draws of "monte-carlo" come from a fixed seed: the same sums
+    give the same interval.
+    """
+    _check(correction, level)
+    named = {name: sums.vector[[i]] for i, name in enumerate(sums.names)}
+    value, variance = (
+        float(x[0]) for x in value_and_variance(named, noise_of(sums), correction, log, draws_of(sums, correction))
+    )
+    if math.isnan(value):
+        least = -math.inf if log else 0.0
+        return RatioEstimate(value, math.inf, least, math.inf, sums, float(level), correction, bool(log))
+    variance = max(variance, 0.0)
+    lower, upper = (float(end) for end in wald(np.array(value), np.array(variance), level, log))
+    return RatioEstimate(
+        value if log else max(value, 0.0), variance, lower, upper, sums, float(level), correction, bool(log)
+    )
+
+
+def fieller_from_sums(sums: RatioSums, *, level: float = 0.95) -> tuple[float, float]:
+    """An interval for the ratio that stays honest where the denominator may be all noise; its upper end may be infinite.
+
+    The spread of Σws − rΣwy at r is Σw²/Σw · Σw(s − ry)² from the noisy sums (they estimate no negative square), plus the
+    noise. Coverage: `equistrata.stats.fieller.ratio_interval`; of the ratio of population means, as `private_ratio`.
+
+    Privacy: post-processing of the sums.
+
+    >>> from equistrata.privacy.noise import SeededNoise
+    >>> label = np.arange(60) % 2
+    >>> price = {"epsilon": 0.1, "delta": 1e-6, "noise": SeededNoise(1)}
+    >>> fieller_from_sums(private_ratio(label * 0.9, label, **price).sums)  # 30 positive rows, in noise of deviation 50
+    (0.0, inf)
+    """
+    of_s, of_y, joint = noise_of(sums)
+    squares, labels = max(sums["wss"], 0.0), max(sums.get("wyy", sums["wy"]), 0.0)
+    bound = math.sqrt(squares * labels)
+    factor = sums["ww"] / sums["w"] if "ww" in sums and min(sums["w"], sums["ww"]) > 0 else 1.0
+    sampled = Spread(factor * squares, factor * min(max(sums["wys"], -bound), bound), factor * labels)
+    return ratio_interval(sums["ws"], sums["wy"], sampled + Spread(of_s, joint, of_y), level=level)
+
+
+def equal_ratios(first: RatioEstimate, second: RatioEstimate) -> RatioTest:
+    """Test r₁ = r₂: (r̂₁ − r̂₂)/√(V₁ + V₂) against a normal distribution.
+
+    Args:
+        first, second: estimates from disjoint groups of rows and independent noise, on one scale and at one level.
+
+    Raises:
+        InputError: one estimate is of a ratio and the other of a logarithm, or their levels differ.
+
+    Privacy: post-processing. Source: Miao and Li (2023), section 2.4.
+
+    >>> from equistrata.privacy.noise import SeededNoise
+    >>> label = np.arange(4000) % 2
+    >>> settings = {"epsilon": 0.5, "delta": 1e-6, "noise": SeededNoise(1)}
+    >>> fair, unfair = (private_ratio(np.full(4000, s), label, **settings) for s in (0.5, 0.7))
+    >>> test = equal_ratios(unfair, fair)
+    >>> round(test.difference, 2), test.p_value < 0.001
+    (0.41, True)
+    """
+    if first.log != second.log or first.level != second.level:
+        raise InputError("one estimate is of a ratio and one of a logarithm, or their levels differ; make them alike")
+    difference, variance = first.value - second.value, first.variance + second.variance
+    if math.isnan(difference):
+        return RatioTest(math.nan, -math.inf, math.inf, 0.0, 1.0, first.level)
+    deviation = math.sqrt(variance)
+    half = float(ndtri((1 + first.level) / 2)) * deviation
+    statistic = difference / deviation if deviation else math.copysign(math.inf, difference) if difference else 0.0
+    return RatioTest(
+        difference,
+        difference - half,
+        difference + half,
+        statistic,
+        float(2 * ndtr(-abs(statistic))),
+        first.level,
+    )
+
+
+def value_and_variance(
+    sums: Mapping[str, Floats],
+    noise: tuple[float, float, float],
+    correction: Correction,
+    log: bool,
+    draws: tuple[Floats, Floats] | None = None,
+) -> tuple[Floats, Floats]:
+    """The ratio (or its logarithm) and its variance, element by element of arrays of noisy sums of one shape.
+
+    Args:
+        sums: name → array, any shape, named as in `RatioSums`.
+        noise: the variances of the noise of Σws and Σwy and their covariance.
+        correction: see `private_ratio`.
+        log: of ln r.
+        draws: noise of Σws and Σwy, each shape (B, 1, …), for "monte-carlo".
+
+    Returns:
+        Value (NaN where the sums leave none) and variance. Noise can make the part that is due to sampling negative. With a
+        correction that part then counts as 0; without one, the negative variance is returned.
+    """
+    s, y = sums["ws"], sums["wy"]
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        usable = (y > 0) & ((s > 0) | (not log))
+        y = np.where(usable, y, np.nan)
+        ratio = s / y
+        of_s, of_y, covariance = sampling(sums)
+        variance = (of_s - 2 * ratio * covariance + ratio**2 * of_y) / y**2
+        if correction != "none":
+            variance = np.maximum(variance, 0.0)
+        if correction == "analytical":
+            variance = variance + (noise[0] - 2 * ratio * noise[2] + ratio**2 * noise[1]) / y**2
+        if log:
+            variance = variance / ratio**2
+        value = np.log(ratio) if log else ratio
+        if correction == "monte-carlo":
+            assert draws is not None
+            again = (s + draws[0]) / (y + draws[1])
+            changes = ((np.log(again) if log else again) - value) ** 2
+            extra = changes.mean(axis=0)
+            variance = variance + np.where(np.isnan(extra), np.inf, extra)  # a draw that leaves no logarithm
+    return value, variance
+
+
+def wald(value: Floats, variance: Floats, level: float, log: bool) -> tuple[Floats, Floats]:
+    """value ∓ z√variance, NaN where the variance is negative; a ratio's ends are cut off at 0, as no mean is negative."""
+    with np.errstate(invalid="ignore"):
+        half = float(ndtri((1 + level) / 2)) * np.sqrt(variance)
+    least = -np.inf if log else 0.0
+    return np.maximum(value - half, least), np.maximum(value + half, least)
+
+
+def sampling(sums: Mapping[str, Floats]) -> tuple[Floats, Floats, Floats]:
+    """The variances of Σws and Σwy over samples, and their covariance, from (noisy) sums (eq. 3 and 4 times (Σw)²).
+
+    Zero where the noisy Σw is not positive: then noise is all there is. `ww` is Σw without weights, `wyy` is Σwy for
+    binary y.
+    """
+    w = np.where(sums["w"] > 0, sums["w"], np.inf)
+    squares = sums.get("ww", np.where(sums["w"] > 0, sums["w"], 0.0))
+    mean_s, mean_y = sums["ws"] / w, sums["wy"] / w
+    of_s = squares * (sums["wss"] / w - mean_s**2)
+    of_y = squares * (sums.get("wyy", sums["wy"]) / w - mean_y**2)
+    return of_s, of_y, squares * (sums["wys"] / w - mean_s * mean_y)
+
+
+def noise_of(sums: RatioSums) -> tuple[float, float, float]:
+    """The variances of the noise of Σws and Σwy, and their covariance."""
+    s, y = sums.names.index("ws"), sums.names.index("wy")
+    return float(sums.covariance[s, s]), float(sums.covariance[y, y]), float(sums.covariance[s, y])
+
+
+def draws_of(sums: RatioSums, correction: Correction, seed: int = 0) -> tuple[Floats, Floats] | None:
+    """Draws from the distribution of the noise of Σws and Σwy, each shape (B, 1), where the correction needs them."""
+    if correction != "monte-carlo":
+        return None
+    rng = np.random.default_rng(seed)
+    rows = [sums.names.index("ws"), sums.names.index("wy")]
+    if sums.laplace is None:
+        pair = np.linalg.cholesky(sums.covariance[np.ix_(rows, rows)]) @ rng.standard_normal((2, DRAWS))
+    else:
+        pair = sums.laplace[rows] @ rng.laplace(0.0, math.sqrt(0.5), (len(sums), DRAWS))
+    return pair[0][:, None], pair[1][:, None]
+
+
+def _check(correction: Correction, level: float) -> None:
+    _one_of("correction", correction, ("analytical", "monte-carlo", "none"))
+    if not 0 < level < 1:
+        raise InputError(f"level is {level}, but a coverage lies strictly between 0 and 1; correct it")
+
+
+def _one_of(name: str, given: Choice, known: tuple[str, ...]) -> Choice:
+    if given not in known:
+        raise InputError(f"{name} is {given!r}; choose among {', '.join(known)}")
+    return given

@@ -1,0 +1,218 @@
+"""The noisy sums that inference on a ratio of two means needs: measured once, added up over disjoint groups of rows.
+
+>>> import numpy as np
+>>> from equistrata.privacy.noise import SeededNoise
+>>> from equistrata.inference.ratios.design import PricedDesign
+>>> score, label = np.full(4000, 0.5), np.arange(4000) % 2
+>>> sums = measure_sums(score, label, PricedDesign.of_rho(0.01, weighted=False, binary=True), noise=SeededNoise(1))
+>>> [round(sums[name]) for name in ("w", "wy", "ws")]  # 4000 rows, 2000 positive, scores that sum to 2000
+[4004, 2007, 2004]
+>>> both = sums + sums  # of two disjoint groups
+>>> round(both["w"]), float(both.rho)
+(8009, 0.01)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+from equistrata.data.errors import InputError
+from equistrata.inference.ratios.design import HALF, Counts, Design, Floats, PricedDesign, sums_in_unit
+from equistrata.privacy.budget import ADD_REMOVE, Budget, Relation, Rho
+from equistrata.privacy.noise import NoiseSource
+
+EXACT_ROWS = 2**53 // HALF  # beyond this many rows a sum of lattice units is no longer exact as a float
+
+
+@dataclass(frozen=True, eq=False)
+class RatioSums(Mapping[str, float]):
+    """Noisy sums of a group of rows: name → sum. All that inference on the ratio looks at; they may be published.
+
+    `w` is Σw (the number of rows, without weights), `wy` and `ws` are Σwy (denominator) and Σws (numerator), `wss`,
+    `wys`, `wyy` and `ww` are Σws², Σwys, Σwy² and Σw²; the last is there with weights only, `wyy` unless y is binary.
+
+    Attributes:
+        names: the k sums, in order.
+        vector: the sums as an array, shape (k,).
+        covariance: of their noise, shape (k, k); known, for it does not depend on rows.
+        rho: what they cost in zCDP.
+        relation: the neighbouring relation of that cost: add-remove.
+        epsilon, delta: what they cost as (ε, δ)-DP, where the price was stated so.
+        laplace: for Laplace noise, the matrix that makes the noise out of independent Laplace variables of variance 1;
+            None for Gaussian noise (and for sums of several groups, whose noise is nearly Gaussian).
+        private: whether the noise came from a source fit for real releases.
+    """
+
+    names: tuple[str, ...]
+    vector: Floats
+    covariance: Floats
+    rho: Rho
+    epsilon: float | None = None
+    delta: float | None = None
+    laplace: Floats | None = None
+    private: bool = False
+    relation: Relation = ADD_REMOVE
+
+    def __getitem__(self, name: str) -> float:
+        if name not in self.names:
+            raise KeyError(name)
+        return float(self.vector[self.names.index(name)])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.names)
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __add__(self, other: RatioSums) -> RatioSums:
+        """The sums of two groups of rows together. The groups must be disjoint: then both cost the larger ρ, not the sum.
+
+        Raises:
+            InputError: the two have different sums.
+        """
+        if self.names != other.names:
+            raise InputError("these two have different sums (weighted or not, binary or not); measure both alike")
+        return replace(
+            self,
+            vector=self.vector + other.vector,
+            covariance=self.covariance + other.covariance,
+            rho=max(self.rho, other.rho),
+            epsilon=_larger(self.epsilon, other.epsilon),
+            delta=_larger(self.delta, other.delta),
+            laplace=None,
+            private=self.private and other.private,
+        )
+
+
+def measure_sums(
+    numerator: npt.ArrayLike,
+    denominator: npt.ArrayLike,
+    priced: PricedDesign,
+    weights: npt.ArrayLike | None = None,
+    *,
+    weight_bound: float = 1.0,
+    noise: NoiseSource,
+    budget: Budget | None = None,
+) -> RatioSums:
+    """Noisy sums for the ratio Σws/Σwy of one group of rows.
+
+    Args:
+        numerator: s, shape (n,), n ≥ 0, in [0, 1]: divide it by its declared bound if that is not 1.
+        denominator: y, shape (n,), in [0, 1]; 0 or 1 where the design is for binary labels.
+        priced: the design and its noise; must agree on whether there are weights.
+        weights: w, shape (n,), in [0, weight_bound], fixed in advance; None for 1 each.
+        weight_bound: u, declared, positive; read only with weights.
+        noise: where the noise comes from.
+        budget: what `priced.rho` is charged to; None for one of that amount.
+
+    Raises:
+        InputError: shapes that differ, numbers out of their bounds or missing, or too many rows for Laplace noise.
+
+    Privacy: `priced.rho`-zCDP (and (ε, δ)-DP where that was the price), add/remove. Proof: one row changes the
+    vector of whole lattice numbers by at most the design's sensitivity (plus the rounding that `lattice_sensitivity`
+    allows for), and the noise is made for that. What is returned is a fixed invertible matrix times the noisy vector.
+    """
+    score, label, weight = _read(numerator, denominator, weights, weight_bound, priced)
+    paying = Budget(priced.rho) if budget is None else budget
+    drawn = noisy_lattice_sums(lambda: lattice_sums(score, label, weight, priced.design), priced, paying, noise)
+    bound = weight_bound if weights is not None else 1.0
+    maker = priced.noise_maker(bound)
+    return RatioSums(
+        priced.design.names,
+        sums_in_unit(drawn, priced.design.names, bound),
+        maker @ maker.T,
+        priced.rho,
+        priced.epsilon,
+        priced.delta,
+        maker if priced.mechanism == "laplace" else None,
+        noise.private,
+    )
+
+
+def lattice_sums(score: Floats, label: Floats, weight: Floats | None, design: Design) -> Counts:
+    """The exact sums of `axes @ features` in lattice units, over the last axis of (…, n) arrays: shape (…, k).
+
+    `weight` is w/u, or None. Not private: noise has to be added.
+    """
+    total = []
+    t = np.ones_like(score) if weight is None else weight
+    features = {"w": t, "wy": t * label, "ws": t * score}
+    makers = {
+        "wss": lambda: features["ws"] * score,
+        "wys": lambda: features["wy"] * score,
+        "wyy": lambda: features["wy"] * label,
+        "ww": lambda: t * t,
+    }
+    for name in design.names[3:]:
+        features[name] = makers[name]()
+    for axis in design.axes:
+        coordinate = sum(float(a) * features[name] for name, a in zip(design.names, axis, strict=True) if a)
+        total.append(np.rint(coordinate * HALF).astype(np.int64).sum(axis=-1))
+    return np.stack(total, axis=-1)
+
+
+def noisy_lattice_sums(
+    exact: Counts | Callable[[], Counts], priced: PricedDesign, budget: Budget, noise: NoiseSource
+) -> Floats:
+    """Whole numbers (k,), or what makes them, with the noise that was priced, as sums of features in units of the largest weight.
+
+    Costs `priced.rho` of `budget`.
+    """
+    if priced.mechanism == "gaussian":
+        whole, _ = noise.gaussian(exact, priced.sensitivity, priced.rho, budget, "sums of a ratio")
+        return priced.design.features_of(whole)
+    assert priced.epsilon is not None
+
+    def as_floats() -> Floats:
+        return np.asarray(exact() if callable(exact) else exact, dtype=np.float64)
+
+    real, _ = noise.laplace(as_floats, priced.sensitivity, priced.epsilon, budget, "sums of a ratio")
+    return priced.design.features_of(real)
+
+
+def _larger(first: float | None, second: float | None) -> float | None:
+    return None if first is None or second is None else max(first, second)
+
+
+def _read(
+    numerator: npt.ArrayLike,
+    denominator: npt.ArrayLike,
+    weights: npt.ArrayLike | None,
+    weight_bound: float,
+    priced: PricedDesign,
+) -> tuple[Floats, Floats, Floats | None]:
+    score, label = _vector(numerator, "numerator"), _vector(denominator, "denominator")
+    weight = None
+    if (weights is not None) != ("ww" in priced.design.names):
+        raise InputError("weights are given where the design has none, or the other way round; make them agree")
+    if weights is not None:
+        if not (weight_bound > 0 and math.isfinite(weight_bound)):
+            raise InputError(f"weight_bound is {weight_bound}, but it must be a positive number; declare it")
+        weight = _vector(weights, "weights", weight_bound) / weight_bound
+    lengths = {len(score), len(label), len(score if weight is None else weight)}
+    if len(lengths) > 1:
+        raise InputError("numerator, denominator and weights differ in length; give one of each for every row")
+    if "wyy" not in priced.design.names and not np.isin(label, (0.0, 1.0)).all():
+        raise InputError("the denominator holds something besides 0 and 1; code it so, or pass binary=False")
+    if priced.mechanism == "laplace" and len(score) >= EXACT_ROWS:
+        raise InputError(f"Laplace noise takes fewer than {EXACT_ROWS} rows in a group; use the Gaussian mechanism")
+    return score, label, weight
+
+
+def _vector(values: npt.ArrayLike, name: str, upper: float = 1.0) -> Floats:
+    try:
+        array = np.asarray(values, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise InputError(f"the {name} must be numbers, one for each row") from None
+    if array.ndim != 1:
+        raise InputError(f"the {name} must be one-dimensional, not of {array.ndim} dimensions")
+    if array.size and not (array.min() >= 0 and array.max() <= upper):  # also when one is not a number
+        raise InputError(
+            f"the {name} must lie in [0, {upper:g}] with none missing; divide by the declared bound and drop absent cells"
+        )
+    return array

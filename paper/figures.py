@@ -1,0 +1,307 @@
+"""The stratification paper's Figures 1 to 9 from measured lines, with the published numbers where there are any.
+
+The paper numbers two pictures 7: its caption's mixture by k, and its text's panels (a) to (c). Both are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from importlib import resources
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from equistrata.data.schema import Schema
+from equistrata.data.strata import Strata
+from equistrata.data.weights import PublicWeights
+from equistrata.inference.means.dirichlet import equal_log_sizes, expected_log_sizes, fit_alpha, least_log_sizes
+from paper.config import ExperimentConfig
+from paper.curves import Curve, Panel, Picture, by_place
+from paper.grid import FINEST, MEANS, MECHANISMS, MIXTURE, SYNTHESIZERS, runs_of
+from paper.means import COINPRESS, ESTIMATORS, STRATIFIED, MeanLine
+from paper.mixture import MixtureLine
+from paper.synthesizers import REAL, VANILLA, Cell, Line
+
+Lines = Mapping[str, Mapping[Any, Any]]
+
+SIZES_2018 = "ny2018_sex_rac1p.csv"
+SYNTHESIZERS_2018, MEANS_2018 = "stratification_synthesizers.csv", "stratification_means.csv"
+PUBLISHED = "published by the paper (New York 2018)"
+FAIRNESS = {
+    "maximum_disparity": ("(a) Maximum disparity", "largest relative error"),
+    "demographic_parity_ratio": ("(b) Demographic parity", "ratio of selection rates"),
+    "fnr_difference": ("(c) False negatives", "largest FNR difference"),
+}
+MIXTURE_NAMES = {"coinpress": "Coinpress", "stratified": "StratCoinpress", "public": "PubStratCoinpress"}
+FORMS = (
+    "vanilla: one model for all rows; a name of columns: the paper's form, each stratum by itself; (default): "
+    "equistrata's, which for MST and AIM chooses once for all strata and measures at all levels, and for GEM lets small "
+    "strata lean on the others."
+)
+
+
+def pictures(config: ExperimentConfig, found: Lines, rows: str) -> list[Picture]:
+    """The pictures of a figure.
+
+    Args:
+        found: kind → place → line; every place that `runs_of(config)` names must be there.
+        rows: what the rows are, for the note.
+    """
+    wanted = runs_of(config).cells
+    lines = {kind: [found[kind][cell] for cell in cells] for kind, cells in wanted.items()}
+    band = "bands the 10 % to 90 % quantiles"
+    seeds = f"Lines are means of {config.runs} seeds, {band}." if config.runs > 1 else "One seed."
+    exact = f"Not private: exact scores of {rows}; noise from seeds. {seeds}"
+    simulated = f"Simulated rows, noise from seeds. Lines are means over runs, {band}."
+    draw: Mapping[int, Callable[[], list[Picture]]] = {
+        1: lambda: [_theory()],
+        2: lambda: [_means(2, lines[MEANS], exact)],
+        3: lambda: [_mixture_by_size(3, lines[MIXTURE], simulated)],
+        4: lambda: [_accuracy(lines[SYNTHESIZERS], exact)],
+        5: lambda: [_parity(lines[SYNTHESIZERS], exact)],
+        6: lambda: [_mixture_by_size(6, lines[MIXTURE], simulated)],
+        7: lambda: [_fairness(lines[SYNTHESIZERS], exact), _mixture_by_groups(lines[MIXTURE], simulated)],
+        8: lambda: [_means(8, lines[MEANS], exact)],
+        9: lambda: [_parity_of_marginals(lines[SYNTHESIZERS], exact)],
+    }
+    return draw[config.figure]()
+
+
+def _theory() -> Picture:
+    strata = Strata.over(Schema.load("acs_employment").select(["SEX", "RAC1P", "ESR"]), ["SEX", "RAC1P"])
+    weights = PublicWeights.from_table(_public(SIZES_2018), strata, SIZES_2018)
+    assert weights.total is not None
+    race: dict[Any, float] = {}
+    for (_, value), share in weights.shares.items():
+        race[value] = race.get(value, 0.0) + share
+    shares, n = list(race.values()), weights.total
+    k = len(shares)
+    alphas = np.linspace(0.1, 1.0, 91)
+    fitted = {fit_alpha(shares, method="likelihood"), fit_alpha(shares, method="moments")}
+    curves = (
+        Curve.plain("Theorem 10", {a: expected_log_sizes(k, a, n) for a in alphas}),
+        Curve.plain("α fitted to New York 2018", {a: expected_log_sizes(k, a, n) for a in fitted}, style="points"),
+    )
+    levels = {
+        "k ln(n/k), Proposition 9": equal_log_sizes(k, n),
+        "(k − 1) + ln(n − k + 1), least": least_log_sizes(k, n),
+        "New York 2018 itself": float(np.log(np.array(shares) * n).sum()),
+    }
+    panel = Panel(
+        f"k = {k}, n = {n:,.0f}", curves, "Dirichlet α", "E Σ log|Gᵢ|", x_log=False, y_log=False, levels=levels
+    )
+    return Picture(
+        "figure-1",
+        "Figure 1: Theorem 10 between its bounds",
+        "Small α (one dominant group) costs little, α = 1 nearly as much as equal groups. The two points are the α of "
+        "New York's race groups by moments (left: the paper's 0.13) and by maximum likelihood (right).",
+        "Theory: nothing was read but the published sizes of New York 2018.",
+        (panel,),
+        1,
+    )
+
+
+def _means(number: int, lines: Sequence[MeanLine], note: str) -> Picture:
+    published = _public(MEANS_2018)
+    outcomes = list(dict.fromkeys(line.outcome for line in lines))
+    strata = {line.strata: line.declared for line in lines}
+    panels = []
+    for score, ending, title in (("population_error", "error", "population"), ("parity_error", "parity", "parity")):
+        for outcome in outcomes:
+            curves = [
+                Curve.of(
+                    name,
+                    by_place(
+                        (line.declared, getattr(line, score))
+                        for line in lines
+                        if (line.outcome, line.estimator) == (outcome, name)
+                    ),
+                )
+                for name in ESTIMATORS
+            ]
+            told = published[(published.outcome == outcome) & published.strata.isin(strata)]
+            for name, column in ((COINPRESS, f"coinpress_{ending}"), (STRATIFIED, f"strat_coinpress_{ending}")):
+                points = by_place(zip((strata[by] for by in told.strata), told[column], strict=True))
+                means = {x: float(np.mean(values)) for x, values in points.items()}
+                curves.append(Curve.plain(f"{name}, published", means, "dotted", name))
+            panels.append(Panel(f"{outcome}: {title}", tuple(curves), "declared strata k", f"{title} error"))
+    return Picture(
+        f"figure-{number}",
+        f"Figure {number}: means by Coinpress, stratified and not",
+        "Above the relative error of the population's mean, below the parity error (Definition 11), against the number of "
+        "declared strata; where two choices of columns give one k, both are in the mean and the band. ρ = 0.5 for each "
+        "estimate. (default), (no shrinkage): as a release estimates it, with noisy sizes, without and with `--no-shrinkage`.",
+        note,
+        tuple(panels),
+        len(outcomes),
+        PUBLISHED,
+    )
+
+
+def _mixture_by_size(number: int, lines: Sequence[MixtureLine], note: str) -> Picture:
+    groups, alphas = (sorted({getattr(line, name) for line in lines}) for name in ("k", "alpha"))
+    panels = []
+    against = ("", "_rows") if number == 3 else ("",)
+    for alpha in alphas:
+        for ending in against:
+            for k in groups:
+                chosen = [line for line in lines if (line.k, line.alpha) == (k, alpha)]
+                title = f"k = {k}, α = {alpha:g}"
+                error = "error against the rows" if ending else "error"
+                panels.append(Panel(title, _mixture_curves(chosen, "n", ending), "rows n", error, x_log=False))
+    extra = " Above against the mixture's mean, below against the mean of the rows drawn." if number == 3 else ""
+    return Picture(
+        f"figure-{number}",
+        f"Figure {number}: means of a mixture of k Gaussians, by rows",
+        "Absolute error of the mean; a group's deviation is 0.1 to 2." + extra + " ρ = 0.5.",
+        note,
+        tuple(panels),
+        len(groups),
+    )
+
+
+def _mixture_by_groups(lines: Sequence[MixtureLine], note: str) -> Picture:
+    alphas, n = sorted({line.alpha for line in lines}), lines[0].n
+    panels = [
+        Panel(f"α = {a:g}", _mixture_curves([x for x in lines if x.alpha == a], "k", ""), "groups k", "error")
+        for a in alphas
+    ]
+    return Picture(
+        "figure-7-groups",
+        f"Figure 7 (as captioned): means of a mixture, by groups; n = {n:,}",
+        "Absolute error of the mean against the mixture's own, as the number of groups grows. ρ = 0.5.",
+        note,
+        tuple(panels),
+        len(panels),
+    )
+
+
+def _mixture_curves(lines: Sequence[MixtureLine], axis: str, ending: str) -> tuple[Curve, ...]:
+    return tuple(
+        Curve.of(shown, by_place((getattr(line, axis), getattr(line, name + ending)) for line in lines))
+        for name, shown in MIXTURE_NAMES.items()
+    )
+
+
+def _accuracy(lines: Sequence[Line], note: str) -> Picture:
+    panels = [
+        Panel(
+            name.upper(), _by_epsilon(lines, name, "accuracy", published="accuracy"), "ε", "accuracy", y_log=False,
+            levels=_real(lines, "accuracy"),
+        )
+        for name in MECHANISMS
+    ]  # fmt: skip
+    return Picture(
+        "figure-4",
+        "Figure 4: employment classifier trained on synthetic rows",
+        f"Accuracy of a random forest on the 20 % of real rows that no synthesizer saw. {FORMS}",
+        note,
+        tuple(panels),
+        len(panels),
+        PUBLISHED,
+    )
+
+
+def _parity(lines: Sequence[Line], note: str) -> Picture:
+    panels = [
+        Panel(
+            name.upper(), _by_epsilon(lines, name, "parity_means_sex_rac1p", published="parity_sex_rac1p"), "ε",
+            "parity error over SEX × RAC1P",
+        )
+        for name in MECHANISMS
+    ]  # fmt: skip
+    return Picture(
+        "figure-5",
+        "Figure 5: parity error of the means",
+        "Definition 11 over the strata of SEX × RAC1P with at least 0.1 % of the rows, averaged over the columns that define no "
+        f"strata (the published curves: over all). {FORMS}",
+        note,
+        tuple(panels),
+        len(panels),
+        PUBLISHED,
+    )
+
+
+def _fairness(lines: Sequence[Line], note: str) -> Picture:
+    panels = [
+        Panel(
+            f"{title}, {name.upper()}",
+            _by_epsilon(lines, name, score, published="" if score == "maximum_disparity" else score),
+            "ε", axis, y_log=score == "maximum_disparity",
+            levels={} if score == "maximum_disparity" else _real(lines, score),
+        )
+        for score, (title, axis) in FAIRNESS.items()
+        for name in MECHANISMS
+    ]  # fmt: skip
+    return Picture(
+        "figure-7",
+        "Figure 7 (a) to (c): disparity of means, demographic parity, false negatives",
+        f"Over SEX × RAC1P: (a) the largest relative error of a column's mean in a stratum, 0 is best; (b) least over "
+        f"greatest selection rate, 1 is even; (c) greatest less least false-negative rate, 0 is even. {FORMS}",
+        note,
+        tuple(panels),
+        len(MECHANISMS),
+        PUBLISHED,
+    )
+
+
+def _parity_of_marginals(lines: Sequence[Line], note: str) -> Picture:
+    panels = [
+        Panel(
+            f"{name.upper()} by {by.replace('_', ' × ')}",
+            _by_epsilon([line for line in lines if line.strata in (VANILLA, by)], name, f"parity_workload3_{by.lower()}"),
+            "ε", "parity error of 3-way marginals",
+        )
+        for by in ("RAC1P", FINEST)
+        for name in MECHANISMS
+    ]  # fmt: skip
+    return Picture(
+        "figure-9",
+        "Figure 9: parity error, where f is the 3-way marginals",
+        f"Workload error of all 3-way marginals, summed over strata, plus 1/k of the population's. {FORMS}",
+        note,
+        tuple(panels),
+        len(MECHANISMS),
+    )
+
+
+def _real(lines: Iterable[Line], score: str) -> dict[str, float]:
+    """What a classifier that was trained on the real rows reaches."""
+    return {"trained on real rows": float(np.mean([getattr(x, score) for x in lines if x.mechanism == REAL]))}
+
+
+def _by_epsilon(lines: Iterable[Line], mechanism: str, score: str, published: str = "") -> tuple[Curve, ...]:
+    """A curve for each variant of a mechanism, and the published one of the same name where there is one."""
+    mine = [line for line in lines if line.mechanism == mechanism]
+    variants = dict.fromkeys((line.strata, line.form) for line in mine)
+    curves = []
+    for strata, form in variants:
+        pairs = ((line.epsilon, getattr(line, score)) for line in mine if (line.strata, line.form) == (strata, form))
+        curves.append(Curve.of(_name(strata, form), by_place(pairs)))
+    if published:
+        told = _public(SYNTHESIZERS_2018)
+        places = {line.epsilon for line in mine}
+        told = told[(told.synthesizer == mechanism.upper()) & told.epsilon.isin(places)]
+        for strata, form in variants:
+            part = told[told.strata == strata]
+            if form != "default" and len(part):
+                points = dict(zip(part.epsilon, part[published], strict=True))
+                name = _name(strata, form)
+                curves.append(Curve.plain(f"{name}, published", points, "dotted", name))
+    return tuple(curves)
+
+
+def _name(strata: str, form: str) -> str:
+    return Cell("", strata, form, 0.0, 0).name.removeprefix("_")
+
+
+def _public(name: str) -> pd.DataFrame:
+    """A published table that comes along."""
+    place = (
+        resources.files("equistrata.data").joinpath("public")
+        if name == SIZES_2018
+        else resources.files("paper") / "published"
+    )
+    with resources.as_file(place.joinpath(name)) as path:
+        return pd.read_csv(path)

@@ -1,0 +1,166 @@
+"""The paper's means of census columns: Coinpress over all rows and by strata, for every choice of strata columns.
+
+Errors are exact and noise is seeded, so nothing of this is private. Each seed's 80 % are the private rows; the other 20 % are the
+disjoint public table that PubStratCoinpress takes its weights from.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from itertools import combinations, product
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from equistrata.data.schema import Column, Schema
+from equistrata.data.strata import Key, Strata
+from equistrata.data.table import CodedTable, numbers
+from equistrata.data.weights import PublicWeights
+from equistrata.eval.scores.parity import relative_error
+from equistrata.inference.means.coinpress import coinpress_mean, stratified_coinpress
+from equistrata.inference.means.hierarchical import hierarchical_coinpress
+from equistrata.privacy.noise import SeededNoise
+from paper.synthesizers import TRAINING_SHARE
+
+SCHEMA = "acs_means"
+STRATA_COLUMNS = ("SEX", "RAC1P", "AGEP", "DIS")
+CODED = (*STRATA_COLUMNS, "NATIVITY")  # strata must leave a column over
+OUTCOMES = ("SCHL", "WKHP", "JWMNP", "PINCP")
+STRATA = tuple("_".join(chosen) for size in range(1, 5) for chosen in combinations(STRATA_COLUMNS, size))
+RHO = 0.5
+MIN_SHARE = 0.001  # as everywhere in `eval`: smaller strata do not count in the parity error
+COINPRESS, STRATIFIED, PUBLIC = "Coinpress", "StratCoinpress", "PubStratCoinpress"
+ALONE, RELEASED = "StratCoinpress (no shrinkage)", "StratCoinpress at two levels (default)"
+ESTIMATORS = (COINPRESS, STRATIFIED, PUBLIC, ALONE, RELEASED)
+
+Floats = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class MeanCell:
+    """One place: an outcome's mean by these strata (columns joined by "_"), by one estimator at one ρ.
+
+    The estimators: "Coinpress" answers for every stratum with the population's mean; "StratCoinpress" and
+    "PubStratCoinpress" are the paper's (Gaussian tail, sizes declared public), with the rows' own shares and with those of the
+    public rows; "StratCoinpress at two levels (default)" is what a release does: noisy sizes, adaptive tail, declared bounds, all
+    rows measured beside the strata, which lean on each other; "(no shrinkage)" is a release with `--no-shrinkage`.
+    """
+
+    outcome: str
+    strata: str
+    estimator: str
+    rho: float
+    seed: int
+
+
+@dataclass(frozen=True)
+class MeanLine(MeanCell):
+    """A place and what was measured there.
+
+    Attributes:
+        declared: the number of declared strata.
+        kept: the number of those with at least 0.1 % of the rows that have the outcome.
+        population_error: |estimate − mean|/|mean| over all private rows that have the outcome.
+        parity_error: Definition 11 with ω = 1/k over the kept strata.
+    """
+
+    declared: int
+    kept: int
+    population_error: float
+    parity_error: float
+
+
+def grid(
+    outcomes: Sequence[str], strata: Sequence[str], seeds: int, estimators: Sequence[str] = ESTIMATORS
+) -> Iterator[MeanCell]:
+    """Seed by seed, outcome by outcome."""
+    for seed, outcome, by, estimator in product(range(seeds), outcomes, strata, estimators):
+        yield MeanCell(outcome, by, estimator, RHO, seed)
+
+
+def measure(
+    cells: Sequence[MeanCell], table: CodedTable, outcomes: Mapping[str, Floats], schema: Schema
+) -> list[MeanLine]:
+    """Estimate and score some places.
+
+    Args:
+        table: the coded columns `CODED`, shape (n, 5).
+        outcomes: outcome → its values, shape (n,), NaN where absent.
+        schema: declares the outcomes' bounds.
+    """
+    return [_measure(cell, table, outcomes[cell.outcome], schema[cell.outcome]) for cell in cells]
+
+
+def read_outcomes(frame: pd.DataFrame, schema: Schema) -> dict[str, Floats]:
+    """Outcome → its values, shape (n,), NaN where absent."""
+    outcomes = {}
+    for name in OUTCOMES:
+        values, absent = numbers(frame[name], schema[name])
+        outcomes[name] = np.where(absent, np.nan, values)
+    return outcomes
+
+
+def errors(groups: Mapping[Key, Floats], population: float, by_stratum: Floats) -> tuple[int, float, float]:
+    """How many strata hold at least 0.1 % of the rows; the relative error of the population's mean; the parity error over those
+    strata with ω = 1/k.
+
+    >>> errors({(1,): np.array([1.0, 3.0]), (2,): np.array([4.0, 4.0])}, 3.0, np.array([1.0, 4.0]))
+    (2, 0.0, 0.5)
+    """
+    everybody = np.concatenate(list(groups.values()))
+    kept = np.array([len(values) >= max(MIN_SHARE * len(everybody), 1) for values in groups.values()])
+    truth = np.array([values.mean() if len(values) else np.nan for values in groups.values()])
+    error = float(relative_error(everybody.mean(), population))
+    strata = int(kept.sum())
+    return strata, error, error / strata + float(relative_error(truth[kept], by_stratum[kept]).sum())
+
+
+def _measure(cell: MeanCell, table: CodedTable, values: Floats, column: Column) -> MeanLine:
+    private = np.random.default_rng(cell.seed).random(len(table)) < TRAINING_SHARE
+    strata = Strata.over(table.schema, cell.strata.split("_"))
+    index, present = strata.index(table), ~np.isnan(values)
+    count = len(strata.keys)
+    own, public = (np.bincount(index[present & of], minlength=count) for of in (private, ~private))
+    groups = {key: values[present & private & (index == i)] for i, key in enumerate(strata.keys)}
+    everybody = values[present & private]
+    kept, error, parity = errors(groups, *_estimate(cell, column, groups, everybody, strata, own, public))
+    return MeanLine(**asdict(cell), declared=count, kept=kept, population_error=error, parity_error=parity)
+
+
+def _estimate(
+    cell: MeanCell,
+    column: Column,
+    groups: Mapping[Key, Floats],
+    everybody: Floats,
+    strata: Strata,
+    own: npt.NDArray[np.intp],
+    public: npt.NDArray[np.intp],
+) -> tuple[float, Floats]:
+    """The population's mean, and each stratum's, shape (k,)."""
+    settings = _settings(cell, column)
+    if cell.estimator == COINPRESS:
+        value = coinpress_mean(everybody, **settings).value
+        return value, np.full(len(strata.keys), value)
+    sizes = {STRATIFIED: own, PUBLIC: public}.get(cell.estimator)
+    shares = None
+    if sizes is not None:
+        counts = dict(zip(strata.keys, sizes.tolist(), strict=True))
+        shares = PublicWeights.from_counts(counts, strata, cell.estimator).shares
+    estimator = hierarchical_coinpress if cell.estimator == RELEASED else stratified_coinpress
+    found = estimator(groups, shares, **settings)
+    return found.value, np.array([found.strata[key].value for key in strata.keys])
+
+
+def _settings(cell: MeanCell, column: Column) -> dict[str, Any]:
+    """What the schema declares, and either the paper's way or a release's."""
+    lower, upper = column.mean_bounds
+    noise = SeededNoise(cell.seed).spawn(STRATA.index(cell.strata)).spawn(OUTCOMES.index(cell.outcome))
+    settings: dict[str, Any] = {
+        "lower": lower, "upper": upper, "sigma": column.sigma, "rho": cell.rho, "noise": noise,
+    }  # fmt: skip
+    if cell.estimator in (ALONE, RELEASED):
+        return settings | {"sizes": "noisy", "bounds": column.bounds}
+    return settings | {"sizes": "public", "tail": "gaussian"}

@@ -1,0 +1,91 @@
+"""The talk's tables for tests of a proportion, beside ours: `python -m paper.proportions`.
+
+K, the factor by which noise multiplies the rows that a test needs, by both laws; and the errors of the classical test on
+noisy counts, without correction and with K times the rows, by simulation (100,000 runs, seeded).
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+import numpy as np
+from rich.console import Console
+from rich.table import Table
+from scipy.special import ndtri
+
+from equistrata.inference.counts.proportions import correction_factor, private_sample_size, sample_size
+from equistrata.inference.counts.sizing import Law
+
+P0, EFFECT, ALPHA, BETA = 0.25, 0.1, 0.05, 0.1
+EPSILONS = (0.1, 0.2, 0.3, 0.4, 0.5)
+RUNS = 100_000
+
+# As printed in the talk, for EPSILONS.
+TALK_K: dict[tuple[float, Law], tuple[float, ...]] = {
+    (0.4, "normal-laplace"): (3.65, 2.12, 1.64, 1.42, 1.29),
+    (0.4, "normal"): (3.58, 2.10, 1.63, 1.41, 1.29),
+    (0.1, "normal-laplace"): (2.62, 1.64, 1.35, 1.22, 1.15),
+    (0.1, "normal"): (2.64, 1.65, 1.35, 1.22, 1.15),
+}
+TALK_LEVEL: dict[Law | None, tuple[float, ...]] = {
+    None: (0.1606, 0.0763, 0.0496, 0.0350, 0.0315),
+    "normal": (0.0943, 0.0557, 0.0403, 0.0376, 0.0288),
+    "normal-laplace": (0.0937, 0.0538, 0.0387, 0.0335, 0.0267),
+}
+TALK_TYPE_TWO: dict[Law | None, tuple[float, ...]] = {
+    None: (0.2562, 0.1817, 0.1459, 0.1355, 0.1209),
+    "normal": (0.0249, 0.0434, 0.0629, 0.0754, 0.0814),
+    "normal-laplace": (0.0238, 0.0451, 0.0633, 0.0752, 0.0830),
+}
+
+
+def rows_of(law: Law | None, epsilon: float) -> int:
+    """N without a correction, or K·N, both rounded up.
+
+    >>> rows_of(None, 0.1), rows_of("normal", 0.1)
+    (221, 582)
+    """
+    if law is None:
+        return math.ceil(sample_size(P0, EFFECT, alpha=ALPHA, beta=BETA))
+    return private_sample_size(P0, EFFECT, alpha=ALPHA, beta=BETA, epsilon=epsilon, law=law)
+
+
+def simulated_errors(rows: int, epsilon: float, runs: int, seed: int) -> tuple[float, float]:
+    """The talk's experiment: how often the classical test, on one side, errs on noisy counts under either hypothesis."""
+    rng = np.random.default_rng(seed)
+    middle = P0 + EFFECT / 2
+    critical = P0 - float(ndtri(ALPHA / 2)) * math.sqrt(middle * (1 - middle) / rows)
+    above = [
+        float(np.mean((rng.binomial(rows, p, runs) + rng.laplace(0, 1 / epsilon, runs)) / rows > critical))
+        for p in (P0, P0 + EFFECT)
+    ]
+    return above[0], 1 - above[1]
+
+
+def main() -> None:
+    """Print both tables."""
+    parser = argparse.ArgumentParser(prog="python -m paper.proportions", description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=RUNS)
+    runs = parser.parse_args().runs
+    console = Console(width=124)
+    factors = Table(title="K (the talk's)", title_justify="left")
+    errors = Table(title=f"errors of the classical test, {runs:,} runs (the talk's)", title_justify="left")
+    for table, first in ((factors, "β, law"), (errors, "rows, error")):
+        table.add_column(first)
+        for epsilon in EPSILONS:
+            table.add_column(f"ε = {epsilon:g}", justify="right")
+    for (beta, law), printed in TALK_K.items():
+        found = [correction_factor(P0, EFFECT, alpha=ALPHA, beta=beta, epsilon=e, law=law) for e in EPSILONS]
+        factors.add_row(f"{beta:g}, {law}", *(f"{k:.3f} ({p:.2f})" for k, p in zip(found, printed, strict=True)))
+    for law in TALK_LEVEL:
+        measured = [simulated_errors(rows_of(law, e), e, runs, seed) for seed, e in enumerate(EPSILONS)]
+        for kind, (name, talk) in enumerate((("level", TALK_LEVEL), ("type II", TALK_TYPE_TWO))):
+            cells = (f"{pair[kind]:.4f} ({t:.4f})" for pair, t in zip(measured, talk[law], strict=True))
+            errors.add_row(f"{'N' if law is None else f'K·N, {law}'}, {name}", *cells)
+    console.print(factors)
+    console.print(errors)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""The paper's grid of synthesizers: mechanism × strata × form × ε × seed, each place fitted, drawn and scored.
+
+Scores are exact and noise is seeded, so nothing of this is private. Each seed has its own 80 % of the rows, the same for all
+mechanisms, strata, forms and ε; the other 20 % test the classifiers, and no synthesizer sees them.
+
+>>> [cell.name for cell in variants("aim", ["vanilla", "SEX_RAC1P"], ["SEX_RAC1P"])]
+['AIM_vanilla', 'AIM_SEX_RAC1P', 'AIM_SEX_RAC1P (default)']
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, replace
+from itertools import product
+from time import perf_counter
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from equistrata.data.table import CodedTable
+from equistrata.eval.scores.parity import parity_error
+from equistrata.eval.scores.scores import score_tables
+from equistrata.synth.strata.stratified import StratifiedSynthesizer
+
+COLUMNS = ("AGEP", "SCHL", "MAR", "DIS", "NATIVITY", "MIL", "DREM", "SEX", "RAC1P", "ESR")
+VANILLA = "vanilla"
+STRATA = (VANILLA, "SEX", "RAC1P", "SEX_RAC1P")
+EPSILONS = (0.01, 0.05, 0.1, 0.5, 1.0, 5.0)
+DELTA = 1e-9
+TRAINING_SHARE = 0.8
+REAL = "real"
+
+# What a form asks of `StratifiedSynthesizer`: the paper's fits share nothing, neither what is measured nor what is found.
+FORMS: dict[str, dict[str, Any]] = {
+    VANILLA: {},
+    "per-stratum": {"selection": "per-stratum", "shrinkage": False},
+    "default": {},
+}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One place in the grid.
+
+    Attributes:
+        mechanism: "mst", "aim" or "gem"; "real" stands for the training rows themselves.
+        strata: "vanilla", or columns joined by "_".
+        form: "vanilla"; "per-stratum": the paper's, each stratum by itself; "default": equistrata's own.
+        epsilon: the price, at δ = 1e-9; infinite for "real".
+        seed: decides the 80 % and all noise.
+    """
+
+    mechanism: str
+    strata: str
+    form: str
+    epsilon: float
+    seed: int
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that define its strata."""
+        return () if self.strata == VANILLA else tuple(self.strata.split("_"))
+
+    @property
+    def name(self) -> str:
+        """The paper's name for the variant, as AIM_SEX_RAC1P; the default form says that it is."""
+        return f"{self.mechanism.upper()}_{self.strata}" + (" (default)" if self.form == "default" else "")
+
+
+@dataclass(frozen=True)
+class Line(Cell):
+    """A place in the grid and what was measured there; classifiers' scores are None where none were trained.
+
+    `parity_means_…` average over the columns that define no strata. Files that call them `parity_…` averaged over all, and are
+    refused for their header.
+    """
+
+    seconds: float
+    parity_means_sex: float
+    parity_means_rac1p: float
+    parity_means_sex_rac1p: float
+    maximum_disparity: float
+    workload3: float
+    workload3_by_stratum: float
+    parity_workload3_rac1p: float
+    parity_workload3_sex_rac1p: float
+    accuracy: float | None
+    demographic_parity_ratio: float | None
+    fnr_difference: float | None
+
+
+def variants(mechanism: str, strata: Sequence[str], default: Sequence[str]) -> list[Cell]:
+    """The variants of a mechanism: the paper's for `strata`, equistrata's for `default` (ε and seed are to be filled in)."""
+    paper = [Cell(mechanism, by, VANILLA if by == VANILLA else "per-stratum", math.nan, 0) for by in strata]
+    return paper + [Cell(mechanism, by, "default", math.nan, 0) for by in default]
+
+
+def grid(of: Sequence[Cell], epsilons: Sequence[float], seeds: int) -> Iterator[Cell]:
+    """These variants at every ε, seed by seed, so that a grid that is stopped early is whole for its first seeds."""
+    for seed, variant, epsilon in product(range(seeds), of, epsilons):
+        yield replace(variant, epsilon=epsilon, seed=seed)
+
+
+def real_rows(seeds: int) -> list[Cell]:
+    """The training rows themselves, in place of synthetic ones: what a classifier could reach."""
+    return [Cell(REAL, VANILLA, VANILLA, math.inf, seed) for seed in range(seeds)]
+
+
+def measure(cell: Cell, table: CodedTable, classifiers: bool = True, workers: int = 1) -> Line:
+    """Fit, draw and score one place of the grid. The table holds the real rows, whole."""
+    rng = np.random.default_rng(cell.seed)
+    training = rng.random(len(table)) < TRAINING_SHARE
+    rows = table.take(training)
+    start = perf_counter()
+    synthetic = None if cell.mechanism == REAL else _draw(cell, rows, workers)
+    seconds = perf_counter() - start
+    real, test = rows.decode(rng), table.take(~training).decode(rng)
+    synthetic = real if synthetic is None else synthetic
+    scores = score_tables(
+        real, test, synthetic, ["SEX", "RAC1P"], table.schema.target,
+        classifiers=("random_forest",), baseline=False, quick=not classifiers,
+    )  # fmt: skip
+    strata = scores.workload3_strata.values()
+    return Line(
+        **asdict(cell),
+        seconds=round(seconds, 3),
+        parity_means_sex=parity_error(real, synthetic, ["SEX"]).value,
+        parity_means_rac1p=parity_error(real, synthetic, ["RAC1P"]).value,
+        parity_means_sex_rac1p=scores.parity_error,
+        maximum_disparity=scores.maximum_disparity,
+        workload3=scores.workload3,
+        workload3_by_stratum=scores.workload3_by_stratum,
+        parity_workload3_rac1p=parity_error(real, synthetic, ["RAC1P"], statistic="workload3").value,
+        parity_workload3_sex_rac1p=scores.workload3 / len(strata) + sum(strata),  # Definition 11 with ω = 1/k
+        accuracy=scores.accuracy,
+        demographic_parity_ratio=scores.dpr,
+        fnr_difference=scores.fnr_diff,
+    )
+
+
+def _draw(cell: Cell, rows: CodedTable, workers: int) -> pd.DataFrame:
+    return (
+        StratifiedSynthesizer(
+            cell.mechanism, cell.columns, epsilon=cell.epsilon, delta=DELTA, seed=cell.seed, workers=workers,
+            **FORMS[cell.form],
+        ).fit(rows).sample()
+    )  # fmt: skip

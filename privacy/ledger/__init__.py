@@ -1,0 +1,1 @@
+"""Durable accounts of privacy budget: reservations, charges, their hash chain, leases and whose rows they are."""

@@ -1,0 +1,173 @@
+"""The entries of a ledger, and the chain of hashes that holds them together.
+
+>>> Head.parse("2:" + "0a" * 32).entries
+2
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any, Literal
+
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.ledger.store import LedgerError
+
+Kind = Literal["create", "reserve", "commit", "fail", "resume"]
+Outcome = Literal["reserved", "committed", "failed"]
+OUTCOMES: Mapping[str, Outcome] = {"reserve": "reserved", "resume": "reserved", "commit": "committed", "fail": "failed"}
+HEXADECIMAL = frozenset("0123456789abcdef")
+
+
+@dataclass(frozen=True)
+class Head:
+    """Where the chain ends: the number of entries, and the hash of the last one (64 hexadecimal digits)."""
+
+    entries: int
+    hash: str
+
+    def __str__(self) -> str:
+        return f"{self.entries}:{self.hash}"
+
+    @classmethod
+    def parse(cls, text: str) -> Head:
+        """Read what `str` wrote, as on a release card. Raises LedgerError if it is not that."""
+        entries, _, digest = text.strip().partition(":")
+        if not entries.isdecimal() or len(digest) != 64 or not HEXADECIMAL.issuperset(digest):
+            raise LedgerError(f"{text!r} is no head of a ledger; give ENTRIES:HASH as a release card prints it")
+        return cls(int(entries), digest)
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing that happened, as the ledger keeps it. What does not apply is None.
+
+    Attributes:
+        entry: its number, from 1 without gaps.
+        settles: the number of the reservation that a commit, fail or resume belongs to.
+        at: when, UTC.
+        who: user and machine.
+        rho: the budget (create), the charge (reserve), else nothing.
+        spent: what has been spent of the data set's budget, this entry included.
+        epsilon, delta: how the amount was stated.
+        relation: the neighbouring relation.
+        mechanism, strata: what the release was made with, and over which columns.
+        parts: what was bought, by name; of an account that was opened, the accounts of the same people (`same_people_as`).
+        fingerprint: of the snapshot of rows (see `equistrata.privacy.ledger.fingerprint`).
+        config: a hash of the settings, and of what else decides the release (`equistrata.flows.release.binding`).
+        journal: the mark of the journal that a release may be resumed from.
+        software: the version that wrote the entry.
+        reason: why, in a sentence, for what is not the usual course.
+        previous, hash: the chain.
+    """
+
+    entry: int
+    settles: int | None
+    at: str
+    who: str
+    kind: Kind
+    dataset: str
+    release_id: str | None
+    rho: Rho
+    spent: Rho
+    epsilon: float | None
+    delta: float | None
+    relation: str | None
+    mechanism: str | None
+    strata: str | None
+    parts: tuple[str, ...]
+    fingerprint: str | None
+    config: str | None
+    journal: str | None
+    software: str
+    reason: str | None
+    previous: str
+    hash: str
+
+    @property
+    def same_people_as(self) -> tuple[str, ...]:
+        """Which accounts hold the same people as the one that this entry opens, as its steward said."""
+        return self.parts if self.kind == "create" else ()
+
+    @classmethod
+    def of(cls, row: Mapping[str, Any]) -> Entry:
+        """A row of the table as an entry. Raises ValueError or TypeError if it is none; its hash is not checked."""
+        values = dict(row)
+        if values["kind"] not in ("create", *OUTCOMES):
+            raise ValueError("unknown kind")
+        for name in ("rho", "spent"):
+            values[name] = Rho(Fraction(values[name]))
+        for name in ("epsilon", "delta"):
+            values[name] = None if values[name] is None else float(values[name])
+        values["parts"] = tuple(json.loads(values["parts"] or "[]"))
+        return cls(**values)
+
+
+def genesis(ledger: Mapping[str, Any]) -> str:
+    """What the first entry follows: a hash of all that never changes in the ledger's own row."""
+    return _sha256({name: ledger[name] for name in ("version", "ledger", "created", "layout")})
+
+
+def digest(row: Mapping[str, Any]) -> str:
+    """The SHA-256 that a row must carry: of its canonical JSON, without the hash but with the one before it."""
+    return _sha256({name: value for name, value in row.items() if name != "hash"})
+
+
+class Books:
+    """Goes through the rows of a ledger in order, and finds the first that does not fit."""
+
+    def __init__(self, start: str) -> None:
+        self.head = Head(0, start)
+        self._budget: dict[str, Rho] = {}
+        self._spent: dict[str, Rho] = {}
+        self._charges: dict[int, tuple[Entry, Outcome]] = {}
+
+    def add(self, row: Mapping[str, Any]) -> str | None:
+        """Take one more row; what is wrong with it (completing "entry 7 …"), or None."""
+        if row["entry"] != self.head.entries + 1:
+            return "is missing"
+        if row["previous"] != self.head.hash:
+            return "does not follow from the one before it"
+        if digest(row) != row["hash"]:
+            return "does not match its hash"
+        try:
+            entry = Entry.of(row)
+        except (ValueError, TypeError, ZeroDivisionError):
+            return "cannot be read"
+        fault = self._fault(entry)
+        if fault is None:
+            self.head = Head(entry.entry, entry.hash)
+        return fault
+
+    def _fault(self, entry: Entry) -> str | None:
+        if entry.kind == "create":
+            if entry.dataset in self._budget or entry.spent:
+                return "opens an account that is open already"
+            if not self._budget.keys() >= set(entry.same_people_as):
+                return "names an account that is not open"
+            self._budget[entry.dataset], self._spent[entry.dataset] = entry.rho, Rho(0)
+            return None
+        if entry.dataset not in self._budget:
+            return "belongs to a data set without a budget"
+        if entry.kind == "reserve":
+            self._spent[entry.dataset] += entry.rho
+            self._charges[entry.entry] = entry, "reserved"
+        else:
+            charge, outcome = self._charges.get(entry.settles or 0, (None, "committed"))
+            if charge is None or (charge.dataset, charge.release_id) != (entry.dataset, entry.release_id):
+                return "settles a reservation that does not exist"
+            if outcome == "committed" or entry.rho:
+                return "settles a reservation that was settled"
+            self._charges[charge.entry] = charge, OUTCOMES[entry.kind]
+        if entry.spent != self._spent[entry.dataset]:
+            return "does not add up"
+        return "overspends the budget" if entry.spent > self._budget[entry.dataset] else None
+
+
+def _sha256(content: Mapping[str, Any]) -> str:
+    # A damaged file may hold bytes where text was; repr keeps them apart from the text.
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), default=repr)
+    return hashlib.sha256(canonical.encode()).hexdigest()

@@ -1,0 +1,142 @@
+"""Fingerprints of snapshots: whether two charges are about the same people, told by keyed hashes that nobody can turn back.
+
+A plain hash of a small table could be guessed by trying tables. HMAC-SHA256 under a key that is not in the ledger
+can't, and since the ledger's own name goes in, the same rows have unrelated fingerprints in two ledgers. What is hashed is the
+files' bytes, the rows as a multiset (`equistrata.data.snapshot`: in any order, from any format), and each column as a multiset, so that rows
+are known again when other columns of them are chosen.
+
+>>> seen = {"rows": "ab", "columns": {"SEX": "cd"}}
+>>> one = Fingerprint.of(b"file", seen, b"k" * 32, "one ledger")
+>>> Fingerprint.parse(str(one)) == one
+True
+>>> one.alike(Fingerprint.of(b"shuffled", seen, b"k" * 32, "one ledger"))
+True
+>>> one.alike(Fingerprint.of(b"file", seen, b"k" * 32, "another"))
+False
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import os
+import secrets
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from equistrata.privacy.ledger.postgres import SAME_COLUMNS
+from equistrata.privacy.ledger.store import LedgerError, key_file
+
+KEY_VARIABLE = "EQUISTRATA_LEDGER_KEY"
+SHORTEST_KEY = 16  # characters
+
+
+def content_digest(paths: Iterable[Path]) -> bytes:
+    """SHA-256 of the files' bytes, in order, whatever they are called. Not to be shown: it can be guessed at."""
+    whole = hashlib.sha256()
+    for path in paths:
+        with path.open("rb") as file:
+            whole.update(hashlib.file_digest(file, "sha256").digest())
+    return whole.digest()
+
+
+@dataclass(frozen=True)
+class Fingerprint:
+    """What a ledger keeps of the rows that were charged for. Every part is hexadecimal and keyed.
+
+    Attributes:
+        key: tells keys apart; empty in a ledger's earlier entries, which kept `file` alone.
+        file: of the files' bytes.
+        rows: of the rows, in the columns that are released, whatever their order; empty in earlier entries.
+        columns: one for each of these columns, of the values in it.
+    """
+
+    key: str
+    file: str
+    rows: str
+    columns: frozenset[str]
+
+    @classmethod
+    def of(cls, content: bytes, seen: Mapping[str, Any], key: bytes, ledger: str) -> Fingerprint:
+        """The fingerprint in the ledger of that name (`Ledger.identity`).
+
+        Args:
+            content: a `content_digest`.
+            seen: the digests of a `equistrata.data.snapshot.Snapshot`, rows and columns.
+        """
+        own = hmac.digest(key, b"equistrata snapshot " + ledger.encode(), "sha256")
+
+        def keyed(what: str, content: bytes) -> str:
+            return hmac.digest(own, what.encode() + b" " + content, "sha256").hex()
+
+        columns = (keyed("column", f"{name}={digest}".encode())[:16] for name, digest in seen["columns"].items())
+        file = hmac.digest(own, content, "sha256").hex()
+        return cls(keyed("key", b"")[:16], file, keyed("rows", seen["rows"].encode()), frozenset(columns))
+
+    @classmethod
+    def parse(cls, text: str | None) -> Fingerprint | None:
+        """What `str` wrote, or an earlier version; None if there is none."""
+        if not text:
+            return None
+        parts = dict(part.partition("=")[::2] for part in text.split())
+        if "rows" not in parts:
+            return cls("", text, "", frozenset())
+        columns = frozenset(filter(None, parts.get("columns", "").split(",")))
+        return cls(parts.get("key", ""), parts.get("file", ""), parts["rows"], columns)
+
+    def __str__(self) -> str:
+        return f"key={self.key} file={self.file} rows={self.rows} columns={','.join(sorted(self.columns))}"
+
+    def same_rows(self, other: Fingerprint) -> bool:
+        """Whether both are of the same rows: the same files, or the same rows in the same columns."""
+        return self.file == other.file or bool(self.rows and self.rows == other.rows)
+
+    def alike(self, other: Fingerprint) -> bool:
+        """Whether both are of the same people: of the same rows, or with SAME_COLUMNS columns of the same values at least."""
+        return self.same_rows(other) or len(self.columns & other.columns) >= SAME_COLUMNS
+
+
+def ledger_key(ledger_file: Path | None, given: str | None = None) -> bytes | None:
+    """The key: `given`, or from EQUISTRATA_LEDGER_KEY, or a random one kept beside a SQLite ledger (mode 0600).
+
+    Returns None for a ledger on PostgreSQL where none is given: its releases carry no fingerprint.
+
+    Raises LedgerError if the key is shorter than 16 characters, or the key file can be neither read nor made.
+    """
+    given = given or os.environ.get(KEY_VARIABLE)
+    if given:
+        if len(given) < SHORTEST_KEY:
+            raise LedgerError(
+                f"the key for fingerprints ({KEY_VARIABLE}) is too short; give {SHORTEST_KEY} characters or more"
+            )
+        return given.encode()
+    if ledger_file is None:
+        return None
+    path = key_file(ledger_file)
+    try:
+        if not path.exists():
+            _make(path)
+        key = bytes.fromhex(path.read_text("ascii"))
+        if not key:
+            raise ValueError
+        return key
+    except (OSError, ValueError):
+        raise LedgerError(
+            f"key file {str(path)!r} cannot be used; mend its permissions, or set {KEY_VARIABLE}"
+        ) from None
+
+
+def _make(path: Path) -> None:
+    """Complete or not at all, and never in place of another process's."""
+    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    try:
+        with os.fdopen(handle, "w") as file:
+            file.write(secrets.token_hex(32))
+        os.link(part, path)
+    except FileExistsError:
+        pass
+    finally:
+        part.unlink()

@@ -1,0 +1,129 @@
+"""Leases: that a release runs is known to everyone who shares its ledger, until the run ends, or dies and is silent for minutes.
+
+A lock on a local folder says nothing to another machine. A lease is a row in the ledger's database, outside of history: it is
+taken before a release does anything, renewed while the run lives, and given back when it ends. A run that is killed renews it no
+more, so it ends by itself after LEASE_SECONDS. Whoever knows the token of a lease may take it over at once: the next run from the
+same journal on the same machine, where the journal's own lock tells that the last one is dead. What is kept is the token's hash.
+
+On SQLite time is this machine's, on PostgreSQL the server's.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import socket
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+
+from sqlalchemy import Connection, text
+
+from equistrata.privacy.ledger.postgres import LEASES
+from equistrata.privacy.ledger.store import SQLITE_LEASES, LedgerError, Store
+
+LEASE_SECONDS = 180.0
+RENEWALS = 4  # in the time of one lease: so many may fail before it ends
+
+
+class Lease:
+    """A release that this process holds in a ledger."""
+
+    def __init__(self, store: Store, dataset: str, release_id: str, token: str) -> None:
+        self._store, self._named, self._token = store, (dataset, release_id), token
+        self._over = threading.Event()
+        self._lost = False
+
+    def check(self) -> None:
+        """Raise LedgerError if another run has taken the release, after this one was silent for too long."""
+        if self._lost:
+            raise LedgerError(
+                f"release {self._named[1]!r} was taken over by another run, since this one was silent for over "
+                f"{LEASE_SECONDS / 60:g} minutes; it stops here"
+            )
+
+    def _take(self) -> str | None:
+        """Take or renew it; the host of whoever has it instead."""
+        with self._store.writing() as (connection, _):
+            if self._store.path is not None:
+                return _take_in_file(connection, *self._named, _sealed(self._token))
+            taken = text("SELECT equistrata_lease(:dataset, :release, :token, :host, :seconds)")
+            return connection.execute(taken, self._arguments() | {"host": _host(), "seconds": LEASE_SECONDS}).scalar()
+
+    def _let_go(self) -> None:
+        with self._store.writing() as (connection, _):
+            if self._store.path is None:
+                connection.execute(text("SELECT equistrata_let_go(:dataset, :release, :token)"), self._arguments())
+            else:
+                mine = f"DELETE FROM {LEASES} WHERE dataset = :dataset AND release_id = :release AND token = :token"
+                connection.execute(text(mine), self._arguments() | {"token": _sealed(self._token)})
+
+    def _arguments(self) -> dict[str, object]:
+        return {"dataset": self._named[0], "release": self._named[1], "token": self._token}
+
+    def _renew(self) -> None:
+        while not self._over.wait(LEASE_SECONDS / RENEWALS):
+            with suppress(LedgerError):  # out of reach for a moment; the next renewal may be in time
+                self._lost = self._lost or self._take() is not None
+
+
+@contextmanager
+def leased(store: Store, dataset: str, release_id: str, token: str) -> Iterator[Lease]:
+    """Hold a release while the block runs; see `Lease.check`.
+
+    Raises LedgerError if another run holds it, or the ledger cannot be used.
+    """
+    lease = Lease(store, dataset, release_id, token)
+    host = lease._take()
+    if host is not None:
+        raise LedgerError(
+            f"release {release_id!r} is running already, on {host!r}; wait for it to end (if it was killed there, for "
+            f"{LEASE_SECONDS / 60:g} minutes)"
+        )
+    renewing = threading.Thread(target=lease._renew, name="lease of a release", daemon=True)
+    renewing.start()
+    try:
+        yield lease
+    finally:
+        lease._over.set()
+        renewing.join()
+        with suppress(LedgerError):  # then it ends by itself
+            lease._let_go()
+
+
+def _take_in_file(connection: Connection, dataset: str, release_id: str, sealed: str) -> str | None:
+    found = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :name"
+    if connection.execute(text(found), {"name": LEASES}).scalar() is None:
+        connection.exec_driver_sql(SQLITE_LEASES)
+    now = time.time()
+    connection.execute(text(f"DELETE FROM {LEASES} WHERE until < :now"), {"now": now})
+    mine = {"dataset": dataset, "release": release_id}
+    at = "WHERE dataset = :dataset AND release_id = :release"
+    theirs = connection.execute(text(f"SELECT token, host FROM {LEASES} {at}"), mine).one_or_none()
+    if theirs is not None and theirs.token != sealed:
+        return str(theirs.host)
+    row = mine | {"token": sealed, "host": _host(), "until": now + LEASE_SECONDS}
+    connection.execute(text(f"INSERT OR REPLACE INTO {LEASES} VALUES (:dataset, :release, :token, :host, :until)"), row)
+    return None
+
+
+def lease_holder(store: Store, dataset: str, release_id: str) -> str | None:
+    """The host of the run that holds a release now, as far as the ledger knows; None if none does. Raises LedgerError."""
+    with store.reading() as (connection, _):
+        if store.path is not None:
+            found = "SELECT 1 FROM sqlite_master WHERE name = :name"
+            if connection.execute(text(found), {"name": LEASES}).scalar() is None:
+                return None
+        now = ":now" if store.path is not None else "clock_timestamp()"
+        held = f"SELECT host FROM {LEASES} WHERE dataset = :dataset AND release_id = :release AND until >= {now}"
+        given = {"dataset": dataset, "release": release_id, "now": time.time()}
+        host = connection.execute(text(held), given).scalar()
+    return None if host is None else str(host)
+
+
+def _host() -> str:
+    return socket.gethostname()[:100]
+
+
+def _sealed(token: str) -> str:
+    return hashlib.sha256(token.encode()).hexdigest()

@@ -1,0 +1,94 @@
+"""Which accounts hold the same people: as the steward said when he opened them, and as the fingerprints of their rows tell.
+
+A budget protects people, not a name. Two accounts of the same people each keep within their own budget, and what both have
+released adds up: ρ and ρ' together are ρ + ρ' (Bun and Steinke, arXiv:1605.02065, Lemma 2.3). So the same rows under a second
+name are refused, unless that account was opened as one of the same people; then the two are shown with their sum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.ledger.chain import Entry
+from equistrata.privacy.ledger.fingerprint import Fingerprint
+from equistrata.privacy.ledger.store import LedgerError
+
+
+@dataclass(frozen=True)
+class SamePeople:
+    """Accounts of the same people.
+
+    Attributes:
+        datasets: their names, in the order in which they were opened; two at least.
+        rho: what their budgets allow together.
+        delta: the smallest of theirs.
+    """
+
+    datasets: tuple[str, ...]
+    rho: Rho
+    delta: float
+
+    @property
+    def epsilon(self) -> float:
+        """What `rho` is at `delta`."""
+        return self.rho.epsilon(self.delta)
+
+    def __str__(self) -> str:
+        named = ", ".join(self.datasets[:-1]) + f" and {self.datasets[-1]}"
+        return (
+            f"{named} hold the same people, so their prices add up: all their budgets together are ρ = {float(self.rho):.6g} "
+            f"(ε = {self.epsilon:.4g} at δ = {self.delta:g})"
+        )
+
+
+def same_people(accounts: Sequence[Entry]) -> list[SamePeople]:
+    """The groups of accounts that were opened as the same people's, in order."""
+    groups: list[list[Entry]] = []
+    for account in accounts:
+        joined = [group for group in groups if any(each.dataset in account.same_people_as for each in group)]
+        groups = [group for group in groups if group not in joined]
+        groups.append([*(each for group in joined for each in group), account])
+    found = []
+    for group in groups:
+        if len(group) > 1:
+            ordered = sorted(group, key=lambda each: each.entry)
+            total = sum((each.rho for each in ordered), start=Rho(0))
+            delta = min(each.delta for each in ordered if each.delta is not None)
+            found.append(SamePeople(tuple(each.dataset for each in ordered), total, delta))
+    return sorted(found, key=lambda group: group.datasets)
+
+
+def check_people(dataset: str, fingerprint: str | None, accounts: Sequence[Entry], charges: Iterable[Entry]) -> None:
+    """Raise LedgerError if the rows of a charge are those of an account that was not opened as the same people's.
+
+    Args:
+        dataset: the account to be charged.
+        fingerprint: of the rows, as the charge will keep it.
+        accounts: how all accounts of the ledger were opened.
+        charges: of all of them, in order.
+
+    Raises:
+        LedgerError: the same people under another name, or fingerprints that cannot be compared.
+    """
+    mine: set[str] = {dataset}
+    for group in same_people(accounts):
+        mine.update(group.datasets if dataset in group.datasets else ())
+    told = Fingerprint.parse(fingerprint)
+    for charge in charges:
+        theirs = Fingerprint.parse(charge.fingerprint)
+        if theirs is None or charge.dataset in mine:
+            continue
+        if theirs.key and (told is None or told.key != theirs.key):
+            raise LedgerError(
+                f"whether these rows are those of data set {charge.dataset!r} cannot be told, since its fingerprints were made with "
+                f"{'a' if told is None else 'another'} key; bring that key back (EQUISTRATA_LEDGER_KEY, or the file .key beside the "
+                "ledger)"
+            )
+        if told is not None and told.alike(theirs):
+            raise LedgerError(
+                f"these rows are those of data set {charge.dataset!r} (release {charge.release_id!r}), and a budget belongs to "
+                f"people, not to a name; charge that account, or open one with equistrata budget create NAME "
+                f"--same-people-as {charge.dataset}"
+            )

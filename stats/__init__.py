@@ -1,0 +1,1 @@
+"""Statistics that know nothing of privacy or of rows: laws, intervals, random effects, checks of arguments."""

@@ -1,0 +1,61 @@
+"""Checks of settings, in one place: each names the setting, the value that was given, and what it must be.
+
+They are for settings and declared values only. A number that was read from rows must never be quoted in a message.
+
+>>> share("alpha", 0.05)
+0.05
+>>> share("alpha", 5)
+Traceback (most recent call last):
+data.errors.InputError: alpha is 5, but must lie strictly between 0 and 1; choose another
+"""
+
+from __future__ import annotations
+
+import math
+from numbers import Real
+from operator import index
+from typing import Any
+
+from equistrata.data.errors import InputError
+
+
+def number(name: str, value: Any) -> float:
+    """A finite real number as a float. Raises InputError."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        raise InputError(f"{name} is {value!r}, but must be a finite number; give one")
+    return float(value)
+
+
+def positive(name: str, value: Any) -> float:
+    """A finite number above 0. Raises InputError."""
+    found = number(name, value)
+    if not found > 0:
+        raise InputError(f"{name} is {found:g}, but must be positive; choose a larger one")
+    return found
+
+
+def share(name: str, value: Any) -> float:
+    """A number strictly between 0 and 1. Raises InputError."""
+    found = number(name, value)
+    if not 0 < found < 1:
+        raise InputError(f"{name} is {found:g}, but must lie strictly between 0 and 1; choose another")
+    return found
+
+
+def closed_share(name: str, value: Any) -> float:
+    """A number from 0 to 1, both included. Raises InputError."""
+    found = number(name, value)
+    if not 0 <= found <= 1:
+        raise InputError(f"{name} is {found:g}, but must lie between 0 and 1; choose another")
+    return found
+
+
+def whole(name: str, value: Any, least: int) -> int:
+    """A whole number of at least `least`. Raises InputError."""
+    try:
+        found = index(value)
+    except TypeError:
+        raise InputError(f"{name} is {value!r}, but must be a whole number; give one") from None
+    if isinstance(value, bool) or found < least:
+        raise InputError(f"{name} is {value!r}, but must be a whole number of at least {least}; choose a larger one")
+    return found

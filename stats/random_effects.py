@@ -1,0 +1,92 @@
+"""What strata have in common: a linear mixed model with known noise (Fay and Herriot, JASA 1979, for small areas).
+
+A number of stratum s, a mean or the share of a cell, is
+
+    θ_s = μ + Σ_f u_f(s) + e_s,     observed with Gaussian noise of known variance,
+
+with one random effect u_f for each column f that defines strata (so a stratum leans first on those of its sex and of
+its race, then on all) and e_s for what is its own. The variances are found by restricted maximum likelihood. Synthesizers
+shrink marginals with it (`equistrata.synth.strata.borrowing`), estimators means (`equistrata.inference.means.hierarchical`). Nothing here sees a row: its input was
+paid for.
+
+>>> keys = [(sex, race) for sex in (1, 2) for race in (1, 2, 3)]
+>>> [effect.sum().astype(int).item() for effect in effects(keys)]  # same sex, same race, itself
+[18, 12, 6]
+>>> measured = np.array([[1.0], [2.0], [3.0], [11.0], [12.0], [13.0]])
+>>> sex, race, own = variances(effects(keys), measured, np.full(6, 0.01))
+>>> bool(sex > race > own)
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Sequence
+from math import log
+
+import numpy as np
+import numpy.typing as npt
+from scipy.optimize import minimize
+
+Floats = npt.NDArray[np.float64]
+
+_RANGE = (-30.0, 3.0)  # of the logarithms of the variances, in units of the mean square over strata
+
+
+def families(keys: Sequence[tuple[Hashable, ...]]) -> list[Floats]:
+    """For each kind of effect, which stratum has which, 0 or 1, shape (k, effects): one kind per stratum column, with an effect
+    for each of its values, if there are several columns, and each stratum's own.
+    """
+    columns = list(zip(*keys, strict=True)) if len({len(key) for key in keys}) == 1 else []
+    places = [{value: place for place, value in enumerate(dict.fromkeys(column))} for column in columns]
+    codes = [[place[value] for value in column] for place, column in zip(places, columns, strict=True)]
+    shared = [np.eye(max(code) + 1)[code] for code in codes] if len(codes) > 1 else []
+    return [*shared, np.eye(len(keys))]
+
+
+def effects(keys: Sequence[tuple[Hashable, ...]]) -> list[Floats]:
+    """For each random effect, which strata share its value, 0 or 1, shape (k, k): `families`, each times its transpose."""
+    return [family @ family.T for family in families(keys)]
+
+
+def project(covariance: Floats) -> tuple[Floats, Floats]:
+    """The inverse of a covariance, and the same with the common mean taken out; shapes (k, k)."""
+    inverse = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
+    ones = inverse.sum(1)
+    return inverse, inverse - np.outer(ones, ones) / ones.sum()
+
+
+def variances(
+    kernels: Sequence[Floats], observed: Floats, noise: Floats, *, expected: Sequence[float] | None = None
+) -> Floats:
+    """The variance of each random effect by restricted maximum likelihood, or with a prior.
+
+    Args:
+        kernels: of the strata that were observed, as by `effects`, each of shape (k, k).
+        observed: shape (k, c); the c columns are replicates with the same variances and means of their own.
+        noise: the variance of the noise of a stratum's observations, shape (k,).
+        expected: for each effect a variance v₀; the likelihood is multiplied by exp(−v/v₀), and by the variance of the last
+            effect, the strata's own. Few noisy strata often make that zero, and then nothing that is a stratum's own would be
+            left of it (Li and Lahiri, J. Multivariate Analysis 2010); or else as large as the noise, where it cannot be.
+    """
+    cells = observed.shape[1]
+    scale = max(float(observed.var(0).mean()), 1e-12)
+
+    def loss(theta: Floats) -> tuple[float, Floats]:
+        parts = [scale * np.exp(t) * kernel for t, kernel in zip(theta, kernels, strict=True)]
+        covariance = np.add.reduce(parts) + np.diag(noise)
+        inverse, projection = project(covariance)
+        residual = projection @ observed
+        value = cells * (np.linalg.slogdet(covariance)[1] + log(inverse.sum())) + float((observed * residual).sum())
+        slope = [
+            cells * float((projection * part).sum()) - float((residual * (part @ residual)).sum()) for part in parts
+        ]
+        value, gradient = 0.5 * value, 0.5 * np.array(slope)
+        if expected is not None:
+            ratio = scale * np.exp(theta) / np.asarray(expected)
+            value, gradient = value + float(ratio.sum()) - float(theta[-1]), gradient + ratio
+            gradient[-1] -= 1
+        return value, gradient
+
+    start = np.full(len(kernels), log(0.3))
+    found = minimize(loss, start, jac=True, method="L-BFGS-B", bounds=[_RANGE] * len(kernels))
+    return np.asarray(scale * np.exp(found.x))

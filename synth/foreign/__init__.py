@@ -1,0 +1,1 @@
+"""Synthesizers of other projects, each in an environment of its own."""

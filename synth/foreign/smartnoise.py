@@ -1,0 +1,283 @@
+"""smartnoise-synth's cube synthesizers behind our protocol, in an environment of their own.
+
+smartnoise-synth pins mbi < 2, opendp < 0.15 and pandas < 3, so it cannot be imported here. A child process of another
+interpreter fits and draws; it reads coded rows from a folder of mode 0700 that is removed afterwards, and nothing it
+prints is read. `make smartnoise` builds the environment.
+
+The guarantee is weaker than that of our own mechanisms; `SmartNoise.caveats` says how, and every card prints it.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from math import prod
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Schema
+from equistrata.data.table import CodedTable, code_dtype
+from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation, Rho
+from equistrata.privacy.noise import NoiseSource
+from equistrata.synth.measurements import Measurement, measure_marginal, total_estimate
+from equistrata.synth.mechanisms.base import Fit
+from equistrata.synth.models.base import Model
+from equistrata.synth.models.pool import SampledModel
+
+PYTHON_VARIABLE = "EQUISTRATA_SMARTNOISE_PYTHON"
+DEFAULT_PYTHON = Path(".venv-smartnoise/bin/python")
+PREFIX = "smartnoise-"
+SYNTHESIZERS = ("aim", "mst", "mwem")
+WORKER = Path(__file__).with_name("_smartnoise_worker.py")
+
+SMALLEST_POOL, LARGEST_POOL = 10_000, 1_000_000
+LARGEST_HISTOGRAM = 100_000  # cells; MWEM keeps them all, and visits them for every query of every round
+
+_VERSION = "import importlib.metadata as m, sys; sys.stdout.write(m.version('smartnoise-synth'))"
+_CAVEATS = (
+    "The privacy accounting is smartnoise-synth's own and is not checked here. The stated ε, δ and ρ are what it was "
+    "told to spend.",
+    "Noise is drawn by OpenDP but added to the counts in ordinary floating point, and choices are made with NumPy's "
+    "generator, which is not cryptographic: attacks on low-order bits are not excluded.",
+    "Its measurements are not kept, so nobody can refit: each stratum's model is a pool of rows that it drew.",
+    "Drawn rows that the schema declares impossible are left out of the pool, since smartnoise-synth does not know of "
+    "them; where it drew nothing else, as it may for a nearly empty stratum, uniform draws stand in.",
+    "A seed does not make it reproducible.",
+)
+_EXACT_ROWS = (
+    "The exact number of rows of each stratum is used, not a noisy one, while noise is calibrated to one added or "
+    "removed row: the guarantee holds only if those numbers are taken to be public, and not for a row that is added or "
+    "removed."
+)
+_SPECIAL = {
+    "mst": (_EXACT_ROWS, "Rare values that its MST merges lose part of their mass, which falls on small groups first."),
+    "aim": ("Its AIM bounds single marginals, not the model, so memory can grow far past its limit.",),
+    "mwem": (
+        _EXACT_ROWS,
+        "Its MWEM is pure differential privacy at ε = √(2ρ), which costs ρ; two made-up rows declare the domain.",
+    ),
+}
+
+
+class SmartNoiseFailed(RuntimeError):
+    """The child process failed. Says which synthesizer and the exception's type, never with which value."""
+
+
+@dataclass(frozen=True)
+class SmartNoise:
+    """One of smartnoise-synth's cube synthesizers, with its own defaults.
+
+    Attributes:
+        synthesizer: "mst", "aim" or "mwem" (small domains only: at most 100,000 cells).
+        python: the interpreter that has smartnoise-synth; None for the environment variable
+            EQUISTRATA_SMARTNOISE_PYTHON, or else `.venv-smartnoise/bin/python` in the working directory.
+        delta: the δ at which ρ is told to MST and AIM as (ε, δ). They turn it back into the same ρ, so it hardly
+            matters.
+        count_share: part of ρ for a noisy number of rows, where none was paid for before.
+        folder: where the private folder that rows pass through is made; None for the system's temporary folder.
+    """
+
+    synthesizer: str = "mst"
+    python: str | None = None
+    delta: float = 1e-9
+    count_share: float = 0.02
+    folder: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.synthesizer not in SYNTHESIZERS:
+            known = " or ".join(PREFIX + name for name in SYNTHESIZERS)
+            raise InputError(f"unknown synthesizer {PREFIX + self.synthesizer!r}; choose {known}")
+
+    @property
+    def name(self) -> str:
+        """SmartNoiseMST, SmartNoiseAIM or SmartNoiseMWEM."""
+        return f"SmartNoise{self.synthesizer.upper()}"
+
+    @property
+    def software(self) -> str:
+        """smartnoise-synth and its version. Raises InputError as `check` does."""
+        return f"smartnoise-synth {_version(str(self._interpreter()))}"
+
+    @property
+    def most_cells(self) -> int | None:
+        """The largest domain that it can take; None for any."""
+        return LARGEST_HISTOGRAM if self.synthesizer == "mwem" else None
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What makes the guarantee weaker than the price alone says, a sentence each."""
+        return (*_CAVEATS, *_SPECIAL[self.synthesizer])
+
+    @property
+    def relation(self) -> Relation:
+        """Add/remove for AIM, by its own account; tables of the same sizes for MST and MWEM, which use them exactly."""
+        return REPLACE_ONE if _EXACT_ROWS in self.caveats else ADD_REMOVE
+
+    def check(self) -> SmartNoise:
+        """Itself, if its environment is there. Raises InputError if not."""
+        _version(str(self._interpreter()))
+        return self
+
+    def within(self, folder: Path) -> SmartNoise:
+        """See `ForeignMechanism.within`."""
+        return replace(self, folder=folder)
+
+    def measure(
+        self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
+    ) -> list[Measurement]:
+        """Only `known` and a noisy number of rows, at `rho` if that is not known: the rest is smartnoise's own."""
+        if math.isfinite(total_estimate(known)[1]):
+            return list(known)
+        return [*known, measure_marginal(table, (), rho, Budget(rho), noise)]
+
+    def model(self, schema: Schema, measurements: Sequence[Measurement]) -> Model:
+        """Always raises InputError: smartnoise-synth's measurements are not kept."""
+        raise InputError(f"{self.name} keeps no measurements, so its models cannot be made again; fit it instead")
+
+    def fit(self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()) -> Fit:
+        """Fit one table at `rho`, of which `count_share` buys the number of rows where `known` does not tell it.
+
+        Cost: `rho` in zCDP by smartnoise-synth's own account; see `caveats`. MST and AIM are told the (ε, δ) that the
+        rest of `rho` implies, by the conversion that they invert; MWEM the ε for which ε-DP implies it, √(2ρ)
+        (Bun and Steinke, arXiv:1605.02065, Proposition 1.4). One made-up row, drawn from the declared domain without
+        looking at any row, joins the table, so that an empty stratum is fitted like any other.
+
+        Raises:
+            InputError: the environment is not there, or the domain is too large for MWEM.
+            SmartNoiseFailed: the child process failed.
+        """
+        self.check()
+        cells = prod(table.schema.sizes)
+        if self.most_cells is not None and cells > self.most_cells:
+            raise InputError(
+                f"smartnoise-mwem keeps every combination of codes, and this schema has {cells:,} in a stratum (limit "
+                f"{LARGEST_HISTOGRAM:,}); release fewer columns or choose smartnoise-mst"
+            )
+        budget = Budget(rho)
+        counted = math.isfinite(total_estimate(known)[1])
+        measurements = list(known)
+        if not counted:
+            measurements.append(measure_marginal(table, (), rho * self.count_share, budget, noise))
+        rest = budget.spend(budget.remaining, self.name)
+        total = max(total_estimate(measurements)[0], 0.0)
+        draw = int(min(max(2 * total, SMALLEST_POOL), LARGEST_POOL))
+        drawn = self._run(table, rest, draw)
+        pool = drawn.take(_possible(drawn))
+        if not len(pool):
+            pool = _uniform(table.schema, SMALLEST_POOL)
+            pool = pool.take(_possible(pool))
+        if not len(pool):
+            raise SmartNoiseFailed(f"{self.name} drew only rows that schema {table.schema.name!r} declares impossible")
+        return Fit(tuple(measurements), SampledModel(total, pool))
+
+    def _interpreter(self) -> Path:
+        # Not resolved: an environment's interpreter is a link, and only by its own path does it find its packages.
+        path = Path(os.path.abspath(self.python or os.environ.get(PYTHON_VARIABLE) or DEFAULT_PYTHON))
+        if not path.is_file():
+            raise InputError(
+                f"smartnoise-synth's environment is not there (no interpreter {str(path)!r}); run make smartnoise or "
+                f"set {PYTHON_VARIABLE}"
+            )
+        return path
+
+    def _run(self, table: CodedTable, rho: Rho, draw: int) -> CodedTable:
+        """Fit and draw in the child process."""
+        schema = table.schema
+        rows = np.concatenate([table.codes.astype(np.uint32), _uniform(schema, 1).codes.astype(np.uint32)])
+        settings = {
+            "synthesizer": self.synthesizer,
+            # A hair less, since ε was rounded up.
+            "epsilon": rho.epsilon(self.delta) * (1 - 1e-9),
+            "delta": self.delta,
+            "pure_epsilon": math.sqrt(2 * float(rho)),
+            "sizes": [int(size) for size in schema.sizes],
+            "draw": draw,
+        }
+        folder = Path(tempfile.mkdtemp(prefix="equistrata-smartnoise-", dir=self.folder))  # mkdtemp makes it 0700
+        try:
+            np.save(folder / "rows.npy", rows, allow_pickle=False)
+            (folder / "settings.json").write_text(json.dumps(settings), "utf-8")
+            self._call(folder)
+            codes = _read(folder / "synthetic.npy", schema)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+        if codes is None:
+            raise SmartNoiseFailed(f"{self.name} gave no rows of schema {schema.name!r}")
+        return CodedTable(codes.astype(code_dtype(schema)), schema)
+
+    def _call(self, folder: Path) -> None:
+        # Isolated (-I): neither PYTHONPATH nor the worker's own folder may put our modules before smartnoise's.
+        command = [str(self._interpreter()), "-I", str(WORKER), str(folder)]
+        environment = os.environ | {"TMPDIR": str(folder), "JAX_PLATFORMS": "cpu"}
+        child = subprocess.Popen(
+            command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        assert child.stdin is not None
+        try:
+            if child.wait() != 0:
+                raise self._failure(folder, child.returncode)
+        finally:
+            child.stdin.close()  # the worker watches it, so that it also ends if this process is killed
+            child.kill()
+            child.wait()
+
+    def _failure(self, folder: Path, status: int) -> SmartNoiseFailed:
+        kind = f"exit status {status}"
+        with suppress(OSError, ValueError, KeyError, TypeError):
+            named = json.loads((folder / "error.json").read_text("utf-8"))["type"]
+            kind = named if isinstance(named, str) and named.isidentifier() else kind
+        return SmartNoiseFailed(
+            f"{self.name} failed on a stratum ({kind}); its own message is withheld because it may quote a row"
+        )
+
+
+def smartnoise(name: str) -> SmartNoise:
+    """The adapter by the name that users give, "smartnoise-mst". Raises InputError if it or its environment is not there."""
+    return SmartNoise(name.lower().removeprefix(PREFIX)).check()
+
+
+@lru_cache
+def _version(python: str) -> str:
+    try:
+        done = subprocess.run(
+            [python, "-I", "-c", _VERSION], capture_output=True, text=True, timeout=120, check=True, cwd="/"
+        )
+    except (OSError, subprocess.SubprocessError):
+        raise InputError(f"interpreter {python!r} has no smartnoise-synth; run make smartnoise") from None
+    return done.stdout.strip()
+
+
+def _uniform(schema: Schema, rows: int) -> CodedTable:
+    """Rows drawn uniformly from the declared domain."""
+    codes = np.random.default_rng().integers(0, schema.sizes, (rows, len(schema.sizes)))
+    return CodedTable(codes.astype(code_dtype(schema)), schema)
+
+
+def _possible(table: CodedTable) -> npt.NDArray[np.bool_]:
+    """Which rows hold no combination that the schema declares impossible."""
+    possible = np.ones(len(table), dtype=bool)
+    for zero in table.schema.impossible:
+        possible &= ~table.schema.zero_mask(zero).ravel()[table.index_of(zero.columns)]
+    return possible
+
+
+def _read(path: Path, schema: Schema) -> npt.NDArray[np.uint32] | None:
+    """The rows that the child wrote; None if they are not rows of the schema."""
+    try:
+        codes: npt.NDArray[np.uint32] = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None
+    shaped = codes.ndim == 2 and codes.shape[1] == len(schema.sizes) and len(codes) > 0 and codes.dtype == np.uint32
+    return codes if shaped and (codes.max(axis=0) < np.array(schema.sizes)).all() else None

@@ -1,0 +1,1 @@
+"""Which marginals are measured: MST, AIM, GEM, the levels that they share, and the account of one run."""

@@ -1,0 +1,186 @@
+"""Private-PGM: the maximum-entropy model closest to noisy marginals (McKenna, Sheldon and Miklau, arXiv:1901.09136).
+
+Post-processing: no privacy cost. Two engines behind one protocol: mirror descent in NumPy on the junction tree (here,
+the default), and `mbi` (`equistrata.synth.models.mbi`, the reference, imported only when asked for).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from math import prod
+from typing import Protocol
+
+import numpy as np
+import numpy.typing as npt
+from scipy import sparse
+
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Schema
+from equistrata.privacy.noise import Floats
+from equistrata.synth.measurements import Measurement, total_estimate
+from equistrata.synth.models.graphical import GraphicalModel, Layout, Tables, cell_map
+from equistrata.synth.models.junction_tree import Clique, JunctionTree
+from equistrata.synth.models.shared_sums import SharedSums, zeros_and_ones
+
+_PUBLIC_SIGMA = 0.01  # a public marginal (σ = 0) is fitted as closely as this
+_MOST_MOMENTUM = 0.97  # of the former step that the next one may keep
+_REVIVED = 1e-9  # what a former model found to be nothing starts from here, so that new measurements can raise it
+
+
+class Estimator(Protocol):
+    """Something that finds a model for measurements."""
+
+    def estimate(
+        self, schema: Schema, measurements: Sequence[Measurement], warm_start: GraphicalModel | None = None
+    ) -> GraphicalModel:
+        """The model that explains the measurements best and else assumes nothing, structural zeros respected."""
+        ...
+
+
+def model_cliques(schema: Schema, measurements: Iterable[Measurement]) -> list[Clique]:
+    """The cliques that a model of these measurements needs: what was measured, and the structural zeros."""
+    groups = [measurement.columns for measurement in measurements] + [zero.columns for zero in schema.impossible]
+    return sorted({tuple(sorted(schema.index(name) for name in names)) for names in groups if names})
+
+
+@dataclass(frozen=True)
+class MirrorDescent:
+    """Entropic mirror descent with momentum, on calibrated clique conditionals.
+
+    Minimises ½ Σ ‖(Mμ − y)/σ‖² over the distributions that factorise on the junction tree. A step multiplies each
+    clique by exp(−η·gradient) and calibrates again, so structural zeros stay zero and nothing over- or underflows:
+    the tables are probabilities throughout. A step keeps part of the one before, growing as in Nesterov's method;
+    where that would raise the loss, it starts anew from the plain gradient with half the step (O'Donoghue and Candès,
+    arXiv:1204.3982). On New York this reaches in 100 evaluations what took 800 without.
+
+    Attributes:
+        iterations: most steps taken.
+        tolerance: stop when 25 steps together lower the loss by less than this fraction of it plus one.
+        most_cells: the largest model, in cells of all its cliques together (about 100 bytes each while fitting).
+    """
+
+    iterations: int = 2000
+    tolerance: float = 1e-5
+    most_cells: int = 5_000_000
+
+    def estimate(
+        self, schema: Schema, measurements: Sequence[Measurement], warm_start: GraphicalModel | None = None
+    ) -> GraphicalModel:
+        """See `Estimator.estimate`. `warm_start` may lie on another junction tree of the same schema."""
+        total = max(total_estimate(measurements)[0], 1.0)
+        tree = JunctionTree.build(schema.sizes, model_cliques(schema, measurements))
+        if tree.cells > self.most_cells:
+            raise InputError(
+                f"a model of {', '.join(schema.names)} needs {tree.cells:,} cells, more than {self.most_cells:,}; use "
+                "fewer columns, coarser bins, or fewer impossible combinations that tie columns together"
+            )
+        layout = Layout.of(tree)
+        factors = _start(schema, tree, warm_start)
+        problem = _Problem.of(schema, tree, measurements, total)
+        if problem.answers.size == 0:
+            return GraphicalModel(schema, total, tree, layout.conditionals(factors)[0])
+        return GraphicalModel(schema, total, tree, self._descend(layout, factors, problem))
+
+    def _descend(self, layout: Layout, factors: Tables, problem: _Problem) -> Tables:
+        bounds = np.cumsum([0, *(len(factor) for factor in factors)])
+        parts = [slice(a, b) for a, b in pairwise(bounds.tolist())]
+        conditional, _ = layout.conditionals(factors)
+        flat = np.concatenate(layout.marginals(conditional))
+        loss, gradient = problem.loss(flat)
+        step, growth, checkpoint = 1.0 / problem.steepness, 1.6, loss
+        direction, run = np.zeros(len(gradient)), 0  # the momentum, and the steps since it was last dropped
+        for iteration in range(1, self.iterations + 1):
+            for _ in range(40):
+                move = step * gradient + min(run / (run + 3), _MOST_MOMENTUM) * direction
+                tilt = np.exp(np.maximum(move.min() - move, -60.0))
+                new, mass = layout.conditionals([c * tilt[p] for c, p in zip(conditional, parts, strict=True)])
+                new_flat = np.concatenate(layout.marginals(new))
+                new_loss, new_gradient = problem.loss(new_flat)
+                enough = 0.0 if run else 0.5 * float(gradient @ (new_flat - flat))
+                if mass > 0 and new_loss <= loss + enough:
+                    break
+                step, growth, run = step * 0.5, 1.03, 0
+            else:
+                break
+            conditional, flat, loss, gradient, direction = new, new_flat, new_loss, new_gradient, move
+            step, run = step * growth, run + 1
+            if iteration % 25 == 0:
+                if checkpoint - loss < self.tolerance * (1 + loss):
+                    break
+                checkpoint = loss
+        return conditional
+
+
+@dataclass(frozen=True, eq=False)
+class _Problem:
+    """The loss over the concatenated clique marginals p: ½‖weights·(select @ sums of p − answers)‖².
+
+    Attributes:
+        covered: the mean number of measurements that a cell of the model counts in.
+    """
+
+    sums: SharedSums
+    select: sparse.csr_array
+    transposed: sparse.csr_array
+    answers: Floats
+    weights: Floats
+    covered: float
+
+    @classmethod
+    def of(cls, schema: Schema, tree: JunctionTree, measurements: Sequence[Measurement], total: float) -> _Problem:
+        measurements = [measurement for measurement in measurements if measurement.columns]
+        measured = [tuple(schema.index(name) for name in measurement.columns) for measurement in measurements]
+        sums = SharedSums.of(tree, [tuple(sorted(variables)) for variables in measured])
+        entries: list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]] = []
+        answers, weights, height, covered = [np.zeros(0)], [np.zeros(0)], 0, 0
+        for measurement, variables in zip(measurements, measured, strict=True):
+            part = tuple(sorted(variables))
+            cells = cell_map(tree.sizes, part, variables)
+            group = measurement.group_index([tree.sizes[v] for v in variables])
+            entries.append((group[cells] + height, np.arange(len(cells)) + sums.places[part]))
+            answers.append(measurement.values.ravel() / total)
+            sigmas = measurement.cell_sigma.ravel()
+            weights.append(total / np.where(sigmas > 0, sigmas, _PUBLIC_SIGMA))
+            height += measurement.values.size
+            home = tree.home(variables)
+            assert home is not None  # the tree was built on the measured cliques
+            covered += prod(tree.sizes[v] for v in tree.cliques[home])
+        select = zeros_and_ones(entries, (height, sums.cells))
+        pulls = np.concatenate(weights) ** 2
+        return cls(sums, select, select.T.tocsr(), np.concatenate(answers), pulls, covered / max(tree.cells, 1))
+
+    @property
+    def steepness(self) -> float:
+        """A bound on how fast the gradient can turn, relative to the entropy."""
+        return float(self.weights.max()) * max(1.0, self.covered)
+
+    def loss(self, marginals: Floats) -> tuple[float, Floats]:
+        """The loss and its gradient with respect to the clique marginals."""
+        gap = np.asarray(self.select @ self.sums.down(marginals)) - self.answers
+        pull = self.weights * gap
+        return float(0.5 * pull @ gap), self.sums.up(np.asarray(self.transposed @ pull))
+
+
+def possible_cells(schema: Schema, tree: JunctionTree) -> Tables:
+    """For each clique of the tree, 1 where the schema's structural zeros allow a cell and 0 where they do not."""
+    factors = [np.ones(int(np.prod([tree.sizes[v] for v in clique]))) for clique in tree.cliques]
+    for zero in schema.impossible:
+        variables = tuple(schema.index(name) for name in zero.columns)
+        home = tree.home(variables)
+        assert home is not None
+        factors[home] *= ~schema.zero_mask(zero).ravel()[cell_map(tree.sizes, tree.cliques[home], variables)]
+    return factors
+
+
+def _start(schema: Schema, tree: JunctionTree, warm_start: GraphicalModel | None) -> Tables:
+    """Factors to start from: uniform over what is possible, or a former model where the tree still holds it."""
+    factors = possible_cells(schema, tree)
+    if warm_start is None:
+        return factors
+    for clique, table in zip(warm_start.tree.cliques, warm_start.conditional, strict=True):
+        home = tree.home(clique)
+        if home is not None:
+            factors[home] *= np.maximum(table, _REVIVED)[cell_map(tree.sizes, tree.cliques[home], clique)]
+    return factors

@@ -1,0 +1,245 @@
+"""A distribution over coded rows that factorises on a junction tree: marginals, conditioning and sampling.
+
+The state is one conditional table per clique, P(clique | separator to its parent), and the clique marginals that
+follow from them. All tables are flat (row-major over the clique's variables).
+"""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from math import prod
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import numpy as np
+import numpy.typing as npt
+
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Schema
+from equistrata.data.table import CodedTable, code_dtype
+from equistrata.privacy.noise import Floats
+from equistrata.synth.models.junction_tree import Clique, JunctionTree
+from equistrata.synth.models.rounding import assign
+
+Tables = list[Floats]
+_FORMAT = "equistrata model 1"
+# What NumPy and zipfile raise on files that are not archives, are cut off, or are damaged (RuntimeError: the damage
+# looks like encryption or an unknown compression).
+BROKEN = (
+    OSError, ValueError, KeyError, IndexError, TypeError, EOFError, OverflowError, RuntimeError, BadZipFile, zlib.error
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Layout:
+    """Index maps of a junction tree, shared by every model on it: where each cell of a clique falls in a separator.
+
+    Attributes:
+        own: for each clique, the cell of its separator to the parent that each of its cells belongs to.
+        up: for each clique, the same for each cell of its parent.
+        width: for each clique, the number of cells of its separator.
+    """
+
+    tree: JunctionTree
+    own: tuple[npt.NDArray[np.intp], ...]
+    up: tuple[npt.NDArray[np.intp], ...]
+    width: tuple[int, ...]
+
+    @classmethod
+    def of(cls, tree: JunctionTree) -> Layout:
+        """The maps of a tree (remembered, since strata and rounds share trees)."""
+        return _layout(tree)
+
+    def conditionals(self, factors: Tables) -> tuple[Tables, float]:
+        """Collect: from non-negative factors per clique, P(clique | separator), and the total mass.
+
+        A separator cell with no mass under it gets the conditional 0: nothing can be there.
+        """
+        beliefs = [factor.copy() for factor in factors]
+        mass = 1.0
+        for i in range(len(beliefs) - 1, -1, -1):
+            belief = beliefs[i]
+            if self.width[i] == 1:
+                total = float(belief.sum())
+                mass *= total
+                belief *= 1 / total if total > 0 else 0.0
+                continue
+            message = np.bincount(self.own[i], belief, self.width[i])
+            safe = np.where(message > 0, message, 1.0)
+            belief /= safe[self.own[i]]
+            beliefs[self.tree.parents[i]] *= message[self.up[i]]
+        return beliefs, mass
+
+    def marginals(self, conditionals: Tables) -> Tables:
+        """Distribute: the clique marginals P(clique) from the conditionals."""
+        result: Tables = []
+        for i, conditional in enumerate(conditionals):
+            if self.width[i] == 1:
+                result.append(conditional)
+                continue
+            above = np.bincount(self.up[i], result[self.tree.parents[i]], self.width[i])
+            result.append(conditional * above[self.own[i]])
+        return result
+
+
+@lru_cache(maxsize=512)
+def _layout(tree: JunctionTree) -> Layout:
+    own, up, width = [], [], []
+    for i, separator in enumerate(tree.separators):
+        parent = tree.cliques[tree.parents[i]] if tree.parents[i] >= 0 else ()
+        own.append(cell_map(tree.sizes, tree.cliques[i], separator))
+        up.append(cell_map(tree.sizes, parent, separator))
+        width.append(prod(tree.sizes[v] for v in separator))
+    return Layout(tree, tuple(own), tuple(up), tuple(width))
+
+
+def cell_map(sizes: Sequence[int], clique: Clique, part: Clique) -> npt.NDArray[np.intp]:
+    """For each cell of `clique`, the flat cell of `part` (some of its variables, in the order given)."""
+    shape = [sizes[v] for v in clique]
+    index = np.zeros(shape, dtype=np.intp)
+    for v in part:
+        axis = clique.index(v)
+        steps = np.arange(sizes[v], dtype=np.intp).reshape([-1 if a == axis else 1 for a in range(len(shape))])
+        index = index * sizes[v] + steps
+    return np.broadcast_to(index, shape).ravel()
+
+
+@dataclass(frozen=True, eq=False)
+class GraphicalModel:
+    """A fitted model: post-processing of measurements, so using it costs nothing.
+
+    Attributes:
+        schema: what its columns mean.
+        total: the number of rows it stands for (noisy or public).
+        tree: the junction tree.
+        conditional: P(clique | separator to its parent), one flat table per clique of the tree.
+    """
+
+    schema: Schema
+    total: float
+    tree: JunctionTree
+    conditional: Tables
+
+    @cached_property
+    def clique_marginals(self) -> Tables:
+        """P(clique), one flat table per clique of the tree."""
+        return Layout.of(self.tree).marginals(self.conditional)
+
+    def marginal(self, columns: Sequence[str]) -> Floats:
+        """Expected counts over any columns, one axis each, summing to `total`."""
+        wanted = tuple(self.schema.index(name) for name in columns)
+        if len(set(wanted)) < len(wanted):
+            raise InputError("a marginal names a column twice; name each once")
+        shape = tuple(self.tree.sizes[v] for v in wanted)
+        home = self.tree.home(wanted)
+        if home is None:
+            return self._eliminate(wanted) * self.total
+        cells = cell_map(self.tree.sizes, self.tree.cliques[home], wanted)
+        counts = np.bincount(cells, self.clique_marginals[home], prod(shape))
+        return np.asarray(counts.reshape(shape) * self.total)
+
+    def _eliminate(self, wanted: Clique) -> Floats:
+        """Variable elimination over the smallest subtree that holds all wanted variables."""
+        tree, kept = self.tree, list(range(len(self.tree.cliques)))
+        for i in range(len(tree.cliques) - 1, 0, -1):
+            has_child = any(tree.parents[j] == i for j in kept)
+            if not has_child and not set(tree.cliques[i]).intersection(wanted).difference(tree.separators[i]):
+                kept.remove(i)
+        while True:  # the first clique can go too if its only child holds all that is wanted of it
+            children = [j for j in kept if tree.parents[j] == kept[0]]
+            if len(children) != 1 or not set(wanted).intersection(tree.cliques[kept[0]]) <= set(
+                tree.cliques[children[0]]
+            ):
+                break
+            kept.pop(0)
+        messages: dict[int, list[tuple[Floats, Clique]]] = {i: [] for i in kept}
+        for i in reversed(kept[1:]):  # each clique sends its parent what it knows of the separator and what is wanted
+            table = self.conditional[i].reshape([tree.sizes[v] for v in tree.cliques[i]])
+            terms = [(table, tree.cliques[i]), *messages[i]]
+            out = tuple(sorted({v for _, part in terms for v in part}.intersection(tree.separators[i] + wanted)))
+            messages[tree.parents[i]].append((_contract(terms, out), out))
+        root = self.clique_marginals[kept[0]].reshape([tree.sizes[v] for v in tree.cliques[kept[0]]])
+        return _contract([(root, tree.cliques[kept[0]]), *messages[kept[0]]], wanted)
+
+    def where(self, allowed: Mapping[str, Sequence[int]]) -> tuple[GraphicalModel, float]:
+        """The model given that each column of `allowed` has one of these codes, and the probability that it does.
+
+        Raises:
+            InputError: the model gives that no probability at all.
+        """
+        factors = [table.copy() for table in self.conditional]
+        for name, codes in allowed.items():
+            v = self.schema.index(name)
+            home = self.tree.home([v])
+            assert home is not None
+            keep = np.isin(np.arange(self.tree.sizes[v]), codes)
+            factors[home] *= keep[cell_map(self.tree.sizes, self.tree.cliques[home], (v,))]
+        conditional, mass = Layout.of(self.tree).conditionals(factors)
+        if not mass > 0:
+            raise InputError(f"nobody can have that combination of {', '.join(allowed)}; loosen the condition")
+        return GraphicalModel(self.schema, self.total * mass, self.tree, conditional), mass
+
+    def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:
+        """Draw rows, column by column down the tree, with counts as near to their expectation as whole numbers can be.
+
+        In each cell of the columns before, and over all rows, a value's count is rounded (`equistrata.synth.models.rounding`), so that small groups keep
+        their means. Which of a cell's rows get a value is drawn at random, so columns that share no clique stay as
+        independent, given the separator, as the model says.
+        """
+        sizes = self.tree.sizes
+        codes = np.zeros((rows, len(sizes)), dtype=code_dtype(self.schema), order="F")
+        for clique, separator, flat in zip(self.tree.cliques, self.tree.separators, self.conditional, strict=True):
+            known = list(separator)
+            rest = [v for v in clique if v not in separator]
+            table = np.transpose(flat.reshape([sizes[v] for v in clique]), [clique.index(v) for v in known + rest])
+            for v in rest:
+                group = np.zeros(rows, dtype=np.intp)
+                for u in known:
+                    group = group * sizes[u] + codes[:, u]
+                shares = table.reshape(prod(sizes[u] for u in known), sizes[v], -1).sum(axis=-1)
+                codes[:, v] = assign(group, shares, rng)
+                known.append(v)
+        return CodedTable(codes, self.schema)
+
+    def save(self, path: Path) -> None:
+        """Write the model as a NumPy archive (no pickle): tables and the tree; the schema is checked by its digest."""
+        head = {
+            "format": _FORMAT, "schema": self.schema.digest, "total": self.total, "sizes": self.tree.sizes,
+            "cliques": self.tree.cliques, "parents": self.tree.parents,
+        }  # fmt: skip
+        tables = {f"conditional{i}": table for i, table in enumerate(self.conditional)}
+        with path.open("wb") as file:
+            np.savez_compressed(file, head=np.array(json.dumps(head)), **tables)  # type: ignore[arg-type]
+
+    @classmethod
+    def load(cls, path: Path, schema: Schema) -> GraphicalModel:
+        """Read what `save` wrote. Raises InputError if the file is not a model of this schema."""
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+                head = json.loads(str(archive["head"]))
+                if head["format"] != _FORMAT or head["schema"] != schema.digest:
+                    raise ValueError
+                cliques = tuple(tuple(clique) for clique in head["cliques"])
+                tree = JunctionTree(tuple(head["sizes"]), cliques, tuple(head["parents"]))
+                conditional = [archive[f"conditional{i}"] for i in range(len(cliques))]
+                total = float(head["total"])
+                cells = [prod(tree.sizes[v] for v in clique) for clique in cliques]
+                if tree.sizes != schema.sizes or [table.shape for table in conditional] != [(c,) for c in cells]:
+                    raise ValueError
+        except BROKEN:
+            raise InputError(f"{str(path)!r} is not a model of schema {schema.name!r}; give the right pair") from None
+        return cls(schema, total, tree, conditional)
+
+
+def _contract(terms: Sequence[tuple[Floats, Clique]], out: Clique) -> Floats:
+    """The product of tables, summed over the variables that are not in `out`."""
+    label = {v: n for n, v in enumerate(sorted({v for _, part in terms for v in part}))}  # einsum knows 52 labels
+    operands: list[Any] = []
+    for table, part in terms:
+        operands += [table, [label[v] for v in part]]
+    return np.asarray(np.einsum(*operands, [label[v] for v in out], optimize="greedy"))

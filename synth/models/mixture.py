@@ -1,0 +1,199 @@
+"""A distribution over coded rows that is a mixture of products: marginals, conditioning and sampling.
+
+Each component draws its columns independently, conditioned on the combination being possible (structural zeros), so
+zeros hold exactly. Marginals are matrix products over components; nothing is padded to one width.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from pathlib import Path
+
+import numpy as np
+
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Schema
+from equistrata.data.table import CodedTable, code_dtype
+from equistrata.privacy.noise import Floats
+from equistrata.synth.models.graphical import BROKEN
+from equistrata.synth.models.possible import Group, Possible
+from equistrata.synth.models.rounding import assign
+
+FORMAT = "equistrata mixture 1"
+MOST_CELLS = 20_000_000  # of one marginal, times components, in numbers
+
+
+@dataclass(frozen=True, eq=False)
+class ProductMixture:
+    """A fitted model: post-processing of measurements, so using it costs nothing.
+
+    Component k has P_k(row) ∝ Π_j factors[j][k, row_j] over the possible rows, and the model is Σ_k weights[k]·P_k.
+
+    Attributes:
+        schema: what its columns mean, and which combinations cannot occur.
+        total: the number of rows it stands for (noisy or public).
+        weights: the components' shares, shape (K,), summing to one.
+        factors: for each column, non-negative numbers of shape (K, number of codes), not all zero in a row.
+
+    >>> schema = Schema.load("acs_employment").select(["SEX", "MIL", "ESR"])
+    >>> even = tuple(np.full((2, size), 1 / size) for size in schema.sizes)
+    >>> model = ProductMixture(schema, 90.0, np.array([0.5, 0.5]), even)
+    >>> model.marginal(["MIL", "ESR"]).round(1).tolist()  # active duty (1) is not civilian employment
+    [[10.0, 10.0], [10.0, 0.0], [10.0, 10.0], [10.0, 10.0], [10.0, 10.0]]
+    """
+
+    schema: Schema
+    total: float
+    weights: Floats
+    factors: tuple[Floats, ...]
+
+    @cached_property
+    def possible(self) -> Possible:
+        """The possible combinations of codes."""
+        return Possible.of(self.schema)
+
+    @cached_property
+    def _within(self) -> tuple[Floats, ...]:
+        """For each column, P_k(code | its class), shape (K, codes)."""
+        result = []
+        for factor, classes, sums in zip(self.factors, self.possible.classes, self._class_sums, strict=True):
+            below = sums[:, classes]
+            result.append(np.divide(factor, below, out=np.zeros_like(factor), where=below > 0))
+        return tuple(result)
+
+    @cached_property
+    def _class_sums(self) -> tuple[Floats, ...]:
+        return tuple(
+            factor @ np.eye(int(classes.max()) + 1)[classes]
+            for factor, classes in zip(self.factors, self.possible.classes, strict=True)
+        )
+
+    @cached_property
+    def _tables(self) -> tuple[tuple[Floats, Floats], ...]:
+        """For each group, P_k(class combination), shape (K, combinations), and the mass of what is possible, (K,)."""
+        result = []
+        for group in self.possible.groups:
+            table = np.ones((len(self.weights), len(group.cells)))
+            for spot, column in enumerate(group.columns):
+                table *= self._class_sums[column][:, group.cells[:, spot]]
+            mass = table.sum(axis=1)
+            result.append((table / np.where(mass > 0, mass, 1.0)[:, None], mass))
+        return tuple(result)
+
+    def marginal(self, columns: Sequence[str]) -> Floats:
+        """Expected counts over any columns, one axis each, summing to `total`. Exact: Σ_k w_k ⊗ tables of groups."""
+        wanted = [self.schema.index(name) for name in columns]
+        if len(set(wanted)) < len(wanted):
+            raise InputError("a marginal names a column twice; name each once")
+        shape = [self.schema.sizes[j] for j in wanted]
+        parts = []  # of each group that is touched: its columns, and (K, cells) probabilities
+        for group, (table, _) in zip(self.possible.groups, self._tables, strict=True):
+            inside = [j for j in wanted if j in group.columns]
+            if inside:
+                parts.append((inside, self._group_marginal(group, table, inside)))
+        if not parts:
+            return np.array(self.total)
+        parts.sort(key=lambda part: part[1].shape[1])
+        last, right = parts.pop()
+        left = self.weights[:, None]
+        if len(self.weights) * prod(part.shape[1] for _, part in parts) > MOST_CELLS or prod(shape) > MOST_CELLS:
+            raise InputError(f"a marginal over {', '.join(columns)} has too many cells; ask for fewer columns")
+        for _, part in parts:
+            left = (left[:, :, None] * part[:, None, :]).reshape(len(left), -1)
+        order = [j for inside, _ in parts for j in inside] + last
+        flat = (left.T @ right).reshape([self.schema.sizes[j] for j in order])
+        return np.asarray(np.transpose(flat, [order.index(j) for j in wanted]) * self.total)
+
+    def _group_marginal(self, group: Group, table: Floats, inside: Sequence[int]) -> Floats:
+        """P_k over the codes of some columns of one group, shape (K, cells), row-major in the order given."""
+        codes = np.unravel_index(
+            np.arange(prod(self.schema.sizes[j] for j in inside)), [self.schema.sizes[j] for j in inside]
+        )
+        key = np.zeros(len(group.cells), dtype=np.intp)
+        place = np.zeros(len(codes[0]), dtype=np.intp)
+        width = 1
+        result = np.ones((len(table), len(codes[0])))
+        for j, code in zip(inside, codes, strict=True):
+            classes = self.possible.classes[j]
+            count = int(classes.max()) + 1
+            key = key * count + group.cells[:, group.columns.index(j)]
+            place = place * count + classes[code]
+            width *= count
+            result *= self._within[j][:, code]
+        gather = np.zeros((len(group.cells), width))
+        gather[np.arange(len(key)), key] = 1.0
+        return np.asarray(result * (table @ gather)[:, place])
+
+    def where(self, allowed: Mapping[str, Sequence[int]]) -> tuple[ProductMixture, float]:
+        """The model given that each column of `allowed` has one of these codes, and the probability that it does.
+
+        A conditioned product is again one, with factors cut to the allowed codes; a component's weight is multiplied
+        by its probability of the evidence.
+
+        Raises:
+            InputError: the model gives that no probability at all.
+        """
+        factors = list(self.factors)
+        for name, codes in allowed.items():
+            j = self.schema.index(name)
+            factors[j] = factors[j] * np.isin(np.arange(self.schema.sizes[j]), codes)
+        cut = ProductMixture(self.schema, self.total, self.weights, tuple(factors))
+        weights = self.weights.copy()
+        for (_, before), (_, after) in zip(self._tables, cut._tables, strict=True):
+            weights *= np.divide(after, before, out=np.zeros_like(after), where=before > 0)
+        mass = float(weights.sum())
+        if not mass > 0:
+            raise InputError(f"nobody can have that combination of {', '.join(allowed)}; loosen the condition")
+        return ProductMixture(self.schema, self.total * mass, weights / mass, tuple(factors)), mass
+
+    def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:
+        """Draw rows: how many per component, then per group a combination of classes, then per column a code.
+
+        Counts at each step are rounded systematically (`equistrata.synth.models.rounding`), so the components' errors cancel. Who of a
+        component's rows gets a value is drawn at random, so columns are as independent, given the component, as the
+        model says.
+        """
+        codes = np.zeros((rows, len(self.factors)), dtype=code_dtype(self.schema), order="F")
+        everyone = np.zeros(rows, dtype=np.intp)
+        component = assign(everyone, self.weights[None], rng)
+        for group, (table, _) in zip(self.possible.groups, self._tables, strict=True):
+            cell = assign(component, table, rng) if len(group.cells) > 1 else everyone
+            for spot, j in enumerate(group.columns):
+                classes = self.possible.classes[j]
+                count = int(classes.max()) + 1
+                inside = self._within[j][:, None, :] * (classes == np.arange(count)[:, None])
+                codes[:, j] = assign(component * count + group.cells[cell, spot], inside.reshape(-1, len(classes)), rng)
+        return CodedTable(codes, self.schema)
+
+    def save(self, path: Path) -> None:
+        """Write the model as a NumPy archive (no pickle); the schema is checked by its digest."""
+        head = {"format": FORMAT, "schema": self.schema.digest, "total": self.total}
+        tables = {f"factor{j}": factor for j, factor in enumerate(self.factors)}
+        with path.open("wb") as file:
+            np.savez_compressed(file, head=np.array(json.dumps(head)), weights=self.weights, **tables)  # type: ignore[arg-type]
+
+    @classmethod
+    def load(cls, path: Path, schema: Schema) -> ProductMixture:
+        """Read what `save` wrote. Raises InputError if the file is not a model of this schema."""
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+                head = json.loads(str(archive["head"]))
+                if head["format"] != FORMAT or head["schema"] != schema.digest:
+                    raise ValueError
+                total = float(head["total"])
+                weights = archive["weights"]
+                factors = tuple(archive[f"factor{j}"] for j in range(len(schema.columns)))
+            shapes = [(len(weights), size) for size in schema.sizes]
+            if weights.ndim != 1 or [factor.shape for factor in factors] != shapes:
+                raise ValueError
+            if not (np.isfinite(total) and abs(weights.sum() - 1) < 1e-6):
+                raise ValueError
+            if not all(np.isfinite(part).all() and (part >= 0).all() for part in (weights, *factors)):
+                raise ValueError
+        except BROKEN:
+            raise InputError(f"{str(path)!r} is not a model of schema {schema.name!r}; give the right pair") from None
+        return cls(schema, total, weights, factors)

@@ -1,0 +1,99 @@
+"""A model that is a pool of drawn rows: for synthesizers that give rows and nothing else.
+
+>>> schema = Schema.load("acs_employment").select(["SEX", "ESR"])
+>>> model = SampledModel(10.0, CodedTable(np.array([[0, 0], [0, 1], [1, 1], [1, 1]], dtype=np.uint8), schema))
+>>> model.marginal(["SEX", "ESR"]).tolist()
+[[2.5, 2.5], [0.0, 5.0]]
+>>> given, mass = model.where({"ESR": [1]})
+>>> mass, given.total, len(given.sample(7, np.random.default_rng(0)))
+(0.75, 7.5, 7)
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Schema
+from equistrata.data.table import CodedTable
+from equistrata.privacy.noise import Floats
+from equistrata.synth.models.graphical import BROKEN
+
+FORMAT = "equistrata sampled model 1"
+
+
+@dataclass(frozen=True, eq=False)
+class SampledModel:
+    """The empirical distribution of a pool of synthetic rows. Post-processing of them, so using it costs nothing.
+
+    Its marginals carry the pool's sampling error (about √(cells / rows in the pool) in L1), and a combination that the
+    pool missed has probability 0.
+
+    Attributes:
+        total: the number of rows it stands for (noisy or public), 0 or more.
+        pool: the drawn rows, at least one.
+    """
+
+    total: float
+    pool: CodedTable
+
+    def __post_init__(self) -> None:
+        if not len(self.pool):
+            raise ValueError("a sampled model needs at least one row in its pool")
+
+    @property
+    def schema(self) -> Schema:
+        """What its columns mean."""
+        return self.pool.schema
+
+    def marginal(self, columns: Sequence[str]) -> Floats:
+        """Expected counts over any columns, one axis each, summing to `total`."""
+        if len(set(columns)) < len(columns):
+            raise InputError("a marginal names a column twice; name each once")
+        return np.asarray(self.pool.marginal(columns) * (self.total / len(self.pool)), dtype=np.float64)
+
+    def where(self, allowed: Mapping[str, Sequence[int]]) -> tuple[SampledModel, float]:
+        """The model given that each column of `allowed` has one of these codes, and the probability that it does.
+
+        Raises:
+            InputError: no row of the pool is like that.
+        """
+        kept = np.ones(len(self.pool), dtype=bool)
+        for name, codes in allowed.items():
+            kept &= np.isin(self.pool.column(name), list(codes))
+        mass = float(kept.mean())
+        if not mass > 0:
+            raise InputError(f"nobody can have that combination of {', '.join(allowed)}; loosen the condition")
+        return SampledModel(self.total * mass, self.pool.take(kept)), mass
+
+    def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:
+        """Draw rows of the pool: without replacement while it lasts, then once more from the whole of it."""
+        size = len(self.pool)
+        copies = np.repeat(np.arange(size), rows // size)
+        rest = rng.choice(size, rows % size, replace=False)
+        chosen: npt.NDArray[np.intp] = np.concatenate([copies, rest]).astype(np.intp)
+        return self.pool.take(rng.permutation(chosen))
+
+    def save(self, path: Path) -> None:
+        """Write the model as a NumPy archive (no pickle); the schema is checked by its digest."""
+        head = {"format": FORMAT, "schema": self.schema.digest, "total": self.total}
+        with path.open("wb") as file:
+            np.savez_compressed(file, head=np.array(json.dumps(head)), pool=self.pool.codes)
+
+    @classmethod
+    def load(cls, path: Path, schema: Schema) -> SampledModel:
+        """Read what `save` wrote. Raises InputError if the file is not a model of this schema."""
+        try:
+            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+                head = json.loads(str(archive["head"]))
+                if head["format"] != FORMAT or head["schema"] != schema.digest:
+                    raise ValueError
+                return cls(float(head["total"]), CodedTable(archive["pool"], schema))
+        except BROKEN:
+            raise InputError(f"{str(path)!r} is not a model of schema {schema.name!r}; give the right pair") from None

@@ -1,0 +1,136 @@
+"""Which combinations of codes can occur, factorised: groups of columns that structural zeros tie together.
+
+Columns that no structural zero names are groups of one. Inside a group, codes of a column that no zero tells apart
+form a class, and only the combinations of classes are listed: New York's six tied columns have 1,500 combinations of
+codes, but few of classes. A product distribution conditioned on being possible is then a small table over each
+group's class combinations, times one distribution over codes within each class: exact, and as cheap as a product.
+
+>>> possible = Possible.of(Schema.load("acs_employment").select(["AGEP", "SCHL", "MIL", "ESR"]))
+>>> [group.columns for group in possible.groups]
+[(0, 2, 3), (1,)]
+>>> possible.groups[0].cells.shape[0], 5 * 5 * 2
+(8, 50)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+import numpy.typing as npt
+
+from equistrata.data.errors import InputError
+from equistrata.data.schema import Impossible, Schema
+
+Indices = npt.NDArray[np.intp]
+
+MOST_COMBINATIONS = 20_000  # class combinations of one group; each costs a number per component
+
+
+@dataclass(frozen=True, eq=False)
+class Group:
+    """Columns tied by structural zeros.
+
+    Attributes:
+        columns: their positions in the schema, ascending.
+        cells: the possible combinations of classes, shape (combinations, columns), one class per column.
+    """
+
+    columns: tuple[int, ...]
+    cells: Indices
+
+
+@dataclass(frozen=True, eq=False)
+class Possible:
+    """The possible combinations of a schema's codes.
+
+    Attributes:
+        sizes: the number of codes of each column.
+        classes: for each column, the class of each code, numbered from 0.
+        groups: a partition of the columns.
+    """
+
+    sizes: tuple[int, ...]
+    classes: tuple[Indices, ...]
+    groups: tuple[Group, ...]
+
+    @classmethod
+    def of(cls, schema: Schema) -> Possible:
+        """Read off a schema's structural zeros (remembered, since rounds share schemas).
+
+        Raises:
+            InputError: a group has too many combinations to list, or no combination at all.
+        """
+        return _possible(schema.sizes, schema.names, schema.impossible)
+
+    def class_count(self, column: int) -> int:
+        """The number of classes of a column."""
+        return int(self.classes[column].max()) + 1
+
+    def group_of(self, column: int) -> int:
+        """The group that a column is in."""
+        return next(g for g, group in enumerate(self.groups) if column in group.columns)
+
+
+@lru_cache(maxsize=256)
+def _possible(sizes: tuple[int, ...], names: tuple[str, ...], zeros: tuple[Impossible, ...]) -> Possible:
+    place = {name: j for j, name in enumerate(names)}
+    classes = tuple(
+        _classes(size, [z.codes[z.columns.index(name)] for z in zeros if name in z.columns])
+        for name, size in zip(names, sizes, strict=True)
+    )
+    groups = []
+    for columns in _tied(len(names), [[place[name] for name in zero.columns] for zero in zeros]):
+        inside = [zero for zero in zeros if place[zero.columns[0]] in columns]
+        groups.append(Group(columns, _combinations(columns, classes, inside, place, names)))
+    return Possible(sizes, classes, tuple(groups))
+
+
+def _classes(size: int, codes: Sequence[Sequence[int]]) -> Indices:
+    """Codes that are in the same zeros are in one class; classes are numbered by their first code."""
+    member = [tuple(code in listed for listed in codes) for code in range(size)]
+    first = {pattern: n for n, pattern in enumerate(dict.fromkeys(member))}
+    return np.array([first[pattern] for pattern in member], dtype=np.intp)
+
+
+def _tied(count: int, links: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:
+    """The connected parts of columns 0 to count − 1, ordered by their first column."""
+    part = list(range(count))
+    for link in links:
+        roots = {part[j] for j in link}
+        part = [min(roots) if root in roots else root for root in part]
+    return [tuple(j for j in range(count) if part[j] == root) for root in sorted(set(part))]
+
+
+def _combinations(
+    columns: tuple[int, ...],
+    classes: tuple[Indices, ...],
+    zeros: Sequence[Impossible],
+    place: dict[str, int],
+    names: tuple[str, ...],
+) -> Indices:
+    """Grow combinations column by column; drop those that a zero rules out as soon as all its columns are there."""
+    cells = np.zeros((1, 0), dtype=np.intp)
+    for depth, column in enumerate(columns):
+        width = int(classes[column].max()) + 1
+        cells = np.column_stack([np.repeat(cells, width, axis=0), np.tile(np.arange(width), len(cells))])
+        for zero in zeros:
+            spots = [columns.index(place[name]) for name in zero.columns]
+            if max(spots) != depth:
+                continue
+            hit = np.ones(len(cells), dtype=bool)
+            for spot, codes in zip(spots, zero.codes, strict=True):
+                hit &= np.isin(cells[:, spot], classes[columns[spot]][list(codes)])
+            cells = cells[~hit]
+        if len(cells) > MOST_COMBINATIONS:
+            raise InputError(
+                f"impossible combinations tie {', '.join(names[j] for j in columns)} together, with more than "
+                f"{MOST_COMBINATIONS:,} combinations left; use fewer of these columns or declare fewer combinations"
+            )
+    if not len(cells):
+        raise InputError(
+            f"the schema leaves no possible combination of {', '.join(names[j] for j in columns)}; correct 'impossible'"
+        )
+    return cells

@@ -1,0 +1,48 @@
+"""Mechanisms and engines by name, those of other projects among them."""
+
+from __future__ import annotations
+
+from equistrata.data.errors import InputError
+from equistrata.synth.mechanisms.aim import AIM
+from equistrata.synth.mechanisms.base import Mechanism
+from equistrata.synth.mechanisms.gem import GEM
+from equistrata.synth.mechanisms.mst import MST
+from equistrata.synth.models.estimation import Estimator, MirrorDescent
+
+ENGINES = ("numpy", "mbi")
+MECHANISMS = ("aim", "gem", "mst")
+
+
+def estimator(engine: str) -> Estimator:
+    """The estimation engine of that name. Raises InputError if it is unknown or not installed."""
+    if engine == "numpy":
+        return MirrorDescent()
+    if engine != "mbi":
+        raise InputError(f"unknown engine {engine!r}; choose {' or '.join(ENGINES)}")
+    try:
+        from equistrata.synth.models.mbi import MbiEngine
+    except ImportError:
+        raise InputError("engine 'mbi' is not installed; install equistrata[reference] or use engine 'numpy'") from None
+    return MbiEngine()
+
+
+def mechanism(name: str, engine: str = "numpy") -> Mechanism:
+    """The synthesizer of that name with default settings. Raises InputError if it is unknown.
+
+    >>> mechanism("mst").name
+    'MST'
+    """
+    known = name.lower()
+    if known.startswith("smartnoise-"):
+        from equistrata.synth.foreign.smartnoise import smartnoise
+
+        return smartnoise(name)
+    if known == "aim":
+        return AIM() if engine == "numpy" else AIM(engine=estimator(engine), round_engine=estimator(engine))
+    if known == "gem":
+        if engine != "numpy":
+            raise InputError(f"synthesizer 'gem' trains its own model and has no engine {engine!r}; leave it out")
+        return GEM()
+    if known == "mst":
+        return MST(engine=estimator(engine))
+    raise InputError(f"unknown synthesizer {name!r}; choose {' or '.join(MECHANISMS)}")

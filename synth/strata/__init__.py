@@ -1,0 +1,1 @@
+"""One table cut into strata: shared selection, shrinkage, weights, fitting."""

@@ -1,0 +1,211 @@
+"""Small strata lean on the others: what the other strata's measurements say of a stratum, as measurements of it.
+
+Post-processing of numbers that were paid for, so it costs nothing. The model is a linear mixed model with known noise
+(`equistrata.stats.random_effects`; hierarchical empirical Bayes) for a stratum's share in each cell of a marginal, with an effect for each
+column that defines strata and one for what is the stratum's own, and with what chance alone does to the shares of a stratum of
+so many rows (those of few rows differ more). The variances are the same for all cells of a marginal. What was
+measured over all rows, or by some of the stratum columns, is an observation of a mixture of strata, by their sizes. The
+prediction for a stratum leaves its own measurement out; added to its own measurements with its own variance, it is weighed by
+the estimation engine as Bayes' rule says: a stratum with little signal borrows, one with much keeps its own.
+
+>>> from equistrata.data.schema import Schema
+>>> schema = Schema.load("acs_employment").select(["RAC1P", "DIS", "ESR"])
+>>> strata = Strata.over(schema, ["RAC1P"])
+>>> counts = {key: Measurement(("DIS",), np.array([800.0, 9200.0]) * size, 100.0)
+...           for key, size in zip(strata.keys, [10, 9, 8, 7, 6, 5, 4, 3, 0.01], strict=True)}
+>>> [extra] = borrow(strata, {key: [measured] for key, measured in counts.items()})[(9,)]
+>>> extra.columns, extra.values.round().tolist(), round(extra.sigma, 1)
+(('DIS',), [8.0, 92.0], 2.7)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from itertools import combinations
+
+import numpy as np
+
+from equistrata.data.strata import Key, Strata
+from equistrata.privacy.noise import Floats
+from equistrata.stats.random_effects import effects, project, variances
+from equistrata.synth.measurements import Measurement, total_estimate
+
+Columns = tuple[str, ...]
+
+_WORTH_IT = 4.0  # a prediction with more than this many times the own measurement's σ would add little: left out
+_FEWEST = 3  # strata that must have measured a marginal before others may be told of it
+
+
+def borrow(
+    strata: Strata, measurements: Mapping[Key, Sequence[Measurement]], wider: Sequence[Measurement] = ()
+) -> dict[Key, list[Measurement]]:
+    """For each stratum, what the others say of it; an empty list where that would add little to its own measurements.
+
+    Every column is told. Of pairs of columns, a stratum is told those that it measured itself; one that measured none,
+    being too small, is told the tree of pairs that depend on each other most, as predicted for it.
+
+    Args:
+        strata: how the population was cut.
+        measurements: for every stratum, what was measured, with nothing borrowed yet.
+        wider: what was measured over all rows, or by some of the stratum columns only.
+
+    Returns:
+        Measurements whose values sum to the stratum's estimated number of rows and whose σ is that of the prediction.
+
+    Cost: none, post-processing.
+    """
+    if len(strata.keys) < _FEWEST:
+        return {key: [] for key in strata.keys}
+    books = [_Books.of(measurements[key]) for key in strata.keys]
+    mixtures = _mixtures(strata, wider, np.array([book.rows for book in books]))
+    names = [name for name in strata.schema.names if name not in strata.columns]
+    singles = {(name,): _Prediction.of(strata, books, mixtures, (name,)) for name in names}
+    pairs = {pair: _Prediction.of(strata, books, mixtures, pair) for pair in combinations(names, 2)}
+    extras: dict[Key, list[Measurement]] = {}
+    for place, (key, book) in enumerate(zip(strata.keys, books, strict=True)):
+        own_pairs = [pair for pair in pairs if book.look(pair) is not None]
+        told = own_pairs or _forest({pair: p.shares[place] for pair, p in pairs.items() if p is not None})
+        extras[key] = []
+        for columns in [*singles, *told]:
+            prediction = (singles | pairs)[columns]
+            if prediction is not None:
+                extra = prediction.measurement(place, columns, book.rows)
+                own = book.look(columns)
+                if own is None or extra.sigma <= _WORTH_IT * own[1]:
+                    extras[key].append(extra)
+    return extras
+
+
+@dataclass(frozen=True, eq=False)
+class _Books:
+    """One stratum's measurements, and the number of rows that they imply."""
+
+    measurements: tuple[Measurement, ...]
+    rows: float
+
+    @classmethod
+    def of(cls, measurements: Sequence[Measurement]) -> _Books:
+        return cls(tuple(measurements), max(total_estimate(measurements)[0], 1.0))
+
+    def look(self, columns: Columns) -> tuple[Floats, float] | None:
+        """Counts over columns and the σ of a cell, from all measurements that hold them; None if there are none."""
+        precision, counts = 0.0, None
+        for measurement in self.measurements:
+            seen = dict(zip(measurement.columns, measurement.groups, strict=True))
+            if not measurement.sigma or not all(name in seen and seen[name] is None for name in columns):
+                continue
+            axes = [measurement.columns.index(name) for name in columns]
+            rest = tuple(axis for axis in range(len(seen)) if axis not in axes)
+            summed = np.transpose(measurement.values, [*axes, *rest]).reshape(
+                [*(measurement.values.shape[axis] for axis in axes), -1]
+            )
+            weight = 1 / (measurement.sigma**2 * summed.shape[-1])
+            counts = weight * summed.sum(-1) + (0.0 if counts is None else counts)
+            precision += weight
+        return None if counts is None else (counts / precision, precision**-0.5)
+
+
+@dataclass(frozen=True, eq=False)
+class _Mixture:
+    """What was measured of several strata together, and each stratum's part of their rows, shape (k,)."""
+
+    weights: Floats
+    book: _Books
+
+
+@dataclass(frozen=True, eq=False)
+class _Prediction:
+    """A marginal of every stratum as the other strata predict it.
+
+    Attributes:
+        shares: per stratum, the predicted shares of the marginal's cells, which sum to one.
+        sigma: per stratum, the standard deviation of a share's prediction.
+    """
+
+    shares: Floats
+    sigma: Floats
+
+    @classmethod
+    def of(
+        cls, strata: Strata, books: Sequence[_Books], mixtures: Sequence[_Mixture], columns: Columns
+    ) -> _Prediction | None:
+        singles = [_Mixture(weights, book) for weights, book in zip(np.eye(len(books)), books, strict=True)]
+        found = [(mixture, mixture.book.look(columns)) for mixture in (*singles, *mixtures)]
+        looks = [(mixture, look) for mixture, look in found if look is not None]
+        seen = np.array([look is not None for _, look in found[: len(books)]])
+        if seen.sum() < _FEWEST:
+            return None
+        observed = [(look[0] / mixture.book.rows, look[1] / mixture.book.rows) for mixture, look in looks]
+        shape = observed[0][0].shape
+        shares = np.array([share.ravel() for share, _ in observed])
+        noise = np.array([sigma**2 for _, sigma in observed])
+        design = np.array([mixture.weights for mixture, _ in looks])
+        chance = np.diag(_chance(shares, noise) / np.array([book.rows for book in books]))
+        kernels = effects(strata.keys)
+        known = noise + np.diag(design @ chance @ design.T)
+        spread = variances([design @ kernel @ design.T for kernel in kernels], shares, known)
+        prior = np.add.reduce([v * kernel for v, kernel in zip(spread, kernels, strict=True)]) + chance
+        inverse, projection = project(design @ prior @ design.T + np.diag(noise))
+        residual = projection @ shares
+        cross = prior @ design.T  # for a stratum that was not seen: the prediction from all that were
+        ones = inverse.sum(1) / inverse.sum()
+        mean = ones @ shares + cross @ residual
+        variance = np.diag(prior) - np.einsum("ij,jk,ik->i", cross, inverse, cross)
+        variance += (1 - cross @ inverse.sum(1)) ** 2 / inverse.sum()
+        own = slice(int(seen.sum()))
+        leverage = np.diag(projection)[own]  # for one that was: without its own, by the identity for leaving one out
+        mean[seen] = shares[own] - residual[own] / leverage[:, None]
+        variance[seen] = 1 / leverage - noise[own]
+        mean += (1 - mean.sum(1, keepdims=True)) / mean.shape[1]
+        return cls(mean.reshape(-1, *shape), np.sqrt(np.maximum(variance, 1e-12)))
+
+    def measurement(self, place: int, columns: Columns, rows: float) -> Measurement:
+        """The prediction for one stratum, as counts."""
+        return Measurement(columns, self.shares[place] * rows, float(self.sigma[place] * rows))
+
+
+def _chance(shares: Floats, noise: Floats) -> float:
+    """The variance, mean over cells, of the share of a cell in one row: in n rows, chance makes it an n-th of that."""
+    usual = np.maximum((shares / noise[:, None]).sum(0), 0.0)
+    usual = usual / max(float(usual.sum()), 1e-12)
+    return float((usual * (1 - usual)).mean())
+
+
+def _mixtures(strata: Strata, wider: Sequence[Measurement], rows: Floats) -> list[_Mixture]:
+    """What wider measurements say of the groups of strata that they tell of: all, those of one sex, and so on."""
+    codes = np.array([list(strata.codes_of(key).values()) for key in strata.keys])
+    said: dict[tuple[Columns, tuple[int, ...]], list[Measurement]] = {}
+    for measurement in wider:
+        level = tuple(name for name in strata.columns if name in measurement.columns)
+        for group in np.ndindex(*(strata.schema[name].size for name in level)):
+            fixed = dict(zip(level, group, strict=True))
+            cells = tuple(fixed.get(name, slice(None)) for name in measurement.columns)
+            rest = {n: g for n, g in zip(measurement.columns, measurement.groups, strict=True) if n not in fixed}
+            part = Measurement(tuple(rest), measurement.values[cells], measurement.sigma, tuple(rest.values()))
+            said.setdefault((level, group), []).append(part)
+    mixtures = []
+    for (level, group), parts in said.items():
+        sizes = np.where((codes[:, [strata.columns.index(name) for name in level]] == group).all(1), rows, 0.0)
+        if sizes.any():
+            mixtures.append(_Mixture(sizes / sizes.sum(), _Books(tuple(parts), float(sizes.sum()))))
+    return mixtures
+
+
+def _forest(shares: Mapping[Columns, Floats]) -> list[Columns]:
+    """The spanning forest of pairs with the most mutual information."""
+    part = {name: name for pair in shares for name in pair}
+    told: list[Columns] = []
+    for pair in sorted(shares, key=lambda pair: -_mutual_information(shares[pair])):
+        old, new = part[pair[0]], part[pair[1]]
+        if old != new:
+            told.append(pair)
+            part = {name: new if root == old else root for name, root in part.items()}
+    return told
+
+
+def _mutual_information(shares: Floats) -> float:
+    joint = np.maximum(shares, 1e-9)
+    joint = joint / joint.sum()
+    apart = joint.sum(1, keepdims=True) * joint.sum(0, keepdims=True)
+    return float((joint * np.log(joint / apart)).sum())
