@@ -22,10 +22,10 @@ from rich.console import Console
 
 from benchmarks.child import JobFailed
 from benchmarks.contest import SCORED_STRATA, Contestant, Run, contestants, draw_peers, draw_strata, frame, run, show
-from equistrata.data.errors import InputError
 from equistrata.data.schema import Schema
 from equistrata.data.sources import FolktablesSource, SampleSource, Source
 from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
 from equistrata.synth.registry import mechanism
 
 COLUMNS = ("AGEP", "SCHL", "MAR", "DIS", "NATIVITY", "MIL", "DREM", "SEX", "RAC1P", "ESR")

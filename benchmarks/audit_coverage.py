@@ -13,10 +13,10 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
-import numpy.typing as npt
 from rich.console import Console
 from rich.table import Table
 
+from equistrata.arrays import Floats
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
@@ -26,8 +26,6 @@ from equistrata.eval.audit.public import PublicAudit, public_audit
 from equistrata.eval.scores.coding import WHOLE
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SeededNoise
-
-Floats = npt.NDArray[np.float64]
 
 SIZES = (12, 40, 120, 210, 400, 1_000, 3_000, 10_000)
 SMALL = 200  # rows; above it the coverage of a stratum's intervals must be nominal, below it no worse than 0.90

@@ -15,12 +15,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks.__main__ import add_rows, source_of
+from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.sources import Source
 from equistrata.data.strata import Key, Strata
@@ -35,7 +35,6 @@ RHOS = (0.001, 0.01, 0.1, 0.5)
 SIZES = ("noisy", "public")
 PAPER, OWN, NEW, PLAIN = "paper", "own", "levels", "levels, no shrinkage"
 
-Floats = npt.NDArray[np.float64]
 Groups = Mapping[Key, Floats]
 Answer = tuple[float, Floats]  # the population's mean, and each stratum's, shape (k,)
 

@@ -6,7 +6,7 @@ A file of settings is short, so whatever is larger than a person writes is refus
 {'a': 1, 'b': [2, 3]}
 >>> parse("a: 1\\na: 2\\n", "people.yaml")
 Traceback (most recent call last):
-data.errors.InputError: people.yaml has the key 'a' twice, the second time at line 2; keep one of them
+equistrata.errors.InputError: people.yaml has the key 'a' twice, the second time at line 2; keep one of them
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from typing import Any
 
 import yaml
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 
 MOST_BYTES = 1 << 20
 MOST_NODES = 100_000  # keys, values, lists and mappings; parsing as many takes a second, or three without libyaml

@@ -26,7 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from equistrata.data import documents
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 
 Value = int | float | str
 Release = Literal["value", "index", "draw", "midpoint"]

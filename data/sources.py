@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 
 SAMPLE = "ny2024_synthetic.parquet"
 BATCH_ROWS = 1 << 18

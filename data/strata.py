@@ -18,9 +18,9 @@ from urllib.parse import quote
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.data.errors import InputError
 from equistrata.data.schema import Schema, Value
 from equistrata.data.table import CodedTable, code_dtype
+from equistrata.errors import InputError
 
 Key = tuple[Value, ...]
 WHOLE: Key = ()

@@ -20,8 +20,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from equistrata.data.errors import InputError
 from equistrata.data.schema import OWN_CATEGORY, Column, Schema
+from equistrata.errors import InputError
 
 Codes = npt.NDArray[np.unsignedinteger]
 

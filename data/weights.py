@@ -18,10 +18,10 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from equistrata.data.errors import InputError
 from equistrata.data.sources import read_frame
 from equistrata.data.strata import Key, Strata
 from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
 
 SUM_TOLERANCE = 1e-3
 _COUNT, _SHARE = "count", "share"

@@ -9,7 +9,7 @@ import typer
 from rich.console import Console
 from rich.markup import escape
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from paper.config import ExperimentConfig
 
 out = Console()

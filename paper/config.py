@@ -4,7 +4,7 @@
 2
 >>> ExperimentConfig.build(figure=10)
 Traceback (most recent call last):
-data.errors.InputError: setting 'figure' is 10, but it should be less than or equal to 9
+equistrata.errors.InputError: setting 'figure' is 10, but it should be less than or equal to 9
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Literal
 
 from pydantic import Field
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.flows.config.settings import Settings
 
 if TYPE_CHECKING:

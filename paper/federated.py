@@ -21,8 +21,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import norm
 
-from equistrata.data.errors import InputError
-from equistrata.inference.federated.arms import Arm, Floats, Target, combine, exact_arm
+from equistrata.arrays import Floats
+from equistrata.errors import InputError
+from equistrata.inference.federated.arms import Arm, Target, combine, exact_arm
 from equistrata.inference.federated.arms_private import ArmSettings, private_arm, settle
 from equistrata.inference.federated.renyi import MAX_THETA
 from paper.gaussian_arms import GaussianSettings, settle_gaussian

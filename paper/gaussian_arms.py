@@ -20,8 +20,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
 
-from equistrata.data.errors import InputError
-from equistrata.inference.federated.arms import Arm, Floats
+from equistrata.arrays import Floats
+from equistrata.errors import InputError
+from equistrata.inference.federated.arms import Arm
 from equistrata.inference.federated.arms_private import share_for
 from equistrata.inference.federated.poisson_binomial import check_values
 from equistrata.inference.federated.renyi import check_target, epsilon_of

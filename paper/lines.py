@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Generic, TypeVar, get_args, get_type_hints
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 
 C = TypeVar("C")
 L = TypeVar("L")

@@ -15,6 +15,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from equistrata.arrays import Floats
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Key, Strata
 from equistrata.data.table import CodedTable, numbers
@@ -35,8 +36,6 @@ MIN_SHARE = 0.001  # as everywhere in `eval`: smaller strata do not count in the
 COINPRESS, STRATIFIED, PUBLIC = "Coinpress", "StratCoinpress", "PubStratCoinpress"
 ALONE, RELEASED = "StratCoinpress (no shrinkage)", "StratCoinpress at two levels (default)"
 ESTIMATORS = (COINPRESS, STRATIFIED, PUBLIC, ALONE, RELEASED)
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

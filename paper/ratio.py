@@ -16,8 +16,9 @@ from typing import Literal
 
 import numpy as np
 
-from equistrata.data.errors import InputError
-from equistrata.inference.ratios.design import Composition, Counts, Floats, Mechanism, PricedDesign, sums_in_unit
+from equistrata.arrays import Counts, Floats
+from equistrata.errors import InputError
+from equistrata.inference.ratios.design import Composition, Mechanism, PricedDesign, sums_in_unit
 from equistrata.inference.ratios.ratio import DRAWS, Correction, value_and_variance, wald
 from equistrata.inference.ratios.sums import lattice_sums, noisy_lattice_sums
 from equistrata.privacy.budget import Budget

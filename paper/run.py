@@ -18,7 +18,7 @@ from prefect import flow
 from prefect.futures import PrefectFuture
 from prefect.task_runners import ThreadPoolTaskRunner
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.flows.release.flow import private_task
 from equistrata.flows.release.runners import wait
 from equistrata.flows.run.claims import claimed

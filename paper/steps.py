@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
-from equistrata.data.errors import InputError
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
 from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.workspace import Workspace
 from paper import means as experiment_means

@@ -12,7 +12,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 
 simulate_app = typer.Typer(
     help="Repeat the simulations of the papers that the methods come from.", no_args_is_help=True

@@ -12,10 +12,8 @@ from __future__ import annotations
 import os
 
 import numpy as np
-import numpy.typing as npt
 
-Counts = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
+from equistrata.arrays import Counts, Floats
 
 ROWS_AT_ONCE = 1 << 16  # draws are made in blocks of this many, to bound memory
 

@@ -26,16 +26,14 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
-import numpy.typing as npt
 import opendp.prelude as dp
 
+from equistrata.arrays import Counts, Floats
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.coins import checked_trials, exact_binomial
 
 dp.enable_features("contrib")
 
-Counts = npt.NDArray[np.int64]
-Floats = npt.NDArray[np.float64]
 
 A = TypeVar("A")
 

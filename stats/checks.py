@@ -6,7 +6,7 @@ They are for settings and declared values only. A number that was read from rows
 0.05
 >>> share("alpha", 5)
 Traceback (most recent call last):
-data.errors.InputError: alpha is 5, but must lie strictly between 0 and 1; choose another
+equistrata.errors.InputError: alpha is 5, but must lie strictly between 0 and 1; choose another
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from numbers import Real
 from operator import index
 from typing import Any
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 
 
 def number(name: str, value: Any) -> float:

@@ -21,7 +21,7 @@ from itertools import pairwise
 
 from scipy.special import ndtri
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 
 __all__ = ["Spread", "ratio_interval"]
 

@@ -24,9 +24,8 @@ from scipy.optimize import brentq
 from scipy.special import erfcx, ndtr, ndtri, xlog1py, xlogy
 from scipy.special import gammaln as log_gamma
 
+from equistrata.arrays import Floats
 from equistrata.stats.checks import closed_share, number, positive, share, whole
-
-Floats = npt.NDArray[np.float64]
 
 SPREAD = (
     14.0  # standard deviations of the binomial that are summed over on either side: what is left out is below 10⁻²⁰

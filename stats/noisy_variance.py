@@ -26,9 +26,10 @@ import numpy.typing as npt
 from scipy.optimize import least_squares
 from scipy.stats import norm
 
+from equistrata.arrays import Floats
+
 __all__ = ["LARGEST_OMEGA", "normal_quantile", "variance_factor"]
 
-Floats = npt.NDArray[np.float64]
 
 # Below the first, noise in the variance does not matter; above the second, a reading tells too little.
 SMALLEST_OMEGA, LARGEST_OMEGA = 0.02, 1.0

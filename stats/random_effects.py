@@ -24,10 +24,9 @@ from collections.abc import Hashable, Sequence
 from math import log
 
 import numpy as np
-import numpy.typing as npt
 from scipy.optimize import minimize
 
-Floats = npt.NDArray[np.float64]
+from equistrata.arrays import Floats
 
 _RANGE = (-30.0, 3.0)  # of the logarithms of the variances, in units of the mean square over strata
 

@@ -18,11 +18,12 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.data.errors import InputError
+from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
 from equistrata.privacy.budget import Budget, Rho
-from equistrata.privacy.noise import Floats, NoiseSource, gaussian_sigma
+from equistrata.privacy.noise import NoiseSource, gaussian_sigma
 
 Groups = tuple[int, ...] | None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.mechanisms.gem import GEM

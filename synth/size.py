@@ -20,9 +20,9 @@ from dataclasses import dataclass
 from itertools import combinations
 from math import comb, prod
 
-from equistrata.data.errors import InputError
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
+from equistrata.errors import InputError
 from equistrata.synth.mechanisms.aim import AIM, ROUNDS
 from equistrata.synth.mechanisms.base import ForeignMechanism, Mechanism
 from equistrata.synth.mechanisms.gem import GEM

@@ -14,7 +14,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.flows.run.landing import claimed_output, land
 from equistrata.flows.run.workspace import Workspace, private_workspace, remove_dead_workspaces
 

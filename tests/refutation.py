@@ -17,8 +17,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.stats import beta
 
+from equistrata.arrays import Counts, Floats
 from equistrata.privacy.budget import Rho
-from equistrata.privacy.noise import Counts, Floats, NoiseSource
+from equistrata.privacy.noise import NoiseSource
 
 CANDIDATES = 1000
 

@@ -18,9 +18,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from equistrata.data.errors import InputError
 from equistrata.data.schema import Value
 from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
 from equistrata.eval.scores.coding import combine, numbers_of
 
 TREES = 100

@@ -23,6 +23,7 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from equistrata.arrays import Floats
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.eval.audit.classifier import Classifier, train_classifier, truth_of
@@ -32,7 +33,6 @@ from equistrata.eval.scores.fairness import GroupFairness, group_fairness
 from equistrata.eval.scores.parity import parity_error
 from equistrata.eval.scores.scores import Scores, score_tables
 
-Floats = npt.NDArray[np.float64]
 Outcomes = Mapping[str, Mapping[str, npt.ArrayLike]]
 
 __all__ = ["InternalAudit", "MeanComparison", "internal_audit"]

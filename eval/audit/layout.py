@@ -18,9 +18,9 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.data.errors import InputError
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
 from equistrata.eval.audit.noisy_number import NoisyNumber
 from equistrata.eval.scores.coding import Index
 

@@ -17,13 +17,12 @@ from itertools import combinations
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
+from equistrata.arrays import Floats
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.eval.audit.layout import Layout
 
-Floats = npt.NDArray[np.float64]
 Pair = tuple[str, str]
 
 

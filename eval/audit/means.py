@@ -8,8 +8,8 @@ from functools import reduce
 from operator import add
 
 import numpy as np
-import numpy.typing as npt
 
+from equistrata.arrays import Floats
 from equistrata.data.table import CodedTable
 from equistrata.eval.audit.layout import ByStratum, Layout, Measured
 from equistrata.eval.audit.noisy_number import NoisyNumber, clipped, with_noise
@@ -19,8 +19,6 @@ from equistrata.inference.means.lattice import noisy_sum
 from equistrata.privacy.budget import ADD_REMOVE, Budget, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.stats.fieller import Spread, ratio_interval
-
-Floats = npt.NDArray[np.float64]
 
 SQUARES_SHARE = 0.1  # of a column's ρ, for the second moment where a column has more than two values
 

@@ -23,9 +23,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from equistrata.data.errors import InputError
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
 from equistrata.eval.audit.classifier import Classifier, train_classifier, truth_of
 from equistrata.eval.audit.layout import ByStratum, Layout, Measured
 from equistrata.eval.audit.means import Sizes, means_section, noisy_sizes, sizes_section

@@ -9,6 +9,7 @@ from operator import add
 import numpy as np
 import numpy.typing as npt
 
+from equistrata.arrays import Floats
 from equistrata.eval.audit.classifier import Prediction
 from equistrata.eval.audit.layout import ByStratum, Layout, Measured
 from equistrata.eval.audit.noisy_number import NoisyNumber, clipped, with_noise
@@ -20,7 +21,6 @@ from equistrata.inference.ratios.sums import RatioSums, measure_sums
 from equistrata.privacy.budget import Budget
 from equistrata.privacy.noise import NoiseSource
 
-Floats = npt.NDArray[np.float64]
 Truth = npt.NDArray[np.bool_]
 
 # A stratum's confusion matrix: row r has cell 2·(really positive) + (selected).

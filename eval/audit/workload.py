@@ -20,8 +20,8 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.data.errors import InputError
 from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
 from equistrata.eval.audit.layout import ByStratum, Layout, Measured
 from equistrata.eval.audit.means import Sizes
 from equistrata.eval.audit.noisy_number import NoisyNumber, clipped, with_noise

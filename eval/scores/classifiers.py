@@ -20,11 +20,11 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from equistrata.data.errors import InputError
+from equistrata.arrays import Floats
+from equistrata.errors import InputError
 from equistrata.eval.scores.coding import Index, check_tables, combine, joint_codes, joint_numbers, stratum_index
 from equistrata.eval.scores.fairness import GroupFairness, group_fairness
 
-Floats = npt.NDArray[np.float64]
 Fit = Callable[["_Features", Index, int], Callable[["_Features"], Index]]
 
 _ONE_HOT_LEVELS = 50

@@ -19,9 +19,9 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from equistrata.data.errors import InputError
 from equistrata.data.schema import Column
 from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
 
 Index = npt.NDArray[np.int64]
 Tables = Mapping[str, pd.DataFrame]

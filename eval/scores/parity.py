@@ -24,7 +24,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from equistrata.data.errors import InputError
+from equistrata.arrays import Floats
+from equistrata.errors import InputError
 from equistrata.eval.scores.coding import (
     Index,
     KeptStrata,
@@ -36,7 +37,6 @@ from equistrata.eval.scores.coding import (
 )
 from equistrata.eval.scores.workload import workload_error, workload_error_by_stratum
 
-Floats = npt.NDArray[np.float64]
 Statistic = Literal["means", "workload3"] | Callable[[pd.DataFrame], Any]
 
 WORKLOAD3 = "workload3"

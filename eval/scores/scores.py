@@ -18,7 +18,7 @@ from typing import Any
 
 import pandas as pd
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.eval.scores.classifiers import MODELS, classifier_utility
 from equistrata.eval.scores.coding import Times, check_tables
 from equistrata.eval.scores.fairness import GroupFairness

@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.eval.scores.coding import (
     Index,
     KeptStrata,

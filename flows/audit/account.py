@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from uuid import uuid4
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.eval.report.report import BudgetHistory, Charge
 from equistrata.flows.config.audit import AuditConfig
 from equistrata.flows.config.places import URL_VARIABLE, place_of

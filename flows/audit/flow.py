@@ -11,7 +11,7 @@ from pathlib import Path
 from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.flows.audit import steps as audit_steps
 from equistrata.flows.audit.pdf import print_pdf
 from equistrata.flows.audit.plan import AuditPlan

@@ -9,7 +9,7 @@ from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.eval.report.theme import in_plain_colours
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")

@@ -13,7 +13,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 
 if TYPE_CHECKING:
     from equistrata.privacy.budget import Rho

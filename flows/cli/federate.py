@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 
 if TYPE_CHECKING:
     from equistrata.data.schema import Column

@@ -22,7 +22,7 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.flows.cli.audit import AUDIT_HELP, audit_command
 from equistrata.flows.cli.budget import budget_app
 from equistrata.flows.cli.federate import federate_answer_command, federate_command

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 
 if TYPE_CHECKING:
     from equistrata.data.schema import Column, Schema

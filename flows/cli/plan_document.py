@@ -6,9 +6,9 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from equistrata.data.errors import InputError
 from equistrata.data.strata import Strata
 from equistrata.data.weights import PublicWeights
+from equistrata.errors import InputError
 from equistrata.inference.means.dirichlet import (
     equal_log_sizes,
     expected_log_sizes,

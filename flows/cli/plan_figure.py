@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 
 if TYPE_CHECKING:
     from equistrata.flows.cli.plan_document import Question

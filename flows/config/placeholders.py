@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 
 PLACEHOLDERS: Mapping[str, Callable[[datetime], str]] = {
     "year": lambda local: f"{local:%Y}",

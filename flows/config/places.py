@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from urllib.parse import urlsplit
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 
 URL_VARIABLE = "EQUISTRATA_LEDGER_URL"
 BLOCK = "block:"

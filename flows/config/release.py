@@ -16,7 +16,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
 
 from equistrata.data import documents
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.flows.config.placeholders import checked, filled, zone
 from equistrata.flows.config.places import without_credentials
 from equistrata.flows.config.settings import Settings

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 
 
 class Settings(BaseModel):

@@ -22,7 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.flows.release.card import card_markdown
 from equistrata.flows.release.manifest import NAME, NEXT, check_manifest, listed, write_manifest
 from equistrata.flows.run.claims import LOCK, claim

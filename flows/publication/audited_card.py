@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import PurePosixPath
 from typing import Any
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.flows.release.card import group_table
 from equistrata.privacy.budget import Rho
 

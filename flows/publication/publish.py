@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.flows.publication.addition import settled
 from equistrata.flows.publication.audited_card import unaccounted
 from equistrata.flows.release.manifest import MEND, NAME, Entry, entries

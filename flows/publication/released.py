@@ -8,10 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from equistrata.data.errors import InputError
 from equistrata.data.schema import Schema
 from equistrata.data.sources import read_frame
 from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
 from equistrata.eval.report.findings import ReleaseFacts
 from equistrata.flows.config.audit import SOURCE_SETTINGS
 from equistrata.flows.publication.addition import settled

@@ -8,7 +8,7 @@ import platform
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.flows.config.places import URL_VARIABLE, place_of
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.run.journal import Journal

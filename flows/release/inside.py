@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.flows.release.manifest import FORMAT, NAME
 
 SUFFIX = ".internal"

@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 
 NAME = "manifest.json"
 FORMAT = "equistrata manifest 1"

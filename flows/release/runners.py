@@ -19,7 +19,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.run.guard import StepFailed
 from equistrata.flows.run.journal import STATE_VARIABLE

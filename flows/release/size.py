@@ -11,7 +11,7 @@ from math import comb, sqrt
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 
 if TYPE_CHECKING:
     from equistrata.flows.release.plan import Plan

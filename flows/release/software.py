@@ -13,7 +13,6 @@ from importlib.metadata import version
 from pathlib import Path
 
 PACKAGE = "equistrata"
-ROOMS = ("data", "eval", "flows", "inference", "privacy", "stats", "synth")
 
 # What reads a row decides in which stratum it falls, and a row that fell in one stratum before a crash and in another after it
 # would be measured twice. OpenDP draws the noise and converts the price.
@@ -32,15 +31,19 @@ def own_code() -> str:
 
     10 ms or so.
     """
-    whole = hashlib.sha256()
+    whole, found = hashlib.sha256(), dict[str, Path]()
     package = Path(str(resources.files(PACKAGE)))
-    for room in ROOMS:
-        root = package / room
-        for path in sorted([*root.rglob("*.py"), *root.rglob("*.yaml")]):
-            _add(whole, f"{room}/{path.relative_to(root).as_posix()}", path)
+    rooms = [
+        place for place in package.iterdir() if place.is_dir()
+    ]  # links in a checkout, which `rglob` does not enter
+    for path in (*package.glob("*"), *(path for room in rooms for path in room.rglob("*"))):
+        if path.suffix in (".py", ".yaml"):
+            found[path.relative_to(package).as_posix()] = path
     declared = package.parent / "pyproject.toml"
     if declared.exists():
-        _add(whole, declared.name, declared)
+        found[declared.name] = declared
+    for name in sorted(found):
+        _add(whole, name, found[name])
     return whole.hexdigest()
 
 

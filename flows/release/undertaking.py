@@ -29,7 +29,7 @@ from tempfile import gettempdir
 from typing import Any
 from uuid import uuid4
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.account import Account, id_stem
 from equistrata.flows.release.binding import binding, check_same, config_hash, settings_hash

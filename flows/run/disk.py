@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 
 FULL = (errno.ENOSPC, errno.EDQUOT)
 

@@ -8,7 +8,7 @@ from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.flows.run.disk import disk_full
 from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import BudgetExceeded

@@ -23,7 +23,7 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Any
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.run.claims import OURS, claim, claimed
 from equistrata.flows.run.disk import disk_full, sync

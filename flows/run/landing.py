@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.flows.run.claims import LOCK, TRIES, Held, beating, empty, remove, remove_if_dead, take
 from equistrata.flows.run.disk import disk_full, sync
 from equistrata.flows.run.holdings import remove_dead_holdings, written_down

@@ -27,9 +27,9 @@ from typing import Any, BinaryIO
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.data.errors import InputError
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
 from equistrata.flows.run.claims import LANDING, TRIES, Held, beating, remove, remove_dead, take
 from equistrata.flows.run.disk import disk_full, sync
 from equistrata.flows.run.holdings import remove_dead_holdings, written_down

@@ -29,7 +29,7 @@ from prefect.workers.process import ProcessVariables
 from pydantic import BaseModel, ValidationError
 
 from equistrata.data import documents
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 
 ANCHORS = "definitions"  # a place for YAML anchors that Prefect's own guides use; Prefect reads nothing from it

@@ -17,7 +17,7 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.client.schemas.sorting import FlowRunSort
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.flows.config.places import place_of
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.plan import total_price

@@ -21,14 +21,14 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.special import ndtri
 
-from equistrata.data.errors import InputError
+from equistrata.arrays import Floats
+from equistrata.errors import InputError
 from equistrata.inference.counts.proportions import question
 from equistrata.stats.checks import closed_share, positive, share, whole
 from equistrata.stats.laws import BinomialLaplace
 
 __all__ = ["exact_interval", "exact_p_value", "exact_power", "forgotten_noise_errors"]
 
-Floats = npt.NDArray[np.float64]
 Alternative = Literal["two-sided", "greater", "less"]
 
 

@@ -25,14 +25,14 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.data.errors import InputError
+from equistrata.arrays import Floats
+from equistrata.errors import InputError
 from equistrata.inference.counts.noisy_counts import NoisyTable, cell_sensitivity
 from equistrata.privacy.budget import REPLACE_ONE, Relation
 from equistrata.stats.checks import positive, share, whole
 
 __all__ = ["IndependenceTest", "independence_power", "independence_sample_size", "independence_test"]
 
-Floats = npt.NDArray[np.float64]
 
 LEAST_EXPECTED = 1.0  # rows in a cell under independence, as the noisy table shows them: below it there is no verdict
 RULE_OF_FIVE = 5.0  # the same, planned for: room for the noise of the estimate

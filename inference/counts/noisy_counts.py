@@ -17,14 +17,13 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.data.errors import InputError
+from equistrata.arrays import Floats
+from equistrata.errors import InputError
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.stats.checks import positive, whole
 
 __all__ = ["NoisyCount", "NoisyTable", "noisy_count", "noisy_table"]
-
-Floats = npt.NDArray[np.float64]
 
 
 @dataclass(frozen=True)

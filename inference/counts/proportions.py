@@ -22,7 +22,7 @@ from __future__ import annotations
 
 import math
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.inference.counts.sizing import Law, Sizing
 from equistrata.stats.checks import number, positive, share, whole
 from equistrata.stats.laws import NormalLaplace

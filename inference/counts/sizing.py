@@ -25,7 +25,7 @@ from typing import Literal, get_args
 from scipy.optimize import brentq
 from scipy.special import ndtri
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.stats.checks import positive, share
 from equistrata.stats.laws import NormalLaplace
 

@@ -16,8 +16,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from equistrata.data.errors import InputError
-from equistrata.privacy.noise import Counts
+from equistrata.arrays import Counts
+from equistrata.errors import InputError
 
 __all__ = ["Holder", "InProcessAggregator", "Question", "SecureAggregator", "TooFewHolders", "Total", "add_modulo"]
 

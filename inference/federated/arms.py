@@ -21,12 +21,12 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.data.errors import InputError
+from equistrata.arrays import Floats
+from equistrata.errors import InputError
 from equistrata.stats.noisy_variance import LARGEST_OMEGA, normal_quantile, variance_factor
 
 __all__ = ["Arm", "Target", "check_interval", "combine", "exact_arm"]
 
-Floats = npt.NDArray[np.float64]
 Number = float | Floats
 Target = Literal["pate", "sate"]
 

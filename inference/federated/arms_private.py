@@ -24,7 +24,8 @@ from operator import index
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.data.errors import InputError
+from equistrata.arrays import Counts
+from equistrata.errors import InputError
 from equistrata.inference.federated.aggregation import add_modulo
 from equistrata.inference.federated.arms import Arm, Target, check_interval, combine, exact_arm
 from equistrata.inference.federated.poisson_binomial import PoissonBinomial, SquareReports, check_values
@@ -37,7 +38,7 @@ from equistrata.inference.federated.renyi import (
     solve_thetas,
 )
 from equistrata.privacy.budget import REPLACE_ONE, Relation
-from equistrata.privacy.noise import Counts, NoiseSource
+from equistrata.privacy.noise import NoiseSource
 
 __all__ = [
     "MAX_THETA",

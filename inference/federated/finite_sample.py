@@ -30,7 +30,8 @@ import math
 
 import numpy as np
 
-from equistrata.inference.federated.arms import Arm, Floats, Target, check_interval
+from equistrata.arrays import Floats
+from equistrata.inference.federated.arms import Arm, Target, check_interval
 from equistrata.inference.federated.arms_private import ArmSettings
 
 __all__ = ["finite_sample_interval"]

@@ -27,7 +27,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.inference.federated.aggregation import Question, TooFewHolders, Total
 
 __all__ = ["FlowerAggregator", "FlowerFailed", "flower"]

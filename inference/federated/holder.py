@@ -18,12 +18,13 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from equistrata.data.errors import InputError
+from equistrata.arrays import Counts
 from equistrata.data.sources import read_frame
 from equistrata.data.table import CodedTable, numbers
+from equistrata.errors import InputError
 from equistrata.inference.federated.aggregation import Question
 from equistrata.inference.federated.plan import SIZES, SUMS, FederatedPlan
-from equistrata.privacy.noise import Counts, NoiseSource
+from equistrata.privacy.noise import NoiseSource
 
 __all__ = ["FileRows", "FrameRows", "TableHolder"]
 

@@ -20,9 +20,9 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal
 
-from equistrata.data.errors import InputError
 from equistrata.data.schema import Column, Schema, Value
 from equistrata.data.strata import Key, Strata
+from equistrata.errors import InputError
 from equistrata.inference.federated.aggregation import Question
 from equistrata.inference.federated.arms import Target, check_interval
 from equistrata.inference.federated.arms_private import TRIALS, ArmSettings, settle

@@ -23,13 +23,13 @@ from operator import index
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.data.errors import InputError
+from equistrata.arrays import Counts, Floats
+from equistrata.errors import InputError
 from equistrata.inference.federated.renyi import MAX_THETA
-from equistrata.privacy.noise import Counts, NoiseSource
+from equistrata.privacy.noise import NoiseSource
 
 __all__ = ["PoissonBinomial", "check_values"]
 
-Floats = npt.NDArray[np.float64]
 
 LARGEST_TRIALS = 2**20
 

@@ -37,7 +37,8 @@ from scipy.optimize import brentq, minimize_scalar
 from scipy.special import logsumexp
 from scipy.stats import binom
 
-from equistrata.data.errors import InputError
+from equistrata.arrays import Floats
+from equistrata.errors import InputError
 
 __all__ = [
     "MAX_THETA",
@@ -50,7 +51,6 @@ __all__ = [
     "solve_thetas",
 ]
 
-Floats = npt.NDArray[np.float64]
 Curve = Callable[[float], float]
 
 MAX_THETA = 0.25

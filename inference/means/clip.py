@@ -32,11 +32,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
+from equistrata.arrays import Floats
 from equistrata.inference.means.lattice import noisy_histogram
 from equistrata.privacy.budget import Budget, Relation, Rho
 from equistrata.privacy.noise import NoiseSource
 
-Floats = npt.NDArray[np.float64]
 Variance = Callable[[Floats, Floats], Floats]
 
 SHELLS = 5

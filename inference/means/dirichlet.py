@@ -26,7 +26,7 @@ import numpy.typing as npt
 from scipy.optimize import brentq
 from scipy.special import psi
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.stats.checks import number, positive, share, whole
 
 __all__ = ["equal_log_sizes", "expected_log_sizes", "fit_alpha", "least_log_sizes", "stratified_error_bound"]

@@ -17,9 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from equistrata.arrays import Floats
 from equistrata.data.weights import PublicWeights
 
-Floats = npt.NDArray[np.float64]
 Groups = Mapping[Hashable, npt.ArrayLike] | Sequence[npt.ArrayLike]
 Weights = PublicWeights | Mapping[Hashable, float] | Sequence[float]
 

@@ -35,6 +35,7 @@ from fractions import Fraction
 import numpy as np
 import numpy.typing as npt
 
+from equistrata.arrays import Floats
 from equistrata.inference.means.clip import gaussian_reach
 from equistrata.inference.means.coinpress import stratified_coinpress
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
@@ -43,8 +44,6 @@ from equistrata.inference.means.run import COUNT_SHARE, Rows, Settings, Sizes, e
 from equistrata.privacy.budget import REPLACE_ONE, Budget, Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
 from equistrata.stats.random_effects import effects, variances
-
-Floats = npt.NDArray[np.float64]
 
 SPLITS = tuple(
     Fraction(part, 20) for part in range(2, 20)

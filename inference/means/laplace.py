@@ -17,8 +17,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from equistrata.arrays import Floats
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
-from equistrata.inference.means.groups import Floats, Groups, Weights, read_groups, read_values
+from equistrata.inference.means.groups import Groups, Weights, read_groups, read_values
 from equistrata.inference.means.lattice import HALF, lattice_sum, lattice_unit
 from equistrata.privacy.budget import REPLACE_ONE, Budget, Rho
 from equistrata.privacy.noise import NoiseSource

@@ -10,13 +10,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import numpy.typing as npt
 
+from equistrata.arrays import Counts, Floats
 from equistrata.privacy.budget import REPLACE_ONE, Budget, Relation, Rho
 from equistrata.privacy.noise import NoiseSource
-
-Floats = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
 
 HALF = 2**29  # lattice units in half a clip interval: 2³³ rows fit into 64 bits
 

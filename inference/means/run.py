@@ -11,13 +11,13 @@ from typing import Literal
 import numpy as np
 import numpy.typing as npt
 
+from equistrata.arrays import Floats
 from equistrata.inference.means.clip import Clip, Variance, choose_clip, gaussian_reach
 from equistrata.inference.means.estimate import Estimate
 from equistrata.inference.means.lattice import noisy_sum
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation, Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
 
-Floats = npt.NDArray[np.float64]
 Sizes = Literal["public", "noisy"]
 Tail = Literal["adaptive", "gaussian"]
 

@@ -15,7 +15,7 @@ from typing import Literal, get_args
 
 from scipy.special import ndtr, ndtri
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.inference.counts.exact import exact_power
 from equistrata.inference.counts.proportions import power, question
 from equistrata.inference.counts.sizing import Sizing, crossing

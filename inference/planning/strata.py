@@ -18,7 +18,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Literal, Protocol
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.inference.planning.questions import Goal
 from equistrata.privacy.budget import Relation
 from equistrata.stats.checks import number, positive

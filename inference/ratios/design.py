@@ -17,14 +17,12 @@ from functools import lru_cache
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from equistrata.data.errors import InputError
+from equistrata.arrays import Counts, Floats
+from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import gaussian_sigma
 
-Floats = npt.NDArray[np.float64]
-Counts = npt.NDArray[np.int64]
 Mechanism = Literal["gaussian", "laplace"]
 Composition = Literal["joint", "basic"]
 

@@ -31,8 +31,8 @@ from typing import TypeVar
 
 import numpy as np
 
-from equistrata.data.errors import InputError
-from equistrata.inference.ratios.design import Floats
+from equistrata.arrays import Floats
+from equistrata.errors import InputError
 from equistrata.inference.ratios.sums import RatioSums
 from equistrata.privacy.budget import Rho
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.stats.fieller import Spread, ratio_interval
 
 __all__ = ["RateEstimate", "noisy_rate"]

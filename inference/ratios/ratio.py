@@ -23,8 +23,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from equistrata.data.errors import InputError
-from equistrata.inference.ratios.design import Composition, Floats, Mechanism, PricedDesign
+from equistrata.arrays import Floats
+from equistrata.errors import InputError
+from equistrata.inference.ratios.design import Composition, Mechanism, PricedDesign
 from equistrata.inference.ratios.sums import RatioSums, measure_sums
 from equistrata.privacy.noise import NoiseSource
 from equistrata.stats.fieller import Spread, ratio_interval

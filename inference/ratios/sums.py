@@ -21,8 +21,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.data.errors import InputError
-from equistrata.inference.ratios.design import HALF, Counts, Design, Floats, PricedDesign, sums_in_unit
+from equistrata.arrays import Counts, Floats
+from equistrata.errors import InputError
+from equistrata.inference.ratios.design import HALF, Design, PricedDesign, sums_in_unit
 from equistrata.privacy.budget import ADD_REMOVE, Budget, Relation, Rho
 from equistrata.privacy.noise import NoiseSource
 

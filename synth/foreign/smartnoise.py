@@ -25,9 +25,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.data.errors import InputError
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable, code_dtype
+from equistrata.errors import InputError
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import Measurement, measure_marginal, total_estimate

@@ -22,11 +22,12 @@ from math import inf, prod
 
 import numpy as np
 
-from equistrata.data.errors import InputError
+from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
-from equistrata.privacy.noise import Floats, NoiseSource, gaussian_sigma
+from equistrata.privacy.noise import NoiseSource, gaussian_sigma
 from equistrata.synth.measurements import NOISE_L1, Groups, Measurement, pair_noise, pairs_readable, total_estimate
 from equistrata.synth.mechanisms.books import NOTHING, Books, Columns, Step, weighed
 from equistrata.synth.mechanisms.levels import Levels, at_level, ties

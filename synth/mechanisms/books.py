@@ -20,9 +20,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from equistrata.arrays import Floats
 from equistrata.data.table import CodedTable
 from equistrata.privacy.budget import Budget, Rho
-from equistrata.privacy.noise import Floats, NoiseSource
+from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import NOISE_L1, Groups, Measurement, measure_marginal
 
 Columns = tuple[str, ...]

@@ -31,11 +31,12 @@ from statistics import mean
 
 import numpy as np
 
-from equistrata.data.errors import InputError
+from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
-from equistrata.privacy.noise import Floats, NoiseSource, gaussian_sigma
+from equistrata.privacy.noise import NoiseSource, gaussian_sigma
 from equistrata.synth.measurements import NOISE_L1, Measurement, total_estimate
 from equistrata.synth.mechanisms.books import Books, Columns, Step
 from equistrata.synth.models.mixture import ProductMixture

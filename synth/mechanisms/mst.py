@@ -19,10 +19,11 @@ from math import inf
 
 import numpy as np
 
+from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
 from equistrata.privacy.budget import Rho
-from equistrata.privacy.noise import Floats, NoiseSource, gaussian_sigma
+from equistrata.privacy.noise import NoiseSource, gaussian_sigma
 from equistrata.synth.measurements import Groups, Measurement, pairs_readable, total_estimate
 from equistrata.synth.mechanisms.books import Books, Columns, Step
 from equistrata.synth.mechanisms.levels import Levels, at_level, ties

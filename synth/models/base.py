@@ -7,9 +7,9 @@ from typing import Protocol
 
 import numpy as np
 
+from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
-from equistrata.privacy.noise import Floats
 
 
 class Model(Protocol):

@@ -16,9 +16,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from equistrata.data.errors import InputError
+from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
-from equistrata.privacy.noise import Floats
+from equistrata.errors import InputError
 from equistrata.synth.measurements import Measurement, total_estimate
 from equistrata.synth.models.graphical import GraphicalModel, Layout, Tables, cell_map
 from equistrata.synth.models.junction_tree import Clique, JunctionTree

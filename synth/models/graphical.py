@@ -19,10 +19,10 @@ from zipfile import BadZipFile
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.data.errors import InputError
+from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable, code_dtype
-from equistrata.privacy.noise import Floats
+from equistrata.errors import InputError
 from equistrata.synth.models.junction_tree import Clique, JunctionTree
 from equistrata.synth.models.rounding import assign
 

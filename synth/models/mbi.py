@@ -21,8 +21,8 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # mbi warns about a compilation cache that it does not need
     import mbi  # after the switch: mbi warns, rightly, when it finds 32-bit floats
 
+from equistrata.arrays import Floats  # noqa: E402
 from equistrata.data.schema import Schema  # noqa: E402
-from equistrata.privacy.noise import Floats  # noqa: E402
 from equistrata.synth.measurements import Groups, Measurement, total_estimate  # noqa: E402
 from equistrata.synth.models.estimation import model_cliques, possible_cells  # noqa: E402
 from equistrata.synth.models.graphical import GraphicalModel, Layout, Tables, cell_map  # noqa: E402

@@ -15,10 +15,10 @@ from pathlib import Path
 
 import numpy as np
 
-from equistrata.data.errors import InputError
+from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable, code_dtype
-from equistrata.privacy.noise import Floats
+from equistrata.errors import InputError
 from equistrata.synth.models.graphical import BROKEN
 from equistrata.synth.models.possible import Group, Possible
 from equistrata.synth.models.rounding import assign

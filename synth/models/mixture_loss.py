@@ -16,8 +16,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
+from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
-from equistrata.privacy.noise import Floats
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.models.possible import Indices, Possible
 

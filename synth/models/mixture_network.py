@@ -18,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 from equistrata.synth.models.mixture_loss import Singles
 from equistrata.synth.models.mixture_training import Weights
 

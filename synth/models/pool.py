@@ -19,10 +19,10 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.data.errors import InputError
+from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
-from equistrata.privacy.noise import Floats
+from equistrata.errors import InputError
 from equistrata.synth.models.graphical import BROKEN
 
 FORMAT = "equistrata sampled model 1"

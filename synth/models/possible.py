@@ -21,8 +21,8 @@ from functools import lru_cache
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.data.errors import InputError
 from equistrata.data.schema import Impossible, Schema
+from equistrata.errors import InputError
 
 Indices = npt.NDArray[np.intp]
 

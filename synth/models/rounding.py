@@ -12,9 +12,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.privacy.noise import Floats
-
-Counts = npt.NDArray[np.int64]
+from equistrata.arrays import Counts, Floats
 
 
 def assign(group: npt.NDArray[np.intp], shares: Floats, rng: np.random.Generator) -> npt.NDArray[np.intp]:

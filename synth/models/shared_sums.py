@@ -21,7 +21,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import sparse
 
-from equistrata.privacy.noise import Floats
+from equistrata.arrays import Floats
 from equistrata.synth.models.graphical import cell_map
 from equistrata.synth.models.junction_tree import Clique, JunctionTree
 

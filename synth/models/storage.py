@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from equistrata.data.errors import InputError
 from equistrata.data.schema import Schema
+from equistrata.errors import InputError
 from equistrata.synth.models.base import Model
 from equistrata.synth.models.graphical import BROKEN, GraphicalModel
 from equistrata.synth.models.mixture import FORMAT as MIXTURE

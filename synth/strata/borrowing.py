@@ -26,8 +26,8 @@ from itertools import combinations
 
 import numpy as np
 
+from equistrata.arrays import Floats
 from equistrata.data.strata import Key, Strata
-from equistrata.privacy.noise import Floats
 from equistrata.stats.random_effects import effects, project, variances
 from equistrata.synth.measurements import Measurement, total_estimate
 

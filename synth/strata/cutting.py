@@ -8,9 +8,9 @@ from statistics import mean
 
 import numpy as np
 
+from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Key, Strata
-from equistrata.privacy.noise import Floats
 from equistrata.synth.measurements import LEAST_SIZE, Measurement, Prediction, total_estimate
 from equistrata.synth.mechanisms.levels import Columns, at_level, ties
 from equistrata.synth.models.estimation import Estimator

@@ -6,8 +6,8 @@ from dataclasses import replace
 from itertools import combinations
 from math import prod
 
-from equistrata.data.errors import InputError
 from equistrata.data.strata import Strata
+from equistrata.errors import InputError
 from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.mechanisms.levels import Levels, ties

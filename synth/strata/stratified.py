@@ -25,13 +25,14 @@ from typing import Any, TypeVar
 import numpy as np
 import pandas as pd
 
-from equistrata.data.errors import InputError
+from equistrata.arrays import Floats
 from equistrata.data.schema import Schema, Value
 from equistrata.data.strata import Key, Strata
 from equistrata.data.table import CodedTable
 from equistrata.data.weights import PublicWeights
+from equistrata.errors import InputError
 from equistrata.privacy.budget import Budget, Rho
-from equistrata.privacy.noise import Floats, NoiseSource, SecureNoise, SeededNoise
+from equistrata.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from equistrata.synth.measurements import (
     LEAST_SIZE,
     Measurement,

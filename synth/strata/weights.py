@@ -35,9 +35,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from equistrata.arrays import Floats
 from equistrata.data.strata import Key, Strata
 from equistrata.data.weights import PublicWeights
-from equistrata.privacy.noise import Floats
 from equistrata.stats.random_effects import families
 from equistrata.synth.measurements import LEAST_SIZE, Measurement, Prediction
 

@@ -8,7 +8,7 @@ import yaml
 
 from equistrata.data import documents
 from equistrata.data.documents import load, parse
-from equistrata.data.errors import InputError
+from equistrata.errors import InputError
 
 ANCHORED = "a: &one [1, 2]\nb: *one\n"
 

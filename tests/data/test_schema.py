@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 import yaml
 
-from equistrata.data.errors import InputError
 from equistrata.data.schema import Column, Impossible, Schema, built_in_schemas
+from equistrata.errors import InputError
 
 GOOD = """
 name: people

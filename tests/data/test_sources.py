@@ -11,10 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from equistrata.data import sources
-from equistrata.data.errors import InputError
 from equistrata.data.schema import Column, Schema
 from equistrata.data.sources import FileSource, FolktablesSource, SampleSource, read_frame
 from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
 
 ROWS = pd.DataFrame({"sex": [1, 2, 2], "area": ["a", "ü", None], "age": [5.0, np.nan, 70.0]})
 

@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from equistrata.data.errors import InputError
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.data.strata import WHOLE, Strata
 from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
 
 SCHEMA = Schema(
     "test",

@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pandas.testing import assert_frame_equal
 
-from equistrata.data.errors import InputError
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
 
 CANARY_NUMBER, CANARY_TEXT = 8675309, "canary-8675309"
 AGE = Column("age", lower=0, upper=99, edges=(0, 19, 38, 57, 76, 99), integer=True, release="draw")

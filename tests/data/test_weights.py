@@ -6,10 +6,10 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from equistrata.data.errors import InputError
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.weights import PublicWeights
+from equistrata.errors import InputError
 
 SCHEMA = Schema(
     "test",

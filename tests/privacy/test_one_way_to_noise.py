@@ -12,7 +12,7 @@ import pytest
 
 from equistrata.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 
-ROOMS = ("data", "synth", "inference", "eval", "flows")
+ROOMS = ("data", "stats", "synth", "inference", "eval", "flows", "paper")
 SAMPLERS = {"_gaussian", "_laplace", "_select"}
 DRAWS = ("gaussian", "laplace", "select")
 DISTRIBUTIONS = {"normal", "standard_normal", "laplace", "gumbel", "logistic"}
@@ -24,6 +24,7 @@ NOT_NOISE = {  # draws from them that protect no row
     "paper/ratio.py": "the law of the noise, by Monte Carlo",
     "paper/federated.py": "made-up people",
     "paper/mixture.py": "made-up people",
+    "paper/proportions.py": "a peer's noise, in a simulation",
 }
 COINS = "inference/federated/poisson_binomial.py"  # a person's own report: accounted for by `equistrata.inference.federated.renyi`, not by a budget
 

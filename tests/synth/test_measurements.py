@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from no_noise import NoNoise
 
-from equistrata.data.errors import InputError
 from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
 from equistrata.privacy.budget import Budget, BudgetExceeded, Rho
 from equistrata.privacy.noise import SecureNoise, SeededNoise
 from equistrata.synth.measurements import (

@@ -7,10 +7,10 @@ from math import prod
 import numpy as np
 import pytest
 
-from equistrata.data.errors import InputError
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SeededNoise
 from equistrata.synth.mechanisms.aim import AIM

@@ -1,0 +1,7 @@
+"""Names of array types, for annotations."""
+
+import numpy as np
+import numpy.typing as npt
+
+Floats = npt.NDArray[np.float64]
+Counts = npt.NDArray[np.int64]

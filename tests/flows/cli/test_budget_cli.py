@@ -1,0 +1,260 @@
+"""`equistrata budget …`: what people read, what programs read, and one sentence when it does not work."""
+
+import json
+import re
+import sqlite3
+from contextlib import closing
+
+import pytest
+from in_process import command
+
+from equistrata.errors import InputError
+from equistrata.flows.config.places import place_of, without_credentials
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.ledger.ledger import Ledger
+
+PRICE = Rho.from_epsilon_delta(1, 1e-9)
+
+
+@pytest.fixture
+def budget(tmp_path, monkeypatch, capsys):
+    """`equistrata budget …` inside this process, in a folder of its own, with no ledger in the environment."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("EQUISTRATA_LEDGER_URL", raising=False)
+    monkeypatch.setenv("COLUMNS", "80")
+
+    def run(*arguments):
+        return command(monkeypatch, capsys, "budget", *arguments)
+
+    return run
+
+
+@pytest.fixture
+def books(tmp_path):
+    """A ledger in that folder: budget ε = 3, three charges, one failed, one drawn again."""
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.create("people", 3, 1e-9)
+    for name in ("monthly-2026-09-1f0c9aa0", "monthly-2026-10-77d1e0b2"):
+        ledger.commit(ledger.reserve("people", PRICE, name, mechanism="MST", strata="SEX × RAC1P"))
+    again = ledger.reserve(
+        "people", Rho(0.001), "monthly-2026-10-77d1e0b2", reason="noise drawn again after a crash: synthesis"
+    )
+    ledger.fail(again)
+    return ledger
+
+
+def as_json(budget, *arguments):
+    code, told, error = budget(*arguments, "--json", "--ledger", "ledger.db")
+    assert code == 0, error
+    return json.loads(told)
+
+
+def test_create_then_show(budget, tmp_path):
+    made = as_json(budget, "create", "people", "--epsilon", 2, "--delta", 1e-6)
+    assert made["rho_exact"] == str(Rho.from_epsilon_delta(2, 1e-6).exact)
+    shown = as_json(budget, "show")
+    assert shown["head"] == made["head"] == str(Ledger(tmp_path / "ledger.db").head)
+    (people,) = shown["datasets"]
+    assert (people["dataset"], people["epsilon"], people["delta"], people["charges"]) == ("people", 2, 1e-6, 0)
+    assert people["left_epsilon"] == pytest.approx(2, rel=1e-9)
+
+
+def test_names_that_look_like_markup_are_names(budget, tmp_path):
+    ledger = Ledger(tmp_path / "ledger.db")
+    ledger.create("[/people]", 3, 1e-9)
+    ledger.fail(ledger.reserve("[/people]", PRICE, "[red]a[/b]"), "[/] \x1b[2J")
+    for words in (["show"], ["history"], ["verify"], ["forecast", "[/people]", "--epsilon", 1]):
+        code, told, error = budget(*words, "--ledger", "ledger.db")
+        assert code == 0, error
+        assert "[/people]" in told or words == ["verify"]
+        assert "\x1b[2J" not in told
+    assert "[red]a[/b]" in budget("history", "--ledger", "ledger.db")[1]
+
+
+def test_the_same_in_json_and_in_words(budget, books):
+    (people,) = as_json(budget, "show", "people")["datasets"]
+    assert people["spent_exact"] == str(books.spent("people").exact)
+    assert people["left_exact"] == str(books.remaining("people").exact)
+    assert (people["charges"], people["reserved"], people["failed"]) == (3, 0, 1)
+    entries = as_json(budget, "history", "people")["entries"]
+    assert [entry["kind"] for entry in entries] == [
+        "create",
+        "reserve",
+        "commit",
+        "reserve",
+        "commit",
+        "reserve",
+        "fail",
+    ]
+    assert {"who", "at", "dataset", "fingerprint", "mechanism", "relation", "strata", "config", "software"} <= set(
+        entries[1]
+    )
+    for arguments, words in {
+        ("show",): ["people", "ε 3, δ 1e-09", str(books.head)],
+        ("history",): ["monthly-2026-10-77d1e0b2", "committed", "failed; noise drawn again", str(books.head)],
+        ("verify",): ["whole: 7 entries", str(books.head)],
+        ("forecast", "people", "--epsilon", "1"): ["allows 5 more releases", "For 12 more"],
+    }.items():
+        code, told, error = budget(*arguments, "--ledger", "ledger.db")
+        assert code == 0, error
+        joined = " ".join(told.split())
+        for word in words:
+            assert word in joined
+        assert max(len(line) for line in told.splitlines() if not line.startswith("head ")) <= 80
+
+
+def test_the_command_takes_its_ledger_from_the_environment(equistrata):
+    """The one test with a process of its own, as people run it."""
+    environment = {"EQUISTRATA_LEDGER_URL": "sqlite:///ledger.db"}
+    done = equistrata("budget", "create", "people", "--epsilon", 1, "--delta", 1e-9, **environment)
+    assert done.returncode == 0, done.stderr
+    done = equistrata("budget", "show", **environment)
+    assert done.returncode == 0, done.stderr
+    assert "people" in done.stdout
+    refused = equistrata("budget", "show", "nobody", **environment)
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "'nobody' has no budget" in refused.stderr
+
+
+def test_a_forecast_tells_no_more_than_the_ledger_grants(budget, books):
+    for releases in (1, 7, 24):
+        told = as_json(budget, "forecast", "people", "--epsilon", 0.5, "--releases", releases)
+        each = Rho.from_epsilon_delta(told["epsilon_each"], 1e-9)
+        more = Rho.from_epsilon_delta(told["epsilon_each"] * 1.0001, 1e-9)
+        assert each * releases <= books.remaining("people") < more * releases
+    price = Rho.from_epsilon_delta(0.5, 1e-9)
+    assert price * told["releases_left"] <= books.remaining("people") < price * (told["releases_left"] + 1)
+
+
+def test_a_forecast_takes_the_price_from_a_release_file(budget, books, tmp_path):
+    (tmp_path / "monthly.yaml").write_text("epsilon: 0.5\ndelta: 1e-6\n")
+    told = as_json(budget, "forecast", "people", "--config", "monthly.yaml")
+    assert (told["epsilon"], told["delta"], told["price"]) == (0.5, 1e-6, float(Rho.from_epsilon_delta(0.5, 1e-6)))
+
+
+def test_verify_finds_an_edit_and_a_forgery(budget, books, tmp_path):
+    anchor, card = str(books.head), tmp_path / "card.json"
+    assert as_json(budget, "verify", "--anchor", anchor)["anchors"] == 1
+    card.write_text(json.dumps({"ledger": {"head": anchor}}))
+    assert as_json(budget, "verify", "--card", card)["anchors"] == 1
+    card.write_text(json.dumps({"ledger": {"head": f"3:{'0' * 64}"}}))
+    code, told, error = budget("verify", "--card", card, "--ledger", "ledger.db")
+    assert (code, told) == (2, "")
+    assert "not the one that was anchored" in error
+    with closing(sqlite3.connect(books.path)) as connection:
+        connection.execute("DROP TRIGGER equistrata_entries_update")
+        connection.execute("UPDATE equistrata_entries SET rho = '1/1000000' WHERE entry = 2")
+        connection.commit()
+    code, told, error = budget("verify", "--ledger", "ledger.db")
+    assert (code, told) == (2, "")
+    assert len(error.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["show", "--ledger", "none.db"], r"'none\.db' does not exist"),
+        (["show"], "no ledger is named"),
+        (["show", "nobody", "--ledger", "ledger.db"], "'nobody' has no budget"),
+        (["history", "nobody", "--ledger", "ledger.db"], "'nobody' has no budget"),
+        (["forecast", "nobody", "--ledger", "ledger.db"], "'nobody' has no budget"),
+        (["forecast", "--ledger", "ledger.db"], "name the data set"),
+        (["create", "people", "--epsilon", "1", "--delta", "1e-9", "--ledger", "ledger.db"], "never changed"),
+        (
+            [
+                "create",
+                "two",
+                "--epsilon",
+                "1",
+                "--delta",
+                "1e-9",
+                "--same-people-as",
+                "nobody",
+                "--ledger",
+                "ledger.db",
+            ],
+            "'nobody' has no",
+        ),
+        (["upgrade", "--ledger", "none.db"], r"'none\.db' does not exist"),
+        (["create", "others", "--epsilon", "0", "--delta", "1e-9", "--ledger", "ledger.db"], "epsilon must be"),
+        (["verify", "--anchor", "nonsense", "--ledger", "ledger.db"], "no head of a ledger"),
+        (["verify", "--card", "ledger.db", "--ledger", "ledger.db"], r"no card\.json"),
+        (["show", "--ledger", "postgresql://steward:canary-pw@host/db"], "with a password must not"),
+        (["show", "--ledger", "postgresql://host/db?password=canary-pw"], "with a password must not"),
+    ],
+)
+def test_what_cannot_be_done_is_one_sentence(budget, books, arguments, sentence):
+    code, told, error = budget(*arguments)
+    assert (code, told) == (2, ""), error
+    assert re.search(sentence, error), error
+    assert len(error.strip().splitlines()) == 1, error
+    assert "canary" not in error
+
+
+def test_accounts_of_the_same_people_are_shown_with_their_sum(budget, books):
+    wave = ("create", "wave", "--epsilon", 1, "--delta", 1e-9, "--same-people-as", "people")
+    code, told, error = budget(*wave, "--ledger", "ledger.db")
+    assert code == 0, error
+    together = books.budget("people") + books.budget("wave")
+    sentence = f"people and wave hold the same people, so their prices add up: all their budgets together are ρ = {float(together):.6g}"
+    Ledger(books.path).create("others", 1, 1e-9)
+    for said in (
+        told,
+        *(budget(*words, "--ledger", "ledger.db")[1] for words in (["show"], ["show", "wave"], ["verify"])),
+    ):
+        assert sentence in " ".join(said.split())
+    assert "the same people" not in budget("show", "others", "--ledger", "ledger.db")[1]
+    for words in (["show", "people"], ["verify"]):
+        (group,) = as_json(budget, *words)["same_people"]
+        assert group["datasets"] == ["people", "wave"]
+        assert (group["rho_exact"], group["epsilon"]) == (str(together.exact), together.epsilon(1e-9))
+    assert as_json(budget, "history", "wave")["entries"][0]["parts"] == ["people"]
+
+
+def test_a_deleted_ledger_is_not_made_anew_over_its_key(budget, books, tmp_path):
+    (tmp_path / "ledger.db.key").write_text("ab" * 32)
+    books.path.unlink()
+    code, told, error = budget("create", "people", "--epsilon", 3, "--delta", 1e-9, "--ledger", "ledger.db")
+    assert (code, told, len(error.strip().splitlines())) == (2, "", 1)
+    assert "Restore it from a copy; or, to begin anew though its history is lost, move 'ledger.db.key' away" in error
+    code, told, error = budget("show", "--ledger", "ledger.db")
+    assert (code, told) == (2, "")
+    assert "does not exist, but its key does: it was deleted or moved; restore it from a copy" in error
+
+
+def test_upgrade_leaves_history_as_it_is(budget, books):
+    before = books.head
+    code, told, error = budget("upgrade", "--ledger", "ledger.db")
+    assert code == 0, error
+    assert told.split() == ["up", "to", "date", "head", str(before)]
+
+
+@pytest.mark.parametrize("named", ["ledger.db", "sqlite:///a/b.db", "postgresql://steward@host/db", "block:ledger"])
+def test_addresses_without_a_password_may_be_settings(named):
+    assert without_credentials(named) == named
+
+
+def test_a_secret_block_names_the_ledger_and_its_key(tmp_path, monkeypatch):
+    from prefect.blocks.system import Secret
+
+    Ledger(tmp_path / "ledger.db").create("people", 1, 1e-9)
+    values = {"plain": f"sqlite:///{tmp_path}/ledger.db", "both": {"url": str(tmp_path / "ledger.db"), "key": "k" * 20}}
+    monkeypatch.setattr(Secret, "load", lambda name, _sync: Secret(value=values[name]))
+    for name in values:
+        assert Ledger(place_of(f"block:{name}").url).accounts()[0].dataset == "people"
+    assert place_of("block:both").key == "k" * 20
+    assert "k" * 20 not in repr(place_of("block:both"))
+    with pytest.raises(InputError, match="'none' cannot be loaded"):
+        place_of("block:none")
+    values["wrong"] = {"uri": "canary"}
+    with pytest.raises(InputError, match="needs a URL") as refused:
+        place_of("block:wrong")
+    assert "canary" not in str(refused.value)
+
+
+def test_a_name_that_looks_like_markup_is_printed_as_it_is(budget, books):
+    books.create("[/a]", 1, 1e-9)
+    for words in (["show"], ["history"]):
+        code, told, error = budget(*words, "--ledger", "ledger.db")
+        assert code == 0, error
+        assert "[/a]" in told

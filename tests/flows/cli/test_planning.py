@@ -1,0 +1,290 @@
+"""`equistrata plan`: its numbers, its shapes, what it refuses, and that it reads no rows."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from typer.testing import CliRunner
+
+from equistrata.data import sources
+from equistrata.errors import InputError
+from equistrata.flows.cli.main import app
+from equistrata.inference.counts.proportions import (
+    correction_factor,
+    private_sample_size,
+    sample_size,
+    smallest_epsilon,
+)
+from equistrata.inference.means.dirichlet import equal_log_sizes, least_log_sizes, stratified_error_bound
+from equistrata.privacy.noise import SecureNoise, SeededNoise
+
+
+def run(*arguments, columns=80):
+    """The command in this process; raises what it raises."""
+    result = CliRunner(env={"COLUMNS": str(columns)}).invoke(
+        app, ["plan", *map(str, arguments)], catch_exceptions=False
+    )
+    return result.stdout
+
+
+def plan(*arguments):
+    return json.loads(run(*arguments, "--json"))
+
+
+def test_the_plan_of_a_test_is_made_of_the_named_functions():
+    found = plan("--reference", 0.25, "--effect", 0.1, "--beta", 0.1, "--epsilon", 0.2)
+    settings = {"alpha": 0.05, "beta": 0.1}
+    assert found["rows_without_noise"] == math.ceil(sample_size(0.25, 0.1, **settings)) == 221
+    assert found["rows_needed"] == private_sample_size(0.25, 0.1, epsilon=0.2, **settings)
+    assert found["correction_factor"] == correction_factor(0.25, 0.1, epsilon=0.2, law="normal-laplace", **settings)
+    strata = {part["stratum"]: part for part in found["strata"]}
+    assert len(strata) == 18
+    assert strata["SEX=2,RAC1P=1"]["key"] == {"SEX": 2, "RAC1P": 1}
+    assert strata["SEX=2,RAC1P=1"]["rows"] == pytest.approx(70881)
+    least = smallest_epsilon(strata["SEX=1,RAC1P=3"]["rows"], 0.25, 0.1, **settings)
+    assert strata["SEX=1,RAC1P=3"]["smallest_epsilon"] == pytest.approx(least)
+    assert strata["SEX=1,RAC1P=3"]["status"] == "unreadable"
+    assert strata["SEX=1,RAC1P=4"]["smallest_epsilon"] is None
+    assert strata["SEX=1,RAC1P=4"]["status"] == "too few rows"
+    assert {"SEX=1,RAC1P=3", "SEX=1,RAC1P=4"} <= set(found["unreadable"])
+    assert "SEX=1,RAC1P=3" not in found["too_few_rows"]
+    assert (found["relation"], found["delta"]) == ("replace-one within a stratum", None)
+    readable = [part for part in found["strata"] if part["status"] == "readable"]
+    assert all(part["rows"] >= found["rows_needed"] and part["reached"] > 0.88 for part in readable)
+    assert len(readable) + len(found["unreadable"]) == 18
+
+
+def test_the_bounds_are_those_of_the_papers_table():
+    """RAC1P of New York 2018, from the same public table summed over SEX."""
+    found = plan("--strata", "RAC1P", "--epsilon", 0.5)["bound"]
+    assert (found["strata"], found["rows"]) == (9, pytest.approx(196_967))
+    assert found["alpha"] == pytest.approx(0.2566, abs=1e-4)
+    assert found["alpha_by_moments"] == pytest.approx(0.13, abs=5e-4)
+    sums = found["log_sizes"]
+    assert sums["theorem_10"] == pytest.approx(sums["sum"])
+    assert sums["proposition_9"] == pytest.approx(equal_log_sizes(9, 196_967))
+    assert sums["best_case"] == pytest.approx(least_log_sizes(9, 196_967))
+    expected = stratified_error_bound(9, 196_967, sums["sum"], radius=0.5, sigma=0.5, epsilon=0.5)
+    assert found["error"]["theorem_10"] == pytest.approx(expected)
+    errors = found["error"]
+    assert errors["unstratified"] < errors["best_case"] < errors["theorem_10"] < errors["proposition_9"]
+
+
+def test_a_mean_is_planned_from_the_schemas_bounds():
+    found = plan("--column", "WKHP", "--reference", 38, "--relative-error", 0.02)
+    assert (found["quantity"], found["relation"], found["delta"]) == ("mean", "add-remove", 1e-9)
+    assert found["rows_without_noise"] == math.ceil((1.959964 * 14 / (0.02 * 38)) ** 2)
+    assert found["rows_needed"] > found["rows_without_noise"]
+    quarter = plan("--column", "WKHP", "--reference", 38, "--relative-error", 0.02, "--part", 0.25)
+    assert quarter["rows_needed"] > found["rows_needed"]
+    own = plan("--column", "WKHP", "--reference", 38, "--relative-error", 0.02, "--about", "rows")
+    assert (own["rows_without_noise"], own["correction_factor"]) == (0, None)
+    assert own["rows_needed"] < found["rows_needed"]
+    income = plan("--column", "PINCP", "--effect", 5000)
+    assert income["reference"] == 250_000  # the middle of the interval that the schema declares for the mean
+
+
+def test_sizes_from_a_file_and_from_a_number_of_rows(people, tmp_path):
+    _, schema, frame = people
+    counts = (
+        frame.groupby(["SEX", "GROUP"]).size().reindex(pd.MultiIndex.from_product([[1, 2], list("abc")]), fill_value=0)
+    )
+    table = counts.rename("count").rename_axis(["SEX", "GROUP"]).reset_index()
+    weights = tmp_path / "weights.csv"
+    table.to_csv(weights, index=False)
+    settings = ("--schema", schema, "--strata", "SEX,GROUP", "--column", "JOB", "--weights", weights)
+    found = plan(*settings)
+    assert [part["rows"] for part in found["strata"]] == pytest.approx(counts.tolist())
+    assert found["column"] == "JOB"
+    doubled = plan(*settings, "--rows", 2 * len(frame))
+    assert [part["rows"] for part in doubled["strata"]] == pytest.approx([2 * count for count in counts])
+    shares = table.assign(share=table["count"] / len(frame)).drop(columns="count")
+    shares.to_csv(weights, index=False)
+    with pytest.raises(InputError, match="--rows"):
+        plan(*settings)
+    assert plan(*settings, "--rows", len(frame))["strata"] == found["strata"]
+    alone = plan("--schema", schema, "--strata", "", "--rows", 500)
+    assert [part["stratum"] for part in alone["strata"]] == ["all"]
+    assert alone["bound"]["alpha"] is None
+
+
+def test_empty_strata_and_strata_below_one_row_have_no_logarithm(people, tmp_path):
+    _, schema, _ = people
+    weights = tmp_path / "weights.csv"
+    weights.write_text("SEX,share\n1,1\n2,0\n")
+    found = plan("--schema", schema, "--strata", "SEX", "--weights", weights, "--rows", 800)
+    assert found["bound"]["strata"] == 1
+    empty = found["strata"][1]
+    assert (empty["rows"], empty["smallest_epsilon"], empty["reached"], empty["status"]) == (
+        0,
+        None,
+        None,
+        "too few rows",
+    )
+    assert "—" in run("--schema", schema, "--strata", "SEX", "--weights", weights, "--rows", 800)
+    nobody = plan("--schema", schema, "--strata", "SEX", "--weights", weights, "--rows", 0.5)
+    assert nobody["bound"] == {"strata": 0, "rows": 0}
+
+
+def test_survey_weights_need_a_number_of_rows(people, tmp_path):
+    _, schema, frame = people
+    sample = tmp_path / "sample.csv"
+    frame.assign(PWGTP=100).to_csv(sample, index=False)
+    settings = ("--schema", schema, "--strata", "SEX", "--weights", sample, "--weight-column", "PWGTP")
+    with pytest.raises(InputError, match="people behind a sample"):
+        plan(*settings)
+    found = plan(*settings, "--rows", 1000)
+    assert sum(part["rows"] for part in found["strata"]) == pytest.approx(1000)
+
+
+@pytest.mark.parametrize(("columns", "strata"), [(80, "SEX,RAC1P"), (100, "SEX,RAC1P,AGEP,DIS")])
+def test_the_table_fits_its_terminal_and_says_what_the_json_says(columns, strata, tmp_path):
+    sizes = tmp_path / "sizes.csv"
+    names = strata.split(",")
+    domains = {"SEX": [1, 2], "RAC1P": range(1, 10), "AGEP": range(5), "DIS": [1, 2]}
+    table = pd.MultiIndex.from_product([domains[name] for name in names], names=names).to_frame(index=False)
+    table["count"] = 2.0 ** np.linspace(0, 17, len(table))
+    table.to_csv(sizes, index=False)
+    settings = ("--strata", strata, "--weights", sizes, "--reference", 0.3, "--effect", 0.1, "--epsilon", 0.05)
+    text, found = run(*settings, columns=columns), plan(*settings)
+    assert max(map(len, text.splitlines())) <= columns
+    for part in found["strata"]:
+        line = next(line for line in text.splitlines() if f" {part['stratum']} " in line)
+        assert part["status"] in line
+        assert f"{part['rows']:,.0f}" in line
+    assert f"{found['rows_needed']:,}" in text
+    assert "Theorem 10" in text.replace("\n", " ")
+    assert "unreadable at any" in text
+
+
+def test_no_row_is_read_and_no_noise_drawn(monkeypatch):
+    """Every source, and every noise source, is made to fail; a plan goes through."""
+
+    def forbidden(*_, **__):
+        raise AssertionError("a plan touched rows or drew noise")
+
+    for source in (sources.SampleSource, sources.FolktablesSource, sources.FileSource):
+        monkeypatch.setattr(source, "read", forbidden)
+        monkeypatch.setattr(source, "check", forbidden)
+    for noise in (SecureNoise, SeededNoise):
+        for method in ("gaussian", "laplace", "select"):
+            monkeypatch.setattr(noise, method, forbidden)
+    assert plan("--reference", 0.3)["strata"]
+    assert plan("--column", "WKHP", "--reference", 38)["strata"]
+    with pytest.raises(AssertionError, match="touched rows"):
+        sources.SampleSource().read(["SEX"])
+
+
+WATCHED = """
+import json, sys
+opened = []
+sys.addaudithook(lambda event, details: opened.append(str(details[0])) if event == "open" else None)
+import pyarrow.parquet as pq
+for name in ("read_table", "read_schema", "ParquetFile"):  # they open files outside the interpreter
+    def watched(path, *rest, inner=getattr(pq, name), **settings):
+        opened.append(str(path))
+        return inner(path, *rest, **settings)
+    setattr(pq, name, watched)
+from equistrata.flows.cli.main import app
+app({arguments!r}, standalone_mode=False)
+print(json.dumps([path for path in opened if path.endswith((".csv", ".parquet", ".yaml", ".pq", ".npz", ".json"))]))
+"""
+
+
+def test_only_the_schema_and_the_sizes_are_opened(people, tmp_path, repo_root):
+    """A private table lies beside them; the interpreter's own list of opened files does not have it."""
+    table, schema, _ = people
+    weights = tmp_path / "sizes.csv"
+    weights.write_text("SEX,count\n1,700\n2,600\n")
+    arguments = [
+        "plan",
+        "--schema",
+        str(schema),
+        "--strata",
+        "SEX",
+        "--weights",
+        str(weights),
+        "--column",
+        "PAY",
+        "--effect",
+        "900",
+    ]
+    env = os.environ | {"PYTHONPATH": str(repo_root)}
+    done = subprocess.run(
+        [sys.executable, "-c", WATCHED.format(arguments=arguments)], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    opened = {path for path in json.loads(done.stdout.splitlines()[-1]) if str(tmp_path) in path}
+    assert opened == {str(schema), str(weights)}
+    assert str(table) not in opened
+    assert not [path for path in json.loads(done.stdout.splitlines()[-1]) if path.endswith(".parquet")]
+
+
+@pytest.mark.parametrize("ending", ["svg", "png"])
+def test_the_plot_is_drawn(tmp_path, ending):
+    pytest.importorskip("matplotlib")
+    path = tmp_path / f"plan.{ending}"
+    run("--reference", 0.25, "--effect", 0.1, "--epsilon", 0.02, "--plot", path)
+    content = path.read_bytes()
+    assert content.startswith(b"\x89PNG" if ending == "png" else b"<?xml")
+    if ending == "svg":
+        text = content.decode()
+        assert text.count("<!-- SEX=") == 8  # the strata that stay unreadable are named
+        assert "too few rows" in text
+    assert run("--column", "WKHP", "--reference", 38, "--about", "rows", "--plot", path, "--json")
+
+
+def test_a_plot_that_cannot_be_drawn_is_refused_first(tmp_path):
+    with pytest.raises(InputError, match=r"must end in \.svg"):
+        run("--plot", tmp_path / "plan.jpg")
+    with pytest.raises(InputError, match="no folder"):
+        run("--plot", tmp_path / "none" / "plan.svg")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (["--reference", "0.6", "--effect", "0.4"], r"p0 \+ effect is 1,"),
+        (["--reference", "1.5"], "the reference is 1.5"),
+        (["--effect", "0.1", "--relative-error", "0.1"], "give one of them"),
+        (["--effect", "0"], "effect is 0"),
+        (["--relative-error", "0"], "relative error is 0"),
+        (["--epsilon", "0"], "epsilon"),
+        (["--epsilon", "nan"], "epsilon"),
+        (["--column", "WKHP", "--effect", "2", "--epsilon", "1e6"], "no usable budget"),
+        (["--column", "WKHP", "--effect", "2", "--delta", "0"], "delta"),
+        (["--column", "WKHP"], "give it with --reference"),
+        (["--column", "SEX"], "defines strata"),
+        (["--column", "NOPE"], "unknown column 'NOPE'"),
+        (["--strata", "NOPE"], "unknown column 'NOPE'"),
+        (["--strata", "SEX", "--column", "AGEP"], "no 'sigma'"),
+        (["--strata", "SEX,DIS"], "give a file with --weights"),
+        (["--strata", ""], "--rows"),
+        (["--rows", "-1"], "rows"),
+        (["--rows", "inf"], "rows"),
+        (["--weights", "none.csv"], r"none\.csv"),
+        (["--schema", "none.yaml"], r"none\.yaml"),
+        (["--part", "2"], "part is 2"),
+        (["--about", "all"], "'all'"),
+        (["--beta", "0.99", "--effect", "0.1"], "beta"),
+    ],
+)
+def test_bad_settings_are_refused(arguments, sentence):
+    with pytest.raises(InputError, match=sentence):
+        run(*arguments)
+
+
+def test_bad_settings_at_the_command_line(equistrata):
+    """One sentence on standard error, nothing on standard output, exit code 2."""
+    result = equistrata("plan", "--reference", "0.6", "--effect", "0.5", "--json")
+    assert result.returncode == 2
+    assert result.stdout == ""
+    assert len(result.stderr.strip().splitlines()) == 1
+    assert "p0 + effect is 1.1" in result.stderr

@@ -1,0 +1,95 @@
+"""The configuration: one model for YAML, Prefect parameters and options."""
+
+import os
+
+import pytest
+import yaml
+from pydantic import ValidationError
+
+from equistrata.errors import InputError
+from equistrata.flows.config.audit import AuditConfig
+from equistrata.flows.config.release import ReleaseConfig
+
+
+def test_yaml_and_options_say_the_same(tmp_path):
+    path = tmp_path / "release.yaml"
+    path.write_text("strata: [SEX, RAC1P]\nepsilon: 0.5\ndelta: 1e-9\nmeans-share: 0.1\n")  # YAML reads 1e-9 as text
+    config = ReleaseConfig.load(path, epsilon=2)
+    assert config == ReleaseConfig.build(strata="SEX,RAC1P", epsilon=2, delta=1e-9, means_share=0.1)
+
+
+def test_a_configuration_survives_the_way_through_prefect_parameters():
+    config = ReleaseConfig.build(schema="acs_employment", strata="SEX", seed=3)
+    assert ReleaseConfig.build(**yaml.safe_load(yaml.safe_dump(config.public()))) == config
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"epsilon": 0}, "epsilon"),
+        ({"epsilon": float("nan")}, "epsilon"),
+        ({"epsilon": float("inf")}, "epsilon"),
+        ({"delta": 1}, "delta"),
+        ({"delta": 0}, "delta"),
+        ({"rows": 0}, "rows"),
+        ({"workers": 0}, "workers"),
+        ({"synthesizer": "magic"}, "synthesizer"),
+        ({"no_such": 1}, "unknown setting 'no_such'"),
+        ({"year": "soon"}, "year"),
+    ],
+)
+def test_a_wrong_setting_gets_one_sentence(settings, sentence):
+    with pytest.raises(InputError, match=sentence) as caught:
+        ReleaseConfig.build(**settings)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_a_ledger_is_charged_for_takes_no_seed():
+    with pytest.raises(InputError, match="noise from a seed can be repeated and subtracted") as caught:
+        ReleaseConfig.build(dataset="people", ledger="ledger.db", seed=0)
+    assert "\n" not in str(caught.value)
+    with pytest.raises(ValidationError, match="noise from a seed"):  # as a deployment's parameters
+        ReleaseConfig(dataset="people", seed=7)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "just text",
+        "a: [",
+        "- 1\n- 2",
+        "",
+        "seed: 1\nseed: 2",
+        "count-share: 0.1\ncount_share: 0.2",
+        "state: &s [NY]\ncolumns: *s",
+    ],
+)
+def test_a_broken_config_file_gets_one_sentence(tmp_path, text):
+    path = tmp_path / "broken.yaml"
+    path.write_text(text)
+    with pytest.raises(InputError, match=r"broken\.yaml"):
+        ReleaseConfig.load(path)
+
+
+def test_a_missing_config_file_gets_one_sentence(tmp_path):
+    with pytest.raises(InputError, match="cannot be read"):
+        ReleaseConfig.load(tmp_path / "none.yaml")
+
+
+@pytest.mark.parametrize("kind", [ReleaseConfig, AuditConfig])
+def test_a_password_is_no_setting_and_is_not_quoted(kind):
+    named = "postgresql://steward:hunter2hunter2@db.example/ledger"
+    with pytest.raises(InputError, match="must not stand among the settings") as told:
+        kind.build(ledger=named)
+    with pytest.raises(ValidationError) as logged:  # what an orchestrator sees, that builds it without `build`
+        kind(ledger=named)
+    assert "hunter2" not in str(told.value) + str(logged.value)
+    assert kind.build(ledger="postgresql://steward@db.example/ledger").ledger
+
+
+@pytest.mark.parametrize("setting", ["output", "input", "schema", "strata", "scratch", "dataset"])
+def test_a_name_that_is_not_utf8_is_refused_in_one_sentence(setting):
+    with pytest.raises(InputError, match=f"^setting '{setting}' holds bytes that are not UTF-8; rename") as told:
+        ReleaseConfig.build(**{setting: os.fsdecode(b"caf\xe9")})
+    str(told.value).encode()
+    assert ReleaseConfig.build(**{setting: "café \U0001f600"})

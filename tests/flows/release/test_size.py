@@ -1,0 +1,174 @@
+"""Size before price: what cannot be is refused before it is charged, and what takes long is told."""
+
+import re
+
+import pytest
+from in_process import command
+
+import equistrata.flows.release.size
+from equistrata.errors import InputError
+from equistrata.flows.cli.main import main
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.size import available_memory, check_audit, in_words, seconds, warning
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.ledger.ledger import Ledger
+
+
+@pytest.fixture
+def wide(tmp_path):
+    """Makes a plan of a release of so many columns and strata; its table has one row."""
+
+    def plan(columns, values=4, strata=4, **settings):
+        names = [f"c{n}" for n in range(columns)]
+        lines = [f"  {name}: {{values: {list(range(strata if name == 'c0' else values))}}}\n" for name in names]
+        (tmp_path / "wide.yaml").write_text("columns:\n" + "".join(lines))
+        (tmp_path / "wide.csv").write_text(",".join(names) + "\n" + ",".join("0" * columns) + "\n")
+        files = {"source": "csv", "input": str(tmp_path / "wide.csv"), "schema": str(tmp_path / "wide.yaml")}
+        given = {"strata": "c0" if strata > 1 else "", "output": str(tmp_path / "out"), "workers": 2}
+        return Plan.of(ReleaseConfig.build(**files | given | settings))
+
+    return plan
+
+
+def test_what_is_quick_gets_no_word(wide, tmp_path):
+    assert warning(Plan.of(ReleaseConfig.build(output=str(tmp_path / "out"), strata="SEX,RAC1P"))) is None
+    assert warning(wide(41, evaluate="none")) is None
+
+
+@pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        (
+            {"columns": 100, "evaluate": "none"},
+            r"about \d+ minutes .* MST over 100 columns in 4 strata, one fit, .*fewer columns",
+        ),
+        ({"columns": 60, "evaluate": "none", "synthesizer": "aim"}, "AIM over 60 columns.* or synthesizer mst"),
+        ({"columns": 100, "strata": 1, "values": 2}, "MST over 100 columns in 1 stratum.*--evaluate none"),
+        ({"columns": 9, "strata": 2000, "evaluate": "none"}, "in 2,000 strata.*--no-shrinkage"),
+        ({"columns": 30, "strata": 60, "evaluate": "none", "synthesizer": "gem"}, "60 fits"),
+    ],
+)
+def test_what_takes_long_is_told_with_a_time_and_a_way_out(wide, settings, told):
+    sentence = warning(wide(**settings))
+    assert sentence is not None
+    assert "\n" not in sentence
+    assert re.search(told, sentence), sentence
+
+
+def test_more_workers_and_fewer_scores_take_less(wide):
+    slow = {"columns": 30, "strata": 60, "synthesizer": "gem", "evaluate": "none"}
+    assert seconds(wide(**slow, workers=8)) < 0.5 * seconds(wide(**slow, workers=2))
+    assert seconds(wide(100, evaluate="none")) < seconds(wide(100)) - 60
+
+
+def test_what_would_take_weeks_is_refused(wide):
+    with pytest.raises(InputError, match=r"would take about \d+ (days|years): AIM over 300 columns"):
+        wide(300, synthesizer="aim")
+
+
+def test_what_does_not_fit_into_memory_is_refused(wide, monkeypatch):
+    monkeypatch.setattr(equistrata.flows.release.size, "available_memory", lambda: 1 << 20)
+    with pytest.raises(
+        InputError, match=r"about 0\.0488 GiB of memory and this machine has 0\.000977: MST over 41 columns"
+    ):
+        wide(41)
+    assert wide(41, runner="dask", cluster="tcp://elsewhere:1").size.memory  # another machine's memory is not known
+    monkeypatch.setattr(equistrata.flows.release.size, "available_memory", lambda: None)
+    assert wide(41)
+
+
+def test_memory_is_the_machine_s_or_its_container_s(monkeypatch, tmp_path):
+    plenty, few = tmp_path / "v2", tmp_path / "v1"
+    plenty.write_text("max\n")
+    monkeypatch.setattr(equistrata.flows.release.size, "_LIMITS", (str(tmp_path / "none"), str(plenty)))
+    whole = available_memory()
+    assert whole > 1 << 27
+    few.write_text(f"{whole // 2}\n")
+    monkeypatch.setattr(equistrata.flows.release.size, "_LIMITS", (str(plenty), str(few)))
+    assert available_memory() == whole // 2
+
+
+@pytest.mark.parametrize(
+    ("time", "words"), [(5, "a minute"), (100, "2 minutes"), (86_400 * 1.4, "34 hours"), (6e7, "2 years")]
+)
+def test_times_are_told_in_words(time, words):
+    assert in_words(time) == words
+
+
+@pytest.mark.parametrize(
+    ("schema", "options", "told"),
+    [
+        (
+            "c0: {values: [0, 1]}\n  c1: {values: %s}\n  c2: {values: %s}" % ((list(range(3000)),) * 2),
+            (),
+            "may need 9,006,000 cells",
+        ),
+        (
+            "\n  ".join(f"c{n}: {{values: {list(range(10))}}}" for n in range(9)),
+            ("--strata", "c0,c1,c2,c3,c4,c5,c6"),
+            "declare 10,000,000 strata, more than 10,000",
+        ),
+    ],
+)
+def test_nothing_is_charged_for_what_is_refused(tmp_path, monkeypatch, capsys, schema, options, told):
+    """Through the command line, against a ledger."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
+    (tmp_path / "s.yaml").write_text(f"columns:\n  {schema}\n")
+    names = [line.split(":")[0].strip() for line in schema.splitlines()]
+    (tmp_path / "t.csv").write_text(",".join(names) + "\n" + ",".join("0" * len(names)) + "\n")
+    ledger = f"sqlite:///{tmp_path}/ledger.db"
+    opened = command(
+        monkeypatch, capsys, "budget", "create", "people", "--epsilon", 2, "--delta", 1e-6, "--ledger", ledger
+    )
+    assert opened[0] in (0, None), opened
+    files = ("--source", "csv", "--input", "t.csv", "--schema", "s.yaml", "--output", "out")
+    code, out, err = command(
+        monkeypatch, capsys, "release", *files, *options, "--dataset", "people", "--ledger", ledger
+    )
+    assert (code, out) == (2, "")
+    assert told in err
+    assert len(err.strip().splitlines()) == 1
+    assert not (tmp_path / "out").exists()
+    assert Ledger(ledger).spent("people") == Rho(0)
+
+
+def test_an_audit_of_too_many_columns_is_refused(monkeypatch):
+    check_audit(100, 3)
+    with pytest.raises(InputError, match="2,000 columns these are 1,331,334,000 sets"):
+        check_audit(2000, 1)
+    monkeypatch.setattr(equistrata.flows.release.size, "available_memory", lambda: 1 << 20)
+    with pytest.raises(InputError, match="100 columns these are 161,700 sets"):
+        check_audit(100, 1)
+
+
+def test_the_command_tells_it_before_it_begins(wide, tmp_path, monkeypatch, capsys):
+    wide(100, evaluate="none")  # makes the files
+    begun = []
+    monkeypatch.setattr("equistrata.flows.cli.main._run_and_report", lambda *_: begun.append(capsys.readouterr().err))
+    monkeypatch.setattr(
+        "sys.argv",
+        [
+            "equistrata",
+            "release",
+            *f"--source csv --input {tmp_path}/wide.csv --strata c0 --evaluate none \
+        --schema {tmp_path}/wide.yaml --output {tmp_path}/out".split(),
+        ],
+    )
+    with pytest.raises(SystemExit):
+        main()
+    assert re.match(r"note: this takes up to about \d+ minutes", begun[0])
+
+
+def test_more_rows_than_can_be_drawn_are_refused(wide):
+    with pytest.raises(
+        InputError, match=r"drawing 1,0{3}(,0{3}){9} rows would take about .* years; draw fewer \(--rows\)"
+    ):
+        wide(4, rows=10**30)
+
+
+@pytest.mark.parametrize("settings", [{"rows": 10**9}, {"epsilon": 1e-300}, {"epsilon": 1e-300, "strata": 1}])
+def test_rows_that_take_long_to_draw_are_told(wide, settings):
+    """As many as were asked for, or as the noise of a tiny ε makes of a table of one row."""
+    assert re.search(r"\d+ (minutes|hours) .*draw fewer rows", warning(wide(4, **settings)))

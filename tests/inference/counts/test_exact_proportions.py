@@ -1,0 +1,177 @@
+"""The exact test and interval: their level and coverage computed, not simulated, over the whole grid of small tables.
+
+The level of a test on Binomial + Laplace is a sum over the counts of Laplace tail probabilities beyond the ends of its
+acceptance region. Here the region's ends are found from p-values alone, by bisection, and the sum is a plain one.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from equistrata.errors import InputError
+from equistrata.inference.counts.exact import exact_interval, exact_p_value, exact_power, forgotten_noise_errors
+from equistrata.inference.counts.noisy_counts import noisy_count
+from equistrata.privacy.noise import SeededNoise
+from equistrata.stats.laws import BinomialLaplace
+
+ROWS = (5, 6, 10, 17, 25, 37, 50)
+EPSILONS = (0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0)
+PROPORTIONS = tuple(np.linspace(0.05, 0.95, 19))
+GRID = list(itertools.product(ROWS, EPSILONS))
+
+
+def laplace_mass(low, high, rows, p, epsilon):
+    """P(low < Y < high) for Y ~ Binomial(rows, p) + Laplace(1/ε), as the sum over the counts."""
+    k = np.arange(rows + 1)
+    pmf = stats.binom.pmf(k, rows, p)
+    laplace = stats.laplace(scale=1 / epsilon)
+    return float(pmf @ (laplace.cdf(high - k) - laplace.cdf(low - k)))
+
+
+def acceptance(alpha, **settings):
+    """The noisy counts between which the p-value exceeds alpha, found by bisection on p-values."""
+    middle, reach = settings["rows"] / 2, settings["rows"] + 60 / settings["epsilon"]
+    inside = middle
+    for guess in np.linspace(0, settings["rows"], 64):
+        if exact_p_value(guess, **settings) > alpha:
+            inside = guess
+    low_in, low_out = inside, middle - reach
+    high_in, high_out = inside, middle + reach
+    for _ in range(60):
+        low, high = (low_in + low_out) / 2, (high_in + high_out) / 2
+        accepted = exact_p_value(np.array([low, high]), **settings) > alpha
+        low_in, low_out = (low, low_out) if accepted[0] else (low_in, low)
+        high_in, high_out = (high, high_out) if accepted[1] else (high_in, high)
+    return low_in, high_in
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("rows", "epsilon"), GRID)
+@pytest.mark.parametrize("alpha", [0.01, 0.05, 0.1])
+def test_the_level_is_kept_everywhere(rows, epsilon, alpha):
+    for p in PROPORTIONS:
+        low, high = acceptance(alpha, rows=rows, p0=p, epsilon=epsilon)
+        assert 1 - laplace_mass(low, high, rows, p, epsilon) == pytest.approx(alpha, abs=1e-7)
+
+
+@pytest.mark.parametrize(("rows", "epsilon"), [(5, 0.05), (5, 2.0), (17, 0.5), (50, 0.05), (50, 2.0)])
+def test_the_level_is_kept_at_the_corners(rows, epsilon):
+    for p in (0.05, 0.5, 0.95):
+        low, high = acceptance(0.05, rows=rows, p0=p, epsilon=epsilon)
+        assert 1 - laplace_mass(low, high, rows, p, epsilon) <= 0.05 + 1e-7
+
+
+@pytest.mark.parametrize(("rows", "epsilon"), [(5, 0.05), (5, 2.0), (50, 0.5)])
+@pytest.mark.parametrize("alternative", ["two-sided", "greater", "less"])
+def test_p_values_of_released_counts_are_uniform(rows, epsilon, alternative):
+    """Through the release itself: Kolmogorov-Smirnov at 10⁻³, 4,000 counts of 30 % successes, p₀ = 0.3."""
+    rng = np.random.default_rng(rows)
+    counts = [
+        noisy_count(rng.random(rows) < 0.3, epsilon=epsilon, noise=SeededNoise(seed)).value for seed in range(4000)
+    ]
+    values = exact_p_value(np.array(counts), rows=rows, p0=0.3, epsilon=epsilon, alternative=alternative)
+    assert stats.kstest(values, "uniform").pvalue > 1e-3
+    wrong = exact_p_value(np.array(counts), rows=rows, p0=0.3, epsilon=2 * epsilon, alternative=alternative)
+    assert stats.kstest(wrong, "uniform").pvalue < 1e-3  # a test that takes the noise for half of what it is
+
+
+def test_one_sided_tests_keep_their_level_on_the_whole_side():
+    """P-values against "greater" at p₀ = 0.3 are no smaller when the proportion is below 0.3."""
+    critical = BinomialLaplace(20, 0.3, 2.0).quantile(0.95)
+    levels = [float(BinomialLaplace(20, p, 2.0).sf(critical)) for p in np.linspace(0, 0.3, 31)]
+    assert levels == sorted(levels)
+    assert levels[-1] == pytest.approx(0.05)
+
+
+@pytest.mark.parametrize(("rows", "epsilon"), [(5, 0.05), (5, 2.0), (20, 0.3), (50, 1.0)])
+def test_interval_covers_at_every_proportion(rows, epsilon):
+    """Coverage computed: the interval covers p where the count lies between the counts at which an end passes p."""
+    alpha, steps = 0.1, 600
+    grid = np.linspace(-0.001, rows + 0.001, steps + 1)
+    intervals = [exact_interval(y, rows=rows, epsilon=epsilon, alpha=alpha) for y in grid]
+    for p in (0.0, 0.02, 0.25, 0.5, 0.9, 1.0):
+        covered = [low <= p <= high for low, high in intervals]
+        first, last = np.flatnonzero(covered)[[0, -1]]
+        assert all(covered[first : last + 1])
+        # An end of the grid stands for all counts beyond it; inside, count only what is surely covered.
+        low = -math.inf if first == 0 else grid[first]
+        high = math.inf if last == steps else grid[last]
+        slack = rows / steps * epsilon  # what the grid's spacing can cost: its step times the density's greatest value
+        assert laplace_mass(low, high, rows, p, epsilon) >= 1 - alpha - slack
+
+
+def test_interval_is_the_inversion_of_the_test_inside_the_range():
+    low, high = exact_interval(7.3, rows=20, epsilon=0.8, alpha=0.1)
+    assert 0 < low < 7.3 / 20 < high < 1
+    for end in (low, high):
+        assert exact_p_value(7.3, rows=20, p0=end, epsilon=0.8) == pytest.approx(0.1)
+
+
+def test_interval_tends_to_clopper_and_pearsons():
+    found = exact_interval(7.0, rows=20, epsilon=1e4, alpha=0.05)
+    # A count that is whole lies between "at least 7" and "more than 7": the noise splits the tie in two.
+    theirs = stats.binomtest(7, 20).proportion_ci(0.95, "exact")
+    assert theirs.low < found[0] < found[1] < theirs.high
+    assert found == pytest.approx((theirs.low, theirs.high), abs=0.03)
+    assert exact_interval(6.9, rows=20, epsilon=1e4)[0] == pytest.approx(theirs.low, abs=1e-6)
+
+
+@pytest.mark.parametrize("count", [-1e6, -3.0, 0.0, 20.0, 26.0, 1e6])
+def test_counts_outside_the_range_say_no_more_than_its_ends(count):
+    found = exact_interval(count, rows=20, epsilon=0.5)
+    end = 0.0 if count <= 0 else 20.0
+    assert found == exact_interval(end, rows=20, epsilon=0.5)
+    assert found[1] - found[0] > 0.1
+
+
+@pytest.mark.parametrize("p", [0.05, 0.25, 0.45, 0.9])
+def test_power_by_simulation(p):
+    rng = np.random.default_rng(2)
+    runs = 100_000
+    counts = rng.binomial(30, p, runs) + rng.laplace(0, 2.0, runs)
+    rejected = np.mean(exact_p_value(counts, rows=30, p0=0.25, epsilon=0.5) <= 0.05)
+    found = exact_power(p, p0=0.25, rows=30, epsilon=0.5, alpha=0.05)
+    assert abs(rejected - found) <= 4 * math.sqrt(found * (1 - found) / runs)
+
+
+def test_forgotten_noise_of_a_negative_effect_mirrors():
+    """Counting failures instead of successes turns p into 1 − p and the effect's sign about."""
+    up = forgotten_noise_errors(0.25, 0.1, rows=221, epsilon=0.2, alpha=0.05)
+    down = forgotten_noise_errors(0.75, -0.1, rows=221, epsilon=0.2, alpha=0.05)
+    assert up == pytest.approx(down, rel=1e-9)
+
+
+SETTINGS = {"rows": 20, "p0": 0.3, "epsilon": 0.5}
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ({"rows": 0}, "rows"),
+        ({"p0": -0.1}, "p0"),
+        ({"p0": math.nan}, "p0"),
+        ({"epsilon": 0}, "epsilon"),
+        ({"alternative": "up"}, "up"),
+    ],
+)
+def test_bad_settings_are_refused(bad, message):
+    with pytest.raises(InputError, match=message):
+        exact_p_value(3.0, **(SETTINGS | bad))
+
+
+def test_a_count_that_is_no_number_is_refused_and_not_quoted():
+    for call in (
+        lambda: exact_p_value([1.0, math.inf], **SETTINGS),
+        lambda: exact_interval(math.nan, rows=20, epsilon=0.5),
+    ):
+        with pytest.raises(InputError, match="the noisy count is not a finite number"):
+            call()
+    with pytest.raises(InputError, match=r"p0 \+ effect is 1.1"):
+        forgotten_noise_errors(0.6, 0.5, rows=20, epsilon=0.5, alpha=0.05)
+    with pytest.raises(InputError, match="alpha"):
+        exact_interval(3.0, rows=20, epsilon=0.5, alpha=0.0)

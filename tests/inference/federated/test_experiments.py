@@ -1,0 +1,226 @@
+"""Private differences: coverage, the price, refusals before noise, and attempts at refutation. Seeded."""
+
+import math
+
+import numpy as np
+import pytest
+from no_noise import ForbiddenNoise
+from refutation import HalvedNoise, empirical_epsilon
+
+from equistrata.errors import InputError
+from equistrata.inference.federated import arms_private as experiments
+from equistrata.inference.federated.arms import exact_arm
+from equistrata.inference.federated.arms_private import (
+    ArmSettings,
+    PoissonBinomial,
+    default_mean_share,
+    private_arm,
+    private_difference,
+    renyi_exact,
+    settle,
+)
+from equistrata.inference.federated.renyi import epsilon_of
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.noise import SecureNoise, SeededNoise
+from paper.gaussian_arms import gaussian_arm, settle_gaussian
+
+RUNS, DELTA = 20_000, 0.05
+ARM = {"radius": 1.0, "epsilon": 1.0, "delta": 1e-6}
+
+
+def test_names_that_users_call():
+    for name in ("renyi_exact", "renyi_fast", "solve_theta", "private_difference", "settle"):
+        assert callable(getattr(experiments, name))
+        assert name in experiments.__all__
+
+
+def test_a_private_arm_recovers_mean_and_variance():
+    rng = np.random.default_rng(0)
+    values = rng.normal(-0.3, 0.4, 200_000).clip(-1, 1)
+    settings = settle(200_000, **ARM)
+    arm = private_arm(settings.reports(values, SeededNoise(1)), settings)
+    assert arm.mean == pytest.approx(values.mean(), abs=5 * math.sqrt(arm.noise))
+    assert arm.variance == pytest.approx(values.var(), abs=5 * math.sqrt(arm.variance_noise))
+    assert arm.moment == pytest.approx((values**2).mean(), abs=5 * math.sqrt(settings.squares.noise(200_000)))
+    assert math.sqrt(arm.variance_noise) < 0.01
+
+
+@pytest.mark.parametrize("trials", [1, 3, 50])
+def test_the_private_variance_is_unbiased_with_its_stated_noise(trials):
+    """Over draws of people and coins, also for small n, where the corrections of the squared mean matter."""
+    rng = np.random.default_rng(1)
+    n, runs = 30, 40_000
+    mean = PoissonBinomial(trials, 0.25)
+    settings = ArmSettings(n, mean, mean.of_squares(trials, 0.25))
+    values = rng.uniform(-0.2, 1, (runs, n))
+    squares = 0.5 + 0.25 * (2 * values**2 - 1)
+    totals = [rng.binomial(trials, p).sum(axis=1) for p in (0.5 + 0.25 * values, squares)]
+    arm = private_arm(np.stack(totals), settings)
+    population = 1.2**2 / 12
+    error = arm.variance.std() / math.sqrt(runs)
+    assert arm.variance.mean() == pytest.approx(population, abs=5 * error)
+    assert arm.variance.var() < 1.3 * arm.variance_noise.mean() + 4 * population / n
+    total = arm.noise + (1 - 1 / trials) * population / n
+    assert arm.mean.var() == pytest.approx(total.mean(), rel=0.05)
+
+
+def test_both_moments_together_keep_the_budget():
+    settings = settle(500, radius=3.0, epsilon=0.8, delta=1e-7, trials=64)
+    assert settings.epsilon(1e-7) == pytest.approx(0.8, rel=1e-5)
+    assert settings.epsilon(1e-7) <= 0.8
+    exact = epsilon_of(
+        lambda order: (
+            renyi_exact(500, 64, settings.mean.theta, order) + renyi_exact(500, 64, settings.squares.unit.theta, order)
+        ),
+        1e-7,
+    )
+    assert exact <= 0.8
+    assert settings.moduli == (500 * 64 + 1, 500 * 64 + 1)
+
+
+def test_a_share_that_reads_the_variance():
+    """Of a generous budget the mean leaves enough for the variance; of a tight one the paper's 1 %."""
+    assert default_mean_share(500, 1024, 0.5, 1e-6) == 0.99
+    settings = settle(500, radius=1.0, epsilon=4, delta=1e-6)
+    omega = math.sqrt(settings.squares.noise(500)) / 500 / settings.mean.noise(500)
+    assert omega == pytest.approx(0.5, abs=0.08)
+    central = settle_gaussian(500, radius=1.0, epsilon=4, delta=1e-6)
+    assert central.square_sigma / 500 / central.mean_sigma**2 == pytest.approx(0.5, abs=1e-6)
+
+
+def test_the_central_baseline_keeps_the_budget():
+    settings = settle_gaussian(500, radius=2.0, epsilon=1, delta=1e-6, mean_share=0.9)
+    rho = (2 * 2 / 500) ** 2 / (2 * settings.mean_sigma**2) + (4 / 500) ** 2 / (2 * settings.square_sigma**2)
+    assert Rho(rho).epsilon(1e-6) == pytest.approx(1, rel=1e-9)
+    fewer = settle_gaussian(500, radius=2.0, epsilon=0.1, delta=1e-6, mean_share=0.9, orders=range(2, 129))
+    assert (
+        fewer.mean_sigma > 1.04 * settle_gaussian(500, radius=2.0, epsilon=0.1, delta=1e-6, mean_share=0.9).mean_sigma
+    )
+
+
+def test_distributed_noise_is_little_more_than_central():
+    people = settle(5000, **ARM, trials=4096, mean_share=0.9)
+    central = settle_gaussian(5000, radius=1.0, epsilon=1, delta=1e-6, mean_share=0.9)
+    assert 1 < math.sqrt(people.mean.noise(5000)) / central.mean_sigma < 1.02
+
+
+@pytest.mark.parametrize("target", ["pate", "sate"])
+def test_coverage_of_the_whole_thing(target):
+    """300 complete runs at 90 %: 0.9 ± 0.06 is 3.5 standard deviations; constant effects, so that SATE is tight."""
+    rng = np.random.default_rng(2)
+    covered = 0
+    for run in range(300):
+        people = rng.uniform(-1, 0.8, 1500)
+        found = private_difference(
+            people[:600] + 0.2, people[600:], radius=1, epsilon=2, delta=1e-6, trials=64, target=target,
+            noise=SeededNoise(run),
+        )  # fmt: skip
+        covered += found.lower <= 0.2 <= found.upper
+    assert 0.84 <= covered / 300 <= 0.96
+
+
+def test_the_unit_of_the_values_does_not_matter():
+    rng = np.random.default_rng(3)
+    t, c = rng.uniform(-1, 1, 500), rng.uniform(-1, 1, 400)
+    small = private_difference(t, c, **ARM, noise=SeededNoise(1))
+    large = private_difference(1000 * t, 1000 * c, **ARM | {"radius": 1000.0}, noise=SeededNoise(1))
+    assert large.value == pytest.approx(1000 * small.value)
+    assert large.upper == pytest.approx(1000 * small.upper)
+    assert large.treated.variance == pytest.approx(1e6 * small.treated.variance)
+
+
+def test_the_caller_s_arrays_stay_as_they_were_and_the_source_is_named():
+    t, c = np.linspace(-1, 1, 100), np.linspace(0, 1, 50)
+    before = t.copy(), c.copy()
+    found = private_difference(t, c, **ARM, noise=SecureNoise())
+    assert found.private
+    assert not private_difference(t, c, **ARM, noise=SeededNoise(1)).private
+    assert (t == before[0]).all()
+    assert (c == before[1]).all()
+    assert found.relation == "replace-one within a stratum"
+    assert found.treated.rows == 100
+
+
+@pytest.mark.parametrize(
+    ("change", "sentence"),
+    [
+        ({"treated": [0.1, 1.1]}, "declared range"),
+        ({"control": [0.1, -1.1]}, "declared range"),
+        ({"control": [0.1, math.nan]}, "declared range"),
+        ({"treated": [0.1]}, "at least two rows"),
+        ({"control": [0.1]}, "at least two rows"),
+        ({"control": []}, "at least two rows"),
+        ({"trials": 0}, "number of trials"),
+        ({"trials": -3}, "number of trials"),
+        ({"epsilon": 0}, "epsilon"),
+        ({"delta": 0}, "delta"),
+        ({"radius": -1}, "declared range|radius"),
+        ({"mean_share": 1.0}, "share"),
+        ({"level": 1.0}, "level"),
+        ({"target": "itt"}, "target"),
+    ],
+)
+def test_bad_input_is_refused_before_any_noise_is_drawn(change, sentence):
+    given = {"treated": [0.1, 0.2, 0.3], "control": [0.0, 0.1, 0.2], **ARM, "noise": ForbiddenNoise()} | change
+    with pytest.raises(InputError, match=sentence) as caught:
+        private_difference(given.pop("treated"), given.pop("control"), **given)
+    assert "1.1" not in str(caught.value)
+
+
+def test_theta_over_a_quarter_is_refused():
+    with pytest.raises(InputError, match="1/4"):
+        settle(100, **ARM, maximum=0.26)
+
+
+@pytest.mark.parametrize("rows", [1, 0, -1, 2.0, True])
+def test_arms_that_are_none_are_refused(rows):
+    with pytest.raises(InputError, match="at least two rows"):
+        settle(rows, **ARM)
+
+
+def test_the_central_baseline_refuses_the_same():
+    for values, sentence in (([0.1], "two rows"), ([0.1, 2.0], "range")):
+        with pytest.raises(InputError, match=sentence):
+            gaussian_arm(values, **ARM, noise=ForbiddenNoise())
+    assert exact_arm([0.1, 0.2]).rows == 2
+
+
+# Attempts at refutation. False alarm of each: 10⁻³, and none once the seeds have passed.
+
+EPSILON = 1.0
+LOW, MOVED = np.full(6, -1.0), np.append(np.full(5, -1.0), 1.0)
+SMALL, GROWN = np.zeros(6), np.append(np.zeros(5), 1.0)
+CLAIMS = [  # the sum that tells most, and a share of the budget that gives it nearly all
+    pytest.param(0, 0.99, LOW, MOVED, id="mean"),
+    pytest.param(1, 0.01, SMALL, GROWN, id="squares"),
+]
+
+
+def bound(which, share, values, neighbour, fault=False):
+    settings = settle(6, radius=1.0, epsilon=EPSILON, delta=DELTA, trials=40, mean_share=share)
+    noise = SeededNoise(11)
+    source = HalvedNoise(noise) if fault else noise
+    first, second = (
+        np.array([settings.reports(rows, source)[which] for _ in range(RUNS)]) for rows in (values, neighbour)
+    )
+    return empirical_epsilon(first, second, DELTA)
+
+
+@pytest.mark.parametrize(("which", "share", "values", "neighbour"), CLAIMS)
+def test_the_claim_stands(which, share, values, neighbour):
+    assert bound(which, share, values, neighbour) <= EPSILON
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("which", "share", "values", "neighbour"), CLAIMS)
+def test_twice_the_signal_is_caught(which, share, values, neighbour):
+    assert bound(which, share, values, neighbour, fault=True) > EPSILON
+
+
+@pytest.mark.slow
+def test_a_theta_for_more_people_than_there_are_is_caught():
+    """A dishonest server that claims 60 people where there are 6 gets a θ that does not protect them."""
+    settings = settle(60, radius=1.0, epsilon=EPSILON, delta=DELTA, trials=40)
+    noise = SeededNoise(12)
+    first, second = (np.array([settings.mean.reports(rows, noise).sum() for _ in range(RUNS)]) for rows in (LOW, MOVED))
+    assert empirical_epsilon(first, second, DELTA) > EPSILON

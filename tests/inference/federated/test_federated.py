@@ -1,0 +1,279 @@
+"""Joint estimates from several holders: against their pooled rows, with drop-outs, and attempts at refutation. Seeded."""
+
+import json
+import math
+import sys
+
+import numpy as np
+import pandas as pd
+import pytest
+from holders import EFFECT, plan, tables
+from no_noise import ForbiddenNoise
+from refutation import HalvedNoise, empirical_epsilon
+
+from equistrata.errors import InputError
+from equistrata.inference.federated import estimate as federated
+from equistrata.inference.federated import plan as federated_plan
+from equistrata.inference.federated.aggregation import InProcessAggregator, Question, TooFewHolders, Total
+from equistrata.inference.federated.arms_private import private_difference
+from equistrata.inference.federated.estimate import RowsMissing, federate
+from equistrata.inference.federated.holder import FrameRows, TableHolder
+from equistrata.privacy.noise import SeededNoise
+
+
+def aggregator(agreed, frames, seed=0, noise=None, **settings):
+    return InProcessAggregator(
+        [
+            TableHolder(agreed, FrameRows(frame), noise or SeededNoise(1000 * seed + place))
+            for place, frame in enumerate(frames)
+        ],
+        **settings,
+    )
+
+
+def pooled(frames, sex=None, new=None):
+    rows = pd.concat(frames)
+    if sex is not None:
+        rows = rows[rows["SEX"] == sex]
+    return (rows if new is None else rows[rows["NEW"] == new])["DAYS"].to_numpy()
+
+
+def test_estimates_are_those_of_the_pooled_rows():
+    """Every mean and difference within 4.5 of its own noise's standard deviations, about 10⁻⁵ each."""
+    frames, agreed = tables(3, 6000), plan(trials=1024)
+    found = federate(agreed, aggregator(agreed, frames))
+    assert [stratum.label for stratum in found.strata] == ["SEX=1", "SEX=2"]
+    for sex, stratum in zip((1, 2), found.strata, strict=True):
+        for new, part in ((0, "control"), (1, "treated")):
+            exact = pooled(frames, sex, new)
+            noise = agreed.settle([len(exact)] * 4)[0].mean.noise(len(exact))
+            assert stratum.rows[part] == len(exact)
+            assert stratum.means[part].value == pytest.approx(exact.mean(), abs=4.5 * math.sqrt(noise))
+        difference = pooled(frames, sex, 1).mean() - pooled(frames, sex, 0).mean()
+        assert stratum.difference.value == pytest.approx(difference, abs=4.5 * math.sqrt(2 * noise))
+        assert stratum.difference.lower < EFFECT < stratum.difference.upper
+    assert found.overall.rows == {part: sum(s.rows[part] for s in found.strata) for part in ("control", "treated")}
+    for new, part in ((0, "control"), (1, "treated")):
+        assert found.overall.means[part].value == pytest.approx(pooled(frames, None, new).mean(), abs=0.1)
+    shares = [sum(s.rows.values()) / 18_000 for s in found.strata]
+    expected = sum(share * s.difference.value for share, s in zip(shares, found.strata, strict=True))
+    assert found.overall.difference.value == pytest.approx(expected)
+    assert found.overall.difference.half_width < min(s.difference.half_width for s in found.strata)
+    assert (found.holders, found.stayed, found.simulated, found.relation) == (
+        3,
+        3,
+        True,
+        "replace-one within a stratum",
+    )
+
+
+def test_one_stratum_of_two_arms_is_the_private_difference():
+    """The same width as of the same people under one roof: splitting them over holders costs nothing."""
+    frames, agreed = tables(3, 1000), plan(strata=())
+    found = federate(agreed, aggregator(agreed, frames))
+    alone = private_difference(
+        pooled(frames, None, 1) - 5, pooled(frames, None, 0) - 5, radius=5, epsilon=1, delta=1e-6, trials=64,
+        noise=SeededNoise(9),
+    )  # fmt: skip
+    assert found.strata[0].difference.half_width == pytest.approx((alone.upper - alone.lower) / 2, rel=0.1)
+    assert found.strata[0].difference == found.overall.difference
+
+
+def test_means_only():
+    frames, agreed = tables(3, 2000), plan(arm=None, treated=None, control=None)
+    found = federate(agreed, aggregator(agreed, frames))
+    assert found.strata[0].difference is None
+    assert found.overall.difference is None
+    assert found.overall.means["all"].lower < pooled(frames).mean() < found.overall.means["all"].upper
+
+
+@pytest.mark.slow
+def test_intervals_cover_the_truth_as_often_as_they_say():
+    """300 runs of 90 % intervals, fresh people each: 0.9 ± 0.06 is 3.5 standard deviations."""
+    covered = np.zeros(3)
+    for run in range(300):
+        frames, agreed = tables(3, 700, seed=run), plan(epsilon=2.0)
+        found = federate(agreed, aggregator(agreed, frames, seed=run))
+        covered += [
+            stratum.difference.lower <= EFFECT <= stratum.difference.upper for stratum in (*found.strata, found.overall)
+        ]
+    assert (covered / 300 >= 0.84).all(), covered
+    assert (covered / 300 <= 0.96).all(), covered
+
+
+def test_a_holder_that_drops_out_between_the_questions_leaves_a_valid_estimate():
+    frames = tables(4, 2000)
+    agreed = plan(holders=4, missing=1, largest_share=0.35)
+    all_there = aggregator(agreed, frames, needed=3)
+    three = aggregator(agreed, frames, needed=3, dropped=frozenset({2}))
+
+    class Leaves:
+        holders, name, simulated = 4, "rehearsal", True
+
+        def total(self, question):
+            return (all_there if question.kind == "sizes" else three).total(question)
+
+    found = federate(agreed, Leaves())
+    left = [frame for place, frame in enumerate(frames) if place != 2]
+    assert (found.holders, found.stayed) == (4, 3)
+    assert found.strata[0].rows["treated"] == len(pooled(left, 1, 1))
+    for sex, stratum in zip((1, 2), found.strata, strict=True):
+        for new, part in ((0, "control"), (1, "treated")):
+            assert stratum.means[part].value == pytest.approx(pooled(left, sex, new).mean(), abs=0.5)
+    everybody = federate(agreed, all_there)
+    assert everybody.strata[0].difference.half_width < found.strata[0].difference.half_width
+
+
+def test_too_many_drop_outs_stop_it():
+    frames, agreed = tables(3, 500), plan()
+    with pytest.raises(TooFewHolders):
+        federate(agreed, aggregator(agreed, frames, needed=3, dropped=frozenset({0})))
+
+
+def test_more_rows_missing_than_agreed_publishes_nothing():
+    """An aggregator that lost half of the rows without telling: the count inside the sum shows it."""
+    frames, agreed = tables(3, 500), plan()
+    whole, one = aggregator(agreed, frames), aggregator(agreed, frames[:1])
+
+    class Forgets:
+        holders, name, simulated = 3, "broken", True
+
+        def total(self, question):
+            return (whole if question.kind == "sizes" else one).total(question)
+
+    with pytest.raises(RowsMissing, match="SEX=1, control lost more rows"):
+        federate(agreed, Forgets())
+
+
+def test_small_and_empty_cells_are_left_out_not_guessed():
+    frames = tables(3, 800)
+    frames = [frame[~((frame["SEX"] == 2) & (frame["NEW"] == 1))] for frame in frames]
+    agreed = plan()
+    found = federate(agreed, aggregator(agreed, frames))
+    assert set(found.strata[1].means) == {"control"}
+    assert found.strata[1].difference is None
+    assert found.strata[1].rows["treated"] == 0
+    assert found.overall.difference == found.strata[0].difference
+    few = plan(smallest=10_000)
+    nothing = federate(few, aggregator(few, frames))
+    assert nothing.overall.means == {}
+    assert nothing.overall.difference is None
+
+
+def test_an_arm_of_one_row_stops_it_before_any_noise():
+    frames, agreed = tables(3, 50), plan()
+    for frame in frames:
+        frame.loc[(frame["SEX"] == 2) & (frame["NEW"] == 1), "SEX"] = 1
+    frames[1].loc[0, ["SEX", "NEW"]] = 2, 1
+    with pytest.raises(InputError, match="SEX=2, treated has fewer than two rows"):
+        federate(agreed, aggregator(agreed, frames, noise=ForbiddenNoise()))
+
+
+def test_the_result_as_json():
+    frames, agreed = tables(3, 500), plan(smallest=2)
+    document = federate(agreed, aggregator(agreed, frames)).to_dict()
+    again = json.loads(json.dumps(document))
+    assert again == document
+    assert again["strata"][0]["difference"].keys() == {"value", "lower", "upper"}
+    assert (again["epsilon"], again["delta"], again["simulated"]) == (1, 1e-6, True)
+
+
+# Attempts at refutation: one person's outcome, from one end of the range to the other. False alarm of each: 10⁻³, and none
+# once the seeds have passed.
+
+RUNS, DELTA, EPSILON = 20_000, 0.05, 1.0
+SUM_OF_VALUES, SUM_OF_SQUARES = 0, 1
+
+
+def answers(place, frames, agreed, source):
+    """The sum that the server sees, over many runs at once: each holder's people report `RUNS` times."""
+    rows = sum(len(frame) for frame in frames)
+    chosen = agreed.settle([rows])[0]
+    mechanism = chosen.mean if place == SUM_OF_VALUES else chosen.squares
+    seen = np.zeros(RUNS)
+    for frame in frames:
+        values = frame["DAYS"].to_numpy(dtype=float) - agreed.centre
+        seen += mechanism.reports(np.tile(values, RUNS), source).reshape(RUNS, -1).sum(axis=1)
+    return seen
+
+
+def neighbours(low, high):
+    """Three holders of two people each; the first person's value moves."""
+    first = [pd.DataFrame({"DAYS": [low, low]}) for _ in range(3)]
+    second = [frame.copy() for frame in first]
+    second[0].loc[0, "DAYS"] = high
+    return first, second
+
+
+ONE_CELL = {"strata": (), "arm": None, "treated": None, "control": None, "delta": DELTA, "trials": 40}
+CLAIMS = [
+    pytest.param(SUM_OF_VALUES, 0.99, (0.0, 10.0), id="values"),
+    pytest.param(SUM_OF_SQUARES, 0.01, (5.0, 10.0), id="squares"),
+]
+
+
+def lower_bound(place, share, ends, fault=lambda source: source):
+    agreed, source = plan(**ONE_CELL, mean_share=share), fault(SeededNoise(5))
+    return empirical_epsilon(*(answers(place, frames, agreed, source) for frames in neighbours(*ends)), DELTA)
+
+
+@pytest.mark.parametrize(("place", "share", "ends"), CLAIMS)
+def test_the_claim_stands(place, share, ends):
+    assert lower_bound(place, share, ends) <= EPSILON
+
+
+@pytest.mark.parametrize(("place", "share", "ends"), CLAIMS)
+def test_twice_the_signal_is_caught(place, share, ends):
+    assert lower_bound(place, share, ends, fault=HalvedNoise) > EPSILON
+
+
+def test_the_answers_that_are_attacked_are_the_holders_own(monkeypatch):
+    """One run of `answers` draws as `TableHolder` does: the same numbers from the same source."""
+    monkeypatch.setattr(sys.modules[__name__], "RUNS", 1)
+    frames, _ = neighbours(0.0, 10.0)
+    agreed = plan(**ONE_CELL)
+    source = SeededNoise(5)
+    source.spawn = lambda stream: source
+    own = TableHolder(agreed, FrameRows(frames[0]), source).answer(agreed.sums([2]))
+    again = SeededNoise(5)
+    assert [answers(place, frames[:1], agreed, again)[0] for place in (SUM_OF_VALUES, SUM_OF_SQUARES)] == [*own[:2]]
+
+
+def test_a_theta_that_forgets_the_drop_outs_is_caught(monkeypatch):
+    """One of three holders leaves: θ is for four people, not six, and a θ for more is refuted by the same attack."""
+    agreed = plan(**ONE_CELL, mean_share=0.99, missing=1, largest_share=0.34)
+    assert agreed.rows_left(6) == 4
+
+    def bound(settings):
+        noise = SeededNoise(7)
+        seen = [
+            sum(
+                settings.mean.reports(np.tile(frame["DAYS"].to_numpy(dtype=float) - 5, RUNS), noise)
+                .reshape(RUNS, -1)
+                .sum(axis=1)
+                for frame in frames[:2]
+            )
+            for frames in neighbours(0.0, 10.0)
+        ]
+        return empirical_epsilon(*seen, DELTA)
+
+    assert bound(agreed.settle([6])[0]) <= EPSILON
+    monkeypatch.setattr(federated_plan.FederatedPlan, "rows_left", lambda self, size: size * 3)
+    assert bound(agreed.settle([6])[0]) > EPSILON
+
+
+def test_the_flow_has_two_questions_and_no_other():
+    frames, agreed = tables(3, 300), plan()
+    inner, asked = aggregator(agreed, frames), []
+
+    class Listens:
+        holders, name, simulated = 3, "listens", True
+
+        def total(self, question: Question) -> Total:
+            asked.append(question)
+            return inner.total(question)
+
+    federate(agreed, Listens())
+    assert [question.kind for question in asked] == ["sizes", "sums"]
+    assert asked[1].settings["sizes"] == [len(pooled(frames, sex, new)) for sex in (1, 2) for new in (0, 1)]
+    assert federated.__all__[-1] == "federate"

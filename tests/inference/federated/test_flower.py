@@ -1,0 +1,378 @@
+"""Secure sums on Flower: the integers of the in-process sums, holders that drop out, and what the server gets to see.
+
+What needs Flower's environment (`make flower`) is skipped where that is not there.
+"""
+
+import importlib
+import json
+import os
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import numpy as np
+import process_memory
+import pytest
+from holders import SCHEMA_FILE, plan, tables
+
+from equistrata.errors import InputError
+from equistrata.inference.federated import _flower_worker as worker
+from equistrata.inference.federated import flower as module
+from equistrata.inference.federated.aggregation import InProcessAggregator, Question, TooFewHolders
+from equistrata.inference.federated.estimate import federate
+from equistrata.inference.federated.flower import FlowerFailed, flower
+from equistrata.inference.federated.holder import FileRows, FrameRows, TableHolder
+from equistrata.privacy.noise import SeededNoise
+
+MODULI = (2**46, 2**46, 1000)
+
+
+@pytest.fixture(scope="session")
+def flower_python(repo_root):
+    """The interpreter of Flower's environment; skips where there is none."""
+    path = Path(os.environ.get(module.PYTHON_VARIABLE) or repo_root / module.DEFAULT_PYTHON)
+    if not path.is_file():
+        pytest.skip("Flower's environment is not there; run make flower")
+    return str(path)
+
+
+@pytest.fixture
+def environment(flower_python, monkeypatch):
+    """Where the environment is there, the aggregator finds it, wherever pytest was started."""
+    monkeypatch.setenv(module.PYTHON_VARIABLE, flower_python)
+
+
+def says(numbers, **cases):
+    """A holder's command: prints these numbers; for a question of another kind, what `cases` says, as Python."""
+    body = "import json, os, signal, sys, time; kind = json.load(sys.stdin)['kind']\n"
+    for kind, statement in cases.items():
+        body += f"if kind == {kind!r}: {statement}\n"
+    return [sys.executable, "-I", "-c", body + f"print({json.dumps(list(numbers))!r})"]
+
+
+DIES = "os.kill(os.getppid(), signal.SIGKILL)"  # the holder's whole process, in the middle of the protocol
+
+
+# Without Flower.
+
+
+def test_limbs_carry_whole_numbers_without_loss():
+    rng = np.random.default_rng(0)
+    numbers = [0, 1, 2**24 - 1, 2**24, 2**62 - 1, *map(int, rng.integers(0, 2**62, 50))]
+    count = worker.limb_count([2**62])
+    assert count == 3
+    assert [worker.limb_count([bound]) for bound in (2, 2**24, 2**24 + 1, 2**48, 2**48 + 1)] == [1, 1, 2, 2, 3]
+    assert worker.joined(worker.limbs(numbers, count)) == numbers
+    twice = worker.limbs(numbers, count) + worker.limbs(numbers[::-1], count)
+    assert worker.joined(twice) == [a + b for a, b in zip(numbers, numbers[::-1], strict=True)]
+    most = (worker.MODULUS_RANGE - 1) // (3 * worker.LIMB)  # with Flower's offset, as it sums them
+    assert most >= 2**14
+
+
+def test_masks_follow_from_all_of_the_seed_and_fill_the_range():
+    pytest.importorskip("cryptography")
+    first, second = (worker.mask(b"%032d" % seed, 1 << 40, [(1,), (5000, 2)]) for seed in (1, 2))
+    assert [a.shape for a in first] == [(1,), (5000, 2)]
+    assert not (first[1] == second[1]).any()
+    assert all(
+        (a == b).all() for a, b in zip(first, worker.mask(b"%032d" % 1, 1 << 40, [(1,), (5000, 2)]), strict=True)
+    )
+    uniform = first[1].ravel() / 2**40
+    assert 0 <= uniform.min() < 0.001 < 0.999 < uniform.max() < 1
+    assert uniform.mean() == pytest.approx(0.5, abs=0.015)  # 5 standard errors
+    assert len(np.unique(first[1])) == 10_000
+
+
+@pytest.mark.parametrize(
+    ("holders", "settings", "sentence"),
+    [
+        (2, {}, "at least three holders, not 2"),
+        (3, {"missing": 1}, "without at most 0, not 1"),
+        (4, {"missing": 2}, "without at most 1, not 2"),
+        (5, {"missing": 3}, "without at most 2, not 3"),
+        (4, {"missing": -1}, "without at most 1"),
+        (4, {"timeout": 0}, "time-out"),
+        (4, {"timeout": float("nan")}, "time-out"),
+    ],
+)
+def test_holders_that_the_protocol_cannot_serve(holders, settings, sentence):
+    with pytest.raises(InputError, match=sentence), flower([says([1])] * holders, **settings):
+        pass
+
+
+def test_an_environment_that_is_not_there(monkeypatch, tmp_path):
+    monkeypatch.setenv(module.PYTHON_VARIABLE, str(tmp_path / "python"))
+    with pytest.raises(InputError, match="run make flower"), flower([says([1])] * 3):
+        pass
+    monkeypatch.setenv(module.PYTHON_VARIABLE, sys.executable)  # an interpreter without Flower
+    with pytest.raises(InputError, match="has no Flower that fits"), flower([says([1])] * 3):
+        pass
+
+
+# With Flower.
+
+
+@pytest.mark.slow
+def test_the_worker_s_own_checks(flower_python, repo_root):
+    """A holder lets only the protocol through, with the settings agreed on, and unmasks once for enough holders."""
+    done = subprocess.run(
+        [flower_python, "-I", "-c", GUARD_CHECKS, str(repo_root / "inference")],
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split() == ["passed", "10", "refused", "14"]
+
+
+GUARD_CHECKS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+import _flower_worker as worker
+from types import SimpleNamespace as Bag
+from flwr.common.secure_aggregation.secaggplus_constants import RECORD_KEY_CONFIGS, Key, Stage
+
+passed = refused = 0
+
+def message(config, kind="train", run=1):
+    records = {} if config is None else {RECORD_KEY_CONFIGS: config}
+    return Bag(metadata=Bag(message_type=kind, run_id=run), content=Bag(config_records=records))
+
+def lets(check, asked):
+    global passed
+    assert check(asked, None, lambda message, context: "through") == "through"
+    passed += 1
+
+def stops(check, asked):
+    global refused
+    try:
+        check(asked, None, lambda message, context: "through")
+    except RuntimeError:
+        refused += 1
+    else:
+        raise AssertionError("let through")
+
+settings = {"holders": 4, "needed": 3}
+agreed = {Key.STAGE: Stage.SETUP, Key.SAMPLE_NUMBER: 4, Key.SHARE_NUMBER: 4, Key.THRESHOLD: 3, Key.MAX_WEIGHT: 1.0,
+          Key.MOD_RANGE: worker.MODULUS_RANGE, Key.TARGET_RANGE: 2 * worker.LIMB, Key.CLIPPING_RANGE: float(worker.LIMB)}
+guard = worker.guard(settings)
+lets(guard, message(agreed))
+lets(guard, message(agreed | {Key.SAMPLE_NUMBER: 3, Key.SHARE_NUMBER: 3, Key.THRESHOLD: 2}))
+for key, value in ((Key.SAMPLE_NUMBER, 5), (Key.SAMPLE_NUMBER, 2), (Key.SHARE_NUMBER, 3), (Key.THRESHOLD, 2),
+                   (Key.MAX_WEIGHT, 1e-9), (Key.MOD_RANGE, 2), (Key.TARGET_RANGE, 4), (Key.CLIPPING_RANGE, 1.0)):
+    stops(guard, message(agreed | {key: value}))
+stops(guard, message(None))
+stops(guard, message(agreed, kind="evaluate"))
+for stage in (Stage.SHARE_KEYS, Stage.COLLECT_MASKED_VECTORS):
+    lets(guard, message({Key.STAGE: stage}))
+
+def unmask(present, gone, run=1):
+    return message({Key.STAGE: Stage.UNMASK, Key.ACTIVE_NODE_ID_LIST: present, Key.DEAD_NODE_ID_LIST: gone}, run=run)
+
+stops(guard, unmask([1, 2], [3, 4]))
+stops(guard, unmask([1, 2, 3], [3, 4]))
+lets(guard, unmask([1, 2, 3], [4]))
+stops(guard, unmask([1, 2, 4], [3]))  # a second time, as if another had gone
+stops(guard, unmask([1, 2, 3, 4], []))
+lets(guard, unmask([1, 2, 3, 4], [], run=2))
+three = worker.guard({"holders": 3, "needed": 3})
+lets(three, message(agreed | {Key.SAMPLE_NUMBER: 3, Key.SHARE_NUMBER: 3, Key.THRESHOLD: 2}))
+for members in (4, 5, 6):
+    held = worker.guard({"holders": 6, "needed": 4})
+    lets(held, message(agreed | {Key.SAMPLE_NUMBER: members, Key.SHARE_NUMBER: members, Key.THRESHOLD: min(4, members - 1)}))
+print("passed", passed, "refused", refused)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("environment")
+def test_the_sums_are_those_of_the_in_process_aggregator_with_one_of_four_dropping_out():
+    """Tables, plan, coins: both questions give the same integers; the third holder's process dies during the second."""
+    agreed = plan(holders=4, missing=1, largest_share=0.3)
+    members = [TableHolder(agreed, FrameRows(frame), SeededNoise(i)) for i, frame in enumerate(tables(4, 2000))]
+    simulated = InProcessAggregator(members, needed=3)
+    sizes = simulated.total(agreed.sizes())
+    question = agreed.sums(sizes.sums.tolist())
+    expected = InProcessAggregator(members, needed=3, dropped=frozenset({2})).total(question)
+    commands = []
+    for place, member in enumerate(members):
+        counted, added = (member.answer(asked).tolist() for asked in (agreed.sizes(), question))
+        cases = {"sizes": f"print({counted}); sys.exit()"} | ({"sums": DIES} if place == 2 else {})
+        commands.append(says(added, **cases))
+
+    with flower(commands, missing=1, timeout=30) as running:
+        assert not running.simulated
+        assert running.name.startswith("Flower 1.")
+        counted = running.total(agreed.sizes())
+        assert (counted.holders, counted.sums.tolist()) == (4, sizes.sums.tolist())
+        added = running.total(question)
+    assert added.holders == expected.holders == 3
+    assert added.sums.tolist() == expected.sums.tolist()
+    assert added.sums.tolist() != simulated.total(question).sums.tolist()
+
+
+ANSWER = """
+import json, sys
+from pathlib import Path
+from equistrata.inference.federated.plan import FederatedPlan
+from equistrata.inference.federated.aggregation import Question
+from equistrata.inference.federated.holder import FileRows, TableHolder
+from equistrata.privacy.noise import SeededNoise
+folder, place = Path({folder!r}), {place}
+asked = json.load(sys.stdin)
+agreed = FederatedPlan.from_dict(json.loads((folder / "plan.json").read_text()))
+holder = TableHolder(agreed, FileRows(str(folder / f"{{place}}.csv")), SeededNoise(place), folder / f"state-{{place}}")
+question = Question(asked["kind"], tuple(asked["moduli"]), asked["settings"])
+print(json.dumps(holder.answer(question).tolist()))
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("environment")
+def test_a_whole_estimate_on_flower_is_the_simulated_one(tmp_path):
+    frames, agreed = tables(3, 500), plan()
+    (tmp_path / "visits.yaml").write_text(SCHEMA_FILE)
+    (tmp_path / "plan.json").write_text(json.dumps(agreed.to_dict(str(tmp_path / "visits.yaml"))))
+    for place, frame in enumerate(frames):
+        frame.to_csv(tmp_path / f"{place}.csv", index=False)
+    members = [TableHolder(agreed, FileRows(str(tmp_path / f"{place}.csv")), SeededNoise(place)) for place in range(3)]
+    commands = [[sys.executable, "-c", ANSWER.format(folder=str(tmp_path), place=place)] for place in range(3)]
+    with flower(commands, timeout=200) as running:
+        found = federate(agreed, running)
+    expected = federate(agreed, InProcessAggregator(members))
+    assert found.strata == expected.strata
+    assert found.overall == expected.overall
+    assert (found.simulated, expected.simulated) == (False, True)
+
+
+def vectors():
+    """Four holders' canaries: numbers whose limbs and digits nothing else has. Shape (4, 3)."""
+    rng = np.random.default_rng(20261121)
+    large = rng.integers(2**40, 2**44, (4, 2))
+    return np.concatenate([large, rng.integers(0, 200, (4, 1))], axis=1).tolist()
+
+
+def look(commands, folder, dropped=()):
+    """Run one question while looking into the server all the time: the total, and which of each vector's traces were seen."""
+    expected = {place: process_memory.traces(vector[:2]) for place, vector in enumerate(vectors())}
+    seen, stop = set(), threading.Event()
+    with flower(commands, missing=1, timeout=8, folder=folder) as running:
+        process_memory.readable_or_skip(running.server_pid)
+        everything = [shape for shapes in expected.values() for shape in shapes]
+
+        def watch():
+            while not stop.is_set():
+                seen.update(process_memory.found(running.server_pid, everything))
+                stop.wait(0.5)
+
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        try:
+            total = running.total(Question("canaries", MODULI))
+        finally:
+            stop.set()
+            watcher.join()
+        seen |= process_memory.found(running.server_pid, everything)
+        sums = process_memory.found(running.server_pid, process_memory.traces(total.sums[:2].tolist()))
+    log = (folder / "server" / "log").read_bytes()
+    assert b"Secure aggregation completed" in log
+    shown = {place for place, shapes in expected.items() if any(shape in seen or shape in log for shape in shapes)}
+    return total, shown, sums
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("environment")
+def test_no_holder_s_number_is_in_the_server_s_memory_or_log(tmp_path):
+    """Looked for all the time, one of four holders dying in between; the sum, which may be there, is found."""
+    commands = [says(vector) for vector in vectors()]
+    commands[1] = says(vectors()[1], canaries=DIES)
+    total, shown, sums = look(commands, tmp_path / "run")
+    stayed = [vector for place, vector in enumerate(vectors()) if place != 1]
+    assert total.sums.tolist() == [sum(column) % m for column, m in zip(zip(*stayed, strict=True), MODULI, strict=True)]
+    assert total.holders == 3
+    assert sums  # the search finds what is there
+    assert shown == set()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("environment")
+def test_without_masks_the_same_search_finds_every_holder_s_number(tmp_path, monkeypatch):
+    """The test above can fail: a worker whose masks are all zero gives the same sums, and is caught."""
+    source = Path(worker.__file__).read_text("utf-8")
+    broken = source.replace("words & np.uint64(num_range - 1)", "words & np.uint64(0)")
+    assert broken != source
+    (tmp_path / "worker.py").write_text(broken, "utf-8")
+    monkeypatch.setattr(module, "WORKER", tmp_path / "worker.py")
+    total, shown, _ = look([says(vector) for vector in vectors()], tmp_path / "run")
+    assert total.sums.tolist() == [
+        sum(column) % m for column, m in zip(zip(*vectors(), strict=True), MODULI, strict=True)
+    ]
+    assert shown == {0, 1, 2, 3}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("environment")
+def test_numbers_wrap_at_their_own_modulus_and_each_kind_is_asked_once():
+    numbers = [[9, 2**62 - 1], [8, 2**62 - 2], [7, 3]]
+    with flower([says(vector) for vector in numbers], timeout=20) as running:
+        total = running.total(Question("first", (10, 2**62)))
+        assert total.sums.tolist() == [4, (2**63) % 2**62]
+        assert running.total(Question("second", (10, 2**62))).sums.tolist() == total.sums.tolist()
+        with pytest.raises(TooFewHolders):  # a second sum with somebody missing would show what is missing
+            running.total(Question("first", (10, 2**62)))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("environment")
+def test_too_many_drop_outs_give_no_sum():
+    gone = says([3], sums=DIES)
+    with flower([says([1]), says([2]), gone, gone], missing=1, timeout=5) as running:
+        assert running.total(Question("sizes", (10,))).sums.tolist() == [9]
+        with pytest.raises(TooFewHolders, match="3 are needed"):
+            running.total(Question("sums", (10,)))
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("environment")
+@pytest.mark.parametrize("answer", ["[1, 2]", "[10]", "[-1]", "[0.5]", "[true]", "nothing", "7"])
+def test_an_answer_that_does_not_fit_is_a_drop_out(answer):
+    odd = says([1], q=f"print({answer!r}); sys.exit()")
+    with flower([says([1]), says([2]), says([3]), odd], missing=1, timeout=20) as running:
+        total = running.total(Question("q", (10,)))
+    assert (total.sums.tolist(), total.holders) == ([6], 3)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("environment")
+def test_a_holder_s_refusal_reaches_its_user_and_not_the_server(tmp_path):
+    refuses = says([1], q="sys.exit(sys.stderr.write('this canary refuses') and 2)")
+    with (
+        flower([says([1]), says([2]), refuses], timeout=20, folder=tmp_path) as running,
+        pytest.raises(InputError, match="this canary refuses"),
+    ):
+        running.total(Question("q", (10,)))
+    assert b"canary" not in (tmp_path / "server" / "log").read_bytes()
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("environment")
+def test_the_processes_end_with_the_block_and_the_folder_goes(monkeypatch):
+    made = []
+    real = module.tempfile.mkdtemp
+    monkeypatch.setattr(module.tempfile, "mkdtemp", lambda **given: made.append(real(**given)) or made[-1])
+    with flower([says([1])] * 3, timeout=20) as running:
+        assert os.stat(made[0]).st_mode & 0o777 == 0o700
+        server = running._server
+        server.kill()
+        server.wait()
+        with pytest.raises(FlowerFailed, match="ended early"):
+            running.total(Question("q", (10,)))
+    assert not Path(made[0]).exists()
+    assert server.poll() is not None
+
+
+def test_no_module_of_ours_imports_the_worker():
+    """It is a program for another interpreter: importing the aggregator does not bring Flower."""
+    importlib.reload(module)
+    assert "flwr" not in sys.modules

@@ -1,0 +1,145 @@
+"""Theorem 10, Proposition 9 and the fitted α: against simulation, other fits, and the paper's table."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from equistrata.errors import InputError
+from equistrata.inference.means.dirichlet import (
+    equal_log_sizes,
+    expected_log_sizes,
+    fit_alpha,
+    least_log_sizes,
+    stratified_error_bound,
+)
+from equistrata.inference.means.laplace import _laplace_tail, stratified_laplace_mean
+from equistrata.privacy.noise import SeededNoise
+
+RACE = np.array([138474, 24024, 508, 5, 244, 17030, 72, 10964, 5646])  # New York 2018, RAC1P
+
+
+@pytest.mark.parametrize(("k", "alpha"), [(2, 1.0), (9, 0.13), (9, 0.5), (18, 3.0)])
+def test_theorem_10_is_the_expectation(k, alpha):
+    """Mean of Σ log(gᵢn) over 20,000 draws, at five standard errors. (Drawn in logarithms: small shares underflow.)"""
+    rng = np.random.default_rng(k)
+    # log Gamma(α) = log Gamma(α + 1) + log(U)/α keeps the tiny shares.
+    logs = np.log(rng.gamma(alpha + 1, size=(20_000, k))) + np.log(rng.random((20_000, k))) / alpha
+    shares = logs - np.logaddexp.reduce(logs, axis=1, keepdims=True)
+    sums = (shares + math.log(5000)).sum(1)
+    error = sums.std() / math.sqrt(len(sums))
+    assert abs(sums.mean() - expected_log_sizes(k, alpha, 5000)) < 5 * error
+
+
+def test_the_three_sums_are_in_order():
+    """Least ≤ expected ≤ equal, the last reached as α grows."""
+    k, n = 9, 196_967
+    expected = [expected_log_sizes(k, alpha, n) for alpha in (0.2, 0.5, 1.0, 10.0, 1e6, math.inf)]
+    assert expected == sorted(expected)
+    assert least_log_sizes(k, n) < expected[0]
+    assert expected[-1] == equal_log_sizes(k, n) == pytest.approx(9 * math.log(n / 9))
+    assert least_log_sizes(k, n) == pytest.approx(8 + math.log(n - 8))
+    assert expected_log_sizes(1, 0.3, n) == pytest.approx(math.log(n))
+
+
+def log_likelihood(alpha, shares):
+    return stats.dirichlet.logpdf(shares / shares.sum(), [alpha] * len(shares))
+
+
+@pytest.mark.parametrize("sizes", [RACE, np.array([3.0, 1.0]), np.arange(1, 40), np.array([1e-9, 1.0, 2.0])])
+def test_fit_is_the_maximum_of_the_likelihood(sizes):
+    alpha = fit_alpha(sizes)
+    best = log_likelihood(alpha, sizes)
+    assert all(log_likelihood(alpha * (1 + d), sizes) < best for d in (-0.5, -0.01, 0.01, 0.5))
+    assert expected_log_sizes(len(sizes), alpha, sizes.sum()) == pytest.approx(np.log(sizes).sum(), rel=1e-9)
+
+
+@pytest.mark.parametrize("alpha", [0.2, 1.0, 30.0])
+@pytest.mark.parametrize("method", ["likelihood", "moments"])
+def test_fit_recovers_the_parameter(alpha, method):
+    """From one vector of 3,000 groups."""
+    shares = np.random.default_rng(1).dirichlet([alpha] * 3000)
+    assert fit_alpha(shares[shares > 0], method=method) == pytest.approx(alpha, rel=0.15)
+
+
+def test_the_papers_table():
+    """Its α ≈ 0.13 is the fit of Σ g², not the likeliest; the claim built on it ("80 % better") does not hold for the table."""
+    assert fit_alpha(RACE, method="moments") == pytest.approx(0.13, abs=0.0005)
+    assert fit_alpha(RACE) == pytest.approx(0.2566, abs=0.0001)
+    worst, best = equal_log_sizes(9, 196_967), least_log_sizes(9, 196_967)
+    gain = [(worst - expected_log_sizes(9, alpha, 196_967)) / (worst - best) for alpha in (0.13, fit_alpha(RACE))]
+    assert gain == pytest.approx([0.716, 0.326], abs=0.001)
+
+
+@pytest.mark.parametrize("method", ["likelihood", "moments"])
+def test_even_and_uneven_shares(method):
+    assert fit_alpha([5, 5, 5], method=method) == math.inf
+    uneven = fit_alpha([1e-12, 1e-12, 1.0], method=method)
+    assert 0 < uneven < 0.1
+    assert fit_alpha([0.2, 0.3, 0.5], method=method) == pytest.approx(fit_alpha([20, 30, 50], method=method))
+
+
+def test_bound_holds_for_the_estimator_it_is_about():
+    """400 runs: the noise of the stratified Laplace mean passes the bound with its own sum of logarithms in at most γ of them.
+
+    Rows are all 0, so no row is clipped and the exact mean is 0. It is within a factor of ten of the 95 % quantile.
+    """
+    sizes = (4000, 300, 40, 3)
+    groups = [np.zeros(size) for size in sizes]
+    settings = {"radius": 1.0, "epsilon": 0.5, "gamma": 0.05}
+    errors = np.abs([stratified_laplace_mean(groups, **settings, noise=SeededNoise(seed)).value for seed in range(400)])
+    own = stratified_error_bound(4, 4343, sum(map(math.log, sizes)), **settings)
+    assert np.mean(errors > own) <= 0.05
+    assert own < 10 * np.quantile(errors, 0.95)
+    assert own < stratified_error_bound(4, 4343, equal_log_sizes(4, 4343), **settings)
+
+
+def test_bound_by_hand():
+    """From the scales of the groups themselves, by the paper's step (a + b)² ≤ 2a² + 2b², group by group."""
+    sizes, radius, sigma, epsilon, gamma = (4000, 300, 40, 3), 1.5, 2.0, 0.5, 0.1
+    squares, scales = 0.0, []
+    for size in sizes:
+        scales.append(2 * (radius + sigma * math.sqrt(math.log(size / gamma))) / epsilon)
+        squares += 8 / epsilon**2 * (radius**2 + sigma**2 * math.log(size / gamma))
+    assert sum(scale**2 for scale in scales) <= squares
+    by_hand = math.sqrt(2 * squares) * (1 + math.log(2 / gamma)) / sum(sizes)
+    settings = {"radius": radius, "sigma": sigma, "epsilon": epsilon, "gamma": gamma}
+    found = stratified_error_bound(4, sum(sizes), sum(map(math.log, sizes)), **settings)
+    assert found == pytest.approx(by_hand)
+    assert found >= _laplace_tail(scales, gamma) / sum(
+        sizes
+    )  # the interval of `equistrata.inference.means.laplace`, which is tighter
+
+
+def test_bound_scales():
+    settings = {"radius": 2.0, "epsilon": 0.5, "sigma": 3.0}
+    found = stratified_error_bound(4, 1000, 20.0, **settings)
+    assert stratified_error_bound(4, 2000, 20.0, **settings) == pytest.approx(found / 2)
+    assert stratified_error_bound(4, 1000, 20.0, **(settings | {"epsilon": 1.0})) == pytest.approx(found / 2)
+    unit = stratified_error_bound(4, 1000, 20.0, radius=2 / 3, epsilon=0.5)
+    assert found == pytest.approx(3 * unit)
+    assert stratified_error_bound(4, 1000, -1e6, **settings) > 0  # the expected sum can be very negative at small α
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: expected_log_sizes(0, 1.0, 10), "k"),
+        (lambda: expected_log_sizes(2, 0.0, 10), "alpha"),
+        (lambda: expected_log_sizes(2, math.nan, 10), "alpha"),
+        (lambda: expected_log_sizes(2, 1.0, 0), "n is 0"),
+        (lambda: least_log_sizes(9, 8), "9 groups"),
+        (lambda: fit_alpha([1.0]), "two groups"),
+        (lambda: fit_alpha([1.0, 0.0]), "empty groups"),
+        (lambda: fit_alpha([1.0, math.inf]), "empty groups"),
+        (lambda: fit_alpha([1.0, 2.0], method="guess"), "guess"),
+        (lambda: stratified_error_bound(2, 10, 1.0, radius=0, epsilon=1), "radius"),
+        (lambda: stratified_error_bound(2, 10, 1.0, radius=1, epsilon=1, gamma=1), "gamma"),
+    ],
+)
+def test_bad_arguments_are_refused(call, message):
+    with pytest.raises(InputError, match=message):
+        call()

@@ -1,0 +1,201 @@
+"""Plans: they say what the estimators then do."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from equistrata.errors import InputError
+from equistrata.inference.counts.exact import exact_p_value, exact_power
+from equistrata.inference.counts.noisy_counts import noisy_count
+from equistrata.inference.counts.proportions import private_sample_size, smallest_epsilon
+from equistrata.inference.means.coinpress import coinpress_mean
+from equistrata.inference.means.run import HISTOGRAM_ROWS
+from equistrata.inference.planning.questions import EXACT_ROWS, MeanQuestion, ProportionQuestion
+from equistrata.inference.planning.strata import plan_strata
+from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
+from equistrata.privacy.noise import SeededNoise
+
+SIZES = {"large": 50_000, "middle": 900, "small": 250, "tiny": 3, "none": 0}
+HOURS = {"lower": 1.0, "upper": 99.0, "bounds": (1.0, 99.0), "sigma": 14.0, "reference": 38.0}
+QUESTIONS = [
+    ProportionQuestion(reference=0.25, effect=0.1),
+    ProportionQuestion(reference=0.7, effect=-0.15, alpha=0.01, beta=0.1, part=0.5),
+    ProportionQuestion(reference=0.3, relative_error=0.15),
+    ProportionQuestion(reference=0.3, relative_error=0.02, about="rows"),
+    MeanQuestion(**HOURS, effect=2.5),
+    MeanQuestion(**HOURS, relative_error=0.05, part=0.25),
+    MeanQuestion(**HOURS, relative_error=0.05, about="rows"),
+]
+
+
+@pytest.mark.parametrize("asked", QUESTIONS)
+@pytest.mark.parametrize("epsilon", [0.05, 1.0, 5.0])
+def test_a_plan_agrees_with_itself(asked, epsilon):
+    """Readable means: enough rows; means: the smallest ε is at most the planned one; means: the goal is reached."""
+    for part in plan_strata(asked, SIZES, epsilon):
+        assert (part.status == "readable") == (part.rows >= asked.rows(epsilon))
+        assert (part.status == "readable") == (part.smallest_epsilon <= epsilon)
+        assert (
+            (part.status == "too few rows") == (part.rows <= asked.classical_rows) == math.isinf(part.smallest_epsilon)
+        )
+        assert part.rows_needed == math.ceil(asked.rows(epsilon))
+        if asked.goal == "relative error":
+            assert (part.reached <= asked.relative_error) == (part.status == "readable")
+
+
+@pytest.mark.parametrize("asked", QUESTIONS)
+def test_rows_and_epsilon_invert(asked):
+    for epsilon in (0.05, 0.7, 3.0):
+        rows = asked.rows(epsilon)
+        if abs(rows - HISTOGRAM_ROWS) > 1:  # where the histogram's price begins, rows jump
+            assert asked.smallest_epsilon(rows) == pytest.approx(epsilon, rel=1e-5)
+    needed = [asked.rows(epsilon) for epsilon in (0.01, 0.1, 1.0, 10.0)]
+    assert needed == sorted(needed, reverse=True)
+    assert needed[-1] >= asked.classical_rows
+
+
+def test_a_proportions_plan_is_its_sample_size():
+    asked = ProportionQuestion(reference=0.25, effect=0.1, beta=0.1, part=0.5)
+    settings = {"alpha": 0.05, "beta": 0.1}
+    (part,) = plan_strata(asked, {"a": 400}, 0.8)
+    assert part.rows_needed == private_sample_size(0.25, 0.1, epsilon=0.4, **settings)
+    assert part.smallest_epsilon == pytest.approx(2 * smallest_epsilon(400, 0.25, 0.1, **settings))
+    assert part.reached == exact_power(0.35, p0=0.25, rows=400, epsilon=0.4, alpha=0.05)
+    assert asked.relation == REPLACE_ONE
+
+
+def test_the_exact_test_has_the_planned_power_at_the_planned_rows():
+    """Through the release: 1,500 noisy counts at the planned rows, power 0.8 at four standard errors and 0.03 for the
+    normal approximation behind the number of rows."""
+    asked = ProportionQuestion(reference=0.25, effect=0.1)
+    rows = math.ceil(asked.rows(0.2))
+    rng = np.random.default_rng(0)
+    counts = [noisy_count(rng.random(rows) < 0.35, epsilon=0.2, noise=SeededNoise(seed)).value for seed in range(1500)]
+    seen = np.mean(exact_p_value(np.array(counts), rows=rows, p0=0.25, epsilon=0.2) <= 0.05)
+    assert abs(seen - 0.8) <= 4 * math.sqrt(0.8 * 0.2 / 1500) + 0.03
+    assert asked.reached(rows, 0.2) == pytest.approx(seen, abs=4 * math.sqrt(0.8 * 0.2 / 1500))
+
+
+def test_power_is_the_same_on_both_sides_of_the_exact_rows():
+    """Beyond 100 million rows a normal approximation takes over: no jump beyond 0.0002."""
+    asked = ProportionQuestion(reference=0.1, effect=0.00008)
+    below, above = asked.reached(EXACT_ROWS, 0.5), asked.reached(EXACT_ROWS + 1, 0.5)
+    assert 0.7 < below < 0.9
+    assert abs(above - below) < 0.0002
+
+
+@pytest.mark.parametrize("about", ["population", "rows"])
+def test_a_planned_relative_error_is_kept(about):
+    """20,000 runs at the planned rows: within the error in 95 % of them, at five standard errors."""
+    asked = ProportionQuestion(reference=0.3, relative_error=0.1, about=about)
+    rows = math.ceil(asked.rows(0.1))
+    rng = np.random.default_rng(1)
+    true = 0.3 * rows
+    counts = rng.binomial(rows, 0.3, 20_000) if about == "population" else np.full(20_000, true)
+    within = np.mean(np.abs(counts + rng.laplace(0, 10, 20_000) - true) <= 0.1 * true)
+    assert abs(within - 0.95) <= 5 * math.sqrt(0.95 * 0.05 / 20_000)
+
+
+COLUMNS = [
+    HOURS,
+    {"lower": 1.0, "upper": 24.0, "bounds": (1.0, 24.0), "sigma": 6.0, "reference": 17.0},
+    {"lower": 0.0, "upper": 500_000.0, "bounds": (-19_998.0, 4_209_995.0), "sigma": 80_000.0, "reference": 45_000.0},
+    {"lower": 0.0, "upper": 50.0, "sigma": 1.0, "reference": 25.0},
+]
+
+
+@pytest.mark.parametrize("settings", COLUMNS)
+@pytest.mark.parametrize(("rows", "epsilon"), [(300, 2.0), (940, 1.0), (1060, 1.0), (20_000, 0.3), (20_000, 5.0)])
+def test_a_means_deviation_is_the_one_that_coinpress_reports(settings, rows, epsilon):
+    """The median over 11 runs on Gaussian rows, within 8 %, with the sampling part and without.
+
+    The numbers of rows are off 1,000 by three deviations of the noisy counts, which say whether a histogram is bought.
+    """
+    rho = Rho.from_epsilon_delta(epsilon, 1e-9)
+    bounds = settings.get("bounds", (-math.inf, math.inf))
+    rng = np.random.default_rng(0)
+    reported: dict[str, list[float]] = {"population": [], "rows": []}
+    for seed in range(11):
+        values = np.clip(rng.normal(settings["reference"], settings["sigma"], rows), *bounds)
+        found = coinpress_mean(
+            values, lower=settings["lower"], upper=settings["upper"], sigma=settings["sigma"], rho=rho, sizes="noisy", bounds=bounds, noise=SeededNoise(seed)
+        )  # fmt: skip
+        least = max(found.rows - 2 * found.count_deviation, 1.0)
+        reported["population"].append(math.sqrt(found.variance))
+        reported["rows"].append(math.sqrt(found.variance - settings["sigma"] ** 2 / least))
+    for about, deviations in reported.items():
+        asked = MeanQuestion(**settings, relative_error=0.1, about=about)
+        assert asked.deviation(rows, rho) == pytest.approx(np.median(deviations), rel=0.08)
+        assert asked.relation == ADD_REMOVE
+
+
+def test_no_tail_histogram_is_planned_for_where_none_is_bought():
+    """Where the clip is the column's own bounds nothing lies beyond, and its price goes to the sum: 4 % less noise."""
+    unit = {"lower": 0.0, "upper": 1.0, "bounds": (0.0, 1.0), "sigma": 0.5}
+    rho, values = Rho.from_epsilon_delta(0.1, 1e-9), np.tile([0.0, 1.0], 5000)
+    found = [
+        coinpress_mean(
+            values, lower=0, upper=1, sigma=0.5, rho=rho, sizes="noisy", bounds=(0, 1), noise=SeededNoise(seed)
+        )
+        for seed in range(15)
+    ]
+    assert all("tail histogram" not in dict(run.entries) for run in found)
+    noise = np.median([math.sqrt(run.variance - 0.25 / (run.rows - 2 * run.count_deviation)) for run in found])
+    asked = MeanQuestion(**unit, reference=0.5, relative_error=0.1, about="rows")
+    assert asked.deviation(10_000, rho) == pytest.approx(noise, rel=0.015)
+
+
+@pytest.mark.parametrize("about", ["population", "rows"])
+def test_a_planned_mean_is_as_good_as_planned(about):
+    """400 runs of Coinpress at the planned rows: within the relative error in at least 95 %, less three standard errors."""
+    asked = MeanQuestion(**HOURS, relative_error=0.03, about=about)
+    rows = math.ceil(asked.rows(1.0))
+    rho = Rho.from_epsilon_delta(1.0, 1e-9)
+    rng = np.random.default_rng(2)
+    errors = []
+    for seed in range(400):
+        values = np.clip(rng.normal(38, 14, rows), 1, 99)
+        found = coinpress_mean(
+            values, lower=1, upper=99, sigma=14, rho=rho, sizes="noisy", bounds=(1, 99), noise=SeededNoise(seed)
+        )
+        errors.append(abs(found.value - (38 if about == "population" else values.mean())) / 38)
+    assert np.mean(np.array(errors) <= 0.03) >= 0.95 - 3 * math.sqrt(0.95 * 0.05 / 400)
+    assert np.quantile(errors, 0.95) >= 0.5 * 0.03  # and the plan does not ask for four times the rows
+
+
+def test_empty_strata_have_nothing_to_read():
+    for asked, nothing in ((QUESTIONS[0], 0.0), (QUESTIONS[2], math.inf)):
+        (part,) = plan_strata(asked, {"none": 0}, 1.0)
+        assert (part.status, part.smallest_epsilon, part.reached) == ("too few rows", math.inf, nothing)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: ProportionQuestion(), "give one of them"),
+        (lambda: ProportionQuestion(effect=0.1, relative_error=0.1), "give one of them"),
+        (lambda: ProportionQuestion(reference=0.5, effect=0.5), r"p0 \+ effect is 1,"),
+        (lambda: ProportionQuestion(reference=1.0, relative_error=0.1), "the reference is 1"),
+        (lambda: ProportionQuestion(relative_error=-0.1), "relative error is -0.1"),
+        (lambda: ProportionQuestion(effect=0.1, part=0.0), "part is 0"),
+        (lambda: ProportionQuestion(effect=0.1, about="rows"), "about the population"),
+        (lambda: ProportionQuestion(relative_error=0.1, about="all"), "'all'"),
+        (lambda: MeanQuestion(**HOURS), "give one of them"),
+        (lambda: MeanQuestion(**HOURS, effect=0), "effect is 0"),
+        (lambda: MeanQuestion(**(HOURS | {"reference": 100.0}), effect=1), "outside"),
+        (lambda: MeanQuestion(**(HOURS | {"lower": 99.0}), effect=1), "ascend"),
+        (lambda: MeanQuestion(**(HOURS | {"sigma": 0.0}), effect=1), "sigma"),
+        (lambda: MeanQuestion(**(HOURS | {"lower": -1.0, "reference": 0.0}), relative_error=0.1), "mean of 0"),
+        (lambda: MeanQuestion(**HOURS, effect=1, delta=0.0), "delta"),
+        (lambda: MeanQuestion(**HOURS, effect=1, part=1.5), "part is 1.5"),
+        (lambda: MeanQuestion(**HOURS, effect=1).rows(1e6), "no usable budget"),
+        (lambda: plan_strata(QUESTIONS[0], {"a": -1}, 1.0), "the size of a"),
+        (lambda: plan_strata(QUESTIONS[0], {"a": 1}, 0.0), "epsilon"),
+    ],
+)
+def test_bad_questions_are_refused(call, message):
+    with pytest.raises(InputError, match=message):
+        call()

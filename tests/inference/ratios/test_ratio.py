@@ -1,0 +1,201 @@
+"""Private ratios: estimates against eq. 1 to 4 by hand, corrections against each other, tests, and bad input."""
+
+from __future__ import annotations
+
+import math
+from itertools import product
+
+import numpy as np
+import pytest
+from no_noise import NoNoise
+from scipy.stats import norm
+
+from equistrata.errors import InputError
+from equistrata.inference.ratios.ratio import equal_ratios, fieller_from_sums, private_ratio, ratio_from_sums
+from equistrata.inference.ratios.sums import RatioSums
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.noise import SecureNoise, SeededNoise
+
+PRICE = {"epsilon": 1.0, "delta": 1e-6}
+
+
+def people(n, seed=0, ratio=1.1):
+    rng = np.random.default_rng(seed)
+    score = rng.beta(2, 2, n)
+    return score, (rng.random(n) < score / ratio).astype(int), rng.exponential(1, n).clip(1 / 3, 3)
+
+
+def by_hand(s, y, w, log):
+    """The ratio and its variance by equations 1 to 4, as they are printed (but for the means' common factor)."""
+    total, squares = w.sum(), (w**2).sum()
+    mean_s, mean_y = (w * s).sum() / total, (w * y).sum() / total
+    shrink = squares / total**2
+    var_s = shrink * ((w * s**2).sum() / total - mean_s**2)
+    var_y = shrink * ((w * y**2).sum() / total - mean_y**2)
+    cov = shrink * ((w * y * s).sum() / total - mean_y * mean_s)
+    if log:
+        return math.log(mean_s / mean_y), var_s / mean_s**2 - 2 * cov / (mean_s * mean_y) + var_y / mean_y**2
+    return mean_s / mean_y, var_s / mean_y**2 - 2 * mean_s / mean_y**3 * cov + mean_s**2 / mean_y**4 * var_y
+
+
+@pytest.mark.parametrize(
+    ("log", "weighted", "binary", "composition"), list(product([0, 1], [0, 1], [0, 1], ["joint", "basic"]))
+)
+def test_without_noise_it_is_the_textbook_ratio(log, weighted, binary, composition):
+    s, y, w = people(400)
+    y = y if binary else y * 0.5 + 0.25
+    w = w if weighted else np.ones(400)
+    found = private_ratio(
+        s, y, w if weighted else None, weight_bound=3.0, **PRICE, composition=composition, correction="none",
+        log=bool(log), binary=bool(binary), noise=NoNoise(),
+    )  # fmt: skip
+    value, variance = by_hand(s, y, w, log)
+    assert (found.value, found.variance) == pytest.approx((value, variance), rel=1e-6)
+    half = 1.959964 * math.sqrt(variance)
+    assert (found.lower, found.upper) == pytest.approx((value - half, value + half), rel=1e-5)
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
+@pytest.mark.parametrize("log", [False, True])
+def test_the_corrections_add_the_variance_of_the_noise(mechanism, log):
+    """Analytical against the delta method by hand; Monte Carlo against both: 200 draws, so to 30 % (over three standard
+    errors, for a chi-square has √(2/200) = 0.1 and Laplace draws about 0.16)."""
+    s, y, _ = people(5000)
+    sums = private_ratio(s, y, **PRICE, mechanism=mechanism, noise=SeededNoise(3)).sums
+    none, analytical, drawn = (
+        ratio_from_sums(sums, correction=kind, log=log) for kind in ("none", "analytical", "monte-carlo")
+    )
+    r, gradient = sums["ws"] / sums["wy"], np.zeros(5)
+    gradient[[sums.names.index("ws"), sums.names.index("wy")]] = 1, -r
+    extra = gradient @ sums.covariance @ gradient / sums["wy"] ** 2 / (r**2 if log else 1)
+    assert analytical.variance - none.variance == pytest.approx(extra)
+    assert drawn.variance - none.variance == pytest.approx(extra, rel=0.5)
+    assert none.value == analytical.value == drawn.value
+    assert drawn.variance == ratio_from_sums(sums, correction="monte-carlo", log=log).variance  # not drawn anew
+
+
+@pytest.mark.parametrize("mechanism", ["gaussian", "laplace"])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_intervals_cover(mechanism, weighted):
+    """At ε = 0.3 and n = 2000: 400 intervals at 95 %, so fewer than 362 hits has probability under 10⁻⁴."""
+    hits = 0
+    for i in range(400):
+        s, y, w = people(2000, seed=i)
+        found = private_ratio(
+            s, y, w if weighted else None, weight_bound=3.0, epsilon=0.3, delta=1e-6, mechanism=mechanism,
+            noise=SeededNoise(i),
+        )  # fmt: skip
+        hits += found.lower <= 1.1 <= found.upper
+    assert 362 <= hits <= 395
+
+
+def test_joint_is_far_shorter_than_basic():
+    s, y, _ = people(5000)
+    joint, basic = (
+        private_ratio(s, y, epsilon=0.2, delta=1e-6, composition=kind, noise=SeededNoise(0))
+        for kind in ("joint", "basic")
+    )
+    assert (joint.upper - joint.lower) < 0.3 * (basic.upper - basic.lower)
+
+
+def test_real_noise():
+    """The noisy sums lie within 6 of their deviations (false-alarm rate 10⁻⁸), and are marked as private."""
+    s, y, w = people(3000)
+    for mechanism, composition in product(("gaussian", "laplace"), ("joint", "basic")):
+        found = private_ratio(
+            s, y, w, weight_bound=3.0, epsilon=1.0, delta=1e-6, mechanism=mechanism, composition=composition,
+            noise=SecureNoise(),
+        )  # fmt: skip
+        exact = private_ratio(s, y, w, weight_bound=3.0, **PRICE, noise=NoNoise())
+        limit = 6 if mechanism == "gaussian" else 30
+        deviations = np.sqrt(np.diag(found.sums.covariance))
+        assert (np.abs(found.sums.vector - exact.sums.vector) < limit * deviations).all()
+        assert found.sums.private
+
+
+def sums_of(s, y, w=100.0, deviation=5.0):
+    vector = np.array([w, y, s, max(s, 0) * 0.6, min(max(s, 0), max(y, 0)) * 0.6])
+    return RatioSums(("w", "wy", "ws", "wss", "wys"), vector, deviation**2 * np.eye(5), Rho(0.1))
+
+
+@pytest.mark.parametrize("correction", ["none", "analytical", "monte-carlo"])
+def test_noisy_sums_that_leave_no_value_say_so(correction):
+    for log, least in ((False, 0.0), (True, -math.inf)):
+        found = ratio_from_sums(sums_of(40.0, -3.0), correction=correction, log=log)
+        assert math.isnan(found.value)
+        assert (found.lower, found.upper, found.variance) == (least, math.inf, math.inf)
+    below = ratio_from_sums(sums_of(-2.0, 40.0), correction=correction)
+    assert (below.value, below.lower) == (0.0, 0.0)
+    assert math.isnan(ratio_from_sums(sums_of(-2.0, 40.0), correction=correction, log=True).value)
+
+
+def test_a_logarithm_that_a_draw_may_lose_has_no_finite_monte_carlo_interval():
+    found = ratio_from_sums(sums_of(40.0, 6.0), correction="monte-carlo", log=True)
+    assert (found.lower, found.upper) == (-math.inf, math.inf)
+    assert math.isfinite(ratio_from_sums(sums_of(40.0, 6.0), log=True).upper)
+
+
+def test_no_rows():
+    found = private_ratio([], [], **PRICE, noise=SeededNoise(1))
+    assert found.lower <= 1.1 <= found.upper
+
+
+def test_negative_variances_do_not_crash():
+    """Noise makes the second moments smaller than the squared means."""
+    odd = RatioSums(("w", "wy", "ws", "wss", "wys"), np.array([50.0, 40.0, 40.0, 1.0, 90.0]), np.eye(5), Rho(0.1))
+    assert ratio_from_sums(odd, correction="none").variance == 0.0
+    assert ratio_from_sums(odd).variance > 0
+
+
+def test_equal_ratios_is_a_z_test():
+    first, second = (ratio_from_sums(sums_of(*pair)) for pair in ((60.0, 50.0), (40.0, 50.0)))
+    test = equal_ratios(first, second)
+    deviation = math.sqrt(first.variance + second.variance)
+    assert test.difference == pytest.approx(60 / 50 - 40 / 50)
+    assert test.statistic == pytest.approx(test.difference / deviation)
+    assert test.p_value == pytest.approx(2 * norm.sf(abs(test.statistic)))
+    assert (test.lower, test.upper) == pytest.approx(
+        (test.difference - 1.959964 * deviation, test.difference + 1.959964 * deviation), rel=1e-5
+    )
+    silent = equal_ratios(first, ratio_from_sums(sums_of(40.0, -3.0)))
+    assert (silent.p_value, silent.lower, silent.upper) == (1.0, -math.inf, math.inf)
+    with pytest.raises(InputError, match="make them alike"):
+        equal_ratios(first, ratio_from_sums(sums_of(40.0, 50.0), log=True))
+    with pytest.raises(InputError, match="make them alike"):
+        equal_ratios(first, ratio_from_sums(sums_of(40.0, 50.0), level=0.9))
+
+
+def test_equal_ratios_keeps_its_level():
+    """400 pairs with equal ratios at 5 %: more than 40 rejections has probability under 10⁻⁴, as has fewer than 5."""
+    rejected = 0
+    for i in range(400):
+        pair = []
+        for part in (0, 1):
+            s, y, _ = people(1500, seed=2 * i + part)
+            pair.append(private_ratio(s, y, epsilon=0.5, delta=1e-6, noise=SeededNoise(2 * i + part)))
+        rejected += equal_ratios(*pair).p_value < 0.05
+    assert 5 <= rejected <= 40
+
+
+def test_fieller_agrees_with_wald_where_the_denominator_is_plain():
+    s, y, w = people(20_000)
+    for weights in (None, w):
+        found = private_ratio(s, y, weights, weight_bound=3.0, **PRICE, noise=SeededNoise(2))
+        assert fieller_from_sums(found.sums) == pytest.approx(
+            (found.lower, found.upper), abs=0.1 * (found.upper - found.lower)
+        )
+
+
+@pytest.mark.parametrize(
+    ("settings", "sentence"),
+    [
+        ({"mechanism": "cauchy"}, "mechanism is 'cauchy'"),
+        ({"composition": "advanced"}, "composition is 'advanced'"),
+        ({"correction": "bootstrap"}, "correction is 'bootstrap'"),
+        ({"level": 1.0}, "level is 1"),
+        ({"epsilon": -1.0}, "epsilon is -1"),
+    ],
+)
+def test_bad_settings_are_refused_before_rows_are_read(settings, sentence):
+    with pytest.raises(InputError, match=sentence):
+        private_ratio([2.0], [3.0], **(PRICE | settings), noise=SeededNoise(0))

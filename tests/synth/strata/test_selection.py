@@ -1,0 +1,428 @@
+"""Shared selection: when one choice serves all strata, what it costs, and what every stratum then has measured."""
+
+from dataclasses import replace
+from itertools import combinations
+
+import numpy as np
+import pytest
+from spies import Spy, recorded_budgets
+
+import equistrata.synth.mechanisms.aim
+import equistrata.synth.mechanisms.books
+import equistrata.synth.mechanisms.mst
+from equistrata.data.schema import Column, Impossible, Schema
+from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
+from equistrata.data.weights import PublicWeights
+from equistrata.errors import InputError
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.noise import SeededNoise, gaussian_sigma
+from equistrata.synth.measurements import NOISE_L1, Measurement, total_estimate
+from equistrata.synth.mechanisms.aim import AIM
+from equistrata.synth.mechanisms.base import fit
+from equistrata.synth.mechanisms.books import Books
+from equistrata.synth.mechanisms.gem import GEM
+from equistrata.synth.mechanisms.levels import COARSE_SHARE, SIZES_SHARE, Levels, ties
+from equistrata.synth.mechanisms.mst import MST
+from equistrata.synth.models.estimation import MirrorDescent, model_cliques
+from equistrata.synth.models.junction_tree import JunctionTree
+from equistrata.synth.strata.cutting import slices
+from equistrata.synth.strata.shared import MODEL_SIZE, MST_CLEAR, MST_COLUMNS, TOLERANCE, serving_all, share
+from equistrata.synth.strata.stratified import StratifiedSynthesizer
+
+SIZES = {"A": 3, "S": 2, "B": 2, "R": 3, "C": 2}
+SCHEMA = Schema("small", tuple(Column(name, values=tuple(range(size))) for name, size in SIZES.items()))
+CUT = ("S", "R")
+STRATA = Strata.over(SCHEMA, CUT)
+QUICK = MirrorDescent(iterations=30)
+MECHANISMS = {
+    "MST": MST(engine=QUICK),
+    "AIM": AIM(engine=QUICK, round_engine=MirrorDescent(iterations=10)),
+}
+ALL_LEVELS = {"auto": Levels(CUT), "strata": Levels(CUT, coarse=False), "none": Levels(CUT, fine=False)}
+EACH = pytest.mark.parametrize("mechanism", MECHANISMS.values(), ids=MECHANISMS)
+AT_ALL_LEVELS = pytest.mark.parametrize("levels", ALL_LEVELS.values(), ids=ALL_LEVELS)
+
+
+def table_of(rows, seed=0, schema=SCHEMA):
+    """A and B depend on each other, the other way round where S = 1; C on R."""
+    rng = np.random.default_rng(seed)
+    a, s, b, r, c = (rng.integers(0, size, rows) for size in SIZES.values())
+    b = np.where(rng.random(rows) < 0.8, (a > 0) ^ (s == 1), b)
+    c = np.where(rng.random(rows) < 0.8, r > 0, c)
+    codes = np.stack([a, s, b, r, c], axis=1).astype(np.uint8)
+    for zero in schema.impossible:
+        codes = codes[~schema.zero_mask(zero)[tuple(codes[:, schema.index(n)] for n in zero.columns)]]
+    return CodedTable(codes, schema)
+
+
+# Who shares, and what is refused.
+
+
+def test_shared_where_it_can_be():
+    for mechanism in (MST(), AIM()):
+        shared = share(mechanism, STRATA)
+        assert type(shared) is type(mechanism)
+        parts = {"columns": MST_COLUMNS, "clear": MST_CLEAR} if isinstance(mechanism, MST) else {}
+        assert shared.levels == Levels(CUT, **parts)
+        assert shared == share(mechanism, STRATA, "shared", "auto") == serving_all(shared)
+        assert serving_all(mechanism) is None
+        assert share(mechanism, STRATA, levels="strata").levels == Levels(CUT, coarse=False, **parts)
+        assert share(mechanism, STRATA, levels="none").levels == Levels(CUT, fine=False, **parts)
+        assert share(mechanism, STRATA, "per-stratum") is None
+        assert share(mechanism, Strata.over(SCHEMA, ())) is None
+
+
+def test_a_mechanism_keeps_its_settings():
+    own = AIM(rounds=7, max_model_size=5.0, engine=QUICK)
+    assert share(own, STRATA) == replace(own, levels=Levels(CUT), engine=replace(QUICK, tolerance=TOLERANCE))
+    shared = share(MST(trees=2), STRATA)
+    assert (shared.trees, shared.max_model_size, shared.engine.tolerance) == (2, MODEL_SIZE, TOLERANCE)
+
+
+class OtherEngine:
+    def estimate(self, schema, measurements, warm_start=None):
+        raise AssertionError("never asked")
+
+
+LARGE = Schema("large", (*(Column(n, values=tuple(range(400))) for n in "AB"), Column("S", values=tuple(range(7)))))
+LONG = Schema("long", (*(Column(n, values=tuple(range(900))) for n in "AB"), Column("S", values=tuple(range(150)))))
+TIED = Schema(
+    "tied",
+    (*(Column(n, values=tuple(range(80))) for n in "ABC"), Column("S", values=(0, 1))),
+    impossible=tuple(Impossible(pair, ((0,), (0,))) for pair in combinations("ABC", 2)),
+)
+
+
+@pytest.mark.parametrize(
+    ("mechanism", "strata", "reason"),
+    [
+        (GEM(), STRATA, "GEM fits every stratum by itself"),
+        (MST(engine=OtherEngine()), STRATA, "engine 'numpy' can"),
+        (MST(), Strata.over(LARGE, ("S",)), "more than 1,000,000 cells"),
+        (AIM(), Strata.over(LONG, ("S",)), "more than 1,000,000 cells"),
+        (MST(), Strata.over(TIED, ("S",)), "more than 4 MiB before anything is measured"),
+    ],
+)
+def test_where_it_cannot_be_each_stratum_chooses_unless_sharing_was_asked_for(mechanism, strata, reason):
+    assert share(mechanism, strata) is None
+    assert share(mechanism, strata, "per-stratum", "strata") is None
+    with pytest.raises(InputError, match=reason) as told:
+        share(mechanism, strata, "shared")
+    assert str(told.value).count(". ") == 0
+    with pytest.raises(InputError, match=f"need shared selection, but .*{reason}"):
+        share(mechanism, strata, levels="none")
+
+
+@pytest.mark.parametrize(
+    ("settings", "message"),
+    [
+        ({"selection": "both"}, "unknown selection 'both'; choose shared or per-stratum"),
+        ({"levels": "fine"}, "unknown levels 'fine'; choose auto, strata or none"),
+        ({"selection": "per-stratum", "levels": "none"}, "every stratum was asked to choose for itself"),
+        ({"mechanism": "gem", "selection": "shared"}, "GEM fits every stratum by itself"),
+    ],
+)
+def test_bad_choices_are_told_in_a_sentence_before_a_row_is_looked_at(settings, message):
+    with pytest.raises(InputError, match=message):
+        StratifiedSynthesizer(**{"mechanism": "mst", "strata": CUT} | settings).fit(table_of(10))
+
+
+# What it costs.
+
+
+@AT_ALL_LEVELS
+@pytest.mark.parametrize("rows", [0, 3, 20_000])
+@pytest.mark.parametrize("rho", [0.1, 1 / 3, 0.0149731])
+def test_mst_spends_exactly_rho(monkeypatch, levels, rows, rho):
+    made = recorded_budgets(monkeypatch, equistrata.synth.mechanisms.books)
+    noise = Spy()
+    measured = MST(levels=levels, engine=QUICK).measure(table_of(rows), Rho(rho), noise)
+    (budget,) = made
+    assert budget.spent == budget.total == Rho(rho)
+    through_noise = sum(1 / (2 * s**2) for s in noise.sigmas) + sum(float(r) for _, _, r in noise.selections)
+    assert through_noise == pytest.approx(rho, rel=1e-12)
+    assert [m.sigma for m in measured] == noise.sigmas
+    assert all(sensitivity == 1.0 for _, sensitivity, _ in noise.selections)
+    assert bool(noise.selections) == (rows == 20_000)
+
+
+@AT_ALL_LEVELS
+@pytest.mark.parametrize("rows", [0, 3, 20_000])
+def test_a_replayed_log_of_aim_adds_up_to_rho_to_the_last_digit(levels, rows):
+    noise, rho, known = Spy(), Rho(1 / 3), Measurement(CUT, np.full((2, 3), rows / 6), 2.0)
+    aim = replace(MECHANISMS["AIM"], levels=levels)
+    measurements, log = aim.measure_with_log(table_of(rows), rho, noise, [known])
+    assert measurements[0] is known
+    assert sum((r.measurement + r.selection for r in log), start=Rho(0)) == rho
+    assert [(m.columns, m.sigma) for m in measurements[1:]] == [(r.columns, r.sigma) for r in log]
+    assert [s[2] for s in noise.selections] == [r.selection for r in log if r.selection]
+    through_noise = sum(1 / (2 * s**2) for s in noise.sigmas) + sum(float(s[2]) for s in noise.selections)
+    assert through_noise == pytest.approx(1 / 3, rel=1e-12)
+    first = levels.over_all(SCHEMA)
+    first += levels.within_strata(SCHEMA, rho, total_estimate(measurements[: 1 + len(first)])[0])
+    assert [(r.columns, r.measurement) for r in log[: len(first)]] == [(columns, rho * part) for columns, part in first]
+    assert len(first) >= 3
+
+
+def first_round(aim: AIM, rho: float) -> float:
+    """What the first choice and what it chose cost, of ρ."""
+    _, log = aim.measure_with_log(table_of(20_000), Rho(rho), SeededNoise(0))
+    chosen = next(r for r in log if r.selection)
+    return float((chosen.measurement + chosen.selection).exact) / rho
+
+
+def test_first_rounds_are_as_dear_as_noise_on_a_pair_asks():
+    """A pair of c cells has c·√(2/π)/√(2ρ') of noise: at a 16th of ρ per column 0.004 of 20,000 rows, or at a 4th 0.1 of them."""
+    names, cells = SCHEMA.names, np.mean([SCHEMA[a].size * SCHEMA[b].size for a, b in combinations(SCHEMA.names, 2)])
+    aim = AIM(levels=Levels(CUT), engine=QUICK, readable=1e9)
+    for rounds, noise, other in ((16, 0.004, 4), (4, 0.1, 1)):
+        rho = rounds * len(names) * (cells / (noise * 20_000)) ** 2 / np.pi
+        assert first_round(aim, rho * 1.05) == pytest.approx(1 / (rounds * len(names)))
+        assert first_round(aim, rho * 0.95) == pytest.approx(1 / (other * len(names)))
+        assert first_round(replace(aim, rounds=7), rho * 0.95) == pytest.approx(1 / (7 * len(names)))
+        assert first_round(replace(aim, levels=None), rho * 0.95) == pytest.approx(1 / (16 * len(names)))
+
+
+@EACH
+@pytest.mark.parametrize("weights", ["noisy", "public"])
+def test_a_release_of_all_strata_costs_the_price_of_one(mechanism, weights):
+    """Σ 1/(2σ²) over everything, and the choices: not once per stratum."""
+    public = PublicWeights(dict.fromkeys(STRATA.keys, 1 / 6), "test")
+    made = StratifiedSynthesizer(mechanism, CUT, weights=public if weights == "public" else "noisy", seed=1).fit(
+        table_of(9000)
+    )
+    (measured,) = made.measurements_.values()
+    assert (measured[0].columns == CUT) == (weights == "noisy")
+    assert 0.6 * float(made.rho_) < sum(1 / (2 * m.sigma**2) for m in measured) <= float(made.rho_) * (1 + 1e-9)
+
+
+@EACH
+@AT_ALL_LEVELS
+def test_one_row_moves_no_score_by_more_than_its_weight(mechanism, levels):
+    """Random tables, models and rows; every candidate at every level. And by its weight somewhere: no bound is idle."""
+    rng, moved, allowed = np.random.default_rng(0), {}, {}
+    for seed in range(12):
+        table = table_of(40, seed)
+        told = [Measurement(n, rng.normal(4, 4, [SIZES[c] for c in n]), 3.0) for n in (*ties(SCHEMA, CUT), ("A", "B"))]
+        model = QUICK.estimate(SCHEMA, told)
+        scores_of = mst_scores if isinstance(mechanism, MST) else aim_scores
+        weights, before = scores_of(replace(mechanism, levels=levels), table, model)
+        for _ in range(8):
+            row = rng.integers(0, SCHEMA.sizes, (1, 5)).astype(np.uint8)
+            _, after = scores_of(
+                replace(mechanism, levels=levels), CodedTable(np.vstack([table.codes, row]), SCHEMA), model
+            )
+            for columns, weight in weights.items():
+                change = abs(after[columns] - before[columns])
+                assert change <= (1 if weight == 1 else weight * (1 + 1e-9))
+                moved[columns], allowed[columns] = max(change, moved.get(columns, 0.0)), weight
+    assert {len(columns) for columns in moved} >= (
+        {2, 4} if levels.fine and levels.coarse else {2} if levels.coarse else {4}
+    )
+    assert moved == pytest.approx(allowed, rel=1e-6)
+
+
+def mst_scores(mst, table, model):
+    """The weight of every pair at every level is 1."""
+    names = mst.levels.inner(SCHEMA) if mst.levels.fine else SCHEMA.names
+    books = Books(table, Rho(1), SeededNoise(0))
+    scores = {
+        columns: books.score(columns, model, 5.0)
+        for _, columns in equistrata.synth.mechanisms.mst._offers(SCHEMA, names, mst.levels)
+    }
+    return dict.fromkeys(scores, 1.0), scores
+
+
+def aim_scores(aim, table, model):
+    """The heaviest moves by 1."""
+    run = equistrata.synth.mechanisms.aim._Run(aim, table, Rho(1), SeededNoise(0), [])
+    candidates, heaviest = list(run.weights), max(run.weights.values())
+    weights = {columns: weight / heaviest for columns, weight in run.weights.items()}
+    return weights, dict(zip(candidates, run.scores(candidates, model, 5.0).tolist(), strict=True))
+
+
+def test_the_score_of_a_marginal_within_strata_is_the_sum_of_the_strata_s_scores():
+    table = table_of(3000)
+    model = QUICK.estimate(
+        SCHEMA, [Measurement((name,), np.full(size, 3000 / size), 5.0) for name, size in SIZES.items()]
+    )
+    found = Books(table, Rho(1), SeededNoise(0)).score(("A", "S", "B", "R"), model, 5.0)
+    penalty = np.sqrt(2 / np.pi) * 5.0 * 6
+    modelled, expected = model.marginal(("A", "B", *CUT)), 0.0
+    for key, part in STRATA.partition(table).items():
+        codes = tuple(STRATA.codes_of(key).values())
+        expected += np.abs(part.marginal(("A", "B")) - modelled[(..., *codes)]).sum() - penalty
+    assert found == pytest.approx(expected, abs=0.05)  # rounded to 1/1024 a cell
+
+
+def test_no_candidate_within_strata_blunts_the_choice_among_the_others():
+    names = ("A", "S", "B", "R", "C")
+    aim = AIM(degree=2, levels=Levels(("S", "R")))
+    weights = aim.candidates_of(SCHEMA.select(names))
+    assert max(map(len, weights)) == 4
+    heaviest = max(weight for columns, weight in weights.items() if len(columns) <= 2)
+    assert max(weights.values()) == heaviest
+    assert weights[("A", "S", "B", "R")] == heaviest
+    paper = replace(aim, levels=None).candidates_of(SCHEMA.select(names))
+    assert heaviest < 1.5 * max(paper.values())
+
+
+def test_aim_s_candidates_and_their_weights_by_hand():
+    """Workload {AB: 2, AS: 1}, with strata S: within strata both become sets with S, of weight 0.5 times theirs."""
+    schema = SCHEMA.select(("A", "S", "B"))
+    aim = AIM(workload={("A", "B"): 2.0, ("A", "S"): 1.0, ("A", "Z"): 4.0}, within=0.5, levels=Levels(("S",)))
+    # Sets: AB 2, AS 1 + 0.5·(1 + 4), A 4 (of AZ), ABS 0.5·2.
+    ab, a_s, a, ab_s = 2.0, 3.5, 4.0, 1.0
+    assert aim.candidates_of(schema) == {
+        ("A",): ab + a_s + a + ab_s, ("S",): a_s + ab_s, ("B",): ab + ab_s,
+        ("A", "S"): ab + 2 * a_s + a + 2 * ab_s, ("A", "B"): 2 * ab + a_s + a + 2 * ab_s, ("S", "B"): ab + a_s + 2 * ab_s,
+        ("A", "S", "B"): 2 * ab + 2 * a_s + a + 3 * ab_s,
+    }  # fmt: skip
+    fine = replace(aim, levels=Levels(("S",), coarse=False)).candidates_of(schema)
+    assert fine == {("A", "S"): 2 * 5.0 + 2 * 2.0, ("S", "B"): 2 * 2.0 + 5.0, ("A", "S", "B"): 3 * 2.0 + 2 * 5.0}
+    none = replace(aim, levels=Levels(("S",), fine=False))
+    assert none.candidates_of(schema) == replace(aim, levels=None).candidates_of(schema)
+    nothing = replace(MECHANISMS["AIM"], workload={("S",): 1.0}, levels=Levels(("S",), coarse=False))
+    assert {m.columns for m in nothing.measure(table_of(20_000), Rho(1), SeededNoise(0))} == {
+        ("A", "S"), ("S", "B"), ("S", "R"), ("S", "C")
+    }  # fmt: skip
+
+
+# What is measured.
+
+
+@EACH
+def test_every_stratum_measures_the_same_and_the_population_is_their_sum(mechanism):
+    made = StratifiedSynthesizer(mechanism, CUT, epsilon=20, delta=1e-6, seed=2).fit(table_of(60_000))
+    (measured,) = made.measurements_.values()
+    found = [[(m.columns, m.sigma) for m in own] for own in slices(measured, STRATA).values()]
+    assert found == [found[0]] * 6
+    assert len(found[0]) > 4  # the size, three columns, and something that was chosen
+    for columns in (("A", "B"), ("C",), ("A", "S"), ("B", "C")):
+        summed = made.model_.marginal(columns)
+        assert np.abs(summed - table_of(60_000).marginal(columns)).sum() < 0.02 * 60_000
+
+
+def test_pairs_are_measured_within_strata_where_strata_differ_and_over_all_rows_where_not():
+    """B follows A in one sex and the opposite in the other: over all rows nothing is to be seen."""
+    for seed in range(3):
+        measured = MST(engine=QUICK, levels=Levels(("S",))).measure(
+            table_of(50_000, seed), Rho(0.001), SeededNoise(seed)
+        )
+        pairs = {m.columns for m in measured if len(set(m.columns) - {"S"}) == 2}
+        assert ("A", "S", "B") in pairs
+        assert ("R", "C") in pairs
+        assert ("A", "B") not in pairs
+
+
+@pytest.mark.parametrize(("rho", "pairs"), [(1e-6, 2), (5, 3)])
+def test_no_pair_is_measured_twice_and_noise_is_not_bought(rho, pairs):
+    """Three columns have three pairs. The first tree takes two; the third is bought only if it can be read."""
+    mst, table = MST(engine=QUICK, levels=Levels(CUT), readable=1e9, choice=0.5), table_of(30_000 if rho > 1 else 30)
+    known = Measurement(
+        CUT, table.marginal(CUT).astype(float), 0.01
+    )  # else the model might stand for more rows than noise has
+    measured = mst.measure(table, Rho(rho), SeededNoise(1), [known])[1:]
+    first = [1] * 5 + [2] + [3] * (3 if rho > 1 else 0)  # columns, sizes, and columns within strata if they can be read
+    assert [len(m.columns) for m in measured[: len(first)]] == first
+    chosen = [frozenset(set(m.columns) - set(CUT)) for m in measured[len(first) :]]
+    assert all(len(pair) == 2 for pair in chosen)
+    assert len(chosen) == len(set(chosen)) == pairs
+    assert len(replace(mst, trees=1).measure(table, Rho(rho), SeededNoise(1), [known])) == 1 + len(first) + 2
+
+
+def test_as_many_trees_of_pairs_as_can_be_read():
+    """n trees have √n times the noise of one, and may have an n-th of it: n^1.5 times the bound."""
+    table, rho = table_of(20_000), Rho(0.001)
+
+    def trees(readable):
+        mst = MST(engine=QUICK, levels=Levels(CUT, fine=False), readable=readable)
+        return len([m for m in mst.measure(table, rho, SeededNoise(3)) if len(m.columns) == 2]) - 1
+
+    names = len(SCHEMA.names)
+    sigma = gaussian_sigma(float(rho) * (1 - COARSE_SHARE - SIZES_SHARE) / (names - 1))
+    cells = np.mean([SCHEMA[a].size * SCHEMA[b].size for a, b in combinations(SCHEMA.names, 2)])
+    one = NOISE_L1 * sigma * cells / len(table)  # of the rows: the noise on a pair of a single tree
+    assert trees(one * 0.8) == 0
+    assert trees(one * 1.2) == trees(one * 2**1.5 * 0.8) == names - 1
+    assert names - 1 < trees(one * 2**1.5 * 1.2) <= 2 * (names - 1)
+
+
+def test_without_levels_within_strata_mst_joins_stratum_columns_to_the_others():
+    """One tree over all columns, as vanilla MST: else every synthetic stratum would be like every other."""
+    measured = MST(engine=QUICK, levels=Levels(CUT, fine=False)).measure(table_of(50_000), Rho(0.5), SeededNoise(0))
+    assert ("R", "C") in {m.columns for m in measured}
+    made = StratifiedSynthesizer("mst", CUT, epsilon=20, levels="none", seed=0).fit(table_of(50_000))
+    assert np.abs(made.model_.marginal(("C", "R")) - table_of(50_000).marginal(("C", "R"))).sum() < 1000
+
+
+@EACH
+@AT_ALL_LEVELS
+def test_structural_zeros_and_impossible_strata(mechanism, levels):
+    schema = replace(SCHEMA, impossible=(Impossible(CUT, ((1,), (2,))), Impossible(("A", "B"), ((0,), (1,))),
+                                         Impossible(("S", "C"), ((0,), (1,)))))  # fmt: skip
+    table, name = table_of(20_000, schema=schema), {v: k for k, v in ALL_LEVELS.items()}[levels]
+    for epsilon in (0.01, 5):
+        made = StratifiedSynthesizer(mechanism, CUT, epsilon=epsilon, levels=name, seed=0).fit(table)
+        assert len(made.model_.models) == 5
+        sample = made.model_.sample(3000, np.random.default_rng(0))
+        for zero in schema.impossible:
+            assert (sample.marginal(zero.columns)[schema.zero_mask(zero)] == 0).all()
+
+
+@pytest.mark.parametrize("rows", [0, 4])
+@pytest.mark.parametrize("cut", [("S",), ("A", "S", "B", "R")])
+@pytest.mark.parametrize("levels", ALL_LEVELS)
+@EACH
+def test_tables_that_noise_drowns(mechanism, levels, cut, rows):
+    """Nobody, or hardly anybody, at ε = 0.01: still a release, with every stratum, also of those that public weights name."""
+    strata = Strata.over(SCHEMA, cut)
+    public = PublicWeights({key: 1 / len(strata.keys) for key in strata.keys}, "test")
+    for weights in ("noisy", public):
+        made = StratifiedSynthesizer(mechanism, cut, epsilon=0.01, levels=levels, weights=weights, seed=3).fit(
+            table_of(rows)
+        )
+        assert len(made.sample(500)) == 500
+        assert made.model_.total >= 1 - 1e-9
+        assert made.model_.marginal(("C",)).sum() == pytest.approx(made.model_.total)
+    drawn = made.model_.sample(72 * 5, np.random.default_rng(0))
+    assert set(np.bincount(strata.index(drawn))) == {72 * 5 // len(strata.keys)}
+
+
+def test_one_other_column_and_numeric_strata():
+    schema = Schema("n", (Column("AGE", lower=0, upper=99, edges=(0, 20, 50, 99), missing="own", release="index"),
+                          Column("A", values=(0, 1, 2))))  # fmt: skip
+    codes = np.random.default_rng(0).integers(0, (4, 3), (5000, 2)).astype(np.uint8)
+    codes[:, 1] = np.where(codes[:, 0] == 3, 2, codes[:, 1])
+    table = CodedTable(codes, schema)
+    for mechanism in MECHANISMS.values():
+        made = StratifiedSynthesizer(mechanism, ("AGE",), epsilon=20, seed=0).fit(table)
+        assert list(made.measurements_) == [()]
+        assert np.abs(made.model_.marginal(("AGE", "A")) - table.marginal(("AGE", "A"))).sum() < 200
+        assert set(made.sample(50, where={"AGE": 3})["A"]) <= {0, 1, 2}
+
+
+@pytest.mark.parametrize("levels", ALL_LEVELS.values(), ids=ALL_LEVELS)
+def test_no_model_outgrows_its_bound_once_rows_are_paid_for(levels):
+    """Twelve columns of sixty values in 60 strata: the model that cuts strata apart must stay in bounds as well."""
+    schema = Schema("wide", (*(Column(f"c{i}", values=tuple(range(60))) for i in range(12)),
+                             Column("S", values=tuple(range(6))), Column("R", values=tuple(range(10)))))  # fmt: skip
+    codes = np.random.default_rng(0).integers(0, schema.sizes, (3000, 14)).astype(np.uint8)
+    codes[:, 1:12] = (codes[:, :1] + codes[:, 1:12] % 2) % 60
+    mst = replace(
+        share(MST(), Strata.over(schema, ("S", "R"))),
+        engine=MirrorDescent(iterations=1),
+        levels=replace(levels, strata=("S", "R")),
+    )
+    measured = mst.measure(CodedTable(codes, schema), Rho(100), SeededNoise(0))
+    held = [*model_cliques(schema, measured), *(tuple(map(schema.index, t)) for t in ties(schema, ("S", "R")))]
+    assert len(measured) > 14
+    assert JunctionTree.build(schema.sizes, held).cells <= equistrata.synth.mechanisms.mst._FIRST_TREE_CELLS
+
+
+@EACH
+def test_fit_by_itself_models_the_whole_table(mechanism):
+    """As a library: a mechanism with levels is a mechanism like any other."""
+    result = fit(replace(mechanism, levels=Levels(CUT)), table_of(5000), Rho(1), SeededNoise(0))
+    assert len(result.model.sample(10, np.random.default_rng(0))) == 10
