@@ -58,7 +58,7 @@ def test_no_line_is_longer_than_120_columns_but_for_addresses(page: Path) -> Non
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_links_lead_somewhere(page: Path) -> None:
     broken = []
-    for target in re.findall(r"\]\(([^)\s]+)\)", page.read_text("utf-8")):
+    for target in re.findall(r"(?:\]\(|^\[[\w-]+\]: )([^)\s]+)", page.read_text("utf-8"), flags=re.MULTILINE):
         path, _, anchor = target.partition("#")
         if re.match(r"\w+:", target):
             continue
