@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import ast
+import io
 import re
+import tokenize
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
+from tokenize import COMMENT
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
 PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/**/*.md")])
 LONGEST = 120
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 # Idioms that this project used once, and the field's word for each (docs/glossary.md lists both, so it is left out).
 BANNED = {
@@ -26,7 +32,9 @@ BANNED = {
     r"\bas (they|it) stands?\b": "unchanged",
     r"\bthe books\b|\boff the books\b": "accountant, uncharged",
 }
-ALLOWED = 10  # hits in all pages together: a glossary of words is no ban on English
+# How many hits are allowed in all: a list of words is no ban on English. Lower the number when there are fewer; never raise it.
+ALLOWED = {"docs": 3, "code": 222}
+ROOMS = ("data", "privacy", "stats", "synth", "inference", "eval", "flows", "paper")
 
 
 def prose(page: Path) -> str:
@@ -68,11 +76,29 @@ def test_links_lead_somewhere(page: Path) -> None:
     assert not broken
 
 
-def test_docs_use_the_fields_words() -> None:
-    found = {
-        f"{page.relative_to(ROOT)}: {hit}"
-        for page in PAGES
-        if page.name not in ("glossary.md", "CHANGELOG.md")
-        for hit in banned(prose(page))
-    }
-    assert len(found) <= ALLOWED, "\n".join(sorted(found))
+def docstrings(module: Path) -> str:
+    """The docstrings and comments of a module, without examples and names of code."""
+    source = module.read_text("utf-8")
+    nodes = ast.walk(ast.parse(source))
+    texts = [ast.get_docstring(node) or "" for node in nodes if isinstance(node, DOCUMENTED)]
+    comments = [
+        token.string for token in tokenize.generate_tokens(io.StringIO(source).readline) if token.type == COMMENT
+    ]
+    text = "\n".join([*texts, *comments])
+    return "\n".join(line for line in re.sub(r"`[^`]*`", " ", text).splitlines() if not line.strip().startswith(">>>"))
+
+
+def texts(where: str) -> Iterator[tuple[Path, str]]:
+    """What is read by people, file by file."""
+    if where == "docs":
+        yield from ((page, prose(page)) for page in PAGES if page.name not in ("glossary.md", "CHANGELOG.md"))
+    else:
+        folders = [(ROOT / room).rglob("*.py") for room in ROOMS]
+        modules = sorted(chain(*folders, (ROOT / "equistrata").glob("*.py")))
+        yield from ((module, docstrings(module)) for module in modules)
+
+
+@pytest.mark.parametrize("where", ALLOWED)
+def test_the_fields_words_are_used(where: str) -> None:
+    found = [f"{path.relative_to(ROOT)}: {hit}" for path, text in texts(where) for hit in banned(text)]
+    assert len(found) <= ALLOWED[where], "\n".join(sorted(found))
