@@ -33,7 +33,7 @@ BANNED = {
     r"\bthe books\b|\boff the books\b": "accountant, uncharged",
 }
 # How many hits are allowed in all: a list of words is no ban on English. Lower the number when there are fewer; never raise it.
-ALLOWED = {"docs": 3, "code": 222}
+ALLOWED = {"docs": 15, "code": 222}
 ROOMS = ("data", "privacy", "stats", "synth", "inference", "eval", "flows", "paper")
 
 
