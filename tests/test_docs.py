@@ -88,17 +88,26 @@ def docstrings(module: Path) -> str:
     return "\n".join(line for line in re.sub(r"`[^`]*`", " ", text).splitlines() if not line.strip().startswith(">>>"))
 
 
+def modules() -> list[Path]:
+    """The modules of the core and of paper/."""
+    folders = [(ROOT / room).rglob("*.py") for room in ROOMS]
+    return sorted(chain(*folders, (ROOT / "equistrata").glob("*.py")))
+
+
 def texts(where: str) -> Iterator[tuple[Path, str]]:
     """What is read by people, file by file."""
     if where == "docs":
         yield from ((page, prose(page)) for page in PAGES if page.name not in ("glossary.md", "CHANGELOG.md"))
     else:
-        folders = [(ROOT / room).rglob("*.py") for room in ROOMS]
-        modules = sorted(chain(*folders, (ROOT / "equistrata").glob("*.py")))
-        yield from ((module, docstrings(module)) for module in modules)
+        yield from ((module, docstrings(module)) for module in modules())
 
 
 @pytest.mark.parametrize("where", ALLOWED)
 def test_the_fields_words_are_used(where: str) -> None:
     found = [f"{path.relative_to(ROOT)}: {hit}" for path, text in texts(where) for hit in banned(text)]
     assert len(found) <= ALLOWED[where], "\n".join(sorted(found))
+
+
+def test_pages_that_the_code_names_are_there() -> None:
+    named = {page for module in modules() for page in re.findall(r"docs/[\w/-]+\.md", module.read_text("utf-8"))}
+    assert not {page for page in named if not (ROOT / page).exists()}
