@@ -160,7 +160,9 @@ def main() -> None:
         "shared-selection": walk(SELECTION, 3),
     }
     for name, figure in pictures.items():
-        figure.savefig(FIGURES / f"architecture-{name}.svg", metadata={"Date": None})
+        figure.savefig(
+            FIGURES / f"architecture-{name}.svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type"))
+        )
 
 
 if __name__ == "__main__":
