@@ -26,9 +26,11 @@ with sync_playwright() as driver:
     for kind, page_file in zip(("public", "internal"), sys.argv[1:], strict=True):
         for size, (width, height, density) in SIZES.items():
             context = browser.new_context(
-                viewport={"width": width, "height": height}, device_scale_factor=density, reduced_motion="reduce",
+                viewport={"width": width, "height": height},
+                device_scale_factor=density,
+                reduced_motion="reduce",
                 color_scheme="dark" if kind == "internal" else "light",
-            )  # fmt: skip
+            )
             page = context.new_page()
             page.goto(Path(page_file).absolute().as_uri())
             for part, place in (("", None), ("-figures", "#figures")):

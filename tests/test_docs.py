@@ -32,7 +32,7 @@ BANNED = {
     r"\bas (they|it) stands?\b": "unchanged",
     r"\bthe books\b|\boff the books\b": "accountant, uncharged",
 }
-# How many hits are allowed in all: a list of words is no ban on English. Lower the number when there are fewer; never raise it.
+# How many hits are allowed in all, since a list of words is no ban on English. Lower it when there are fewer.
 ALLOWED = {"docs": 15, "code": 222}
 ROOMS = ("data", "privacy", "stats", "synth", "inference", "eval", "flows", "paper")
 

@@ -54,15 +54,16 @@ cat > "$folder/steward.env" <<END
 EQUISTRATA_LEDGER_URL=postgresql://equistrata_steward:$steward_password@$postgres/equistrata_ledger
 END
 
-# For PostgreSQL's superuser, once. The worker may read the ledger and run the functions that the steward's first account brings
-# with it; they check every charge inside the database. He may write to no table.
+# For PostgreSQL's superuser, once. The worker may read the ledger and run the functions that the steward's first
+# account creates; they check every charge inside the database. It may write to no table.
 cat > "$folder/databases.sql" <<END
 \set ON_ERROR_STOP on
 CREATE ROLE equistrata_prefect LOGIN PASSWORD '$prefect_password';
 CREATE ROLE equistrata_steward LOGIN PASSWORD '$steward_password';
 CREATE ROLE equistrata_worker LOGIN PASSWORD '$worker_password';
 CREATE DATABASE equistrata_prefect OWNER equistrata_prefect;
-CREATE DATABASE equistrata_ledger OWNER equistrata_steward ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0;
+CREATE DATABASE equistrata_ledger OWNER equistrata_steward
+    ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0;
 REVOKE ALL ON DATABASE equistrata_prefect, equistrata_ledger FROM PUBLIC;
 GRANT CONNECT ON DATABASE equistrata_ledger TO equistrata_worker;
 \connect equistrata_prefect
