@@ -62,8 +62,7 @@ CREATE ROLE equistrata_prefect LOGIN PASSWORD '$prefect_password';
 CREATE ROLE equistrata_steward LOGIN PASSWORD '$steward_password';
 CREATE ROLE equistrata_worker LOGIN PASSWORD '$worker_password';
 CREATE DATABASE equistrata_prefect OWNER equistrata_prefect;
-CREATE DATABASE equistrata_ledger OWNER equistrata_steward
-    ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0;
+CREATE DATABASE equistrata_ledger OWNER equistrata_steward ENCODING 'UTF8' LC_COLLATE 'C' LC_CTYPE 'C' TEMPLATE template0;
 REVOKE ALL ON DATABASE equistrata_prefect, equistrata_ledger FROM PUBLIC;
 GRANT CONNECT ON DATABASE equistrata_ledger TO equistrata_worker;
 \connect equistrata_prefect
