@@ -33,21 +33,21 @@ NUMBER_OUT: Sequence[Box] = (
     ("2  charge", "once, for all\nreleases shown", "flows/audit/account.py", PAID),
     ("3  audit", "sums per stratum,\nwith noise", "eval/audit/public.py", PAID),
     ("4  noisy number", "value, lower, upper;\nnever without a width", "eval/audit/noisy_number.py", FREE),
-    ("5  findings", "errors and rankings\nof groups", "eval/report/", FREE),
-    ("6  page", "verdict, figures,\ntables, JSON", "eval/report/page.py", FREE),
+    ("5  words and tables", "findings, rankings,\nverdict: each once", "eval/report/words.py", FREE),
+    ("6  page", "figures, HTML,\nJSON, CSV", "eval/report/page.py", FREE),
 )
 SELECTION: Sequence[Box] = (
-    ("1  measure first", "columns over all rows,\nsizes, columns in strata", "charged: one part each", PAID),
-    ("2  model", "maximum entropy,\nfrom noisy numbers", "free", FREE),
-    ("3  score", "‖true − model‖₁ − noise:\nsensitivity 1", "private, never leaves", PRIVATE),
+    ("1  measure first", "columns over all rows,\nsizes, columns in strata", "Levels.measure_first", PAID),
+    ("2  model", "maximum entropy,\nfrom noisy numbers", "engine.estimate", FREE),
+    ("3  score", "‖true − model‖₁ − noise:\nsensitivity 1", "Session.score", PRIVATE),
     (
         "4  choose",
         "exponential mechanism;\n3 and 4 again per pair",
-        "charged: choice",
+        "Session.choose",
         PAID,
     ),
-    ("5  measure", "the chosen marginals,\nGaussian noise", "charged: what is left", PAID),
-    ("6  cut", "one model, cut into\na model per stratum", "free", FREE),
+    ("5  measure", "the chosen marginals,\nGaussian noise", "Session.measure", PAID),
+    ("6  cut", "one model, cut into\na model per stratum", "synth/strata/cutting.py", FREE),
 )
 FLOORS: Sequence[Sequence[tuple[str, str]]] = (
     (("paper/", "figures and tables of the papers; in no wheel"),),
