@@ -26,7 +26,7 @@ from equistrata.inference.federated.arms import Arm
 from equistrata.inference.federated.arms_private import share_for
 from equistrata.inference.federated.poisson_binomial import check_values
 from equistrata.inference.federated.renyi import check_target, epsilon_of
-from equistrata.inference.means.lattice import noisy_sum
+from equistrata.inference.means.lattice import Purchase, noisy_sum
 from equistrata.privacy.budget import REPLACE_ONE, Budget, Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
 
@@ -120,7 +120,7 @@ def gaussian_arm(
     budget = Budget(Rho(settings.mean_rho) + Rho(settings.square_rho))
 
     def noisy_mean(of: Floats, lower: float, upper: float, rho: float, what: str) -> float:
-        summed = noisy_sum(of, lower, upper, REPLACE_ONE, Rho(rho), budget, noise, what)
+        summed = noisy_sum(of, lower, upper, REPLACE_ONE, Purchase(Rho(rho), budget, noise, what))
         return (lower + upper) / 2 + summed / len(x)
 
     mean = noisy_mean(x, -radius, radius, settings.mean_rho, "mean")

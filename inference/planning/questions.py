@@ -19,19 +19,18 @@ from equistrata.errors import InputError
 from equistrata.inference.counts.exact import exact_power
 from equistrata.inference.counts.proportions import power, question
 from equistrata.inference.counts.sizing import Sizing, crossing
-from equistrata.inference.means.clip import best_clip, gaussian_reach
-from equistrata.inference.means.run import (
-    COUNT_SHARE,
+from equistrata.inference.means.clip import Shells, gaussian_reach
+from equistrata.inference.means.refinement import (
     HISTOGRAM_ROWS,
     HISTOGRAM_SHARE,
-    Rows,
-    Settings,
-    foreseen,
+    ROW_COUNT_SHARE,
+    MeanNoise,
+    RowCount,
     narrow,
     pool,
     step_amounts,
-    variance_by_clip,
 )
+from equistrata.inference.means.settings import CoinpressSettings
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Relation, Rho
 from equistrata.privacy.noise import gaussian_sigma
 from equistrata.stats.checks import number, positive, share
@@ -42,7 +41,9 @@ __all__ = ["About", "Goal", "MeanQuestion", "ProportionQuestion"]
 Goal = Literal["power", "relative error"]
 About = Literal["population", "rows"]
 
-EXACT_ROWS = 10**8  # up to here the power is computed from the exact law; beyond, the normal approximation is as good
+EXACT_POWER_ROWS = (
+    10**8
+)  # up to here the power is computed from the exact law; beyond, the normal approximation is as good
 MOST_ROWS = 1e15
 
 
@@ -137,7 +138,7 @@ class ProportionQuestion:
         bought, whole = epsilon * self.part, max(round(rows), 1)
         if self.effect is not None:
             other = self.reference + self.effect
-            if whole <= EXACT_ROWS:
+            if whole <= EXACT_POWER_ROWS:
                 return exact_power(other, p0=self.reference, rows=whole, epsilon=bought, alpha=self.alpha)
             return power(other, p0=self.reference, rows=whole, epsilon=bought, alpha=self.alpha)
         p = self.reference
@@ -174,7 +175,7 @@ class MeanQuestion:
     upper: float
     sigma: float
     reference: float
-    bounds: tuple[float, float] = (-math.inf, math.inf)
+    bounds: tuple[float, float] | None = None
     effect: float | None = None
     relative_error: float | None = None
     alpha: float = 0.05
@@ -219,8 +220,8 @@ class MeanQuestion:
         return Sizing(variance, distance, self.alpha, 0.5)
 
     @cached_property
-    def _settings(self) -> Settings:
-        return Settings(self.lower, self.upper, self.sigma, sizes="noisy", bounds=self.bounds)
+    def _settings(self) -> CoinpressSettings:
+        return CoinpressSettings(self.lower, self.upper, self.sigma, sizes="noisy", bounds=self.bounds)
 
     @property
     def classical_rows(self) -> float:
@@ -257,24 +258,22 @@ class MeanQuestion:
         About the mean of the rows it is the noise's part of that.
         """
         settings = self._settings
-        size = Rows(rows, gaussian_sigma(rho * COUNT_SHARE))
+        size = RowCount(rows, gaussian_sigma(rho * ROW_COUNT_SHARE))
+        model = MeanNoise(settings, size)
         reserved = rows >= HISTOGRAM_ROWS
-        shells = rho * HISTOGRAM_SHARE if reserved else Rho(0)
-        first, last = step_amounts(rho - rho * COUNT_SHARE - shells, settings.steps, settings.last_share)
+        for_shells = rho * HISTOGRAM_SHARE if reserved else Rho(0)
+        first, last = step_amounts(rho - rho * ROW_COUNT_SHARE - for_shells, settings.steps, settings.last_share)
         clip = settings.clip(self.lower, self.upper, settings.paper_reach(1, rows))
-        readings = [foreseen(self.reference, clip, first, size, settings)]
-        spread = math.hypot(self.sigma / math.sqrt(size.least), readings[0].noise)
-        half = spread * math.sqrt(2 * math.log(2 / settings.step_beta(1)))
-        low, high = narrow(self.lower, self.upper, self.reference, half)
+        readings = [model.reading(self.reference, clip, first)]
+        low, high = narrow(self.lower, self.upper, self.reference, model.half_width(readings[0].noise, 1))
         reach = self.sigma * gaussian_reach(rows)
         clip = settings.clip(low, high, reach)
-        if (clip.lower, clip.upper) == settings.bounds:
-            last += shells
+        if (clip.lower, clip.upper) == settings.limits:
+            last += for_shells
         elif reserved:
-            variance = variance_by_clip(last, size, settings, self.reference)
-            seen = gaussian_sigma(shells)
-            clip = best_clip(None, seen, clip, reach, rows=rows, bounds=settings.bounds, variance=variance)
-        readings.append(foreseen(self.reference, clip, last, size, settings, self.reference))
+            variance, shells = model.variance_by_clip(last, self.reference), Shells.around(clip, reach, settings.limits)
+            clip = shells.best_clip(None, gaussian_sigma(for_shells), rows, variance)
+        readings.append(model.reading(self.reference, clip, last, self.reference))
         sampling = self.sigma / math.sqrt(size.least) if self.about == "population" else 0.0
         return math.hypot(sampling, pool(readings, size).noise)
 
