@@ -1,7 +1,9 @@
-"""The estimators of means, called by one dictionary of settings: tests vary one setting at a time."""
+"""The estimators, called by one dictionary of settings: tests vary one setting at a time."""
 
 from equistrata.inference.means.coinpress import Coinpress
 from equistrata.inference.means.laplace import LaplaceMean
+from equistrata.inference.ratios import ratio, sums
+from equistrata.inference.ratios.sums import RatioWeights
 
 
 def coinpress_mean(values, *, rho, noise, rows=None, **settings):
@@ -22,3 +24,13 @@ def laplace_mean(values, *, noise, **settings):
 
 def stratified_laplace_mean(groups, weights=None, *, noise, **settings):
     return LaplaceMean(**settings).by_strata(groups, weights, noise)
+
+
+def private_ratio(numerator, denominator, weights=None, *, weight_bound=1.0, noise, **settings):
+    weighted = None if weights is None else RatioWeights(weights, weight_bound)
+    return ratio.private_ratio(numerator, denominator, ratio.RatioSettings(**settings), noise, weighted)
+
+
+def measure_sums(numerator, denominator, priced, weights=None, *, weight_bound=1.0, noise):
+    weighted = None if weights is None else RatioWeights(weights, weight_bound)
+    return sums.measure_sums(numerator, denominator, priced, noise, weighted)

@@ -12,6 +12,8 @@ from estimators import (
     coinpress_mean,
     hierarchical_coinpress,
     laplace_mean,
+    measure_sums,
+    private_ratio,
     stratified_coinpress,
     stratified_laplace_mean,
 )
@@ -23,8 +25,6 @@ import equistrata.privacy.noise
 from equistrata.inference.counts.noisy_counts import noisy_count, noisy_table
 from equistrata.inference.means.coinpress import RowCount
 from equistrata.inference.ratios.design import PricedDesign
-from equistrata.inference.ratios.ratio import private_ratio
-from equistrata.inference.ratios.sums import measure_sums
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Rho
 from paper.gaussian_arms import gaussian_arm
 

@@ -102,7 +102,7 @@ LOW = np.full(8, -1e9)
 CHANGES = {"noisy": (LOW, np.append(LOW, 1e9)), "public": (LOW, np.append(LOW[1:], 1e9))}
 
 
-def likelihood_ratio(levels: Levels) -> float:
+def likelihood_ratio(levels: TwoLevelMeans) -> float:
     """Of all that was measured: each number's distance from what the first table gives, times what the row would move it by."""
     whole, stratum = levels.whole, levels.strata["changes"]
     total = 0.0
