@@ -1,5 +1,6 @@
 """The estimators, called by one dictionary of settings: tests vary one setting at a time."""
 
+from equistrata.inference.federated import ab_test, renyi
 from equistrata.inference.means.coinpress import Coinpress
 from equistrata.inference.means.laplace import LaplaceMean
 from equistrata.inference.ratios import ratio, sums
@@ -34,3 +35,23 @@ def private_ratio(numerator, denominator, weights=None, *, weight_bound=1.0, noi
 def measure_sums(numerator, denominator, priced, weights=None, *, weight_bound=1.0, noise):
     weighted = None if weights is None else RatioWeights(weights, weight_bound)
     return sums.measure_sums(numerator, denominator, priced, noise, weighted)
+
+
+def arm_design(*, radius, epsilon, delta, trials=ab_test.TRIALS, mean_share=None, maximum=renyi.MAX_THETA):
+    return ab_test.ArmDesign(radius, renyi.ThetaTarget(epsilon, delta, maximum=maximum), trials, mean_share)
+
+
+def settle(rows, **settings):
+    return arm_design(**settings).settings(rows)
+
+
+def private_difference(treated, control, *, noise, target="pate", level=0.9, **settings):
+    return ab_test.private_difference(treated, control, arm_design(**settings), noise, target=target, level=level)
+
+
+def solve_theta(n, m, epsilon, delta, maximum=renyi.MAX_THETA):
+    return renyi.solve_theta(n, m, renyi.ThetaTarget(epsilon, delta, maximum=maximum))
+
+
+def solve_thetas(n, trials, epsilon, delta, mean_share=0.99):
+    return renyi.solve_thetas(n, trials, renyi.ThetaTarget(epsilon, delta), mean_share)

@@ -26,10 +26,11 @@ from typing import Any
 
 import numpy as np
 
+from equistrata.errors import EquistrataError
+from equistrata.inference.federated.ab_test import private_arm
 from equistrata.inference.federated.aggregation import SecureAggregator
 from equistrata.inference.federated.arms import Arm, combine
-from equistrata.inference.federated.arms_private import private_arm
-from equistrata.inference.federated.plan import Cell, FederatedPlan, Part
+from equistrata.inference.federated.protocol import Cell, FederatedPlan, Part
 from equistrata.privacy.budget import REPLACE_ONE, Relation
 
 __all__ = ["FederatedPlan", "FederatedResult", "Interval", "StratumResult", "federate"]
@@ -56,7 +57,7 @@ class StratumResult:
     Attributes:
         label: as "SEX=1,RAC1P=2"; "all" for all strata together.
         rows: part ("control", "treated", or "all" without arms) → rows over all holders, public.
-        means: part → mean; parts that were left out are not in it.
+        means: part → mean; without the parts that were left out.
         difference: treated less control; None where there are no two arms.
     """
 
@@ -68,15 +69,14 @@ class StratumResult:
 
 @dataclass(frozen=True)
 class FederatedResult:
-    """All of it may be published at the stated price.
+    """The result; all of it may be published at the stated price.
 
     Attributes:
         strata: every declared stratum, in order.
-        overall: all strata together, weighted by their rows. Means are over everybody who was estimated; the difference is
-            Σ w_s·(difference in stratum s) over the strata with two arms, w_s in proportion to their rows.
-        epsilon, delta, relation: the price, and what neighbours are.
+        overall: all strata together, weighted by their rows. The difference is over the strata with two arms.
+        epsilon, delta, relation: the price and the neighbouring relation.
         holders, stayed: how many took part, and how many stayed to the end.
-        aggregator, simulated: what added the numbers up, and whether that saw single holders' numbers.
+        aggregator, simulated: the aggregator, and whether it saw single holders' numbers.
         level, target: of the intervals.
     """
 
@@ -93,7 +93,7 @@ class FederatedResult:
     relation: Relation = REPLACE_ONE
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON knows it."""
+        """The result as JSON values."""
         return {
             "epsilon": self.epsilon,
             "delta": self.delta,
@@ -109,7 +109,7 @@ class FederatedResult:
         }
 
 
-class RowsMissing(RuntimeError):
+class RowsMissing(EquistrataError):
     """More rows are missing than the plan's θ allows for; nothing is published."""
 
 
@@ -118,19 +118,18 @@ def federate(plan: FederatedPlan, aggregator: SecureAggregator) -> FederatedResu
 
     Args:
         plan: what they agreed to.
-        aggregator: adds up their answers; how many must stay is the aggregator's to hold, and is checked here too.
+        aggregator: adds up their answers. It enforces how many must stay; the rows are checked here too.
 
     Raises:
-        InputError: a holder's rows do not fit the plan, or a cell has one row; before any noise is drawn.
+        InputError: a holder's rows do not fit the plan, or a cell has one row; no noise is drawn then.
         TooFewHolders: more holders dropped out than the plan allows.
         RowsMissing: more rows dropped out than the plan allows, in some cell.
 
-    Privacy: see `FederatedPlan`. Everything after the two sums is post-processing.
+    Cost: see `FederatedPlan`.
     """
     sizes = aggregator.total(plan.sizes())
-    question = plan.sums([int(size) for size in sizes.sums])
-    settings = plan.settle([int(size) for size in sizes.sums])
-    total = aggregator.total(question)
+    settings = plan.arm_settings(sizes.sums.tolist())
+    total = aggregator.total(plan.sums(sizes.sums.tolist()))
     means, squares, rows = total.sums.reshape(3, -1)
     arms: dict[Cell, Arm] = {}
     counts = {cell: int(count) for cell, count in zip(plan.cells, sizes.sums, strict=True)}

@@ -1,7 +1,7 @@
-"""The Poisson-binomial mechanism: each person reports a binomial number whose mean leans with their value.
+"""The Poisson-binomial mechanism: each person reports a binomial number whose mean depends on their value.
 
-Z ~ Binomial(m, ½ + θx/R) for x in [−R, R]. A report alone says little, and only the sum over many people is ever seen: it
-estimates the mean, and the others' coins hide each person's. The sum never exceeds nm, so it travels modulo nm + 1.
+Z ~ Binomial(m, ½ + θx/R) for x in [−R, R]. Only the sum over many people is released; it never exceeds nm, so it is added
+modulo nm + 1.
 
 >>> import numpy as np
 >>> from equistrata.privacy.noise import SeededNoise
@@ -39,15 +39,15 @@ class PoissonBinomial:
     """The randomizer of one person's value, and the estimator from the sum of many reports.
 
     Attributes:
-        trials: m, 1 to 2²⁰: a report takes about log₂ m bits, and m in the thousands loses nothing to Gaussian noise.
-        theta: θ in (0, ¼], how far a report leans. `equistrata.inference.federated.renyi.solve_theta` finds it for an (ε, δ).
+        trials: m, 1 to 2²⁰: a report takes about log₂ m bits; m in the thousands is as good as Gaussian noise.
+        theta: θ in (0, ¼], from `equistrata.inference.federated.renyi.solve_theta` for an (ε, δ).
         radius: R > 0; values lie in [−R, R], declared, never read off the rows.
 
     Raises:
         InputError: a setting out of its range.
 
-    Privacy: by itself a report is m·ln((½ + θ)/(½ − θ))-DP, which is weak; the sum of n is far stronger
-    (`equistrata.inference.federated.renyi`). Neighbours replace one person's value; n is public.
+    Cost: a report alone is m·ln((½ + θ)/(½ − θ))-DP; for the sum of n see `equistrata.inference.federated.renyi`. Replace-one,
+    n public.
     Source: the federated-experiments paper, Algorithm 2; Chen, Özgür and Kairouz, arXiv:2207.09916.
     """
 
@@ -74,26 +74,23 @@ class PoissonBinomial:
         """One report, 0 to m, for each value. Shape (n,) in and out.
 
         Raises:
-            InputError: values outside [−R, R], missing, or not one-dimensional; no noise has been drawn then.
+            InputError: values outside [−R, R], missing, or not one-dimensional; no noise is drawn then.
         """
         x = check_values(values, self.radius)
-        # Rounding must not lean a report further than θ.
-        lean = np.clip(self.theta * (x / self.radius), -self.theta, self.theta)
-        return noise.binomial(self.trials, 0.5 + lean)
+        # Rounding must not shift a report's mean by more than θ.
+        shift = np.clip(self.theta * (x / self.radius), -self.theta, self.theta)
+        return noise.binomial(self.trials, 0.5 + shift)
 
     def mean(self, total: npt.ArrayLike, rows: int) -> Floats:
         """R/(nmθ)·(ΣZ − nm/2), the unbiased estimate of the mean value, from the sum of n reports (any shape).
 
-        The printed eq. 3 subtracts m/2 once instead of n times.
+        The paper's eq. 3 as printed subtracts m/2 once instead of n times.
         """
         coins = rows * self.trials
         return np.asarray(self.radius / (coins * self.theta) * (np.asarray(total, dtype=np.float64) - coins / 2))
 
     def noise(self, rows: int) -> float:
-        """R²/(4nmθ²), a bound on the variance that the coins give the mean of n rows (Theorem 4.1).
-
-        Given the values it is exactly this less (Σx²/n)/(nm).
-        """
+        """R²/(4nmθ²), a bound on the noise variance of the mean of n rows (Theorem 4.1); exact less (Σx²/n)/(nm)."""
         return self.radius**2 / (4 * rows * self.trials * self.theta**2)
 
     def of_squares(self, trials: int, theta: float) -> SquareReports:
@@ -123,7 +120,7 @@ class SquareReports:
         return self.radius**2 / 2 * (1 + self.unit.mean(total, rows))
 
     def noise(self, rows: int) -> float:
-        """R⁴/(16nm₂θ₂²), a bound on the variance that the coins give the mean of x²."""
+        """R⁴/(16nm₂θ₂²), a bound on the noise variance of the mean of x²."""
         return self.radius**4 / 4 * self.unit.noise(rows)
 
 
