@@ -31,23 +31,10 @@ from equistrata.inference.federated.ab_test import private_arm
 from equistrata.inference.federated.aggregation import SecureAggregator
 from equistrata.inference.federated.arms import Arm, combine
 from equistrata.inference.federated.protocol import Cell, FederatedPlan, Part
+from equistrata.inference.means.estimate import Interval
 from equistrata.privacy.budget import REPLACE_ONE, Relation
 
 __all__ = ["FederatedPlan", "FederatedResult", "Interval", "StratumResult", "federate"]
-
-
-@dataclass(frozen=True)
-class Interval:
-    """An estimate and its interval, in the unit of the outcome."""
-
-    value: float
-    lower: float
-    upper: float
-
-    @property
-    def half_width(self) -> float:
-        """Half the length of the interval."""
-        return (self.upper - self.lower) / 2
 
 
 @dataclass(frozen=True)

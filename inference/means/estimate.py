@@ -1,5 +1,6 @@
 """A private estimate: a value, its interval and its cost.
 
+>>> from equistrata.privacy.budget import REPLACE_ONE
 >>> estimate = Estimate(16.4, 16.1, 16.7, Rho(0.5), REPLACE_ONE, variance=0.02)
 >>> round(estimate.half_width, 6)
 0.3
@@ -14,18 +15,35 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 from equistrata.errors import InputError
-from equistrata.privacy.budget import REPLACE_ONE, Relation, Rho
+from equistrata.privacy.budget import Relation, Rho
 
-__all__ = ["REPLACE_ONE", "Estimate", "StratifiedEstimate"]
+__all__ = ["Estimate", "Interval", "StratifiedEstimate"]
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Interval:
+    """An estimate and its interval, in the unit of the data. Raises InputError unless it is finite and holds the value."""
+
+    value: float
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        if not (math.isfinite(self.lower) and math.isfinite(self.upper) and self.lower <= self.value <= self.upper):
+            raise InputError("an estimate must lie in its interval, and the interval must be finite")
+
+    @property
+    def half_width(self) -> float:
+        """Half the length of the interval."""
+        return (self.upper - self.lower) / 2
+
+
+@dataclass(frozen=True)
+class Estimate(Interval):
     """One private number; all of its fields may be published at the stated cost.
 
     Attributes:
-        value: the estimate, in the unit of the data.
-        lower, upper: the ends of its interval, lower ≤ value ≤ upper; its coverage is that of the function that made it.
+        value, lower, upper: the estimate and its interval, in the unit of the data; coverage as the estimator states.
         rho, relation: the cost in zCDP, and the neighbouring relation of that cost.
         variance: of the value about the population mean (sampling and noise), in squared units of the data; infinite where
             there was no information.
@@ -38,14 +56,8 @@ class Estimate:
         epsilon: the pure ε, for a mechanism that has one (rho is then ε²/2).
         entries: the charges in order, (what, amount); they add up to rho.
         private: whether the noise came from a source fit for real releases.
-
-    Raises:
-        InputError: a value outside its interval, or an interval that is not finite.
     """
 
-    value: float
-    lower: float
-    upper: float
     rho: Rho
     relation: Relation
     variance: float = math.inf
@@ -59,17 +71,9 @@ class Estimate:
     entries: tuple[tuple[str, Rho], ...] = field(default=(), repr=False)
     private: bool = False
 
-    def __post_init__(self) -> None:
-        _check_interval(self.value, self.lower, self.upper)
-
-    @property
-    def half_width(self) -> float:
-        """Half the length of the interval, in the unit of the data."""
-        return (self.upper - self.lower) / 2
-
 
 @dataclass(frozen=True)
-class StratifiedEstimate:
+class StratifiedEstimate(Interval):
     """A population mean combined from strata, Σ ωᵢ μ̂ᵢ, with the strata's own estimates.
 
     Attributes:
@@ -81,12 +85,9 @@ class StratifiedEstimate:
         variance, bias, epsilon, entries, private: as in `Estimate`; `entries` is empty where only strata are charged.
 
     Raises:
-        InputError: as `Estimate`, or weights and strata that do not have the same keys.
+        InputError: as `Interval`, or weights and strata that do not have the same keys.
     """
 
-    value: float
-    lower: float
-    upper: float
     rho: Rho
     relation: Relation
     strata: Mapping[Hashable, Estimate]
@@ -98,16 +99,6 @@ class StratifiedEstimate:
     private: bool = False
 
     def __post_init__(self) -> None:
-        _check_interval(self.value, self.lower, self.upper)
+        super().__post_init__()
         if self.strata.keys() != self.weights.keys():
             raise InputError("a stratified estimate needs one weight for every stratum and no other")
-
-    @property
-    def half_width(self) -> float:
-        """Half the length of the interval, in the unit of the data."""
-        return (self.upper - self.lower) / 2
-
-
-def _check_interval(value: float, lower: float, upper: float) -> None:
-    if not (math.isfinite(lower) and math.isfinite(upper) and lower <= value <= upper):
-        raise InputError("an estimate must lie in its interval, and the interval must be finite")

@@ -10,21 +10,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from equistrata.errors import InputError
+from equistrata.inference.means.estimate import Interval
 from equistrata.stats.fieller import Spread, ratio_interval
 
-__all__ = ["RateEstimate", "noisy_rate"]
-
-
-@dataclass(frozen=True)
-class RateEstimate:
-    """A private rate in [0, 1] and its interval; may be published at the cost of its counts."""
-
-    value: float
-    lower: float
-    upper: float
+__all__ = ["noisy_rate"]
 
 
 def noisy_rate(
@@ -34,7 +24,7 @@ def noisy_rate(
     *,
     failures_variance: float | None = None,
     level: float = 0.95,
-) -> RateEstimate:
+) -> Interval:
     """The rate A/(A + B) of two noisy counts of disjoint groups of rows.
 
     Args:
@@ -60,4 +50,4 @@ def noisy_rate(
     spread = Spread(0.0, -rows / 2, -rows) + Spread(variance, variance, variance + other)
     lower, upper = ratio_interval(successes, total, spread, level=level, lower=0.0, upper=1.0)
     value = successes / total if total > 0 else (lower + upper) / 2
-    return RateEstimate(min(max(value, lower), upper), lower, upper)
+    return Interval(min(max(value, lower), upper), lower, upper)

@@ -14,7 +14,6 @@ import pytest
 from scipy import integrate, optimize, stats
 
 from equistrata.errors import InputError
-from equistrata.inference.counts.exact import forgotten_noise_errors
 from equistrata.inference.counts.proportions import (
     correction_factor,
     effective_sample_size,
@@ -22,7 +21,6 @@ from equistrata.inference.counts.proportions import (
     private_sample_size,
     sample_size,
     smallest_epsilon,
-    standardized_mse,
 )
 from equistrata.inference.counts.sizing import Sizing
 from paper.proportions import (
@@ -34,8 +32,10 @@ from paper.proportions import (
     TALK_K,
     TALK_LEVEL,
     TALK_TYPE_TWO,
+    forgotten_noise_errors,
     rows_of,
     simulated_errors,
+    standardized_mse,
 )  # fmt: skip
 
 TALK = {"p0": P0, "effect": EFFECT, "alpha": ALPHA}
