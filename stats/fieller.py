@@ -1,8 +1,8 @@
 """An interval for a ratio of two noisy sums that holds even when the denominator is below the noise floor.
 
 A Wald interval divides by the denominator's estimate and fails where that may be zero. Fieller's holds the ratios r for
-which X − rN lies within z standard deviations of 0. Where N may be 0 that set is unbounded or in two pieces; since a mean
-or a count is not negative, a ratio that is refuted as too small refutes all smaller ones, which leaves one piece.
+which X − rN lies within z standard deviations of 0. Where N may be 0 that set is unbounded or in two pieces; since a
+mean or a count is not negative, a ratio that is refuted as too small refutes all smaller ones, which leaves one piece.
 
 >>> [round(end, 3) for end in ratio_interval(500.0, 1000.0, Spread(900.0, 300.0, 400.0))]  # as Wald's
 [0.448, 0.552]
@@ -64,10 +64,10 @@ def ratio_interval(
         lower, upper: the declared range of r; `upper` may be infinite.
 
     Returns:
-        (least, greatest), within [lower, upper]: all of it where the observations carry no information. r is above `least` if
-        no r' ≥ r is refuted as too small (x − r'n > z·√V(r')), and below `greatest` if no r' ≤ r is refuted as too large.
-        Where N is well above its noise the set is Fieller's. Where it is all noise, misses at level 0.95 rise from 5 % to at
-        most 9.9 %. See docs/proofs/ratio.md.
+        (least, greatest), within [lower, upper]: all of it where the observations carry no information. r is above
+        `least` if no r' ≥ r is refuted as too small (x − r'n > z·√V(r')), and below `greatest` if no r' ≤ r is refuted
+        as too large. Where N is well above its noise the set is Fieller's. Where it is all noise, misses at level 0.95
+        rise from 5 % to at most 9.9 %. See docs/proofs/ratio.md.
 
     Raises:
         InputError: a level that is not in (0, 1), or bounds that do not ascend.
@@ -80,7 +80,7 @@ def ratio_interval(
         raise InputError(f"a ratio's bounds [{lower}, {upper}] must ascend from a finite number; correct them")
     z2 = float(ndtri((1 + level) / 2)) ** 2
     least, greatest = lower, upper
-    # (x − rn)² − z²V(r) is positive where r is refuted. Between its roots it has one sign, and so has x − rn where it is.
+    # (x − rn)² − z²V(r) is positive where r is refuted. Its sign, and that of x − rn, changes only at its roots.
     roots = _roots(n**2 - z2 * spread.of_n, -2 * (x * n - z2 * spread.joint), x**2 - z2 * spread.of_x)
     edges = [lower, *(r for r in roots if lower < r < upper), upper]
     for left, right in pairwise(edges):

@@ -139,8 +139,8 @@ class BinomialLaplace:
 def _normal_laplace_cdf(z: Floats, ratio: float) -> Floats:
     """P(Z + L/ratio ≤ z) for a standard normal Z and a standard Laplace L.
 
-    From P = Φ(z) − ½e^{r²/2 − rz}Φ(z − r) + ½e^{r²/2 + rz}Φ(−z − r), with the scaled erfc where a Φ's argument is negative. By
-    symmetry only z ≤ 0 is computed, where no two large terms cancel.
+    From P = Φ(z) − ½e^{r²/2 − rz}Φ(z − r) + ½e^{r²/2 + rz}Φ(−z − r), with the scaled erfc where a Φ's argument is
+    negative. By symmetry only z ≤ 0 is computed, where no two large terms cancel.
     """
     if math.isinf(ratio):
         return np.asarray(ndtr(z))

@@ -1,9 +1,9 @@
 """Intervals when the variance is known only with noise: a calibrated width instead of a plug-in one.
 
-An estimate D ~ N(Δ, F(1 + v)) has a noisy reading of its variance, W ~ N(v, ω²). F (the noise variance) and ω are public;
-v ≥ 0 (the sampling variance) is unknown. The plug-in ±z√(F(1 + W⁺)) makes 90 % intervals cover 88 to 93 % once ω nears 1.
-So a factor H(W) solves P(|D − Δ| ≤ z√(F·H(W))) = level for every v ≥ 0, as for Behrens-Fisher intervals. H is at least
-0.8; then 90 % intervals cover 0.896 to 0.910 for ω up to 0.7, at any v (docs/experiments/federated.md).
+An estimate D ~ N(Δ, F(1 + v)) has a noisy reading of its variance, W ~ N(v, ω²). F (the noise variance) and ω are
+public; v ≥ 0 (the sampling variance) is unknown. The plug-in ±z√(F(1 + W⁺)) makes 90 % intervals cover 88 to 93 % once
+ω nears 1. So a factor H(W) solves P(|D − Δ| ≤ z√(F·H(W))) = level for every v ≥ 0, as for Behrens-Fisher intervals. H
+is at least 0.8; then 90 % intervals cover 0.896 to 0.910 for ω up to 0.7, at any v (docs/experiments/federated.md).
 
 >>> import numpy as np
 >>> variance_factor(np.array([-0.5, 0.0, 1.0, 10.0]), 0.4, 0.9).round(1)

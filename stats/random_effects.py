@@ -4,8 +4,8 @@ A parameter of stratum s, a mean or the share of a cell, is
 
     θ_s = μ + Σ_f u_f(s) + e_s,     observed with Gaussian noise of known variance,
 
-with a random effect u_f for each column f that defines strata, and e_s for the stratum's own. Variances are estimated by
-restricted maximum likelihood. Used to shrink marginals (`equistrata.synth.strata.borrowing`) and means
+with a random effect u_f for each column f that defines strata, and e_s for the stratum's own. Variances are estimated
+by restricted maximum likelihood. Used to shrink marginals (`equistrata.synth.strata.borrowing`) and means
 (`equistrata.inference.means.hierarchical`). Post-processing.
 
 >>> keys = [(sex, race) for sex in (1, 2) for race in (1, 2, 3)]
@@ -43,7 +43,7 @@ def families(keys: Sequence[tuple[Hashable, ...]]) -> list[Floats]:
 
 
 def effects(keys: Sequence[tuple[Hashable, ...]]) -> list[Floats]:
-    """For each random effect, which strata share its value, 0 or 1, shape (k, k): `families`, each times its transpose."""
+    """For each random effect, which strata share its value, 0 or 1, shape (k, k)."""
     return [family @ family.T for family in families(keys)]
 
 
@@ -63,8 +63,8 @@ def variances(
         kernels: of the observed strata, as by `effects`, each of shape (k, k).
         observed: shape (k, c); the c columns are replicates with the same variances and means of their own.
         noise: the noise variance of a stratum's observations, shape (k,).
-        expected: for each effect a variance v₀; the likelihood is multiplied by exp(−v/v₀), and by the variance of the last
-            effect, the strata's own. Without it, few noisy strata often give a variance of zero (Li and Lahiri, J.
+        expected: for each effect a variance v₀; the likelihood is multiplied by exp(−v/v₀), and by the variance of the
+            last effect, the strata's own. Without it, few noisy strata often give a variance of zero (Li and Lahiri, J.
             Multivariate Analysis 2010), or one as large as the noise.
     """
     cells = observed.shape[1]

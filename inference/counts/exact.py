@@ -42,8 +42,8 @@ def exact_p_value(
         alternative: "greater" or "less" than p₀; "two-sided" doubles the smaller of both.
 
     Returns:
-        P-values, shape kept, uniform on [0, 1] under the null hypothesis. The one-sided tests are uniformly most powerful
-        among tests of the noisy count. See docs/proofs/proportions.md.
+        P-values, shape kept, uniform on [0, 1] under the null hypothesis. The one-sided tests are uniformly most
+        powerful among tests of the noisy count. See docs/proofs/proportions.md.
 
     Raises:
         InputError: a setting out of its range, or a count that is not a finite number.
@@ -67,9 +67,9 @@ def exact_interval(noisy_count: float, *, rows: int, epsilon: float, alpha: floa
         alpha: in (0, 1).
 
     Returns:
-        (lower, upper), 0 ≤ lower ≤ upper ≤ 1: the p that neither one-sided test at α/2 rejects (Clopper-Pearson with noise).
-        A count outside [0, rows] is first clipped to it, since its likelihood is proportional to that of the end; else the
-        interval of a far count would be empty. Clipping only widens intervals.
+        (lower, upper), 0 ≤ lower ≤ upper ≤ 1: the p that neither one-sided test at α/2 rejects (Clopper-Pearson with
+        noise). A count outside [0, rows] is first clipped to it, since its likelihood is proportional to that of the
+        end; else the interval of a far count would be empty. Clipping only widens intervals.
 
     Raises:
         InputError: a setting out of its range, or a count that is not a finite number.

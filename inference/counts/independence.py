@@ -1,7 +1,7 @@
 """The χ² test of independence of two columns of a noisy table, and the rows that it needs.
 
-Noise inflates the classical statistic, so its χ² quantile rejects far too often. Here the null distribution is simulated:
-tables of independent columns with the margins of the noisy table, and the same noise.
+Noise inflates the classical statistic, so its χ² quantile rejects far too often. Here the null distribution is
+simulated: tables of independent columns with the margins of the noisy table, and the same noise.
 
 >>> import numpy as np
 >>> from equistrata.inference.counts.noisy_counts import noisy_table
@@ -68,15 +68,15 @@ def independence_test(table: NoisyTable, *, rng: np.random.Generator, resamples:
         resamples: simulated tables, at least 1; the p-value is a multiple of 1/(resamples + 1).
 
     Returns:
-        The test. Its null distribution is that of Multinomial(n, ρ̂ ⊗ κ̂) with the table's own Laplace noise, ρ̂ and κ̂ the
-        shares of the noisy margins. That needs well known margins, so there is no verdict where a cell's estimated expected
-        count is below 1 (measured levels: docs/proofs/proportions.md).
+        The test. Its null distribution is that of Multinomial(n, ρ̂ ⊗ κ̂) with the table's own Laplace noise, ρ̂ and κ̂
+        the shares of the noisy margins. That needs well known margins, so there is no verdict where a cell's estimated
+        expected count is below 1 (measured levels: docs/proofs/proportions.md).
 
     Raises:
         InputError: a table that has not two columns of two categories, or a number of resamples below 1.
 
-    Source: the talk names the test; Monte Carlo null distribution of Gaboardi, Lim, Rogers and Vadhan (ICML 2016); noise in
-    the denominator as in Kifer and Rogers (AISTATS 2017).
+    Source: the talk names the test; Monte Carlo null distribution of Gaboardi, Lim, Rogers and Vadhan (ICML 2016);
+    noise in the denominator as in Kifer and Rogers (AISTATS 2017).
     """
     values, scale = table.values, table.scale
     if values.ndim != 2 or min(values.shape) < 2:
@@ -100,8 +100,8 @@ class IndependenceDesign:
         alpha: the level, in (0, 1).
         epsilon: at which the table is released, positive.
         relation: as for `noisy_table`.
-        draws: simulated tables under independence, and as many under `joint`; at least 100. The error of a power is about
-            1/√draws at most.
+        draws: simulated tables under independence, and as many under `joint`; at least 100. The error of a power is
+            about 1/√draws at most.
         seed: of the simulation.
 
     Raises:
@@ -132,8 +132,8 @@ class IndependenceDesign:
         two_columns = cells.ndim == 2 and min(cells.shape) >= 2
         if not two_columns or not (cells > 0).all() or not abs(cells.sum() - 1) < JOINT_SUM_TOLERANCE:
             raise InputError(
-                "the joint table needs two columns of at least two categories, and positive probabilities that add up to "
-                "1; mend it"
+                "the joint table needs two columns of at least two categories, and positive probabilities that add "
+                "up to 1; mend it"
             )
         return np.asarray(cells / cells.sum())
 

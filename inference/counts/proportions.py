@@ -11,9 +11,10 @@ A test of p = p₀ against p = p₀ + effect needs N rows without noise and K·N
 >>> round(effective_sample_size(578, 0.25, 0.1, alpha=0.05, beta=0.1, epsilon=0.1), 1)
 220.9
 
-Source: the talk on differentially private estimators and tests, equations 1 to 4, the table of K and the power functions.
-The root of its equation 3 has σ⁴, and the second quantile in its equation 4 is that at β: only so do its numbers follow.
-Noise is that of `equistrata.inference.counts.noisy_counts`: Laplace of scale 1/ε on the count, declared number of rows.
+Source: the talk on differentially private estimators and tests, equations 1 to 4, the table of K and the power
+functions. The root of its equation 3 has σ⁴, and the second quantile in its equation 4 is that at β: only so do its
+numbers follow. Noise is that of `equistrata.inference.counts.noisy_counts`: Laplace of scale 1/ε on the count, declared
+number of rows.
 """
 
 from __future__ import annotations
@@ -57,8 +58,8 @@ def correction_factor(
         alpha: the level of the two-sided test, in (0, 1).
         beta: the type II error, in (0, 1 − alpha/2).
         epsilon: of the released count, positive.
-        law: "normal" approximates the noise by a normal variable of its variance (eq. 3, closed form); "normal-laplace" uses
-            the exact convolution of a normal and a Laplace variable (eq. 4, solved numerically to 10⁻¹²).
+        law: "normal" approximates the noise by a normal variable of its variance (eq. 3, closed form); "normal-laplace"
+            uses the exact convolution of a normal and a Laplace variable (eq. 4, solved numerically to 10⁻¹²).
 
     Raises:
         InputError: a setting out of its range.

@@ -1,8 +1,8 @@
 """The number of rows, or the ε, at which a test detects a difference of means under Laplace noise.
 
-The mean of n rows of variance σ² with Laplace noise of scale Δ/(nε) is normal-Laplace. The two-sided test at level α has
-power 1 − β when F⁻¹(1 − α/2) + F⁻¹(1 − β) = distance, for the quantiles F⁻¹ of the centred distribution. That equation is
-solved for n or for ε.
+The mean of n rows of variance σ² with Laplace noise of scale Δ/(nε) is normal-Laplace. The two-sided test at level α
+has power 1 − β when F⁻¹(1 − α/2) + F⁻¹(1 − β) = distance, for the quantiles F⁻¹ of the centred distribution. That
+equation is solved for n or for ε.
 
 >>> question = Sizing(variance=0.21, distance=0.1, alpha=0.05, beta=0.1)
 >>> round(question.classical_rows, 2), round(question.rows(0.1), 1), round(question.rows(0.1, "normal"), 1)
@@ -39,7 +39,8 @@ class Sizing:
         variance: σ² of one row, positive, in squared units of the data.
         distance: the difference, positive, in the unit of the data.
         alpha: the level of the two-sided test, in (0, 1).
-        beta: the type II error, in (0, 1 − alpha/2); ½ asks for an interval of half-width `distance` at confidence 1 − alpha.
+        beta: the type II error, in (0, 1 − alpha/2); ½ asks for an interval of half-width `distance` at confidence
+            1 − alpha.
         sensitivity: Δ of the sum, positive, in the unit of the data.
 
     Raises:
@@ -76,8 +77,8 @@ class Sizing:
     def rows(self, epsilon: float, law: Law = "normal-laplace") -> float:
         """The rows needed at this ε > 0, not rounded; never fewer than without noise.
 
-        "normal" approximates the noise by a normal variable of its variance, in closed form; "normal-laplace" uses the exact
-        convolution, for which the root is unique (quantiles spread with the noise: Lewis and Thompson, 1981).
+        "normal" approximates the noise by a normal variable of its variance, in closed form; "normal-laplace" uses the
+        exact convolution, for which the root is unique (quantiles spread with the noise: Lewis and Thompson, 1981).
         """
         epsilon = positive("epsilon", epsilon)
         noise = 8 * (self.sensitivity * self.distance / (epsilon * self.quantiles * self.variance)) ** 2

@@ -112,7 +112,7 @@ def serve(settings):
 
 
 def wait_for(state, run, holders, seconds):
-    """The holders' node numbers, once all are there; whoever is there when time runs out; None if there are too many."""
+    """The node numbers of the holders that came in time, waiting for all; None if there are too many."""
     end = time.monotonic() + seconds
     while len(nodes := state.get_nodes(run)) < holders and time.monotonic() < end:
         time.sleep(0.05)
@@ -238,7 +238,7 @@ class Quick:
 
 
 def answer(settings, question, moduli):
-    """The holder's own numbers. What it says if it refuses stays in its own folder: an error would travel to the server."""
+    """The holder's own numbers. A refusal stays in the holder's folder: an error would travel to the server."""
     done = subprocess.run(settings["command"], input=question, capture_output=True, text=True, check=False)
     sys.stderr.write(done.stderr)
     if done.returncode == 2:

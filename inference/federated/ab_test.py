@@ -1,8 +1,8 @@
 """A federated A/B test: the private difference between two arms, from secure sums alone.
 
-Each person reports two numbers, of their value and of its square (`equistrata.inference.federated.poisson_binomial`). An
-aggregator adds the reports of each arm without seeing one. Accounting: `equistrata.inference.federated.renyi`; intervals:
-`equistrata.inference.federated.arms`, and `equistrata.inference.federated.finite_sample` for any n.
+Each person reports two numbers, of their value and of its square (`equistrata.inference.federated.poisson_binomial`).
+An aggregator adds the reports of each arm without seeing one. Accounting: `equistrata.inference.federated.renyi`;
+intervals: `equistrata.inference.federated.arms`, and `equistrata.inference.federated.finite_sample` for any n.
 
 >>> import numpy as np
 >>> from equistrata.privacy.noise import SeededNoise
@@ -142,7 +142,8 @@ def default_mean_share(rows: int, trials: int, epsilon: float, delta: float) -> 
     """0.99, or less where the remaining budget could not estimate the variance.
 
     The largest share f at which the standard deviation of ŝ²/n is at most half of the noise variance of the mean:
-    √(m/n)·θ·f/√(1 − f) = ½, with θ for the whole budget (θ² is about proportional to the share). Depends on public settings.
+    √(m/n)·θ·f/√(1 − f) = ½, with θ for the whole budget (θ² is about proportional to the share). Depends on public
+    settings.
 
     >>> round(default_mean_share(500, 1024, 0.5, 1e-6), 3), round(default_mean_share(500, 1024, 3, 1e-6), 3)
     (0.99, 0.924)
@@ -167,8 +168,8 @@ def private_arm(totals: npt.ArrayLike, settings: ArmSettings, *, rows: int | Non
 
     Returns:
         The arm. With mean μ and variance s² among people, the mean's estimate has variance
-        R²/(4nmθ²) − μ²/(nm) + s²(1 − 1/m)/n: the exact variance of the coins. ŝ² is the noisy second moment less the squared
-        mean, corrected for the noise in that.
+        R²/(4nmθ²) − μ²/(nm) + s²(1 − 1/m)/n: the exact variance of the coins. ŝ² is the noisy second moment less the
+        squared mean, corrected for the noise in that.
     """
     n = settings.rows if rows is None else rows
     sums = np.asarray(totals)

@@ -1,7 +1,7 @@
 """Secure addition of holders' vectors of whole numbers: only the sum is revealed.
 
-`SecureAggregator` is the protocol. `InProcessAggregator` adds in this process: a **simulation**, for tests and for holders
-who trust this process. `equistrata.inference.federated.flower` runs Flower's SecAgg+.
+`SecureAggregator` is the protocol. `InProcessAggregator` adds in this process: a **simulation**, for tests and for
+holders who trust this process. `equistrata.inference.federated.flower` runs Flower's SecAgg+.
 
 >>> import numpy as np
 >>> add_modulo([np.array([3, 4]), np.array([5, 6])], [7, 11]).tolist()

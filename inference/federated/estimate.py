@@ -7,7 +7,8 @@
 >>> from equistrata.privacy.noise import SeededNoise
 >>> schema = Schema.from_dict({"name": "visits", "columns": {
 ...     "SEX": {"values": [1, 2]}, "NEW": {"values": [0, 1]}, "DAYS": {"lower": 0, "upper": 10}}})
->>> plan = FederatedPlan(schema, "DAYS", holders=3, strata=("SEX",), arm="NEW", treated=1, control=0, epsilon=1, delta=1e-6)
+>>> arms = {"arm": "NEW", "treated": 1, "control": 0}
+>>> plan = FederatedPlan(schema, "DAYS", holders=3, strata=("SEX",), **arms, epsilon=1, delta=1e-6)
 >>> rng, holders = np.random.default_rng(0), []
 >>> for i in range(3):
 ...     rows = pd.DataFrame({"SEX": rng.integers(1, 3, 4000), "NEW": rng.integers(0, 2, 4000)})

@@ -117,10 +117,12 @@ def flower(
     """Start a server and one holder for each command, and end them all afterwards.
 
     Args:
-        commands: for each holder, the program that computes its vector: it reads a question (JSON: kind, moduli, settings) on
-            standard input and prints its numbers as a JSON list, or one sentence on standard error with exit status 2.
+        commands: for each holder, the program that computes its vector: it reads a question (JSON: kind, moduli,
+            settings) on standard input and prints its numbers as a JSON list, or one sentence on standard error with
+            exit status 2.
         missing: how many may drop out, fewer than half; at least three must stay.
-        timeout: seconds to wait in each stage of the protocol. At the start all holders are waited for, up to two minutes.
+        timeout: seconds to wait in each stage of the protocol. At the start all holders are waited for, up to two
+            minutes.
         folder: for settings and logs, kept afterwards; None for a folder of mode 0700 that is removed.
 
     Raises:
@@ -132,8 +134,8 @@ def flower(
         raise InputError(f"Flower's SecAgg+ needs at least three holders, not {holders}")
     if not 0 <= missing <= min((holders - 1) // 2, holders - 3 if holders > 3 else 0):
         raise InputError(
-            f"of {holders} holders, Flower's SecAgg+ can do without at most {min((holders - 1) // 2, holders - 3)}, not "
-            f"{missing}: more than half must stay, and three at least"
+            f"of {holders} holders, Flower's SecAgg+ can do without at most {min((holders - 1) // 2, holders - 3)}, "
+            f"not {missing}: more than half must stay, and three at least"
         )
     if not (math.isfinite(timeout) and timeout > 0):
         raise InputError(f"the time-out must be a positive number of seconds, not {timeout}")
@@ -168,12 +170,13 @@ def flower(
 
 
 def interpreter() -> Path:
-    """The interpreter that has Flower: EQUISTRATA_FLOWER_PYTHON, or `.venv-flower/bin/python` in the working directory."""
+    """Flower's interpreter: EQUISTRATA_FLOWER_PYTHON, or `.venv-flower/bin/python` in the working directory."""
     # Not resolved: an environment's interpreter is a link, and only by its own path does it find its packages.
     path = Path(os.path.abspath(os.environ.get(FLOWER_PYTHON_VARIABLE) or FLOWER_DEFAULT_PYTHON))
     if not path.is_file():
         raise InputError(
-            f"Flower's environment is not there (no interpreter {str(path)!r}); run make flower or set {FLOWER_PYTHON_VARIABLE}"
+            f"Flower's environment is not there (no interpreter {str(path)!r}); run make flower or set "
+            f"{FLOWER_PYTHON_VARIABLE}"
         )
     return path
 

@@ -1,9 +1,9 @@
 """A holder of a table: checks the two questions of a federated plan, and answers them.
 
 A number about its rows leaves a holder only inside a secure sum. It computes θ itself from the plan, so a server cannot
-ask for less noise, and it refuses if its rows break the plan. With a state folder it answers each question once: a second
-sum with fresh coins would cost the price again, and one with the same coins but without one holder would reveal that
-holder's answer by subtraction.
+ask for less noise, and it refuses if its rows break the plan. With a state folder it answers each question once: a
+second sum with fresh coins would cost the price again, and one with the same coins but without one holder would reveal
+that holder's answer by subtraction.
 """
 
 from __future__ import annotations
@@ -70,8 +70,8 @@ class TableHolder:
         plan: the plan that this holder has agreed to.
         rows: the source of its rows.
         noise: the source of its people's coins.
-        state: a folder of its own, made with mode 0700, that records which questions it has answered, and no number of its
-            rows; None to record nothing.
+        state: a folder of its own, made with mode 0700, that records which questions it has answered, and no number of
+            its rows; None to record nothing.
     """
 
     plan: FederatedPlan
@@ -82,12 +82,12 @@ class TableHolder:
     def answer(self, question: SumQuestion) -> Counts:
         """One number for each modulus.
 
-        `sizes`: its rows in each cell, exact. `sums`: for each cell the sum of its people's reports, of their reports of squares,
-        and how many they are.
+        `sizes`: its rows in each cell, exact. `sums`: for each cell the sum of its people's reports, of their reports
+        of squares, and how many they are.
 
         Raises:
-            InputError: another plan, a question that does not follow from the plan, rows that do not fit the schema or the plan,
-                or a question that was answered before. No noise is drawn then.
+            InputError: another plan, a question that does not follow from the plan, rows that do not fit the schema or
+                the plan, or a question that was answered before. No noise is drawn then.
         """
         if question.settings.get("plan") != self.plan.digest:
             raise InputError("a holder was asked about a plan that it has not agreed to; give everybody the same plan")

@@ -1,7 +1,7 @@
 """The Poisson-binomial mechanism: each person reports a binomial number whose mean depends on their value.
 
-Z ~ Binomial(m, ½ + θx/R) for x in [−R, R]. Only the sum over many people is released; it never exceeds nm, so it is added
-modulo nm + 1.
+Z ~ Binomial(m, ½ + θx/R) for x in [−R, R]. Only the sum over many people is released; it never exceeds nm, so it is
+added modulo nm + 1.
 
 >>> import numpy as np
 >>> from equistrata.privacy.noise import SeededNoise
@@ -46,8 +46,8 @@ class PoissonBinomial:
     Raises:
         InputError: a setting out of its range.
 
-    Cost: a report alone is m·ln((½ + θ)/(½ − θ))-DP; for the sum of n see `equistrata.inference.federated.renyi`. Replace-one,
-    n public.
+    Cost: a report alone is m·ln((½ + θ)/(½ − θ))-DP; for the sum of n see `equistrata.inference.federated.renyi`.
+    Replace-one, n public.
     Source: the federated-experiments paper, Algorithm 2; Chen, Özgür and Kairouz, arXiv:2207.09916.
     """
 
@@ -131,7 +131,7 @@ def check_values(values: npt.ArrayLike, radius: float) -> Floats:
         raise InputError(f"the values of an arm must be one-dimensional, not of {x.ndim} dimensions")
     if not (np.abs(x) <= radius).all():  # false for NaN
         raise InputError(
-            f"a value lies outside the declared range [-{radius:g}, {radius:g}] or is missing; widen the range or clean "
-            "the rows"
+            f"a value lies outside the declared range [-{radius:g}, {radius:g}] or is missing; widen the range or "
+            "clean the rows"
         )
     return x

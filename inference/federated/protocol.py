@@ -3,7 +3,8 @@
 >>> from equistrata.data.schema import Schema
 >>> schema = Schema.from_dict({"name": "visits", "columns": {
 ...     "SEX": {"values": [1, 2]}, "NEW": {"values": [0, 1]}, "DAYS": {"lower": 0, "upper": 10}}})
->>> plan = FederatedPlan(schema, "DAYS", holders=3, strata=("SEX",), arm="NEW", treated=1, control=0, epsilon=1, delta=1e-6)
+>>> arms = {"arm": "NEW", "treated": 1, "control": 0}
+>>> plan = FederatedPlan(schema, "DAYS", holders=3, strata=("SEX",), **arms, epsilon=1, delta=1e-6)
 >>> plan.cells[:2], plan.radius
 ((Cell(key=(1,), arm='control'), Cell(key=(1,), arm='treated')), 5.0)
 >>> plan.sums((500, 500, 0, 800)).moduli[:4]
@@ -55,23 +56,23 @@ class FederatedPlan:
         strata: columns that define strata; none for one stratum.
         arm: the column with the arms; None for means only.
         treated, control: its values; rows with another value are left out.
-        clip: the clip of the outcome; None for its declared bounds. A narrower clip needs less noise and estimates the mean of
-            the clipped values.
+        clip: the clip of the outcome; None for its declared bounds. A narrower clip needs less noise and estimates the
+            mean of the clipped values.
         epsilon, delta: the price, for every person.
         trials, mean_share: as `equistrata.inference.federated.ab_test.ArmDesign`.
         level, target: of the intervals, as `equistrata.inference.federated.arms.combine`.
         missing: how many holders may drop out or collude with the server.
         largest_share: the largest share of a cell's rows that one holder may have; declared if `missing` is not 0. Each
             holder checks it. θ is set for the rows that remain when `missing` holders with that share each are gone.
-        smallest: cells with fewer rows are left out, at least 2. With None only empty cells are left out, and a cell of one
-            row is an error.
+        smallest: cells with fewer rows are left out, at least 2. With None only empty cells are left out, and a cell of
+            one row is an error.
 
     Raises:
         InputError: settings that do not fit the schema or each other.
 
     Cost: (ε, δ)-DP for every person, if at most `missing` holders drop out or collude. Neighbouring tables: replace the
-    outcome of one row; its stratum, its arm and the cells' sizes over all holders are public. Cells are disjoint (parallel
-    composition).
+    outcome of one row; its stratum, its arm and the cells' sizes over all holders are public. Cells are disjoint
+    (parallel composition).
     """
 
     schema: Schema
@@ -116,8 +117,8 @@ class FederatedPlan:
             raise InputError(f"the largest share of a cell lies above 0 and is at most 1, not {self.largest_share}")
         if self.missing and (self.largest_share is None or not 0 < self.largest_share * self.missing < 1):
             raise InputError(
-                "if holders may be missing, declare the largest share of a cell that one may have, so that together they "
-                "have less than all of it"
+                "if holders may be missing, declare the largest share of a cell that one may have, so that together "
+                "they have less than all of it"
             )
         if self.smallest is not None and self.smallest < 2:
             raise InputError(f"the smallest cell that is estimated has at least 2 rows, not {self.smallest}")

@@ -5,8 +5,8 @@ replace one person's x; n is public. The divergence of order α is largest for
 
     D_α( Binom(nm, ½ − θ)  ‖  Binom((n − 1)m, ½ − θ) * Binom(m, ½ + θ) )
 
-(Chen, Özgür and Kairouz, arXiv:2207.09916, Theorem 3.3). It is summed over a window with a bound on the rest, so results
-are upper bounds to about one part in 10⁹. See docs/proofs/federated.md.
+(Chen, Özgür and Kairouz, arXiv:2207.09916, Theorem 3.3). It is summed over a window with a bound on the rest, so
+results are upper bounds to about one part in 10⁹. See docs/proofs/federated.md.
 
 >>> exact, fast = renyi_exact(100, 64, 0.25, 2), renyi_fast(100, 64, 0.25, 2)
 >>> round(exact, 4), round(fast / exact - 1, 4)
@@ -109,10 +109,10 @@ def renyi_exact(n: int, m: int, theta: float, order: float) -> float:
 def renyi_fast(n: int, m: int, theta: float, order: float) -> float:
     """A bound on `renyi_exact`, never below it and within 1 % of it, for n to 10⁷ and m to 4,096 in milliseconds.
 
-    By the data processing inequality, moving m trials costs at most as much as moving them block by block, each against its
-    own n − 1 blocks of other people. The paper's blocks are single trials (Algorithm 5), which exceeds the exact divergence
-    by 7 % at n = 10 and 0.8 % at n = 100 (θ = ¼, m = 64); here blocks are longer below 1,024 people. Arguments and errors: as
-    `renyi_exact`.
+    By the data processing inequality, moving m trials costs at most as much as moving them block by block, each against
+    its own n − 1 blocks of other people. The paper's blocks are single trials (Algorithm 5), which exceeds the exact
+    divergence by 7 % at n = 10 and 0.8 % at n = 100 (θ = ¼, m = 64); here blocks are longer below 1,024 people.
+    Arguments and errors: as `renyi_exact`.
 
     >>> round(renyi_fast(10**7, 4096, 0.25, 32), 6)
     0.008738
@@ -124,8 +124,8 @@ def renyi_fast(n: int, m: int, theta: float, order: float) -> float:
 def epsilon_of(curve: Curve, delta: float, orders: Sequence[float] | None = None) -> float:
     """The least ε for which Rényi DP along `curve` implies (ε, δ)-DP; at least 0.
 
-    ε = min over α of D_α + ln(1 − 1/α) − (ln δ + ln α)/(α − 1) (Canonne, Kamath and Steinke, arXiv:2004.00010, Proposition
-    12), over all α > 1 or over `orders`. Every α gives a valid ε.
+    ε = min over α of D_α + ln(1 − 1/α) − (ln δ + ln α)/(α − 1) (Canonne, Kamath and Steinke, arXiv:2004.00010,
+    Proposition 12), over all α > 1 or over `orders`. Every α gives a valid ε.
     """
     _check_delta(delta)
     if orders is not None and not len(orders):
@@ -210,8 +210,8 @@ def solve_thetas(n: int, trials: tuple[int, int], target: ThetaTarget, mean_shar
         n: people. Public.
         trials: m and m₂.
         target: (ε, δ) of both sums.
-        mean_share: the mean's part of the divergence at every order, in (0, 1). The second moment gets the rest, or more if θ
-            reaches the target's maximum.
+        mean_share: the mean's part of the divergence at every order, in (0, 1). The second moment gets the rest, or
+            more if θ reaches the target's maximum.
 
     >>> theta, theta_squares = solve_thetas(500, (1024, 1024), ThetaTarget(1, 1e-6))
     >>> round(theta, 5), round(theta_squares, 5)

@@ -1,7 +1,8 @@
 """The clipping threshold of a column that may have a heavy tail, chosen by a noisy histogram of its tails.
 
-Clipping at ±5σ suits a Gaussian column and loses about 3 % of the mean of incomes. A small part of ρ buys noisy counts of
-rows in shells beyond the usual clip. The two clips minimise the expected bias² + noise², given these counts and a prior.
+Clipping at ±5σ suits a Gaussian column and loses about 3 % of the mean of incomes. A small part of ρ buys noisy counts
+of rows in shells beyond the usual clip. The two clips minimise the expected bias² + noise², given these counts and a
+prior.
 
 The prior of each side is a mixture. There is no tail (probability `NO_TAIL`). Or one of `TAIL_SHARES` of the rows lies
 beyond the usual clip, each equally likely, and `FALL` of those that reach a shell reach the next; counts are Gaussian
@@ -100,8 +101,8 @@ class Shells:
         """The clip with the least expected bias² + noise², never narrower than the base clip. Post-processing.
 
         Args:
-            counts: noisy numbers of rows between the `edges`; None for none beyond the base clip, the mean of a Gaussian
-                column.
+            counts: noisy numbers of rows between the `edges`; None for none beyond the base clip, the mean of a
+                Gaussian column.
             sigma: the standard deviation of their noise.
             rows: the number of rows, public or paid for.
             variance: of the noise of the mean, in squared units of the data.
@@ -133,8 +134,8 @@ def expected_loss(counts: Counts, sigma: float, rows: float, lost: Floats) -> tu
         lost: the average loss of a row in each shell by each clip, shape (clips, s), in the unit of the data.
 
     Returns:
-        Two arrays of shape (clips,), in the unit of the data and its square. The posterior is a mixture of Gaussians, one
-        for each component of the prior; negative expected counts are set to 0.
+        Two arrays of shape (clips,), in the unit of the data and its square. The posterior is a mixture of Gaussians,
+        one for each component of the prior; negative expected counts are set to 0.
     """
     falling = -np.diff(FALL ** np.arange(len(counts)), append=0.0)
     prior = rows * np.outer([0.0, 0.0, *TAIL_SHARES], falling)

@@ -35,9 +35,9 @@ __all__ = ["Coinpress", "RowCount"]
 class Coinpress(CoinpressSettings):
     """Coinpress with its declared settings; see `CoinpressSettings` for them.
 
-    In every method, `rho` is what is spent, ρ > 0 (of a `Budget`, all that is left), and `noise` is the source of noise.
-    Neighbouring tables: replace-one within a stratum for `sizes="public"`, where a row that changes its stratum is not
-    covered; add-remove for `sizes="noisy"`. See docs/proofs/coinpress.md.
+    In every method, `rho` is what is spent, ρ > 0 (of a `Budget`, all that is left), and `noise` is the source of
+    noise. Neighbouring tables: replace-one within a stratum for `sizes="public"`, where a row that changes its stratum
+    is not covered; add-remove for `sizes="noisy"`. See docs/proofs/coinpress.md.
     """
 
     def mean(
@@ -52,8 +52,8 @@ class Coinpress(CoinpressSettings):
         Returns:
             The estimate. Its interval covers the *population* mean with probability at least 1 − β when rows are
             independent and Gaussian with standard deviation at most σ, and the mean lies in [lower, upper]. For other
-            columns that is approximate: the interval includes the estimated bias of clipping. For public n = 0 it is the
-            midpoint of [lower, upper] with all of that interval.
+            columns that is approximate: the interval includes the estimated bias of clipping. For public n = 0 it is
+            the midpoint of [lower, upper] with all of that interval.
 
         Raises:
             InputError: `rows` without noise, ρ of 0, values that are not one-dimensional, or NaN among them.
@@ -75,17 +75,17 @@ class Coinpress(CoinpressSettings):
         """The mean of each of disjoint groups, and the population mean Σ ωᵢ μ̂ᵢ (StratCoinpress).
 
         Args:
-            groups: stratum key → its values, shape (nᵢ,), nᵢ ≥ 0; or a sequence of such arrays. No row is in two groups.
-            weights: the share ωᵢ of each group, summing to 1 within 10⁻⁶; None for the shares of the strata's own
-                (public or noisy) sizes. A positive share without a group counts as an empty group. PubStratCoinpress:
-                `PublicWeights` from a public sample that shares no one with the rows.
+            groups: stratum key → its values, shape (nᵢ,), nᵢ ≥ 0; or a sequence of such arrays. No row is in two
+                groups.
+            weights: the share ωᵢ of each group, summing to 1; None for the shares of the strata's own (public or noisy)
+                sizes. A positive share without a group is an empty group. PubStratCoinpress: `PublicWeights` from a
+                public sample that shares no one with the rows.
 
         Returns:
-            The population estimate and the strata's own, in an order of streams that does not depend on that of the
-            groups. Each interval fails with probability β, one at a time (pass β/k for all at once). The population
-            interval combines variances; it is made from unclamped values (`Estimate.raw`), so that errors of mean zero
-            cancel. Shares of empty strata go to the others, and the length of [lower, upper] is their bias. With noisy
-            sizes, many strata of ten rows or fewer bias the population when [lower, upper] is wide.
+            The population estimate and the strata's own. Each interval fails with probability β, one at a time (pass
+            β/k for all at once). The population's combines variances of the `raw` values; shares of empty strata go to
+            the others, with the length of [lower, upper] as their bias. With noisy sizes, many strata of ten rows or
+            fewer bias the population where [lower, upper] is wide.
 
         Raises:
             InputError: as `mean`; a group without a weight, a negative weight, or weights that do not sum to 1.
@@ -149,23 +149,23 @@ class Coinpress(CoinpressSettings):
         """The means of strata and of all rows, measured at both levels, reconciled and shrunk.
 
         Args:
-            groups, weights: as for `by_strata`. Strata whose keys are tuples of one length share information first with
-                those that have a value in common.
+            groups, weights: as for `by_strata`; one group is one level. Strata whose keys are tuples of one length pool
+                first with those that have a value in common.
             split: the part of ρ for all rows, in (0, 1); None for `best_split`.
-            shrinkage: whether strata are shrunk (from three strata on); without it they are only reconciled with the whole.
-                One group is one level, as `by_strata`.
+            shrinkage: whether strata are shrunk (from three strata on); without it they are only reconciled with the
+                whole.
 
         Returns:
-            The population's estimate and the strata's own. A stratum's `value` is its posterior mean, biased towards the
-            other strata where its own noise is large; it moves by at most three standard deviations of its noise (limited
-            translation: Efron and Morris, JASA 1972) and stays in its interval. The *intervals* are those of the strata's
-            own measurements and cover as in `mean`. `raw` and the population's value are not shrunk.
+            The population's estimate and the strata's own. A stratum's `value` is its posterior mean; it moves by at
+            most three standard deviations of its noise (limited translation: Efron and Morris, JASA 1972) and stays in
+            its interval. Its *interval* is that of its own measurement and covers as in `mean`. `raw` and the
+            population's value are not shrunk.
 
         Raises:
             InputError: as `by_strata`; a tail that is not adaptive, or a split that is not between 0 and 1.
 
-        Cost: ρ-zCDP for all outputs together.
-        Source: levels and consistency, Hay et al. (arXiv:0904.0942), section 4. See docs/proofs/hierarchical-means.md.
+        Cost: ρ-zCDP for all outputs together. See docs/proofs/hierarchical-means.md.
+        Source: levels and consistency, Hay et al. (arXiv:0904.0942), section 4.
         """
         if self.tail != "adaptive":
             raise InputError(f"means at two levels need tail='adaptive', not {self.tail!r}")

@@ -8,7 +8,8 @@ Dirichlet distribution.
 >>> alpha = fit_alpha(race)
 >>> round(alpha, 4), round(fit_alpha(race, method="moments"), 4)  # the paper's α is the second
 (0.2566, 0.1301)
->>> [round(f, 1) for f in (equal_log_sizes(9, 196967), expected_log_sizes(9, alpha, 196967), least_log_sizes(9, 196967))]
+>>> n = sum(race)
+>>> [round(f, 1) for f in (equal_log_sizes(9, n), expected_log_sizes(9, alpha, n), least_log_sizes(9, n))]
 [89.9, 67.2, 20.2]
 
 Source: the stratification paper, Proposition 9, Theorem 10 and their proofs.
@@ -118,13 +119,13 @@ def stratified_error_bound(
     Args:
         k: the number of groups, at least 1.
         n: the number of rows, positive.
-        log_sizes: Σ log|Gᵢ|: known, bounded by `equal_log_sizes`, or expected by `expected_log_sizes` (the bound is concave in
-            it, so that of the expected sum is at least the expected bound).
+        log_sizes: Σ log|Gᵢ|: known, bounded by `equal_log_sizes`, or expected by `expected_log_sizes` (the bound is
+            concave in it, so that of the expected sum is at least the expected bound).
         radius, epsilon, gamma, sigma: as for `equistrata.inference.means.laplace.LaplaceMean`.
 
     Returns:
-        √2(1 + ln(2/γ))·√(Σbᵢ²)/n with Σbᵢ² ≤ (8/ε²)(kR² + σ²(k·ln(1/γ) + log_sizes)): the noise exceeds it with probability
-        at most γ, where no row is clipped. See docs/proofs/laplace-mean.md.
+        √2(1 + ln(2/γ))·√(Σbᵢ²)/n with Σbᵢ² ≤ (8/ε²)(kR² + σ²(k·ln(1/γ) + log_sizes)): the noise exceeds it with
+        probability at most γ, where no row is clipped. See docs/proofs/laplace-mean.md.
 
     Raises:
         InputError: an argument out of its range.

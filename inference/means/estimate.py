@@ -22,7 +22,7 @@ __all__ = ["Estimate", "Interval", "StratifiedEstimate"]
 
 @dataclass(frozen=True)
 class Interval:
-    """An estimate and its interval, in the unit of the data. Raises InputError unless it is finite and holds the value."""
+    """An estimate and its interval, in the unit of the data. InputError unless it is finite and holds the value."""
 
     value: float
     lower: float
@@ -45,14 +45,14 @@ class Estimate(Interval):
     Attributes:
         value, lower, upper: the estimate and its interval, in the unit of the data; coverage as the estimator states.
         rho, relation: the cost in zCDP, and the neighbouring relation of that cost.
-        variance: of the value about the population mean (sampling and noise), in squared units of the data; infinite where
-            there was no information.
+        variance: of the value about the population mean (sampling and noise), in squared units of the data; infinite
+            where there was no information.
         bias: the part of the interval's half-width, in the unit of the data, that allows for clipping.
         rows: the number of rows: declared public, or the noisy count that was paid for.
-        raw: the measured value before it is moved into its interval; None where there was no information. Its noise has mean
-            zero, so sums over strata use it.
-        centre, sum_deviation, count_deviation: `raw` is `centre` plus a noisy sum over `rows`; the standard deviations of
-            the noise of that sum (unit of the data) and of `rows`.
+        raw: the measured value before it is moved into its interval; None where there was no information. Its noise has
+            mean zero, so sums over strata use it.
+        centre, sum_deviation, count_deviation: `raw` is `centre` plus a noisy sum over `rows`; the standard deviations
+            of the noise of that sum (unit of the data) and of `rows`.
         epsilon: the pure ε, for a mechanism that has one (rho is then ε²/2).
         entries: the charges in order, (what, amount); they add up to rho.
         private: whether the noise came from a source fit for real releases.
@@ -78,8 +78,8 @@ class StratifiedEstimate(Interval):
 
     Attributes:
         value, lower, upper: the population estimate and its interval, in the unit of the data.
-        rho, relation: the cost of all outputs together (the strata are disjoint: parallel composition). "replace-one within a
-            stratum" takes the strata's sizes to be public and covers no row that changes its stratum.
+        rho, relation: the cost of all outputs together (the strata are disjoint: parallel composition). "replace-one
+            within a stratum" takes the strata's sizes to be public and covers no row that changes its stratum.
         strata: stratum key → its estimate; stated at the same rho, not on top of it.
         weights: stratum key → its share ω; they sum to one.
         variance, bias, epsilon, entries, private: as in `Estimate`; `entries` is empty where only strata are charged.

@@ -64,8 +64,8 @@ def read_groups(groups: GroupedValues, weights: GroupWeights | None) -> Weighted
             group counts as an empty group.
 
     Raises:
-        InputError: a group without a weight, a negative or non-finite weight, a sum that is not 1 within 10⁻⁶, or values
-            that are not one-dimensional or hold NaN.
+        InputError: a group without a weight, a negative or non-finite weight, a sum that is not 1 within 10⁻⁶, or
+            values that are not one-dimensional or hold NaN.
     """
     arrays = {key: read_values(values) for key, values in _items(groups)}
     if not arrays:

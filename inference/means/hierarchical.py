@@ -1,8 +1,9 @@
 """Private means of strata, measured over all rows and within strata, then reconciled and shrunk.
 
-A part a of ρ buys the mean of all rows; the rest buys the means of the strata, which are disjoint (parallel composition).
-The rest is post-processing: weighted least squares reconcile both levels, and a mixed model (`equistrata.stats.random_effects`)
-pools information across strata. What any such split can reach: docs/proofs/hierarchical-means.md.
+A part a of ρ buys the mean of all rows; the rest buys the means of the strata, which are disjoint (parallel
+composition). The rest is post-processing: weighted least squares reconcile both levels, and a mixed model
+(`equistrata.stats.random_effects`) pools information across strata. What any such split can reach:
+docs/proofs/hierarchical-means.md.
 
 >>> import numpy as np
 >>> from equistrata.inference.means.coinpress import Coinpress
@@ -193,9 +194,9 @@ class TwoLevelMeans:
     def consistent(self) -> Floats:
         """The strata's means, reconciled with the mean over all rows by weighted least squares.
 
-        With shares s, the covariance C of the strata's errors and the variance V of the error of the mean m over all rows,
-        stratum i moves by (m − Σ sⱼmⱼ)·(Cs)ᵢ/(V + sᵀCs). C is the diagonal of noise variances plus bbᵀ, b the expected biases
-        of clipping (the same tail is cut in every stratum). V is noise and bias likewise.
+        With shares s, the covariance C of the strata's errors and the variance V of the error of the mean m over all
+        rows, stratum i moves by (m − Σ sⱼmⱼ)·(Cs)ᵢ/(V + sᵀCs). C is the diagonal of noise variances plus bbᵀ, b the
+        expected biases of clipping (the same tail is cut in every stratum). V is noise and bias likewise.
         """
         return self.measured + self._gain * (self._about - float(self.own @ self.measured))
 
@@ -224,9 +225,9 @@ class TwoLevelMeans:
     def shrunk(self) -> Floats:
         """The strata's posterior means, reconciled with the mean of all rows.
 
-        The prior is the mixed model plus σ²/nᵢ, since the target is the mean of the stratum's own rows. Its variances are
-        estimated by REML with a prior on them (`SHARED_PRIOR`, `OWN_PRIOR`): where the noise is far above σ the likelihood
-        is flat, and means of a few rows would keep their noise.
+        The prior is the mixed model plus σ²/nᵢ, since the target is the mean of the stratum's own rows. Its variances
+        are estimated by REML with a prior on them (`SHARED_PRIOR`, `OWN_PRIOR`): where the noise is far above σ the
+        likelihood is flat, and means of a few rows would keep their noise.
         """
         noise, seen = self._noise, self._known
         if len(seen) < FEWEST_STRATA or not seen.any():
@@ -271,7 +272,8 @@ class TwoLevelMeans:
     def _noise(self) -> Floats:
         """The noise variances of the strata's means; 0 where nothing was measured (their share is 0 as well).
 
-        An error in a stratum's size moves the sum of all rows in proportion to the distance of its centre from the mean.
+        An error in a stratum's size moves the sum of all rows in proportion to the distance of its centre from the
+        mean.
         """
         sums = np.where(self._known, self._each("sum_deviation"), 0.0)
         counts = (self._each("centre") - self._about) * self._each("count_deviation")
@@ -286,7 +288,7 @@ class TwoLevelMeans:
 
     @property
     def _gain(self) -> Floats:
-        """How far each stratum's mean moves for each unit between the mean of all rows and the weighted sum of strata."""
+        """How far each stratum's mean moves per unit between the mean of all rows and the sum of strata."""
         bias = self._each("bias")
         moved = self._noise * self.own + bias * float(bias @ self.own)
         total = float(moved @ self.own) + self._noise_of_whole + self.whole.bias**2

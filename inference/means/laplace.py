@@ -74,9 +74,9 @@ class LaplaceMean:
         """The clipped mean of `values`, shape (n,), 0 ≤ n < 2²⁴, with Laplace noise; n is declared public.
 
         Returns:
-            The estimate. Its interval, ±(σ√(2 ln(4/γ)/n) + b ln(2/γ)) with b the scale of the noise, covers the population
-            mean of Gaussian rows with probability 1 − γ, apart from the bias of clipping: the paper's √(ln(n/γ)) lacks a
-            factor √2 and cuts the tails of a mean near ±R. With n = 0: value 0 and interval [−R, R].
+            The estimate. Its interval, ±(σ√(2 ln(4/γ)/n) + b ln(2/γ)), b the scale of the noise, covers the population
+            mean of Gaussian rows with probability 1 − γ, apart from the bias of clipping (docs/proofs/laplace-mean.md).
+            With n = 0: value 0 and interval [−R, R].
 
         Raises:
             InputError: values that are not one-dimensional, NaN among them, or too many rows.
@@ -95,9 +95,9 @@ class LaplaceMean:
             weights: the share of each group; None means |Gᵢ|/n (eq. 4). Else as for `Coinpress.by_strata`.
 
         Returns:
-            The population estimate and the strata's own; each interval fails with probability γ. The population interval
-            is ±(√(2 ln(4/γ) Σ ωᵢ²σ²/nᵢ) + t), t a tail bound for the sum of Laplace variables. An empty stratum has
-            value 0 and adds ωᵢR to the half-width.
+            The population estimate and the strata's own; each interval fails with probability γ. The population
+            interval is ±(√(2 ln(4/γ) Σ ωᵢ²σ²/nᵢ) + t), t a tail bound for the sum of Laplace variables. An empty
+            stratum has value 0 and adds ωᵢR to the half-width.
 
         Raises:
             InputError: as `mean`; a group without a weight, a negative weight, or weights that do not sum to 1.
@@ -173,7 +173,7 @@ class LaplaceMean:
 
 
 def _laplace_tail(scales: Iterable[float], failure: float) -> float:
-    """A t that a sum of independent Laplace variables of these scales exceeds with at most probability `failure`, two-sided.
+    """A t that |a sum of independent Laplace variables of these scales| exceeds with at most probability `failure`.
 
     Chernoff's bound: E exp(sL) = 1/(1 − s²b²) ≤ exp(2s²b²) for s²b² ≤ ½, at the best s.
 

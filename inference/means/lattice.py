@@ -65,7 +65,8 @@ def noisy_sum(values: Floats, lower: float, upper: float, relation: Relation, pu
         relation: add-remove (sensitivity (upper − lower)/2) or replace-one (upper − lower).
         purchase: the charge and the source of the noise.
 
-    Cost: ρ-zCDP under `relation` (Canonne, Kamath and Steinke, arXiv:2004.00010, Theorem 4). See docs/proofs/coinpress.md.
+    Cost: ρ-zCDP under `relation` (Canonne, Kamath and Steinke, arXiv:2004.00010, Theorem 4). See
+    docs/proofs/coinpress.md.
 
     >>> from equistrata.privacy.noise import SeededNoise
     >>> purchase = Purchase(Rho(0.5), Budget(Rho(0.5)), SeededNoise(1), "sum")

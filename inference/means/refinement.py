@@ -102,7 +102,7 @@ class MeanNoise:
         return gaussian_sigma(rho) * sensitivity, np.minimum(np.abs(offset), reach) * self.rows.sigma
 
     def reading(self, mean: float, clip: Clip, rho: Rho, guess: float | None = None) -> Reading:
-        """What a step at `rho` reads, or on average would read, when it finds `mean`; `guess` is a rough mean known before."""
+        """The reading of a step at `rho` that finds `mean`; `guess` is a rough mean known before."""
         centre, reach = (float(part) for part in self.window(clip.lower, clip.upper, rho, guess))
         of_sum, of_count = (float(part) for part in self.deviations(reach, mean - centre, rho))
         return Reading(mean, math.hypot(of_sum, of_count) / self.rows.least, clip, of_sum, centre)
@@ -187,7 +187,7 @@ def estimate_mean(
 
 
 def step_amounts(rho: Rho, steps: int, last: Fraction) -> list[Rho]:
-    """The ρ of each step: `last` of it for the last one, equal shares of the rest for the others; all of it for one step.
+    """The ρ of each step: the share `last` for the last one, equal shares of the rest for the others.
 
     >>> [float(part) for part in step_amounts(Rho(1), 3, Fraction(3, 4))]
     [0.125, 0.125, 0.75]

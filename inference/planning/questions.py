@@ -178,8 +178,8 @@ class MeanQuestion(Question):
         bounds: the declared bounds of the data.
         delta: δ of the release, in (0, 1).
 
-    See `Question` for the other settings. A reference of 0 has no relative error. The predicted deviation is the one that
-    `Coinpress.mean` reports when its steps narrow the interval about the reference, without the bias of clipping.
+    See `Question` for the other settings. A reference of 0 has no relative error. The predicted deviation is the one
+    that `Coinpress.mean` reports when its steps narrow the interval about the reference, without the bias of clipping.
     """
 
     lower: float
@@ -245,7 +245,7 @@ class MeanQuestion(Question):
         return float(ndtr(seen - z) + ndtr(-seen - z))
 
     def deviation(self, rows: float, rho: Rho) -> float:
-        """The standard deviation that `Coinpress.mean` would report, in the data's unit; of the noise alone about the rows."""
+        """The standard deviation that `Coinpress.mean` would report; that of the noise alone about the rows."""
         settings = self._settings
         size = RowCount(rows, gaussian_sigma(rho * ROW_COUNT_SHARE))
         model = MeanNoise(settings, size)

@@ -37,8 +37,8 @@ SQUARE_SCALE_LAPLACE, WEIGHT_SCALE_LAPLACE = 1.5, 1.5
 class Design:
     """Which sums are measured, and along which axes.
 
-    A row with weight w in [0, u], score s and label y in [0, 1] has the features t = w/u (`w`), ty (`wy`), ts (`ws`), ts²
-    (`wss`), tys (`wys`), with weights t² (`ww`), and unless y is binary ty² (`wyy`). Noise of one scale is added to
+    A row with weight w in [0, u], score s and label y in [0, 1] has the features t = w/u (`w`), ty (`wy`), ts (`ws`),
+    ts² (`wss`), tys (`wys`), with weights t² (`ww`), and unless y is binary ty² (`wyy`). Noise of one scale is added to
     `axes @ features`, summed over rows.
 
     Attributes:
@@ -61,8 +61,8 @@ class Design:
     def joint(cls, mechanism: Mechanism, *, weighted: bool, binary: bool) -> Design:
         """All sums at once, centred at the middle of their range, so that a row's vector is about half as long.
 
-        With y' = y − ½ and s' = s − ½ the axes are ½t, ty', ts', ts'y', b·ts(s − 1), b·ty(y − 1), c·t(t − 1). The sensitivity is
-        √13/4 in L2 and 7/4 in L1. See docs/proofs/ratio.md.
+        With y' = y − ½ and s' = s − ½ the axes are ½t, ty', ts', ts'y', b·ts(s − 1), b·ty(y − 1), c·t(t − 1). The
+        sensitivity is √13/4 in L2 and 7/4 in L1. See docs/proofs/ratio.md.
         """
         names = _names(weighted, binary)
         square, weight = (SQUARE_SCALE, WEIGHT_SCALE)
@@ -145,12 +145,13 @@ class PricedDesign:
     ) -> PricedDesign:
         """The noise for a price in (ε, δ); Laplace noise costs (ε, 0) whatever δ is.
 
-        "joint": one noise vector for all k sums; Gaussian by zCDP with the tight conversion, Laplace of scale Δ₁/ε. "basic": each
-        sum at (ε/k, δ/k), with the classical Gaussian mechanism σ = Δ√(2 ln(1.25k/δ))·k/ε (paper, eq. 5) or Laplace noise of
-        scale Δk/ε.
+        "joint": one noise vector for all k sums; Gaussian by zCDP with the tight conversion, Laplace of scale Δ₁/ε.
+        "basic": each sum at (ε/k, δ/k), with the classical Gaussian mechanism σ = Δ√(2 ln(1.25k/δ))·k/ε (paper, eq. 5)
+        or Laplace noise of scale Δk/ε.
 
         Raises:
-            InputError: a price out of its range, or a basic Gaussian one that the classical mechanism does not keep (ε/k > 1).
+            InputError: a price out of its range, or a basic Gaussian one that the classical mechanism does not keep
+                (ε/k > 1).
         """
         if not (epsilon > 0 and math.isfinite(epsilon)):
             raise InputError(f"epsilon is {epsilon}, but a price is a positive number; correct it")

@@ -53,8 +53,8 @@ class RatioSettings:
     Attributes:
         epsilon, delta: what is spent, ε > 0 and 0 < δ < 1. Laplace noise costs (ε, 0).
         mechanism: which noise; Gaussian is better here except for large ε.
-        composition: "joint" adds one noise vector to all sums (`Design.joint`); "basic" is the paper's, each sum by itself
-            at (ε/k, δ/k), for comparison.
+        composition: "joint" adds one noise vector to all sums (`Design.joint`); "basic" is the paper's, each sum by
+            itself at (ε/k, δ/k), for comparison.
         correction: "analytical" adds the variance of the noise to that of the sums (section 2.4.3); "monte-carlo" adds
             the mean square change of the ratio under 200 more draws of the noise (2.4.2); "none" ignores the noise, so
             its intervals are too short.
@@ -92,12 +92,9 @@ class RatioEstimate:
     """A private ratio (or its logarithm) with a Wald interval; all fields may be published at the cost of `sums`.
 
     Attributes:
-        value: Σws/Σwy from the noisy sums, or its natural logarithm; NaN where a noisy denominator (or, for a logarithm, a
-            noisy numerator) is not positive.
-        variance: of the value about the ratio of the population means: sampling, and noise unless the correction is "none";
-            infinite where there is no value.
-        lower, upper: value ∓ z√variance; a ratio's ends are cut off at 0. Where there is no value: (0, ∞), or (−∞, ∞) for a
-            logarithm.
+        value: Σws/Σwy or its logarithm; NaN where a noisy sum that must be positive is not.
+        variance: of the value about the ratio of the population means; infinite where there is no value.
+        lower, upper: value ∓ z√variance, a ratio's cut off at 0; unbounded where there is no value.
         sums: the noisy sums, and their cost.
         level, correction, log: the settings.
     """
@@ -117,8 +114,7 @@ class RatioTest:
     """A test of r₁ = r₂ from two independent private ratios.
 
     Attributes:
-        difference: r̂₁ − r̂₂ (of logarithms, if the estimates are).
-        lower, upper: its Wald interval at `level`, the level of the estimates.
+        difference, lower, upper: r̂₁ − r̂₂ (of logarithms, if the estimates are) and its Wald interval at `level`.
         statistic: the difference over its standard deviation.
         p_value: two-sided, normal; 1 where an estimate has no value.
     """
@@ -195,7 +191,7 @@ def fieller_from_sums(sums: RatioSums, *, level: float = 0.95) -> tuple[float, f
     >>> from equistrata.privacy.noise import SeededNoise
     >>> label = np.arange(60) % 2
     >>> settings = RatioSettings(epsilon=0.1, delta=1e-6)
-    >>> fieller_from_sums(private_ratio(label * 0.9, label, settings, SeededNoise(1)).sums)  # 30 rows, noise of deviation 50
+    >>> fieller_from_sums(private_ratio(label * 0.9, label, settings, SeededNoise(1)).sums)  # below the noise floor
     (0.0, inf)
     """
     of_s, of_y, joint = noise_of(sums)
@@ -259,8 +255,7 @@ def value_and_variance(
         draws: noise of Σws and Σwy, each shape (B, 1, …), for "monte-carlo".
 
     Returns:
-        Value (NaN where there is none) and variance. A sampling variance that noise made negative counts as 0 with a
-        correction, and is returned negative without.
+        Value (NaN where there is none) and variance; a negative sampling variance counts as 0 with a correction.
     """
     s, y = sums["ws"], sums["wy"]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):

@@ -45,8 +45,8 @@ class RatioWeights:
 class RatioSums(Mapping[str, float]):
     """Noisy sums of a group of rows, name → sum; may be published.
 
-    `w` is Σw (the number of rows, without weights), `wy` and `ws` are Σwy (denominator) and Σws (numerator), `wss`, `wys`,
-    `wyy` and `ww` are Σws², Σwys, Σwy² and Σw²; the last only with weights, `wyy` only where y is not binary.
+    `w` is Σw (the number of rows, without weights), `wy` and `ws` are Σwy (denominator) and Σws (numerator), `wss`,
+    `wys`, `wyy` and `ww` are Σws², Σwys, Σwy² and Σw²; the last only with weights, `wyy` only where y is not binary.
 
     Attributes:
         names: the k sums, in order.
@@ -54,8 +54,8 @@ class RatioSums(Mapping[str, float]):
         covariance: of their noise, shape (k, k); public, since it does not depend on rows.
         rho, relation: the cost in zCDP, add-remove.
         epsilon, delta: the cost as (ε, δ)-DP, where the price was stated so.
-        laplace: the noise maker of Laplace noise (`PricedDesign.noise_maker`); None for Gaussian noise and for sums of several
-            groups, whose noise is nearly Gaussian.
+        laplace: the noise maker of Laplace noise (`PricedDesign.noise_maker`); None for Gaussian noise and for sums of
+            several groups, whose noise is nearly Gaussian.
         private: whether the noise came from a source fit for real releases.
     """
 
@@ -81,7 +81,7 @@ class RatioSums(Mapping[str, float]):
         return len(self.names)
 
     def __add__(self, other: RatioSums) -> RatioSums:
-        """The sums of two disjoint groups together, at the larger ρ of both. Raises InputError if they are of two kinds."""
+        """The sums of two disjoint groups, at the larger ρ of both. Raises InputError if they are of two kinds."""
         if self.names != other.names:
             raise InputError("these two have different sums (weighted or not, binary or not); measure both alike")
         return replace(
@@ -137,7 +137,7 @@ def measure_sums(
 
 
 def lattice_sums(score: Floats, label: Floats, weight: Floats | None, design: Design) -> Counts:
-    """The exact sums of `axes @ features` in lattice units, over the last axis of (…, n) arrays: shape (…, k). Not private.
+    """The exact sums of `axes @ features` in lattice units, over the last axis: (…, n) to (…, k). Not private.
 
     `weight` is w/u, or None.
     """
@@ -212,6 +212,7 @@ def _vector(values: npt.ArrayLike, name: str, upper: float = 1.0) -> Floats:
         raise InputError(f"the {name} must be one-dimensional, not of {array.ndim} dimensions")
     if array.size and not (array.min() >= 0 and array.max() <= upper):  # also when one is not a number
         raise InputError(
-            f"the {name} must lie in [0, {upper:g}] with none missing; divide by the declared bound and drop absent cells"
+            f"the {name} must lie in [0, {upper:g}] with none missing; divide by the declared bound and drop "
+            "absent cells"
         )
     return array
