@@ -14,7 +14,7 @@ from rich.console import Console
 from rich.table import Table
 from scipy.special import ndtri
 
-from equistrata.inference.counts.proportions import correction_factor, private_sample_size, question, sample_size
+from equistrata.inference.counts.proportions import proportion_sizing
 from equistrata.inference.counts.sizing import Law
 from equistrata.stats.checks import positive, share, whole
 from equistrata.stats.laws import BinomialLaplace
@@ -48,9 +48,10 @@ def rows_of(law: Law | None, epsilon: float) -> int:
     >>> rows_of(None, 0.1), rows_of("normal", 0.1)
     (221, 582)
     """
+    sizing = proportion_sizing(P0, EFFECT, alpha=ALPHA, beta=BETA)
     if law is None:
-        return math.ceil(sample_size(P0, EFFECT, alpha=ALPHA, beta=BETA))
-    return private_sample_size(P0, EFFECT, alpha=ALPHA, beta=BETA, epsilon=epsilon, law=law)
+        return math.ceil(sizing.classical_rows)
+    return math.ceil(sizing.rows(epsilon, law))
 
 
 def simulated_errors(rows: int, epsilon: float, runs: int, seed: int) -> tuple[float, float]:
@@ -72,7 +73,7 @@ def forgotten_noise_errors(p0: float, effect: float, *, rows: int, epsilon: floa
     power, but its level stays far above α/2.
 
     Args:
-        p0, effect, alpha: as for `correction_factor`.
+        p0, effect, alpha: as for `proportion_sizing`.
         rows: at least 1; N without correction, K·N with it.
         epsilon: of the noisy count, positive.
 
@@ -86,7 +87,9 @@ def forgotten_noise_errors(p0: float, effect: float, *, rows: int, epsilon: floa
     >>> [(round(first, 3), round(second, 3)) for first, second in errors]
     [(0.161, 0.256), (0.097, 0.026)]
     """
-    middle = question(p0, effect, alpha=alpha, beta=0.5)  # checks the settings; the type II error is not one of them
+    middle = proportion_sizing(
+        p0, effect, alpha=alpha, beta=0.5
+    )  # checks the settings; the type II error is not one of them
     rows, scale = whole("rows", rows, 1), 1 / positive("epsilon", epsilon)
     step = math.copysign(float(-ndtri(alpha / 2)) * math.sqrt(middle.variance / rows), effect)
     critical = rows * (p0 + step)
@@ -122,7 +125,8 @@ def main() -> None:
         for epsilon in EPSILONS:
             table.add_column(f"ε = {epsilon:g}", justify="right")
     for (beta, law), printed in TALK_K.items():
-        found = [correction_factor(P0, EFFECT, alpha=ALPHA, beta=beta, epsilon=e, law=law) for e in EPSILONS]
+        sizing = proportion_sizing(P0, EFFECT, alpha=ALPHA, beta=beta)
+        found = [sizing.correction_factor(e, law) for e in EPSILONS]
         factors.add_row(f"{beta:g}, {law}", *(f"{k:.3f} ({p:.2f})" for k, p in zip(found, printed, strict=True)))
     for law in TALK_LEVEL:
         measured = [simulated_errors(rows_of(law, e), e, runs, seed) for seed, e in enumerate(EPSILONS)]

@@ -1,5 +1,8 @@
-"""The estimators, called by one dictionary of settings: tests vary one setting at a time."""
+"""Estimators and sizes, called by one dictionary of settings: tests vary one setting at a time."""
 
+import math
+
+from equistrata.inference.counts.proportions import proportion_sizing
 from equistrata.inference.federated import ab_test, renyi
 from equistrata.inference.means.coinpress import Coinpress
 from equistrata.inference.means.laplace import LaplaceMean
@@ -55,3 +58,23 @@ def solve_theta(n, m, epsilon, delta, maximum=renyi.MAX_THETA):
 
 def solve_thetas(n, trials, epsilon, delta, mean_share=0.99):
     return renyi.solve_thetas(n, trials, renyi.ThetaTarget(epsilon, delta), mean_share)
+
+
+def sample_size(p0, effect, **settings):
+    return proportion_sizing(p0, effect, **settings).classical_rows
+
+
+def correction_factor(p0, effect, *, alpha, beta, epsilon, law="normal"):
+    return proportion_sizing(p0, effect, alpha=alpha, beta=beta).correction_factor(epsilon, law)
+
+
+def private_sample_size(p0, effect, *, alpha, beta, epsilon, law="normal-laplace"):
+    return math.ceil(proportion_sizing(p0, effect, alpha=alpha, beta=beta).rows(epsilon, law))
+
+
+def effective_sample_size(rows, p0, effect, *, alpha, beta, epsilon):
+    return proportion_sizing(p0, effect, alpha=alpha, beta=beta).effective_rows(rows, epsilon)
+
+
+def smallest_epsilon(rows, p0, effect, *, alpha, beta):
+    return proportion_sizing(p0, effect, alpha=alpha, beta=beta).smallest_epsilon(rows)

@@ -99,6 +99,14 @@ class Sizing:
             return closed
         return crossing(lambda epsilon: self._excess(rows, epsilon), closed)
 
+    def correction_factor(self, epsilon: float, law: Law = "normal-laplace") -> float:
+        """K ≥ 1: the factor by which noise at ε multiplies the rows."""
+        return self.rows(epsilon, law) / self.classical_rows
+
+    def effective_rows(self, rows: float, epsilon: float, law: Law = "normal-laplace") -> float:
+        """rows/K: the rows without noise that `rows` > 0 noisy ones are worth, for example in a meta-analysis."""
+        return positive("rows", rows) / self.correction_factor(epsilon, law)
+
     def _excess(self, rows: float, epsilon: float) -> float:
         """The power at this many rows less the one asked for; rises in both."""
         law = NormalLaplace(sd=math.sqrt(self.variance / rows), scale=self.sensitivity / (rows * epsilon))

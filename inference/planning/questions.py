@@ -18,7 +18,7 @@ from scipy.special import ndtr, ndtri
 
 from equistrata.errors import InputError
 from equistrata.inference.counts.exact import exact_power
-from equistrata.inference.counts.proportions import power, question
+from equistrata.inference.counts.proportions import power, proportion_sizing
 from equistrata.inference.counts.sizing import Sizing, crossing
 from equistrata.inference.means.clip import Shells, gaussian_reach
 from equistrata.inference.means.refinement import (
@@ -136,7 +136,7 @@ class ProportionQuestion(Question):
     def _sizing(self) -> Sizing:
         if self.goal == "power":
             assert self.effect is not None
-            return question(self.reference, self.effect, alpha=self.alpha, beta=self.beta)
+            return proportion_sizing(self.reference, self.effect, alpha=self.alpha, beta=self.beta)
         p = share("the reference", self.reference)
         return Sizing(p * (1 - p), positive("the relative error", self.relative_error) * p, self.alpha, 0.5)
 

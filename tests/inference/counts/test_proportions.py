@@ -11,17 +11,11 @@ import math
 
 import numpy as np
 import pytest
+from estimators import correction_factor, effective_sample_size, private_sample_size, sample_size, smallest_epsilon
 from scipy import integrate, optimize, stats
 
 from equistrata.errors import InputError
-from equistrata.inference.counts.proportions import (
-    correction_factor,
-    effective_sample_size,
-    power,
-    private_sample_size,
-    sample_size,
-    smallest_epsilon,
-)
+from equistrata.inference.counts.proportions import power
 from equistrata.inference.counts.sizing import Sizing
 from paper.proportions import (
     ALPHA,

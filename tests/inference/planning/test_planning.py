@@ -6,12 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from estimators import coinpress_mean
+from estimators import coinpress_mean, private_sample_size, smallest_epsilon
 
 from equistrata.errors import InputError
 from equistrata.inference.counts.exact import exact_p_value, exact_power
 from equistrata.inference.counts.noisy_counts import noisy_count
-from equistrata.inference.counts.proportions import private_sample_size, smallest_epsilon
 from equistrata.inference.means.refinement import HISTOGRAM_ROWS
 from equistrata.inference.planning.questions import EXACT_POWER_ROWS, MeanQuestion, ProportionQuestion
 from equistrata.inference.planning.strata import plan_strata
