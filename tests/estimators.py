@@ -72,9 +72,9 @@ def private_sample_size(p0, effect, *, alpha, beta, epsilon, law="normal-laplace
     return math.ceil(proportion_sizing(p0, effect, alpha=alpha, beta=beta).rows(epsilon, law))
 
 
-def effective_sample_size(rows, p0, effect, *, alpha, beta, epsilon):
-    return proportion_sizing(p0, effect, alpha=alpha, beta=beta).effective_rows(rows, epsilon)
+def effective_sample_size(rows, p0, effect, *, alpha, beta, epsilon, law="normal-laplace"):
+    return proportion_sizing(p0, effect, alpha=alpha, beta=beta).effective_rows(rows, epsilon, law)
 
 
-def smallest_epsilon(rows, p0, effect, *, alpha, beta):
-    return proportion_sizing(p0, effect, alpha=alpha, beta=beta).smallest_epsilon(rows)
+def smallest_epsilon(rows, p0, effect, *, alpha, beta, law="normal-laplace"):
+    return proportion_sizing(p0, effect, alpha=alpha, beta=beta).smallest_epsilon(rows, law)

@@ -62,21 +62,18 @@ class IndependenceTest:
 def independence_test(table: NoisyTable, *, rng: np.random.Generator, resamples: int = 999) -> IndependenceTest:
     """Test that the two columns of a noisy table are independent. Post-processing.
 
+    The null distribution is that of independent columns with the noisy margins and the table's own noise. There is no
+    verdict where a cell's estimated expected count is below 1 (docs/proofs/proportions.md).
+
     Args:
         table: two columns, each of at least two categories.
         rng: for the simulated null distribution; it protects nothing.
         resamples: simulated tables, at least 1; the p-value is a multiple of 1/(resamples + 1).
 
-    Returns:
-        The test. Its null distribution is that of Multinomial(n, ρ̂ ⊗ κ̂) with the table's own Laplace noise, ρ̂ and κ̂
-        the shares of the noisy margins. That needs well known margins, so there is no verdict where a cell's estimated
-        expected count is below 1 (measured levels: docs/proofs/proportions.md).
-
     Raises:
         InputError: a table that has not two columns of two categories, or a number of resamples below 1.
 
-    Source: the talk names the test; Monte Carlo null distribution of Gaboardi, Lim, Rogers and Vadhan (ICML 2016);
-    noise in the denominator as in Kifer and Rogers (AISTATS 2017).
+    Source: named in the talk; Gaboardi, Lim, Rogers and Vadhan (ICML 2016); Kifer and Rogers (AISTATS 2017).
     """
     values, scale = table.values, table.scale
     if values.ndim != 2 or min(values.shape) < 2:

@@ -33,10 +33,7 @@ class NoisyCount:
     Attributes:
         value: the count plus Laplace noise, neither rounded nor clipped, so unbiased.
         rows: the declared number of rows.
-        epsilon: the price, pure ε.
-        rho: ε²/2, the price in zCDP (Bun and Steinke, arXiv:1605.02065, Proposition 1.4).
-        entries: the charges; they add up to rho.
-        relation: the neighbouring relation of the price.
+        epsilon, rho, entries, relation: the price, pure ε; ε²/2 in zCDP; its charges and neighbouring relation.
         private: whether the noise came from a source fit for real releases.
     """
 
@@ -88,11 +85,9 @@ def noisy_count(values: npt.ArrayLike, *, epsilon: float, noise: NoiseSource) ->
 
     Args:
         values: shape (n,), n ≥ 1, each 0 or 1 (or False or True); n is declared public; never written to.
-        epsilon: positive.
-        noise: the source of noise.
 
     Raises:
-        InputError: a setting out of its range, or values that are not zeros and ones. No noise is drawn then.
+        InputError: ε not positive, or values that are not zeros and ones. No noise is drawn then.
 
     Cost: ε-DP, hence ε²/2-zCDP; replace-one. See docs/proofs/proportions.md.
     Source: the talk on differentially private estimators, Algorithm 1 (Λ = 1, on the scale of the mean 1/(nε)).
@@ -123,8 +118,6 @@ def noisy_table(
     Args:
         codes: shape (n, d), whole numbers, or (n,) for one column: codes[i, j] in 0…shape[j] − 1; never written to.
         shape: the number of declared categories of each column, d of them, each at least 1.
-        epsilon: positive.
-        noise: the source of noise.
         relation: replace-one, with n ≥ 1 declared public: noise of scale 2/ε. Add-remove, with n ≥ 0 private: 1/ε.
 
     Raises:

@@ -117,10 +117,8 @@ class Difference:
     Attributes:
         value, lower, upper: treated less control, and its interval, in the unit of the values.
         level, target: the asymptotic coverage, and "pate" or "sate".
-        treated, control: the arms.
-        settings: theirs, in the same order.
-        epsilon, delta: the guarantee. A person is in one arm, so both arms cost as much as each.
-        relation: replace one person's value; the person stays in the arm, and the arms' sizes are public.
+        treated, control, settings: the arms, and theirs in the same order.
+        epsilon, delta, relation: the guarantee, for one person's value within an arm of public size.
         private: whether the coins came from a source fit for real releases.
     """
 
@@ -167,9 +165,8 @@ def private_arm(totals: npt.ArrayLike, settings: ArmSettings, *, rows: int | Non
         rows: how many did report, if not `settings.rows`.
 
     Returns:
-        The arm. With mean μ and variance s² among people, the mean's estimate has variance
-        R²/(4nmθ²) − μ²/(nm) + s²(1 − 1/m)/n: the exact variance of the coins. ŝ² is the noisy second moment less the
-        squared mean, corrected for the noise in that.
+        The arm, with the exact variance of the coins, R²/(4nmθ²) − μ²/(nm) + s²(1 − 1/m)/n for mean μ and variance s²
+        among people. ŝ² is the noisy second moment less the squared mean, corrected for the noise in that.
     """
     n = settings.rows if rows is None else rows
     sums = np.asarray(totals)

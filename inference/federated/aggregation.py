@@ -39,12 +39,7 @@ class SumQuestion:
 
 @dataclass(frozen=True)
 class Total:
-    """The result of an aggregation.
-
-    Attributes:
-        sums: Σ modulo M in each place, shape (len(moduli),), over the holders that stayed.
-        holders: how many stayed to the end.
-    """
+    """Σ modulo M in each place, shape (len(moduli),), over the holders that stayed; and how many did."""
 
     sums: Counts
     holders: int
@@ -99,8 +94,7 @@ class InProcessAggregator:
     """A simulation: the answers are added here, in the clear. The sums equal those of a real aggregation.
 
     Attributes:
-        members: the holders.
-        needed: how many must stay.
+        members, needed: the holders, and how many must stay.
         dropped: positions of holders that drop out before answering, for tests and rehearsals.
     """
 

@@ -1,13 +1,11 @@
 """The clipping threshold of a column that may have a heavy tail, chosen by a noisy histogram of its tails.
 
-Clipping at ±5σ suits a Gaussian column and loses about 3 % of the mean of incomes. A small part of ρ buys noisy counts
-of rows in shells beyond the usual clip. The two clips minimise the expected bias² + noise², given these counts and a
-prior.
+A Gaussian clip loses about 3 % of the mean of incomes. A small part of ρ buys noisy counts of rows in shells beyond it;
+the two clips minimise the expected bias² + noise², given these counts and a prior.
 
-The prior of each side is a mixture. There is no tail (probability `NO_TAIL`). Or one of `TAIL_SHARES` of the rows lies
-beyond the usual clip, each equally likely, and `FALL` of those that reach a shell reach the next; counts are Gaussian
-about that. Or, with the small probability `ANYWHERE`, rows lie in any shell. Rows are spread evenly over their shell. A
-wrong prior costs accuracy, never privacy. How it was tuned: docs/experiments/means.md.
+The prior of each side is a mixture: no tail (`NO_TAIL`); or one of `TAIL_SHARES` of the rows beyond the usual clip, of
+which `FALL` of those that reach a shell reach the next; or, rarely (`ANYWHERE`), rows in any shell. Counts are Gaussian
+about that. A wrong prior costs accuracy, never privacy. Tuned: docs/experiments/means.md.
 
 >>> one = np.ones((1, 1))  # one clip, and one shell in which a row loses 1: this counts rows
 >>> [round(expected_loss(np.array([count]), 10.0, 3_000, one)[0].item()) for count in (0, 10, 40)]
@@ -128,14 +126,12 @@ def expected_loss(counts: Counts, sigma: float, rows: float, lost: Floats) -> tu
     """The posterior means of what clips on one side cut from the sum of all rows, and of its square.
 
     Args:
-        counts: noisy numbers of rows in the shells, shape (s,).
-        sigma: the standard deviation of their noise.
+        counts: noisy numbers of rows in the shells, shape (s,), with noise of standard deviation `sigma`.
         rows: the number of rows.
         lost: the average loss of a row in each shell by each clip, shape (clips, s), in the unit of the data.
 
     Returns:
-        Two arrays of shape (clips,), in the unit of the data and its square. The posterior is a mixture of Gaussians,
-        one for each component of the prior; negative expected counts are set to 0.
+        Two arrays of shape (clips,), in the unit of the data and its square.
     """
     falling = -np.diff(FALL ** np.arange(len(counts)), append=0.0)
     prior = rows * np.outer([0.0, 0.0, *TAIL_SHARES], falling)

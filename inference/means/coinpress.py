@@ -35,15 +35,15 @@ __all__ = ["Coinpress", "RowCount"]
 class Coinpress(CoinpressSettings):
     """Coinpress with its declared settings; see `CoinpressSettings` for them.
 
-    In every method, `rho` is what is spent, ρ > 0 (of a `Budget`, all that is left), and `noise` is the source of
-    noise. Neighbouring tables: replace-one within a stratum for `sizes="public"`, where a row that changes its stratum
-    is not covered; add-remove for `sizes="noisy"`. See docs/proofs/coinpress.md.
+    `rho` is what a method spends, ρ > 0 (of a `Budget`, all that is left); `noise` is the source of noise. Neighbouring
+    tables: replace-one within a stratum for `sizes="public"`, add-remove for `sizes="noisy"`. See
+    docs/proofs/coinpress.md.
     """
 
     def mean(
         self, values: npt.ArrayLike, rho: Budget | Rho | float, noise: NoiseSource, *, rows: RowCount | None = None
     ) -> Estimate:
-        """The mean of `values`.
+        """The mean of `values`. Cost: ρ-zCDP, on top of the cost of `rows`.
 
         Args:
             values: shape (n,), n ≥ 0, in any unit; infinities are clipped; never written to.
@@ -51,14 +51,12 @@ class Coinpress(CoinpressSettings):
 
         Returns:
             The estimate. Its interval covers the *population* mean with probability at least 1 − β when rows are
-            independent and Gaussian with standard deviation at most σ, and the mean lies in [lower, upper]. For other
-            columns that is approximate: the interval includes the estimated bias of clipping. For public n = 0 it is
-            the midpoint of [lower, upper] with all of that interval.
+            independent and Gaussian with standard deviation at most σ, and the mean lies in [lower, upper]; else
+            approximately, with the estimated bias of clipping. For public n = 0 it is [lower, upper].
 
         Raises:
             InputError: `rows` without noise, ρ of 0, values that are not one-dimensional, or NaN among them.
 
-        Cost: ρ-zCDP, on top of the cost of `rows`.
         Source: the stratification paper, Algorithms 1 and 2.
 
         >>> from equistrata.privacy.noise import SeededNoise

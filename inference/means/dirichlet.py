@@ -1,8 +1,7 @@
-"""What stratification costs a private mean, from the sizes of the groups: Proposition 9 and Theorem 10.
+"""What stratification costs a private mean, from the sizes of the groups.
 
-The noise of a stratified Laplace mean grows with Σ log|Gᵢ|. That is at most k·ln(n/k), for equal groups, and about
-(k − 1) + ln(n − k + 1) where all groups but one are tiny. Theorem 10 is its expectation when shares follow a symmetric
-Dirichlet distribution.
+The noise of a stratified Laplace mean grows with Σ log|Gᵢ|: at most k·ln(n/k), for equal groups. Theorem 10 is its
+expectation when shares follow a symmetric Dirichlet distribution.
 
 >>> race = [138474, 24024, 508, 5, 244, 17030, 72, 10964, 5646]  # New York 2018, RAC1P
 >>> alpha = fit_alpha(race)
@@ -37,15 +36,9 @@ EVEN = 1e-12  # distance of the mean logarithm from that of equal shares, below 
 
 
 def expected_log_sizes(k: int, alpha: float, n: float) -> float:
-    """Theorem 10: E Σ log(gᵢn) = k(ψ(α) − ψ(kα) + ln n) for shares g from the symmetric Dirichlet law.
+    """Theorem 10: E Σ log(gᵢn) = k(ψ(α) − ψ(kα) + ln n) for shares g from the symmetric Dirichlet distribution.
 
-    Args:
-        k: the number of groups, at least 1.
-        alpha: the Dirichlet parameter, positive; infinite for equal groups.
-        n: the number of rows, positive.
-
-    Raises:
-        InputError: an argument out of its range.
+    k ≥ 1 groups, α > 0 (infinite for equal groups), n > 0 rows. Raises InputError on others.
 
     >>> round(expected_log_sizes(2, 1.0, 100), 4)  # both shares uniform: 2(ln 100 − 1)
     7.2103
@@ -71,15 +64,12 @@ def least_log_sizes(k: int, n: float) -> float:
 
 
 def fit_alpha(shares: Sequence[float] | npt.ArrayLike, *, method: AlphaFit = "likelihood") -> float:
-    """The α of the symmetric Dirichlet distribution that fits one vector of group shares.
+    """The α of the symmetric Dirichlet distribution that fits one vector of group shares; infinite for equal shares.
 
     Args:
         shares: shape (k,), k ≥ 2, positive shares or sizes, without empty groups.
         method: "likelihood" solves ψ(kα) − ψ(α) = −mean(ln gᵢ); at that α Theorem 10 gives the vector's own Σ log(gᵢn).
             "moments" matches Σ gᵢ² = (α + 1)/(kα + 1), which the largest groups decide.
-
-    Returns:
-        α, positive; infinite for equal shares.
 
     Raises:
         InputError: fewer than two shares, one that is not positive and finite, or another method.

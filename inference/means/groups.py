@@ -60,8 +60,7 @@ def read_groups(groups: GroupedValues, weights: GroupWeights | None) -> Weighted
     Args:
         groups: stratum key → 1-D array of values, or a sequence of such arrays (its keys are then 0, 1, …).
         weights: the share of each group: public weights, a mapping with the same keys, or a sequence as long as
-            `groups`; None for shares of sizes. The declared strata are those of the weights: a positive share without a
-            group counts as an empty group.
+            `groups`; None for shares of sizes. A positive share without a group is an empty group.
 
     Raises:
         InputError: a group without a weight, a negative or non-finite weight, a sum that is not 1 within 10⁻⁶, or

@@ -103,14 +103,11 @@ def two_level_means(
 
 
 def best_split(sizes: Sequence[float], settings: CoinpressSettings, rho: Rho) -> Fraction:
-    """The part of ρ for all rows that minimises the larger of two losses: the population's and that of the strata.
+    """The part of ρ for all rows that minimises the larger loss, the population's or that of the strata.
 
-    A loss is a predicted standard deviation over the best attainable one. For the population that is all rows, or the
-    strata, at the full ρ. For the strata it is their own measurements at the full ρ, or one mean for all, when strata
-    differ by a quarter of σ. About 1/2 where strata can be read, and more where they cannot.
-
-    Args:
-        sizes: the strata's numbers of rows, public or paid for, shape (k,).
+    A loss is a predicted standard deviation over the best attainable one: for the population, all rows or the strata at
+    the full ρ; for the strata, their own measurements at the full ρ or one mean for all (`SPLIT_SPREAD`). `sizes`: the
+    strata's numbers of rows, public or paid for, shape (k,).
 
     >>> settings = CoinpressSettings(0, 99, 14, bounds=(0, 99))
     >>> [str(best_split([10000.0] * 8, settings, Rho(rho))) for rho in (1e-1, 1e-5, 1e-6)]
@@ -226,8 +223,7 @@ class TwoLevelMeans:
         """The strata's posterior means, reconciled with the mean of all rows.
 
         The prior is the mixed model plus σ²/nᵢ, since the target is the mean of the stratum's own rows. Its variances
-        are estimated by REML with a prior on them (`SHARED_PRIOR`, `OWN_PRIOR`): where the noise is far above σ the
-        likelihood is flat, and means of a few rows would keep their noise.
+        have a prior too (`SHARED_PRIOR`, `OWN_PRIOR`): where the noise is far above σ the likelihood is flat.
         """
         noise, seen = self._noise, self._known
         if len(seen) < FEWEST_STRATA or not seen.any():

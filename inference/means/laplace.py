@@ -37,13 +37,12 @@ class LaplaceMean:
         radius: R, a declared bound on the absolute value of every stratum's *mean*, positive, in the unit of the data.
         epsilon: ε > 0.
         gamma: γ in (0, 1): sets the clip ±(R + σ√(ln(n/γ))), and is the failure probability of an interval.
-        sigma: a declared bound on the standard deviation, positive; the paper scales the data so that it is 1.
+        sigma: a declared bound on the standard deviation, positive.
 
     Raises:
         InputError: a setting out of its range.
 
-    Cost: ε-DP, hence ε²/2-zCDP, for all outputs of one call; replace-one within a stratum, sizes public. A row that may
-    change its stratum costs up to 2ε. See docs/proofs/laplace-mean.md.
+    Cost: ε-DP (ε²/2-zCDP) for all outputs of one call; replace-one within a stratum. See docs/proofs/laplace-mean.md.
     Source: the stratification paper, eq. 2 to 4.
     """
 
@@ -73,10 +72,8 @@ class LaplaceMean:
     def mean(self, values: npt.ArrayLike, noise: NoiseSource) -> Estimate:
         """The clipped mean of `values`, shape (n,), 0 ≤ n < 2²⁴, with Laplace noise; n is declared public.
 
-        Returns:
-            The estimate. Its interval, ±(σ√(2 ln(4/γ)/n) + b ln(2/γ)), b the scale of the noise, covers the population
-            mean of Gaussian rows with probability 1 − γ, apart from the bias of clipping (docs/proofs/laplace-mean.md).
-            With n = 0: value 0 and interval [−R, R].
+        Its interval ±(σ√(2 ln(4/γ)/n) + b ln(2/γ)), b the scale of the noise, covers the population mean of Gaussian
+        rows with probability 1 − γ, apart from the bias of clipping. With n = 0: value 0 and interval [−R, R].
 
         Raises:
             InputError: values that are not one-dimensional, NaN among them, or too many rows.
@@ -88,16 +85,15 @@ class LaplaceMean:
         return self._estimate(read_values(values), Budget(self.rho), noise)
 
     def by_strata(self, groups: GroupedValues, weights: GroupWeights | None, noise: NoiseSource) -> StratifiedEstimate:
-        """The mean of each of disjoint groups, and Σ ωᵢ p̂ᵢ for the population.
+        """The mean of each of disjoint groups of declared sizes, and Σ ωᵢ p̂ᵢ for the population.
 
         Args:
-            groups: stratum key → its values, shape (nᵢ,); or a sequence of such arrays. The sizes are declared public.
+            groups: stratum key → its values, shape (nᵢ,); or a sequence of such arrays.
             weights: the share of each group; None means |Gᵢ|/n (eq. 4). Else as for `Coinpress.by_strata`.
 
         Returns:
-            The population estimate and the strata's own; each interval fails with probability γ. The population
-            interval is ±(√(2 ln(4/γ) Σ ωᵢ²σ²/nᵢ) + t), t a tail bound for the sum of Laplace variables. An empty
-            stratum has value 0 and adds ωᵢR to the half-width.
+            The population estimate and the strata's own; each interval fails with probability γ. An empty stratum has
+            value 0 and adds ωᵢR to the half-width.
 
         Raises:
             InputError: as `mean`; a group without a weight, a negative weight, or weights that do not sum to 1.

@@ -1,8 +1,7 @@
-"""Noisy sums and histograms of clipped numbers, computed in whole units so that a row's effect is bounded exactly.
+"""Noisy sums and histograms in whole units, so that a row's effect is bounded exactly.
 
-Rounding errors of floating-point sums depend on every row and can exceed the sensitivity that the noise is made for
-(Mironov, CCS 2012; Casacuberta et al., arXiv:2207.10635). Here each clipped row is rounded to one of 2³⁰ + 1 lattice
-points; sums of whole numbers are exact, and the noise is added to the whole number.
+Rounding errors of floating-point sums can exceed the sensitivity that the noise is made for (Mironov, CCS 2012). Here
+each clipped row is rounded to one of 2³⁰ + 1 lattice points, and noise is added to an exact whole number.
 """
 
 from __future__ import annotations
@@ -62,10 +61,8 @@ def noisy_sum(values: Floats, lower: float, upper: float, relation: Relation, pu
     Args:
         values: shape (n,), any real numbers, infinities included.
         lower, upper: the clip, lower ≤ upper, in the unit of the data; declared, or paid for.
-        relation: add-remove (sensitivity (upper − lower)/2) or replace-one (upper − lower).
-        purchase: the charge and the source of the noise.
 
-    Cost: ρ-zCDP under `relation` (Canonne, Kamath and Steinke, arXiv:2004.00010, Theorem 4). See
+    Cost: ρ-zCDP; sensitivity (upper − lower)/2 under add-remove, upper − lower under replace-one. See
     docs/proofs/coinpress.md.
 
     >>> from equistrata.privacy.noise import SeededNoise

@@ -54,11 +54,9 @@ class Question(ABC):
         reference: the value expected.
         effect: the difference from it that the two-sided test is to detect, not 0; or None.
         relative_error: the half-width of the interval over the reference, positive; or None.
-        alpha: the level of the test, or the failure probability of the interval, in (0, 1).
-        beta: the type II error; not used for a relative error.
+        alpha, beta: the level of the test (or failure probability of the interval), and its type II error.
         part: of the release's budget that buys this estimate, in (0, 1].
-        about: a relative error about the "population" that the rows are a sample of (sampling and noise), or about the
-            "rows" themselves (noise alone).
+        about: a relative error about the "population" (sampling and noise) or the "rows" themselves (noise alone).
 
     Raises:
         InputError: a setting out of its range; both goals or none.

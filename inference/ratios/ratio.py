@@ -53,11 +53,9 @@ class RatioSettings:
     Attributes:
         epsilon, delta: what is spent, ε > 0 and 0 < δ < 1. Laplace noise costs (ε, 0).
         mechanism: which noise; Gaussian is better here except for large ε.
-        composition: "joint" adds one noise vector to all sums (`Design.joint`); "basic" is the paper's, each sum by
-            itself at (ε/k, δ/k), for comparison.
-        correction: "analytical" adds the variance of the noise to that of the sums (section 2.4.3); "monte-carlo" adds
-            the mean square change of the ratio under 200 more draws of the noise (2.4.2); "none" ignores the noise, so
-            its intervals are too short.
+        composition: "joint" adds one noise vector to all sums (`Design.joint`); "basic" is the paper's, for comparison.
+        correction: "analytical" adds the variance of the noise (section 2.4.3); "monte-carlo" the mean square change of
+            the ratio under 200 more draws (2.4.2); "none" ignores the noise, so its intervals are too short.
         log: estimate ln r.
         level: nominal coverage, in (0, 1).
         binary: whether y is 0 or 1; then Σwy² = Σwy is not measured.
