@@ -21,6 +21,7 @@ from itertools import pairwise
 from scipy.special import ndtri
 
 from equistrata.errors import InputError
+from equistrata.stats.checks import share
 
 __all__ = ["Spread", "ratio_interval"]
 
@@ -74,8 +75,7 @@ def ratio_interval(
 
     Source: Fieller (1954), Some problems in interval estimation; Naiman (1986) for the bound on misses.
     """
-    if not 0 < level < 1:
-        raise InputError(f"level is {level}, but a coverage lies strictly between 0 and 1; correct it")
+    share("level", level)
     if not (math.isfinite(lower) and lower < upper):
         raise InputError(f"a ratio's bounds [{lower}, {upper}] must ascend from a finite number; correct them")
     z2 = float(ndtri((1 + level) / 2)) ** 2

@@ -24,7 +24,7 @@ from operator import index
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.arrays import Counts
+from equistrata.arrays import Counts, Floats
 from equistrata.errors import InputError
 from equistrata.inference.federated.aggregation import add_modulo
 from equistrata.inference.federated.arms import Arm, Target, check_interval, combine
@@ -32,6 +32,7 @@ from equistrata.inference.federated.poisson_binomial import PoissonBinomial, Squ
 from equistrata.inference.federated.renyi import ThetaTarget, epsilon_spent, solve_theta, solve_thetas
 from equistrata.privacy.budget import REPLACE_ONE, Relation
 from equistrata.privacy.noise import NoiseSource
+from equistrata.stats.checks import share
 
 __all__ = ["ArmDesign", "ArmSettings", "Difference", "private_arm", "private_difference"]
 
@@ -92,8 +93,8 @@ class ArmDesign:
 
     def __post_init__(self) -> None:
         PoissonBinomial(self.trials, self.target.maximum, self.radius)  # checks trials and radius
-        if self.mean_share is not None and not 0 < self.mean_share < 1:
-            raise InputError(f"the mean's share of the budget must lie strictly between 0 and 1, not {self.mean_share}")
+        if self.mean_share is not None:
+            share("the mean's share of the budget", self.mean_share)
 
     def settings(self, rows: int) -> ArmSettings:
         """Settings at which the two sums of an arm of `rows` ≥ 2 people meet the target. Raises InputError on fewer.
@@ -102,10 +103,10 @@ class ArmDesign:
         """
         if isinstance(rows, bool) or not hasattr(rows, "__index__") or index(rows) < 2:
             raise InputError(f"an arm needs at least two rows for a variance, and one has {rows!r}")
-        share = self.mean_share
-        if share is None:
-            share = default_mean_share(rows, self.trials, self.target.epsilon, self.target.delta)
-        thetas = solve_thetas(index(rows), (self.trials, self.trials), self.target, share)
+        of_mean = self.mean_share
+        if of_mean is None:
+            of_mean = default_mean_share(rows, self.trials, self.target.epsilon, self.target.delta)
+        thetas = solve_thetas(index(rows), (self.trials, self.trials), self.target, of_mean)
         mean = PoissonBinomial(self.trials, thetas[0], self.radius)
         return ArmSettings(rows, mean, mean.of_squares(self.trials, thetas[1]))
 
@@ -178,15 +179,18 @@ def private_arm(totals: npt.ArrayLike, settings: ArmSettings, *, rows: int | Non
     kept = 1 - (1 - 1 / trials) / n
     variance = (moment - mean**2 + noise) / kept
     variance_noise = (moment_noise + 4 * squared * bound + 2 * bound**2) / kept**2
-    single = mean.ndim == 0
+
+    def plain(number: Floats) -> float | Floats:
+        return float(number) if mean.ndim == 0 else number
+
     return Arm(
         rows=n,
-        mean=float(mean) if single else mean,
-        variance=float(variance) if single else variance,
-        moment=float(moment) if single else moment,
-        noise=float(noise) if single else noise,
+        mean=plain(mean),
+        variance=plain(variance),
+        moment=plain(moment),
+        noise=plain(noise),
         overlap=1 / trials,
-        variance_noise=float(variance_noise) if single else variance_noise,
+        variance_noise=plain(variance_noise),
         radius=radius,
     )
 

@@ -22,6 +22,7 @@ import numpy.typing as npt
 
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
+from equistrata.stats.checks import share
 from equistrata.stats.noisy_variance import LARGEST_OMEGA, normal_quantile, variance_factor
 
 __all__ = ["Arm", "Target", "check_interval", "combine", "exact_arm"]
@@ -115,8 +116,7 @@ def combine(
 
 def check_interval(level: float, target: str) -> None:
     """Raise InputError unless 0 < level < 1 and the target is "pate" or "sate"."""
-    if not 0 < level < 1:
-        raise InputError(f"the level of an interval must lie strictly between 0 and 1, not {level}")
+    share("level", level)
     if target not in ("pate", "sate"):
         raise InputError(f"the target of an interval is 'pate' or 'sate', not {target!r}")
 

@@ -22,10 +22,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
-
-import numpy as np
 
 from equistrata.errors import EquistrataError
 from equistrata.inference.federated.ab_test import private_arm
@@ -82,19 +80,7 @@ class FederatedResult:
 
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON values."""
-        return {
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "relation": self.relation,
-            "holders": self.holders,
-            "stayed": self.stayed,
-            "aggregator": self.aggregator,
-            "simulated": self.simulated,
-            "level": self.level,
-            "target": self.target,
-            "overall": _stratum_dict(self.overall),
-            "strata": [_stratum_dict(stratum) for stratum in self.strata],
-        }
+        return {**asdict(self), "strata": [asdict(stratum) for stratum in self.strata]}
 
 
 class RowsMissing(EquistrataError):
@@ -190,15 +176,3 @@ def _interval(
     value, half = (float(number) for number in combine(arms, coefficients, plan.level, **target))
     value += shift
     return Interval(value, value - half, value + half)
-
-
-def _stratum_dict(stratum: StratumResult) -> dict[str, Any]:
-    def plain(interval: Interval | None) -> dict[str, float] | None:
-        return None if interval is None else {name: float(np.float64(n)) for name, n in vars(interval).items()}
-
-    return {
-        "label": stratum.label,
-        "rows": dict(stratum.rows),
-        "means": {part: plain(mean) for part, mean in stratum.means.items()},
-        "difference": plain(stratum.difference),
-    }

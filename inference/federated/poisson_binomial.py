@@ -16,9 +16,7 @@ added modulo nm + 1.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from operator import index
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +25,7 @@ from equistrata.arrays import Counts, Floats
 from equistrata.errors import InputError
 from equistrata.inference.federated.renyi import MAX_THETA
 from equistrata.privacy.noise import NoiseSource
+from equistrata.stats.checks import positive, whole
 
 __all__ = ["PoissonBinomial", "check_values"]
 
@@ -56,15 +55,11 @@ class PoissonBinomial:
     radius: float = 1.0
 
     def __post_init__(self) -> None:
-        whole = hasattr(self.trials, "__index__") and not isinstance(self.trials, bool)
-        if not whole or not 1 <= index(self.trials) <= LARGEST_TRIALS:
-            raise InputError(
-                f"the number of trials must be a whole number from 1 to {LARGEST_TRIALS:,}, not {self.trials!r}"
-            )
+        if whole("the number of trials", self.trials, 1) > LARGEST_TRIALS:
+            raise InputError(f"the number of trials is {self.trials}, but must be at most {LARGEST_TRIALS:,}")
         if not 0 < self.theta <= MAX_THETA:
             raise InputError(f"theta must lie in (0, 1/4], not {self.theta}; beyond it the accounting does not hold")
-        if not 0 < self.radius < math.inf:
-            raise InputError(f"the radius R must be a positive number, not {self.radius}")
+        positive("the radius R", self.radius)
 
     def modulus(self, rows: int) -> int:
         """nm + 1: one more than the largest sum of n reports."""

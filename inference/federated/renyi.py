@@ -33,6 +33,8 @@ from scipy.stats import binom
 
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
+from equistrata.stats.checks import positive, whole
+from equistrata.stats.checks import share as share_of_one
 
 __all__ = [
     "MAX_THETA",
@@ -74,9 +76,8 @@ class ThetaTarget:
     maximum: float = MAX_THETA
 
     def __post_init__(self) -> None:
-        if not 0 < self.epsilon < math.inf:
-            raise InputError(f"epsilon must be a positive number, not {self.epsilon}")
-        _check_delta(self.delta)
+        positive("epsilon", self.epsilon)
+        share_of_one("delta", self.delta)
         if not 0 < self.maximum <= MAX_THETA:
             raise InputError(
                 f"the largest theta must lie in (0, 1/4], not {self.maximum}; beyond it the accounting does not hold"
@@ -123,7 +124,7 @@ def epsilon_of(curve: Curve, delta: float, orders: Sequence[float] | None = None
     ε = min over α of D_α + ln(1 − 1/α) − (ln δ + ln α)/(α − 1) (Canonne, Kamath and Steinke, arXiv:2004.00010,
     Proposition 12), over all α > 1 or over `orders`. Every α gives a valid ε.
     """
-    _check_delta(delta)
+    share_of_one("delta", delta)
     if orders is not None and not len(orders):
         raise InputError("a conversion to (epsilon, delta) needs at least one order")
 
@@ -213,8 +214,7 @@ def solve_thetas(n: int, trials: tuple[int, int], target: ThetaTarget, mean_shar
     >>> round(theta, 5), round(theta_squares, 5)
     (0.03824, 0.00386)
     """
-    if not 0 < mean_share < 1:
-        raise InputError(f"the mean's share of the budget must lie strictly between 0 and 1, not {mean_share}")
+    share_of_one("the mean's share of the budget", mean_share)
     theta = solve_theta(n, trials[0], target, share=mean_share)
     return theta, solve_theta(n, trials[1], target, spent=_fast(index(n), index(trials[0]), theta))
 
@@ -348,9 +348,8 @@ def _log_excess(u: Floats, order: float) -> Floats:
 
 
 def _check(n: int, m: int, theta: float) -> None:
-    for name, number, what in (("n", n, "people"), ("m", m, "trials")):
-        if isinstance(number, bool) or not hasattr(number, "__index__") or index(number) < 1:
-            raise InputError(f"{name}, the number of {what}, must be a whole number of at least 1, not {number!r}")
+    whole("n, the number of people,", n, 1)
+    whole("m, the number of trials,", m, 1)
     if not 0 <= theta <= MAX_THETA:
         raise InputError(f"theta must lie in [0, 1/4], not {theta}; beyond it the accounting does not hold")
 
@@ -359,8 +358,3 @@ def _check_order(order: float) -> float:
     if not 1 < order < math.inf:
         raise InputError(f"the order of a Renyi divergence must be a number above 1, not {order}")
     return float(order)
-
-
-def _check_delta(delta: float) -> None:
-    if not 0 < delta < 1:
-        raise InputError(f"delta must lie strictly between 0 and 1, not {delta}")

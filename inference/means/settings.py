@@ -10,6 +10,7 @@ from typing import Literal
 from equistrata.errors import InputError
 from equistrata.inference.means.clip import Clip
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Relation
+from equistrata.stats.checks import number, positive, share, whole
 
 Sizes = Literal["public", "noisy"]
 Tail = Literal["adaptive", "gaussian"]
@@ -50,29 +51,22 @@ class CoinpressSettings:
     last_share: Fraction = LAST_STEP_SHARE
 
     def __post_init__(self) -> None:
-        try:
-            for name in ("lower", "upper", "sigma", "beta"):
-                object.__setattr__(self, name, float(getattr(self, name)))
-            if self.bounds is not None:
-                object.__setattr__(self, "bounds", (float(self.bounds[0]), float(self.bounds[1])))
-        except (TypeError, ValueError):
-            raise InputError("lower, upper, sigma, beta and bounds must be numbers") from None
-        if not (math.isfinite(self.lower) and math.isfinite(self.upper) and self.lower <= self.upper):
-            raise InputError(f"the mean's interval must be finite and ascending, not [{self.lower}, {self.upper}]")
-        if not (math.isfinite(self.sigma) and self.sigma > 0):
-            raise InputError(f"sigma must be a positive number, not {self.sigma}")
-        if not 0 < self.beta < 1:
-            raise InputError(f"beta must lie strictly between 0 and 1, not {self.beta}")
-        if isinstance(self.steps, bool) or not isinstance(self.steps, int) or self.steps < 1:
-            raise InputError(f"steps must be a whole number of at least 1, not {self.steps}")
+        ends = [number(f"the {end} end of the mean's interval", getattr(self, end)) for end in ("lower", "upper")]
+        if not ends[0] <= ends[1]:
+            raise InputError(f"the mean's interval must be ascending, not {ends}")
+        checked = {"lower": ends[0], "upper": ends[1], "sigma": positive("sigma", self.sigma)}
+        checked |= {"beta": share("beta", self.beta), "steps": whole("steps", self.steps, 1)}
+        for name, value in checked.items():
+            object.__setattr__(self, name, value)
+        if self.bounds is not None:
+            object.__setattr__(self, "bounds", (float(self.bounds[0]), float(self.bounds[1])))
         if self.sizes not in ("public", "noisy"):
             raise InputError(f"sizes must be 'public' or 'noisy', not {self.sizes!r}")
         if self.tail not in ("adaptive", "gaussian"):
             raise InputError(f"tail must be 'adaptive' or 'gaussian', not {self.tail!r}")
         if not self.limits[0] < self.limits[1]:
             raise InputError(f"bounds must be two ascending numbers, not {self.bounds}")
-        if not 0 < self.last_share < 1:
-            raise InputError(f"last_share must lie strictly between 0 and 1, not {self.last_share}")
+        share("last_share", self.last_share)
 
     @property
     def limits(self) -> tuple[float, float]:

@@ -23,6 +23,7 @@ from equistrata.errors import InputError
 from equistrata.inference.means.lattice import HALF
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import gaussian_sigma
+from equistrata.stats.checks import positive, share
 
 Mechanism = Literal["gaussian", "laplace"]
 Composition = Literal["joint", "basic"]
@@ -153,10 +154,9 @@ class PricedDesign:
             InputError: a price out of its range, or a basic Gaussian one that the classical mechanism does not keep
                 (ε/k > 1).
         """
-        if not (epsilon > 0 and math.isfinite(epsilon)):
-            raise InputError(f"epsilon is {epsilon}, but a price is a positive number; correct it")
-        if mechanism == "gaussian" and not 0 < delta < 1:
-            raise InputError(f"delta is {delta}, but with Gaussian noise it lies strictly between 0 and 1; correct it")
+        epsilon = positive("epsilon", epsilon)
+        if mechanism == "gaussian":
+            delta = share("delta", delta)
         joint = composition == "joint"
         if joint:
             design = Design.joint(mechanism, weighted=weighted, binary=binary)
@@ -168,12 +168,10 @@ class PricedDesign:
             return cls(design, mechanism, sensitivity, Rho.of_pure(epsilon), epsilon, 0.0)
         if joint:
             try:
-                rho = _rho_of(float(epsilon), float(delta))
+                rho = _rho_of(epsilon, delta)
             except ValueError as error:
                 raise InputError(f"epsilon and delta give no usable price: {error}") from None
-            return replace(
-                cls.of_rho(rho, weighted=weighted, binary=binary), epsilon=float(epsilon), delta=float(delta)
-            )
+            return replace(cls.of_rho(rho, weighted=weighted, binary=binary), epsilon=epsilon, delta=delta)
         multiple = math.sqrt(2 * math.log(1.25 * k / delta)) * k / epsilon
         one = Rho(0.5 / multiple**2)
         if one.epsilon(delta / k) > epsilon / k:
@@ -181,7 +179,7 @@ class PricedDesign:
                 f"composition 'basic' with epsilon = {epsilon:g} asks more of the classical Gaussian mechanism than it "
                 "keeps; use composition 'joint', or a smaller epsilon"
             )
-        return cls(design, mechanism, (HALF + 1) * math.sqrt(k), one * k, float(epsilon), float(delta))
+        return cls(design, mechanism, (HALF + 1) * math.sqrt(k), one * k, epsilon, delta)
 
 
 def sums_in_unit(features: Floats, names: Sequence[str], weight_bound: float) -> Floats:

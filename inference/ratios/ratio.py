@@ -28,6 +28,7 @@ from equistrata.errors import InputError
 from equistrata.inference.ratios.design import Composition, Mechanism, PricedDesign
 from equistrata.inference.ratios.sums import RatioSums, RatioWeights, measure_sums
 from equistrata.privacy.noise import NoiseSource
+from equistrata.stats.checks import share
 from equistrata.stats.fieller import Spread, ratio_interval
 
 __all__ = [
@@ -320,8 +321,7 @@ def draws_of(sums: RatioSums, correction: Correction, seed: int = 0) -> tuple[Fl
 
 def _check(correction: Correction, level: float) -> None:
     _one_of("correction", correction, get_args(Correction))
-    if not 0 < level < 1:
-        raise InputError(f"level is {level}, but a coverage lies strictly between 0 and 1; correct it")
+    share("level", level)
 
 
 def _one_of(name: str, given: str, known: tuple[str, ...]) -> None:
