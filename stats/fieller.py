@@ -93,17 +93,11 @@ def ratio_interval(
                 greatest = min(greatest, left)
     if least < greatest:
         return least, greatest
-    return _at_an_end(x, n, spread, math.sqrt(z2), least, greatest, lower, upper)
-
-
-def _at_an_end(
-    x: float, n: float, spread: Spread, z: float, least: float, greatest: float, lower: float, upper: float
-) -> tuple[float, float]:
-    """Every ratio is refuted: the nearer end with its own error, or everything where the refutations contradict."""
+    # Every ratio is refuted: the nearer end with its own error, or everything where the refutations contradict.
     if n > 0 and greatest <= lower and least <= lower:
-        return lower, min(upper, lower + z * math.sqrt(spread.at(lower)) / n)
+        return lower, min(upper, lower + math.sqrt(z2) * math.sqrt(spread.at(lower)) / n)
     if n > 0 and math.isfinite(upper) and least >= upper and greatest >= upper:
-        return max(lower, upper - z * math.sqrt(spread.at(upper)) / n), upper
+        return max(lower, upper - math.sqrt(z2) * math.sqrt(spread.at(upper)) / n), upper
     return lower, upper
 
 

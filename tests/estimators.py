@@ -78,3 +78,7 @@ def effective_sample_size(rows, p0, effect, *, alpha, beta, epsilon, law="normal
 
 def smallest_epsilon(rows, p0, effect, *, alpha, beta, law="normal-laplace"):
     return proportion_sizing(p0, effect, alpha=alpha, beta=beta).smallest_epsilon(rows, law)
+
+
+def stratified_error_bound(k, n, log_sizes, **settings):
+    return LaplaceMean(**settings).error_bound(k, n, log_sizes)

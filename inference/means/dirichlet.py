@@ -26,9 +26,9 @@ from scipy.optimize import brentq
 from scipy.special import psi
 
 from equistrata.errors import InputError
-from equistrata.stats.checks import number, positive, share, whole
+from equistrata.stats.checks import positive, whole
 
-__all__ = ["equal_log_sizes", "expected_log_sizes", "fit_alpha", "least_log_sizes", "stratified_error_bound"]
+__all__ = ["equal_log_sizes", "expected_log_sizes", "fit_alpha", "least_log_sizes"]
 
 AlphaFit = Literal["likelihood", "moments"]
 
@@ -99,31 +99,3 @@ def fit_alpha(shares: Sequence[float] | npt.ArrayLike, *, method: AlphaFit = "li
     # (1 − 1/k)/α < ψ(kα) − ψ(α) < ln k + 1/α, from ψ(x + 1) = ψ(x) + 1/x and 1/(2x) < ln x − ψ(x) < 1/x.
     least, most = math.log((1 - 1 / k) / target) - 1, math.log(1 / (target - math.log(k))) + 1
     return math.exp(brentq(excess, least, most, xtol=1e-14, rtol=1e-14))
-
-
-def stratified_error_bound(
-    k: int, n: float, log_sizes: float, *, radius: float, epsilon: float, gamma: float = 0.05, sigma: float = 1.0
-) -> float:
-    """Proposition 9 with its constants: the error of the stratified Laplace mean, in the data's unit.
-
-    Args:
-        k: the number of groups, at least 1.
-        n: the number of rows, positive.
-        log_sizes: Σ log|Gᵢ|: known, bounded by `equal_log_sizes`, or expected by `expected_log_sizes` (the bound is
-            concave in it, so that of the expected sum is at least the expected bound).
-        radius, epsilon, gamma, sigma: as for `equistrata.inference.means.laplace.LaplaceMean`.
-
-    Returns:
-        √2(1 + ln(2/γ))·√(Σbᵢ²)/n with Σbᵢ² ≤ (8/ε²)(kR² + σ²(k·ln(1/γ) + log_sizes)): the noise exceeds it with
-        probability at most γ, where no row is clipped. See docs/proofs/laplace-mean.md.
-
-    Raises:
-        InputError: an argument out of its range.
-
-    >>> round(stratified_error_bound(9, 196967, equal_log_sizes(9, 196967), radius=1, epsilon=1), 5)
-    0.00107
-    """
-    k, n, gamma = whole("k", k, 1), positive("n", n), share("gamma", gamma)
-    spread = positive("sigma", sigma) ** 2 * (k * math.log(1 / gamma) + number("log_sizes", log_sizes))
-    squares = 8 / positive("epsilon", epsilon) ** 2 * (k * positive("radius", radius) ** 2 + max(spread, 0.0))
-    return math.sqrt(2 * squares) * (1 + math.log(2 / gamma)) / n

@@ -24,7 +24,7 @@ from equistrata.inference.means.groups import GroupedValues, GroupWeights, read_
 from equistrata.inference.means.lattice import HALF, LAPLACE_ROWS, lattice_sum, lattice_unit
 from equistrata.privacy.budget import REPLACE_ONE, Budget, Rho
 from equistrata.privacy.noise import NoiseSource
-from equistrata.stats.checks import positive, share
+from equistrata.stats.checks import number, positive, share, whole
 
 __all__ = ["LaplaceMean"]
 
@@ -138,6 +138,27 @@ class LaplaceMean:
             epsilon=self.epsilon,
             private=noise.private,
         )
+
+    def error_bound(self, k: int, n: float, log_sizes: float) -> float:
+        """Proposition 9 with its constants: the noise of `by_strata` exceeds it with probability at most γ.
+
+        √2(1 + ln(2/γ))·√(Σbᵢ²)/n with Σbᵢ² ≤ (8/ε²)(kR² + σ²(k·ln(1/γ) + log_sizes)), in the data's unit.
+
+        Args:
+            k, n: the numbers of groups, at least 1, and of rows, positive.
+            log_sizes: Σ log|Gᵢ|: known, bounded or expected (`equistrata.inference.means.dirichlet`). The bound is
+                concave in it, so that of the expected sum is at least the expected bound.
+
+        Raises:
+            InputError: an argument out of its range.
+
+        >>> round(LaplaceMean(radius=1, epsilon=1).error_bound(9, 196967, 9 * math.log(196967 / 9)), 5)
+        0.00107
+        """
+        k, n = whole("k", k, 1), positive("n", n)
+        spread = self.sigma**2 * (k * math.log(1 / self.gamma) + number("log_sizes", log_sizes))
+        squares = 8 / self.epsilon**2 * (k * self.radius**2 + max(spread, 0.0))
+        return math.sqrt(2 * squares) * (1 + math.log(2 / self.gamma)) / n
 
     def _estimate(self, values: Floats, budget: Budget, noise: NoiseSource) -> Estimate:
         rows = len(values)

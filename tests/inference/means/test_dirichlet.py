@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 import pytest
-from estimators import stratified_laplace_mean
+from estimators import stratified_error_bound, stratified_laplace_mean
 from scipy import stats
 
 from equistrata.errors import InputError
@@ -15,7 +15,6 @@ from equistrata.inference.means.dirichlet import (
     expected_log_sizes,
     fit_alpha,
     least_log_sizes,
-    stratified_error_bound,
 )
 from equistrata.inference.means.laplace import _laplace_tail
 from equistrata.privacy.noise import SeededNoise
