@@ -65,15 +65,14 @@ def ratio_interval(
         lower, upper: the declared range of r; `upper` may be infinite.
 
     Returns:
-        (least, greatest), within [lower, upper]: all of it where the observations carry no information. r is above
-        `least` if no r' ≥ r is refuted as too small (x − r'n > z·√V(r')), and below `greatest` if no r' ≤ r is refuted
-        as too large. Where N is well above its noise the set is Fieller's. Where it is all noise, misses at level 0.95
-        rise from 5 % to at most 9.9 %. See docs/proofs/ratio.md.
+        (least, greatest), within [lower, upper]. r is above `least` if no r' ≥ r is refuted as too small
+        (x − r'n > z·√V(r')), and below `greatest` if no r' ≤ r is refuted as too large. Where N is all noise, misses at
+        level 0.95 rise from 5 % to at most 9.9 %. See docs/proofs/ratio.md.
 
     Raises:
         InputError: a level that is not in (0, 1), or bounds that do not ascend.
 
-    Source: Fieller (1954), Some problems in interval estimation; Naiman (1986) for the bound on misses.
+    Source: Fieller (1954), Some problems in interval estimation.
     """
     share("level", level)
     if not (math.isfinite(lower) and lower < upper):

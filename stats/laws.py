@@ -1,7 +1,7 @@
 """The exact distributions of a noisy proportion: normal plus Laplace, and binomial plus Laplace.
 
-A noisy count of successes is Binomial(rows, p) + Laplace(1/ε): `BinomialLaplace`. Divided by the rows, with a normal
-approximation of the binomial, it is `NormalLaplace`, which is fast for any number of rows.
+`BinomialLaplace` is that of a noisy count; `NormalLaplace` approximates its binomial and is fast for any number of
+rows.
 
 >>> law = NormalLaplace(sd=0.03, scale=0.045)
 >>> round(law.quantile(0.975), 4), round(float(law.cdf(law.quantile(0.975))), 6)
@@ -35,8 +35,7 @@ class NormalLaplace:
     """N(mean, sd²) + Laplace(0, scale), independent.
 
     Attributes:
-        mean: any finite number.
-        sd: standard deviation of the normal part, positive.
+        sd, mean: standard deviation of the normal part, positive; any finite mean.
         scale: b of the Laplace part (its standard deviation is √2·b), zero or more; 0 is the normal distribution.
 
     Raises:
@@ -87,8 +86,7 @@ class BinomialLaplace:
     """Binomial(rows, p) + Laplace(0, scale), independent: the exact distribution of a noisy count of successes.
 
     Attributes:
-        rows: the number of trials, at least 1.
-        p: the probability of a success, 0 ≤ p ≤ 1.
+        rows, p: the number of trials, at least 1, and the probability of a success, 0 ≤ p ≤ 1.
         scale: b of the Laplace noise, positive, in rows: 1/ε for a count of sensitivity 1.
 
     Raises:
