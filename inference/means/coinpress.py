@@ -36,8 +36,8 @@ class Coinpress(CoinpressSettings):
     """Coinpress with its declared settings; see `CoinpressSettings` for them.
 
     `rho` is what a method spends, ρ > 0 (of a `Budget`, all that is left); `noise` is the source of noise. Neighbouring
-    tables: replace-one within a stratum for `sizes="public"` (a row that changes its stratum is not covered), add-remove
-    for `sizes="noisy"`. See docs/proofs/coinpress.md.
+    tables: replace-one within a stratum for `sizes="public"` (a row that changes its stratum is not covered),
+    add-remove for `sizes="noisy"`. See docs/proofs/coinpress.md.
     """
 
     def mean(
