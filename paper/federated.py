@@ -23,9 +23,9 @@ from scipy.stats import norm
 
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
+from equistrata.inference.federated.ab_test import ArmDesign, ArmSettings, private_arm
 from equistrata.inference.federated.arms import Arm, Target, combine, exact_arm
-from equistrata.inference.federated.arms_private import ArmSettings, private_arm, settle
-from equistrata.inference.federated.renyi import MAX_THETA
+from equistrata.inference.federated.renyi import MAX_THETA, ThetaTarget
 from paper.gaussian_arms import GaussianSettings, settle_gaussian
 
 __all__ = ["TABLES", "Row", "Setting", "as_users_would", "simulate"]
@@ -54,7 +54,7 @@ class Setting:
         target: what the intervals are for.
         epsilons, trials: every ε is simulated with every m.
         delta, level: δ, and the nominal coverage.
-        mean_share, orders, maximum: as `equistrata.inference.federated.arms_private.settle`; None for its defaults.
+        mean_share, orders, maximum: as `equistrata.inference.federated.ab_test.ArmDesign` and its target; None for defaults.
         variances: "private": from the noisy second moments. "exact": the exact sample variances and the coins' largest
             variance, as the paper's tables; such an interval is **not** private.
         rounds: how many experiments.
@@ -111,7 +111,7 @@ TABLES: dict[int, Setting] = {
 
 
 def as_users_would(setting: Setting) -> Setting:
-    """The same people and target, by the defaults of `equistrata.inference.federated.arms_private` instead of the paper's: private variances, the
+    """The same people and target, by the defaults of `equistrata.inference.federated.ab_test` instead of the paper's: private variances, the
     best share and order, and θ up to ¼."""
     return replace(setting, mean_share=None, orders=None, maximum=MAX_THETA, variances="private")
 
@@ -195,19 +195,9 @@ def _methods(setting: Setting) -> Iterator[_Method]:
         yield _Method("gaussian", epsilon, settings=(central[0], central[1]))
     for trials in setting.trials:
         for epsilon in setting.epsilons:
-            both = [
-                settle(
-                    rows,
-                    radius=1.0,
-                    epsilon=epsilon,
-                    delta=setting.delta,
-                    trials=trials,
-                    mean_share=setting.mean_share,
-                    orders=setting.orders,
-                    maximum=setting.maximum,
-                )
-                for rows in setting.arms
-            ]
+            target = ThetaTarget(epsilon, setting.delta, setting.orders, setting.maximum)
+            design = ArmDesign(1.0, target, trials, setting.mean_share)
+            both = [design.settings(rows) for rows in setting.arms]
             yield _Method("poisson-binomial", epsilon, trials, (both[0], both[1]))
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations, product
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -21,9 +20,8 @@ from equistrata.data.strata import Key, Strata
 from equistrata.data.table import CodedTable, numbers
 from equistrata.data.weights import PublicWeights
 from equistrata.eval.scores.parity import relative_error
-from equistrata.inference.means.coinpress import coinpress_mean, stratified_coinpress
-from equistrata.inference.means.hierarchical import hierarchical_coinpress
-from equistrata.privacy.noise import SeededNoise
+from equistrata.inference.means.coinpress import Coinpress
+from equistrata.privacy.noise import NoiseSource, SeededNoise
 from paper.synthesizers import TRAINING_SHARE
 
 SCHEMA = "acs_means"
@@ -139,27 +137,28 @@ def _estimate(
     public: npt.NDArray[np.intp],
 ) -> tuple[float, Floats]:
     """The population's mean, and each stratum's, shape (k,)."""
-    settings = _settings(cell, column)
+    coinpress, noise = _coinpress(cell, column), _noise(cell)
     if cell.estimator == COINPRESS:
-        value = coinpress_mean(everybody, **settings).value
+        value = coinpress.mean(everybody, cell.rho, noise).value
         return value, np.full(len(strata.keys), value)
     sizes = {STRATIFIED: own, PUBLIC: public}.get(cell.estimator)
     shares = None
     if sizes is not None:
         counts = dict(zip(strata.keys, sizes.tolist(), strict=True))
         shares = PublicWeights.from_counts(counts, strata, cell.estimator).shares
-    estimator = hierarchical_coinpress if cell.estimator == RELEASED else stratified_coinpress
-    found = estimator(groups, shares, **settings)
+    estimator = coinpress.hierarchical if cell.estimator == RELEASED else coinpress.by_strata
+    found = estimator(groups, shares, cell.rho, noise)
     return found.value, np.array([found.strata[key].value for key in strata.keys])
 
 
-def _settings(cell: MeanCell, column: Column) -> dict[str, Any]:
+def _noise(cell: MeanCell) -> NoiseSource:
+    return SeededNoise(cell.seed).spawn(STRATA.index(cell.strata)).spawn(OUTCOMES.index(cell.outcome))
+
+
+def _coinpress(cell: MeanCell, column: Column) -> Coinpress:
     """What the schema declares, and either the paper's way or a release's."""
+    assert column.sigma is not None
     lower, upper = column.mean_bounds
-    noise = SeededNoise(cell.seed).spawn(STRATA.index(cell.strata)).spawn(OUTCOMES.index(cell.outcome))
-    settings: dict[str, Any] = {
-        "lower": lower, "upper": upper, "sigma": column.sigma, "rho": cell.rho, "noise": noise,
-    }  # fmt: skip
     if cell.estimator in (ALONE, RELEASED):
-        return settings | {"sizes": "noisy", "bounds": column.bounds}
-    return settings | {"sizes": "public", "tail": "gaussian"}
+        return Coinpress(lower, upper, column.sigma, sizes="noisy", bounds=column.bounds)
+    return Coinpress(lower, upper, column.sigma, tail="gaussian")

@@ -162,7 +162,7 @@ def public_audit(
     release itself cost. Proof: each section is charged before a row is looked at, and the charges add up to ρ (adaptive
     composition). Within a section a row touches one stratum, and each stratum's noise is independent (parallel
     composition):
-    sizes: one count per stratum, sensitivity 1. means: `coinpress_mean` of each column at an equal part of the section's ρ,
+    sizes: one count per stratum, sensitivity 1. means: `Coinpress.mean` of each column at an equal part of the section's ρ,
     given the noisy sizes; columns of more than two values spend a tenth of theirs on Σ(x − c)², clipped by its declared
     range. calibration: `measure_sums`. rates: a row is in one of the four cells of its stratum's confusion matrix,
     sensitivity 1. workload: half for the whole table and half for all strata, `noisy_workload_distance`. Predictions

@@ -14,8 +14,8 @@ from equistrata.inference.means.dirichlet import (
     expected_log_sizes,
     fit_alpha,
     least_log_sizes,
-    stratified_error_bound,
 )
+from equistrata.inference.means.laplace import LaplaceMean
 from equistrata.inference.planning.questions import MeanQuestion, ProportionQuestion
 from equistrata.inference.planning.strata import StratumPlan, plan_strata
 
@@ -102,8 +102,8 @@ def _bound(asked: Question, sizes: list[float], epsilon: float) -> dict[str, Any
         "proposition_9": equal_log_sizes(k, n),
         "best_case": least_log_sizes(k, n),
     }
-    settings = {"radius": (upper - lower) / 2, "epsilon": epsilon, "gamma": GAMMA, "sigma": sigma}
-    errors = {name: stratified_error_bound(k, n, value, **settings) for name, value in sums.items()}
+    laplace = LaplaceMean(radius=(upper - lower) / 2, epsilon=epsilon, gamma=GAMMA, sigma=sigma)
+    errors = {name: laplace.error_bound(k, n, value) for name, value in sums.items()}
     return {
         "strata": k,
         "rows": n,
@@ -111,7 +111,7 @@ def _bound(asked: Question, sizes: list[float], epsilon: float) -> dict[str, Any
         "alpha_by_moments": _finite(fit_alpha(filled, method="moments")) if k > 1 else None,
         "log_sizes": sums | {"sum": math.fsum(map(math.log, filled))},
         "gamma": GAMMA,
-        "error": errors | {"unstratified": stratified_error_bound(1, n, math.log(n), **settings)},
+        "error": errors | {"unstratified": laplace.error_bound(1, n, math.log(n))},
     }
 
 

@@ -11,18 +11,13 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from estimators import correction_factor, private_sample_size, sample_size, smallest_epsilon, stratified_error_bound
 from typer.testing import CliRunner
 
 from equistrata.data import sources
 from equistrata.errors import InputError
 from equistrata.flows.cli.main import app
-from equistrata.inference.counts.proportions import (
-    correction_factor,
-    private_sample_size,
-    sample_size,
-    smallest_epsilon,
-)
-from equistrata.inference.means.dirichlet import equal_log_sizes, least_log_sizes, stratified_error_bound
+from equistrata.inference.means.dirichlet import equal_log_sizes, least_log_sizes
 from equistrata.privacy.noise import SecureNoise, SeededNoise
 
 
