@@ -23,25 +23,29 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from equistrata.arrays import Counts
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.audit.classifier import Classifier, train_classifier, truth_of
-from equistrata.eval.audit.layout import ByStratum, Layout, Measured
+from equistrata.eval.audit.grouping import ByStratum, Grouping, Measured, SyntheticSummary
 from equistrata.eval.audit.means import Sizes, means_section, noisy_sizes, sizes_section
 from equistrata.eval.audit.noisy_number import NoisyNumber
 from equistrata.eval.audit.rates import calibration_section, rates_section
 from equistrata.eval.audit.workload import workload_section
-from equistrata.eval.scores.coding import Index
 from equistrata.privacy.budget import ADD_REMOVE, Budget, Relation, Rho
 from equistrata.privacy.noise import NoiseSource
 
-__all__ = ["SHARES", "NoisyNumber", "PublicAudit", "public_audit", "public_audits"]
-
-SHARES: Mapping[str, float] = {"sizes": 0.15, "means": 0.35, "calibration": 0.2, "rates": 0.15, "workload": 0.15}
+SECTION_SHARES: Mapping[str, float] = {
+    "sizes": 0.15,
+    "means": 0.35,
+    "calibration": 0.2,
+    "rates": 0.15,
+    "workload": 0.15,
+}
 OF_CLASSIFIER = ("calibration", "rates")
 OF_ROWS = ("sizes", "means")  # about private rows alone, so that one measurement serves every release of them
-NUMBERS = (
+NOISY_FIELDS = (
     "sizes", "means", "calibration", "accuracy", "selection_rate", "false_negative_rate", "workload_error", "measurements",
 )  # fmt: skip
 
@@ -61,7 +65,7 @@ class PublicAudit:
         strata_columns: the columns that define strata.
         classifier, target, positive: what was trained on the synthetic rows; empty without a target.
         sizes: stratum → number of rows.
-        means: column → stratum → mean, each code counting as `equistrata.eval.scores.coding.numbers_of` says.
+        means: column → stratum → mean, each code counting as `equistrata.eval.scores.tables.numbers_of` says.
         calibration: stratum → Σ predicted probability / Σ positive rows; 1 is calibrated, above 1 promises too much.
         accuracy, selection_rate: stratum → share of rows predicted right; predicted positive.
         false_negative_rate: stratum → share of its positive rows that are predicted negative.
@@ -70,6 +74,7 @@ class PublicAudit:
         without_synthetic_rows: strata that the synthetic table lost; they have no workload error (it counts as 2).
         measurements: section → stratum → name → the noisy sum or count that all of the above is computed from, with the
             interval of its noise alone.
+        synthetic: what a report shows of the synthetic rows, which are public. Not in `to_dict`.
 
     Raises:
         TypeError: something else than a `NoisyNumber` where a number from private rows stands.
@@ -94,9 +99,10 @@ class PublicAudit:
     workload_error: ByStratum
     without_synthetic_rows: tuple[str, ...]
     measurements: Mapping[str, Measured]
+    synthetic: SyntheticSummary
 
     def __post_init__(self) -> None:
-        for name in NUMBERS:
+        for name in NOISY_FIELDS:
             for leaf in _leaves(getattr(self, name)):
                 if not isinstance(leaf, NoisyNumber):
                     raise TypeError(
@@ -118,7 +124,7 @@ class PublicAudit:
             "target": self.target,
             "positive": self.positive,
             "without_synthetic_rows": list(self.without_synthetic_rows),
-        } | {name: _plain(getattr(self, name)) for name in NUMBERS}
+        } | {name: _plain(getattr(self, name)) for name in NOISY_FIELDS}
 
 
 def public_audit(
@@ -131,7 +137,7 @@ def public_audit(
     classifier: Classifier | None = None,
     target: str | None = None,
     level: float = 0.95,
-    shares: Mapping[str, float] = SHARES,
+    shares: Mapping[str, float] = SECTION_SHARES,
     degree: int = 3,
 ) -> PublicAudit:
     """Audit a release in public.
@@ -185,7 +191,7 @@ def public_audits(
     classifiers: Mapping[str, Classifier] | None = None,
     target: str | None = None,
     level: float = 0.95,
-    shares: Mapping[str, float] = SHARES,
+    shares: Mapping[str, float] = SECTION_SHARES,
     degree: int = 3,
 ) -> dict[str, PublicAudit]:
     """Audit several releases of the same rows in public, to lay them side by side.
@@ -217,7 +223,7 @@ def public_audits(
     if classifiers is None:
         known = (target or private.schema.target) is not None
         classifiers = {name: train_classifier(table, target) for name, table in synthetic.items()} if known else {}
-    sections = [name for name in SHARES if classifiers or name not in OF_CLASSIFIER]
+    sections = [name for name in SECTION_SHARES if classifiers or name not in OF_CLASSIFIER]
     paying: dict[str, dict[str, Budget]] = {name: {} for name in synthetic}
     for section, rho in zip(sections, spend.remaining.split([shares[name] for name in sections]), strict=True):
         if section in OF_ROWS:
@@ -227,15 +233,15 @@ def public_audits(
         else:
             for (name, budgets), part in zip(paying.items(), rho.split([1] * len(paying)), strict=True):
                 budgets[section] = spend.part(part, f"audit: {section}{f' of {name}' if name else ''}")
-    layout = Layout(strata, float(level))
-    index = layout.index(private)
+    grouping = Grouping(strata, float(level))
+    index = grouping.index(private)
     of_rows = next(iter(paying.values()))
-    counts = noisy_sizes(index, layout, of_rows["sizes"], noise.spawn(0))
-    means = means_section(private, index, layout, counts, of_rows["means"], noise.spawn(1))
+    counts = noisy_sizes(index, grouping, of_rows["sizes"], noise.spawn(0))
+    means = means_section(private, index, grouping, counts, of_rows["means"], noise.spawn(1))
     return {
         name: _audit_one(
-            private, table, index, layout, counts, means, paying[name], classifiers.get(name), degree,
-            noise if place == 0 else noise.spawn(len(SHARES) + place),
+            private, table, index, grouping, counts, means, paying[name], classifiers.get(name), degree,
+            noise if place == 0 else noise.spawn(len(SECTION_SHARES) + place),
         )
         for place, (name, table) in enumerate(synthetic.items())
     }  # fmt: skip
@@ -244,8 +250,8 @@ def public_audits(
 def _audit_one(
     private: CodedTable,
     synthetic: CodedTable,
-    index: Index,
-    layout: Layout,
+    index: Counts,
+    grouping: Grouping,
     counts: Sizes,
     measured_means: tuple[Mapping[str, ByStratum], Mapping[str, Measured]],
     budgets: Mapping[str, Budget],
@@ -254,8 +260,8 @@ def _audit_one(
     noise: NoiseSource,
 ) -> PublicAudit:
     """The audit of one release, given the noisy sizes and means of the rows, from budgets that were charged for already."""
-    streams = {name: noise.spawn(stream) for stream, name in enumerate(SHARES)}
-    sizes, drawn_sizes = sizes_section(counts, layout)
+    streams = {name: noise.spawn(stream) for stream, name in enumerate(SECTION_SHARES)}
+    sizes, drawn_sizes = sizes_section(counts, grouping)
     means, drawn_means = measured_means
     calibration: ByStratum = {}
     rates: Mapping[str, ByStratum] = {}
@@ -265,13 +271,13 @@ def _audit_one(
     if classifier is not None:
         prediction, truth = classifier.predict(private), truth_of(private, classifier)
         calibration, measurements["calibration"] = calibration_section(
-            prediction, truth, index, layout, budgets["calibration"], streams["calibration"]
+            prediction, truth, index, grouping, budgets["calibration"], streams["calibration"]
         )
         rates, measurements["rates"] = rates_section(
-            prediction, truth, index, layout, budgets["rates"], streams["rates"]
+            prediction, truth, index, grouping, budgets["rates"], streams["rates"]
         )
     workload, measurements["workload"], lost = workload_section(
-        private, synthetic, index, layout, counts, budgets["workload"], degree, streams["workload"]
+        private, synthetic, index, grouping, counts, budgets["workload"], degree, streams["workload"]
     )
     return PublicAudit(
         rho=sum((budget.total for budget in budgets.values()), start=Rho(0)),
@@ -279,8 +285,8 @@ def _audit_one(
         charges=tuple((section, budget.total) for section, budget in budgets.items()),
         private=noise.private,
         noise=noise.name,
-        level=layout.level,
-        strata_columns=layout.strata.columns,
+        level=grouping.level,
+        strata_columns=grouping.strata.columns,
         classifier=classifier.name if classifier is not None else "",
         target=classifier.target if classifier is not None else "",
         positive=str(classifier.positive) if classifier is not None else "",
@@ -293,6 +299,7 @@ def _audit_one(
         workload_error=workload,
         without_synthetic_rows=lost,
         measurements=measurements,
+        synthetic=SyntheticSummary.of(synthetic, grouping),
     )
 
 
@@ -310,8 +317,10 @@ def _check(
         raise InputError(f"level is {level}, but a coverage lies strictly between 0 and 1; correct it")
     if degree < 1:
         raise InputError(f"degree is {degree}, but a marginal has at least one column; correct it")
-    if set(shares) != set(SHARES) or not all(0 < share < float("inf") for share in shares.values()):
-        raise InputError(f"an audit needs a positive share for each of {', '.join(SHARES)}, and for nothing else")
+    if set(shares) != set(SECTION_SHARES) or not all(0 < share < float("inf") for share in shares.values()):
+        raise InputError(
+            f"an audit needs a positive share for each of {', '.join(SECTION_SHARES)}, and for nothing else"
+        )
 
 
 def _leaves(tree: object) -> Iterator[object]:

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from equistrata.eval.audit.noisy_number import TOO_SMALL, NoisyNumber
 from equistrata.eval.audit.public import PublicAudit
 from equistrata.eval.report.findings import LOST, Findings, Shown, Synthetic
-from equistrata.eval.scores.coding import WHOLE
+from equistrata.eval.scores.tables import ALL_ROWS
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class Comparison:
         return tuple(
             label
             for label, shown in self.differences.items()
-            if label != WHOLE and not shown.note and _surely(shown) == sign
+            if label != ALL_ROWS and not shown.note and _surely(shown) == sign
         )
 
     @property
@@ -54,7 +54,7 @@ class Comparison:
     @property
     def compared(self) -> int:
         """The number of strata."""
-        return sum(label != WHOLE for label in self.differences)
+        return sum(label != ALL_ROWS for label in self.differences)
 
 
 def compare_public(

@@ -13,7 +13,7 @@ from equistrata.eval.report.findings import Findings, Shown
 from equistrata.eval.report.phrases import percent, ratio
 from equistrata.eval.report.report import BudgetHistory, InternalReport, PublicReport, Report, order_of_groups
 from equistrata.eval.report.tables import Table, by_group, errors_of, of_budget, published_means, rates_of
-from equistrata.eval.scores.coding import WHOLE
+from equistrata.eval.scores.tables import ALL_ROWS
 
 LONGEST = 42  # characters of a group's name beside a figure
 
@@ -37,7 +37,7 @@ def exhibits(report: Report) -> list[Exhibit]:
         found += _marginals(report)
         found += [Exhibit(None, table.caption, (table,), "means.csv") for table in published_means(report)]
     found += _classifier(report, labels, words)
-    if len(report.releases) > 1 and all(WHOLE in each.accuracy for each in report.findings):
+    if len(report.releases) > 1 and all(ALL_ROWS in each.accuracy for each in report.findings):
         found.append(_accuracy(report))
     if report.history is not None:
         found.append(_budget(report.history))
@@ -236,7 +236,7 @@ def _two_way(report: InternalReport) -> Iterator[Exhibit]:
 
 
 def _accuracy(report: Report) -> Exhibit:
-    points = {each.release.name: (each.release.epsilon, each.accuracy[WHOLE]) for each in report.findings}
+    points = {each.release.name: (each.release.epsilon, each.accuracy[ALL_ROWS]) for each in report.findings}
     best = max(points, key=lambda name: points[name][1].value or 0.0)
     return Exhibit(
         picture(
@@ -281,7 +281,7 @@ def _worst_of(report: Report, what: str, name: str = "served") -> str:
     said = []
     for each in report.findings:
         numbers: Mapping[str, Shown] = getattr(each, name)
-        told = [label for label, s in numbers.items() if label != WHOLE and s.value is not None and not s.note]
+        told = [label for label, s in numbers.items() if label != ALL_ROWS and s.value is not None and not s.note]
         if told:
             top = max(told, key=lambda label: numbers[label].value or 0.0)
             write = ratio if name in ("workload", "calibration") else percent
@@ -296,7 +296,7 @@ def _worst_cell(found: Findings, report: Report) -> str:
         (column, label): shown.value
         for column, of in found.errors.items()
         for label, shown in of.items()
-        if label != WHOLE and shown.value is not None and not shown.note
+        if label != ALL_ROWS and shown.value is not None and not shown.note
     }
     said = f"A grid of {len(found.errors)} columns and {len(report.about.groups)} groups."
     if not told:

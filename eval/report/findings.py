@@ -18,15 +18,15 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
+from equistrata.eval.audit.layout import Layout
 
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.eval.audit.internal import InternalAudit
-from equistrata.eval.audit.layout import Layout
 from equistrata.eval.audit.noisy_number import TOO_SMALL, NoisyNumber
 from equistrata.eval.audit.public import PublicAudit
-from equistrata.eval.scores.coding import WHOLE, numbers_of
 from equistrata.eval.scores.parity import ABSENT
+from equistrata.eval.scores.tables import ALL_ROWS, numbers_of
 from equistrata.eval.scores.workload import LARGEST
 
 TELLING = 0.05  # an error whose interval reaches from 0 to beyond this is not told
@@ -76,7 +76,7 @@ class Synthetic:
         layout = Layout(strata, 0.95)
         index = layout.index(table)
         counts = np.append(np.bincount(index, minlength=len(layout.labels)), len(table))
-        labels = (*layout.labels, WHOLE)
+        labels = (*layout.labels, ALL_ROWS)
         means = {}
         for name in layout.columns:
             numbers = numbers_of(table.schema[name])[table.column(name)]
@@ -142,7 +142,7 @@ class Findings:
     @cached_property
     def ranking(self) -> tuple[str, ...]:
         """The strata from the worst served on. Those of which nothing is told come last."""
-        labels = [label for label in self.served if label != WHOLE]
+        labels = [label for label in self.served if label != ALL_ROWS]
         return tuple(sorted(labels, key=lambda label: (bool(self.served[label].note), _down(self.served[label].order))))
 
     @cached_property
@@ -184,15 +184,16 @@ def internal_findings(release: ReleaseFacts, audit: InternalAudit, synthetic: Sy
         errors=errors,
         served={label: _average([of[label] for of in errors.values()]) for label in labels},
         workload={label: Shown(error) for label, error in scores.workload3_strata.items()}
-        | {WHOLE: Shown(scores.workload3)},
+        | {ALL_ROWS: Shown(scores.workload3)},
         calibration={
             label: Shown(ratio, note="" if ratio is not None else NO_POSITIVE)
             for label, ratio in audit.calibration.items()
         },
-        accuracy=_exact(fairness.accuracy_by_stratum) | {WHOLE: Shown(fairness.accuracy)} if fairness else {},
+        accuracy=_exact(fairness.accuracy_by_stratum) | {ALL_ROWS: Shown(fairness.accuracy)} if fairness else {},
         selection_rate=_exact(fairness.selection_rate) if fairness else {},
         false_negative_rate=_exact(fairness.false_negative_rate) if fairness else {},
-        sizes={label: Shown(size) for label, size in audit.sizes.items()} | {WHOLE: Shown(sum(audit.sizes.values()))},
+        sizes={label: Shown(size) for label, size in audit.sizes.items()}
+        | {ALL_ROWS: Shown(sum(audit.sizes.values()))},
         lost=tuple(label for label, rows in synthetic.rows.items() if not rows),
     )
 

@@ -11,7 +11,7 @@ import base64
 from pathlib import Path
 
 from equistrata.eval.audit.internal import InternalAudit
-from equistrata.eval.audit.public import SHARES
+from equistrata.eval.audit.public import SECTION_SHARES
 from equistrata.eval.report.document import SCHEMA, to_json
 from equistrata.eval.report.exhibits import exhibits
 from equistrata.eval.report.phrases import interval, percent, power, ratio
@@ -56,7 +56,7 @@ def to_html(report: Report) -> str:
         exhibits=exhibits(report),
         files=files,
         watermark=InternalAudit.WATERMARK,
-        shares=SHARES,
+        shares=SECTION_SHARES,
         light=variables(LIGHT),
         dark=variables(DARK),
         series=SERIES,

@@ -18,7 +18,7 @@ from equistrata.eval.audit.marginals import Marginals
 from equistrata.eval.audit.public import PublicAudit
 from equistrata.eval.report.comparison import Comparison, compare_internal, compare_public
 from equistrata.eval.report.findings import Findings, ReleaseFacts, Shown, Synthetic, internal_findings, public_findings
-from equistrata.eval.scores.coding import WHOLE
+from equistrata.eval.scores.tables import ALL_ROWS
 
 EVERYBODY = "everybody"
 
@@ -56,14 +56,14 @@ class About:
             strata_columns=strata.columns,
             groups={strata.label(key): strata.words(key) for key in strata.keys}
             if strata.columns
-            else {WHOLE: EVERYBODY},
+            else {ALL_ROWS: EVERYBODY},
             columns={column.name: column.label or column.name for column in schema.columns},
             schema=schema.digest,
         )
 
     def name_of(self, label: str) -> str:
         """A group in words, with its label: `Female, Asian (SEX=2, RAC1P=6)`."""
-        if label == WHOLE:
+        if label == ALL_ROWS:
             return EVERYBODY
         words, code = self.groups.get(label, label), label.replace(",", ", ")
         return words if words == code else f"{words} ({code})"
@@ -221,14 +221,14 @@ def order_of_groups(report: Report) -> tuple[str, ...]:
     """The groups for every figure: from the worst served by any release on, those of which nothing is told last."""
     findings = report.findings
     if not report.about.strata_columns:
-        return (WHOLE,)
+        return (ALL_ROWS,)
 
     def worst(label: str) -> tuple[bool, float, float]:
         told = [each.served[label] for each in findings if not each.served[label].note] or [Shown(None)]
         least, value = max(shown.order for shown in told)
         return told == [Shown(None)], -least, -value
 
-    return tuple(sorted((label for label in findings[0].served if label != WHOLE), key=worst))
+    return tuple(sorted((label for label in findings[0].served if label != ALL_ROWS), key=worst))
 
 
 def _check_lengths(*parts: Sequence[object]) -> None:

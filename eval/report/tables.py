@@ -12,7 +12,7 @@ from typing import Any
 from equistrata.eval.report.findings import Findings, Shown
 from equistrata.eval.report.phrases import count, interval, percent, power, rate, ratio
 from equistrata.eval.report.report import EVERYBODY, About, BudgetHistory, InternalReport, PublicReport, Report
-from equistrata.eval.scores.coding import WHOLE
+from equistrata.eval.scores.tables import ALL_ROWS
 
 Cell = str | float | int | None
 WRITTEN: Mapping[str, Callable[[float], str]] = {  # everything by group, and how its numbers are written
@@ -54,7 +54,7 @@ def summary(report: Report) -> Table:
         ("worst group", [_worst(each, report) for each in report.findings]),
     ]
     for name in ("error of means", "workload error", "accuracy", "calibration"):
-        found = [quantities(each)[name].get(WHOLE) for each in report.findings]
+        found = [quantities(each)[name].get(ALL_ROWS) for each in report.findings]
         if all(found):
             rows.append((f"{name}, everybody", [interval(each, WRITTEN[name]) for each in found if each]))
     if isinstance(report, InternalReport):
@@ -75,7 +75,7 @@ def by_group(report: Report, labels: Sequence[str], name: str, caption: str) -> 
     """One quantity of every group, a column for each release."""
     write = WRITTEN[name]
     found = [quantities(each)[name] for each in report.findings]
-    lines = _with_whole(labels) if any(WHOLE in each for each in found) else list(labels)
+    lines = _with_whole(labels) if any(ALL_ROWS in each for each in found) else list(labels)
     return Table(
         caption,
         ("group", *(each.name for each in report.releases)),
@@ -143,7 +143,7 @@ def of_budget(history: BudgetHistory) -> Table:
 
 
 def _with_whole(labels: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys([WHOLE, *labels]))
+    return list(dict.fromkeys([ALL_ROWS, *labels]))
 
 
 def csv_files(report: Report) -> dict[str, str]:
@@ -208,7 +208,7 @@ def _internal_files(report: InternalReport) -> dict[str, str]:
     marginals = [
         (release.name, group, column, word, a, b)
         for release, each in zip(report.releases, report.marginals, strict=True)
-        for group, columns in ((WHOLE, each.columns), (each.group, each.in_group))
+        for group, columns in ((ALL_ROWS, each.columns), (each.group, each.in_group))
         for column, (words, real, made) in columns.items()
         for word, a, b in zip(words, real.tolist(), made.tolist(), strict=True)
     ]

@@ -10,7 +10,7 @@ from equistrata.eval.report.comparison import Comparison
 from equistrata.eval.report.findings import Findings, ReleaseFacts, Shown
 from equistrata.eval.report.phrases import count, groups, interval, percent, power, rate, several
 from equistrata.eval.report.report import About, InternalReport, PublicReport, Report
-from equistrata.eval.scores.coding import WHOLE
+from equistrata.eval.scores.tables import ALL_ROWS
 
 WORST = 3
 NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six")
@@ -133,14 +133,14 @@ def _served(found: Findings, about: About) -> list[str]:
             f"The typical group{' of these' if unknown else ''} is off by {percent(median(values))}; best served is "
             f"{about.name_of(least)}, off by {_off(found.served[least])}."
         )
-    if WHOLE in found.served:
-        sentences.append(f"Over everybody, its means are off by {_off(found.served[WHOLE])} on average.")
+    if ALL_ROWS in found.served:
+        sentences.append(f"Over everybody, its means are off by {_off(found.served[ALL_ROWS])} on average.")
     if unknown:
         sentences.append(
             f"{len(unknown)} of the {len(about.groups)} groups {'is' if len(unknown) == 1 else 'are'} too small to be judged at this price, for the noise is larger "
             f"than the errors that one looks for: {groups([about.groups.get(label, label) for label in unknown])}."
         )
-    if WHOLE in found.accuracy:
+    if ALL_ROWS in found.accuracy:
         sentences.append(_classifier(found, about))
     return sentences
 
@@ -149,13 +149,13 @@ def _classifier(found: Findings, about: About) -> str:
     told = {
         label: shown
         for label, shown in found.accuracy.items()
-        if label != WHOLE and shown.value is not None and not shown.note
+        if label != ALL_ROWS and shown.value is not None and not shown.note
     }
-    said = f"A classifier trained on its synthetic rows is right for {interval(found.accuracy[WHOLE], rate)} of the real people"
+    said = f"A classifier trained on its synthetic rows is right for {interval(found.accuracy[ALL_ROWS], rate)} of the real people"
     if len(told) < 2:
         return f"{said}."
     least = min(told, key=lambda label: _at_most(told[label]))
-    if (told[least].value or 0.0) >= (found.accuracy[WHOLE].value or 0.0):
+    if (told[least].value or 0.0) >= (found.accuracy[ALL_ROWS].value or 0.0):
         return f"{said}."
     return f"{said}; least often for {about.name_of(least)}, {interval(told[least], rate)}."
 
@@ -165,7 +165,7 @@ def _compared(each: Comparison, report: Report) -> str:
     better, worse, of = len(each.better), len(each.worse), each.compared
     surely = "" if exact else "surely "
     if not of and each.differences:
-        by = {f.release.name: _off(f.served[WHOLE]) for f in report.findings}
+        by = {f.release.name: _off(f.served[ALL_ROWS]) for f in report.findings}
         return (
             f"The means of {each.one} are off by {by[each.one]} on average, those of {each.other} by {by[each.other]}."
         )

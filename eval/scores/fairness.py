@@ -14,7 +14,7 @@ An EXACT score is a query on private rows at no privacy cost: it is internal, an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
@@ -48,14 +48,7 @@ class GroupFairness:
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers and mappings, ready for JSON."""
-        return {
-            "accuracy": self.accuracy,
-            "dpr": self.dpr,
-            "fnr_diff": self.fnr_diff,
-            "selection_rate": dict(self.selection_rate),
-            "false_negative_rate": dict(self.false_negative_rate),
-            "accuracy_by_stratum": dict(self.accuracy_by_stratum),
-        }
+        return asdict(self)
 
 
 def group_fairness(

@@ -12,7 +12,7 @@ from equistrata.data.schema import Schema
 from equistrata.data.sources import Source
 from equistrata.data.strata import Strata
 from equistrata.errors import InputError
-from equistrata.eval.audit.public import OF_CLASSIFIER, SHARES
+from equistrata.eval.audit.public import OF_CLASSIFIER, SECTION_SHARES
 from equistrata.eval.report.findings import ReleaseFacts
 from equistrata.flows.audit import pdf
 from equistrata.flows.audit.account import AuditAccount
@@ -142,7 +142,7 @@ class AuditPlan:
     def sections(self) -> list[str]:
         """What a public audit buys: nothing about classifiers where there is no target."""
         target = self.config.target or self.schema.target
-        return [name for name in SHARES if target or name not in OF_CLASSIFIER]
+        return [name for name in SECTION_SHARES if target or name not in OF_CLASSIFIER]
 
     @cached_property
     def outcomes(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from audit_fixtures import SCHEMA, STRATA, Fixed, people
 from no_noise import NoNoise
+from score_fixtures import coded_frame
 
 import equistrata.eval.audit.public
 from equistrata.data.schema import Schema
@@ -18,9 +19,9 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.audit.internal import InternalAudit, internal_audit
 from equistrata.eval.audit.noisy_number import TOO_SMALL, TOO_WIDE, NoisyNumber
-from equistrata.eval.audit.public import SHARES, PublicAudit, public_audit
-from equistrata.eval.scores.coding import coded_frame
-from equistrata.eval.scores.workload import workload_error, workload_error_by_stratum
+from equistrata.eval.audit.public import SECTION_SHARES, PublicAudit, public_audit
+from equistrata.eval.scores.tables import Pair
+from equistrata.eval.scores.workload import workload_by_stratum, workload_error
 from equistrata.privacy.budget import ADD_REMOVE, Budget, BudgetExceeded, Rho
 from equistrata.privacy.noise import SecureNoise, SeededNoise
 
@@ -54,10 +55,10 @@ def test_without_noise_its_values_are_the_exact_ones():
         for label, rate in rates.items():
             assert getattr(found, name)[label].value == pytest.approx(rate)
     assert found.accuracy["all"].value == pytest.approx(exact.fairness.accuracy)
-    frames = coded_frame(PRIVATE), coded_frame(SYNTHETIC)
-    assert found.workload_error["all"].value == pytest.approx(workload_error(*frames))
-    within = workload_error_by_stratum(*frames, ["G"], 0.0).by_stratum
-    assert {f"G={'xyz'[int(label[2:])]}": error for label, error in within.items()} == pytest.approx(
+    pair = Pair.of(PRIVATE, SYNTHETIC, ["G"], min_share=0.0)
+    assert found.workload_error["all"].value == pytest.approx(workload_error(pair))
+    within = workload_by_stratum(pair)
+    assert within == pytest.approx(
         {label: number.value for label, number in found.workload_error.items() if label != "all"}
     )
 
@@ -67,10 +68,10 @@ def test_it_spends_what_is_left_of_a_budget_section_by_section():
     budget.spend(Rho(0.25), "release")
     found = audit(budget=budget)
     assert budget.remaining == Rho(0)
-    assert [what for what, _ in budget.entries] == ["release", *(f"audit: {section}" for section in SHARES)]
+    assert [what for what, _ in budget.entries] == ["release", *(f"audit: {section}" for section in SECTION_SHARES)]
     assert found.rho == Rho(0.75) == sum((rho for _, rho in found.charges), start=Rho(0))
     assert {section: float(rho) for section, rho in found.charges} == pytest.approx(
-        {section: 0.75 * share for section, share in SHARES.items()}
+        {section: 0.75 * share for section, share in SECTION_SHARES.items()}
     )
     assert found.relation == ADD_REMOVE
     with pytest.raises(InputError, match="nothing is left"):
@@ -94,7 +95,7 @@ def test_it_is_charged_before_a_row_is_looked_at():
 
 
 def test_shares_are_the_callers():
-    shares = dict.fromkeys(SHARES, 1) | {"means": 6}
+    shares = dict.fromkeys(SECTION_SHARES, 1) | {"means": 6}
     found = dict(audit(shares=shares).charges)
     assert float(found["means"]) == pytest.approx(0.3)
     assert float(found["rates"]) == pytest.approx(0.05)
@@ -315,7 +316,7 @@ def test_it_trains_a_forest_of_its_own():
         ({"level": 1.0}, "level is 1"),
         ({"budget": 0.0}, "nothing is left"),
         ({"shares": {"sizes": 1}}, "a positive share for each of"),
-        ({"shares": dict(SHARES) | {"means": 0}}, "a positive share for each of"),
+        ({"shares": dict(SECTION_SHARES) | {"means": 0}}, "a positive share for each of"),
         ({"degree": 0}, "degree is 0"),
     ],
 )
