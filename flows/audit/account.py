@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from uuid import uuid4
 
 from equistrata.errors import InputError
-from equistrata.eval.report.report import BudgetHistory, Charge
+from equistrata.eval.report.report import BudgetHistory, ChargeLine
 from equistrata.flows.config.audit import AuditConfig
 from equistrata.flows.config.places import URL_VARIABLE, place_of
 from equistrata.flows.config.release import SEEDED_CHARGE
@@ -18,8 +18,7 @@ from equistrata.flows.run.snapshots import fingerprint_of
 from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import BudgetExceeded, Rho
 from equistrata.privacy.ledger.fingerprint import Fingerprint
-from equistrata.privacy.ledger.ledger import Charge as Charged
-from equistrata.privacy.ledger.ledger import Head, Ledger, LedgerError, Reservation
+from equistrata.privacy.ledger.ledger import Charge, Head, Ledger, LedgerError, Reservation
 
 
 @dataclass(frozen=True)
@@ -125,7 +124,7 @@ class AuditAccount:
         return mine
 
     @staticmethod
-    def _fingerprints(charges: Sequence[Charged]) -> list[tuple[str | None, Fingerprint]]:
+    def _fingerprints(charges: Sequence[Charge]) -> list[tuple[str | None, Fingerprint]]:
         """Release ids, with the fingerprints of their rows, of charges that have one."""
         told = [(charge.entry.release_id, Fingerprint.parse(charge.entry.fingerprint)) for charge in charges]
         return [(name, found) for name, found in told if found is not None]
@@ -151,7 +150,7 @@ class AuditAccount:
         assert opened.epsilon is not None
         assert opened.delta is not None
         charges = tuple(
-            Charge(
+            ChargeLine(
                 at=each.entry.at,
                 release=each.entry.release_id or "",
                 rho=float(each.entry.rho),

@@ -23,7 +23,7 @@ from equistrata.privacy.ledger.fingerprint import content_digest
 
 load_rows = private_task("load rows")(audit_steps.load_rows)
 examine = private_task("examine")(audit_steps.examine)
-publish = private_task("publish report")(audit_steps.publish)
+deliver = private_task("publish report")(audit_steps.deliver)
 
 
 @flow(name="audit", log_prints=False, persist_result=False, validate_parameters=True)
@@ -54,7 +54,7 @@ def audit(config: AuditConfig) -> str:
                 tell("print")
                 printed = print_pdf(page_of(work.staging))  # before it lands: a release's manifest lists it too
             tell("publish")
-            folder = publish(plan, work)
+            folder = deliver(plan, work)
         except BaseException as error:
             if charge is not None and plan.account is not None:
                 plan.account.ledger.fail(charge, type(error).__name__)

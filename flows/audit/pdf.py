@@ -55,6 +55,6 @@ def _chromium(browser: str, page: Path, pdf: Path) -> None:
 
 
 def _weasyprint(page: Path, pdf: Path) -> None:
-    from weasyprint import HTML
+    from weasyprint import HTML  # type: ignore[import-not-found]  # an extra
 
     HTML(string=in_plain_colours(page.read_text("utf-8")), base_url=None).write_pdf(pdf)

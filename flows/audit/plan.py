@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,6 +12,8 @@ from equistrata.data.schema import Schema
 from equistrata.data.sources import Source
 from equistrata.data.strata import Strata
 from equistrata.errors import InputError
+from equistrata.eval.audit.grouping import ByStratum
+from equistrata.eval.audit.noisy_number import NoisyNumber
 from equistrata.eval.audit.public import OF_CLASSIFIER, SECTION_SHARES
 from equistrata.eval.report.findings import ReleaseFacts
 from equistrata.flows.audit import pdf
@@ -146,11 +148,30 @@ class AuditPlan:
 
     @cached_property
     def outcomes(self) -> tuple[str, ...]:
-        """The columns whose means came with a release, for an internal audit to lay beside the exact ones."""
+        """The columns whose means came with a release, for an internal audit to compare with the exact ones."""
         if self.public:
             return ()
         found = [name for release in self.releases if release.means for name in release.means["outcomes"]]
         return tuple(dict.fromkeys(found))
+
+    @property
+    def published(self) -> list[dict[str, ByStratum]]:
+        """The means that came with each release, for these strata and `all`: `column (estimator)` → stratum → mean."""
+        labels = {"all", *(self.strata.label(key) for key in self.strata.keys)}
+        return [_means_of(release, labels) for release in self.releases]
+
+
+def _means_of(release: Released, labels: Collection[str]) -> dict[str, ByStratum]:
+    """Those of a release's `means.json` that have an interval."""
+    found: dict[str, ByStratum] = {}
+    for column, estimators in (release.means or {"outcomes": {}})["outcomes"].items():
+        for estimator, entry in estimators.items():
+            found[f"{column} ({estimator})"] = {
+                label: NoisyNumber(each["value"], each["lower"], each["upper"])
+                for label, each in {"all": entry, **entry.get("strata", {})}.items()
+                if label in labels and None not in (each["lower"], each["upper"]) and each["lower"] < each["upper"]
+            }
+    return found
 
 
 def _check_alike(releases: Sequence[Released]) -> None:

@@ -269,7 +269,7 @@ def test_that_test_sees_an_exact_number(monkeypatch):
 
 def test_no_exact_number_of_the_private_rows_is_in_it():
     """Canary: every number of the exact audit, as text to six digits, against the whole of the public document."""
-    exact = internal_audit(PRIVATE, SYNTHETIC, STRATA, classifier=Fixed(), published_means=audit(noise=NoNoise()).means)
+    exact = internal_audit(PRIVATE, SYNTHETIC, STRATA, classifier=Fixed(), published=audit(noise=NoNoise()).means)
     numbers = [n for path, n in leaves(exact.to_dict()) if {"lower", "upper"}.isdisjoint(path)]
     canaries = {f"{n:.6g}" for n in numbers if isinstance(n, float)}
     canaries = {text for text in canaries if len(text) > 6}  # ratios of small counts may agree by chance

@@ -406,7 +406,7 @@ plan = AuditPlan.of(AuditConfig.build(releases=["vanilla"], input="people.csv"))
 with private_workspace() as work:
     work.staging.mkdir()
     (work.staging / "page.html").write_text("exact")
-    audit_steps.publish(plan, work)
+    audit_steps.deliver(plan, work)
 """
 
 
