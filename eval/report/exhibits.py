@@ -69,7 +69,7 @@ def _errors(report: Report, words: Mapping[str, str], said: Mapping[str, str]) -
         ),
         "groups.csv",
     )
-    hatched = "below the noise floor" if noisy else "where too few people are"
+    hatched = "where it is below the noise floor" if noisy else "where too few people are"
     for number, each in enumerate(report.findings, start=1):
         name, title = f"errors{number}", f"Errors by column and group: {each.release.name}"
         reading = f"Each cell is the relative error of a column's mean in a group, in per cent; hatched {hatched}."

@@ -26,7 +26,7 @@ WRITTEN: Mapping[str, Callable[[float], str]] = {  # numbers by group, and how t
 
 
 @dataclass(frozen=True)
-class Cell:
+class TableCell:
     """A number in a table: written with its interval when the page is, and marked `?` where it has a note."""
 
     shown: Shown | None
@@ -49,7 +49,7 @@ class Table:
 
     caption: str
     headings: tuple[str, ...]
-    rows: tuple[tuple[str | Cell, ...], ...]
+    rows: tuple[tuple[str | TableCell, ...], ...]
 
 
 def quantities(found: Findings) -> dict[str, Mapping[str, Shown]]:
@@ -63,7 +63,7 @@ def quantities(found: Findings) -> dict[str, Mapping[str, Shown]]:
 
 def summary(report: Report) -> Table:
     """The releases side by side, a row for each number that sums one up."""
-    rows: list[tuple[str, list[str | Cell]]] = [
+    rows: list[tuple[str, list[str | TableCell]]] = [
         ("mechanism", [each.mechanism for each in report.releases]),
         ("strata", [" × ".join(each.strata) or "none" for each in report.releases]),
         ("ε, δ", [f"{price(each.epsilon)}, {price(each.delta)}" for each in report.releases]),
@@ -74,21 +74,26 @@ def summary(report: Report) -> Table:
     for name in ("error of means", "workload error", "accuracy", "calibration"):
         if all(ALL_ROWS in each[name] for each in found):
             rows.append(
-                (f"{name}, everybody", [Cell(replace(each[name][ALL_ROWS], note=""), WRITTEN[name]) for each in found])
+                (
+                    f"{name}, everybody",
+                    [TableCell(replace(each[name][ALL_ROWS], note=""), WRITTEN[name]) for each in found],
+                )
             )
     if isinstance(report, InternalReport):
         rows += [
-            ("parity error", [Cell(Shown(each.scores.parity_error), ratio) for each in report.audits]),
-            ("maximum disparity", [Cell(Shown(each.scores.maximum_disparity), ratio) for each in report.audits]),
+            ("parity error", [TableCell(Shown(each.scores.parity_error), ratio) for each in report.audits]),
+            ("maximum disparity", [TableCell(Shown(each.scores.maximum_disparity), ratio) for each in report.audits]),
             (
                 "workload error, mean of groups",
-                [Cell(Shown(each.scores.workload3_by_stratum), ratio) for each in report.audits],
+                [TableCell(Shown(each.scores.workload3_by_stratum), ratio) for each in report.audits],
             ),
         ]
         fairness = [each.fairness for each in report.audits if each.fairness is not None]
         if len(fairness) == len(report.audits):
-            rows.append(("demographic parity ratio", [Cell(Shown(each.dpr), ratio) for each in fairness]))
-            rows.append(("false negative rate difference", [Cell(Shown(each.fnr_diff), ratio) for each in fairness]))
+            rows.append(("demographic parity ratio", [TableCell(Shown(each.dpr), ratio) for each in fairness]))
+            rows.append(
+                ("false negative rate difference", [TableCell(Shown(each.fnr_diff), ratio) for each in fairness])
+            )
     names = tuple(each.name for each in report.releases)
     return Table("The releases in numbers", ("", *names), tuple((name, *cells) for name, cells in rows))
 
@@ -108,7 +113,7 @@ def figure_tables(report: Report) -> dict[str, tuple[Table, ...]]:
     if isinstance(report, InternalReport):
         for number, (release, audit) in enumerate(zip(report.releases, report.audits, strict=True), start=1):
             ranked = sorted(audit.marginals.pairs.items(), key=lambda item: -item[1])
-            rows = tuple((" × ".join(pair), Cell(Shown(error), ratio)) for pair, error in ranked)
+            rows = tuple((" × ".join(pair), TableCell(Shown(error), ratio)) for pair, error in ranked)
             found[f"pairs{number}"] = (Table(f"Two-way marginals, {release.name}", ("pair", "L1 distance"), rows),)
         found["means"] = _published(report)
     if report.history is not None:
@@ -124,7 +129,7 @@ def _by_group(report: Report, labels: Sequence[str], name: str, caption: str) ->
         caption,
         ("group", *(each.name for each in report.releases)),
         tuple(
-            (report.about.names[label], *(Cell(each.get(label), WRITTEN[name]) for each in found))
+            (report.about.names[label], *(TableCell(each.get(label), WRITTEN[name]) for each in found))
             for label in dict.fromkeys(lines)
         ),
     )
@@ -150,8 +155,8 @@ def _of_release(
     short: bool = False,
 ) -> Table:
     """Several numbers of every group and of everybody, a column for each."""
-    rows: tuple[tuple[str | Cell, ...], ...] = tuple(
-        (names[label], *(Cell(of.get(label), write, short) for of in numbers.values()))
+    rows: tuple[tuple[str | TableCell, ...], ...] = tuple(
+        (names[label], *(TableCell(of.get(label), write, short) for of in numbers.values()))
         for label in dict.fromkeys([ALL_ROWS, *labels])
     )
     return Table(caption, ("group", *numbers), rows)
@@ -195,7 +200,7 @@ def _worst_group(found: Findings, report: Report) -> str:
     if not found.judged:
         return "below the noise floor"
     worst = found.judged[0]
-    return f"{report.about.names[worst]}: {Cell(found.served[worst], percent)}"
+    return f"{report.about.names[worst]}: {TableCell(found.served[worst], percent)}"
 
 
 def csv_files(report: Report) -> dict[str, str]:

@@ -24,7 +24,7 @@ from equistrata.data.schema import Column
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.scores.fairness import GroupFairness, group_fairness
-from equistrata.eval.scores.tables import Table, coded_alike, first_rows, numbers_of, row_keys, strata_of
+from equistrata.eval.scores.tables import TableLike, coded_alike, first_rows, numbers_of, row_keys, strata_of
 
 Training = Callable[["_Features", Counts, int], Callable[["_Features"], Counts]]
 
@@ -32,8 +32,8 @@ _ONE_HOT_LEVELS = 50
 
 
 def classifier_utility(
-    train: Table,
-    test: Table,
+    train: TableLike,
+    test: TableLike,
     target: str,
     strata_columns: Sequence[str],
     *,

@@ -25,7 +25,7 @@ from equistrata.errors import InputError
 from equistrata.eval.scores.classifiers import MODELS, check_models, classifier_utility
 from equistrata.eval.scores.fairness import GroupFairness
 from equistrata.eval.scores.parity import parity_error
-from equistrata.eval.scores.tables import MIN_SHARE, Pair, Table, coded_alike
+from equistrata.eval.scores.tables import MIN_SHARE, Pair, TableLike, coded_alike
 from equistrata.eval.scores.workload import workload_by_stratum, workload_error
 
 FOREST = "random_forest"
@@ -83,11 +83,11 @@ class Scores:
 
 
 def score(
-    synthetic: Table,
-    private: Table,
+    synthetic: TableLike,
+    private: TableLike,
     strata: Strata | Sequence[str] = (),
     *,
-    held_out: Table | None = None,
+    held_out: TableLike | None = None,
     target: str | None = None,
     classifiers: Sequence[str] = tuple(MODELS),
     baseline: bool = True,

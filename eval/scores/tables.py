@@ -23,7 +23,7 @@ from equistrata.data.schema import Column, Schema, Value
 from equistrata.data.table import CodedTable, code_dtype
 from equistrata.errors import InputError
 
-Table = CodedTable | pd.DataFrame
+TableLike = CodedTable | pd.DataFrame
 
 ALL_ROWS = "all"  # the label of the whole table, as `Strata.label` writes it
 LEFT_OUT = -1
@@ -55,8 +55,8 @@ class Pair:
     @classmethod
     def of(
         cls,
-        real: Table,
-        synthetic: Table,
+        real: TableLike,
+        synthetic: TableLike,
         strata: Sequence[str] = (),
         *,
         min_share: float = MIN_SHARE,
@@ -100,7 +100,7 @@ class Pair:
         return names
 
 
-def coded_alike(tables: Mapping[str, Table], *named: Sequence[str]) -> dict[str, CodedTable]:
+def coded_alike(tables: Mapping[str, TableLike], *named: Sequence[str]) -> dict[str, CodedTable]:
     """Tables coded by one schema: their own, or for data frames one that declares the values that occur in any of them.
 
     Args:
