@@ -86,7 +86,8 @@ def train_classifier(
 ) -> Forest:
     """A random forest (scikit-learn's, 100 trees, otherwise its defaults) for one value of the target against the rest.
 
-    For a target of two values it is the forest of `equistrata.eval.scores.classifiers`. A row is selected if its score is above one half.
+    For a target of two values it is the forest of `equistrata.eval.scores.classifiers`. A row is selected if its score
+    is above one half.
 
     Args:
         synthetic: at least one row.

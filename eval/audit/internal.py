@@ -1,7 +1,7 @@
 """The internal audit: the same questions as the public one, answered exactly from private rows. Never to be published.
 
-`InternalAudit` and `equistrata.eval.audit.public.PublicAudit` are types without a common ancestor: whatever publishes an audit takes
-the public one only.
+`InternalAudit` and `equistrata.eval.audit.public.PublicAudit` are types without a common ancestor: whatever publishes
+an audit takes the public one only.
 
 >>> import numpy as np
 >>> from equistrata.data.schema import Schema
@@ -86,7 +86,8 @@ class InternalAudit:
     Attributes:
         strata_columns: the columns that define strata.
         sizes: stratum → number of rows.
-        scores: parity error, maximum disparity and workload error (`equistrata.eval.scores.scores`), without classifiers.
+        scores: parity error, maximum disparity and workload error (`equistrata.eval.scores.scores`), without
+            classifiers.
         classifier, target, positive: what was trained on the synthetic rows; empty without a target.
         fairness: of its predictions on the private rows: accuracy, demographic parity ratio, FNR difference, rates by
             stratum; None without a target.
@@ -153,9 +154,9 @@ def internal_audit(
         strata: over that schema.
         classifier, target: as `equistrata.eval.audit.public.public_audit`.
         published: column → stratum → a mean that was published (Coinpress), to compare with the exact one.
-        outcomes: for columns that are averaged but not released: column → stratum → its values, each shape (nᵢ,), the rows of
-            one stratum. A published mean of any other column is of its codes, as `equistrata.eval.scores.tables.numbers_of`
-            counts them.
+        outcomes: for columns that are averaged but not released: column → stratum → its values, each shape (nᵢ,), the
+            rows of one stratum. A published mean of any other column is of its codes, as
+            `equistrata.eval.scores.tables.numbers_of` counts them.
         min_share: strata with fewer of the private rows are left out of parity and workload scores; in [0, 1).
 
     Raises:

@@ -85,8 +85,8 @@ class ColumnSums:
     def sampling(self, half: float) -> Spread:
         """What sampling adds to the variance of Σ(x − c) − δN, for a column whose range is c ± half.
 
-        Two values: (x − c)² = half², so the variance of a row at mean c + δ is half² − δ². More: the second moment less the
-        squared mean, held between 0 and its largest value for that mean (Bhatia and Davis 2000), half² − δ².
+        Two values: (x − c)² = half², so the variance of a row at mean c + δ is half² − δ². More: the second moment less
+        the squared mean, held between 0 and its largest value for that mean (Bhatia and Davis 2000), half² − δ².
         """
         n = max(self.rows, 0.0)
         if self.squares is None:
@@ -115,7 +115,8 @@ def means_section(
 ) -> tuple[Mapping[str, ByStratum], Mapping[str, Measured]]:
     """Means of the columns that define no strata, column → stratum → mean, and the noisy sums, column → stratum → sum.
 
-    Costs the budget for all columns and strata, given the sizes: columns share it equally (composition), strata are disjoint.
+    Costs the budget for all columns and strata, given the sizes: columns share it equally (composition), strata are
+        disjoint.
     """
     worth = {name: numbers_of(private.schema[name]) for name in grouping.columns}
     names = [name for name in grouping.columns if np.ptp(worth[name]) > 0]  # a column of one value is known

@@ -30,10 +30,12 @@ class NoisyNumber:
     Attributes:
         value: the estimate; None where the noise leaves none.
         lower, upper: its interval, lower < upper; `upper` may be infinite.
-        possible: the length of the range in which the number was known to lie, as 1 for a rate; infinite if there is none.
+        possible: the length of the range in which the number was known to lie, as 1 for a rate; infinite if there is
+            none.
 
     Raises:
-        ValueError: an interval without width (no number that depends on private rows is that exact), or a value outside it.
+        ValueError: an interval without width (no number that depends on private rows is that exact), or a value outside
+            it.
     """
 
     value: float | None
@@ -49,8 +51,8 @@ class NoisyNumber:
 
     @property
     def note(self) -> str:
-        """Why the number says nothing, if it does: half its interval is longer than the value, or its interval leaves more
-        than half of what was possible. Empty if it says something."""
+        """Why the number says nothing, if it does: half its interval is longer than the value, or its interval leaves
+        more than half of what was possible. Empty if it says something."""
         if self.value is None or (self.upper - self.lower) / 2 > abs(self.value):
             return TOO_SMALL
         return TOO_WIDE if self.upper - self.lower > self.possible / 2 else ""

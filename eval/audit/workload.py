@@ -1,4 +1,4 @@
-"""Workload error, privately: how far a synthetic table's marginals are from the real ones, at a price.
+"""The public audit's workload errors: how far a synthetic table's marginals are from the real ones, at a price.
 
 >>> import numpy as np
 >>> from equistrata.data.schema import Schema
@@ -53,8 +53,8 @@ def noisy_workload_distance(
 ) -> WorkloadDistance:
     """Q = (1/|W|) Σ_S ‖M_S(private) − n·M_S(synthetic)/m‖₁ plus noise, over all subsets S of `degree` columns.
 
-    Q/n is the workload error (`equistrata.eval.scores.workload`, Definition 14 of the stratification paper). The division is left to a noisy
-    count of the rows: the error itself has no useful sensitivity, for it depends on n, which is private.
+    Q/n is the workload error (`equistrata.eval.scores.workload`). The division is left to a noisy count of the rows:
+    the error itself has no useful sensitivity, for it depends on n, which is private.
 
     Args:
         private, synthetic: tables of one schema; m ≥ 1 synthetic rows, which are public.
@@ -65,11 +65,8 @@ def noisy_workload_distance(
     Raises:
         InputError: no synthetic row, no column, or a degree under 1.
 
-    Privacy: ρ-zCDP, add/remove. Proof: add a row whose cell in S is x. M_S(private) gains 1 at x and n gains 1, so the
-    difference M_S(private) − n·p_S, with p_S = M_S(synthetic)/m, changes by e_x − p_S, whose L1 norm is
-    (1 − p_S(x)) + Σ_{y≠x} p_S(y) = 2(1 − p_S(x)) ≤ 2. By the triangle inequality each term of the mean, and so the mean,
-    moves by at most 2. What is noised is the whole number m·|W|·Q, which moves by at most 2m|W|, by discrete Gaussian
-    noise of deviation 2m|W|/√(2ρ). The bound is reached: by the first row, if no synthetic row is in any of its cells.
+    Cost: ρ-zCDP, adding or removing one row; Q has sensitivity 2. See docs/proofs/workload.md.
+    Source: stratification paper, Definition 14.
     """
     if not len(synthetic):
         raise InputError("the synthetic table holds no rows; give a table with at least one row")
@@ -101,7 +98,8 @@ def workload_section(
     Returns:
         stratum → error, stratum → noisy distance, and the strata that have no synthetic row (and no error here).
 
-    Costs the budget: half for the whole table, half for all strata together, which are disjoint; all for the whole without strata.
+    Cost: the budget, half for the whole table and half for all strata together, which are disjoint; without strata all
+    for the whole.
     """
     shown: dict[str, NoisyNumber] = {}
     drawn: dict[str, dict[str, NoisyNumber]] = {}

@@ -1,4 +1,5 @@
-"""What an audit found about a release, as its report shows it: errors of groups, exact or with intervals; and comparisons.
+"""What an audit found about a release, as its report shows it: errors of groups, exact or with intervals; and
+comparisons.
 
 A release and its synthetic rows are public. Whether the rest is exact or noisy depends on the audit: `public_findings`
 takes noisy numbers only and gives each its interval, `internal_findings` gives exact ones without. All post-processing.
@@ -9,8 +10,8 @@ takes noisy numbers only and gives each its interval, `internal_findings` gives 
 >>> relative_error_interval(NoisyNumber(0.5, 0.0, 1.2), 0.6).note
 '± wider than the value'
 
-Two releases are compared over the same noisy means, so the difference of their errors is known better than either error: a
-mean that came out too high makes both errors too large.
+Two releases are compared over the same noisy means, so the difference of their errors is known better than either
+error: a mean that came out too high makes both errors too large.
 
 >>> difference = error_difference(NoisyNumber(2.0, 1.9, 2.1), 1.7, 1.5)  # both too low for any such mean, the second more so
 >>> round(difference.lower, 3), round(difference.upper, 3)
@@ -84,7 +85,8 @@ class Shown:
 
     @property
     def order(self) -> tuple[bool, float, float]:
-        """For sorting the largest first: by the lower end (or the exact value), then the estimate; noted ones come last."""
+        """For sorting the largest first: by the lower end (or the exact value), then the estimate; noted ones come
+        last."""
         certain = self.value if self.lower is None else self.lower
         return bool(self.note), -(certain or 0.0), -(self.value or 0.0)
 
@@ -247,8 +249,8 @@ def internal_comparison(one: Findings, other: Findings) -> Comparison:
 def relative_error_interval(mean: NoisyNumber, synthetic: float | None) -> Shown:
     """|synthetic − mean| / |mean| for a noisy mean: the estimate, and all that is possible within the mean's interval.
 
-    Without a synthetic value the error is 1, as in `equistrata.eval.scores.parity`. Where the interval holds 0, it has no
-    upper end. It is below the noise floor where the mean is, or where its interval reaches from about 0 to beyond
+    Without a synthetic value the error is 1, as in `equistrata.eval.scores.parity`. Where the interval holds 0, it has
+    no upper end. It is below the noise floor where the mean is, or where its interval reaches from about 0 to beyond
     `NOTABLE_ERROR`.
     """
     if synthetic is None:
@@ -286,8 +288,8 @@ def error_difference(mean: NoisyNumber, one: float | None, other: float | None) 
 def mean_error(parts: Iterable[Shown]) -> Shown:
     """The mean of several errors.
 
-    Its interval goes from the mean of the lower ends to the mean of the upper ends, which is conservative: noise that the
-    columns do not share partly cancels. It is below the noise floor where more than half of its parts are.
+    Its interval goes from the mean of the lower ends to the mean of the upper ends, which is conservative: noise that
+    the columns do not share partly cancels. It is below the noise floor where more than half of its parts are.
     """
     parts = list(parts)
     if any(part.note == NO_SYNTHETIC_ROW for part in parts):

@@ -1,8 +1,8 @@
 """A report as files: one HTML page that needs nothing else, JSON with its schema, CSV, and, of a public one, Markdown.
 
 What is written depends on the report alone. Names tell the modes apart: `audit.html` and `audit.json` are public,
-`internal-audit.html` and `internal-audit.json` are not. Markdown, which goes to the orchestrator, is made of public reports
-only. Numbers are put into words and tables first; then each file is written from those.
+`internal-audit.html` and `internal-audit.json` are not. Markdown, which goes to the orchestrator, is made of public
+reports only. Numbers are put into words and tables first; then each file is written from those.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """What a report is made from, in two types that cannot stand for each other.
 
-A `PublicReport` takes public audits, with noisy numbers only, each paid for, and public facts: cards, synthetic rows, the
-ledger. An `InternalReport` takes internal audits, with exact numbers, and says so on every page. All that is written (HTML,
-JSON, Markdown, CSV) is a function of these objects alone, which hold no private row.
+A `PublicReport` takes public audits, with noisy numbers only, each paid for, and public facts: cards, synthetic rows,
+the ledger. An `InternalReport` takes internal audits, with exact numbers, and says so on every page. All that is
+written (HTML, JSON, Markdown, CSV) is a function of these objects alone, which hold no private row.
 """
 
 from __future__ import annotations

@@ -42,7 +42,8 @@ def classifier_utility(
     min_rows: int = 20,
     seed: int = 42,
 ) -> dict[str, GroupFairness]:
-    """Train classifiers on one table, the synthetic (or, for comparison, the real training) rows; test on held-out rows.
+    """Train classifiers on one table, the synthetic (or, for comparison, the real training) rows; test on held-out
+    rows.
 
     Models, each predicting `target` from all other columns, those that define strata included:
 
@@ -52,8 +53,8 @@ def classifier_utility(
       collapsed into one with a weight, which leaves the objective as it is.
     - gradient_boosting: scikit-learn's histogram gradient boosting, its defaults, on the same numbers as the forest.
 
-    Text counts by its place; absent cells stay absent for the trees. Training rows with only one value of the target give
-    the constant prediction of it. Equal test rows are predicted once.
+    Text counts by its place; absent cells stay absent for the trees. Training rows with only one value of the target
+    give the constant prediction of it. Equal test rows are predicted once.
 
     Args:
         train, test: rows of one schema, or data frames with the same columns.

@@ -88,14 +88,16 @@ class ParityError:
 
 
 def parity_error(pair: Pair, *, omega: float | None = None, statistic: Statistic = "means") -> ParityError:
-    """Parity error: ω·|f(X) − f(X̂)|/|f(X)| + Σ_i |f(G_i) − f(Ĝ_i)|/|f(G_i)| over covered strata, averaged over f's parts.
+    """Parity error: ω·|f(X) − f(X̂)|/|f(X)| + Σ_i |f(G_i) − f(Ĝ_i)|/|f(G_i)| over covered strata, averaged over f's
+    parts.
 
-    0 means that the statistic agrees in the population and in every stratum covered; there is no upper bound, and the sum
-    grows with the number k of strata. f is of the columns that define no strata: one that does is constant in a stratum, so
-    averaging it in would only make the score smaller.
+    0 means that the statistic agrees in the population and in every stratum covered; there is no upper bound, and the
+    sum grows with the number k of strata. f is of the columns that define no strata: one that does is constant in a
+    stratum, so averaging it in would only make the score smaller.
 
-    Conventions: a stratum without synthetic rows has error 1 in every component; where the real value is 0 or absent, the
-    error is 0 if the synthetic one is so too, else 1. Without strata the whole table is the population, and ω is 1 by default.
+    Conventions: a stratum without synthetic rows has error 1 in every component; where the real value is 0 or absent,
+    the error is 0 if the synthetic one is so too, else 1. Without strata the whole table is the population, and ω is 1
+    by default.
 
     Args:
         pair: the tables and the strata covered.

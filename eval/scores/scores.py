@@ -69,8 +69,8 @@ class Scores:
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, None and nested mappings, ready for JSON.
 
-        The seven scores are at top level under their field names; `classifiers` maps each model to its scores when trained
-        on "synthetic" and, if asked for, on "real" rows.
+        The seven scores are at top level under their field names; `classifiers` maps each model to its scores when
+        trained on "synthetic" and, if asked for, on "real" rows.
         """
         plain = asdict(self)
         baseline = plain.pop("baseline")
@@ -96,8 +96,8 @@ def score(
 ) -> Scores:
     """Score a synthetic table against the private rows it was made from and, for classifiers, held-out private rows.
 
-    Strata are matched by their values. Those with less than `min_share` of the private rows are left out; a stratum without
-    synthetic rows counts as error 1 (2 for workload error). Without strata the whole table is one.
+    Strata are matched by their values. Those with less than `min_share` of the private rows are left out; a stratum
+    without synthetic rows counts as error 1 (2 for workload error). Without strata the whole table is one.
 
     Args:
         synthetic, private, held_out: coded tables of one schema, or data frames with the same columns in any order. No
@@ -107,8 +107,8 @@ def score(
         classifiers: which of `equistrata.eval.scores.classifiers.MODELS` to train on the synthetic rows.
         baseline: train them on the private rows as well.
         min_share: in [0, 1).
-        times: how often each private and each synthetic row occurs, where the tables hold distinct rows only; then without
-            classifiers.
+        times: how often each private and each synthetic row occurs, where the tables hold distinct rows only; then
+            without classifiers.
 
     Raises:
         InputError: the tables cannot be compared, a named column is absent, or a setting is out of its range. No row's

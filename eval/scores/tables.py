@@ -1,7 +1,7 @@
 """Tables to compare: rows of one schema as `CodedTable`s, and the strata that a score covers.
 
-Data frames without a schema are coded by the values that occur in them (`coded_alike`). Values are matched as values (a 1
-is a 1.0), never by position; an absent cell is a value of its own in marginals, and is skipped in means.
+Data frames without a schema are coded by the values that occur in them (`coded_alike`). Values are matched as values (a
+1 is a 1.0), never by position; an absent cell is a value of its own in marginals, and is skipped in means.
 
 >>> real, synthetic = pd.DataFrame({"G": ["a", "b"], "A": [0, 1]}), pd.DataFrame({"G": ["c", "b"], "A": [1, 1]})
 >>> pair = Pair.of(real, synthetic, ["G"])
@@ -183,7 +183,8 @@ def strata_of(tables: Sequence[CodedTable], columns: Sequence[str]) -> tuple[tup
     """The strata that occur in any of the tables, and each row's place among them.
 
     Returns:
-        Labels as `SEX=1,RAC1P=2`, in the order of the codes (`all` without columns), and one (n,) array of places per table.
+        Labels as `SEX=1,RAC1P=2`, in the order of the codes (`all` without columns), and one (n,) array of places per
+        table.
     """
     if not columns:
         return (ALL_ROWS,), [np.zeros(len(table), dtype=np.int64) for table in tables]
@@ -214,7 +215,8 @@ def _check_columns(name: str, frame: pd.DataFrame, first: str, reference: pd.Dat
 
 
 def _coded_column(name: str, parts: Sequence[pd.Series]) -> tuple[Column, list[Counts]]:
-    """The sorted distinct values of a column in all tables (an absent cell last, as NaN), and the codes of each table."""
+    """The sorted distinct values of a column in all tables (an absent cell last, as NaN), and the codes of each
+    table."""
     plain = [pd.Series(np.asarray(each)) if isinstance(each.dtype, pd.CategoricalDtype) else each for each in parts]
     kinds = {_is_numeric(series) for series in plain} - {None}
     if len(kinds) > 1:

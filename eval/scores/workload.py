@@ -32,8 +32,8 @@ Weighted = tuple[CodedTable, Counts | None]  # rows, and how often each occurs (
 def workload_error(pair: Pair, degree: int = 3) -> float:
     """Workload error: (1/|W|) · Σ_S ‖M_S(real)/n − M_S(synthetic)/m‖₁ over all subsets S of `degree` columns.
 
-    0 means that all these marginals agree, 2 that no two rows of the two tables agree on any subset (the distance is not
-    halved). With fewer columns than `degree`, the one subset is all of them.
+    0 means that all these marginals agree, 2 that no two rows of the two tables agree on any subset (the distance is
+    not halved). With fewer columns than `degree`, the one subset is all of them.
 
     Raises:
         InputError: `degree` is under 1.

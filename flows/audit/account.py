@@ -43,11 +43,12 @@ class AuditAccount:
     def of(cls, config: AuditConfig, releases: Sequence[Released]) -> AuditAccount | None:
         """The account of an audit: its own settings', else the releases'. None where there is none.
 
-        A public audit of a release that was charged must be charged too; an internal one costs nothing, and only shows the
-        account if its ledger is named.
+        A public audit of a release that was charged must be charged too; an internal one costs nothing, and only shows
+        the account if its ledger is named.
 
         Raises:
-            InputError: the releases belong to several accounts, or half of an account is named, or none where one must be.
+            InputError: the releases belong to several accounts, or half of an account is named, or none where one must
+                be.
             LedgerError: the ledger is damaged, or is not the one that the releases were charged to.
         """
         told = [release.ledger for release in releases if release.ledger is not None]
@@ -74,7 +75,8 @@ class AuditAccount:
         place = place_of(config.ledger)
         ledger = Ledger(place.url)
         mine = [entry for entry in told if entry["dataset"] == dataset]
-        # Whatever account is named: a release that was charged is audited at the cost of its own ledger, and of its own rows.
+        # Whatever account is named: a release that was charged is audited at the cost of its own ledger, and of its own
+        # rows.
         ledger.verify([Head.parse(str(entry["head"])) for entry in told])
         ledger.budget(dataset)
         stem = id_stem(releases[0].folder.resolve().name)
@@ -91,8 +93,8 @@ class AuditAccount:
     def check_rows(self, work: Workspace, content: bytes) -> Fingerprint | None:
         """The fingerprint of the rows that were read, once they are found to be those that the releases were made from.
 
-        Where none of the releases was charged to this account, they must be those of something that was. None where there is no
-        key; charges without a fingerprint cannot be checked.
+        Where none of the releases was charged to this account, they must be those of something that was. None where
+        there is no key; charges without a fingerprint cannot be checked.
 
         Raises:
             InputError: they are other rows.

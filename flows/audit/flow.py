@@ -1,7 +1,7 @@
 """The audit flow: check the releases → load rows → charge → examine → publish the report.
 
-As in the release flow, only settings and the path of a private working folder travel through Prefect. Its artifact is the
-public report's Markdown; of an internal report it only says where it lies.
+As in the release flow, only settings and the path of a private working folder travel through Prefect. Its artifact is
+the public report's Markdown; of an internal report it only says where it lies.
 """
 
 from __future__ import annotations
@@ -35,7 +35,8 @@ def audit(config: AuditConfig) -> str:
 
     Cost: nothing for an internal audit, whose numbers are exact and stay in a folder of mode 0700; (ε, δ) of the
     configuration for a public one, all releases together, charged to the ledger (where there is one) after the rows are
-    found to be readable, and to be those of the releases, and before noise is drawn. A charge is never taken back; noise is never drawn twice for one.
+    found to be readable, and to be those of the releases, and before noise is drawn. A charge is never taken back;
+    noise is never drawn twice for one.
     """
     plan = AuditPlan.of(config)
     # The place comes first: whoever does not get it is charged nothing.

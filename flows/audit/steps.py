@@ -1,4 +1,5 @@
-"""The steps of an audit, free of any orchestrator: rows rest in a private working folder, and only the report leaves it."""
+"""The steps of an audit, free of any orchestrator: rows rest in a private working folder, and only the report leaves
+it."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ ROWS = "rows.npy"
 
 @scrubbed
 def load_rows(plan: AuditPlan, work: Workspace) -> None:
-    """Read the private rows and code them by the releases' schema; keep them, and outcome columns, in the working folder."""
+    """Read the private rows and code them by the releases' schema; keep them, and outcome columns, in the working
+    folder."""
     wanted = list(dict.fromkeys([*plan.schema.names, *plan.outcomes]))
     snapshot = Snapshot(plan.schema)
     for frame in ahead(plan.source.batches(wanted)):
@@ -52,8 +54,8 @@ def load_rows(plan: AuditPlan, work: Workspace) -> None:
 def examine(plan: AuditPlan, work: Workspace) -> None:
     """Audit the releases against the rows in the working folder, and write the report into it.
 
-    Cost: the plan's price for a public audit, which must have been charged; nothing for an internal one, whose report is
-    exact.
+    Cost: the plan's price for a public audit, which must have been charged; nothing for an internal one, whose report
+    is exact.
     """
     about = About.of(
         plan.strata,
@@ -87,7 +89,8 @@ def deliver(plan: AuditPlan, work: Workspace) -> Path:
 
 @contextmanager
 def place(plan: AuditPlan) -> Iterator[Path | None]:
-    """Hold the report's place while the block runs, before anything is charged; None in a release, which all may add to.
+    """Hold the report's place while the block runs, before anything is charged; None in a release, which all may add
+    to.
 
     Raises InputError if another run holds it, or made it, or it cannot be written.
     """
@@ -100,7 +103,8 @@ def place(plan: AuditPlan) -> Iterator[Path | None]:
 
 
 def _parent_mode(plan: AuditPlan) -> int:
-    """The mode of the folder that a report is made in, if that is made too: a release's private folder is its owner's alone."""
+    """The mode of the folder that a report is made in, if that is made too: a release's private folder is its owner's
+    alone."""
     inside = plan.output.parent == private_folder(plan.releases[0].folder)
     return 0o700 if inside and not plan.public else 0o777
 
