@@ -131,7 +131,7 @@ def simulate(
             count = counts[name, label]
             count.made += 1
             count.hit += number.lower <= truth[name][label] <= number.upper
-            count.telling += number.says_something
+            count.telling += number.informative
     return counts
 
 

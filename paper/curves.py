@@ -116,7 +116,8 @@ class CurvePicture(Picture):
         handles = [_handle(names.index(name), name) for name in names]
         handles += [_handle(-1, name, linestyle=":", marker="") for name in dotted]
         canvas.legend(
-            handles=handles, loc="outside upper left", ncols=abreast, fontsize=8.5, title=self.title, title_fontsize=11.5,
+            handles=handles, loc="outside upper left", ncols=abreast, fontsize=8.5, title=self.title,
+            title_fontsize=11.5,
             alignment="left",
         )  # fmt: skip
         canvas.supxlabel(

@@ -3,7 +3,9 @@
 >>> import numpy as np
 >>> from equistrata.data.schema import Schema
 >>> schema = Schema.load("acs_employment").select(["SEX", "DIS", "ESR"])
->>> real, made = (CodedTable(np.array(rows, dtype=np.uint8), schema) for rows in ([[0, 0, 0], [1, 1, 1]], [[0, 0, 1], [1, 1, 0]]))
+>>> real, made = (
+...     CodedTable(np.array(rows, dtype=np.uint8), schema) for rows in ([[0, 0, 0], [1, 1, 1]], [[0, 0, 1], [1, 1, 0]])
+... )
 >>> pair_errors(real, made)[("DIS", "ESR")]
 2.0
 """

@@ -83,7 +83,7 @@ class ColumnSums:
         )
 
     def sampling(self, half: float) -> Spread:
-        """What sampling adds to the variance of Σ(x − c) − δN, for a column whose range is c ± half.
+        """What sampling adds to the variance of Σ(x − c) − δN, for a column of range c ± half.
 
         Two values: (x − c)² = half², so the variance of a row at mean c + δ is half² − δ². More: the second moment less
         the squared mean, held between 0 and its largest value for that mean (Bhatia and Davis 2000), half² − δ².
@@ -149,10 +149,18 @@ def _column_sums(values: Floats, declared: Floats, rows: Rows, budget: Budget, n
     two = len(np.unique(declared)) == 2
     rho = budget.remaining
     price, rest = (rho, Rho(0)) if two else rho.split([1 - SQUARES_SHARE, SQUARES_SHARE])
+    ends, paid = (lower, upper), budget.part(price, "mean")
     found = coinpress_mean(
-        values, lower=lower, upper=upper, sigma=half, rho=budget.part(price, "mean"), noise=noise.spawn(0), sizes="noisy",
-        bounds=(lower, upper), rows=rows,
-    )  # fmt: skip
+        values,
+        lower=lower,
+        upper=upper,
+        sigma=half,
+        rho=paid,
+        noise=noise.spawn(0),
+        sizes="noisy",
+        bounds=ends,
+        rows=rows,
+    )
     assert found.raw is not None  # there always is a noisy count, at least 1
     shift = found.centre - centre
     squares = None

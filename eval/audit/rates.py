@@ -84,7 +84,7 @@ def _calibration(sums: RatioSums, level: float) -> NoisyNumber:
 
 
 def _rate(rate: str, table: Floats, variance: float, level: float) -> NoisyNumber:
-    """A rate from a noisy confusion matrix whose cells have noise of this variance."""
+    """A rate from a noisy confusion matrix with noise of this variance in each cell."""
     successes, failures = (list(cells) for cells in RATES[rate])
     found = noisy_rate(
         float(table[successes].sum()),

@@ -128,16 +128,17 @@ def _two_way(report: InternalReport, said: Mapping[str, str]) -> Iterator[Pictur
         yield PairMap(
             f"pairs{number}",
             f"Two-way marginals: {release.name}",
-            "Each cell is the L1 distance between the private and the synthetic marginal of two columns: 0 is best, 2 is "
-            "no overlap.",
+            "Each cell is the L1 distance between the private and the synthetic marginal of two columns: 0 is best, "
+            "2 is no overlap.",
             said[f"pairs{number}"],
             each.pairs,
             list(report.about.columns),
         )
         one, other = each.worst
+        pair = " × ".join(report.about.columns[name] for name in each.worst)
         yield PairTables(
             f"pair{number}",
-            f"The pair that {release.name} keeps worst: {' × '.join(report.about.columns[name] for name in each.worst)}",
+            f"The pair that {release.name} keeps worst: {pair}",
             "Each cell is the share of people, in per cent.",
             said[f"pair{number}"],
             each.worst,

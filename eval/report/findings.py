@@ -1,5 +1,4 @@
-"""What an audit found about a release, as its report shows it: errors of groups, exact or with intervals; and
-comparisons.
+"""What an audit found about a release, as its report shows it: errors of groups, exact or with intervals.
 
 A release and its synthetic rows are public. Whether the rest is exact or noisy depends on the audit: `public_findings`
 takes noisy numbers only and gives each its interval, `internal_findings` gives exact ones without. All post-processing.
@@ -13,7 +12,7 @@ takes noisy numbers only and gives each its interval, `internal_findings` gives 
 Two releases are compared over the same noisy means, so the difference of their errors is known better than either
 error: a mean that came out too high makes both errors too large.
 
->>> difference = error_difference(NoisyNumber(2.0, 1.9, 2.1), 1.7, 1.5)  # both too low for any such mean, the second more so
+>>> difference = error_difference(NoisyNumber(2.0, 1.9, 2.1), 1.7, 1.5)  # both are too low for any such mean
 >>> round(difference.lower, 3), round(difference.upper, 3)
 (-0.105, -0.095)
 """

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
 
-ROW, DODGE = 0.25, 0.13  # inches for a stratum, and for each further release whose interval lies beside
+ROW, DODGE = 0.25, 0.13  # inches for a stratum, and for each further release with an interval
 NAME_HEIGHT = 0.21  # inches for a stratum's name above its marks
 
 

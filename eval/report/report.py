@@ -102,7 +102,7 @@ class BudgetHistory:
     Attributes:
         opened: when the account was opened, ISO 8601.
         mine: the ids of the audited releases and of this audit.
-        head: the ledger's head, for whoever checks its history later.
+        head: the ledger's head, to check its history later.
     """
 
     dataset: str

@@ -1,4 +1,4 @@
-"""The report's colours, light and dark, and figures that follow them: an SVG whose colours are CSS variables.
+"""The report's colours, light and dark, and figures in them: an SVG with CSS variables as colours.
 
 matplotlib draws with the light colours; each is then replaced by the variable of its role, so that one figure serves
 light and dark screens and print. Text stays text.
@@ -49,7 +49,7 @@ def variables(palette: Mapping[str, str]) -> str:
 
 
 def in_plain_colours(html: str) -> str:
-    """A page whose CSS variables are replaced by the light colours, for printers that know none inside an SVG."""
+    """A page with the light colours in place of CSS variables, for printers that know none inside an SVG."""
     return re.sub(r"var\(--(\w+)\)", lambda found: LIGHT.get(found[1], found[0]), html)
 
 

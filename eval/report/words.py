@@ -93,8 +93,8 @@ def _total_price(report: Report) -> str:
         where = "its folder" if one else "their folders"
         audits = f"{which}, {report.earlier} earlier {_plural('audit', report.earlier)} in {where} and this audit"
     return (
-        f"{said}; this audit cost ε = {price(paid.epsilon)} at δ = {price(paid.delta)}. Together, {audits} cost at most "
-        f"ε = {_up(report.together)} at δ = {price(paid.delta)}."
+        f"{said}; this audit cost ε = {price(paid.epsilon)} at δ = {price(paid.delta)}. Together, {audits} cost at "
+        f"most ε = {_up(report.together)} at δ = {price(paid.delta)}."
     )
 
 
@@ -200,8 +200,8 @@ def _caveats(report: Report) -> Iterator[str]:
     if not report.private:
         yield "This audit was made with a seeded noise source, for tests: it is not private."
     yield (
-        f"Every number from private rows is noisy and has an interval at {percent(report.audits[0].level)} coverage, each "
-        "interval by itself."
+        f"Every number from private rows is noisy and has an interval at {percent(report.audits[0].level)} coverage, "
+        "each interval by itself."
     )
     if not report.price.charged_as:
         yield "No ledger was charged for this audit: its price must be added to the account of these rows by hand."

@@ -54,7 +54,7 @@ def load_rows(plan: AuditPlan, work: Workspace) -> None:
 def examine(plan: AuditPlan, work: Workspace) -> None:
     """Audit the releases against the rows in the working folder, and write the report into it.
 
-    Cost: the plan's price for a public audit, which must have been charged; nothing for an internal one, whose report
+    Cost: the plan's price for a public audit, which must have been charged; nothing for an internal one: its report
     is exact.
     """
     about = About.of(
@@ -74,16 +74,14 @@ def examine(plan: AuditPlan, work: Workspace) -> None:
 def deliver(plan: AuditPlan, work: Workspace) -> Path:
     """Move the finished report to its place in one step; an internal one into a folder that is its owner's alone.
 
-    A public one that lies in a release's folder is added to the release, with its price.
+    A public one in a release's folder is added to the release, with its price.
     """
     if plan.host is not None:
         content = (work.staging / "audit.json").read_bytes()
         made, report = json.loads(content)["made"], hashlib.sha256(content).hexdigest()
         wanted = default_name(plan.config) if plan.config.output is None else plan.output.name
-        return add(
-            plan.host.folder, wanted, work.staging,
-            lambda card, name: with_audit(card, plan.added(name, made, report)),
-        )  # fmt: skip
+        place = plan.host.folder
+        return add(place, wanted, work.staging, lambda card, name: with_audit(card, plan.added(name, made, report)))
     return land(work, plan.output, mode=0o755 if plan.public else 0o700, parent_mode=_parent_mode(plan))
 
 
