@@ -195,8 +195,8 @@ def _draw_panel(axes: Axes, panel: Panel, names: Sequence[str], log: bool) -> No
             axes.fill_between(curve.x, curve.lower, curve.upper, color=handle.get_color(), alpha=0.15, linewidth=0)
     for name, level in (panel.levels or {}).items():
         axes.axhline(level, color=LIGHT["muted"], linewidth=0.9, linestyle="--", zorder=2)
-        axes.annotate(name, (0.99, level), xycoords=("axes fraction", "data"), xytext=(0, 2), textcoords="offset points",
-                      ha="right", va="bottom", fontsize=7.5, color=LIGHT["muted"], zorder=4,
+        axes.annotate(name, (0.99, level), xycoords=("axes fraction", "data"), xytext=(0, 2),
+                      textcoords="offset points", ha="right", va="bottom", fontsize=7.5, color=LIGHT["muted"], zorder=4,
                       bbox={"facecolor": LIGHT["paper"], "alpha": 0.75, "linewidth": 0, "pad": 0.6})  # fmt: skip
     axes.set(title=panel.title, xlabel=panel.x)
     if log:

@@ -101,15 +101,19 @@ def summary(report: Report) -> Table:
 def figure_tables(report: Report) -> dict[str, tuple[Table, ...]]:
     """The name of a figure → its tables; "means" are the published ones, without a figure."""
     labels = report.order
-    found = {
+    found: dict[str, tuple[Table, ...]] = {
         "served": (_by_group(report, labels, "error of means", "Error of the means by group"),),
         "workload": (_by_group(report, labels, "workload error", "Workload error by group"),),
         "calibration": (_by_group(report, labels, "calibration", "Calibration ratio by group"),),
         "accuracy": (_by_group(report, (), "accuracy", "Accuracy over everybody"),),
-        "rates": tuple(_rates(each, report.about.names, labels) for each in report.findings),
+        "rates": (),
     }
+    names = report.about.names
     for number, each in enumerate(report.findings, start=1):
-        found[f"errors{number}"] = (_errors(each, report.about.names, labels),)
+        of, rates = each.release.name, {"accuracy": each.accuracy, "selected": each.selection_rate}
+        rates["missed"] = each.false_negative_rate
+        found[f"errors{number}"] = (_of_release(f"Errors of means, {of}", each.errors, percent, names, labels, True),)
+        found["rates"] += (_of_release(f"Rates of the classifier, {of}", rates, rate, names, labels),)
     if isinstance(report, InternalReport):
         for number, (release, audit) in enumerate(zip(report.releases, report.audits, strict=True), start=1):
             ranked = sorted(audit.marginals.pairs.items(), key=lambda item: -item[1])
@@ -133,17 +137,6 @@ def _by_group(report: Report, labels: Sequence[str], name: str, caption: str) ->
             for label in dict.fromkeys(lines)
         ),
     )
-
-
-def _errors(found: Findings, names: Mapping[str, str], labels: Sequence[str]) -> Table:
-    """The errors of one release: groups by columns."""
-    return _of_release(f"Errors of means, {found.release.name}", found.errors, percent, names, labels, short=True)
-
-
-def _rates(found: Findings, names: Mapping[str, str], labels: Sequence[str]) -> Table:
-    """The rates of one release's classifier."""
-    rates = {"accuracy": found.accuracy, "selected": found.selection_rate, "missed": found.false_negative_rate}
-    return _of_release(f"Rates of the classifier, {found.release.name}", rates, rate, names, labels)
 
 
 def _of_release(

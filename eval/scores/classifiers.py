@@ -119,25 +119,18 @@ class _Features:
     def of(cls, tables: Sequence[CodedTable], names: Sequence[str], target: str) -> list[_Features]:
         if not names:
             raise InputError(f"target {target!r} is the only column; give the classifiers another to learn from")
-        numbers: list[list[Floats]] = [[] for _ in tables]
-        codes: list[list[Counts]] = [[] for _ in tables]
-        sizes, text = [], []
+        numbers, codes, sizes, text = [], [], [], []
         for name in names:
-            column = tables[0].schema[name]
-            worth = numbers_of(column)
-            found = np.unique(np.concatenate([table.column(name) for table in tables]))
-            found = found[~np.isnan(worth[found])]
-            places = np.full(column.size, len(found), dtype=np.int64)
-            places[found] = np.arange(len(found))
-            for i, table in enumerate(tables):
-                numbers[i].append(worth[table.column(name)])
-                codes[i].append(places[table.column(name)])
-            sizes.append(len(found) + 1)
-            text.append(any(isinstance(key, str) for key in column.keys))
-        return [
-            cls(np.stack(values, axis=1), np.stack(places, axis=1), tuple(sizes), tuple(text))
-            for values, places in zip(numbers, codes, strict=True)
-        ]
+            column, declared = np.concatenate([table.column(name) for table in tables]), tables[0].schema[name]
+            found, places = np.unique(column, return_inverse=True)  # an absent cell has the last code
+            worth = numbers_of(declared)
+            numbers.append(worth[column])
+            codes.append(places.astype(np.int64))
+            sizes.append(int(np.isfinite(worth[found]).sum()) + 1)
+            text.append(any(isinstance(key, str) for key in declared.keys))
+        ends = np.cumsum([len(table) for table in tables])[:-1]
+        parts = zip(*(np.split(np.stack(of, axis=1), ends) for of in (numbers, codes)), strict=True)
+        return [cls(values, places, tuple(sizes), tuple(text)) for values, places in parts]
 
     def take(self, rows: Counts) -> _Features:
         return _Features(self.numbers[rows], self.codes[rows], self.sizes, self.text)
