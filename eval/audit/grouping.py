@@ -52,8 +52,7 @@ class Grouping:
         return dict(zip(self.labels, values, strict=True))
 
     def index(self, table: CodedTable) -> Counts:
-        """For each row, the place of its stratum among the labels. Raises InputError on a row in an impossible
-        stratum."""
+        """The place of each row's stratum among the labels. Raises InputError on a row in an impossible stratum."""
         index = self.strata.index(table)
         if (index < 0).any():
             raise InputError("the table holds rows in a stratum that the schema declares impossible; clean those rows")

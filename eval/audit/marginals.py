@@ -73,8 +73,7 @@ class MarginalComparison:
 
 
 def marginals(private: CodedTable, synthetic: CodedTable, grouping: Grouping, group: str) -> MarginalComparison:
-    """Marginals of two tables of one schema, over all rows and within the stratum of this label (none if it is
-    empty)."""
+    """Marginals of two tables of one schema, over all rows and within the stratum of this label (if any)."""
     pairs = pair_errors(private, synthetic)
     worst = max(pairs, key=lambda pair: pairs[pair]) if pairs else None
     real, made = (None if worst is None else _shares(table, worst) for table in (private, synthetic))

@@ -115,8 +115,8 @@ def means_section(
 ) -> tuple[Mapping[str, ByStratum], Mapping[str, Measured]]:
     """Means of the columns that define no strata, column → stratum → mean, and the noisy sums, column → stratum → sum.
 
-    Costs the budget for all columns and strata, given the sizes: columns share it equally (composition), strata are
-        disjoint.
+    Cost: the budget for all columns and strata, given the sizes. Columns share it equally (composition), strata are
+    disjoint.
     """
     worth = {name: numbers_of(private.schema[name]) for name in grouping.columns}
     names = [name for name in grouping.columns if np.ptp(worth[name]) > 0]  # a column of one value is known
@@ -149,18 +149,10 @@ def _column_sums(values: Floats, declared: Floats, rows: Rows, budget: Budget, n
     two = len(np.unique(declared)) == 2
     rho = budget.remaining
     price, rest = (rho, Rho(0)) if two else rho.split([1 - SQUARES_SHARE, SQUARES_SHARE])
-    ends, paid = (lower, upper), budget.part(price, "mean")
     found = coinpress_mean(
-        values,
-        lower=lower,
-        upper=upper,
-        sigma=half,
-        rho=paid,
-        noise=noise.spawn(0),
-        sizes="noisy",
-        bounds=ends,
-        rows=rows,
-    )
+        values, lower=lower, upper=upper, sigma=half, rho=budget.part(price, "mean"), noise=noise.spawn(0), sizes="noisy",
+        bounds=(lower, upper), rows=rows,
+    )  # fmt: skip
     assert found.raw is not None  # there always is a noisy count, at least 1
     shift = found.centre - centre
     squares = None

@@ -35,8 +35,10 @@ RATES = {  # rate → the cells that count as successes, and as failures
 def calibration_section(
     prediction: Predicted, truth: Truth, index: Counts, grouping: Grouping, budget: Budget, noise: NoiseSource
 ) -> tuple[ByStratum, Measured]:
-    """Calibration ratios, Σ score / Σ positive, with Fieller intervals; and the noisy sums. Costs the budget: strata
-    are disjoint."""
+    """Calibration ratios, Σ score / Σ positive, with Fieller intervals; and the noisy sums.
+
+    Cost: the budget; strata are disjoint.
+    """
     rho = budget.remaining
     parts = budget.parallel(rho, range(len(grouping.labels)), "strata")
     price = PricedDesign.of_rho(rho, weighted=False, binary=True)
@@ -57,8 +59,10 @@ def calibration_section(
 def rates_section(
     prediction: Predicted, truth: Truth, index: Counts, grouping: Grouping, budget: Budget, noise: NoiseSource
 ) -> tuple[Mapping[str, ByStratum], Measured]:
-    """Rates, by name and stratum, from noisy confusion matrices; and these. Costs the budget: a row is in one cell,
-    sensitivity 1."""
+    """Rates, by name and stratum, from noisy confusion matrices; and these.
+
+    Cost: the budget; a row is in one cell, so the sensitivity is 1.
+    """
 
     def counts() -> npt.NDArray[np.int64]:
         places = 4 * index + 2 * truth + prediction.selected

@@ -84,8 +84,7 @@ class Shown:
 
     @property
     def order(self) -> tuple[bool, float, float]:
-        """For sorting the largest first: by the lower end (or the exact value), then the estimate; noted ones come
-        last."""
+        """Sorts the largest first, by the lower end (or exact value), then the estimate; noted ones come last."""
         certain = self.value if self.lower is None else self.lower
         return bool(self.note), -(certain or 0.0), -(self.value or 0.0)
 

@@ -195,8 +195,7 @@ class AccuracyPlot(Picture):
 
 @dataclass(frozen=True, eq=False)
 class BudgetPlot(Picture):
-    """The ρ spent of a data set's lifetime budget after each charge; `mine` marks charges of this audit and its
-    releases."""
+    """The ρ spent of a lifetime budget after each charge; `mine` marks charges of this audit and its releases."""
 
     moments: Sequence[datetime]
     spent: Sequence[float]

@@ -88,8 +88,7 @@ class ParityError:
 
 
 def parity_error(pair: Pair, *, omega: float | None = None, statistic: Statistic = "means") -> ParityError:
-    """Parity error: ω·|f(X) − f(X̂)|/|f(X)| + Σ_i |f(G_i) − f(Ĝ_i)|/|f(G_i)| over covered strata, averaged over f's
-    parts.
+    """Parity error: ω·|f(X) − f(X̂)|/|f(X)| + Σ_i |f(G_i) − f(Ĝ_i)|/|f(G_i)| over strata, averaged over f's parts.
 
     0 means that the statistic agrees in the population and in every stratum covered; there is no upper bound, and the
     sum grows with the number k of strata. f is of the columns that define no strata: one that does is constant in a

@@ -215,8 +215,7 @@ def _check_columns(name: str, frame: pd.DataFrame, first: str, reference: pd.Dat
 
 
 def _coded_column(name: str, parts: Sequence[pd.Series]) -> tuple[Column, list[Counts]]:
-    """The sorted distinct values of a column in all tables (an absent cell last, as NaN), and the codes of each
-    table."""
+    """The sorted distinct values of a column in all tables (absent cells last, as NaN), and each table's codes."""
     plain = [pd.Series(np.asarray(each)) if isinstance(each.dtype, pd.CategoricalDtype) else each for each in parts]
     kinds = {_is_numeric(series) for series in plain} - {None}
     if len(kinds) > 1:
