@@ -17,7 +17,7 @@ from equistrata.data.strata import Strata
 from equistrata.data.weights import PublicWeights
 from equistrata.inference.means.dirichlet import equal_log_sizes, expected_log_sizes, fit_alpha, least_log_sizes
 from paper.config import ExperimentConfig
-from paper.curves import Curve, Panel, Picture, by_place
+from paper.curves import Curve, CurvePicture, Panel, by_place
 from paper.grid import FINEST, MEANS, MECHANISMS, MIXTURE, SYNTHESIZERS, runs_of
 from paper.means import COINPRESS, ESTIMATORS, STRATIFIED, MeanLine
 from paper.mixture import MixtureLine
@@ -41,7 +41,7 @@ FORMS = (
 )
 
 
-def pictures(config: ExperimentConfig, found: Lines, rows: str) -> list[Picture]:
+def pictures(config: ExperimentConfig, found: Lines, rows: str) -> list[CurvePicture]:
     """The pictures of a figure.
 
     Args:
@@ -54,7 +54,7 @@ def pictures(config: ExperimentConfig, found: Lines, rows: str) -> list[Picture]
     seeds = f"Lines are means of {config.runs} seeds, {band}." if config.runs > 1 else "One seed."
     exact = f"Not private: exact scores of {rows}; noise from seeds. {seeds}"
     simulated = f"Simulated rows, noise from seeds. Lines are means over runs, {band}."
-    draw: Mapping[int, Callable[[], list[Picture]]] = {
+    draw: Mapping[int, Callable[[], list[CurvePicture]]] = {
         1: lambda: [_theory()],
         2: lambda: [_means(2, lines[MEANS], exact)],
         3: lambda: [_mixture_by_size(3, lines[MIXTURE], simulated)],
@@ -68,7 +68,7 @@ def pictures(config: ExperimentConfig, found: Lines, rows: str) -> list[Picture]
     return draw[config.figure]()
 
 
-def _theory() -> Picture:
+def _theory() -> CurvePicture:
     strata = Strata.over(Schema.load("acs_employment").select(["SEX", "RAC1P", "ESR"]), ["SEX", "RAC1P"])
     weights = PublicWeights.from_table(_public(SIZES_2018), strata, SIZES_2018)
     assert weights.total is not None
@@ -91,7 +91,7 @@ def _theory() -> Picture:
     panel = Panel(
         f"k = {k}, n = {n:,.0f}", curves, "Dirichlet α", "E Σ log|Gᵢ|", x_log=False, y_log=False, levels=levels
     )
-    return Picture(
+    return CurvePicture(
         "figure-1",
         "Figure 1: Theorem 10 between its bounds",
         "Small α (one dominant group) costs little, α = 1 nearly as much as equal groups. The two points are the α of "
@@ -102,7 +102,7 @@ def _theory() -> Picture:
     )
 
 
-def _means(number: int, lines: Sequence[MeanLine], note: str) -> Picture:
+def _means(number: int, lines: Sequence[MeanLine], note: str) -> CurvePicture:
     published = _public(MEANS_2018)
     outcomes = list(dict.fromkeys(line.outcome for line in lines))
     strata = {line.strata: line.declared for line in lines}
@@ -126,7 +126,7 @@ def _means(number: int, lines: Sequence[MeanLine], note: str) -> Picture:
                 means = {x: float(np.mean(values)) for x, values in points.items()}
                 curves.append(Curve.plain(f"{name}, published", means, "dotted", name))
             panels.append(Panel(f"{outcome}: {title}", tuple(curves), "declared strata k", f"{title} error"))
-    return Picture(
+    return CurvePicture(
         f"figure-{number}",
         f"Figure {number}: means by Coinpress, stratified and not",
         "Above the relative error of the population's mean, below the parity error (Definition 11), against the number of "
@@ -139,7 +139,7 @@ def _means(number: int, lines: Sequence[MeanLine], note: str) -> Picture:
     )
 
 
-def _mixture_by_size(number: int, lines: Sequence[MixtureLine], note: str) -> Picture:
+def _mixture_by_size(number: int, lines: Sequence[MixtureLine], note: str) -> CurvePicture:
     groups, alphas = (sorted({getattr(line, name) for line in lines}) for name in ("k", "alpha"))
     panels = []
     against = ("", "_rows") if number == 3 else ("",)
@@ -151,7 +151,7 @@ def _mixture_by_size(number: int, lines: Sequence[MixtureLine], note: str) -> Pi
                 error = "error against the rows" if ending else "error"
                 panels.append(Panel(title, _mixture_curves(chosen, "n", ending), "rows n", error, x_log=False))
     extra = " Above against the mixture's mean, below against the mean of the rows drawn." if number == 3 else ""
-    return Picture(
+    return CurvePicture(
         f"figure-{number}",
         f"Figure {number}: means of a mixture of k Gaussians, by rows",
         "Absolute error of the mean; a group's deviation is 0.1 to 2." + extra + " ρ = 0.5.",
@@ -161,13 +161,13 @@ def _mixture_by_size(number: int, lines: Sequence[MixtureLine], note: str) -> Pi
     )
 
 
-def _mixture_by_groups(lines: Sequence[MixtureLine], note: str) -> Picture:
+def _mixture_by_groups(lines: Sequence[MixtureLine], note: str) -> CurvePicture:
     alphas, n = sorted({line.alpha for line in lines}), lines[0].n
     panels = [
         Panel(f"α = {a:g}", _mixture_curves([x for x in lines if x.alpha == a], "k", ""), "groups k", "error")
         for a in alphas
     ]
-    return Picture(
+    return CurvePicture(
         "figure-7-groups",
         f"Figure 7 (as captioned): means of a mixture, by groups; n = {n:,}",
         "Absolute error of the mean against the mixture's own, as the number of groups grows. ρ = 0.5.",
@@ -184,7 +184,7 @@ def _mixture_curves(lines: Sequence[MixtureLine], axis: str, ending: str) -> tup
     )
 
 
-def _accuracy(lines: Sequence[Line], note: str) -> Picture:
+def _accuracy(lines: Sequence[Line], note: str) -> CurvePicture:
     panels = [
         Panel(
             name.upper(), _by_epsilon(lines, name, "accuracy", published="accuracy"), "ε", "accuracy", y_log=False,
@@ -192,7 +192,7 @@ def _accuracy(lines: Sequence[Line], note: str) -> Picture:
         )
         for name in MECHANISMS
     ]  # fmt: skip
-    return Picture(
+    return CurvePicture(
         "figure-4",
         "Figure 4: employment classifier trained on synthetic rows",
         f"Accuracy of a random forest on the 20 % of real rows that no synthesizer saw. {FORMS}",
@@ -203,7 +203,7 @@ def _accuracy(lines: Sequence[Line], note: str) -> Picture:
     )
 
 
-def _parity(lines: Sequence[Line], note: str) -> Picture:
+def _parity(lines: Sequence[Line], note: str) -> CurvePicture:
     panels = [
         Panel(
             name.upper(), _by_epsilon(lines, name, "parity_means_sex_rac1p", published="parity_sex_rac1p"), "ε",
@@ -211,7 +211,7 @@ def _parity(lines: Sequence[Line], note: str) -> Picture:
         )
         for name in MECHANISMS
     ]  # fmt: skip
-    return Picture(
+    return CurvePicture(
         "figure-5",
         "Figure 5: parity error of the means",
         "Definition 11 over the strata of SEX × RAC1P with at least 0.1 % of the rows, averaged over the columns that define no "
@@ -223,7 +223,7 @@ def _parity(lines: Sequence[Line], note: str) -> Picture:
     )
 
 
-def _fairness(lines: Sequence[Line], note: str) -> Picture:
+def _fairness(lines: Sequence[Line], note: str) -> CurvePicture:
     panels = [
         Panel(
             f"{title}, {name.upper()}",
@@ -234,7 +234,7 @@ def _fairness(lines: Sequence[Line], note: str) -> Picture:
         for score, (title, axis) in FAIRNESS.items()
         for name in MECHANISMS
     ]  # fmt: skip
-    return Picture(
+    return CurvePicture(
         "figure-7",
         "Figure 7 (a) to (c): disparity of means, demographic parity, false negatives",
         f"Over SEX × RAC1P: (a) the largest relative error of a column's mean in a stratum, 0 is best; (b) least over "
@@ -246,7 +246,7 @@ def _fairness(lines: Sequence[Line], note: str) -> Picture:
     )
 
 
-def _parity_of_marginals(lines: Sequence[Line], note: str) -> Picture:
+def _parity_of_marginals(lines: Sequence[Line], note: str) -> CurvePicture:
     panels = [
         Panel(
             f"{name.upper()} by {by.replace('_', ' × ')}",
@@ -256,7 +256,7 @@ def _parity_of_marginals(lines: Sequence[Line], note: str) -> Picture:
         for by in ("RAC1P", FINEST)
         for name in MECHANISMS
     ]  # fmt: skip
-    return Picture(
+    return CurvePicture(
         "figure-9",
         "Figure 9: parity error, where f is the 3-way marginals",
         f"Workload error of all 3-way marginals, summed over strata, plus 1/k of the population's. {FORMS}",
