@@ -24,6 +24,8 @@ from typing import Literal, TypeVar
 import opendp.prelude as dp
 from opendp.mod import OpenDPException
 
+from equistrata.errors import EquistrataError
+
 dp.enable_features("contrib")
 
 Relation = Literal["add-remove", "replace-one within a stratum"]
@@ -36,8 +38,10 @@ MINIMAL_RHO = 1e-100
 K = TypeVar("K", bound=Hashable)
 
 
-class BudgetExceeded(ValueError):
+class BudgetExceeded(EquistrataError, ValueError):
     """More was asked for than is left. Carries the amounts `asked` and `left`."""
+
+    exit_code = 2
 
     def __init__(self, asked: Rho, left: Rho, what: str) -> None:
         super().__init__(f"{what} asks for ρ = {float(asked):.6g}, but only {float(left):.6g} is left of the budget")

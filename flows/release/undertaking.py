@@ -46,6 +46,8 @@ from equistrata.privacy.ledger.ledger import Charge, Ledger, LedgerError
 class AlreadyMade(InputError):
     """The ledger has this release as whole: there is nothing to do, and nothing was charged again."""
 
+    exit_code = 0
+
 
 class Undertaking:
     """One run of a release.

@@ -19,7 +19,7 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from equistrata.errors import InputError
+from equistrata.errors import EquistrataError, InputError
 from equistrata.flows.config.places import place_of
 from equistrata.flows.watch.upcoming import Upcoming, upcoming_releases
 from equistrata.privacy.budget import Rho
@@ -30,7 +30,7 @@ HORIZON = 12  # releases, for the forecast
 SHOWN = 12  # scheduled releases in the table
 
 
-class BudgetShort(RuntimeError):
+class BudgetShort(EquistrataError):
     """The budget does not pay for a release that is scheduled."""
 
 

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from equistrata.arrays import Counts
-from equistrata.errors import InputError
+from equistrata.errors import EquistrataError, InputError
 
 __all__ = ["Holder", "InProcessAggregator", "Question", "SecureAggregator", "TooFewHolders", "Total", "add_modulo"]
 
@@ -58,7 +58,7 @@ class Holder(Protocol):
         ...
 
 
-class TooFewHolders(RuntimeError):
+class TooFewHolders(EquistrataError):
     """More holders dropped out than the aggregation allows; no sum was made. Carries `stayed` and `needed`."""
 
     def __init__(self, stayed: int, needed: int) -> None:

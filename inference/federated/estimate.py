@@ -26,6 +26,7 @@ from typing import Any
 
 import numpy as np
 
+from equistrata.errors import EquistrataError
 from equistrata.inference.federated.aggregation import SecureAggregator
 from equistrata.inference.federated.arms import Arm, combine
 from equistrata.inference.federated.arms_private import private_arm
@@ -109,7 +110,7 @@ class FederatedResult:
         }
 
 
-class RowsMissing(RuntimeError):
+class RowsMissing(EquistrataError):
     """More rows are missing than the plan's θ allows for; nothing is published."""
 
 

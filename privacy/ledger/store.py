@@ -41,6 +41,7 @@ from sqlalchemy import (
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
+from equistrata.errors import EquistrataError
 from equistrata.privacy.ledger import postgres as ledger_postgres
 
 VERSION = 1
@@ -103,8 +104,10 @@ SQLITE_LEASES = (
 )
 
 
-class LedgerError(ValueError):
+class LedgerError(EquistrataError, ValueError):
     """The ledger can't be used, or an entry doesn't fit: one sentence, without credentials and without a driver's text."""
+
+    exit_code = 2
 
 
 class Store:
