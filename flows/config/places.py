@@ -65,7 +65,7 @@ def _from_block(name: str) -> Place:
     from prefect.blocks.system import Secret
 
     try:
-        value = Secret.load(name, _sync=True).get()  # type: ignore[call-arg]
+        value = Secret.load(name, _sync=True).get()  # type: ignore[call-arg, union-attr]
     except Exception:  # Prefect's own words may show the server's address or the block's content
         raise InputError(
             f"Prefect Secret block {name!r} cannot be loaded; create it, and set PREFECT_API_URL to the server that has it"

@@ -222,7 +222,7 @@ def with_release_id(config: ReleaseConfig, unique: str | None = None) -> Release
         return config
     stem = id_stem(Path(config.output).name).lstrip("._-")
     unique = (unique or uuid4().hex).replace("-", "")[:12]
-    return ReleaseConfig.build(**config.public() | {"release_id": f"{stem[:60] or 'release'}-{unique}"})
+    return config.with_release_id(f"{stem[:60] or 'release'}-{unique}")
 
 
 def prepare(config: ReleaseConfig) -> tuple[Plan, Account | None, Journal | None]:
