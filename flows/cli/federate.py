@@ -7,17 +7,19 @@ import os
 import shutil
 import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-import typer
-from rich.console import Console
+from pydantic import BeforeValidator, Field
 from rich.markup import escape
-from rich.table import Table
 
 from equistrata.errors import InputError
+from equistrata.flows.cli.apps import app
+from equistrata.flows.cli.console import SEEDED, out, print_json, table
+from equistrata.flows.cli.options import command
+from equistrata.flows.config.settings import Flag, Given, Names, Settings
 
 if TYPE_CHECKING:
     from equistrata.data.schema import Column
@@ -25,40 +27,62 @@ if TYPE_CHECKING:
     from equistrata.inference.federated.estimate import FederatedPlan, FederatedResult
     from equistrata.privacy.noise import NoiseSource
 
-SIMULATION, FLOWER = "simulation", "flower"
+
+def _two_numbers(text: str | None) -> tuple[float, float] | None:
+    if text is None:
+        return None
+    try:
+        low, high = (float(part) for part in text.split(","))
+    except ValueError:
+        raise InputError(f"--clip is {text!r}; give two numbers with a comma between them") from None
+    return low, high
 
 
-def federate_command(
-    tables: Annotated[list[Path], typer.Argument(help="Each holder's own table, CSV or Parquet.")],
-    schema: Annotated[str, typer.Option(help="A schema file, or the name of a built-in one.")],
-    outcome: Annotated[str, typer.Option(help="The column to average.")],
-    strata: Annotated[str, typer.Option(help="Columns that define strata, as SEX,RAC1P.")] = "",
-    arm: Annotated[str | None, typer.Option(help="The column that says which arm a row is in.")] = None,
-    treated: Annotated[str | None, typer.Option(help="Its value in the treated arm.")] = None,
-    control: Annotated[str | None, typer.Option(help="Its value in the control arm.")] = None,
-    clip: Annotated[str | None, typer.Option(help="Narrower range of the outcome, as 0,200000.")] = None,
-    epsilon: Annotated[float, typer.Option(help="ε, for every person.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="δ.")] = 1e-6,
-    trials: Annotated[int, typer.Option(help="m, the coins of each person; more lose less to noise.")] = 1024,
-    level: Annotated[float, typer.Option(help="What the intervals cover.")] = 0.9,
-    target: Annotated[str, typer.Option(help="pate: the population's difference; sate: these people's.")] = "pate",
-    missing: Annotated[int, typer.Option(help="How many holders may drop out, or tell what they know.")] = 0,
-    largest_share: Annotated[
-        float | None, typer.Option(help="The most of a cell that one holder has; needed with --missing.")
-    ] = None,
-    smallest: Annotated[int | None, typer.Option(help="Leave out cells with fewer rows.")] = None,
-    aggregator: Annotated[
-        str, typer.Option(help="simulation: added up in this process; flower: one process a holder, SecAgg+.")
-    ] = SIMULATION,
-    timeout: Annotated[float, typer.Option(help="Seconds that Flower waits for a holder in each stage.")] = 60,
-    seed: Annotated[int | None, typer.Option(help="Repeatable, and NOT private.", min=0)] = None,
-    output: Annotated[Path | None, typer.Option(help="Write the result there, as JSON.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
+class FederateSettings(Settings):
+    tables: Annotated[tuple[Path, ...], Given.BY_PLACE] = Field(description="Each holder's own table, CSV or Parquet.")
+    schema_: str = Field(alias="schema", description="A schema file, or the name of a built-in one.")
+    outcome: str = Field(description="The column to average.")
+    strata: Names = Field((), description="Columns that define strata, as SEX,RAC1P.")
+    arm: str | None = Field(None, description="The column of a row's arm.")
+    treated: str | None = Field(None, description="Its value in the treated arm.")
+    control: str | None = Field(None, description="Its value in the control arm.")
+    clip: Annotated[tuple[float, float] | None, BeforeValidator(_two_numbers)] = Field(
+        None, description="Narrower range of the outcome, as 0,200000."
+    )
+    epsilon: float = Field(1.0, description="ε, for every person.")
+    delta: float = Field(1e-6, description="δ.")
+    trials: int = Field(1024, description="m, the coins of each person; more coins, less noise.")
+    level: float = Field(0.9, description="Coverage of the intervals.")
+    target: Literal["pate", "sate"] = Field(
+        "pate", description="pate: the population's difference; sate: these people's."
+    )
+    missing: int = Field(0, description="How many holders may drop out, or collude.")
+    largest_share: float | None = Field(
+        None, description="The largest part of a cell that one holder has; needed with --missing."
+    )
+    smallest: int | None = Field(None, description="Leave out cells with fewer rows.")
+    aggregator: Literal["simulation", "flower"] = Field(
+        "simulation", description="simulation: sums in this process; flower: one process a holder, SecAgg+."
+    )
+    timeout: float = Field(60, description="Seconds that Flower waits for a holder in each stage.")
+    seed: int | None = Field(None, ge=0, description="Repeatable, and NOT private.")
+    output: Path | None = Field(None, description="File to write the result to, as JSON.")
+    as_json: Flag = Field(False, alias="json", description="Print JSON.")
+
+
+class AnswerSettings(Settings):
+    table: Path = Field(alias="input", description="This holder's own table.")
+    plan: Path = Field(description="The plan that this holder has agreed to.")
+    state: Path = Field(description="Folder that records what was answered.")
+    seed: int | None = Field(None, ge=0, description="Repeatable, and NOT private.")
+
+
+@command(app, "federate", FederateSettings)
+def federate_command(settings: FederateSettings) -> None:
     """Joint means and differences by stratum, from several holders' tables, under distributed differential privacy.
 
-    Each table's rows stay in their holder's process; only sums of coins, added up over all holders, come out. What is
-    promised, and what is not: docs/federated.md.
+    Each table's rows stay in their holder's process; only sums of coins over all holders come out. For the guarantee and its
+    limits see docs/federated.md.
 
     [bold]Examples[/bold]
 
@@ -71,53 +95,36 @@ def federate_command(
     from equistrata.inference.federated.aggregation import TooFewHolders
     from equistrata.inference.federated.estimate import FederatedPlan, federate
 
-    loaded = Schema.load(schema)
-    if aggregator not in (SIMULATION, FLOWER):
-        raise InputError(f"unknown aggregator {aggregator!r}; choose {SIMULATION} or {FLOWER}")
-    column = None if arm is None else loaded[arm]
-    plan = FederatedPlan(
-        loaded,
-        outcome,
-        holders=len(tables),
-        strata=tuple(name.strip() for name in strata.split(",") if name.strip()),
-        arm=arm,
-        treated=_value(treated, column),
-        control=_value(control, column),
-        clip=_clip(clip),
-        epsilon=epsilon,
-        delta=delta,
-        trials=trials,
-        level=level,
-        target=target,  # type: ignore[arg-type]  # the plan refuses others
-        missing=missing,
-        largest_share=largest_share,
-        smallest=smallest,
-    )
-    if output is not None and output.exists():
-        raise InputError(f"output {str(output)!r} exists already; name another file")
+    schema = Schema.load(settings.schema_)
+    column = None if settings.arm is None else schema[settings.arm]
+    same = {name: getattr(settings, name) for name in (
+        "outcome", "strata", "arm", "clip", "epsilon", "delta", "trials", "level", "target", "missing", "largest_share",
+        "smallest",
+    )}  # fmt: skip
+    arms = {"treated": _value(settings.treated, column), "control": _value(settings.control, column)}
+    plan = FederatedPlan(schema, holders=len(settings.tables), **arms, **same)
+    if settings.output is not None and settings.output.exists():
+        raise InputError(f"output {str(settings.output)!r} exists already; name another file")
     try:
-        with _aggregator(plan, schema, tables, aggregator, timeout, seed) as adder:
+        with _aggregator(plan, settings) as adder:
             found = federate(plan, adder)
     except TooFewHolders as error:
-        raise InputError(f"{error}; let more of them be missing, or start again when they are there") from None
-    document = {**found.to_dict(), "private": seed is None, "plan": plan.to_dict(schema)}
-    if output is not None:
-        output.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
-    if as_json:
-        print(json.dumps(document, indent=2))
+        raise InputError(f"{error}; allow more of them to be missing, or start again when they are there") from None
+    private = settings.seed is None
+    document = {**found.to_dict(), "private": private, "plan": plan.to_dict(settings.schema_)}
+    if settings.output is not None:
+        settings.output.write_text(json.dumps(document, indent=2) + "\n", "utf-8")
+    if settings.as_json:
+        print_json(document)
     else:
-        _show(found, plan, seed)
+        _show(found, plan, private)
 
 
-def federate_answer_command(
-    table: Annotated[Path, typer.Option("--input", help="This holder's own table.")],
-    plan: Annotated[Path, typer.Option(help="The plan that this holder has agreed to.")],
-    state: Annotated[Path, typer.Option(help="A folder to remember in what was answered.")],
-    seed: Annotated[int | None, typer.Option(help="Repeatable, and NOT private.", min=0)] = None,
-) -> None:
-    """One holder's answer to a question of a federated plan: the question on standard input, the numbers on standard output.
+@command(app, "federate-answer", AnswerSettings, hidden=True)
+def federate_answer_command(settings: AnswerSettings) -> None:
+    """One holder's answer to a query of a federated plan: the query on standard input, the numbers on standard output.
 
-    For aggregators to start in the holder's own process; the numbers are for a secure sum, and for nobody's eyes.
+    Aggregators start it in the holder's own process. The numbers are for a secure sum only: they are not private alone.
     """
     from equistrata.inference.federated.aggregation import Question
     from equistrata.inference.federated.holder import FileRows, TableHolder
@@ -126,28 +133,26 @@ def federate_answer_command(
     try:
         asked = json.loads(sys.stdin.read())
         question = Question(str(asked["kind"]), tuple(int(m) for m in asked["moduli"]), dict(asked["settings"]))
-        document = json.loads(plan.read_text("utf-8"))
+        document = json.loads(settings.plan.read_text("utf-8"))
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError("a holder needs a plan file, and a question as JSON on standard input") from None
-    holder = TableHolder(FederatedPlan.from_dict(document), FileRows(str(table)), _noise(seed), state)
+    rows, noise = FileRows(str(settings.table)), _noise(settings.seed)
+    holder = TableHolder(FederatedPlan.from_dict(document), rows, noise, settings.state)
     print(json.dumps(holder.answer(question).tolist()))
 
 
 @contextmanager
-def _aggregator(
-    plan: FederatedPlan, schema: str, tables: Sequence[Path], kind: str, timeout: float, seed: int | None
-) -> Iterator[SecureAggregator]:
+def _aggregator(plan: FederatedPlan, settings: FederateSettings) -> Iterator[SecureAggregator]:
     from equistrata.data.sources import check_file
     from equistrata.inference.federated.aggregation import InProcessAggregator
     from equistrata.inference.federated.holder import FileRows, TableHolder
 
-    for table in tables:
-        check_file(table, plan.columns)
+    tables, schema, seed = settings.tables, settings.schema_, settings.seed
+    for each in tables:
+        check_file(each, plan.columns)
     seeds = [None if seed is None else seed * len(tables) + place for place in range(len(tables))]
-    if kind == SIMULATION:
-        holders = [
-            TableHolder(plan, FileRows(str(table)), _noise(own)) for table, own in zip(tables, seeds, strict=True)
-        ]
+    if settings.aggregator == "simulation":
+        holders = [TableHolder(plan, FileRows(str(each)), _noise(own)) for each, own in zip(tables, seeds, strict=True)]
         yield InProcessAggregator(holders, needed=plan.holders - plan.missing)
         return
     from equistrata.inference.federated.flower import flower
@@ -155,27 +160,19 @@ def _aggregator(
     folder = Path(tempfile.mkdtemp(prefix="equistrata-federate-"))  # mkdtemp makes it 0700
     try:
         agreed = folder / "plan.json"
-        agreed.write_text(json.dumps(plan.to_dict(_absolute(schema))), "utf-8")
-        commands = []
-        for place, (table, own) in enumerate(zip(tables, seeds, strict=True)):
-            command = [
-                sys.executable,
-                "-m",
-                "equistrata.flows.cli.main",
-                "federate-answer",
-                "--input",
-                str(table.absolute()),
-            ]
-            command += ["--plan", str(agreed), "--state", str(folder / f"holder-{place}")]
-            commands.append(command + ([] if own is None else ["--seed", str(own)]))
-        with flower(commands, missing=plan.missing, timeout=timeout) as running:
+        agreed.write_text(
+            json.dumps(plan.to_dict(os.path.abspath(schema) if Path(schema).exists() else schema)), "utf-8"
+        )
+        answer = [sys.executable, "-m", "equistrata.flows.cli.main", "federate-answer", "--plan", str(agreed)]
+        commands = [
+            [*answer, "--input", str(each.absolute()), "--state", str(folder / f"holder-{place}")]
+            + ([] if own is None else ["--seed", str(own)])
+            for place, (each, own) in enumerate(zip(tables, seeds, strict=True))
+        ]
+        with flower(commands, missing=plan.missing, timeout=settings.timeout) as running:
             yield running
     finally:
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def _absolute(schema: str) -> str:
-    return os.path.abspath(schema) if Path(schema).exists() else schema
 
 
 def _noise(seed: int | None) -> NoiseSource:
@@ -185,34 +182,22 @@ def _noise(seed: int | None) -> NoiseSource:
 
 
 def _value(text: str | None, column: Column | None) -> Any:
-    """A declared value of the arm's column from the command line; itself if none is meant, so that the plan refuses it."""
+    """A declared value of the arm's column; the text itself if there is none, so that the plan refuses it."""
     if text is None or column is None:
         return text
     return next((key for key in column.keys if str(key) == text), text)
 
 
-def _clip(text: str | None) -> tuple[float, float] | None:
-    if text is None:
-        return None
-    try:
-        low, high = (float(part) for part in text.split(","))
-    except ValueError:
-        raise InputError(f"--clip is {text!r}; give two numbers with a comma between them") from None
-    return low, high
-
-
-def _show(found: FederatedResult, plan: FederatedPlan, seed: int | None) -> None:
-    out = Console()
+def _show(found: FederatedResult, plan: FederatedPlan, private: bool) -> None:
     price = f"ε = {found.epsilon:g}, δ = {found.delta:g} for every person (one row replaced by another)"
     title = f"{escape(plan.outcome)}, {found.stayed} of {found.holders} holders, {found.aggregator}"
-    grid = Table(title=title, caption=price, title_justify="left", caption_justify="left")
-    grid.add_column("stratum")
     parts = list(found.overall.rows)
-    for part in parts:
-        grid.add_column("rows" if part == "all" else f"rows, {escape(part)}", justify="right")
-        grid.add_column("mean" if part == "all" else f"mean, {escape(part)}", justify="right")
-    if plan.arm is not None:
-        grid.add_column("difference", justify="right")
+    headings = [
+        heading
+        for part in parts
+        for heading in ([">rows", ">mean"] if part == "all" else [f">rows, {part}", f">mean, {part}"])
+    ] + [">difference"] * (plan.arm is not None)
+    grid = table(title, "stratum", *map(escape, headings), caption=price, caption_justify="left")
     for stratum in (*found.strata, found.overall):
         cells = [escape(stratum.label) if stratum is not found.overall else "all strata"]
         for part in parts:
@@ -221,8 +206,8 @@ def _show(found: FederatedResult, plan: FederatedPlan, seed: int | None) -> None
     out.print(grid)
     if found.simulated:
         out.print("The sums were added up in this process: a [bold]simulation[/] of secure aggregation.")
-    if seed is not None:
-        out.print("[bold yellow]not private[/]: seeded noise; for tests and benchmarks only")
+    if not private:
+        out.print(SEEDED)
 
 
 def _interval(interval: Any) -> str:

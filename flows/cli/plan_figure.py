@@ -11,7 +11,7 @@ import numpy as np
 from equistrata.errors import InputError
 
 if TYPE_CHECKING:
-    from equistrata.flows.cli.plan_document import Question
+    from equistrata.inference.planning.questions import MeanQuestion, ProportionQuestion
 
 ENDINGS = (".svg", ".png", ".pdf")
 CURVE = 80  # points
@@ -28,7 +28,7 @@ def check_plot(path: Path) -> None:
         raise InputError(f"plot {str(path)!r} lies in no folder that exists; make it first")
 
 
-def draw(asked: Question, plan: dict[str, Any], path: Path) -> None:
+def draw(asked: MeanQuestion | ProportionQuestion, plan: dict[str, Any], path: Path) -> None:
     """Draw a plan document to a file; both axes logarithmic.
 
     Strata that no ε helps stand at the top; those above the dashed line are unreadable at the planned ε.

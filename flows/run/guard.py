@@ -17,7 +17,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class StepFailed(EquistrataError):
+class StepFailed(EquistrataError, RuntimeError):
     """A step failed for a reason that is not the user's. Says where in the code, never with which value."""
 
 

@@ -30,7 +30,7 @@ HORIZON = 12  # releases, for the forecast
 SHOWN = 12  # scheduled releases in the table
 
 
-class BudgetShort(EquistrataError):
+class BudgetShort(EquistrataError, RuntimeError):
     """The budget does not pay for a release that is scheduled."""
 
 

@@ -110,7 +110,7 @@ class FederatedResult:
         }
 
 
-class RowsMissing(EquistrataError):
+class RowsMissing(EquistrataError, RuntimeError):
     """More rows are missing than the plan's θ allows for; nothing is published."""
 
 

@@ -40,7 +40,7 @@ STAGES = 4  # of the protocol, each of which waits for the time-out if a holder 
 STARTING = 120  # seconds that the server may take to start, and the holders to come, on a busy machine
 
 
-class FlowerFailed(EquistrataError):
+class FlowerFailed(EquistrataError, RuntimeError):
     """Flower's server did not answer. Says how it ended; its log is in the aggregator's folder while that is kept."""
 
 

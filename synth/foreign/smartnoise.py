@@ -70,7 +70,7 @@ _SPECIAL = {
 }
 
 
-class SmartNoiseFailed(EquistrataError):
+class SmartNoiseFailed(EquistrataError, RuntimeError):
     """The child process failed. Says which synthesizer and the exception's type, never with which value."""
 
 

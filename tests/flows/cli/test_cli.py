@@ -10,7 +10,8 @@ import typer.main
 import typer.rich_utils
 from in_process import command
 
-from equistrata.flows.cli.main import ReleaseConfig, app
+from equistrata.flows.cli.main import app
+from equistrata.flows.config.release import ReleaseConfig
 
 CANARY = "canary-8841"
 
@@ -210,7 +211,7 @@ def test_score_refuses_a_missing_column(equistrata, tmp_path):
 
 def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path, monkeypatch, capsys):
     """Rich reads [/c] as the end of a style: a traceback, after the charge where a release's own words hold it."""
-    from equistrata.flows.cli.main import _report
+    from equistrata.flows.cli.release import _report
 
     monkeypatch.setattr(typer.rich_utils, "MAX_WIDTH", 200)
     (tmp_path / "s.yaml").write_text(
@@ -232,11 +233,18 @@ def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path, monkeypat
         "left": guarantee,
         "charges": [None, {"rho": 0.1, "reason": "[/r]"}],
     }
-    card = {"name": "MST_[/c]", "rows": 3, "guarantee": guarantee, "ledger": charged, "private": True}
+    card = {
+        "name": "MST_[/c]",
+        "rows": 3,
+        "strata": {"count": 2},
+        "guarantee": guarantee,
+        "ledger": charged,
+        "private": True,
+    }
     (folder / "card.json").write_text(json.dumps(card))
     mean = {"value": 1.0, "lower": 0.0, "upper": 2.0}
     (folder / "means.json").write_text(json.dumps({"outcomes": {"[/m]": {"vanilla": mean}}}))
-    _report(folder, 2)
+    _report(folder)
     told = capsys.readouterr().out
     for each in (str(folder), "MST_[/c]: 3 rows", "charged to [/d] as r", "[/r]", "[/m]"):
         assert each in told

@@ -3,10 +3,12 @@
 import os
 import sys
 import tempfile
+from pathlib import Path
 
 import pytest
 
 from equistrata.flows.cli import main as cli
+from equistrata.flows.cli import release as command_release
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.undertaking import AlreadyMade
 from equistrata.flows.run.journal import Journal
@@ -74,14 +76,14 @@ def test_a_full_disk_is_a_sentence_wherever_it_is_met(command, monkeypatch):
     def full(*_):
         raise OSError(28, os.strerror(28), "somewhere/file")
 
-    monkeypatch.setattr(cli, "run_release", full)
+    monkeypatch.setattr(command_release, "run_release", full)
     refused(command("release", "--output", "out"), "no space is left on the disk of 'somewhere/file'")
 
 
 def test_who_comes_second_is_told_at_once(command, monkeypatch):
     """Before Prefect is started, which takes longer than all else."""
-    monkeypatch.setattr(cli, "run_release", lambda *_: pytest.fail("it went on"))
-    with claimed_output(cli.Path("out")):
+    monkeypatch.setattr(command_release, "run_release", lambda *_: pytest.fail("it went on"))
+    with claimed_output(Path("out")):
         code, out, err = command("release", "--output", "out")
     assert (code, out) == (2, "")
     assert err.startswith("error: another run is making output folder 'out'")
@@ -98,7 +100,7 @@ def test_a_release_that_is_made_already_is_no_failure(command, monkeypatch):
 
 def test_a_release_that_another_run_made_meanwhile_is_no_failure(command, monkeypatch):
     """The flow then ends as Completed, and gives no folder."""
-    monkeypatch.setattr(cli, "run_release", lambda *_: None)
+    monkeypatch.setattr(command_release, "run_release", lambda *_: None)
     code, out, err = command("release", "--output", "out")
     assert (code, err) == (0, "")
     assert "was made by another run meanwhile and is whole" in out
@@ -107,13 +109,13 @@ def test_a_release_that_another_run_made_meanwhile_is_no_failure(command, monkey
 def test_nobody_is_told_to_resume_what_another_run_is_at(command, capsys):
     config = ReleaseConfig.build(dataset="people", release_id="monthly")
     journal = Journal.open(config, "ledger")
-    cli._tell_what_is_kept(config)
+    command_release._print_what_is_kept(config)
     assert capsys.readouterr().err == "", "nothing was done yet"
     with journal.held():
         journal.next_run()
-        cli._tell_what_is_kept(config)
+        command_release._print_what_is_kept(config)
         assert capsys.readouterr().err == ""
-    cli._tell_what_is_kept(config)
+    command_release._print_what_is_kept(config)
     assert capsys.readouterr().err == "kept: equistrata resume monthly\n"
 
 

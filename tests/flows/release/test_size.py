@@ -1,6 +1,7 @@
 """Size before price: what cannot be is refused before it is charged, and what takes long is told."""
 
 import re
+import sys
 
 import pytest
 from in_process import command
@@ -146,7 +147,9 @@ def test_an_audit_of_too_many_columns_is_refused(monkeypatch):
 def test_the_command_tells_it_before_it_begins(wide, tmp_path, monkeypatch, capsys):
     wide(100, evaluate="none")  # makes the files
     begun = []
-    monkeypatch.setattr("equistrata.flows.cli.main._run_and_report", lambda *_: begun.append(capsys.readouterr().err))
+    monkeypatch.setattr(
+        "equistrata.flows.cli.release.run_release", lambda *_: sys.exit(begun.append(capsys.readouterr().err))
+    )
     monkeypatch.setattr(
         "sys.argv",
         [
