@@ -3,14 +3,18 @@
 import os
 import sys
 import tempfile
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
+from plain_release import without_prefect
 
 from equistrata.flows.cli import main as cli
 from equistrata.flows.cli import release as command_release
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release.undertaking import AlreadyMade
+from equistrata.flows.release import flow
+from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.undertaking import AlreadyMade, under_way, with_release_id
 from equistrata.flows.run.journal import Journal
 from equistrata.flows.run.landing import claimed_output
 
@@ -104,6 +108,32 @@ def test_a_release_that_another_run_made_meanwhile_is_no_failure(command, monkey
     code, out, err = command("release", "--output", "out")
     assert (code, err) == (0, "")
     assert "was made by another run meanwhile and is whole" in out
+
+
+def test_a_configuration_is_validated_once_and_the_command_makes_one_plan(command, people, monkeypatch):
+    validated, plans, validator, plan_of = [], [], ReleaseConfig.__pydantic_validator__, Plan.of
+
+    class Counting:
+        def validate_python(self, *given, **settings):
+            validated.append(given)
+            return validator.validate_python(*given, **settings)
+
+    def run(config, _):
+        made.append((len(validated), len(plans)))
+        with without_prefect(), under_way(with_release_id(config.at(datetime.now(UTC)), "run")) as run:
+            flow._make(run)
+        return Path(run.plan.config.output)
+
+    made = []
+    table, schema, _ = people
+    monkeypatch.setattr(ReleaseConfig, "__pydantic_validator__", Counting())
+    monkeypatch.setattr(Plan, "of", lambda *given, **settings: plans.append(given) or plan_of(*given, **settings))
+    monkeypatch.setattr(command_release, "run_release", run)
+    given = ("--source", "csv", "--input", table, "--schema", schema, "--output", "{year}", "--evaluate", "none")
+    code, out, err = command("release", *given)
+    assert (code, err) == (0, ""), err
+    assert "released" in out
+    assert (made, len(validated)) == ([(1, 1)], 1)
 
 
 def test_nobody_is_told_to_resume_what_another_run_is_at(command, capsys):
