@@ -15,7 +15,7 @@ from plain_release import release
 
 from equistrata.errors import InputError
 from equistrata.flows.publication import addition
-from equistrata.flows.publication.addition import add, settled
+from equistrata.flows.publication.addition import add, finish_addition
 from equistrata.flows.publication.audited_card import (
     AddedAudit,
     Compared,
@@ -235,7 +235,7 @@ def test_a_process_that_is_gone_leaves_the_old_set_or_the_new(place, call, numbe
     )
     assert killed.returncode == 9, killed.stderr
     check_manifest(folder)
-    settled(folder)
+    finish_addition(folder)
     add(folder, "audit", report, priced)
     check_manifest(folder)
     assert len(audits_of(card_of(folder))) == 1 + (call == "rename" and number > 1)
