@@ -6,7 +6,6 @@ import json
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
 from rich.markup import escape
 from rich.padding import Padding
 
@@ -14,15 +13,15 @@ from equistrata.flows.cli.apps import app
 from equistrata.flows.cli.console import err, flow_here, out
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.audit import AuditConfig, from_release_config
-from equistrata.flows.config.settings import Flag, Settings
+from equistrata.flows.config.settings import Flag, Settings, setting
 from equistrata.flows.release.inside import for_a_person
 
 
 class AuditOptions(Settings):
     """Options of the command that are no settings of the audit."""
 
-    config: Path | None = Field(None, description="The release's configuration file: where its rows are.")
-    verbose: Flag = Field(False, description="Show Prefect's own log.")
+    config: Path | None = setting(None, "The release's configuration file: where its rows are.")
+    verbose: Flag = setting(False, "Show Prefect's own log.")
 
 
 @command(app, "audit", AuditOptions, AuditConfig)

@@ -7,17 +7,16 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from pydantic import Field
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
 from equistrata.errors import InputError
 from equistrata.flows.cli.apps import budget_app
-from equistrata.flows.cli.console import out, print_json, say, table
+from equistrata.flows.cli.console import out, print_json, print_lines, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.config.settings import Flag, Given, Settings
+from equistrata.flows.config.settings import Flag, Given, Settings, setting
 from equistrata.flows.config.source import LedgerPlace
 
 if TYPE_CHECKING:
@@ -26,8 +25,8 @@ if TYPE_CHECKING:
 
 
 class LedgerSettings(Settings):
-    ledger: LedgerPlace | None = Field(
-        None, description="Path, URL without password, or block:NAME [default: $EQUISTRATA_LEDGER_URL]."
+    ledger: LedgerPlace | None = setting(
+        None, "Path, URL without password, or block:NAME [default: $EQUISTRATA_LEDGER_URL]."
     )
 
     def open(self) -> Ledger:
@@ -39,35 +38,33 @@ class LedgerSettings(Settings):
 
 
 class QuerySettings(LedgerSettings):
-    as_json: Flag = Field(False, alias="json", description="Print JSON.")
+    as_json: Flag = setting(False, "Print JSON.", alias="json")
 
 
 class AccountSettings(QuerySettings):
-    dataset: Annotated[str | None, Given.BY_PLACE] = Field(
-        None, description="The data set's name in the ledger; all if none is given."
+    dataset: Annotated[str | None, Given.BY_PLACE] = setting(
+        None, "The data set's name in the ledger; all if none is given."
     )
 
 
 class CreateSettings(QuerySettings):
-    dataset: Annotated[str, Given.BY_PLACE] = Field(description="The data set's name in the ledger.")
-    epsilon: float = Field(description="ε of all releases together.")
-    delta: float = Field(description="δ of all releases together.")
-    same_people_as: tuple[str, ...] = Field(
-        (), description="An account whose rows are the same people's; may be repeated."
-    )
+    dataset: Annotated[str, Given.BY_PLACE] = setting(..., "The data set's name in the ledger.")
+    epsilon: float = setting(..., "ε of all releases together.")
+    delta: float = setting(..., "δ of all releases together.")
+    same_people_as: tuple[str, ...] = setting((), "An account whose rows are the same people's; may be repeated.")
 
 
 class VerifySettings(QuerySettings):
-    anchor: tuple[str, ...] = Field((), description="ENTRIES:HASH printed earlier; may be repeated.")
-    card: tuple[Path, ...] = Field((), description="A release's card.json; its head is an anchor.")
+    anchor: tuple[str, ...] = setting((), "ENTRIES:HASH printed earlier; may be repeated.")
+    card: tuple[Path, ...] = setting((), "A release's card.json; its head is an anchor.")
 
 
 class ForecastSettings(QuerySettings):
-    dataset: Annotated[str | None, Given.BY_PLACE] = Field(None, description="The data set's name (or from --config).")
-    epsilon: float | None = Field(None, description="ε of each release.")
-    delta: float | None = Field(None, description="δ of each release [default: the data set's].")
-    config: Path | None = Field(None, description="A release's YAML file, for all of these.")
-    releases: int = Field(12, ge=1, description="Horizon: how many releases are still to come.")
+    dataset: Annotated[str | None, Given.BY_PLACE] = setting(None, "The data set's name (or from --config).")
+    epsilon: float | None = setting(None, "ε of each release.")
+    delta: float | None = setting(None, "δ of each release [default: the data set's].")
+    config: Path | None = setting(None, "A release's YAML file, for all of these.")
+    releases: int = setting(12, "Horizon: how many releases are still to come.", ge=1)
 
 
 @command(budget_app, "create", CreateSettings)
@@ -86,7 +83,7 @@ def create(settings: CreateSettings) -> None:
         raise InputError(str(error)) from None
     if settings.as_json:
         return _print(books.head, {"dataset": dataset, "epsilon": epsilon, "delta": delta} | _amount("rho", rho))
-    say(f"{dataset}: ε = {epsilon:g}, δ = {delta:g}, which is ρ = {float(rho):.6g}")
+    print_lines(f"{dataset}: ε = {epsilon:g}, δ = {delta:g}, which is ρ = {float(rho):.6g}")
     _print_people(books, dataset)
     return _print_head(books.head)
 
@@ -285,7 +282,7 @@ def _grid(title: str | Text, *headings: str) -> Table:
 
 
 def _print_head(head: Head) -> None:
-    say(f"head {head}")
+    print_lines(f"head {head}")
 
 
 def _print(head: Head, document: dict[str, Any]) -> None:

@@ -21,7 +21,7 @@ err = Console(stderr=True)
 SEEDED = "[bold yellow]not private[/]: seeded noise; for tests and benchmarks only"
 
 
-def say(*lines: str, console: Console = out) -> None:
+def print_lines(*lines: str, console: Console = out) -> None:
     """Print lines as they are: no markup, no colours, and not wrapped, since they are copied and compared."""
     for line in lines:
         console.print(line, markup=False, highlight=False, soft_wrap=True)

@@ -12,14 +12,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import BeforeValidator
 from rich.markup import escape
 
 from equistrata.errors import InputError
 from equistrata.flows.cli.apps import app
 from equistrata.flows.cli.console import SEEDED, out, print_json, table
 from equistrata.flows.cli.options import command
-from equistrata.flows.config.settings import Flag, Given, Names, Settings
+from equistrata.flows.config.settings import Flag, Given, Names, Settings, setting
 
 if TYPE_CHECKING:
     from equistrata.data.schema import Column
@@ -39,42 +39,40 @@ def _two_numbers(text: str | None) -> tuple[float, float] | None:
 
 
 class FederateSettings(Settings):
-    tables: Annotated[tuple[Path, ...], Given.BY_PLACE] = Field(description="Each holder's own table, CSV or Parquet.")
-    schema_: str = Field(alias="schema", description="A schema file, or the name of a built-in one.")
-    outcome: str = Field(description="The column to average.")
-    strata: Names = Field((), description="Columns that define strata, as SEX,RAC1P.")
-    arm: str | None = Field(None, description="The column of a row's arm.")
-    treated: str | None = Field(None, description="Its value in the treated arm.")
-    control: str | None = Field(None, description="Its value in the control arm.")
-    clip: Annotated[tuple[float, float] | None, BeforeValidator(_two_numbers)] = Field(
-        None, description="Narrower range of the outcome, as 0,200000."
+    tables: Annotated[tuple[Path, ...], Given.BY_PLACE] = setting(..., "Each holder's own table, CSV or Parquet.")
+    schema_: str = setting(..., "A schema file, or the name of a built-in one.", alias="schema")
+    outcome: str = setting(..., "The column to average.")
+    strata: Names = setting((), "Columns that define strata, as SEX,RAC1P.")
+    arm: str | None = setting(None, "The column of a row's arm.")
+    treated: str | None = setting(None, "Its value in the treated arm.")
+    control: str | None = setting(None, "Its value in the control arm.")
+    clip: Annotated[tuple[float, float] | None, BeforeValidator(_two_numbers)] = setting(
+        None, "Narrower range of the outcome, as 0,200000."
     )
-    epsilon: float = Field(1.0, description="ε, for every person.")
-    delta: float = Field(1e-6, description="δ.")
-    trials: int = Field(1024, description="m, the coins of each person; more coins, less noise.")
-    level: float = Field(0.9, description="Coverage of the intervals.")
-    target: Literal["pate", "sate"] = Field(
-        "pate", description="pate: the population's difference; sate: these people's."
+    epsilon: float = setting(1.0, "ε, for every person.")
+    delta: float = setting(1e-6, "δ.")
+    trials: int = setting(1024, "m, the coins of each person; more coins, less noise.")
+    level: float = setting(0.9, "Coverage of the intervals.")
+    target: Literal["pate", "sate"] = setting("pate", "pate: the population's difference; sate: these people's.")
+    missing: int = setting(0, "How many holders may drop out, or collude.")
+    largest_share: float | None = setting(
+        None, "The largest part of a cell that one holder has; needed with --missing."
     )
-    missing: int = Field(0, description="How many holders may drop out, or collude.")
-    largest_share: float | None = Field(
-        None, description="The largest part of a cell that one holder has; needed with --missing."
+    smallest: int | None = setting(None, "Leave out cells with fewer rows.")
+    aggregator: Literal["simulation", "flower"] = setting(
+        "simulation", "simulation: sums in this process; flower: one process a holder, SecAgg+."
     )
-    smallest: int | None = Field(None, description="Leave out cells with fewer rows.")
-    aggregator: Literal["simulation", "flower"] = Field(
-        "simulation", description="simulation: sums in this process; flower: one process a holder, SecAgg+."
-    )
-    timeout: float = Field(60, description="Seconds that Flower waits for a holder in each stage.")
-    seed: int | None = Field(None, ge=0, description="Repeatable, and NOT private.")
-    output: Path | None = Field(None, description="File to write the result to, as JSON.")
-    as_json: Flag = Field(False, alias="json", description="Print JSON.")
+    timeout: float = setting(60, "Seconds that Flower waits for a holder in each stage.")
+    seed: int | None = setting(None, "Repeatable, and NOT private.", ge=0)
+    output: Path | None = setting(None, "File to write the result to, as JSON.")
+    as_json: Flag = setting(False, "Print JSON.", alias="json")
 
 
 class AnswerSettings(Settings):
-    table: Path = Field(alias="input", description="This holder's own table.")
-    plan: Path = Field(description="The plan that this holder has agreed to.")
-    state: Path = Field(description="Folder that records what was answered.")
-    seed: int | None = Field(None, ge=0, description="Repeatable, and NOT private.")
+    table: Path = setting(..., "This holder's own table.", alias="input")
+    plan: Path = setting(..., "The plan that this holder has agreed to.")
+    state: Path = setting(..., "Folder that records what was answered.")
+    seed: int | None = setting(None, "Repeatable, and NOT private.", ge=0)
 
 
 @command(app, "federate", FederateSettings)

@@ -11,7 +11,7 @@ from equistrata.errors import EquistrataError, InputError
 # Each adds its commands to `app`, in the order in which `equistrata --help` lists them.
 from equistrata.flows.cli import release, audit, publish, plan, federate, score, schema, budget  # isort: skip # noqa: F401
 from equistrata.flows.cli.apps import app
-from equistrata.flows.cli.console import note, say
+from equistrata.flows.cli.console import note, print_lines
 from equistrata.flows.run.disk import disk_full
 
 __all__ = ["app", "main"]
@@ -51,7 +51,7 @@ def _of_the_system(error: OSError) -> str | None:
 
 def _end(sentence: str, code: int) -> None:
     if code == 0:  # what was asked for is there already
-        return say(sentence)
+        return print_lines(sentence)
     note("[bold red]error:[/]", sentence)
     sys.exit(code)
 

@@ -7,13 +7,11 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
-from pydantic import Field
-
 from equistrata.errors import InputError
 from equistrata.flows.cli.apps import app
 from equistrata.flows.cli.console import print_json
 from equistrata.flows.cli.options import command
-from equistrata.flows.config.settings import Flag, Names, Settings
+from equistrata.flows.config.settings import Flag, Names, Settings, setting
 
 if TYPE_CHECKING:
     from equistrata.data.schema import Column
@@ -28,36 +26,29 @@ FAILURE = 0.05  # failure probability γ of the bounds
 
 
 class PlanSettings(Settings):
-    schema_: str = Field("acs_means", alias="schema", description="Schema file or built-in name.")
-    strata: Names = Field(("SEX", "RAC1P"), description="Columns that define strata.")
-    weights: str | None = Field(
-        None, description="File of public group sizes (New York's of 2018 for SEX, RAC1P or both)."
+    schema_: str = setting("acs_means", "Schema file or built-in name.", alias="schema")
+    strata: Names = setting(("SEX", "RAC1P"), "Columns that define strata.")
+    weights: str | None = setting(None, "File of public group sizes (New York's of 2018 for SEX, RAC1P or both).")
+    weight_column: str | None = setting(None, "Survey weight in the weights file, as PWGTP.")
+    rows: float | None = setting(None, "Expected rows in all (the sum of the sizes if not given).")
+    column: str | None = setting(
+        None, "A numeric column: plan its mean. A categorical one, or none: plan a proportion."
     )
-    weight_column: str | None = Field(None, description="Survey weight in the weights file, as PWGTP.")
-    rows: float | None = Field(None, description="Expected rows in all (the sum of the sizes if not given).")
-    column: str | None = Field(
-        None, description="A numeric column: plan its mean. A categorical one, or none: plan a proportion."
+    reference: float | None = setting(None, "The mean or proportion expected: a public guess (proportion: 0.5).")
+    effect: float | None = setting(None, "Goal: detect this difference from the reference.")
+    relative_error: float | None = setting(
+        None, "Goal: an interval of this half-width, relative to the reference (0.1)."
     )
-    reference: float | None = Field(
-        None, description="The mean or proportion expected: a public guess (proportion: 0.5)."
+    about: Literal["population", "rows"] = setting(
+        "population", "Relative error of the population that rows are a sample of, or of the rows themselves."
     )
-    effect: float | None = Field(None, description="Goal: detect this difference from the reference.")
-    relative_error: float | None = Field(
-        None, description="Goal: an interval of this half-width, relative to the reference (0.1)."
-    )
-    about: Literal["population", "rows"] = Field(
-        "population",
-        description="Relative error of the population that rows are a sample of, or of the rows themselves.",
-    )
-    alpha: float = Field(0.05, description="Level of the test, or failure probability of the interval.")
-    beta: float = Field(0.2, description="Type II error of the test (its power is 1 − beta).")
-    epsilon: float = Field(1.0, description="The ε that is planned.")
-    delta: float = Field(1e-9, description="δ, for means.")
-    part: float = Field(
-        1.0, description="Part of the budget for this estimate: of ρ for a mean, of ε for a proportion."
-    )
-    plot: Path | None = Field(None, description="Draw the plan: a file ending in .svg, .png or .pdf.")
-    as_json: Flag = Field(False, alias="json", description="Print JSON.")
+    alpha: float = setting(0.05, "Level of the test, or failure probability of the interval.")
+    beta: float = setting(0.2, "Type II error of the test (its power is 1 − beta).")
+    epsilon: float = setting(1.0, "The ε that is planned.")
+    delta: float = setting(1e-9, "δ, for means.")
+    part: float = setting(1.0, "Part of the budget for this estimate: of ρ for a mean, of ε for a proportion.")
+    plot: Path | None = setting(None, "Draw the plan: a file ending in .svg, .png or .pdf.")
+    as_json: Flag = setting(False, "Print JSON.", alias="json")
 
 
 @command(app, "plan", PlanSettings)

@@ -5,18 +5,16 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
-
 from equistrata.flows.cli.apps import app
-from equistrata.flows.cli.console import out, say
+from equistrata.flows.cli.console import out, print_lines
 from equistrata.flows.cli.options import command
-from equistrata.flows.config.settings import Given, Settings
+from equistrata.flows.config.settings import Given, Settings, setting
 
 
 class PublishSettings(Settings):
-    release: Annotated[Path, Given.BY_PLACE] = Field(description="The release's folder.")
-    destination: Annotated[Path, Given.BY_PLACE] = Field(
-        description="A folder to make, or a file to make if it ends in .zip."
+    release: Annotated[Path, Given.BY_PLACE] = setting(..., "The release's folder.")
+    destination: Annotated[Path, Given.BY_PLACE] = setting(
+        ..., "A folder to make, or a file to make if it ends in .zip."
     )
 
 
@@ -39,11 +37,11 @@ def publish_command(settings: PublishSettings) -> None:
     made = publish_release(settings.release, settings.destination)
     guarantee = made.card["guarantee"]
     out.print("[bold green]published[/] ", end="")
-    say(
+    print_lines(
         f"{made.place} ({made.files} files)",
         f"{made.card['name']}: ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g} (ρ = {guarantee['rho']:.6g}) for "
         "all of it together",
     )
     if guarantee.get("caveats"):
-        say("the guarantee is weaker than these numbers: see the caveats on its card")
-    say(f"SHA-256 of its manifest: {made.manifest}")
+        print_lines("the guarantee is weaker than these numbers: see the caveats on its card")
+    print_lines(f"SHA-256 of its manifest: {made.manifest}")

@@ -9,16 +9,15 @@ from pathlib import Path
 from shutil import rmtree
 from typing import Annotated, Any
 
-from pydantic import Field
 from rich.markup import escape
 from rich.table import Table
 
 from equistrata.errors import InputError
 from equistrata.flows.cli.apps import app
-from equistrata.flows.cli.console import SEEDED, err, flow_here, note, out, say, table
+from equistrata.flows.cli.console import SEEDED, err, flow_here, note, out, print_lines, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.config.settings import Flag, Given, Settings
+from equistrata.flows.config.settings import Flag, Given, Settings, setting
 from equistrata.flows.config.source import LedgerPlace
 from equistrata.flows.release.inside import SCORES, for_a_person, private_folder
 
@@ -26,8 +25,8 @@ from equistrata.flows.release.inside import SCORES, for_a_person, private_folder
 class ReleaseOptions(Settings):
     """Options of the command that are no settings of the release."""
 
-    config: Path | None = Field(None, description="YAML file with any of the settings below.")
-    verbose: Flag = Field(False, description="Show Prefect's own log.")
+    config: Path | None = setting(None, "YAML file with any of the settings below.")
+    verbose: Flag = setting(False, "Show Prefect's own log.")
 
 
 @command(app, "release", ReleaseOptions, ReleaseConfig)
@@ -53,16 +52,16 @@ def release_command(options: ReleaseOptions, given: dict[str, Any]) -> None:
 
 
 class ResumeSettings(Settings):
-    release: Annotated[str | None, Given.BY_PLACE] = Field(
-        None, description="The release's id, or its output folder; without one, list what can be resumed."
+    release: Annotated[str | None, Given.BY_PLACE] = setting(
+        None, "The release's id, or its output folder; without one, list what can be resumed."
     )
-    discard: Flag = Field(False, description="Discard it instead: it stays charged, and the ledger has it as failed.")
-    output: Path | None = Field(None, description="Another output folder, if its own is taken or lost.")
-    workers: int | None = Field(None, ge=1, description="Processes that fit strata, from now on.")
-    ledger: LedgerPlace | None = Field(
-        None, description="With --discard: the ledger, if this machine kept nothing of the release."
+    discard: Flag = setting(False, "Discard it instead: it stays charged, and the ledger has it as failed.")
+    output: Path | None = setting(None, "Another output folder, if its own is taken or lost.")
+    workers: int | None = setting(None, "Processes that fit strata, from now on.", ge=1)
+    ledger: LedgerPlace | None = setting(
+        None, "With --discard: the ledger, if this machine kept nothing of the release."
     )
-    verbose: Flag = Field(False, description="Show Prefect's own log.")
+    verbose: Flag = setting(False, "Show Prefect's own log.")
 
 
 @command(app, "resume", ResumeSettings)
@@ -70,7 +69,7 @@ def resume_command(settings: ResumeSettings) -> None:
     """Continue a charged release that was killed or failed, from the measurements that were saved.
 
     Saved measurements are used again at no cost. Noise that may have been drawn and was not saved is charged again before it
-    is drawn again; the ledger and the card say so.
+    is drawn again; the ledger and the card record it.
 
     [bold]Example[/bold]: equistrata resume monthly-3f08d60b7c11
     """
@@ -96,7 +95,7 @@ def resume_command(settings: ResumeSettings) -> None:
         from equistrata.flows.release.undertaking import discard
 
         discard(journal)
-        return say(f"given up: {journal.root.name}; its charge stays")
+        return print_lines(f"given up: {journal.root.name}; its charge stays")
     config = journal.config.changed(**{name: value for name, value in changes.items() if value is not None})
     return _release(config, settings.verbose)
 
@@ -105,9 +104,9 @@ def _list_resumable() -> None:
     from equistrata.flows.run.journal import Journal, state_folder
 
     journals = Journal.all()
-    say(*(f"{journal.root.name}  →  {journal.output}" for journal in journals))
+    print_lines(*(f"{journal.root.name}  →  {journal.output}" for journal in journals))
     if not journals:
-        say(f"nothing to resume in {state_folder()}")
+        print_lines(f"nothing to resume in {state_folder()}")
 
 
 def _without_journal(release: str, ledger: str | None, give_up: bool) -> None:
@@ -123,7 +122,7 @@ def _without_journal(release: str, ledger: str | None, give_up: bool) -> None:
         count = give_up_charges(Ledger(place_of(ledger).url), release)
         if unreadable is not None:
             rmtree(unreadable)
-        return say(f"given up: {release}; {count} of its charges marked failed")
+        return print_lines(f"given up: {release}; {count} of its charges marked failed")
     if unreadable is not None:
         raise InputError(unreadable_sentence(release))
     try:
@@ -133,7 +132,7 @@ def _without_journal(release: str, ledger: str | None, give_up: bool) -> None:
             f"nothing is kept of release {release!r} in {str(state_folder())!r}, so there is nothing to resume; if the "
             f"ledger has it as reserved, equistrata resume --discard {release} marks it failed"
         ) from None
-    return say(f"whole already: {found} in {release}")
+    return print_lines(f"whole already: {found} in {release}")
 
 
 def _release(config: ReleaseConfig, verbose: bool) -> None:
@@ -144,7 +143,7 @@ def _release(config: ReleaseConfig, verbose: bool) -> None:
     plan, account, _ = prepare(config)
     try_place(config)
     if account is not None:
-        say(f"release {account.release} of data set {account.dataset}", console=err)
+        print_lines(f"release {account.release} of data set {account.dataset}", console=err)
     long = warning(plan)
     if long is not None:
         note("[bold yellow]note:[/]", long)
@@ -152,7 +151,7 @@ def _release(config: ReleaseConfig, verbose: bool) -> None:
         folder = run_release(config, verbose)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt | SystemExit):
-            say("stopped", console=err)
+            print_lines("stopped", console=err)
         _print_what_is_kept(config)
         raise
     if folder is None:
@@ -160,7 +159,7 @@ def _release(config: ReleaseConfig, verbose: bool) -> None:
             f"release {config.release_id!r} was made by another run meanwhile and is whole; there is nothing to do"
         )
     if not (folder / "card.json").exists():
-        return say(f"{config.release_id} was whole and charged already, and has been moved from {folder}")
+        return print_lines(f"{config.release_id} was whole and charged already, and has been moved from {folder}")
     return _report(folder)
 
 
@@ -181,7 +180,7 @@ def _print_what_is_kept(config: ReleaseConfig) -> None:
 
     journal = Journal.of(config.release_id)
     if journal is not None and not journal.untouched and journal.free:
-        say(f"kept: equistrata resume {config.release_id}", console=err)
+        print_lines(f"kept: equistrata resume {config.release_id}", console=err)
 
 
 def _report(folder: Path) -> None:
@@ -195,7 +194,7 @@ def _report(folder: Path) -> None:
     )
     if isinstance(card["ledger"], dict):
         charged, left = card["ledger"], card["ledger"]["left"]
-        say(
+        print_lines(
             f"charged to {charged['dataset']} as {charged['release_id']}; left: ρ = {left['rho']:.6g} "
             f"(ε = {left['epsilon']:.4g} at δ = {left['delta']:g})"
         )
@@ -214,7 +213,7 @@ def _report(folder: Path) -> None:
             from equistrata.flows.cli.score import score_table
 
             out.print(score_table(json.loads(scores.read_text("utf-8"))))
-        say(f"exact scores, not to be published: {scores}")
+        print_lines(f"exact scores, not to be published: {scores}")
 
 
 def _means_table(means: dict[str, Any]) -> Table:

@@ -5,21 +5,20 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated
 
-from pydantic import Field
 from rich.markup import escape
 
 from equistrata.flows.cli.apps import app, schema_app
 from equistrata.flows.cli.console import out, table
 from equistrata.flows.cli.options import command
-from equistrata.flows.config.settings import Flag, Given, Settings
+from equistrata.flows.config.settings import Flag, Given, Settings, setting
 
 
 class CheckSettings(Settings):
-    schema_: Annotated[str, Given.BY_PLACE] = Field(
-        alias="schema", description="A schema file, or the name of a built-in one."
+    schema_: Annotated[str, Given.BY_PLACE] = setting(
+        ..., "A schema file, or the name of a built-in one.", alias="schema"
     )
-    input: Path | None = Field(None, description="A CSV or Parquet table to check against it.")
-    coded: Flag = Field(False, description="The table holds released codes.")
+    input: Path | None = setting(None, "A CSV or Parquet table to check against it.")
+    coded: Flag = setting(False, "The table holds released codes.")
 
 
 @command(schema_app, "check", CheckSettings)

@@ -6,13 +6,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import Field
 from rich.table import Table
 
 from equistrata.flows.cli.apps import app
 from equistrata.flows.cli.console import out, print_json, table
 from equistrata.flows.cli.options import command
-from equistrata.flows.config.settings import Flag, Given, Names, Settings
+from equistrata.flows.config.settings import Flag, Given, Names, Settings, setting
 
 SCORE_NOTES = {
     "parity_error": "relative errors of the means of columns that define no strata, summed over strata; 0 is best",
@@ -26,18 +25,16 @@ SCORE_NOTES = {
 
 
 class ScoreSettings(Settings):
-    real: Annotated[Path, Given.BY_PLACE] = Field(description="The training rows of the synthesizer (coded CSV).")
-    test: Annotated[Path, Given.BY_PLACE] = Field(description="Held-out real rows, for the classifiers.")
-    synthetic: Annotated[Path, Given.BY_PLACE] = Field(description="The synthetic rows.")
-    strata: Names = Field((), description="Columns that define strata, as SEX,RAC1P.")
-    target: str | None = Field(None, description="The column that classifiers predict.")
-    min_share: float = Field(0.001, description="Strata under this share of the real rows are left out.")
-    quick: Flag = Field(False, description="No classifiers.")
-    models: Names = Field(
-        ("random_forest",), description="Classifiers: random_forest,logistic_regression,gradient_boosting."
-    )
-    baseline: Flag = Field(False, description="Train the classifiers on the real rows too.")
-    as_json: Flag = Field(False, alias="json", description="Print JSON.")
+    real: Annotated[Path, Given.BY_PLACE] = setting(..., "The training rows of the synthesizer (coded CSV).")
+    test: Annotated[Path, Given.BY_PLACE] = setting(..., "Held-out real rows, for the classifiers.")
+    synthetic: Annotated[Path, Given.BY_PLACE] = setting(..., "The synthetic rows.")
+    strata: Names = setting((), "Columns that define strata, as SEX,RAC1P.")
+    target: str | None = setting(None, "The column that classifiers predict.")
+    min_share: float = setting(0.001, "Strata under this share of the real rows are left out.")
+    quick: Flag = setting(False, "No classifiers.")
+    models: Names = setting(("random_forest",), "Classifiers: random_forest,logistic_regression,gradient_boosting.")
+    baseline: Flag = setting(False, "Train the classifiers on the real rows too.")
+    as_json: Flag = setting(False, "Print JSON.", alias="json")
 
 
 @command(app, "score", ScoreSettings)

@@ -9,10 +9,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import Field, WithJsonSchema
+from pydantic import WithJsonSchema
 
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.config.settings import Flag, Given, Names
+from equistrata.flows.config.settings import Flag, Given, Names, setting
 from equistrata.flows.config.source import SOURCE_SETTINGS, LedgerPlace, SourceSettings, unset
 
 EPSILON, DELTA = 1.0, 1e-9
@@ -26,24 +26,21 @@ Folders = Annotated[
 class AuditConfig(unset(SourceSettings)):  # type: ignore[misc]  # a model made at run time
     """Everything that decides an audit. Public settings only; where they are not given, the first release's card is used."""
 
-    releases: Annotated[Folders, Given.BY_PLACE] = Field(
-        (), description="Release folders; the first is compared with each other."
+    releases: Annotated[Folders, Given.BY_PLACE] = setting(
+        (), "Release folders; the first is compared with each other."
     )
-    mode: Annotated[Literal["public", "internal"], Given.BY_FLAG] = Field(
-        "internal",
-        description="public: noisy numbers, charged to a budget. internal: exact numbers, not to be published.",
+    mode: Annotated[Literal["public", "internal"], Given.BY_FLAG] = setting(
+        "internal", "public: noisy numbers, charged to a budget. internal: exact numbers, not to be published."
     )
-    strata: Names = Field(
-        (), description="Columns that define the groups (the finest of the releases' if none are given)."
-    )
-    target: str | None = Field(None, description="The column that classifiers predict (the schema's).")
-    epsilon: float | None = Field(None, gt=0, allow_inf_nan=False, description="ε of a public audit (1).")
-    delta: float | None = Field(None, gt=0, lt=1, description="δ of a public audit (1e-9).")
-    dataset: str | None = Field(None, description="Whose budget a public audit is charged to (the releases' own).")
-    ledger: LedgerPlace | None = Field(None, description="The ledger: path, URL without password, or block:NAME.")
-    output: str | None = Field(None, description="Folder to make (in the first release, if not given).")
-    pdf: Flag = Field(False, description="Print the report as PDF too (Chromium, or the extra 'pdf').")
-    seed: int | None = Field(None, ge=0, description="For tests: reproducible, and therefore NOT private.")
+    strata: Names = setting((), "Columns that define the groups (the finest of the releases' if none are given).")
+    target: str | None = setting(None, "The column that classifiers predict (the schema's).")
+    epsilon: float | None = setting(None, "ε of a public audit (1).", gt=0, allow_inf_nan=False)
+    delta: float | None = setting(None, "δ of a public audit (1e-9).", gt=0, lt=1)
+    dataset: str | None = setting(None, "Whose budget a public audit is charged to (the releases' own).")
+    ledger: LedgerPlace | None = setting(None, "The ledger: path, URL without password, or block:NAME.")
+    output: str | None = setting(None, "Folder to make (in the first release, if not given).")
+    pdf: Flag = setting(False, "Print the report as PDF too (Chromium, or the extra 'pdf').")
+    seed: int | None = setting(None, "For tests: reproducible, and therefore NOT private.", ge=0)
 
     @property
     def price(self) -> tuple[float, float]:

@@ -18,7 +18,7 @@ from pydantic import AfterValidator, Field, model_validator
 from equistrata.data import documents
 from equistrata.errors import InputError
 from equistrata.flows.config.placeholders import checked, filled, zone
-from equistrata.flows.config.settings import Names
+from equistrata.flows.config.settings import Names, setting
 from equistrata.flows.config.source import LedgerPlace, SourceSettings
 
 Pattern = Annotated[str, AfterValidator(checked)]
@@ -36,82 +36,73 @@ INCIDENTAL = frozenset(
 class ReleaseConfig(SourceSettings):
     """Everything that decides a release. Public settings only: rows never travel in here."""
 
-    coded: bool = Field(False, description="The table already holds released codes (bins as their index).")
-    schema_: str | None = Field(
-        None, alias="schema", description="Schema file or built-in name (acs_employment for sample and folktables)."
+    coded: bool = setting(False, "The table already holds released codes (bins as their index).")
+    schema_: str | None = setting(
+        None, "Schema file or built-in name (acs_employment for sample and folktables).", alias="schema"
     )
-    columns: Names = Field((), description="Columns to release (the schema's default if none are given).")
-    strata: Names = Field((), description="Columns that define strata (none: one synthesizer for all rows).")
-    synthesizer: Literal["aim", "gem", "mst", "smartnoise-aim", "smartnoise-mst", "smartnoise-mwem"] = Field(
-        "mst", description="The mechanism (smartnoise-…: smartnoise-synth's, a weaker guarantee; see make smartnoise)."
+    columns: Names = setting((), "Columns to release (the schema's default if none are given).")
+    strata: Names = setting((), "Columns that define strata (none: one synthesizer for all rows).")
+    synthesizer: Literal["aim", "gem", "mst", "smartnoise-aim", "smartnoise-mst", "smartnoise-mwem"] = setting(
+        "mst", "The mechanism (smartnoise-…: smartnoise-synth's, a weaker guarantee; see make smartnoise)."
     )
-    engine: Literal["numpy", "mbi"] = Field(
-        "numpy", description="What estimates the models (mbi: reference, an extra)."
+    engine: Literal["numpy", "mbi"] = setting("numpy", "What estimates the models (mbi: reference, an extra).")
+    epsilon: float = setting(1.0, "ε of the whole release.", gt=0, allow_inf_nan=False)
+    delta: float = setting(1e-9, "δ of the whole release.", gt=0, lt=1)
+    weights: str = setting("noisy", "File of public group weights, or noisy: noisy counts, which are charged.")
+    weight_column: str | None = setting(None, "Survey weight in the weights file, as PWGTP.")
+    combine_weights: bool = setting(
+        False, "Combine the weights file with noisy counts (charged) by inverse variance, as it may be wrong."
     )
-    epsilon: float = Field(1.0, gt=0, allow_inf_nan=False, description="ε of the whole release.")
-    delta: float = Field(1e-9, gt=0, lt=1, description="δ of the whole release.")
-    weights: str = Field(
-        "noisy", description="File of public group weights, or noisy: noisy counts, which are charged."
+    shrinkage: bool = setting(
+        True, "Shrinkage of small strata towards the pooled estimate of all strata; post-processing, no cost."
     )
-    weight_column: str | None = Field(None, description="Survey weight in the weights file, as PWGTP.")
-    combine_weights: bool = Field(
-        False,
-        description="Combine the weights file with noisy counts (charged) by inverse variance, as it may be wrong.",
+    selection: Literal["shared", "per-stratum"] | None = setting(
+        None, "One selection of queries for all strata, or one each (shared where mechanism and schema allow it)."
     )
-    shrinkage: bool = Field(
-        True,
-        description="Shrinkage of small strata towards the pooled estimate of all strata; post-processing, no cost.",
+    levels: Literal["auto", "strata", "none"] = setting(
+        "auto", "Queries of shared selection: over all rows and within strata (auto), or one of these."
     )
-    selection: Literal["shared", "per-stratum"] | None = Field(
-        None,
-        description="One selection of queries for all strata, or one each (shared where mechanism and schema allow it).",
+    count_share: float = setting(0.02, "Part of the release's ρ for noisy counts.", gt=0, lt=1)
+    rows: int | None = setting(None, "Synthetic rows (the noisy number of rows if not given).", ge=1)
+    means: Names = setting((), "Numeric columns to estimate private means of, as SCHL,WKHP.")
+    means_share: float = setting(0.25, "Part of the release's ρ for the means.", gt=0, lt=1)
+    means_schema: str | None = setting(None, "Schema with the means' bounds and σ (acs_means for ACS data).")
+    means_estimator: Literal["stratified", "vanilla", "both"] = setting(
+        "stratified", "StratCoinpress, Coinpress over all rows, or both (each then gets half)."
     )
-    levels: Literal["auto", "strata", "none"] = Field(
-        "auto", description="Queries of shared selection: over all rows and within strata (auto), or one of these."
+    evaluate: Literal["full", "quick", "none"] = setting(
+        "quick", "Exact internal scores: full adds classifiers on held-out rows."
     )
-    count_share: float = Field(0.02, gt=0, lt=1, description="Part of the release's ρ for noisy counts.")
-    rows: int | None = Field(None, ge=1, description="Synthetic rows (the noisy number of rows if not given).")
-    means: Names = Field((), description="Numeric columns to estimate private means of, as SCHL,WKHP.")
-    means_share: float = Field(0.25, gt=0, lt=1, description="Part of the release's ρ for the means.")
-    means_schema: str | None = Field(None, description="Schema with the means' bounds and σ (acs_means for ACS data).")
-    means_estimator: Literal["stratified", "vanilla", "both"] = Field(
-        "stratified", description="StratCoinpress, Coinpress over all rows, or both (each then gets half)."
-    )
-    evaluate: Literal["full", "quick", "none"] = Field(
-        "quick", description="Exact internal scores: full adds classifiers on held-out rows."
-    )
-    holdout: float = Field(0.2, gt=0, lt=1, description="Chance of a row to be held out, for evaluate full.")
-    seed: int | None = Field(None, ge=0, description="For tests: reproducible, and therefore NOT private.")
-    runner: Literal["threads", "processes", "dask", "ray"] = Field(
-        "processes",
-        description="Where strata are fitted: this process, processes of this machine, or a cluster (extras).",
+    holdout: float = setting(0.2, "Chance of a row to be held out, for evaluate full.", gt=0, lt=1)
+    seed: int | None = setting(None, "For tests: reproducible, and therefore NOT private.", ge=0)
+    runner: Literal["threads", "processes", "dask", "ray"] = setting(
+        "processes", "Where strata are fitted: this process, processes of this machine, or a cluster (extras)."
     )
     workers: int = Field(
         default_factory=lambda: os.cpu_count() or 1,
         ge=1,
         description="Processes that fit strata in parallel, without cluster.",
     )
-    cluster: str | None = Field(
-        None, description="Address of a running Dask scheduler or Ray head (dask or ray start one here if not given)."
+    cluster: str | None = setting(
+        None, "Address of a running Dask scheduler or Ray head (dask or ray start one here if not given)."
     )
-    scratch: str | None = Field(
-        None, description="Folder for the private working folder: one that all machines of the cluster share."
+    scratch: str | None = setting(
+        None, "Folder for the private working folder: one that all machines of the cluster share."
     )
-    output: Pattern = Field(
-        "release",
-        description="Folder to make; it must not exist. {year}, {month}, {week}, {date}, {time} are filled in.",
+    output: Pattern = setting(
+        "release", "Folder to make; it must not exist. {year}, {month}, {week}, {date}, {time} are filled in."
     )
-    ledger: LedgerPlace | None = Field(
-        None, description="Ledger to charge: path, URL without password, or block:NAME ($EQUISTRATA_LEDGER_URL)."
+    ledger: LedgerPlace | None = setting(
+        None, "Ledger to charge: path, URL without password, or block:NAME ($EQUISTRATA_LEDGER_URL)."
     )
-    dataset: str | None = Field(None, description="The data set's name in the ledger; charges its budget.")
-    release_id: Pattern | None = Field(
+    dataset: str | None = setting(None, "The data set's name in the ledger; charges its budget.")
+    release_id: Pattern | None = setting(
         None,
+        "The release's own name in the ledger (made from the output's name if not given); may hold {month} etc.",
         pattern=r"^[A-Za-z0-9{][A-Za-z0-9._{}-]{0,99}$",
-        description="The release's own name in the ledger (made from the output's name if not given); may hold {month} etc.",
     )
-    time_zone: Annotated[str, AfterValidator(lambda name: zone(name).key)] = Field(
-        "UTC", description="Time zone of {month} etc.: that of the schedule, as America/New_York."
+    time_zone: Annotated[str, AfterValidator(lambda name: zone(name).key)] = setting(
+        "UTC", "Time zone of {month} etc.: that of the schedule, as America/New_York."
     )
 
     @model_validator(mode="after")

@@ -6,7 +6,7 @@ from enum import Enum, auto
 from functools import cache
 from typing import Annotated, Any, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, TypeAdapter, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic.fields import FieldInfo
 
 from equistrata.errors import InputError
@@ -26,6 +26,11 @@ def _names(value: Any) -> Any:
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Flag = Annotated[bool, Given.BY_FLAG]
+
+
+def setting(default: Any, description: str, **checks: Any) -> Any:
+    """A field of a settings model (`...` as default: it must be given); its description is the option's help."""
+    return Field(default, description=description, **checks)
 
 
 class Settings(BaseModel):

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 from pydantic import AfterValidator, Field, create_model
 
 from equistrata.flows.config.places import without_credentials
-from equistrata.flows.config.settings import Names, Settings, whole_type
+from equistrata.flows.config.settings import Names, Settings, setting, whole_type
 
 LedgerPlace = Annotated[str, AfterValidator(without_credentials)]
 
@@ -15,13 +15,13 @@ LedgerPlace = Annotated[str, AfterValidator(without_credentials)]
 class SourceSettings(Settings):
     """Where rows come from."""
 
-    source: Literal["sample", "folktables", "csv", "parquet"] = Field("sample", description="Where rows come from.")
-    input: str | None = Field(None, description="The table, for source csv or parquet.")
-    state: Names = Field((), description="States, for source folktables, as NY or NY,VT.")
-    year: int = Field(2018, ge=2014, description="Survey year, for source folktables.")
-    horizon: Literal["1-Year", "5-Year"] = Field("1-Year", description="Survey horizon, for source folktables.")
-    root_dir: str = Field("acs", description="Folder with <year>/<horizon>/psam_p….csv, for source folktables.")
-    download: bool = Field(False, description="Let folktables download what is not there.")
+    source: Literal["sample", "folktables", "csv", "parquet"] = setting("sample", "Where rows come from.")
+    input: str | None = setting(None, "The table, for source csv or parquet.")
+    state: Names = setting((), "States, for source folktables, as NY or NY,VT.")
+    year: int = setting(2018, "Survey year, for source folktables.", ge=2014)
+    horizon: Literal["1-Year", "5-Year"] = setting("1-Year", "Survey horizon, for source folktables.")
+    root_dir: str = setting("acs", "Folder with <year>/<horizon>/psam_p….csv, for source folktables.")
+    download: bool = setting(False, "Let folktables download what is not there.")
 
 
 SOURCE_SETTINGS = tuple(SourceSettings.model_fields)

@@ -1,4 +1,4 @@
-"""The releases of a data set that a Prefect server has scheduled, and what each of them will be charged."""
+"""The releases of a data set that a Prefect server has scheduled, and the cost of each."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from equistrata.flows.release.undertaking import with_release_id
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.ledger import Ledger
 
-PAGE = 200  # the most that a server gives at once, unless it is told otherwise
+PAGE = 200  # runs, the most that a server gives at once by default
 RELEASE_FLOW = "release"
 NOT_ENDED = [StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING]
 
@@ -47,16 +47,16 @@ class Upcoming:
 
 
 def upcoming_releases(client: SyncPrefectClient, dataset: str, named: str | None) -> list[Upcoming]:
-    """Every release of that data set in that ledger which a server will run and which was not charged yet, in order.
+    """Every release of that data set in that ledger which is to run and was not charged yet, in order.
 
-    A server schedules at least three runs of each deployment, and all those of the next 100 days, unless it is told
-    otherwise. Two runs under one release id are charged once, and a release that was charged is resumed at no cost.
+    A server schedules at least three runs of each deployment, and all those of the next 100 days, by default. Two runs under
+    one release id are charged once, and a release that was charged is resumed at no cost.
 
     Args:
         named: the name of the ledger, as in a configuration.
 
     Raises:
-        InputError: a scheduled release of the data set has settings that are none; it will fail.
+        InputError: a scheduled release of the data set has wrong settings, and will fail.
         LedgerError: the ledger cannot be read.
     """
     place = place_of(named)

@@ -10,12 +10,12 @@ from prefect.cli.deploy._models import DeploymentConfig
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.flow import PUBLISHED
-from equistrata.flows.watch.deployments import faults, load, main, pools
+from equistrata.flows.watch.deployments import check_prefect_yaml, faults, pools, read_prefect_yaml
 
 
 @pytest.fixture(scope="module")
 def document(repo_root):
-    return load(repo_root / "prefect.yaml")
+    return read_prefect_yaml(repo_root / "prefect.yaml")
 
 
 @pytest.fixture
@@ -107,7 +107,7 @@ def test_a_number_that_yaml_reads_as_a_text_is_found(tmp_path, repo_root):
     wrong = (repo_root / "prefect.yaml").read_text("utf-8").replace("1.0e-9", "1e-9", 2)
     path = tmp_path / "prefect.yaml"
     path.write_text(wrong, "utf-8")
-    assert any("delta" in fault for fault in faults(load(path)))
+    assert any("delta" in fault for fault in faults(read_prefect_yaml(path)))
 
 
 @pytest.mark.parametrize(
@@ -123,13 +123,13 @@ def test_a_file_that_cannot_be_read_gets_one_sentence(tmp_path, text, sentence):
     path = tmp_path / "prefect.yaml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(InputError, match=sentence):
-        load(path)
+        read_prefect_yaml(path)
 
 
 def test_the_command_prints_the_pools_or_what_is_wrong(repo_root, tmp_path, broken, monkeypatch, capsys):
     def check(*arguments):
         monkeypatch.setattr(sys, "argv", ["equistrata.flows.watch.deployments", *map(str, arguments)])
-        code = main()
+        code = check_prefect_yaml()
         told = capsys.readouterr()
         return code, told.out, told.err
 
