@@ -187,9 +187,7 @@ def release_command(
 
 
 def _tell_if_long(plan: Plan) -> None:
-    from equistrata.flows.release.size import warning
-
-    sentence = warning(plan)
+    sentence = plan.demand.warning
     if sentence is not None:
         err.print(f"[bold yellow]note:[/] {escape(sentence)}", soft_wrap=True, highlight=False)
 
