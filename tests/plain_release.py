@@ -52,7 +52,7 @@ POINTS = {
     "before rows": ("equistrata.flows.release.steps.partition", "before", 1),
     "among rows": ("equistrata.flows.run.workspace.Workspace.append_table", "after", 2),
     "before the charge": ("equistrata.flows.release.undertaking.Undertaking.charge", "before", 1),
-    "inside the charge": ("equistrata.privacy.ledger.ledger._append", "after", 1),
+    "inside the charge": ("equistrata.privacy.ledger.transaction.Transaction.append", "after", 1),
     "after the charge": ("equistrata.privacy.ledger.ledger.Ledger.reserve", "after", 1),
     "before any noise": ("equistrata.flows.release.steps.fit_one", "before", 1),
     "begun, not drawn": ("equistrata.flows.run.workspace.Workspace.count_start", "after", 2),

@@ -97,7 +97,7 @@ class Place:
 @pytest.fixture(scope="module")
 def killer():
     """Has releases die; a process of its own, which imports everything once."""
-    script = Path(__file__).parents[1] / "plain_release.py"
+    script = Path(__file__).parents[2] / "plain_release.py"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen([sys.executable, script], cwd=script.parents[1], text=True, **pipes) as process:
 
