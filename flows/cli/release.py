@@ -137,16 +137,14 @@ def _without_journal(release: str, ledger: str | None, give_up: bool) -> None:
 
 def _release(config: ReleaseConfig, verbose: bool) -> None:
     """Check all that needs no rows, run the release, and print what was made."""
-    from equistrata.flows.release.size import warning
     from equistrata.flows.release.undertaking import AlreadyMade, prepare, try_place
 
     plan, account, _ = prepare(config)
     try_place(config)
     if account is not None:
         print_lines(f"release {account.release} of data set {account.dataset}", console=err)
-    long = warning(plan)
-    if long is not None:
-        note("[bold yellow]note:[/]", long)
+    if plan.demand.warning is not None:
+        note("[bold yellow]note:[/]", plan.demand.warning)
     try:
         folder = run_release(config, verbose)
     except BaseException as error:

@@ -110,7 +110,7 @@ def test_a_release_that_another_run_made_meanwhile_is_no_failure(command, monkey
     assert "was made by another run meanwhile and is whole" in out
 
 
-def test_a_configuration_is_validated_once_and_the_command_makes_one_plan(command, people, monkeypatch):
+def test_a_release_validates_its_configuration_once_and_makes_one_plan(command, people, monkeypatch):
     validated, plans, validator, plan_of = [], [], ReleaseConfig.__pydantic_validator__, Plan.of
 
     class Counting:
@@ -133,7 +133,7 @@ def test_a_configuration_is_validated_once_and_the_command_makes_one_plan(comman
     code, out, err = command("release", *given)
     assert (code, err) == (0, ""), err
     assert "released" in out
-    assert (made, len(validated)) == ([(1, 1)], 1)
+    assert (made, len(validated), len(plans)) == ([(1, 1)], 1, 1)
 
 
 def test_nobody_is_told_to_resume_what_another_run_is_at(command, capsys):
