@@ -28,7 +28,8 @@ class AuditOptions(Settings):
 def audit_command(options: AuditOptions, given: dict[str, Any]) -> None:
     """Audit releases against their private rows: the accuracy of each group's data, as a page to open in a browser.
 
-    [bold]--internal[/bold] (the default): exact numbers, at no cost, in a folder that only you can read. Not to be published.
+    [bold]--internal[/bold] (the default): exact numbers, at no cost, in a folder that only you can read. Not to be
+    published.
 
     [bold]--public[/bold]: noisy numbers with intervals, at the privacy cost (--epsilon, --delta).
 
@@ -50,7 +51,8 @@ def audit_command(options: AuditOptions, given: dict[str, Any]) -> None:
     plan = AuditPlan.of(config)  # refuses what can be refused without the rows
     if plan.account is None and any(release.ledger is not None for release in plan.releases):
         err.print(
-            "[yellow]no ledger is named[/], so whether these are the rows that the releases were made from is not checked; "
+            "[yellow]no ledger is named[/], so whether these are the rows that the releases were made from is not "
+            "checked; "
             "name it with --ledger"
         )
     with place(plan):

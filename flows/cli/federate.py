@@ -79,8 +79,8 @@ class AnswerSettings(Settings):
 def federate_command(settings: FederateSettings) -> None:
     """Joint means and differences by stratum, from several holders' tables, under distributed differential privacy.
 
-    Each table's rows stay in their holder's process; only sums of coins over all holders come out. For the guarantee and its
-    limits see docs/federated.md.
+    Each table's rows stay in their holder's process; only sums of coins over all holders come out. For the guarantee
+    and its limits see docs/federated.md.
 
     [bold]Examples[/bold]
 

@@ -1,4 +1,4 @@
-"""`equistrata plan`: the smallest ε of each stratum and the rows it needs, from a schema and public group sizes alone."""
+"""`equistrata plan`: the smallest ε of each stratum and the rows it needs, from public numbers alone."""
 
 from __future__ import annotations
 
@@ -100,12 +100,14 @@ def _question(settings: PlanSettings, column: Column | None) -> MeanQuestion | P
         return ProportionQuestion(reference=0.5 if reference is None else reference, **goal)
     if column.sigma is None or column.lower is None or column.upper is None:
         raise InputError(
-            f"column {column.name!r} is numeric and has no 'sigma' in the schema; declare it to plan the column's mean, or "
+            f"column {column.name!r} is numeric and has no 'sigma' in the schema; declare it to plan the column's "
+            "mean, or "
             "leave --column out to plan a proportion"
         )
     if reference is None and error is not None:
         raise InputError(
-            f"the relative error of the mean of {column.name!r} needs the mean that is expected; give it with --reference, "
+            f"the relative error of the mean of {column.name!r} needs the mean that is expected; give it with "
+            "--reference, "
             "or a difference to detect with --effect"
         )
     lower, upper = column.mean_bounds

@@ -25,7 +25,7 @@ def check_plot(path: Path) -> None:
     if path.suffix.lower() not in ENDINGS:
         raise InputError(f"plot {str(path)!r} must end in {', '.join(ENDINGS)}; choose one")
     if not path.absolute().parent.is_dir():
-        raise InputError(f"plot {str(path)!r} lies in no folder that exists; make it first")
+        raise InputError(f"plot {str(path)!r} is in no folder that exists; make it first")
 
 
 def draw(asked: MeanQuestion | ProportionQuestion, plan: dict[str, Any], path: Path) -> None:
@@ -64,10 +64,9 @@ def draw(asked: MeanQuestion | ProportionQuestion, plan: dict[str, Any], path: P
         named = [shown[i] for i in order][:NAMED]
         places = _apart([part["rows"] if few else part["smallest_epsilon"] for part in named], low, high)
         for part, place in zip(named, places, strict=True):
-            if few:
-                axes.annotate(part["stratum"], (place, top / 1.2), (0, -6), textcoords="offset points", fontsize=7, rotation=90, ha="center", va="top")  # fmt: skip
-            else:
-                axes.annotate(part["stratum"], (part["rows"], place), (6, 0), textcoords="offset points", fontsize=7, va="center")  # fmt: skip
+            at, away = ((place, top / 1.2), (0, -6)) if few else ((part["rows"], place), (6, 0))
+            turned: dict[str, Any] = {"rotation": 90, "ha": "center", "va": "top"} if few else {"va": "center"}
+            axes.annotate(part["stratum"], at, away, textcoords="offset points", fontsize=7, **turned)
     what = f"{plan['quantity']} of {plan['column']}" if plan["column"] else plan["quantity"]
     axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom, top))
     axes.set(xlabel="rows in the stratum (public)", ylabel="smallest ε", title=f"{what}: {plan['goal']}")

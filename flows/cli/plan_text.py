@@ -24,15 +24,16 @@ def _head(plan: dict[str, Any]) -> list[str]:
     if plan["goal"] == "power":
         goal = f"to detect a difference of {plan['effect']:g} (level {plan['alpha']:g}, power {1 - plan['beta']:g})"
     else:
-        whose = "the population's" if plan["about"] == "population" else "the rows'"
-        goal = f"within a relative {plan['relative_error']:.3g} of {whose}, with confidence {1 - plan['alpha']:.0%}"
+        of_what = "the population's" if plan["about"] == "population" else "the rows'"
+        goal = f"within a relative {plan['relative_error']:.3g} of {of_what}, with confidence {1 - plan['alpha']:.0%}"
     price = f"ε = {plan['epsilon']:g}" + (f", δ = {plan['delta']:g}" if plan["delta"] is not None else "")
     part = "" if plan["part"] == 1 else f", part {plan['part']:.3g} of it for this"
     factor = "" if plan["correction_factor"] is None else f" (K = {plan['correction_factor']:.2f})"
     return [
         f"{what}, {goal}",
         f"{price}{part}; {plan['relation']}; {plan['mechanism']}",
-        f"rows needed: {plan['rows_without_noise']:,} without noise, [bold]{plan['rows_needed']:,}[/] at this ε{factor}",
+        f"rows needed: {plan['rows_without_noise']:,} without noise, "
+        f"[bold]{plan['rows_needed']:,}[/] at this ε{factor}",
         f"sizes: {plan['sizes']['rows']:,.0f} rows, {escape(plan['sizes']['source'])}",
     ]
 

@@ -39,7 +39,8 @@ def publish_command(settings: PublishSettings) -> None:
     out.print("[bold green]published[/] ", end="")
     print_lines(
         f"{made.place} ({made.files} files)",
-        f"{made.card['name']}: ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g} (ρ = {guarantee['rho']:.6g}) for "
+        f"{made.card['name']}: ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g} (ρ = {guarantee['rho']:.6g}) "
+        "for "
         "all of it together",
     )
     if guarantee.get("caveats"):

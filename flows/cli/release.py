@@ -68,8 +68,8 @@ class ResumeSettings(Settings):
 def resume_command(settings: ResumeSettings) -> None:
     """Continue a charged release that was killed or failed, from the measurements that were saved.
 
-    Saved measurements are used again at no cost. Noise that may have been drawn and was not saved is charged again before it
-    is drawn again; the ledger and the card record it.
+    Saved measurements are used again at no cost. Noise that may have been drawn and was not saved is charged again
+    before it is drawn again; the ledger and the card record it.
 
     [bold]Example[/bold]: equistrata resume monthly-3f08d60b7c11
     """
@@ -89,7 +89,8 @@ def resume_command(settings: ResumeSettings) -> None:
         os.chdir(journal.folder)
     except OSError:
         raise InputError(
-            f"release {settings.release!r} was begun in {str(journal.folder)!r}, which is not there any more; bring it back"
+            f"release {settings.release!r} was begun in {str(journal.folder)!r}, which is not there any more; bring "
+            "it back"
         ) from None
     if settings.discard:
         from equistrata.flows.release.undertaking import discard
@@ -186,7 +187,8 @@ def _report(folder: Path) -> None:
     guarantee = card["guarantee"]
     out.print(f"[bold green]released[/] {escape(str(folder))}", soft_wrap=True, highlight=False)
     out.print(
-        f"{escape(card['name'])}: {card['rows']:,} rows, [bold]ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g}[/] "
+        f"{escape(card['name'])}: {card['rows']:,} rows, [bold]ε = {guarantee['epsilon']:g}, δ = "
+        f"{guarantee['delta']:g}[/] "
         f"(ρ = {guarantee['rho']:.6g}), {card['strata']['count']} strata",
         highlight=False,
     )

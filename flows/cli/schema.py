@@ -41,9 +41,14 @@ def schema_check(settings: CheckSettings) -> None:
                 if not used[name].discrete:
                     numbers(frame[name], used[name])
     grid = table(
-        f"schema {escape(loaded.name)}", "column", "kind", "codes", "missing", "label",
+        f"schema {escape(loaded.name)}",
+        "column",
+        "kind",
+        "codes",
+        "missing",
+        "label",
         caption=f"SHA-256 {loaded.digest[:16]}…",
-    )  # fmt: skip
+    )
     for column in loaded.columns:
         kind = "values" if not column.numeric else f"{column.lower:g} to {column.upper:g}"
         codes = str(column.size) if column.discrete else "not binned"

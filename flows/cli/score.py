@@ -64,7 +64,7 @@ def score_command(settings: ScoreSettings) -> None:
 
 
 def score_table(scores: Mapping[str, Any]) -> Table:
-    """Exact scores, for the terminal of whoever may see the rows."""
+    """Exact scores, for people who may see the rows."""
     grid = table("scores (exact: internal, not to be published)", "score", ">value", "definition")
     for name, definition in SCORE_NOTES.items():
         if scores.get(name) is not None:

@@ -24,7 +24,7 @@ Folders = Annotated[
 
 
 class AuditConfig(unset(SourceSettings)):  # type: ignore[misc]  # a model made at run time
-    """Everything that decides an audit. Public settings only; where they are not given, the first release's card is used."""
+    """Everything that decides an audit. Public settings only. The first release's card has what is not given."""
 
     releases: Annotated[Folders, Given.BY_PLACE] = setting(
         (), "Release folders; the first is compared with each other."

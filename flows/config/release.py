@@ -24,7 +24,7 @@ from equistrata.flows.config.source import LedgerPlace, SourceSettings
 Pattern = Annotated[str, AfterValidator(checked)]
 
 SEEDED_CHARGE = (
-    "noise from a seed can be repeated and subtracted, so it protects nobody and a ledger is not charged for it; leave "
+    "noise from a seed can be repeated and subtracted, so it gives no privacy and a ledger is not charged for it; leave "
     "out the seed, or the data set (dataset)"
 )
 

@@ -1,10 +1,11 @@
-"""A public audit is added to the folder of a release: its files, a card with the cost of all, and a manifest that lists all.
+"""A public audit is added to the folder of a release: its files, a card with the total cost, and a manifest of all.
 
-Three files of the folder change, and no file system renames three at once. So the addition is first made whole and durable in a
-folder `.next` in the release's, which appears by one rename. From then on it counts: each of its parts is moved to its place, the
-manifest last, by the process that adds it or, if that was killed, by the next one that opens the release. This may be interrupted
-and repeated anywhere. `check_manifest` takes a file of the old manifest or of the coming one, so it passes at every moment. The
-folder itself is not replaced: shells and mounts in it would not survive that. One process at a time may add; the others wait.
+Three files of the folder change, and no file system renames three at once. So the addition is first made whole and
+durable in a folder `.next` in the release's, which appears by one rename. From then on it counts: each of its parts is
+moved to its place, the manifest last, by the process that adds it or, if that was killed, by the next one that opens
+the release. This may be interrupted and repeated anywhere. `check_manifest` takes a file of the old manifest or of the
+coming one, so it passes at every moment. The folder itself is not replaced: shells and mounts in it would not survive
+that. One process at a time may add; the others wait.
 """
 
 from __future__ import annotations
@@ -51,7 +52,8 @@ def add(release: Path, name: str, made: Path, priced: Callable[[Card, str], Card
             _lay_out(release, name, made, priced)
         except OSError as error:
             raise InputError(
-                f"nothing can be added to release {str(release)!r} ({os.strerror(error.errno or 0).lower()}); mend that, or "
+                f"nothing can be added to release {str(release)!r} ({os.strerror(error.errno or 0).lower()}); mend "
+                "that, or "
                 "give the audit a folder of its own with --output"
             ) from None
         _finish(release)
@@ -65,7 +67,7 @@ def free_name(release: Path, name: str) -> str:
 
 
 def finish_addition(release: Path) -> None:
-    """Finish an addition that was killed after it was made, if there is one. Raises InputError if it cannot be finished."""
+    """Finish an addition that was killed after it was made. Raises InputError if it cannot be finished."""
     if os.path.lexists(release / NEXT):
         with held(release):
             _finish(release)

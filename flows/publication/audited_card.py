@@ -1,7 +1,7 @@
 """The card of a release that public audits were added to: the privacy cost of all of it together.
 
-A public audit queries the rows again, so its ρ is added (sequential composition). A report that compares releases shows numbers
-of the others too, so their ρ is added, once each.
+A public audit queries the rows again, so its ρ is added (sequential composition). A report that compares releases shows
+numbers of the others too, so their ρ is added, once each.
 
 >>> card = {"guarantee": {"epsilon": 1.0, "delta": 1e-9, "rho": 0.0149731, "split_of_rho": {"synthesis": 0.0149731},
 ...                       "composition": "in sequence", "relation": "add-remove"}, "private": True}
@@ -98,7 +98,8 @@ def with_audit(card: Mapping[str, Any], audit: AddedAudit) -> dict[str, Any]:
     epsilon = total.epsilon(own["delta"])
     if not math.isfinite(epsilon):
         raise InputError(
-            f"release and audits together have no ε at δ = {own['delta']:g} any more; give the audit a folder of its own "
+            f"release and audits together have no ε at δ = {own['delta']:g} any more; give the audit a folder of its "
+            "own "
             "with --output"
         )
     shown = {other["identity"] for each in audits_of(card) for other in each["compared"]}

@@ -1,8 +1,8 @@
-"""A release is published: exactly the files that its manifest lists, each checked against its SHA-256, as a folder or a zip.
+"""A release is published, as a folder or a zip: exactly the files of its manifest, checked against their SHA-256.
 
-Nothing else in the release's folder is copied, and nothing that its card does not account for: a listed file is the release's own
-or of an audit on the card. Each file is hashed as it is copied, so what is published is what the manifest says, whatever happens
-to the release meanwhile.
+Nothing else in the release's folder is copied, and nothing that its card does not account for: a listed file is the
+release's own or of an audit on the card. Each file is hashed as it is copied, so what is published is what the manifest
+says, whatever happens to the release meanwhile.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ def publish_release(release: Path, destination: Path) -> Published:
         release: its folder.
         destination: must not exist; its parent folder must.
 
-    Raises InputError if the destination cannot be made, or if the release is seeded, incomplete, edited, under way, or leads
-    out of its folder. Then there is nothing at the destination.
+    Raises InputError if the destination cannot be made, or if the release is seeded, incomplete, edited, under way, or
+    leads out of its folder. Then there is nothing at the destination.
     """
     _check_destination(release, destination)
     source = _Files(release)
@@ -139,7 +139,8 @@ def publish_release(release: Path, destination: Path) -> Published:
             raise _taken(destination) from None
         except OSError as error:
             raise InputError(
-                f"{str(destination)!r} cannot be written ({os.strerror(error.errno or 0).lower()}); nothing was published"
+                f"{str(destination)!r} cannot be written ({os.strerror(error.errno or 0).lower()}); nothing was "
+                "published"
             ) from None
     return Published(destination, len(files) + 1, card, hashlib.sha256(manifest).hexdigest())
 
@@ -153,7 +154,7 @@ def _check_destination(release: Path, destination: Path) -> None:
     if not parent.is_dir() or not os.access(parent, os.W_OK):
         raise InputError(f"{str(destination)!r} cannot be made: {str(parent)!r} is no folder that you may write to")
     if Path(os.path.realpath(parent)).is_relative_to(os.path.realpath(release)):
-        raise InputError(f"{str(destination)!r} lies in the release itself; choose a place outside it")
+        raise InputError(f"{str(destination)!r} is inside the release itself; choose a place outside it")
 
 
 def _taken(destination: Path) -> InputError:
@@ -176,7 +177,8 @@ def _checked_card(source: _Files, files: Mapping[str, Entry]) -> Mapping[str, An
         raise InputError(f"card.json of {source} is not the card of a release; {MEND}") from None
     if private is not True:
         raise InputError(
-            f"{source} was made with a seeded noise source, for tests: it is not private, and is not published; make it again "
+            f"{source} was made with a seeded noise source, for tests: it is not private, and is not published; make "
+            "it again "
             "without --seed"
         )
     if strays:

@@ -1,4 +1,4 @@
-"""A finished release folder, opened for reading: checked against its manifest, with its card, schema and synthetic rows."""
+"""A finished release folder, checked against its manifest: its card, schema and synthetic rows."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from equistrata.privacy.budget import Rho
 
 @dataclass(frozen=True, eq=False)
 class Released:
-    """A release folder whose files are as they were written.
+    """A release folder that passed the check of its manifest.
 
     Attributes:
         folder: where it lies.

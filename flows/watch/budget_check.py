@@ -1,7 +1,7 @@
 """The budget check: is the ledger whole, and does the budget still pay for the releases that are scheduled?
 
-It reads the ledger and the server's schedule, and no row. It ends as Failed, with one sentence, if the ledger was changed, or if
-one of the next scheduled releases would be refused: weeks before it runs.
+It reads the ledger and the server's schedule, and no row. It ends as Failed, with one sentence, if the ledger was
+changed, or if one of the next scheduled releases would be refused: weeks before it runs.
 """
 
 from __future__ import annotations
@@ -36,10 +36,10 @@ class BudgetShort(EquistrataError, RuntimeError):
 
 @flow(name="budget-check", log_prints=False, persist_result=False, validate_parameters=True)
 def budget_check(dataset: str, ledger: str | None = None, ahead: int = 3) -> State[Any]:
-    """Verify the ledger, and check that the next `ahead` scheduled releases of the data set fit into the remaining budget.
+    """Verify the ledger, and check that the next `ahead` scheduled releases fit into the remaining budget.
 
-    Leaves a page (artifact budget-<data set>) and the ledger's head (artifact ledger-head-<data set>), through which the
-    next check verifies the chain: a ledger that was rewritten, cut or made anew in between is found.
+    Leaves a page (artifact budget-<data set>) and the ledger's head (artifact ledger-head-<data set>), through which
+    the next check verifies the chain: a ledger that was rewritten, cut or made anew in between is found.
 
     Args:
         dataset: its name in the ledger.
@@ -93,7 +93,8 @@ def _verified(books: Ledger, dataset: str) -> Head:
     identity = books.identity
     if last is not None and last["ledger"] != identity:
         raise LedgerError(
-            f"the ledger of data set {dataset!r} is another one than at the last check, so what was spent may be forgotten; "
+            f"the ledger of data set {dataset!r} is another one than at the last check, so what was spent may be "
+            "forgotten; "
             f"bring the old one back, or, if this is meant, remove its mark: prefect artifact delete {key}"
         )
     head = books.verify([Head.parse(last["head"])] if last is not None else [])
@@ -112,7 +113,8 @@ def _last_head(key: str) -> dict[str, str] | None:
         return {name: str(row[name]) for name in ("ledger", "head")}
     except (ValueError, KeyError, TypeError):
         raise LedgerError(
-            f"artifact {key!r} does not hold the ledger's last head, though only this check writes it; look into it, then "
+            f"artifact {key!r} does not hold the ledger's last head, though only this check writes it; look into it, "
+            "then "
             f"remove it: prefect artifact delete {key}"
         ) from None
 

@@ -1,7 +1,7 @@
 """Checks of prefect.yaml that Prefect does not make: it drops unknown keys silently.
 
-`python -m equistrata.flows.watch.deployments` prints the work pools that the file needs, or its faults (exit code 2). It reads the
-file and imports the flows; it asks no server.
+`python -m equistrata.flows.watch.deployments` prints the work pools that the file needs, or its faults (exit code 2).
+It reads the file and imports the flows; it asks no server.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _template_in_list(value: Any, inside: bool = False) -> bool:
 
 
 def _release(parameters: Mapping[str, Any], zones: list[str], limit: Any) -> Iterator[str]:
-    """A release on a schedule: each month's must have a name of its own, in the schedule's calendar, and one at a time."""
+    """A scheduled release: each month's has a name of its own, in the schedule's calendar; one at a time."""
     try:
         config = ReleaseConfig.build(**parameters["config"])
     except InputError as error:

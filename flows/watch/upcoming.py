@@ -49,8 +49,8 @@ class Upcoming:
 def upcoming_releases(client: SyncPrefectClient, dataset: str, named: str | None) -> list[Upcoming]:
     """Every release of that data set in that ledger which is to run and was not charged yet, in order.
 
-    A server schedules at least three runs of each deployment, and all those of the next 100 days, by default. Two runs under
-    one release id are charged once, and a release that was charged is resumed at no cost.
+    A server schedules at least three runs of each deployment, and all those of the next 100 days, by default. Two runs
+    under one release id are charged once, and a release that was charged is resumed at no cost.
 
     Args:
         named: the name of the ledger, as in a configuration.

@@ -62,8 +62,8 @@ def test_wrong_weights_are_refused(equistrata, people, tmp_path, content, senten
     weights = tmp_path / "weights.csv"
     weights.write_text(content)
     refused(
-        equistrata, "--source", "csv", "--input", table, "--schema", schema, "--strata", "SEX,GROUP", "--weights", weights,
-        sentence=sentence,
+        equistrata, "--source", "csv", "--input", table, "--schema", schema, "--strata", "SEX,GROUP",
+        "--weights", weights, sentence=sentence,
     )  # fmt: skip
 
 
@@ -157,7 +157,7 @@ def commands(command=None, path=()):
 
 @pytest.mark.parametrize("words", [" ".join(path) for path in commands()])
 def test_help_is_for_people(words, monkeypatch, capsys):
-    """No address of a function, and nothing else that only Python would say, as settings' types and defaults are shown."""
+    """No address of a function, and nothing else that only Python shows of settings' types and defaults."""
     monkeypatch.setattr(typer.rich_utils, "MAX_WIDTH", 200)
     code, out, _ = command(monkeypatch, capsys, *words.split(), "--help")
     assert code == 0

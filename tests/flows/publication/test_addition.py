@@ -1,4 +1,4 @@
-"""A public audit in a release's folder: the price is that of all, and a kill at any moment leaves the old set or the new."""
+"""A public audit in a release's folder: the price is that of all; a kill at any moment leaves the old set or the new."""
 
 import json
 import os
@@ -52,8 +52,8 @@ def made(tmp_path_factory):
     (home / "people.yaml").write_text(PEOPLE_SCHEMA)
     release(
         {
-            "source": "csv", "input": str(home / "people.csv"), "schema": str(home / "people.yaml"), "columns": "SEX,JOB",
-            "workers": 1, "evaluate": "none", "output": str(home / "out"),
+            "source": "csv", "input": str(home / "people.csv"), "schema": str(home / "people.yaml"),
+            "columns": "SEX,JOB", "workers": 1, "evaluate": "none", "output": str(home / "out"),
         }
     )  # fmt: skip
     (home / "report" / "tables").mkdir(parents=True)

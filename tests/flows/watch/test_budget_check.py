@@ -37,7 +37,8 @@ class Steward:
     def schedule(self, months, epsilon=1.0, state=None, **settings):
         """One run of the release flow per month from 2030 on."""
         config = {
-            "source": "csv", "input": "nowhere.csv", "schema": "nowhere.yaml", "dataset": self.dataset, "ledger": str(self.path),
+            "source": "csv", "input": "nowhere.csv", "schema": "nowhere.yaml", "dataset": self.dataset,
+            "ledger": str(self.path),
             "epsilon": epsilon, "delta": 1e-9, "output": "out/{month}", "release_id": self.dataset + "-{month}",
         }  # fmt: skip
         for month in months:
