@@ -34,11 +34,8 @@ def audit_command(options: AuditOptions, given: dict[str, Any]) -> None:
     [bold]--public[/bold]: noisy numbers with intervals, at the privacy cost (--epsilon, --delta).
 
     [bold]Examples[/bold]
-
       equistrata audit ny2018 --root-dir acs
-
       equistrata audit stratified vanilla --config release.yaml --output compared
-
       equistrata audit ny2018 --public --epsilon 0.5 --root-dir acs --ledger ledger.db --pdf
 
     Source settings that are not given are those of the first release's card (it holds no path).

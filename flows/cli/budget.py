@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -16,7 +16,7 @@ from equistrata.flows.cli.apps import budget_app
 from equistrata.flows.cli.console import out, print_json, print_lines, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.config.settings import Flag, Given, Settings, setting
+from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
 from equistrata.flows.config.source import LedgerPlace
 
 if TYPE_CHECKING:
@@ -25,9 +25,7 @@ if TYPE_CHECKING:
 
 
 class LedgerSettings(Settings):
-    ledger: LedgerPlace | None = setting(
-        None, "Path, URL without password, or block:NAME [default: $EQUISTRATA_LEDGER_URL]."
-    )
+    ledger: LedgerPlace | None = setting(None, "Path, URL without password, or block:NAME ($EQUISTRATA_LEDGER_URL).")
 
     def open(self) -> Ledger:
         """The ledger. Raises InputError if none is named, LedgerError if it cannot be opened."""
@@ -42,13 +40,11 @@ class QuerySettings(LedgerSettings):
 
 
 class AccountSettings(QuerySettings):
-    dataset: Annotated[str | None, Given.BY_PLACE] = setting(
-        None, "The data set's name in the ledger; all if none is given."
-    )
+    dataset: ByPlace[str | None] = setting(None, "The data set's name in the ledger (all).")
 
 
 class CreateSettings(QuerySettings):
-    dataset: Annotated[str, Given.BY_PLACE] = setting(..., "The data set's name in the ledger.")
+    dataset: ByPlace[str] = setting(..., "The data set's name in the ledger.")
     epsilon: float = setting(..., "ε of all releases together.")
     delta: float = setting(..., "δ of all releases together.")
     same_people_as: tuple[str, ...] = setting((), "An account whose rows are the same people's; may be repeated.")
@@ -60,7 +56,7 @@ class VerifySettings(QuerySettings):
 
 
 class ForecastSettings(QuerySettings):
-    dataset: Annotated[str | None, Given.BY_PLACE] = setting(None, "The data set's name (or from --config).")
+    dataset: ByPlace[str | None] = setting(None, "The data set's name (or from --config).")
     epsilon: float | None = setting(None, "ε of each release.")
     delta: float | None = setting(None, "δ of each release [default: the data set's].")
     config: Path | None = setting(None, "A release's YAML file, for all of these.")

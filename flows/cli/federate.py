@@ -19,12 +19,12 @@ from equistrata.errors import InputError
 from equistrata.flows.cli.apps import app
 from equistrata.flows.cli.console import SEEDED, out, print_json, table
 from equistrata.flows.cli.options import command
-from equistrata.flows.config.settings import Flag, Given, Names, Settings, setting
+from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, setting
 
 if TYPE_CHECKING:
     from equistrata.data.schema import Column
     from equistrata.inference.federated.aggregation import SecureAggregator
-    from equistrata.inference.federated.estimate import FederatedPlan, FederatedResult
+    from equistrata.inference.federated.estimate import FederatedPlan, FederatedResult, Interval
     from equistrata.privacy.noise import NoiseSource
 
 
@@ -38,9 +38,9 @@ def _two_numbers(text: str | None) -> tuple[float, float] | None:
     return low, high
 
 
-class FederateSettings(Settings):
-    tables: Annotated[tuple[Path, ...], Given.BY_PLACE] = setting(..., "Each holder's own table, CSV or Parquet.")
-    schema_: str = setting(..., "A schema file, or the name of a built-in one.", alias="schema")
+class PlannedSettings(Settings):
+    """Settings of the plan that holders agree to, under the names that `FederatedPlan` has for them."""
+
     outcome: str = setting(..., "The column to average.")
     strata: Names = setting((), "Columns that define strata, as SEX,RAC1P.")
     arm: str | None = setting(None, "The column of a row's arm.")
@@ -55,12 +55,15 @@ class FederateSettings(Settings):
     level: float = setting(0.9, "Coverage of the intervals.")
     target: Literal["pate", "sate"] = setting("pate", "pate: the population's difference; sate: these people's.")
     missing: int = setting(0, "How many holders may drop out, or collude.")
-    largest_share: float | None = setting(
-        None, "The largest part of a cell that one holder has; needed with --missing."
-    )
+    largest_share: float | None = setting(None, "Largest part of a cell that one holder has, for --missing.")
     smallest: int | None = setting(None, "Leave out cells with fewer rows.")
+
+
+class FederateSettings(PlannedSettings):
+    tables: ByPlace[tuple[Path, ...]] = setting(..., "Each holder's own table, CSV or Parquet.")
+    schema_: str = setting(..., "A schema file, or the name of a built-in one.", alias="schema")
     aggregator: Literal["simulation", "flower"] = setting(
-        "simulation", "simulation: sums in this process; flower: one process a holder, SecAgg+."
+        "simulation", "Sums in this process, or one process a holder (SecAgg+)."
     )
     timeout: float = setting(60, "Seconds that Flower waits for a holder in each stage.")
     seed: int | None = setting(None, "Repeatable, and NOT private.", ge=0)
@@ -83,9 +86,7 @@ def federate_command(settings: FederateSettings) -> None:
     and its limits see docs/federated.md.
 
     [bold]Examples[/bold]
-
       equistrata federate north.csv south.csv west.csv --schema people.yaml --outcome PAY --strata SEX --epsilon 1
-
       equistrata federate a.csv b.csv c.csv d.csv --schema trial.yaml --outcome DAYS --strata SEX --arm NEW --treated 1
       --control 0 --missing 1 --largest-share 0.3 --aggregator flower
     """
@@ -95,12 +96,9 @@ def federate_command(settings: FederateSettings) -> None:
 
     schema = Schema.load(settings.schema_)
     column = None if settings.arm is None else schema[settings.arm]
-    same = {name: getattr(settings, name) for name in (
-        "outcome", "strata", "arm", "clip", "epsilon", "delta", "trials", "level", "target", "missing", "largest_share",
-        "smallest",
-    )}  # fmt: skip
+    same = {name: getattr(settings, name) for name in PlannedSettings.model_fields}
     arms = {"treated": _value(settings.treated, column), "control": _value(settings.control, column)}
-    plan = FederatedPlan(schema, holders=len(settings.tables), **arms, **same)
+    plan = FederatedPlan(schema, holders=len(settings.tables), **same | arms)
     if settings.output is not None and settings.output.exists():
         raise InputError(f"output {str(settings.output)!r} exists already; name another file")
     try:
@@ -158,9 +156,8 @@ def _aggregator(plan: FederatedPlan, settings: FederateSettings) -> Iterator[Sec
     folder = Path(tempfile.mkdtemp(prefix="equistrata-federate-"))  # mkdtemp makes it 0700
     try:
         agreed = folder / "plan.json"
-        agreed.write_text(
-            json.dumps(plan.to_dict(os.path.abspath(schema) if Path(schema).exists() else schema)), "utf-8"
-        )
+        absolute = os.path.abspath(schema) if Path(schema).exists() else schema
+        agreed.write_text(json.dumps(plan.to_dict(absolute)), "utf-8")
         answer = [sys.executable, "-m", "equistrata.flows.cli.main", "federate-answer", "--plan", str(agreed)]
         commands = [
             [*answer, "--input", str(each.absolute()), "--state", str(folder / f"holder-{place}")]
@@ -190,11 +187,8 @@ def _show(found: FederatedResult, plan: FederatedPlan, private: bool) -> None:
     price = f"ε = {found.epsilon:g}, δ = {found.delta:g} for every person (one row replaced by another)"
     title = f"{escape(plan.outcome)}, {found.stayed} of {found.holders} holders, {found.aggregator}"
     parts = list(found.overall.rows)
-    headings = [
-        heading
-        for part in parts
-        for heading in ([">rows", ">mean"] if part == "all" else [f">rows, {part}", f">mean, {part}"])
-    ] + [">difference"] * (plan.arm is not None)
+    headings = [f">{what}" + ("" if part == "all" else f", {part}") for part in parts for what in ("rows", "mean")]
+    headings += [">difference"] * (plan.arm is not None)
     grid = table(title, "stratum", *map(escape, headings), caption=price, caption_justify="left")
     for stratum in (*found.strata, found.overall):
         cells = [escape(stratum.label) if stratum is not found.overall else "all strata"]
@@ -208,5 +202,5 @@ def _show(found: FederatedResult, plan: FederatedPlan, private: bool) -> None:
         out.print(SEEDED)
 
 
-def _interval(interval: Any) -> str:
+def _interval(interval: Interval | None) -> str:
     return "—" if interval is None else f"{interval.value:.5g} ± {interval.half_width:.2g}"

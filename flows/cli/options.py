@@ -32,12 +32,7 @@ def command(
 
     def register(run: Run) -> Run:
         def invoke(**values: Any) -> None:
-            own, *others = [
-                {field.alias or key: _value(field, values[key]) for key, field in each.model_fields.items()
-                 if values[key] not in (None, [])}
-                for each in models
-            ]  # fmt: skip
-            run(model.build(**own), *others)
+            run(model.build(**_given(model, values)), *(_given(each, values) for each in models[1:]))
 
         parameters = [_parameter(key, field) for each in models for key, field in each.model_fields.items()]
         invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
@@ -87,10 +82,15 @@ def _kind(field: FieldInfo) -> tuple[Any, list[Any]]:
     return kind, checks
 
 
-def _value(field: FieldInfo, value: Any) -> Any:
-    """What the model takes, from what typer gives: of two flags for two choices, the choice."""
-    kind, checks = _kind(field)
-    return get_args(kind)[not value] if get_origin(kind) is Literal and Given.BY_FLAG in checks else value
+def _given(model: type[Settings], values: dict[str, Any]) -> dict[str, Any]:
+    """Of what typer gives, the settings of a model that were given; of two flags for two choices, the choice."""
+    given = {}
+    for key, field in model.model_fields.items():
+        kind, checks = _kind(field)
+        if values[key] not in (None, []):
+            chosen = get_origin(kind) is Literal and Given.BY_FLAG in checks
+            given[field.alias or key] = get_args(kind)[not values[key]] if chosen else values[key]
+    return given
 
 
 def _default(field: FieldInfo) -> str:

@@ -31,17 +31,11 @@ class PlanSettings(Settings):
     weights: str | None = setting(None, "File of public group sizes (New York's of 2018 for SEX, RAC1P or both).")
     weight_column: str | None = setting(None, "Survey weight in the weights file, as PWGTP.")
     rows: float | None = setting(None, "Expected rows in all (the sum of the sizes if not given).")
-    column: str | None = setting(
-        None, "A numeric column: plan its mean. A categorical one, or none: plan a proportion."
-    )
+    column: str | None = setting(None, "Plan its mean if it is numeric, else (or without) a proportion.")
     reference: float | None = setting(None, "The mean or proportion expected: a public guess (proportion: 0.5).")
     effect: float | None = setting(None, "Goal: detect this difference from the reference.")
-    relative_error: float | None = setting(
-        None, "Goal: an interval of this half-width, relative to the reference (0.1)."
-    )
-    about: Literal["population", "rows"] = setting(
-        "population", "Relative error of the population that rows are a sample of, or of the rows themselves."
-    )
+    relative_error: float | None = setting(None, "Goal: half-width of the interval over the reference (0.1).")
+    about: Literal["population", "rows"] = setting("population", "Error about the population or the rows.")
     alpha: float = setting(0.05, "Level of the test, or failure probability of the interval.")
     beta: float = setting(0.2, "Type II error of the test (its power is 1 − beta).")
     epsilon: float = setting(1.0, "The ε that is planned.")
@@ -58,11 +52,8 @@ def plan_command(settings: PlanSettings) -> None:
     Needs public numbers only, and reads no rows.
 
     [bold]Examples[/bold]
-
       equistrata plan --strata RAC1P --reference 0.25 --effect 0.05 --beta 0.1 --epsilon 0.5
-
       equistrata plan --column WKHP --reference 38 --relative-error 0.02 --json
-
       equistrata plan --schema people.yaml --strata SEX --weights sizes.csv --plot plan.svg
     """
     from equistrata.data.schema import Schema

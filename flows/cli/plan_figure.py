@@ -64,9 +64,9 @@ def draw(asked: MeanQuestion | ProportionQuestion, plan: dict[str, Any], path: P
         named = [shown[i] for i in order][:NAMED]
         places = _apart([part["rows"] if few else part["smallest_epsilon"] for part in named], low, high)
         for part, place in zip(named, places, strict=True):
-            at, away = ((place, top / 1.2), (0, -6)) if few else ((part["rows"], place), (6, 0))
+            spot, away = ((place, top / 1.2), (0, -6)) if few else ((part["rows"], place), (6, 0))
             turned: dict[str, Any] = {"rotation": 90, "ha": "center", "va": "top"} if few else {"va": "center"}
-            axes.annotate(part["stratum"], at, away, textcoords="offset points", fontsize=7, **turned)
+            axes.annotate(part["stratum"], spot, away, textcoords="offset points", fontsize=7, **turned)
     what = f"{plan['quantity']} of {plan['column']}" if plan["column"] else plan["quantity"]
     axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom, top))
     axes.set(xlabel="rows in the stratum (public)", ylabel="smallest ε", title=f"{what}: {plan['goal']}")

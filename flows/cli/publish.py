@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 from equistrata.flows.cli.apps import app
 from equistrata.flows.cli.console import out, print_lines
 from equistrata.flows.cli.options import command
-from equistrata.flows.config.settings import Given, Settings, setting
+from equistrata.flows.config.settings import ByPlace, Settings, setting
 
 
 class PublishSettings(Settings):
-    release: Annotated[Path, Given.BY_PLACE] = setting(..., "The release's folder.")
-    destination: Annotated[Path, Given.BY_PLACE] = setting(
-        ..., "A folder to make, or a file to make if it ends in .zip."
-    )
+    release: ByPlace[Path] = setting(..., "The release's folder.")
+    destination: ByPlace[Path] = setting(..., "Folder to make, or file if it ends in .zip.")
 
 
 @command(app, "publish", PublishSettings)
@@ -25,9 +22,7 @@ def publish_command(settings: PublishSettings) -> None:
     Nothing else in the folder is published. A release that is seeded, incomplete or edited is refused.
 
     [bold]Examples[/bold]
-
       equistrata publish ny2018 /srv/public/ny2018
-
       equistrata publish releases/2026-11 2026-11.zip
 
     The privacy cost is that of all that is published together, public audits included.

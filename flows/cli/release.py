@@ -7,7 +7,7 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import rmtree
-from typing import Annotated, Any
+from typing import Any
 
 from rich.markup import escape
 from rich.table import Table
@@ -17,7 +17,7 @@ from equistrata.flows.cli.apps import app
 from equistrata.flows.cli.console import SEEDED, err, flow_here, note, out, print_lines, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.config.settings import Flag, Given, Settings, setting
+from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
 from equistrata.flows.config.source import LedgerPlace
 from equistrata.flows.release.inside import SCORES, for_a_person, private_folder
 
@@ -34,13 +34,9 @@ def release_command(options: ReleaseOptions, given: dict[str, Any]) -> None:
     """Make a release: synthetic rows, measurements, means, a card, and (apart) internal scores.
 
     [bold]Examples[/bold]
-
       equistrata release --output my-release
-
       equistrata release --source folktables --root-dir acs --state NY --year 2018 --strata SEX,RAC1P --output ny
-
       equistrata release --source csv --input people.csv --schema people.yaml --strata SEX --epsilon 0.5 --output out
-
       equistrata release --config monthly.yaml --output releases/2026-11
 
     Options take precedence over the config file; (epsilon, delta) is the privacy budget of the whole release.
@@ -52,15 +48,11 @@ def release_command(options: ReleaseOptions, given: dict[str, Any]) -> None:
 
 
 class ResumeSettings(Settings):
-    release: Annotated[str | None, Given.BY_PLACE] = setting(
-        None, "The release's id, or its output folder; without one, list what can be resumed."
-    )
+    release: ByPlace[str | None] = setting(None, "Id or output folder of the release (without: list all).")
     discard: Flag = setting(False, "Discard it instead: it stays charged, and the ledger has it as failed.")
     output: Path | None = setting(None, "Another output folder, if its own is taken or lost.")
     workers: int | None = setting(None, "Processes that fit strata, from now on.", ge=1)
-    ledger: LedgerPlace | None = setting(
-        None, "With --discard: the ledger, if this machine kept nothing of the release."
-    )
+    ledger: LedgerPlace | None = setting(None, "For --discard of a release that this machine has not kept.")
     verbose: Flag = setting(False, "Show Prefect's own log.")
 
 

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
 
 from rich.markup import escape
 
 from equistrata.flows.cli.apps import app, schema_app
 from equistrata.flows.cli.console import out, table
 from equistrata.flows.cli.options import command
-from equistrata.flows.config.settings import Flag, Given, Settings, setting
+from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
 
 
 class CheckSettings(Settings):
-    schema_: Annotated[str, Given.BY_PLACE] = setting(
-        ..., "A schema file, or the name of a built-in one.", alias="schema"
-    )
+    schema_: ByPlace[str] = setting(..., "Schema file or built-in name.", alias="schema")
     input: Path | None = setting(None, "A CSV or Parquet table to check against it.")
     coded: Flag = setting(False, "The table holds released codes.")
 

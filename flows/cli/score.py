@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Any
 
 from rich.table import Table
 
 from equistrata.flows.cli.apps import app
 from equistrata.flows.cli.console import out, print_json, table
 from equistrata.flows.cli.options import command
-from equistrata.flows.config.settings import Flag, Given, Names, Settings, setting
+from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, setting
 
 SCORE_NOTES = {
     "parity_error": "relative errors of the means of columns that define no strata, summed over strata; 0 is best",
@@ -25,9 +25,9 @@ SCORE_NOTES = {
 
 
 class ScoreSettings(Settings):
-    real: Annotated[Path, Given.BY_PLACE] = setting(..., "The training rows of the synthesizer (coded CSV).")
-    test: Annotated[Path, Given.BY_PLACE] = setting(..., "Held-out real rows, for the classifiers.")
-    synthetic: Annotated[Path, Given.BY_PLACE] = setting(..., "The synthetic rows.")
+    real: ByPlace[Path] = setting(..., "The training rows of the synthesizer (coded CSV).")
+    test: ByPlace[Path] = setting(..., "Held-out real rows, for the classifiers.")
+    synthetic: ByPlace[Path] = setting(..., "The synthetic rows.")
     strata: Names = setting((), "Columns that define strata, as SEX,RAC1P.")
     target: str | None = setting(None, "The column that classifiers predict.")
     min_share: float = setting(0.001, "Strata under this share of the real rows are left out.")

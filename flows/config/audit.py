@@ -12,7 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import WithJsonSchema
 
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.config.settings import Flag, Given, Names, setting
+from equistrata.flows.config.settings import ByPlace, Flag, Given, Names, setting
 from equistrata.flows.config.source import SOURCE_SETTINGS, LedgerPlace, SourceSettings, unset
 
 EPSILON, DELTA = 1.0, 1e-9
@@ -26,11 +26,9 @@ Folders = Annotated[
 class AuditConfig(unset(SourceSettings)):  # type: ignore[misc]  # a model made at run time
     """Everything that decides an audit. Public settings only. The first release's card has what is not given."""
 
-    releases: Annotated[Folders, Given.BY_PLACE] = setting(
-        (), "Release folders; the first is compared with each other."
-    )
+    releases: ByPlace[Folders] = setting((), "Release folders; the first is compared with the others.")
     mode: Annotated[Literal["public", "internal"], Given.BY_FLAG] = setting(
-        "internal", "public: noisy numbers, charged to a budget. internal: exact numbers, not to be published."
+        "internal", "Noisy and charged to a budget, or exact and not to be published."
     )
     strata: Names = setting((), "Columns that define the groups (the finest of the releases' if none are given).")
     target: str | None = setting(None, "The column that classifiers predict (the schema's).")

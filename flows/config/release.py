@@ -22,10 +22,11 @@ from equistrata.flows.config.settings import Names, setting
 from equistrata.flows.config.source import LedgerPlace, SourceSettings
 
 Pattern = Annotated[str, AfterValidator(checked)]
+Zone = Annotated[str, AfterValidator(lambda name: zone(name).key)]
 
 SEEDED_CHARGE = (
-    "noise from a seed can be repeated and subtracted, so it gives no privacy and a ledger is not charged for it; leave "
-    "out the seed, or the data set (dataset)"
+    "noise from a seed can be repeated and subtracted, so it gives no privacy and a ledger is not charged for it; "
+    "leave out the seed, or the data set (dataset)"
 )
 
 INCIDENTAL = frozenset(
@@ -37,9 +38,7 @@ class ReleaseConfig(SourceSettings):
     """Everything that decides a release. Public settings only: rows never travel in here."""
 
     coded: bool = setting(False, "The table already holds released codes (bins as their index).")
-    schema_: str | None = setting(
-        None, "Schema file or built-in name (acs_employment for sample and folktables).", alias="schema"
-    )
+    schema_: str | None = setting(None, "Schema file or built-in name (acs_employment).", alias="schema")
     columns: Names = setting((), "Columns to release (the schema's default if none are given).")
     strata: Names = setting((), "Columns that define strata (none: one synthesizer for all rows).")
     synthesizer: Literal["aim", "gem", "mst", "smartnoise-aim", "smartnoise-mst", "smartnoise-mwem"] = setting(
@@ -50,12 +49,8 @@ class ReleaseConfig(SourceSettings):
     delta: float = setting(1e-9, "δ of the whole release.", gt=0, lt=1)
     weights: str = setting("noisy", "File of public group weights, or noisy: noisy counts, which are charged.")
     weight_column: str | None = setting(None, "Survey weight in the weights file, as PWGTP.")
-    combine_weights: bool = setting(
-        False, "Combine the weights file with noisy counts (charged) by inverse variance, as it may be wrong."
-    )
-    shrinkage: bool = setting(
-        True, "Shrinkage of small strata towards the pooled estimate of all strata; post-processing, no cost."
-    )
+    combine_weights: bool = setting(False, "Combine the weights file with noisy counts by inverse variance.")
+    shrinkage: bool = setting(True, "Shrinkage of small strata towards all strata, at no privacy cost.")
     selection: Literal["shared", "per-stratum"] | None = setting(
         None, "One selection of queries for all strata, or one each (shared where mechanism and schema allow it)."
     )
@@ -70,9 +65,7 @@ class ReleaseConfig(SourceSettings):
     means_estimator: Literal["stratified", "vanilla", "both"] = setting(
         "stratified", "StratCoinpress, Coinpress over all rows, or both (each then gets half)."
     )
-    evaluate: Literal["full", "quick", "none"] = setting(
-        "quick", "Exact internal scores: full adds classifiers on held-out rows."
-    )
+    evaluate: Literal["full", "quick", "none"] = setting("quick", "Exact internal scores; full: with classifiers.")
     holdout: float = setting(0.2, "Chance of a row to be held out, for evaluate full.", gt=0, lt=1)
     seed: int | None = setting(None, "For tests: reproducible, and therefore NOT private.", ge=0)
     runner: Literal["threads", "processes", "dask", "ray"] = setting(
@@ -83,27 +76,19 @@ class ReleaseConfig(SourceSettings):
         ge=1,
         description="Processes that fit strata in parallel, without cluster.",
     )
-    cluster: str | None = setting(
-        None, "Address of a running Dask scheduler or Ray head (dask or ray start one here if not given)."
-    )
-    scratch: str | None = setting(
-        None, "Folder for the private working folder: one that all machines of the cluster share."
-    )
+    cluster: str | None = setting(None, "Address of a Dask scheduler or Ray head (started here if not given).")
+    scratch: str | None = setting(None, "Where the private working folder is made; all machines must share it.")
     output: Pattern = setting(
         "release", "Folder to make; it must not exist. {year}, {month}, {week}, {date}, {time} are filled in."
     )
-    ledger: LedgerPlace | None = setting(
-        None, "Ledger to charge: path, URL without password, or block:NAME ($EQUISTRATA_LEDGER_URL)."
-    )
+    ledger: LedgerPlace | None = setting(None, "Path, URL without password, or block:NAME ($EQUISTRATA_LEDGER_URL).")
     dataset: str | None = setting(None, "The data set's name in the ledger; charges its budget.")
     release_id: Pattern | None = setting(
         None,
-        "The release's own name in the ledger (made from the output's name if not given); may hold {month} etc.",
+        "The release's name in the ledger (from the output's name if not given); may hold {month} etc.",
         pattern=r"^[A-Za-z0-9{][A-Za-z0-9._{}-]{0,99}$",
     )
-    time_zone: Annotated[str, AfterValidator(lambda name: zone(name).key)] = setting(
-        "UTC", "Time zone of {month} etc.: that of the schedule, as America/New_York."
-    )
+    time_zone: Zone = setting("UTC", "Time zone of {month} etc.: that of the schedule, as America/New_York.")
 
     @model_validator(mode="after")
     def _charged_is_private(self) -> Self:

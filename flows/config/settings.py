@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum, auto
 from functools import cache
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic.fields import FieldInfo
@@ -26,6 +26,8 @@ def _names(value: Any) -> Any:
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Flag = Annotated[bool, Given.BY_FLAG]
+T = TypeVar("T")
+ByPlace = Annotated[T, Given.BY_PLACE]
 
 
 def setting(default: Any, description: str, **checks: Any) -> Any:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import (
@@ -30,19 +30,12 @@ RELEASE_FLOW = "release"
 NOT_ENDED = [StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING]
 
 
-@dataclass(frozen=True)
-class Upcoming:
-    """A release that is scheduled, or running and not charged yet.
-
-    Attributes:
-        when: the time on its schedule.
-        price: what it will be charged.
-    """
+class Upcoming(NamedTuple):
+    """A release that is scheduled, or running and not charged yet: `when` on its schedule, and the ρ of its charge."""
 
     release_id: str
     when: datetime
     epsilon: float
-    delta: float
     price: Rho
 
 
@@ -77,7 +70,7 @@ def upcoming_releases(client: SyncPrefectClient, dataset: str, named: str | None
         if elsewhere or config.release_id in seen:
             continue
         seen.add(config.release_id)
-        found.append(Upcoming(str(config.release_id), when, config.epsilon, config.delta, price))
+        found.append(Upcoming(str(config.release_id), when, config.epsilon, price))
     return found
 
 
