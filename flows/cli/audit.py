@@ -9,7 +9,6 @@ from typing import Any
 from rich.markup import escape
 from rich.padding import Padding
 
-from equistrata.flows.cli.apps import app
 from equistrata.flows.cli.console import err, flow_here, out
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.audit import AuditConfig, from_release_config
@@ -24,7 +23,7 @@ class AuditOptions(Settings):
     verbose: Flag = setting(False, "Show Prefect's own log.")
 
 
-@command(app, "audit", AuditOptions, AuditConfig)
+@command("audit", AuditOptions, AuditConfig)
 def audit_command(options: AuditOptions, given: dict[str, Any]) -> None:
     """Audit releases against their private rows: the accuracy of each group's data, as a page to open in a browser.
 

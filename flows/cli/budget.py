@@ -12,7 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from equistrata.errors import InputError
-from equistrata.flows.cli.apps import budget_app
 from equistrata.flows.cli.console import out, print_json, print_lines, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.release import ReleaseConfig
@@ -63,7 +62,7 @@ class ForecastSettings(QuerySettings):
     releases: int = setting(12, "Horizon: how many releases are still to come.", ge=1)
 
 
-@command(budget_app, "create", CreateSettings)
+@command("budget create", CreateSettings)
 def create(settings: CreateSettings) -> None:
     """Give a data set its lifetime budget; make the ledger if it is not there.
 
@@ -84,7 +83,7 @@ def create(settings: CreateSettings) -> None:
     return _print_head(books.head)
 
 
-@command(budget_app, "show", AccountSettings)
+@command("budget show", AccountSettings)
 def show(settings: AccountSettings) -> None:
     """The budget of each data set, what is spent and what is left; and the ledger's head, to be kept elsewhere.
 
@@ -108,7 +107,7 @@ def show(settings: AccountSettings) -> None:
     return _print_head(books.head)
 
 
-@command(budget_app, "history", AccountSettings)
+@command("budget history", AccountSettings)
 def history(settings: AccountSettings) -> None:
     """Every charge, its outcome, and its reason. With --json, every entry with all its fields.
 
@@ -125,7 +124,7 @@ def history(settings: AccountSettings) -> None:
     return _print_head(books.head)
 
 
-@command(budget_app, "verify", VerifySettings)
+@command("budget verify", VerifySettings)
 def verify(settings: VerifySettings) -> None:
     """Check every hash and sum of the history, and that it contains the heads that were printed earlier.
 
@@ -146,7 +145,7 @@ def verify(settings: VerifySettings) -> None:
     return _print_head(head)
 
 
-@command(budget_app, "upgrade", LedgerSettings)
+@command("budget upgrade", LedgerSettings)
 def upgrade(settings: LedgerSettings) -> None:
     """Upgrade a ledger that an earlier version made, as its steward. Its history does not change.
 
@@ -158,7 +157,7 @@ def upgrade(settings: LedgerSettings) -> None:
     _print_head(books.head)
 
 
-@command(budget_app, "forecast", ForecastSettings)
+@command("budget forecast", ForecastSettings)
 def forecast(settings: ForecastSettings) -> None:
     """How many releases the budget still allows, and the ε of each over a horizon.
 

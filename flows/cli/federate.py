@@ -16,7 +16,6 @@ from pydantic import BeforeValidator
 from rich.markup import escape
 
 from equistrata.errors import InputError
-from equistrata.flows.cli.apps import app
 from equistrata.flows.cli.console import SEEDED, out, print_json, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, setting
@@ -78,7 +77,7 @@ class AnswerSettings(Settings):
     seed: int | None = setting(None, "Repeatable, and NOT private.", ge=0)
 
 
-@command(app, "federate", FederateSettings)
+@command("federate", FederateSettings)
 def federate_command(settings: FederateSettings) -> None:
     """Joint means and differences by stratum, from several holders' tables, under distributed differential privacy.
 
@@ -116,7 +115,7 @@ def federate_command(settings: FederateSettings) -> None:
         _show(found, plan, private)
 
 
-@command(app, "federate-answer", AnswerSettings, hidden=True)
+@command("federate-answer", AnswerSettings, hidden=True)
 def federate_answer_command(settings: AnswerSettings) -> None:
     """One holder's answer to a query of a federated plan: the query on standard input, the numbers on standard output.
 

@@ -10,8 +10,8 @@ from equistrata.errors import EquistrataError, InputError
 
 # Each adds its commands to `app`, in the order in which `equistrata --help` lists them.
 from equistrata.flows.cli import release, audit, publish, plan, federate, score, schema, budget  # isort: skip # noqa: F401
-from equistrata.flows.cli.apps import app
 from equistrata.flows.cli.console import note, print_lines
+from equistrata.flows.cli.options import app
 from equistrata.flows.run.disk import disk_full
 
 __all__ = ["app", "main"]

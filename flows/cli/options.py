@@ -1,4 +1,4 @@
-"""A command's arguments and options, made from the fields of its settings model: names, types, defaults and help."""
+"""Commands, with arguments and options made from the fields of a settings model: names, types, defaults and help."""
 
 from __future__ import annotations
 
@@ -18,13 +18,28 @@ from equistrata.flows.config.settings import Given, Settings
 
 Run = TypeVar("Run", bound=Callable[..., None])
 
+app = typer.Typer(
+    help="Private, fair releases of synthetic microdata, with an account of their privacy cost.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+GROUPS = {
+    "schema": typer.Typer(help="Look at schemas.", no_args_is_help=True),
+    "budget": typer.Typer(help="Lifetime budgets, and what every release has cost.", no_args_is_help=True),
+}
+for _group in GROUPS:
+    app.add_typer(GROUPS[_group], name=_group)
+
 
 def command(
-    app: typer.Typer, name: str, model: type[Settings], rest: type[Settings] | None = None, *, hidden: bool = False
+    name: str, model: type[Settings], rest: type[Settings] | None = None, *, hidden: bool = False
 ) -> Callable[[Run], Run]:
-    """Make a function a command of `app`; its docstring is the help.
+    """Make a function a command; its docstring is the help.
 
     Args:
+        name: as it is typed after `equistrata`, with its group if it is in one.
         model: what the function takes, validated.
         rest: further options. The function takes those that were given as a dict, for a configuration file to complete.
     """
@@ -38,7 +53,8 @@ def command(
         invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         invoke.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         paragraphs = re.sub(r"(?<=\S)\n(?=\S)", " ", inspect.getdoc(run) or "")  # the terminal's width breaks lines
-        app.command(name, help=paragraphs, hidden=hidden)(invoke)
+        group, _, last = name.rpartition(" ")
+        GROUPS.get(group, app).command(last, help=paragraphs, hidden=hidden)(invoke)
         return run
 
     return register

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from equistrata.errors import InputError
-from equistrata.flows.cli.apps import app
 from equistrata.flows.cli.console import print_json
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.settings import Flag, Names, Settings, setting
@@ -45,7 +44,7 @@ class PlanSettings(Settings):
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 
 
-@command(app, "plan", PlanSettings)
+@command("plan", PlanSettings)
 def plan_command(settings: PlanSettings) -> None:
     """Plan before spending: the smallest ε of each stratum, the rows it needs, and the strata that no ε makes readable.
 

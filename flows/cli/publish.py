@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from equistrata.flows.cli.apps import app
 from equistrata.flows.cli.console import out, print_lines
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.settings import ByPlace, Settings, setting
@@ -15,7 +14,7 @@ class PublishSettings(Settings):
     destination: ByPlace[Path] = setting(..., "Folder to make, or file if it ends in .zip.")
 
 
-@command(app, "publish", PublishSettings)
+@command("publish", PublishSettings)
 def publish_command(settings: PublishSettings) -> None:
     """Publish a release: exactly the files that its manifest lists, each checked against its SHA-256.
 

@@ -13,7 +13,6 @@ from rich.markup import escape
 from rich.table import Table
 
 from equistrata.errors import InputError
-from equistrata.flows.cli.apps import app
 from equistrata.flows.cli.console import SEEDED, err, flow_here, note, out, print_lines, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.release import ReleaseConfig
@@ -29,7 +28,7 @@ class ReleaseOptions(Settings):
     verbose: Flag = setting(False, "Show Prefect's own log.")
 
 
-@command(app, "release", ReleaseOptions, ReleaseConfig)
+@command("release", ReleaseOptions, ReleaseConfig)
 def release_command(options: ReleaseOptions, given: dict[str, Any]) -> None:
     """Make a release: synthetic rows, measurements, means, a card, and (apart) internal scores.
 
@@ -56,7 +55,7 @@ class ResumeSettings(Settings):
     verbose: Flag = setting(False, "Show Prefect's own log.")
 
 
-@command(app, "resume", ResumeSettings)
+@command("resume", ResumeSettings)
 def resume_command(settings: ResumeSettings) -> None:
     """Continue a charged release that was killed or failed, from the measurements that were saved.
 

@@ -6,7 +6,6 @@ from pathlib import Path
 
 from rich.markup import escape
 
-from equistrata.flows.cli.apps import app, schema_app
 from equistrata.flows.cli.console import out, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
@@ -18,7 +17,7 @@ class CheckSettings(Settings):
     coded: Flag = setting(False, "The table holds released codes.")
 
 
-@command(schema_app, "check", CheckSettings)
+@command("schema check", CheckSettings)
 def schema_check(settings: CheckSettings) -> None:
     """Check a schema file, and that a table fits it.
 
@@ -57,7 +56,7 @@ def schema_check(settings: CheckSettings) -> None:
         out.print(f"[green]{escape(settings.input.name)} fits the schema.[/]")
 
 
-@command(app, "sources", Settings)
+@command("sources", Settings)
 def sources_command(_: Settings) -> None:
     """List where rows can come from, and the schemas that come along."""
     from equistrata.data.schema import Schema, built_in_schemas

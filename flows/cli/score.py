@@ -8,7 +8,6 @@ from typing import Any
 
 from rich.table import Table
 
-from equistrata.flows.cli.apps import app
 from equistrata.flows.cli.console import out, print_json, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, setting
@@ -37,7 +36,7 @@ class ScoreSettings(Settings):
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 
 
-@command(app, "score", ScoreSettings)
+@command("score", ScoreSettings)
 def score_command(settings: ScoreSettings) -> None:
     """Score any synthetic table against real rows (exact scores: internal, not private).
 

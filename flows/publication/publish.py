@@ -154,7 +154,7 @@ def _check_destination(release: Path, destination: Path) -> None:
     if not parent.is_dir() or not os.access(parent, os.W_OK):
         raise InputError(f"{str(destination)!r} cannot be made: {str(parent)!r} is no folder that you may write to")
     if Path(os.path.realpath(parent)).is_relative_to(os.path.realpath(release)):
-        raise InputError(f"{str(destination)!r} is inside the release itself; choose a place outside it")
+        raise InputError(f"{str(destination)!r} lies in the release itself; choose a place outside it")
 
 
 def _taken(destination: Path) -> InputError:
