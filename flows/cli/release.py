@@ -89,7 +89,7 @@ def resume_command(settings: ResumeSettings) -> None:
         discard(journal)
         return print_lines(f"given up: {journal.root.name}; its charge stays")
     config = journal.config.changed(**{name: value for name, value in changes.items() if value is not None})
-    return _release(config, settings.verbose)
+    return _release(config, settings.verbose, resumed=True)
 
 
 def _list_resumable() -> None:
@@ -127,13 +127,13 @@ def _without_journal(release: str, ledger: str | None, give_up: bool) -> None:
     return print_lines(f"whole already: {found} in {release}")
 
 
-def _release(config: ReleaseConfig, verbose: bool) -> None:
+def _release(config: ReleaseConfig, verbose: bool, resumed: bool = False) -> None:
     """Check all that needs no rows, run the release, and print what was made."""
     from equistrata.flows.release.undertaking import AlreadyMade, prepare, try_place
 
     plan, account, _ = prepare(config)
     try_place(config)
-    if account is not None:
+    if account is not None and not resumed:
         print_lines(f"release {account.release} of data set {account.dataset}", console=err)
     if plan.demand.warning is not None:
         note("[bold yellow]note:[/]", plan.demand.warning)
