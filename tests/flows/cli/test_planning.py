@@ -218,7 +218,8 @@ def test_only_the_schema_and_the_sizes_are_opened(people, tmp_path, repo_root):
     ]
     env = os.environ | {"PYTHONPATH": str(repo_root)}
     done = subprocess.run(
-        [sys.executable, "-c", WATCHED.format(arguments=arguments)], cwd=tmp_path, env=env, capture_output=True, text=True,
+        [sys.executable, "-c", WATCHED.format(arguments=arguments)], cwd=tmp_path, env=env, capture_output=True,
+        text=True,
         timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr

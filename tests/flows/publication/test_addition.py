@@ -1,4 +1,4 @@
-"""A public audit in a release's folder: the price is that of all; a kill at any moment leaves the old set or the new."""
+"""A public audit in a release's folder: the price is that of all; a kill leaves the old set or the new."""
 
 import json
 import os
@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -136,7 +135,7 @@ def test_a_sum_that_is_no_price_any_more_is_refused(place):
 KILLED = """
 import os, sys
 from pathlib import Path
-sys.path[:0] = ["tests", "tests/flows"]
+sys.path[:0] = [".", "tests", "tests/flows/publication"]
 from equistrata.flows.publication import addition
 from test_addition import priced
 
@@ -227,12 +226,10 @@ def test_the_next_addition_ends_what_a_killed_one_began(place, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("call", "number"), [("rename", 1), ("rename", 2), ("rename", 4), ("rename", 5), ("fsync", 3)])
-def test_a_process_that_is_gone_leaves_the_old_set_or_the_new(place, call, number):
+def test_a_process_that_is_gone_leaves_the_old_set_or_the_new(place, repo_root, call, number):
     folder, report = place
     program = [sys.executable, "-c", KILLED, str(folder), str(report), call, str(number)]
-    killed = subprocess.run(
-        program, cwd=Path(addition.__file__).parents[1], capture_output=True, text=True, check=False
-    )
+    killed = subprocess.run(program, cwd=repo_root, capture_output=True, text=True, check=False)
     assert killed.returncode == 9, killed.stderr
     check_manifest(folder)
     finish_addition(folder)

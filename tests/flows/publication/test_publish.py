@@ -143,7 +143,8 @@ def damaged(folder, kind):
         "cut off": "'synthetic.parquet' .* is cut off", "lacks": "lacks its file 'card.md'",
         "no manifest": "lacks its file 'manifest.json'", "manifest cut": "manifest.json .* is damaged",
         "card edited": "'card.json' .* was edited", "link": "'card.md' .* a link",
-        "folder link": "'measurements/.* a link", "manifest link": "'manifest.json' .* a link", "pipe": "'card.md' .* is no plain file",
+        "folder link": "'measurements/.* a link", "manifest link": "'manifest.json' .* a link",
+        "pipe": "'card.md' .* is no plain file",
         "folder": "'card.md' .* is no plain file",
     }[kind]  # fmt: skip
 

@@ -69,7 +69,7 @@ class Steward:
 @pytest.fixture(scope="module")
 def checker(prefect_server):
     """Runs the check in a process of its own."""
-    script = Path(__file__).parents[1] / "checks.py"
+    script = Path(__file__).parents[2] / "checks.py"
     environment = os.environ | {"PREFECT_API_URL": prefect_server, "PREFECT_LOGGING_LEVEL": "CRITICAL"}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(
