@@ -63,7 +63,7 @@ class ForecastSettings(QuerySettings):
 
 
 @command("budget create", CreateSettings)
-def create(settings: CreateSettings) -> None:
+def create_budget(settings: CreateSettings) -> None:
     """Give a data set its lifetime budget; make the ledger if it is not there.
 
     A budget belongs to people, not to a name: rows of another account are refused under this one, unless

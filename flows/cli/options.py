@@ -25,12 +25,12 @@ app = typer.Typer(
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
-GROUPS = {
+COMMAND_GROUPS = {
     "schema": typer.Typer(help="Look at schemas.", no_args_is_help=True),
     "budget": typer.Typer(help="Lifetime budgets, and what every release has cost.", no_args_is_help=True),
 }
-for _group in GROUPS:
-    app.add_typer(GROUPS[_group], name=_group)
+for _group in COMMAND_GROUPS:
+    app.add_typer(COMMAND_GROUPS[_group], name=_group)
 
 
 def command(
@@ -54,7 +54,7 @@ def command(
         invoke.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         paragraphs = re.sub(r"(?<=\S)\n(?=\S)", " ", inspect.getdoc(run) or "")  # the terminal's width breaks lines
         group, _, last = name.rpartition(" ")
-        GROUPS.get(group, app).command(last, help=paragraphs, hidden=hidden)(invoke)
+        COMMAND_GROUPS.get(group, app).command(last, help=paragraphs, hidden=hidden)(invoke)
         return run
 
     return register
