@@ -7,11 +7,12 @@ import csv
 import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 import pandas as pd
 import pyarrow as pa
@@ -19,6 +20,8 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
 from equistrata.errors import InputError
+
+Item = TypeVar("Item")
 
 SAMPLE = "ny2024_synthetic.parquet"
 BATCH_ROWS = 1 << 18
@@ -207,6 +210,28 @@ class FileSource:
     def describe(self) -> str:
         """The file's name, without its folder."""
         return f"file {Path(self.path).name!r}"
+
+
+def ahead(items: Iterator[Item]) -> Iterator[Item]:
+    """The same items in the same order, each made in a thread while the caller has the one before it.
+
+    Up to two items are in memory. What the iterator raises comes out at its place in the order.
+
+    >>> list(ahead(iter("abc")))
+    ['a', 'b', 'c']
+    """
+    with ThreadPoolExecutor(1) as thread:
+        following = thread.submit(_next, items)
+        while made := following.result():
+            following = thread.submit(_next, items)
+            yield made[0]
+
+
+def _next(items: Iterator[Item]) -> tuple[Item] | None:
+    """The next item in a tuple, since an item may be anything; None at the end."""
+    for item in items:
+        return (item,)
+    return None
 
 
 def read_frame(path: str | Path, columns: Sequence[str] | None = None, kind: str | None = None) -> pd.DataFrame:

@@ -2,7 +2,7 @@
 
 
 class EquistrataError(Exception):
-    """Something failed, told in one sentence: what is wrong, where (file, column, key), how to mend it.
+    """Something failed. Its message is one sentence: what is wrong, where (file, column, key), how to mend it.
 
     The message may quote a setting or a declared value, never a value or a count read from private rows:
     it travels into logs and into the orchestrator's database.

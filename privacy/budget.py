@@ -1,8 +1,7 @@
 """Zero-concentrated differential privacy amounts, and budgets that cannot be overspent.
 
-Bun and Steinke (arXiv:1605.02065): a mechanism is ρ-zCDP if for every pair of neighbouring tables and every order
-α > 1 the Rényi divergence of its outputs is at most ρα. Amounts add under adaptive composition (their Lemma 2.3), and
-mechanisms on disjoint parts of one table cost the largest of their amounts under add/remove neighbours.
+A mechanism is ρ-zCDP if for every pair of neighbouring tables and every order α > 1 the Rényi divergence of its
+outputs is at most ρα (Bun and Steinke, arXiv:1605.02065). See docs/proofs/budget.md for composition and groups.
 
 >>> rho = Rho.from_epsilon_delta(1, 1e-9)
 >>> round(float(rho), 7)
@@ -24,6 +23,8 @@ from typing import Literal, TypeVar
 import opendp.prelude as dp
 from opendp.mod import OpenDPException
 
+from equistrata.errors import EquistrataError
+
 dp.enable_features("contrib")
 
 Relation = Literal["add-remove", "replace-one within a stratum"]
@@ -36,8 +37,10 @@ MINIMAL_RHO = 1e-100
 K = TypeVar("K", bound=Hashable)
 
 
-class BudgetExceeded(ValueError):
+class BudgetExceeded(EquistrataError, ValueError):
     """More was asked for than is left. Carries the amounts `asked` and `left`."""
+
+    exit_code = 2
 
     def __init__(self, asked: Rho, left: Rho, what: str) -> None:
         super().__init__(f"{what} asks for ρ = {float(asked):.6g}, but only {float(left):.6g} is left of the budget")
@@ -83,11 +86,9 @@ class Rho:
     def from_epsilon_delta(cls, epsilon: float, delta: float) -> Rho:
         """The largest ρ (to one part in 10¹², rounded down) whose zCDP guarantee implies (ε, δ)-DP.
 
-        The conversion is OpenDP's, which minimises over all Rényi orders (Canonne, Kamath and Steinke,
-        arXiv:2004.00010, Proposition 12), not the loose ε = ρ + 2√(ρ ln 1/δ).
+        Raises ValueError unless 0 < ε ≤ 500 and 0 < δ < 1, or if ρ would be too small for floating point.
 
-        Raises:
-            ValueError: unless 0 < ε ≤ 500 and 0 < δ < 1, or if ρ would be too small for floating point.
+        Source: Canonne, Kamath and Steinke, arXiv:2004.00010, Proposition 12, by OpenDP.
         """
         if not 0 < epsilon <= MAXIMAL_EPSILON:
             raise ValueError(f"epsilon must be a positive number, at most {MAXIMAL_EPSILON}, not {epsilon}")
@@ -108,17 +109,14 @@ class Rho:
         return _epsilon(float(self), delta) if self.exact else 0.0
 
     def group(self, rows: int) -> Rho:
-        """What a mechanism of this amount costs `rows` rows at once, as of one person or one household: rows² times as much.
+        """The cost for a group of `rows` rows, as of one person or household: rows² times the amount.
 
-        A row that is replaced by another is a group of two: one is removed and one added. True of every mechanism (Bun and
-        Steinke, arXiv:1605.02065, Proposition 1.9), and no less is true in general: a clipped value that goes from one end of
-        its range to the other moves a sum about the middle by twice what it adds to it.
+        A row that is replaced by another is a group of two. See docs/proofs/budget.md.
 
         >>> Rho.from_epsilon_delta(1, 1e-9).group(3).epsilon(1e-9)
         3.183315612047551
 
-        Raises:
-            ValueError: fewer than one row.
+        Raises ValueError for fewer than one row.
         """
         if index(rows) < 1:
             raise ValueError(f"a group has at least one row, not {rows}")
@@ -187,9 +185,9 @@ class Budget:
         return tuple(self._spent)
 
     def spend(self, rho: Rho, what: str) -> Rho:
-        """Charge `rho`, before any row is looked at. Raises BudgetExceeded; then nothing is charged.
+        """Charge `rho`, before any row is read. Raises BudgetExceeded; then nothing is charged.
 
-        Noise charges by itself (`equistrata.privacy.noise`); this is for what is paid and draws none, or is drawn by somebody else.
+        Noise charges by itself (`equistrata.privacy.noise`); this is for what is drawn elsewhere.
         """
         if rho > self._left:
             raise BudgetExceeded(rho, self._left, what)
@@ -198,16 +196,14 @@ class Budget:
         return rho
 
     def part(self, rho: Rho, what: str) -> Budget:
-        """Charge `rho` at once, and give it as a budget of its own: what is done with that composes in sequence with the rest."""
+        """Charge `rho`, and return it as a budget of its own, which composes in sequence with the rest."""
         return Budget(self.spend(rho, what))
 
     def parallel(self, rho: Rho, parts: Iterable[K], what: str) -> Mapping[K, Budget]:
-        """Charge `rho` once and give each disjoint part of the rows a budget of `rho` of its own.
+        """Charge `rho` once, and give each disjoint part of the rows a budget of `rho`.
 
-        Neighbours that differ by one added or removed row differ in one part only, so the joint release of one
-        ρ-zCDP output per part is ρ-zCDP: the divergence of the other parts' outputs is zero, and divergences of
-        independent outputs add. A row that is replaced costs more: up to 2ρ if it leaves one part for another (each differs
-        by one row), up to 4ρ if it stays in its part (`Rho.group`).
+        Cost: `rho`, add/remove one row, by parallel composition. A replaced row costs up to 4ρ (`Rho.group`).
+        See docs/proofs/budget.md.
         """
         self.spend(rho, what)
         return {part: Budget(rho) for part in parts}

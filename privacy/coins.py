@@ -1,7 +1,7 @@
 """Exact binomial draws from the operating system's random bits.
 
-A trial succeeds if a uniform number lies below p. A float p of at least 2⁻¹¹ has at most 64 binary places, so that comparing
-64 random bits with them is no approximation; a smaller p is cut off after 64 places.
+A trial succeeds if a uniform number is below p. A float p ≥ 2⁻¹¹ has at most 64 binary places, so comparing 64 random
+bits with them is exact; a smaller p is cut off after 64 places.
 
 >>> exact_binomial(70, np.array([0.0, 1.0])).tolist()
 [0, 70]

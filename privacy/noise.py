@@ -1,10 +1,10 @@
 """Noise sources: every private number in a release comes out of one of these.
 
-A draw is paid for by the call that makes it: it takes the values, how far one row moves them, the price, and the budget that
-pays; it charges, makes the noise for that price, holds OpenDP's own account of it against the price, and draws. The samplers
-beneath, which take a bare scale, are private to this room (`tests/privacy/test_one_way_to_noise.py`).
+A draw is paid for by the call that makes it: the call takes values, their sensitivity, the price and a budget; it
+charges the budget, checks OpenDP's privacy map of the noise against the price, and draws. Samplers that take a bare
+scale are private to this module (`tests/privacy/test_one_way_to_noise.py`). See docs/proofs/noise.md.
 
-Real releases use `SecureNoise` (OpenDP: cryptographic randomness, exact arithmetic). Tests and benchmarks use
+Releases use `SecureNoise` (OpenDP: cryptographic randomness, exact arithmetic). Tests and benchmarks use
 `SeededNoise`, whose outputs are marked as not private.
 
 >>> import numpy as np
@@ -59,10 +59,10 @@ def selection_epsilon(rho: Rho | float) -> float:
 
 
 class NoiseSource(ABC):
-    """Where randomness that protects rows comes from, paid for as it is drawn.
+    """Randomness that protects rows, paid for as it is drawn.
 
-    `values` and `scores` may be arrays, or functions of no arguments that make them of rows: these are called once the charge
-    stands, so that nothing refused has looked at a row. A price that is none is refused before anything is charged.
+    `values` and `scores` may be arrays, or functions that compute them: these are called after the charge, so that
+    nothing refused has read a row. An unusable price is refused before anything is charged.
     """
 
     @property
@@ -89,9 +89,9 @@ class NoiseSource(ABC):
         Raises:
             ValueError: a price or sensitivity that is not positive (nothing is charged), or fractions among the values.
             BudgetExceeded: the budget has less; nothing is charged.
-            RuntimeError: OpenDP's account of the noise is above ρ; nothing is drawn.
+            RuntimeError: OpenDP's map of the noise is above ρ; nothing is drawn.
 
-        Privacy: ρ-zCDP (Canonne, Kamath and Steinke, arXiv:2004.00010, Theorem 4).
+        Cost: ρ-zCDP. Source: Canonne, Kamath and Steinke, arXiv:2004.00010, Theorem 4. See docs/proofs/noise.md.
         """
         sensitivity = _positive(sensitivity)
         sigma = _positive(gaussian_sigma(rho, sensitivity))
@@ -107,12 +107,11 @@ class NoiseSource(ABC):
         Args:
             values: finite, any shape, shape kept; whole numbers if no rounding error is to add to Δ.
             sensitivity: Δ > 0, the most that neighbours differ by in L1 norm.
-            epsilon: ε > 0; `budget` is charged the zCDP amount that it implies, ε²/2.
-            what: for the budget's record.
+            epsilon: ε > 0; `budget` is charged ε²/2.
 
         Raises: as `gaussian`; ValueError also for values that are not finite.
 
-        Privacy: ε-DP, hence ε²/2-zCDP (`Rho.of_pure`).
+        Cost: ε-DP, hence ε²/2-zCDP (`Rho.of_pure`). See docs/proofs/noise.md.
         """
         sensitivity, epsilon = _positive(sensitivity), _positive(epsilon)
         scale = _positive(sensitivity / epsilon)
@@ -129,11 +128,10 @@ class NoiseSource(ABC):
             scores: at least one, all finite.
             sensitivity: Δ > 0, the most that neighbours differ by in any score; they may differ either way.
             rho: ρ > 0, charged to `budget`.
-            what: for the budget's record.
 
-        Raises: as `gaussian`; ValueError also for scores that are none.
+        Raises: as `gaussian`; ValueError also for unusable scores.
 
-        Privacy: ρ-zCDP (Cesar and Rogers, arXiv:2004.07223, Lemma 3.4).
+        Cost: ρ-zCDP. Source: Cesar and Rogers, arXiv:2004.07223, Lemma 3.4. See docs/proofs/selection.md.
         """
         sensitivity = _positive(sensitivity)
         scale = _positive(2 * sensitivity / selection_epsilon(rho))
@@ -144,15 +142,15 @@ class NoiseSource(ABC):
     def binomial(self, trials: int, probabilities: Floats) -> Counts:
         """One draw of Binomial(trials, p) for each p in `probabilities`, all in [0, 1]. Any shape, shape kept.
 
-        A person's own coins, not a curator's noise: what a sum of such reports costs depends on how many people there are, and
-        `equistrata.inference.federated.renyi` accounts for it, in (ε, δ). So no budget pays here, and only `equistrata.inference.federated.poisson_binomial` may call it.
+        A person's own coin, in local privacy, which no budget pays: `equistrata.inference.federated.renyi` accounts for
+        it, in (ε, δ), and only `equistrata.inference.federated.poisson_binomial` may call it.
         """
 
     @abstractmethod
     def spawn(self, stream: int) -> NoiseSource:
         """An independent source for part number `stream`, the same whatever order parts are made in."""
 
-    # The samplers. Each is also told the claim, sensitivity and price, that its noise has to keep.
+    # The samplers. Each also takes the sensitivity and price that its noise must keep.
 
     @abstractmethod
     def _gaussian(self, counts: Counts, sigma: float, sensitivity: float, rho: Rho) -> Counts: ...
@@ -168,8 +166,8 @@ class NoiseSource(ABC):
 class SecureNoise(NoiseSource):
     """OpenDP's samplers: discrete Gaussian and Laplace in exact arithmetic, noisy max, cryptographic randomness.
 
-    At each draw OpenDP's own privacy map of the very mechanism that draws, at the sensitivity that was claimed, is held against
-    the price that was charged: if it says more (beyond 10⁻⁹ relative float slack), the call raises instead of releasing.
+    Each draw checks OpenDP's privacy map of the very mechanism that draws, at the stated sensitivity, against the price
+    that was charged, and raises if the map is larger (beyond 10⁻⁹ relative float slack).
     """
 
     private = True
@@ -206,8 +204,7 @@ class SecureNoise(NoiseSource):
 class SeededNoise(NoiseSource):
     """Reproducible noise for tests and benchmarks: the right distributions, from a seed that anyone may know.
 
-    Integers get rounded Gaussian noise (rounding is post-processing, so the zCDP argument holds; predictability is
-    what makes it not private).
+    Integers get rounded Gaussian noise: rounding is post-processing, but the noise is predictable.
     """
 
     private = False

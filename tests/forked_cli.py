@@ -1,10 +1,11 @@
-"""The command line again and again, each time in a process of its own, which has all imports done: for tests that kill it.
+"""The command line again and again, each time in a new process with all imports done: for tests that kill it.
 
-As a program it reads lines of JSON, {"arguments", "environment", "folder", "stdout", "stderr"}. For each it forks a child that
-leads a process group and is `equistrata ARGUMENTS` in that folder, with that environment if one is given. It answers with the
-child's number, and with its exit status when it has ended. Nothing but the imports is shared: the child starts Prefect's
-client, its threads and its worker processes itself. Prefect reads its settings when it is imported, so where a child is to have
-settings of its own the program is started with the word "light", and leaves Prefect to the child.
+As a program it reads lines of JSON, {"arguments", "environment", "folder", "stdout", "stderr"}. For each it forks a
+child that leads a process group and is `equistrata ARGUMENTS` in that folder, with that environment if one is given. It
+answers with the child's number, and with its exit status when it has ended. Nothing but the imports is shared: the
+child starts Prefect's client, its threads and its worker processes itself. Prefect reads its settings when it is
+imported, so where a child is to have settings of its own the program is started with the word "light", and leaves
+Prefect to the child.
 """
 
 import atexit

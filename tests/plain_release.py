@@ -19,29 +19,22 @@ from equistrata.flows.release import steps
 from equistrata.flows.release.undertaking import under_way
 from equistrata.privacy.ledger.ledger import Ledger
 
-TASKS = ("load", "resample", "estimate_means", "evaluate", "publish")
-
 
 def fit_all(plan, work, budgets, noise, pool):
     """What equistrata.flows.release.flow._fit_all does, one stratum after the other."""
-    for i, key in enumerate(plan.fitted.keys):
-        steps.fit_one(
-            work, i, plan.mechanism, plan.fitted.rest(key), budgets[i], plan.price.counts, noise.spawn(i)
-        )  # fmt: skip
-    if plan.shared is not None:
-        steps.model_joint(work, plan.strata, plan.shared.engine, plan.config.shrinkage)
-        return
-    steps.lean(plan, work)
-    for i, key in enumerate(plan.strata.keys):
-        steps.model_one(work, i, plan.mechanism, plan.strata.rest(key))
+    for job in equistrata.flows.release.flow.measuring(plan, work, budgets, noise):
+        job()
+    if plan.shared is None:
+        steps.shrink(plan, work)
+        for i, key in enumerate(plan.strata.keys):
+            steps.model_one(work, i, plan.mechanism, plan.strata.rest(key))
+    equistrata.flows.release.flow.joining(plan, work)()
 
 
 @contextmanager
 def without_prefect():
     """The flow's tasks are the steps themselves."""
-    with mock.patch.multiple(
-        equistrata.flows.release.flow, _fit_all=fit_all, **{name: getattr(steps, name) for name in TASKS}
-    ):
+    with mock.patch.multiple(equistrata.flows.release.flow, _fit_all=fit_all, _run=lambda step, *given: step(*given)):
         yield
 
 
@@ -56,10 +49,10 @@ def release(settings):
 # Where to die: the call, on which side of it, and in which of its calls.
 POINTS = {
     "before the journal": ("equistrata.flows.run.journal.Journal.open", "before", 1),
-    "before rows": ("equistrata.flows.release.steps.load", "before", 1),
+    "before rows": ("equistrata.flows.release.steps.partition", "before", 1),
     "among rows": ("equistrata.flows.run.workspace.Workspace.append_table", "after", 2),
     "before the charge": ("equistrata.flows.release.undertaking.Undertaking.charge", "before", 1),
-    "inside the charge": ("equistrata.privacy.ledger.ledger._append", "after", 1),
+    "inside the charge": ("equistrata.privacy.ledger.transaction.Transaction.append", "after", 1),
     "after the charge": ("equistrata.privacy.ledger.ledger.Ledger.reserve", "after", 1),
     "before any noise": ("equistrata.flows.release.steps.fit_one", "before", 1),
     "begun, not drawn": ("equistrata.flows.run.workspace.Workspace.count_start", "after", 2),
@@ -69,13 +62,14 @@ POINTS = {
     "saved, not modelled": ("equistrata.flows.run.workspace.Workspace.keep_fit", "after", 2),
     "modelled": ("equistrata.flows.run.workspace.Workspace.keep_model", "after", 2),
     "half borrowed": ("equistrata.flows.release.steps.save_measurements", "after", 1),
-    "half laid out": ("equistrata.flows.release.steps.save_measurements", "after", 3),
+    "joined": ("equistrata.flows.run.workspace.Workspace.keep_joint", "after", 1),
+    "half laid out": ("equistrata.flows.release.steps.copyfile", "after", 1),
     "mean drawn, not saved": ("equistrata.flows.release.steps._mean", "after", 1),
     "second mean drawn": ("equistrata.flows.release.steps._mean", "after", 2),
     "mean saved": ("equistrata.flows.run.workspace.Workspace.keep_mean", "after", 1),
     "before scores": ("equistrata.flows.release.steps.evaluate", "before", 1),
     "half copied": ("equistrata.flows.run.landing.sync_tree", "before", 1),
-    "in place": ("equistrata.flows.release.steps.publish", "after", 1),
+    "in place": ("equistrata.flows.release.steps.land_release", "after", 1),
     "committed": ("equistrata.privacy.ledger.ledger.Ledger.commit", "after", 1),
     "journal half gone": ("equistrata.flows.run.journal.rmtree", "before", 1),
 }
@@ -89,8 +83,8 @@ SHARED_POINTS = {
     "shared: saved, not modelled": ("equistrata.flows.run.workspace.Workspace.keep_fit", "after", 1),
     "shared: models half saved": ("equistrata.synth.strata.stratified.save_model", "after", 1),
     "shared: modelled": ("equistrata.flows.run.workspace.Workspace.keep_joint", "after", 1),
-    "shared: half laid out": ("equistrata.flows.release.steps.save_measurements", "after", 1),
-    "shared: in place": ("equistrata.flows.release.steps.publish", "after", 1),
+    "shared: half laid out": ("equistrata.flows.release.steps.copyfile", "after", 1),
+    "shared: in place": ("equistrata.flows.release.steps.land_release", "after", 1),
 }
 
 

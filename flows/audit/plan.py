@@ -18,8 +18,9 @@ from equistrata.eval.audit.public import OF_CLASSIFIER, SECTION_SHARES
 from equistrata.eval.report.findings import ReleaseFacts
 from equistrata.flows.audit import pdf
 from equistrata.flows.audit.account import AuditAccount
-from equistrata.flows.config.audit import SOURCE_SETTINGS, AuditConfig
+from equistrata.flows.config.audit import AuditConfig
 from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.config.source import SOURCE_SETTINGS
 from equistrata.flows.publication.addition import free_name, held
 from equistrata.flows.publication.audited_card import OWN, AddedAudit, Compared, audits_of, with_audit
 from equistrata.flows.publication.released import Released, facts

@@ -11,9 +11,9 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
-from equistrata.data.ahead import ahead
 from equistrata.data.schema import Column
 from equistrata.data.snapshot import Snapshot
+from equistrata.data.sources import ahead
 from equistrata.data.table import CodedTable, numbers
 from equistrata.eval.audit.internal import internal_audit
 from equistrata.eval.audit.public import public_audits

@@ -1,138 +1,104 @@
-"""`equistrata plan`: what can be read in each stratum at which price, from public numbers alone.
-
-No source is opened: a plan knows a schema, public group sizes, and what the asker expects to see.
-"""
+"""`equistrata plan`: the smallest ε of each stratum and the rows it needs, from public numbers alone."""
 
 from __future__ import annotations
 
-import json
+import math
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any, Literal
 
 from equistrata.errors import InputError
+from equistrata.flows.cli.console import print_json
+from equistrata.flows.cli.options import command
+from equistrata.flows.config.settings import Flag, Names, Settings, setting
 
 if TYPE_CHECKING:
-    from equistrata.data.schema import Column, Schema
+    from equistrata.data.schema import Column
     from equistrata.data.strata import Strata
     from equistrata.data.weights import PublicWeights
     from equistrata.inference.planning.questions import MeanQuestion, ProportionQuestion
 
 NEW_YORK = "ny2018_sex_rac1p.csv"
 NEW_YORK_COLUMNS = ("SEX", "RAC1P")
-RELATIVE_ERROR = 0.1  # what is asked for when nothing is
+RELATIVE_ERROR = 0.1  # the goal if none is given
+FAILURE = 0.05  # failure probability γ of the bounds
 
 
-def plan_command(
-    schema: Annotated[str, typer.Option(help="Schema file or built-in name.")] = "acs_means",
-    strata: Annotated[str, typer.Option(help="Columns that define strata.", metavar="A,B,…")] = "SEX,RAC1P",
-    weights: Annotated[
-        str | None, typer.Option(help="File of public group sizes (New York's of 2018 for SEX, RAC1P or both).")
-    ] = None,
-    weight_column: Annotated[str | None, typer.Option(help="Survey weight in the weights file, as PWGTP.")] = None,
-    rows: Annotated[
-        float | None, typer.Option(help="Rows in all that are expected (the sum of the sizes if not given).")
-    ] = None,
-    column: Annotated[
-        str | None,
-        typer.Option(help="A numeric column: plan its mean. A categorical one, or none: plan a proportion."),
-    ] = None,
-    reference: Annotated[
-        float | None, typer.Option(help="The mean or proportion expected: a public guess (proportion: 0.5).")
-    ] = None,
-    effect: Annotated[float | None, typer.Option(help="Goal: see this difference from the reference.")] = None,
-    relative_error: Annotated[
-        float | None, typer.Option(help="Goal: an interval this wide on either side, over the reference (0.1).")
-    ] = None,
-    about: Annotated[
-        str,
-        typer.Option(
-            help="Relative error about the population that rows are a sample of, or about the rows themselves.",
-            metavar="population|rows",
-        ),
-    ] = "population",
-    alpha: Annotated[float, typer.Option(help="Level of the test, or failure probability of the interval.")] = 0.05,
-    beta: Annotated[float, typer.Option(help="Type II error of the test (its power is 1 − beta).")] = 0.2,
-    epsilon: Annotated[float, typer.Option(help="The ε that is planned.")] = 1.0,
-    delta: Annotated[float, typer.Option(help="δ, for means.")] = 1e-9,
-    part: Annotated[
-        float, typer.Option(help="Part of the price that buys this estimate: of ρ for a mean, of ε for a proportion.")
-    ] = 1.0,
-    plot: Annotated[Path | None, typer.Option(help="Draw the plan: a file ending in .svg, .png or .pdf.")] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
-) -> None:
-    """Plan before spending: the smallest ε of each stratum, the rows it needs, and which will stay unreadable.
+class PlanSettings(Settings):
+    schema_: str = setting("acs_means", "Schema file or built-in name.", alias="schema")
+    strata: Names = setting(("SEX", "RAC1P"), "Columns that define strata.")
+    weights: str | None = setting(None, "File of public group sizes (New York's of 2018 for SEX, RAC1P or both).")
+    weight_column: str | None = setting(None, "Survey weight in the weights file, as PWGTP.")
+    rows: float | None = setting(None, "Expected rows in all (the sum of the sizes if not given).")
+    column: str | None = setting(None, "Plan its mean if it is numeric, else (or without) a proportion.")
+    reference: float | None = setting(None, "The mean or proportion expected: a public guess (proportion: 0.5).")
+    effect: float | None = setting(None, "Goal: detect this difference from the reference.")
+    relative_error: float | None = setting(None, "Goal: half-width of the interval over the reference (0.1).")
+    about: Literal["population", "rows"] = setting("population", "Error about the population or the rows.")
+    alpha: float = setting(0.05, "Level of the test, or failure probability of the interval.")
+    beta: float = setting(0.2, "Type II error of the test (its power is 1 − beta).")
+    epsilon: float = setting(1.0, "The ε that is planned.")
+    delta: float = setting(1e-9, "δ, for means.")
+    part: float = setting(1.0, "Part of the budget for this estimate: of ρ for a mean, of ε for a proportion.")
+    plot: Path | None = setting(None, "Draw the plan: a file ending in .svg, .png or .pdf.")
+    as_json: Flag = setting(False, "Print JSON.", alias="json")
+
+
+@command("plan", PlanSettings)
+def plan_command(settings: PlanSettings) -> None:
+    """Plan before spending: the smallest ε of each stratum, the rows it needs, and the strata that no ε makes readable.
 
     Needs public numbers only, and reads no rows.
 
     [bold]Examples[/bold]
-
       equistrata plan --strata RAC1P --reference 0.25 --effect 0.05 --beta 0.1 --epsilon 0.5
-
       equistrata plan --column WKHP --reference 38 --relative-error 0.02 --json
-
       equistrata plan --schema people.yaml --strata SEX --weights sizes.csv --plot plan.svg
     """
     from equistrata.data.schema import Schema
     from equistrata.data.strata import Strata
-    from equistrata.flows.cli.plan_document import plan_document
+    from equistrata.flows.cli.plan_figure import check_plot, draw
     from equistrata.flows.cli.plan_text import print_plan
 
-    if plot is not None:
-        from equistrata.flows.cli.plan_figure import check_plot
-
-        check_plot(plot)
-    loaded = Schema.load(schema)
-    cut = Strata.over(loaded, [name.strip() for name in strata.split(",") if name.strip()])
-    goal = {
-        "effect": effect,
-        "relative_error": relative_error,
-        "alpha": alpha,
-        "beta": beta,
-        "part": part,
-        "about": about,
-    }
-    asked = _question(_column(column, loaded, cut), reference, delta, goal)
-    document = plan_document(asked, cut, _sizes(weights, weight_column, cut, rows), rows, epsilon, column)
-    if plot is not None:
-        from equistrata.flows.cli.plan_figure import draw
-
-        draw(asked, document, plot)
-    if as_json:
-        print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False))
+    if settings.plot is not None:
+        check_plot(settings.plot)
+    schema = Schema.load(settings.schema_)
+    strata = Strata.over(schema, settings.strata)
+    if settings.column in strata.columns:
+        raise InputError(f"column {settings.column!r} defines strata, so it is constant in each; plan another column")
+    asked = _question(settings, None if settings.column is None else schema[settings.column])
+    document = _document(asked, strata, _sizes(settings, strata), settings)
+    if settings.plot is not None:
+        draw(asked, document, settings.plot)
+    if settings.as_json:
+        print_json(document, allow_nan=False)
     else:
         print_plan(document)
 
 
-def _column(name: str | None, schema: Schema, strata: Strata) -> Column | None:
-    if name is None:
-        return None
-    if name in strata.columns:
-        raise InputError(f"column {name!r} defines strata, so it is the same for all in one; plan another column")
-    return schema[name]
-
-
-def _question(
-    column: Column | None, reference: float | None, delta: float, goal: dict[str, Any]
-) -> MeanQuestion | ProportionQuestion:
-    """The mean of a numeric column, else a proportion; without a goal, a relative error of a tenth."""
+def _question(settings: PlanSettings, column: Column | None) -> MeanQuestion | ProportionQuestion:
+    """The mean of a numeric column, else a proportion."""
     from equistrata.inference.planning.questions import MeanQuestion, ProportionQuestion
 
-    if goal["effect"] is None and goal["relative_error"] is None:
-        goal = goal | {"relative_error": RELATIVE_ERROR}
+    reference, error = settings.reference, settings.relative_error
+    if settings.effect is None and error is None:
+        error = RELATIVE_ERROR
+    goal: dict[str, Any] = {"effect": settings.effect, "relative_error": error} | {
+        name: getattr(settings, name) for name in ("alpha", "beta", "part", "about")
+    }
     if column is None or not column.numeric:
         return ProportionQuestion(reference=0.5 if reference is None else reference, **goal)
     if column.sigma is None or column.lower is None or column.upper is None:
         raise InputError(
-            f"column {column.name!r} is numeric and has no 'sigma' in the schema; declare it to plan the column's mean, or "
+            f"column {column.name!r} is numeric and has no 'sigma' in the schema; declare it to plan the column's "
+            "mean, or "
             "leave --column out to plan a proportion"
         )
-    if reference is None and goal["relative_error"] is not None:
+    if reference is None and error is not None:
         raise InputError(
-            f"the relative error of the mean of {column.name!r} needs the mean that is expected; give it with --reference, "
-            "or a difference to be seen with --effect"
+            f"the relative error of the mean of {column.name!r} needs the mean that is expected; give it with "
+            "--reference, "
+            "or a difference to detect with --effect"
         )
     lower, upper = column.mean_bounds
     return MeanQuestion(
@@ -141,23 +107,23 @@ def _question(
         sigma=column.sigma,
         reference=(lower + upper) / 2 if reference is None else reference,
         bounds=column.bounds,
-        delta=delta,
+        delta=settings.delta,
         **goal,
     )
 
 
-def _sizes(path: str | None, weight_column: str | None, strata: Strata, rows: float | None) -> PublicWeights:
+def _sizes(settings: PlanSettings, strata: Strata) -> PublicWeights:
     """Public sizes from a file, or New York's; with --rows, only their shares count."""
     from equistrata.data.sources import read_frame
     from equistrata.data.strata import WHOLE
     from equistrata.data.weights import PublicWeights
 
-    if path is not None:
-        if weight_column is not None and rows is None:
+    if settings.weights is not None:
+        if settings.weight_column is not None and settings.rows is None:
             raise InputError(
                 "survey weights count the people behind a sample, not rows; give the rows in all with --rows"
             )
-        return PublicWeights.from_file(path, strata, weight_column)
+        return PublicWeights.from_file(settings.weights, strata, settings.weight_column)
     if not strata.columns:
         return PublicWeights({WHOLE: 1.0}, "no table (one stratum)")
     if not set(strata.columns) <= set(NEW_YORK_COLUMNS):
@@ -166,5 +132,97 @@ def _sizes(path: str | None, weight_column: str | None, strata: Strata, rows: fl
         )
     with resources.as_file(resources.files("equistrata.data").joinpath("public", NEW_YORK)) as file:
         frame = read_frame(file)
-    summed = frame.groupby(list(strata.columns), as_index=False)["count"].sum()
+    summed = frame.groupby(list(strata.columns))["count"].sum().reset_index()
     return PublicWeights.from_table(summed, strata, f"public table {NEW_YORK!r}")
+
+
+def _document(
+    asked: MeanQuestion | ProportionQuestion, strata: Strata, weights: PublicWeights, settings: PlanSettings
+) -> dict[str, Any]:
+    """The plan as plain values. None stands for "no ε is enough" and for what does not apply.
+
+    Raises InputError: shares without a number of rows, or a setting out of its range.
+    """
+    from equistrata.inference.planning.questions import MeanQuestion
+    from equistrata.inference.planning.strata import plan_strata
+
+    epsilon, rows = settings.epsilon, weights.total if settings.rows is None else settings.rows
+    if rows is None:
+        raise InputError(f"the sizes from {weights.source} are shares; give the number of rows in all with --rows")
+    if not (math.isfinite(rows) and rows > 0):
+        raise InputError(f"setting 'rows' is {rows:g}, but must be a positive number; give the rows that you expect")
+    sizes = [weights.shares[key] * rows for key in strata.keys]
+    parts = plan_strata(asked, {strata.label(key): size for key, size in zip(strata.keys, sizes, strict=True)}, epsilon)
+    # A proportion is the mean of zeros and ones: in [0, 1], with a deviation of at most ½.
+    spread = (asked.lower, asked.upper, asked.sigma) if isinstance(asked, MeanQuestion) else (0.0, 1.0, 0.5)
+    mean = isinstance(asked, MeanQuestion)
+    return {
+        "column": settings.column,
+        "quantity": "mean" if mean else "proportion",
+        "mechanism": "Coinpress, noisy size" if mean else "count with Laplace noise, declared size",
+        **{name: getattr(asked, name) for name in ("reference", "goal", "effect", "relative_error", "about", "alpha")},
+        "beta": asked.beta if asked.goal == "power" else None,
+        "epsilon": epsilon,
+        "delta": settings.delta if mean else None,
+        "part": asked.part,
+        "relation": asked.relation,
+        "sizes": {"source": weights.source, "rows": rows},
+        "rows_without_noise": math.ceil(asked.classical_rows),
+        "rows_needed": parts[0].rows_needed,
+        "correction_factor": asked.rows(epsilon) / asked.classical_rows if asked.classical_rows else None,
+        "strata": [
+            {
+                "stratum": part.label,
+                "key": dict(zip(strata.columns, key, strict=True)),
+                "rows": part.rows,
+                "smallest_epsilon": _finite(part.smallest_epsilon),
+                "rows_needed": part.rows_needed,
+                "reached": _finite(part.reached),
+                "status": part.status,
+            }
+            for part, key in zip(parts, strata.keys, strict=True)
+        ],
+        "unreadable": [part.label for part in parts if part.status != "readable"],
+        "too_few_rows": [part.label for part in parts if part.status == "too few rows"],
+        "bound": _bound(sizes, epsilon, *spread),
+    }
+
+
+def _bound(sizes: list[float], epsilon: float, lower: float, upper: float, sigma: float) -> dict[str, Any]:
+    """Proposition 9 and Theorem 10 for these sizes: of the sums of logarithms, and of the error they bound.
+
+    The error is that of stratified Laplace means at this ε (pure, replace-one within a stratum), in the data's unit.
+    """
+    from equistrata.inference.means.dirichlet import (
+        equal_log_sizes,
+        expected_log_sizes,
+        fit_alpha,
+        least_log_sizes,
+    )
+    from equistrata.inference.means.laplace import LaplaceMean
+
+    filled = [size for size in sizes if size >= 1]  # a group that expects no row has no logarithm
+    k, n = len(filled), math.fsum(filled)
+    if not filled:
+        return {"strata": 0, "rows": n}
+    alpha = fit_alpha(filled) if k > 1 else math.inf
+    sums = {
+        "theorem_10": expected_log_sizes(k, alpha, n),
+        "proposition_9": equal_log_sizes(k, n),
+        "best_case": least_log_sizes(k, n),
+    }
+    laplace = LaplaceMean(radius=(upper - lower) / 2, epsilon=epsilon, gamma=FAILURE, sigma=sigma)
+    errors = {name: laplace.error_bound(k, n, value) for name, value in sums.items()}
+    return {
+        "strata": k,
+        "rows": n,
+        "alpha": _finite(alpha),
+        "alpha_by_moments": _finite(fit_alpha(filled, method="moments")) if k > 1 else None,
+        "log_sizes": sums | {"sum": math.fsum(map(math.log, filled))},
+        "gamma": FAILURE,
+        "error": errors | {"unstratified": laplace.error_bound(1, n, math.log(n))},
+    }
+
+
+def _finite(number: float) -> float | None:
+    return number if math.isfinite(number) else None

@@ -11,7 +11,7 @@ import numpy as np
 from equistrata.errors import InputError
 
 if TYPE_CHECKING:
-    from equistrata.flows.cli.plan_document import Question
+    from equistrata.inference.planning.questions import MeanQuestion, ProportionQuestion
 
 ENDINGS = (".svg", ".png", ".pdf")
 CURVE = 80  # points
@@ -25,10 +25,10 @@ def check_plot(path: Path) -> None:
     if path.suffix.lower() not in ENDINGS:
         raise InputError(f"plot {str(path)!r} must end in {', '.join(ENDINGS)}; choose one")
     if not path.absolute().parent.is_dir():
-        raise InputError(f"plot {str(path)!r} lies in no folder that exists; make it first")
+        raise InputError(f"plot {str(path)!r} is in no folder that exists; make it first")
 
 
-def draw(asked: Question, plan: dict[str, Any], path: Path) -> None:
+def draw(asked: MeanQuestion | ProportionQuestion, plan: dict[str, Any], path: Path) -> None:
     """Draw a plan document to a file; both axes logarithmic.
 
     Strata that no ε helps stand at the top; those above the dashed line are unreadable at the planned ε.
@@ -64,10 +64,9 @@ def draw(asked: Question, plan: dict[str, Any], path: Path) -> None:
         named = [shown[i] for i in order][:NAMED]
         places = _apart([part["rows"] if few else part["smallest_epsilon"] for part in named], low, high)
         for part, place in zip(named, places, strict=True):
-            if few:
-                axes.annotate(part["stratum"], (place, top / 1.2), (0, -6), textcoords="offset points", fontsize=7, rotation=90, ha="center", va="top")  # fmt: skip
-            else:
-                axes.annotate(part["stratum"], (part["rows"], place), (6, 0), textcoords="offset points", fontsize=7, va="center")  # fmt: skip
+            spot, away = ((place, top / 1.2), (0, -6)) if few else ((part["rows"], place), (6, 0))
+            turned: dict[str, Any] = {"rotation": 90, "ha": "center", "va": "top"} if few else {"va": "center"}
+            axes.annotate(part["stratum"], spot, away, textcoords="offset points", fontsize=7, **turned)
     what = f"{plan['quantity']} of {plan['column']}" if plan["column"] else plan["quantity"]
     axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom, top))
     axes.set(xlabel="rows in the stratum (public)", ylabel="smallest ε", title=f"{what}: {plan['goal']}")

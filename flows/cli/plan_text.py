@@ -4,48 +4,42 @@ from __future__ import annotations
 
 from typing import Any
 
-from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
+
+from equistrata.flows.cli.console import out, table
 
 LISTED = 6  # strata named in one line of the foot
 
 
 def print_plan(plan: dict[str, Any]) -> None:
-    """Print the plan for people: the question, a row for each stratum, what stays unreadable, the bounds."""
-    out = Console()
-    for line in _head(plan):
-        out.print(line, highlight=False)
-    out.print(_table(plan))
-    for line in _foot(plan):
-        out.print(line, highlight=False)
+    """Print a plan document: the question, a row for each stratum, the strata that stay unreadable, the bounds."""
+    for part in (*_head(plan), _table(plan), *_foot(plan)):
+        out.print(part, highlight=False)
 
 
 def _head(plan: dict[str, Any]) -> list[str]:
     of = f" of {escape(plan['column'])}" if plan["column"] else ""
     what = f"[bold]{plan['quantity']}{of}[/] near {plan['reference']:g}"
     if plan["goal"] == "power":
-        goal = f"to see a difference of {plan['effect']:g} (level {plan['alpha']:g}, power {1 - plan['beta']:g})"
+        goal = f"to detect a difference of {plan['effect']:g} (level {plan['alpha']:g}, power {1 - plan['beta']:g})"
     else:
-        whose = "the population's" if plan["about"] == "population" else "the rows'"
-        goal = f"{1 - plan['alpha']:.0%} sure within {plan['relative_error']:.3g} of {whose}, relatively"
+        of_what = "the population's" if plan["about"] == "population" else "the rows'"
+        goal = f"within a relative {plan['relative_error']:.3g} of {of_what}, with confidence {1 - plan['alpha']:.0%}"
     price = f"ε = {plan['epsilon']:g}" + (f", δ = {plan['delta']:g}" if plan["delta"] is not None else "")
-    bought = "" if plan["part"] == 1 else f", of which this gets {plan['part']:.3g}"
+    part = "" if plan["part"] == 1 else f", part {plan['part']:.3g} of it for this"
     factor = "" if plan["correction_factor"] is None else f" (K = {plan['correction_factor']:.2f})"
     return [
         f"{what}, {goal}",
-        f"{price}{bought}; {plan['relation']}; {plan['mechanism']}",
-        f"rows needed: {plan['rows_without_noise']:,} without noise, [bold]{plan['rows_needed']:,}[/] at this price{factor}",
+        f"{price}{part}; {plan['relation']}; {plan['mechanism']}",
+        f"rows needed: {plan['rows_without_noise']:,} without noise, "
+        f"[bold]{plan['rows_needed']:,}[/] at this ε{factor}",
         f"sizes: {plan['sizes']['rows']:,.0f} rows, {escape(plan['sizes']['source'])}",
     ]
 
 
 def _table(plan: dict[str, Any]) -> Table:
-    grid = Table(title_justify="left")
-    grid.add_column("stratum")
-    for heading in ("rows", "smallest ε", f"{plan['goal']} at ε = {plan['epsilon']:g}"):
-        grid.add_column(heading, justify="right")
-    grid.add_column("")
+    grid = table(None, "stratum", ">rows", ">smallest ε", f">{plan['goal']} at ε = {plan['epsilon']:g}", "")
     shades = {"readable": "green", "unreadable": "yellow", "too few rows": "red"}
     for part in plan["strata"]:
         least = "—" if part["smallest_epsilon"] is None else f"{part['smallest_epsilon']:.3g}"
@@ -56,7 +50,7 @@ def _table(plan: dict[str, Any]) -> Table:
 
 
 def _shown(reached: float, goal: str) -> str:
-    """A power, or a relative error; beyond ten the estimate is worth nothing, however far."""
+    """A power, or a relative error; beyond ten the number says nothing more."""
     if goal == "power":
         return f"{reached:.3f}"
     return f"{reached:.2g}" if reached < 10 else "> 10"
@@ -65,7 +59,7 @@ def _shown(reached: float, goal: str) -> str:
 def _foot(plan: dict[str, Any]) -> list[str]:
     few = plan["too_few_rows"]
     noisy = [label for label in plan["unreadable"] if label not in few]
-    lines = [f"[yellow]unreadable at this price:[/] {_listed(noisy)}"] if noisy else []
+    lines = [f"[yellow]unreadable at this ε:[/] {_listed(noisy)}"] if noisy else []
     lines += [f"[red]unreadable at any:[/] {_listed(few)}"] if few else []
     bound = plan["bound"]
     if bound["strata"] > 1:
@@ -77,8 +71,8 @@ def _foot(plan: dict[str, Any]) -> list[str]:
         }
         parts = ", ".join(f"{bound['error'][name]:.3g} {words}" for name, words in named.items())
         lines.append(
-            f"{bound['strata']} strata joined again: the noise of Laplace means moves the whole by at most, "
-            f"{1 - bound['gamma']:.0%} sure, {parts}"
+            f"error of the overall mean of {bound['strata']} Laplace means, at most, with probability "
+            f"{1 - bound['gamma']:.0%}: {parts}"
         )
     return lines
 

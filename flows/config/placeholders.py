@@ -1,7 +1,7 @@
 """Names that follow the time a release was scheduled for, so that one configuration makes a release each month.
 
-The time is the one on the schedule, not that of the clock: a run that starts late, is tried again, or is retried by hand
-weeks later makes the same name, and so is the same release. The next month's is another.
+The time is the one on the schedule, not that of the clock: a run that starts late, is tried again, or is retried by
+hand weeks later makes the same name, and so is the same release. The next month's is another.
 
 >>> scheduled = datetime(2026, 12, 1, 3, 30, tzinfo=UTC)
 >>> filled("releases/{month}", scheduled, "UTC")
@@ -39,7 +39,7 @@ def filled(pattern: str, scheduled: datetime, time_zone: str) -> str:
         pattern: text with any of {year}, {month} (2026-11), {week} (2026-W45), {date} (2026-11-01) and {time}
             (20261101T103000Z, to the second, always UTC).
         scheduled: when; with a time zone.
-        time_zone: the IANA name of the zone whose calendar counts, as America/New_York.
+        time_zone: the IANA name of the calendar's zone, as America/New_York.
 
     Raises:
         InputError: another placeholder, a stray brace, or an unknown time zone.

@@ -1,4 +1,4 @@
-"""Where a ledger lies: addresses with credentials come from the environment or a Prefect block, never from settings."""
+"""Where a ledger is: addresses with credentials come from the environment or a Prefect block, never from settings."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def without_credentials(named: str) -> str:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a ledger lies and the key for its fingerprints, if the place tells one. Both may be secrets: never shown."""
+    """A ledger's URL, and the key for its fingerprints if there is one. Both may be secrets: never shown."""
 
     url: str = field(repr=False)
     key: str | None = field(default=None, repr=False)
@@ -65,13 +65,14 @@ def _from_block(name: str) -> Place:
     from prefect.blocks.system import Secret
 
     try:
-        value = Secret.load(name, _sync=True).get()  # type: ignore[call-arg]
+        value = Secret.load(name, _sync=True).get()  # type: ignore[call-arg, union-attr]
     except Exception:  # Prefect's own words may show the server's address or the block's content
         raise InputError(
-            f"Prefect Secret block {name!r} cannot be loaded; create it, and set PREFECT_API_URL to the server that has it"
+            f"Prefect Secret block {name!r} cannot be loaded; create it, and set PREFECT_API_URL to the server that "
+            "has it"
         ) from None
-    told = value if isinstance(value, Mapping) else {"url": value}
-    url, key = told.get("url"), told.get("key")
+    found = value if isinstance(value, Mapping) else {"url": value}
+    url, key = found.get("url"), found.get("key")
     if not isinstance(url, str) or not isinstance(key, str | None):
         raise InputError(f'Prefect Secret block {name!r} needs a URL as its value, or {{"url": …, "key": …}}')
     return Place(url, key)

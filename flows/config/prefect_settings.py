@@ -1,4 +1,4 @@
-"""What Prefect must be told before it is imported."""
+"""Settings that Prefect reads when it is imported."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def prepare_prefect(verbose: bool) -> None:
-    """Settings that Prefect reads when it is imported: no telemetry, a private home, patience with its own server."""
+    """No telemetry, a private home, patience with its own server; call it before Prefect is imported."""
     os.environ.setdefault("DO_NOT_TRACK", "1")
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
     os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "90")

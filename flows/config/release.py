@@ -13,34 +13,20 @@ from datetime import datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, Field, model_validator
 
 from equistrata.data import documents
 from equistrata.errors import InputError
 from equistrata.flows.config.placeholders import checked, filled, zone
-from equistrata.flows.config.places import without_credentials
-from equistrata.flows.config.settings import Settings
+from equistrata.flows.config.settings import Names, setting
+from equistrata.flows.config.source import LedgerPlace, SourceSettings
 
-
-def _names(value: Any) -> Any:
-    """A list of names may be written as one text with commas."""
-    if isinstance(value, str):
-        return tuple(name.strip() for name in value.split(",") if name.strip())
-    return value
-
-
-Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
-LedgerPlace = Annotated[str, AfterValidator(without_credentials)]
 Pattern = Annotated[str, AfterValidator(checked)]
-
-
-def _known_zone(name: str) -> str:
-    return zone(name).key
-
+Zone = Annotated[str, AfterValidator(lambda name: zone(name).key)]
 
 SEEDED_CHARGE = (
-    "noise from a seed can be repeated and subtracted, so it protects nobody and a ledger is not charged for it; leave out the "
-    "seed, or the data set (dataset)"
+    "noise from a seed can be repeated and subtracted, so it gives no privacy and a ledger is not charged for it; "
+    "leave out the seed, or the data set (dataset)"
 )
 
 INCIDENTAL = frozenset(
@@ -48,85 +34,61 @@ INCIDENTAL = frozenset(
 )
 
 
-class ReleaseConfig(Settings):
+class ReleaseConfig(SourceSettings):
     """Everything that decides a release. Public settings only: rows never travel in here."""
 
-    model_config = ConfigDict(populate_by_name=True)
-
-    source: Literal["sample", "folktables", "csv", "parquet"] = Field("sample", description="Where rows come from.")
-    input: str | None = Field(None, description="The table, for source csv or parquet.")
-    coded: bool = Field(False, description="The table already holds released codes (bins as their index).")
-    state: Names = Field((), description="States, for source folktables, as NY or NY,VT.")
-    year: int = Field(2018, ge=2014, description="Survey year, for source folktables.")
-    horizon: Literal["1-Year", "5-Year"] = Field("1-Year", description="Survey horizon, for source folktables.")
-    root_dir: str = Field("acs", description="Folder with <year>/<horizon>/psam_p….csv, for source folktables.")
-    download: bool = Field(False, description="Let folktables download what is not there.")
-    schema_: str | None = Field(
-        None, alias="schema", description="Schema file or built-in name (acs_employment for sample and folktables)."
+    coded: bool = setting(False, "The table already holds released codes (bins as their index).")
+    schema_: str | None = setting(None, "Schema file or built-in name (acs_employment).", alias="schema")
+    columns: Names = setting((), "Columns to release (the schema's default if none are given).")
+    strata: Names = setting((), "Columns that define strata (none: one synthesizer for all rows).")
+    synthesizer: Literal["aim", "gem", "mst", "smartnoise-aim", "smartnoise-mst", "smartnoise-mwem"] = setting(
+        "mst", "The mechanism (smartnoise-…: smartnoise-synth's, a weaker guarantee; see make smartnoise)."
     )
-    columns: Names = Field((), description="Columns to release (the schema's default if none are given).")
-    strata: Names = Field((), description="Columns that define strata (none: one synthesizer for all rows).")
-    synthesizer: Literal["aim", "gem", "mst", "smartnoise-aim", "smartnoise-mst", "smartnoise-mwem"] = Field(
-        "mst", description="The mechanism (smartnoise-…: smartnoise-synth's, a weaker guarantee; see make smartnoise)."
+    engine: Literal["numpy", "mbi"] = setting("numpy", "What estimates the models (mbi: reference, an extra).")
+    epsilon: float = setting(1.0, "ε of the whole release.", gt=0, allow_inf_nan=False)
+    delta: float = setting(1e-9, "δ of the whole release.", gt=0, lt=1)
+    weights: str = setting("noisy", "File of public group weights, or noisy: noisy counts, which are charged.")
+    weight_column: str | None = setting(None, "Survey weight in the weights file, as PWGTP.")
+    combine_weights: bool = setting(False, "Combine the weights file with noisy counts by inverse variance.")
+    shrinkage: bool = setting(True, "Shrinkage of small strata towards all strata, at no privacy cost.")
+    selection: Literal["shared", "per-stratum"] | None = setting(
+        None, "One selection of queries for all strata, or one each (shared where mechanism and schema allow it)."
     )
-    engine: Literal["numpy", "mbi"] = Field("numpy", description="What estimates models (mbi: reference, an extra).")
-    epsilon: float = Field(1.0, gt=0, allow_inf_nan=False, description="ε of the whole release.")
-    delta: float = Field(1e-9, gt=0, lt=1, description="δ of the whole release.")
-    weights: str = Field("noisy", description="File of public group weights, or noisy: counts that are paid for.")
-    weight_column: str | None = Field(None, description="Survey weight in the weights file, as PWGTP.")
-    combine_weights: bool = Field(
-        False, description="The weights file may be wrong: join it with noisy counts (paid for), by inverse variance."
+    levels: Literal["auto", "strata", "none"] = setting(
+        "auto", "Queries of shared selection: over all rows and within strata (auto), or one of these."
     )
-    shrinkage: bool = Field(True, description="Small strata lean on what was measured in the others, at no cost.")
-    selection: Literal["shared", "per-stratum"] | None = Field(
-        None, description="Who chooses what is measured (shared, where the mechanism and the schema allow it)."
+    count_share: float = setting(0.02, "Part of the release's ρ for noisy counts.", gt=0, lt=1)
+    rows: int | None = setting(None, "Synthetic rows (the noisy number of rows if not given).", ge=1)
+    means: Names = setting((), "Numeric columns to estimate private means of, as SCHL,WKHP.")
+    means_share: float = setting(0.25, "Part of the release's ρ for the means.", gt=0, lt=1)
+    means_schema: str | None = setting(None, "Schema with the means' bounds and σ (acs_means for ACS data).")
+    means_estimator: Literal["stratified", "vanilla", "both"] = setting(
+        "stratified", "StratCoinpress, Coinpress over all rows, or both (each then gets half)."
     )
-    levels: Literal["auto", "strata", "none"] = Field(
-        "auto", description="What shared selection measures: over all rows and within strata, or one of them."
-    )
-    count_share: float = Field(0.02, gt=0, lt=1, description="Part of the release's ρ for noisy counts.")
-    rows: int | None = Field(None, ge=1, description="Synthetic rows (the noisy number of rows if not given).")
-    means: Names = Field((), description="Numeric columns to estimate private means of, as SCHL,WKHP.")
-    means_share: float = Field(0.25, gt=0, lt=1, description="Part of the release's ρ for the means.")
-    means_schema: str | None = Field(None, description="Schema with the means' bounds and σ (acs_means for ACS data).")
-    means_estimator: Literal["stratified", "vanilla", "both"] = Field(
-        "stratified", description="StratCoinpress, Coinpress over all rows, or both (each then gets half)."
-    )
-    evaluate: Literal["full", "quick", "none"] = Field(
-        "quick", description="Exact internal scores: full adds classifiers on held-out rows."
-    )
-    holdout: float = Field(0.2, gt=0, lt=1, description="Chance of a row to be held out, for evaluate full.")
-    seed: int | None = Field(None, ge=0, description="For tests: reproducible, and therefore NOT private.")
-    runner: Literal["threads", "processes", "dask", "ray"] = Field(
-        "processes", description="Who fits strata: this process, processes of this machine, or a cluster (extras)."
+    evaluate: Literal["full", "quick", "none"] = setting("quick", "Exact internal scores; full: with classifiers.")
+    holdout: float = setting(0.2, "Chance of a row to be held out, for evaluate full.", gt=0, lt=1)
+    seed: int | None = setting(None, "For tests: reproducible, and therefore NOT private.", ge=0)
+    runner: Literal["threads", "processes", "dask", "ray"] = setting(
+        "processes", "Where strata are fitted: this process, processes of this machine, or a cluster (extras)."
     )
     workers: int = Field(
         default_factory=lambda: os.cpu_count() or 1,
         ge=1,
-        description="How many fit strata side by side, without cluster.",
+        description="Processes that fit strata in parallel, without cluster.",
     )
-    cluster: str | None = Field(
-        None, description="Address of a running Dask scheduler or Ray head (dask or ray start one here if not given)."
+    cluster: str | None = setting(None, "Address of a Dask scheduler or Ray head (started here if not given).")
+    scratch: str | None = setting(None, "Where the private working folder is made; all machines must share it.")
+    output: Pattern = setting(
+        "release", "Folder to make; it must not exist. {year}, {month}, {week}, {date}, {time} are filled in."
     )
-    scratch: str | None = Field(
-        None, description="Folder for the private working folder: one that all machines of the cluster share."
-    )
-    output: Pattern = Field(
-        "release",
-        description="Folder to make; it must not exist. {year}, {month}, {week}, {date}, {time} are filled in.",
-    )
-    ledger: LedgerPlace | None = Field(
-        None, description="Ledger to charge: path, URL without password, or block:NAME ($EQUISTRATA_LEDGER_URL)."
-    )
-    dataset: str | None = Field(None, description="The data set's name in the ledger; charges its budget.")
-    release_id: Pattern | None = Field(
+    ledger: LedgerPlace | None = setting(None, "Path, URL without password, or block:NAME ($EQUISTRATA_LEDGER_URL).")
+    dataset: str | None = setting(None, "The data set's name in the ledger; charges its budget.")
+    release_id: Pattern | None = setting(
         None,
+        "The release's name in the ledger (from the output's name if not given); may hold {month} etc.",
         pattern=r"^[A-Za-z0-9{][A-Za-z0-9._{}-]{0,99}$",
-        description="The release's own name in the ledger (made from the output's name if not given); may hold {month} etc.",
     )
-    time_zone: Annotated[str, AfterValidator(_known_zone)] = Field(
-        "UTC", description="Whose calendar {month} etc. follow: the schedule's, as America/New_York."
-    )
+    time_zone: Zone = setting("UTC", "Time zone of {month} etc.: that of the schedule, as America/New_York.")
 
     @model_validator(mode="after")
     def _charged_is_private(self) -> Self:
@@ -136,7 +98,7 @@ class ReleaseConfig(Settings):
 
     @classmethod
     def load(cls, path: str | Path, **overrides: Any) -> ReleaseConfig:
-        """Read a YAML file; `overrides` win over what it says."""
+        """Read a YAML file; `overrides` take precedence."""
         where = f"config file {str(path)!r}"
         document = documents.load(path, where)
         if not isinstance(document, dict):
@@ -147,17 +109,22 @@ class ReleaseConfig(Settings):
             raise InputError(f"{where} has the setting {twice!r} twice; keep one of them")
         return cls.build(**{**settings, **overrides})
 
-    def at(self, scheduled: datetime) -> ReleaseConfig:
-        """The settings of the release that is scheduled for this time (with a time zone): placeholders are filled in."""
+    def at(self, scheduled: datetime) -> Self:
+        """The settings of the release scheduled for this time (with a time zone): placeholders are filled in."""
         names = {"output": self.output, "release_id": self.release_id}
-        own = {name: filled(text, scheduled, self.time_zone) for name, text in names.items() if text is not None}
-        return ReleaseConfig.build(**self.public() | own)
+        return self.changed(
+            **{name: filled(text, scheduled, self.time_zone) for name, text in names.items() if text is not None}
+        )
+
+    def with_release_id(self, release_id: str) -> Self:
+        """The same settings under this name in the ledger."""
+        return self.changed(release_id=release_id)
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the settings that decide what is released: not where it lands, who computes it, who is charged.
+        """SHA-256 of the settings that decide what is released: not its place, its workers or its account.
 
-        Of the files they name it knows the names; `equistrata.flows.release.binding` has what is in them.
+        Files are hashed by name only; `equistrata.flows.release.binding` hashes their content.
         """
         settings = {name: value for name, value in self.public().items() if name not in INCIDENTAL}
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()

@@ -1,31 +1,60 @@
-"""What all configurations have in common: settings that are checked at once, never change, and are told of in one sentence."""
+"""What all settings have in common: they are checked once, never change, and a wrong one is named in one sentence."""
 
 from __future__ import annotations
 
-from typing import Any, Self
+from enum import Enum, auto
+from functools import cache
+from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
+from pydantic.fields import FieldInfo
 
 from equistrata.errors import InputError
 
 
+class Given(Enum):
+    """How a setting is given at the command line, where its type does not say it."""
+
+    BY_PLACE = auto()  # an argument, not an option
+    BY_FLAG = auto()  # an option without a value: its name, or each of its choices
+
+
+def _names(value: Any) -> Any:
+    """A list of names may be written as one text with commas."""
+    return tuple(name.strip() for name in value.split(",") if name.strip()) if isinstance(value, str) else value
+
+
+Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
+Flag = Annotated[bool, Given.BY_FLAG]
+Value = TypeVar("Value")
+ByPlace = Annotated[Value, Given.BY_PLACE]
+
+
+def setting(default: Any, description: str, **checks: Any) -> Any:
+    """A field of a settings model (`...` as default: it must be given); its description is the option's help."""
+    return Field(default, description=description, **checks)
+
+
 class Settings(BaseModel):
-    """A configuration: Prefect parameters and command-line options. An unknown setting is refused.
+    """Settings of a flow or a command, as Prefect parameters or command-line options. An unknown one is refused.
 
     pydantic's own errors, which the orchestrator logs, do not quote what was given: it may be a ledger's password.
     """
 
-    model_config = ConfigDict(extra="forbid", frozen=True, validate_default=True, hide_input_in_errors=True)
+    model_config = ConfigDict(
+        extra="forbid", frozen=True, validate_default=True, hide_input_in_errors=True, populate_by_name=True
+    )
 
     @model_validator(mode="before")
     @classmethod
     def _is_text(cls, given: Any) -> Any:
-        """File names may hold any bytes, and come as halves of characters then; Prefect and JSON cannot take these."""
+        """File names may hold any bytes, and come as lone surrogates then, which Prefect and JSON cannot take."""
         for name, value in given.items() if isinstance(given, dict) else ():
             for text in value if isinstance(value, list | tuple) else (value,):
                 if isinstance(text, str) and any("\ud800" <= character <= "\udfff" for character in text):
                     raise InputError(
-                        f"setting {str(name).rstrip('_')!r} holds bytes that are not UTF-8; rename what it names, or choose another"
+                        f"setting {str(name).rstrip('_')!r} holds bytes that are not UTF-8; rename what it names, or "
+                        "choose another"
                     )
         return given
 
@@ -37,16 +66,35 @@ class Settings(BaseModel):
         except ValidationError as error:
             raise InputError(_sentence(error, cls)) from None
 
+    def changed(self, **settings: Any) -> Self:
+        """A copy with other values of these fields; only they are validated. Raises InputError as `build` does."""
+        new = {}
+        for name, value in settings.items():
+            try:
+                new[name] = _validator(type(self), name).validate_python(value)
+            except ValidationError as error:
+                raise InputError(_sentence(error, type(self), name)) from None
+        return self.model_copy(update=new) if any(getattr(self, name) != new[name] for name in new) else self
 
-def _sentence(error: ValidationError, model: type[BaseModel]) -> str:
-    """One sentence about the first setting that is wrong."""
+
+def whole_type(field: FieldInfo) -> Any:
+    """The type of a field, with its bounds and validators."""
+    return Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+
+
+@cache
+def _validator(model: type[Settings], name: str) -> TypeAdapter[Any]:
+    return TypeAdapter(whole_type(model.model_fields[name]))
+
+
+def _sentence(error: ValidationError, model: type[BaseModel], field: str | None = None) -> str:
     first = error.errors()[0]
-    name = ".".join(str(part) for part in first["loc"][:1]) or "configuration"
+    name = field or ".".join(str(part) for part in first["loc"][:1]) or "configuration"
     if first["type"] == "extra_forbidden":
         known = ", ".join(sorted(field.alias or name for name, field in model.model_fields.items()))
         return f"unknown setting {name!r}; the settings are {known}"
-    told = first.get("ctx", {}).get("error")
-    if isinstance(told, InputError):  # says it all, and what was given may be a secret
-        return str(told)
+    cause = first.get("ctx", {}).get("error")
+    if isinstance(cause, InputError):  # a sentence of ours; what was given may be a secret
+        return str(cause)
     reason = first["msg"][0].lower() + first["msg"][1:]
     return f"setting {name!r} is {first['input']!r}, but {reason.replace('input', 'it', 1)}"

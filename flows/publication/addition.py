@@ -1,13 +1,11 @@
-"""A public audit is added to the folder of a release: its files, a card with the price of all, and a manifest that lists all.
+"""A public audit is added to the folder of a release: its files, a card with the total cost, and a manifest of all.
 
-Three files of the folder change, and no system renames three at once. So the addition is first made whole and durable in a
-folder of its own, `.next` in the release's, which appears by one rename. From then on it is made: each of its parts is moved to
-its place, the manifest last, by whoever adds it or, if that was killed, by whoever opens the release next. A part that has been
-moved is not there any more, so this may be broken off and begun again anywhere. `check_manifest` takes a file of the old manifest
-or of the one that is to come, so it passes at every moment. The folder itself stays what it is: shells that stand in it, and
-volumes that are mounted there, would not outlive a swap of two folders.
-
-One process at a time may add; the others wait.
+Three files of the folder change, and no file system renames three at once. So the addition is first made whole and
+durable in a folder `.next` in the release's, which appears by one rename. From then on it counts: each of its parts is
+moved to its place, the manifest last, by the process that adds it or, if that was killed, by the next one that opens
+the release. This may be interrupted and repeated anywhere. `check_manifest` takes a file of the old manifest or of the
+coming one, so it passes at every moment. The folder itself is not replaced: shells and mounts in it would not survive
+that. One process at a time may add; the others wait.
 """
 
 from __future__ import annotations
@@ -47,17 +45,18 @@ def add(release: Path, name: str, made: Path, priced: Callable[[Card, str], Card
     Raises InputError if the release is damaged or cannot be written; then it is as it was.
     """
     with held(release):
-        finish(release)
+        _finish(release)
         check_manifest(release)
         name = free_name(release, name)
         try:
             _lay_out(release, name, made, priced)
         except OSError as error:
             raise InputError(
-                f"nothing can be added to release {str(release)!r} ({os.strerror(error.errno or 0).lower()}); mend that, or "
+                f"nothing can be added to release {str(release)!r} ({os.strerror(error.errno or 0).lower()}); mend "
+                "that, or "
                 "give the audit a folder of its own with --output"
             ) from None
-        finish(release)
+        _finish(release)
     return release / name
 
 
@@ -67,15 +66,15 @@ def free_name(release: Path, name: str) -> str:
     return next(each for each in names if not os.path.lexists(release / each))
 
 
-def settled(release: Path) -> None:
-    """Finish an addition that was killed after it was made, if there is one. Raises InputError if it cannot be finished."""
+def finish_addition(release: Path) -> None:
+    """Finish an addition that was killed after it was made. Raises InputError if it cannot be finished."""
     if os.path.lexists(release / NEXT):
         with held(release):
-            finish(release)
+            _finish(release)
 
 
-def finish(release: Path) -> None:
-    """Move the parts of an addition to their places, and remove what was never made whole. Only for who holds the release."""
+def _finish(release: Path) -> None:
+    """Move the parts of an addition to their places, and remove what was never made whole. The release is held."""
     try:
         for path in release.glob(f"{ADDING}*"):
             shutil.rmtree(path, ignore_errors=True)
@@ -96,7 +95,7 @@ def finish(release: Path) -> None:
 
 @contextmanager
 def held(release: Path) -> Iterator[None]:
-    """Hold a release while the block runs, so that nobody else changes it. Raises InputError if that cannot be had."""
+    """Hold a release, so that no other process changes it. Raises InputError if that cannot be had."""
     if not os.access(release, os.W_OK):
         raise InputError(f"release {str(release)!r} cannot be written; mend its permissions, or work as its owner")
     waited = time.monotonic() + PATIENCE

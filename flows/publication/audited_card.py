@@ -1,7 +1,7 @@
-"""The card of a release that public audits were added to: what all of it costs together.
+"""The card of a release that public audits were added to: the privacy cost of all of it together.
 
-The price on the card is that of every file the manifest lists. A public audit is a further look at the rows, so its ρ is added.
-A report that compares releases shows what the others say as well, so their ρ is added too, once each.
+A public audit queries the rows again, so its ρ is added (sequential composition). A report that compares releases shows
+numbers of the others too, so their ρ is added, once each.
 
 >>> card = {"guarantee": {"epsilon": 1.0, "delta": 1e-9, "rho": 0.0149731, "split_of_rho": {"synthesis": 0.0149731},
 ...                       "composition": "in sequence", "relation": "add-remove"}, "private": True}
@@ -31,7 +31,7 @@ MEASURED = "measurements"
 
 @dataclass(frozen=True)
 class Compared:
-    """Another release that an added report shows: its identity (`identity_of`), its own ρ, and what its card warns of."""
+    """Another release that an added report shows: its identity (`identity_of`), its own ρ, and its card's caveats."""
 
     name: str
     identity: str
@@ -50,7 +50,7 @@ class AddedAudit:
         epsilon, delta, rho: its own price.
         charged_as: its entry in the ledger; empty without.
         private: whether its noise came from a source fit for real releases.
-        report: SHA-256 of its `audit.json`, in hexadecimal: it tells audits apart.
+        report: SHA-256 of its `audit.json`, in hexadecimal: its identity.
         compared: the other releases that it shows.
     """
 
@@ -78,7 +78,7 @@ def audits_of(card: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def prices(card: Mapping[str, Any], identity: str) -> dict[str, Rho]:
-    """What the files of a release's folder cost, each part once: its own ρ under its identity, and those that were added."""
+    """ρ of each part of a release's folder, once: its own under its identity, and those that were added."""
     parts = {identity: Rho(own_price(card)["rho"])}
     for audit in audits_of(card):
         parts[audit["report"]] = Rho(audit["rho"])
@@ -98,7 +98,9 @@ def with_audit(card: Mapping[str, Any], audit: AddedAudit) -> dict[str, Any]:
     epsilon = total.epsilon(own["delta"])
     if not math.isfinite(epsilon):
         raise InputError(
-            f"release and audits together have no ε at δ = {own['delta']:g} any more; give the audit a folder of its own with --output"
+            f"release and audits together have no ε at δ = {own['delta']:g} any more; give the audit a folder of its "
+            "own "
+            "with --output"
         )
     shown = {other["identity"] for each in audits_of(card) for other in each["compared"]}
     split = {f"public audit ({audit.folder}/)": audit.rho} | {
@@ -121,7 +123,7 @@ def with_audit(card: Mapping[str, Any], audit: AddedAudit) -> dict[str, Any]:
 
 
 def identity_of(files: Mapping[str, Mapping[str, Any]]) -> str:
-    """What tells a release from all others, whatever is added to it: the SHA-256 of its manifest's lines but the cards'."""
+    """The identity of a release, whatever is added to it: the SHA-256 of its manifest's lines but the cards'."""
     own = [f"{name} {files[name]['sha256']}\n" for name in sorted(files) if is_own(name) and name not in CARDS]
     return hashlib.sha256("".join(own).encode("utf-8")).hexdigest()
 
@@ -132,8 +134,7 @@ def is_own(name: str) -> bool:
 
 
 def unaccounted(card: Mapping[str, Any], names: Iterable[str]) -> list[str]:
-    """Listed files that are neither the release's own nor of an audit on its card, and audits without files: the price is
-    not theirs."""
+    """Listed files that are neither the release's own nor of an audit on its card, and audits without files."""
     names = list(names)
     folders = {audit["folder"] for audit in audits_of(card)}
     strays = [name for name in names if not is_own(name) and PurePosixPath(name).parts[0] not in folders]
@@ -141,6 +142,6 @@ def unaccounted(card: Mapping[str, Any], names: Iterable[str]) -> list[str]:
 
 
 def _up(epsilon: float) -> float:
-    """Rounded up to five digits: as it is printed, a price is never lower than it is."""
+    """Rounded up to five digits, so that no printed cost is too low."""
     step = 10.0 ** (math.floor(math.log10(epsilon)) - 4)
     return float(f"{math.ceil(epsilon / step - 1e-9) * step:.5g}")

@@ -1,8 +1,8 @@
-"""A release is published: exactly the files that its manifest lists, each held against its SHA-256, as a folder or a zip.
+"""A release is published, as a folder or a zip: exactly the files of its manifest, checked against their SHA-256.
 
-Nothing else that lies in the release's folder goes along, and nothing that the card's price does not cover: a listed file is the
-release's own or of an audit that is on the card. Each file's bytes are hashed as they are copied, so what is published is what the
-manifest says, whatever happens to the release meanwhile.
+Nothing else in the release's folder is copied, and nothing that its card does not account for: a listed file is the
+release's own or of an audit on the card. Each file is hashed as it is copied, so what is published is what the manifest
+says, whatever happens to the release meanwhile.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ import os
 import stat
 import tempfile
 import zipfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
 from equistrata.errors import InputError
-from equistrata.flows.publication.addition import settled
+from equistrata.flows.publication.addition import finish_addition
 from equistrata.flows.publication.audited_card import unaccounted
 from equistrata.flows.release.manifest import MEND, NAME, Entry, entries
 from equistrata.flows.run.claims import claim, remove, remove_dead
@@ -30,8 +30,8 @@ from equistrata.flows.run.landing import rename_to_new
 from equistrata.flows.run.workspace import sync_tree
 
 STAGING = ".equistrata-publish-", ".part"
-LONGEST = 64 << 20  # bytes of a manifest or a card
-CHUNK = 1 << 20
+MOST_IN_MEMORY = 64 << 20  # bytes of a manifest or a card
+CHUNK = 1 << 20  # bytes
 EPOCH = (1980, 1, 1, 0, 0, 0)  # of every file in a zip: the same release gives the same bytes
 
 
@@ -45,34 +45,102 @@ class Published:
     manifest: str
 
 
+@dataclass(frozen=True)
+class _Files:
+    """The files of a release's folder, none of which may be, or be reached through, a link: it could lead elsewhere."""
+
+    folder: Path
+
+    def __str__(self) -> str:
+        return f"release {str(self.folder)!r}"
+
+    def read(self, name: str) -> bytes:
+        """A small file."""
+        content = b"".join(self._chunks(name, MOST_IN_MEMORY + 1))
+        if len(content) > MOST_IN_MEMORY:
+            raise InputError(f"file {name!r} of {self} is no {name} of a release: it is too large; {MEND}")
+        return content
+
+    def copy(self, name: str, entry: Entry, target: IO[bytes]) -> None:
+        """Copy one file. Raises InputError unless what was copied is what the manifest lists."""
+        digest, left = hashlib.sha256(), entry["bytes"]
+        for chunk in self._chunks(name, left + 1):
+            digest.update(chunk)
+            target.write(chunk)
+            left -= len(chunk)
+        if left > 0:
+            raise InputError(f"file {name!r} of {self} is cut off; {MEND}")
+        if left < 0 or digest.hexdigest() != entry["sha256"]:
+            raise InputError(f"file {name!r} of {self} was edited after the release; {MEND}")
+
+    def _chunks(self, name: str, most: int) -> Iterator[bytes]:
+        """The file's first bytes, piece by piece. An error in reading is the release's, not the destination's."""
+        with self._opened(name) as source:
+            while most > 0:
+                try:
+                    chunk = source.read(min(CHUNK, most))
+                except OSError:
+                    raise InputError(f"file {name!r} of {self} cannot be read; check its disk") from None
+                if not chunk:
+                    return
+                most -= len(chunk)
+                yield chunk
+
+    def _opened(self, name: str) -> IO[bytes]:
+        *folders, last = PurePosixPath(name).parts
+        handle = -1
+        try:
+            handle = os.open(self.folder, os.O_RDONLY | os.O_DIRECTORY)
+            for part in folders:
+                inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=handle)
+                os.close(handle)
+                handle = inner
+            # O_NONBLOCK: a pipe must not make us wait.
+            found = os.open(last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=handle)
+        except (OSError, ValueError) as error:
+            number = error.errno if isinstance(error, OSError) else errno.ENOENT
+            if number in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
+                raise InputError(f"{name!r} of {self} is, or lies behind, a link or another file; {MEND}") from None
+            if number == errno.ENOENT:
+                raise InputError(f"{self} lacks its file {name!r}, so it is incomplete; {MEND}") from None
+            raise InputError(f"file {name!r} of {self} cannot be read; check its permissions") from None
+        finally:
+            if handle >= 0:
+                os.close(handle)
+        if not stat.S_ISREG(os.fstat(found).st_mode):
+            os.close(found)
+            raise InputError(f"{name!r} of {self} is no plain file; {MEND}")
+        return os.fdopen(found, "rb")
+
+
 def publish_release(release: Path, destination: Path) -> Published:
     """Copy what a release's manifest lists, and the manifest, into a new folder, or into a zip if it is called `*.zip`.
 
     Args:
         release: its folder.
-        destination: must not be there; the folder above it must.
+        destination: must not exist; its parent folder must.
 
-    Raises InputError if the destination cannot be made, or if the release is seeded, incomplete, edited, under way, or leads
-    out of its folder. Then there is nothing at the destination.
+    Raises InputError if the destination cannot be made, or if the release is seeded, incomplete, edited, under way, or
+    leads out of its folder. Then there is nothing at the destination.
     """
     _check_destination(release, destination)
+    source = _Files(release)
     if not release.is_dir():
-        raise InputError(f"release {str(release)!r} is not a folder; check the path")
-    settled(release)
-    where = f"release {str(release)!r}"
-    manifest = _content(release, NAME, where)
-    files = entries(manifest, where)
-    card = _checked_card(release, files, where)
+        raise InputError(f"{source} is not a folder; check the path")
+    finish_addition(release)
+    manifest = source.read(NAME)
+    files = entries(manifest, str(source))
+    card = _checked_card(source, files)
     with _staging(destination) as made:
-        copy = _zip if destination.suffix.lower() == ".zip" else _folder
         try:
-            copy(made, release, files, manifest, where)
+            (_zip if destination.suffix.lower() == ".zip" else _folder)(made, source, files, manifest)
             _put(made, destination)
         except FileExistsError:
             raise _taken(destination) from None
         except OSError as error:
             raise InputError(
-                f"{str(destination)!r} cannot be written ({os.strerror(error.errno or 0).lower()}); nothing was published"
+                f"{str(destination)!r} cannot be written ({os.strerror(error.errno or 0).lower()}); nothing was "
+                "published"
             ) from None
     return Published(destination, len(files) + 1, card, hashlib.sha256(manifest).hexdigest())
 
@@ -93,30 +161,31 @@ def _taken(destination: Path) -> InputError:
     return InputError(f"{str(destination)!r} exists already; choose another destination, or remove it")
 
 
-def _checked_card(release: Path, files: Mapping[str, Entry], where: str) -> Mapping[str, Any]:
+def _checked_card(source: _Files, files: Mapping[str, Entry]) -> Mapping[str, Any]:
     """The card, if the release may be published by it."""
     if "card.json" not in files:
-        raise InputError(f"{NAME} of {where} lists no card.json, so nothing tells its price; {MEND}")
-    content = _content(release, "card.json", where)
+        raise InputError(f"{NAME} of {source} lists no card.json, so its privacy cost is unknown; {MEND}")
+    content = source.read("card.json")
     if hashlib.sha256(content).hexdigest() != files["card.json"]["sha256"]:
-        raise InputError(f"file 'card.json' of {where} was edited after the release; {MEND}")
+        raise InputError(f"file 'card.json' of {source} was edited after the release; {MEND}")
     try:
         card = json.loads(content)
         private, ledger = card["private"], card["ledger"]
         _ = [f"{card['guarantee'][name]:g}" for name in ("epsilon", "delta", "rho")], card["name"]
         strays = unaccounted(card, files)
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise InputError(f"card.json of {where} is not the card of a release; {MEND}") from None
+        raise InputError(f"card.json of {source} is not the card of a release; {MEND}") from None
     if private is not True:
         raise InputError(
-            f"{where} was made with a seeded noise source, for tests: it is not private, and is not published; make it again "
+            f"{source} was made with a seeded noise source, for tests: it is not private, and is not published; make "
+            "it again "
             "without --seed"
         )
     if strays:
-        raise InputError(f"the card of {where} does not account for {strays[0]!r}, so its price is not told; {MEND}")
+        raise InputError(f"the card of {source} does not account for {strays[0]!r}, so its cost is unknown; {MEND}")
     if isinstance(ledger, Mapping) and Journal.of(str(ledger.get("release_id"))) is not None:
         raise InputError(
-            f"{where} is under way still, and its ledger does not know that it is whole; run equistrata resume "
+            f"{source} is under way still, and its ledger does not know that it is whole; run equistrata resume "
             f"{ledger.get('release_id')} first"
         )
     return dict(card)
@@ -124,7 +193,7 @@ def _checked_card(release: Path, files: Mapping[str, Entry], where: str) -> Mapp
 
 @contextmanager
 def _staging(destination: Path) -> Iterator[Path]:
-    """A place beside the destination, of this process, that goes in the end; those that killed ones have left go first."""
+    """A temporary place of this process beside the destination; those that killed processes left are removed first."""
     parent, (prefix, suffix) = destination.absolute().parent, STAGING
     remove_dead(parent, f"{prefix}*{suffix}")
     while True:
@@ -143,18 +212,18 @@ def _staging(destination: Path) -> Iterator[Path]:
             os.close(lock)
 
 
-def _folder(made: Path, release: Path, files: Mapping[str, Entry], manifest: bytes, where: str) -> None:
+def _folder(made: Path, source: _Files, files: Mapping[str, Entry], manifest: bytes) -> None:
     made.mkdir(mode=0o755)
     for name, entry in sorted(files.items()):
         (made / name).parent.mkdir(parents=True, exist_ok=True)
         with (made / name).open("xb") as file:
-            _copy(release, name, entry, file, where)
+            source.copy(name, entry, file)
     (made / NAME).write_bytes(manifest)
     sync_tree(made)
 
 
-def _zip(made: Path, release: Path, files: Mapping[str, Entry], manifest: bytes, where: str) -> None:
-    """Sorted names, one time and one mode for all: nothing of this machine, and the same bytes each time."""
+def _zip(made: Path, source: _Files, files: Mapping[str, Entry], manifest: bytes) -> None:
+    """Sorted names, one time and one mode for all: the same bytes each time, on each machine."""
     with made.open("xb") as whole:
         with zipfile.ZipFile(whole, "w") as archive:
             for name in sorted([*files, NAME]):
@@ -165,69 +234,9 @@ def _zip(made: Path, release: Path, files: Mapping[str, Entry], manifest: bytes,
                     if name == NAME:
                         file.write(manifest)
                     else:
-                        _copy(release, name, files[name], file, where)
+                        source.copy(name, files[name], file)
         whole.flush()
         os.fsync(whole.fileno())
-
-
-def _copy(release: Path, name: str, entry: Entry, target: IO[bytes], where: str) -> None:
-    """Copy one file. Raises InputError unless what was copied is what the manifest lists."""
-    digest, left = hashlib.sha256(), entry["bytes"] + 1
-    with _opened(release, name, where) as source:
-        while left > 0 and (chunk := _read(lambda: source.read(min(CHUNK, left)), name, where)):  # noqa: B023
-            digest.update(chunk)
-            target.write(chunk)
-            left -= len(chunk)
-    if left > 1:
-        raise InputError(f"file {name!r} of {where} is cut off; {MEND}")
-    if left < 1 or digest.hexdigest() != entry["sha256"]:
-        raise InputError(f"file {name!r} of {where} was edited after the release; {MEND}")
-
-
-def _content(release: Path, name: str, where: str) -> bytes:
-    """A small file of the release."""
-    with _opened(release, name, where) as file:
-        content = _read(lambda: file.read(LONGEST + 1), name, where)
-    if len(content) > LONGEST:
-        raise InputError(f"file {name!r} of {where} is no {name} of a release: it is too large; {MEND}")
-    return content
-
-
-def _opened(release: Path, name: str, where: str) -> IO[bytes]:
-    """A file of the release, opened without following a link: one that leads elsewhere would carry another file away."""
-    *folders, last = PurePosixPath(name).parts
-    handle = -1
-    try:
-        handle = os.open(release, os.O_RDONLY | os.O_DIRECTORY)
-        for part in folders:
-            inner = os.open(part, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=handle)
-            os.close(handle)
-            handle = inner
-        found = os.open(
-            last, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK, dir_fd=handle
-        )  # a pipe must not make us wait
-    except (OSError, ValueError) as error:
-        number = error.errno if isinstance(error, OSError) else errno.ENOENT
-        if number in (errno.ELOOP, errno.ENOTDIR, errno.EMLINK):
-            raise InputError(f"{name!r} of {where} is, or lies behind, a link or another file; {MEND}") from None
-        if number == errno.ENOENT:
-            raise InputError(f"{where} lacks its file {name!r}, so it is incomplete; {MEND}") from None
-        raise InputError(f"file {name!r} of {where} cannot be read; check its permissions") from None
-    finally:
-        if handle >= 0:
-            os.close(handle)
-    if not stat.S_ISREG(os.fstat(found).st_mode):
-        os.close(found)
-        raise InputError(f"{name!r} of {where} is no plain file; {MEND}")
-    return os.fdopen(found, "rb")
-
-
-def _read(read: Callable[[], bytes], name: str, where: str) -> bytes:
-    """What is read; an error in reading is the release's, not the destination's."""
-    try:
-        return read()
-    except OSError:
-        raise InputError(f"file {name!r} of {where} cannot be read; check its disk") from None
 
 
 def _put(made: Path, destination: Path) -> None:

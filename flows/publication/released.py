@@ -1,4 +1,4 @@
-"""A finished release folder, opened for reading: checked against its manifest, with its card, schema and synthetic rows."""
+"""A finished release folder, checked against its manifest: its card, schema and synthetic rows."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from equistrata.data.sources import read_frame
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.report.findings import ReleaseFacts
-from equistrata.flows.config.audit import SOURCE_SETTINGS
-from equistrata.flows.publication.addition import settled
+from equistrata.flows.config.source import SOURCE_SETTINGS
+from equistrata.flows.publication.addition import finish_addition
 from equistrata.flows.publication.audited_card import identity_of, own_price, prices
 from equistrata.flows.release.manifest import MEND, check_manifest, listed
 from equistrata.privacy.budget import Rho
@@ -22,7 +22,7 @@ from equistrata.privacy.budget import Rho
 
 @dataclass(frozen=True, eq=False)
 class Released:
-    """A release folder whose files are as they were written.
+    """A release folder that passed the check of its manifest.
 
     Attributes:
         folder: where it lies.
@@ -30,7 +30,7 @@ class Released:
         card: its `card.json`.
         schema: of its rows, as `schema.json` declares it.
         means: its `means.json`; None without.
-        identity: what tells it from all others, whatever is added to it.
+        identity: its SHA-256, whatever is added to it.
     """
 
     folder: Path
@@ -44,7 +44,7 @@ class Released:
     def open(cls, folder: str | Path) -> Released:
         """Check and read a release folder. Raises InputError with one sentence about the first thing that is wrong."""
         folder = Path(folder)
-        settled(folder)
+        finish_addition(folder)
         manifest = check_manifest(folder)
         where = f"release {str(folder)!r}"
         identity = identity_of(listed(folder, where))
@@ -95,34 +95,25 @@ class Released:
 
 
 def facts(releases: Sequence[Released]) -> tuple[ReleaseFacts, ...]:
-    """What the report says of the releases, under names that tell them apart: the variant's, with ε or folder if needed."""
+    """The releases as a report presents them, under distinct names: the variant's, with ε or folder if needed."""
     variants = [release.card["name"] for release in releases]
     with_price = [f"{v}, ε = {own_price(r.card)['epsilon']:g}" for v, r in zip(variants, releases, strict=True)]
     with_folder = [f"{v} ({r.folder.resolve().name})" for v, r in zip(variants, releases, strict=True)]
     with_number = [f"{v} (number {i})" for i, v in enumerate(variants, start=1)]
     choices = (variants, with_price, with_folder, with_number)
     names = next(names for names in choices if len(set(names)) == len(names))
-    return tuple(_facts(release, name) for release, name in zip(releases, names, strict=True))
-
-
-def _facts(release: Released, name: str) -> ReleaseFacts:
-    card, guarantee, price = release.card, release.card["guarantee"], own_price(release.card)
-    return ReleaseFacts(
-        name=name,
-        variant=card["name"],
-        folder=release.folder.resolve().name,
-        mechanism=card["mechanism"],
-        strata=release.strata,
-        rows=card["rows"],
-        epsilon=price["epsilon"],
-        delta=price["delta"],
-        rho=price["rho"],
-        source=card["source"],
-        created=card["created"],
-        software=card["software"],
-        private=card["private"],
-        caveats=tuple(guarantee.get("caveats", ())),
-        manifest=release.manifest,
+    return tuple(
+        ReleaseFacts(
+            name=name,
+            variant=release.card["name"],
+            folder=release.folder.resolve().name,
+            strata=release.strata,
+            **{key: own_price(release.card)[key] for key in ("epsilon", "delta", "rho")},
+            **{key: release.card[key] for key in ("mechanism", "rows", "source", "created", "software", "private")},
+            caveats=tuple(release.card["guarantee"].get("caveats", ())),
+            manifest=release.manifest,
+        )
+        for release, name in zip(releases, names, strict=True)
     )
 
 

@@ -1,10 +1,9 @@
-"""What a charge is bound to: everything but the rows that decides what a unit of a release is.
+"""What a charge is bound to: everything, apart from the rows, that decides what a stratum of a release is.
 
-A stratum that was measured before a crash is used again after it, at no cost, and one that was not is measured then. Both must be
-parts of one release: the same strata of the same rows under the same names, read by the same code, at the same price. Else a
-row may be measured in two strata under one charge, or a file say of men what was measured of women. So the journal keeps
-what decides a release, item by item, the ledger's entry holds a digest of it, and a resume that finds something else is refused
-before anything is drawn. The rows have a digest of their own (`Journal.same_rows`).
+Strata that were measured before a crash are joined with those measured after it, so all must be strata of one
+partition of the same rows, read by the same code, at the same price. The journal keeps what decides that, the ledger's
+entry has a digest of it, and a resume that finds anything else is refused before noise is drawn.
+See docs/proofs/budget.md. The rows have a digest of their own (`Journal.same_rows`).
 """
 
 from __future__ import annotations
@@ -31,8 +30,7 @@ MOST_NAMED = 3  # differences within one schema
 def binding(plan: Plan) -> Binding:
     """What decides the release, as plain JSON. Public settings and declarations only.
 
-    Schemas are bound as their files declare them, words for reports and unused columns too: they go into the release, or say what
-    a column is. Comments and layout of a file are free, and so is its place.
+    Schemas are bound as declared, labels and unused columns included; comments, layout and path of a file are not.
     """
     weights, mechanism = plan.weights, plan.mechanism
     document = {
@@ -50,19 +48,19 @@ def binding(plan: Plan) -> Binding:
 
 
 def config_hash(config: ReleaseConfig, bound: Binding) -> str:
-    """What the ledger's entry says under `config`: a hash of the settings, and one of what else decides the release."""
+    """`Entry.config` of the ledger: a hash of the settings, and one of the binding."""
     return f"{config.digest}+{hashlib.sha256(_text(bound).encode()).hexdigest()}"
 
 
 def settings_hash(config: str | None) -> str:
-    """The settings' hash in an entry's `config`; entries made before there was a binding hold it alone."""
+    """The settings' hash in an entry's `config`; early entries hold it alone."""
     return (config or "").partition("+")[0]
 
 
 def differences(then: Binding, now: Binding, config: ReleaseConfig) -> list[str]:
-    """What differs between two bindings, in words for a sentence; none if nothing does. Quotes no value.
+    """What differs between two bindings, in words; quotes no value.
 
-    Strata, mechanism and price follow from the rest, and are named only if the rest is as it was.
+    Strata, mechanism and price follow from the rest, and are named only if the rest is equal.
     """
     found = []
     for item, name in (("schema", config.schema_ or ACS_SCHEMA), ("means schema", config.means_schema or "the means'")):
@@ -77,26 +75,26 @@ def differences(then: Binding, now: Binding, config: ReleaseConfig) -> list[str]
     return [words for item, words in derived.items() if not _same(then.get(item), now[item])]
 
 
-def check_same(plan: Plan, journal: Journal, charges: Sequence[Charge]) -> None:
-    """Raise InputError unless a charged release is still the one that was charged, but for its rows (`Undertaking.load`)."""
+def check_same(now: Binding, config: ReleaseConfig, journal: Journal, charges: Sequence[Charge]) -> None:
+    """Raise InputError unless a charged release is still the one that was charged (its rows: `Undertaking.load`)."""
     release = journal.root.name
     give_up = f"give the release up (equistrata resume --discard {release})"
-    then, now = journal.binding, binding(plan)
+    then = journal.binding
     if then is None:
         raise InputError(
-            f"release {release!r} was charged by an earlier version of equistrata, which did not write down what decides it; end "
-            f"it with that version, or {give_up}"
+            f"release {release!r} was charged by an earlier version of equistrata, which did not write down what decides "
+            f"it; end it with that version, or {give_up}"
         )
-    if any(charge.entry.config != config_hash(plan.config, then) for charge in charges):
+    if any(charge.entry.config != config_hash(config, then) for charge in charges):
         raise InputError(
             f"what is kept of release {release!r} is not what the ledger was charged for; bring its folder in "
             f"{str(state_folder())!r} back as it was, or {give_up}"
         )
-    changed = differences(then, now, plan.config)
+    changed = differences(then, now, config)
     if changed:
         raise InputError(
-            f"since release {release!r} was charged, this has changed: {'; '.join(changed)}; what it has measured cannot be joined "
-            f"with that, so bring the old back, or {give_up}"
+            f"since release {release!r} was charged, this has changed: {'; '.join(changed)}; what it has measured cannot "
+            f"be joined with that, so bring the old back, or {give_up}"
         )
 
 

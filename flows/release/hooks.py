@@ -5,7 +5,6 @@ Only settings and our own sentences: every error that leaves a task was scrubbed
 
 from __future__ import annotations
 
-import re
 from typing import Any
 
 from prefect.client.orchestration import get_client
@@ -14,14 +13,13 @@ from prefect.client.schemas.objects import FlowRun, State
 from prefect.flows import Flow
 from prefect.logging.loggers import flow_run_logger
 
+from equistrata.errors import EquistrataError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.undertaking import with_release_id
+from equistrata.flows.run.guard import StepFailed
 from equistrata.flows.run.journal import Journal
-
-# As Prefect words the state of a flow that raised. From its start: a foreign error may have one of these names in its text.
-OURS = re.compile(
-    "Flow run encountered an exception: (?:InputError|DiskFull|LedgerError|BudgetExceeded|StepFailed): (.*)", re.DOTALL
-)
+from equistrata.privacy.budget import BudgetExceeded
+from equistrata.privacy.ledger.ledger import LedgerError
 
 
 def tell_failure(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
@@ -61,6 +59,7 @@ def failure_sentence(flow_run: FlowRun, state: State[Any]) -> str:
 
 
 def _cause(state: State[Any]) -> str:
-    """Our own sentence, if the state holds one of our own errors; a foreign message might quote a row."""
-    ours = OURS.match(state.message or "")
-    return f" ({ours[1].strip().rstrip('.')})" if ours else ""
+    """Our own sentence, if the flow raised one of our own errors; a foreign message might quote a row."""
+    error = getattr(state.data, "result", state.data)  # Prefect keeps what a flow raised in a record in memory
+    ours = isinstance(error, EquistrataError | BudgetExceeded | LedgerError | StepFailed)
+    return f" ({str(error).strip().rstrip('.')})" if ours else ""

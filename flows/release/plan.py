@@ -1,10 +1,11 @@
-"""What a configuration means: sources, schema, strata, weights and the split of the price. Touches no private row."""
+"""A checked configuration: source, schema, strata, mechanism, weights and the split of ρ. Reads no private row."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from math import sqrt
 from pathlib import Path
 
 from equistrata.data.schema import Column, Schema
@@ -15,13 +16,13 @@ from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import runners
 from equistrata.flows.release.inside import check_place
-from equistrata.flows.release.size import check as check_size
+from equistrata.flows.release.size import Demand
 from equistrata.flows.run.landing import check_output
 from equistrata.flows.run.workspace import unit_name
 from equistrata.privacy.budget import ADD_REMOVE, Relation, Rho
 from equistrata.synth.mechanisms.base import ForeignMechanism, Mechanism
 from equistrata.synth.registry import mechanism
-from equistrata.synth.size import Size, size
+from equistrata.synth.size import size
 from equistrata.synth.strata.shared import SharedMechanism, serving_all, share
 from equistrata.synth.strata.stratified import NOISY, stratified_name
 
@@ -34,10 +35,9 @@ class Price:
     """How the release's ρ is split. The parts add up exactly.
 
     Attributes:
-        total: what (ε, δ) allow for the whole release.
-        counts: for noisy counts of the strata's sizes; 0 without strata, or with public weights that stand alone.
+        total: of the whole release, from (ε, δ).
+        counts: for noisy counts of the strata's sizes; 0 without strata, or with public weights alone.
         means: for private means; 0 without.
-        synthesis: for the synthesizer: all the rest.
     """
 
     total: Rho
@@ -46,7 +46,7 @@ class Price:
 
     @property
     def synthesis(self) -> Rho:
-        """All that is left for the synthesizer."""
+        """The rest, for the synthesizer."""
         return self.total - self.counts - self.means
 
 
@@ -58,8 +58,8 @@ class Plan:
         declared: the schemas as their files declare them: the rows', and the means' where that is another one.
         schema: of the released columns.
         means: of the columns whose means are estimated; None without.
-        mechanism: takes all strata at once (`levels` are set), or one stratum after the other.
-        weights: public weights, or None when they will come from noisy counts alone.
+        mechanism: of all strata at once (its `levels` are set), or of each stratum by itself.
+        weights: public weights; None where weights come from noisy counts alone.
     """
 
     config: ReleaseConfig
@@ -74,52 +74,62 @@ class Plan:
 
     @classmethod
     def of(cls, config: ReleaseConfig, begun: bool = False) -> Plan:
-        """Check a configuration and load what is public in it. Raises InputError; nothing is written or charged.
+        """Check a configuration and load what is public in it. Nothing is written or charged.
 
         Args:
-            begun: it is a release that is resumed: its input may be gone if no row is needed any more, and its output may
-                be there.
+            begun: whether the release is resumed: its input may be gone, if no row is needed any more, and its output
+                may exist.
+
+        Raises InputError.
         """
         if not begun:
             check_output(Path(config.output))
             check_place(Path(config.output))
-        runners.check(config)
+        runners.check_runner(config)
         declared = _schema(config)
         schema = declared.select(config.columns) if config.columns else declared.selected()
-        for column in schema.columns:
-            _ = column.size  # a column without bins cannot be synthesized
+        _ = schema.sizes  # raises for a column without bins
         strata = Strata.over(schema, _contained(config.strata, schema))
         averaged = _means_schema(config, declared)
         means = _of_means(config, averaged) if config.means else None
-        weights = None
-        if config.combine_weights and config.weights == NOISY:
-            raise InputError("combine_weights joins public weights with noisy counts; give their file with --weights")
-        if config.weights != NOISY:
-            if not config.strata:
-                raise InputError("weights are given but no strata; name the stratum columns with --strata")
-            weights = PublicWeights.from_file(config.weights, strata, config.weight_column)
-        total = total_price(config.epsilon, config.delta)
+        weights = _weights(config, strata)
         paid_counts = (weights is None or config.combine_weights) and len(strata.keys) > 1
+        total = total_price(config.epsilon, config.delta)
         counts = total * config.count_share if paid_counts else Rho(0)
         for_means = total * config.means_share if means is not None else Rho(0)
         if not counts + for_means < total:
             raise InputError("count_share and means_share leave nothing for the synthesizer; lower one of them")
-        price = Price(total, counts, for_means)
         source = source_of(config)
         if not begun:
             source.check([*schema.names, *(means.names if means is not None else ())])
         own = mechanism(config.synthesizer, config.engine)
         fits = share(own, strata, config.selection, config.levels) or own
         files = (declared,) if means is None or averaged is declared else (declared, averaged)
+        price = Price(total, counts, for_means)
         plan = cls(config, source, files, schema, means, strata, fits, weights, price)
         if not begun:
-            check_size(plan)
+            plan.demand.check()
         return plan
 
     @cached_property
-    def size(self) -> Size:
-        """How large the fits are. Raises InputError if one might fail for its size after it was paid for."""
-        return size(self.mechanism, self.strata, self.config.shrinkage)
+    def demand(self) -> Demand:
+        """Time and memory. Without `rows`, noise alone makes about a standard deviation of rows for each stratum.
+
+        Raises InputError if a fit might fail for its size after it was paid for.
+        """
+        config, strata = self.config, len(self.strata.keys)
+        rho = self.price.counts or self.price.synthesis
+        return Demand(
+            size=size(self.mechanism, self.strata, config.shrinkage),
+            mechanism=self.mechanism.name,
+            columns=len(self.schema.names),
+            strata=strata,
+            means=len(self.estimates),
+            rows=int(strata / sqrt(2 * float(rho))) if config.rows is None else config.rows,
+            scored=config.evaluate != "none",
+            workers=config.workers,
+            here=config.cluster is None,
+        )
 
     @property
     def relation(self) -> Relation:
@@ -128,22 +138,22 @@ class Plan:
 
     @property
     def shared(self) -> SharedMechanism | None:
-        """The mechanism, if one choice serves all strata (`equistrata.synth.mechanisms.levels`)."""
+        """The mechanism, if its selection is shared by all strata (`equistrata.synth.mechanisms.levels`)."""
         return serving_all(self.mechanism)
 
     @cached_property
     def fitted(self) -> Strata:
-        """The parts of the rows that are measured each by itself: the strata, or all rows if one choice serves all strata."""
+        """The parts that are fitted each by itself: the strata, or all rows where selection is shared."""
         return self.strata if self.shared is None else Strata.over(self.schema, ())
 
     @cached_property
     def units(self) -> tuple[str, ...]:
-        """What each of them is filed by (`Workspace.units`): which stratum it is, not where it stands."""
+        """The name under which each of `fitted` is kept (`Workspace.units`); it does not depend on the strata's order."""
         return tuple(unit_name(self.fitted.columns, key) for key in self.fitted.keys)
 
     @property
     def fixed_weights(self) -> PublicWeights | None:
-        """The public weights if they are taken as they stand; None where noisy counts have a say."""
+        """The public weights where they are used alone; None where noisy counts are used (too)."""
         return None if self.config.combine_weights else self.weights
 
     @property
@@ -171,7 +181,7 @@ class Plan:
 
     @cached_property
     def parts(self) -> Mapping[str, Rho]:
-        """What the release buys, by name: one fit of all strata (in parallel, with their counts), and each mean."""
+        """The parts of ρ that are charged, by name: synthesis (strata in parallel, with their counts), and each mean."""
         shares = self.price.means.split([1] * len(self.estimates)) if self.estimates else []
         means = {
             f"{kind} mean of {column.name}": share for (column, kind), share in zip(self.estimates, shares, strict=True)
@@ -186,11 +196,21 @@ class Plan:
 
 
 def total_price(epsilon: float, delta: float) -> Rho:
-    """What a whole release or audit will be charged. Raises InputError if (ε, δ) is no budget."""
+    """The price of a whole release or audit in zCDP. Raises InputError if (ε, δ) is no budget."""
     try:
         return Rho.from_epsilon_delta(epsilon, delta)
     except ValueError as error:
         raise InputError(f"settings 'epsilon' and 'delta' give no usable budget: {error}") from None
+
+
+def _weights(config: ReleaseConfig, strata: Strata) -> PublicWeights | None:
+    if config.weights != NOISY:
+        if not config.strata:
+            raise InputError("weights are given but no strata; name the stratum columns with --strata")
+        return PublicWeights.from_file(config.weights, strata, config.weight_column)
+    if config.combine_weights:
+        raise InputError("combine_weights joins public weights with noisy counts; give their file with --weights")
+    return None
 
 
 def _schema(config: ReleaseConfig) -> Schema:

@@ -37,7 +37,7 @@ MARK = "mark"
 Answers = Mapping[str, tuple[str, tuple[bool, ...]]]
 
 
-def check(config: ReleaseConfig) -> None:
+def check_runner(config: ReleaseConfig) -> None:
     """Raise InputError if the runner is not installed, or a cluster is named that it does not use."""
     package = PACKAGES.get(config.runner)
     if package is None and config.cluster is not None:

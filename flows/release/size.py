@@ -1,4 +1,4 @@
-"""Size before price: what a release will take, said or refused before it is charged. From the schema and settings alone.
+"""Time and memory of a release, estimated from the schema and the settings, so that it is refused before it is charged.
 
 >>> in_words(50), in_words(600), in_words(10_000), in_words(400_000)
 ('a minute', '10 minutes', '3 hours', '5 days')
@@ -7,86 +7,124 @@
 from __future__ import annotations
 
 import os
-from math import comb, sqrt
+from dataclasses import dataclass
+from math import comb
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from equistrata.errors import InputError
+from equistrata.synth.size import Size
 
-if TYPE_CHECKING:
-    from equistrata.flows.release.plan import Plan
-
-LONG = 120.0  # seconds that are worth a warning
-MOST_DAYS = 14  # nobody waits longer, and the estimate is wrong by less than what that leaves
-ERROR = 3  # times: as wrong as an estimate of seconds mostly is
-_TRIPLE = (
-    1.5e-3  # seconds to score a set of three columns, over all rows and within strata, in tables of some 20,000 rows
-)
-_TRIPLE_BYTES = 80
-_DRAWN = 1e-7  # seconds to draw, decode and write a cell of the synthetic rows (docs/performance.md: a second for 10⁶ rows of ten)
-_MEAN = 3e-9, 5e-3  # seconds of a mean: for the cube of the strata, and for each
+# Measured on one core; see docs/experiments/sizes.md.
+LONG_SECONDS = 120.0  # a release that takes longer gets a warning
+MOST_SECONDS = 14 * 86_400.0  # a release that takes longer is refused
+ERROR_FACTOR = 3  # of most estimates of time
+TRIPLE_SECONDS = 1.5e-3  # to score a set of three columns, over all rows and by stratum, in tables of 20,000 rows
+TRIPLE_BYTES = 80
+CELL_SECONDS = 1e-7  # to draw, decode and write a cell of the synthetic rows
+MEAN_SECONDS = 3e-9, 5e-3  # of a mean: times the strata's number cubed, and times their number
 _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_bytes")
-_AWAY = "use fewer columns, coarser values or bins, or fewer strata"
 
 
-def check(plan: Plan) -> None:
-    """Raise InputError if the release cannot be made on this machine, or not in MOST_DAYS."""
-    size = plan.size
-    scored = comb(len(plan.schema.names), 3) * _TRIPLE_BYTES if plan.config.evaluate != "none" else 0
-    memory = max(size.memory * min(plan.config.workers, size.fits), size.together, scored)
-    have = available_memory()
-    if plan.config.cluster is None and have is not None and memory > have:
-        raise InputError(
-            f"the release needs about {memory / 2**30:,.3g} GiB of memory and this machine has {have / 2**30:,.3g}: {_what(plan)}; {_way_out(plan)}"
+@dataclass(frozen=True)
+class Demand:
+    """What decides how long a release takes, and how much memory.
+
+    Attributes:
+        size: of the fits.
+        mechanism: its name.
+        columns, strata, means: how many there are.
+        rows: synthetic rows that will be drawn, at least.
+        scored: whether exact scores are computed.
+        workers: fits that run at the same time.
+        here: whether they run on this machine, so that its memory limits them.
+    """
+
+    size: Size
+    mechanism: str
+    columns: int
+    strata: int
+    means: int
+    rows: int
+    scored: bool
+    workers: int
+    here: bool
+
+    def check(self) -> None:
+        """Raise InputError if the release needs more memory than there is, or more than MOST_SECONDS."""
+        scored = comb(self.columns, 3) * TRIPLE_BYTES if self.scored else 0
+        memory = max(self.size.memory * min(self.workers, self.size.fits), self.size.together, scored)
+        have = available_memory() if self.here else None
+        if have is not None and memory > have:
+            raise InputError(
+                f"the release needs about {memory / 2**30:,.3g} GiB of memory and this machine has "
+                f"{have / 2**30:,.3g}: {self._what}; {self._way_out}"
+            )
+        if self._drawing > MOST_SECONDS:
+            raise InputError(
+                f"drawing {self.rows:,} rows would take about {in_words(self._drawing)}; draw fewer (--rows)"
+            )
+        if self.seconds > MOST_SECONDS:
+            raise InputError(f"the release would take about {in_words(self.seconds)}: {self._what}; {self._way_out}")
+
+    @property
+    def warning(self) -> str | None:
+        """A sentence about a release that takes long; None for any other."""
+        if self.seconds < LONG_SECONDS:
+            return None
+        return (
+            f"this takes up to about {in_words(self.seconds)} (give or take a factor of {ERROR_FACTOR}): {self._what}; "
+            f"for less, {self._way_out}"
         )
-    if _drawing(plan) > MOST_DAYS * 86_400:
-        raise InputError(
-            f"drawing {_rows(plan):,} rows would take about {in_words(_drawing(plan))}; draw fewer (--rows)"
+
+    @property
+    def seconds(self) -> float:
+        """Estimated time of the release, without reading rows."""
+        cubed, each = MEAN_SECONDS
+        means = self.means * (cubed * self.strata**3 + each * self.strata)
+        return self.size.seconds(self.workers) + self._scoring + means + self._drawing
+
+    @property
+    def _scoring(self) -> float:
+        return comb(self.columns, 3) * TRIPLE_SECONDS if self.scored else 0.0
+
+    @property
+    def _drawing(self) -> float:
+        return self.rows * self.columns * CELL_SECONDS
+
+    @property
+    def _what(self) -> str:
+        fits = f"{self.size.fits:,} fits" if self.size.fits > 1 else "one fit"
+        return (
+            f"{self.mechanism} over {self.columns} columns in {self.strata:,} strat{'a' if self.strata > 1 else 'um'}, "
+            f"{fits}, each of up to {self.size.cells:,} cells and with {self.size.candidates:,} sets of columns to "
+            "choose from"
         )
-    if seconds(plan) > MOST_DAYS * 86_400:
-        raise InputError(f"the release would take about {in_words(seconds(plan))}: {_what(plan)}; {_way_out(plan)}")
+
+    @property
+    def _way_out(self) -> str:
+        """Which setting makes most of the difference."""
+        if self._drawing > self.seconds / 2:
+            return "draw fewer rows (--rows)"
+        if self._scoring > self.seconds / 2:
+            return "leave the scores out (--evaluate none) or use fewer columns"
+        if self.size.leaning > self.seconds / 2:
+            return "use fewer strata, or no shrinkage (--no-shrinkage)"
+        fewer = "use fewer columns, coarser values or bins, or fewer strata"
+        return fewer if self.mechanism == "MST" else f"{fewer}, or synthesizer mst"
 
 
 def check_audit(columns: int, releases: int) -> None:
-    """Raise InputError if an audit, which compares every set of three columns, cannot be made on this machine or in MOST_DAYS."""
+    """Raise InputError if an audit, which compares all sets of three columns, is too much for time or memory."""
     sets, have = comb(columns, 3), available_memory()
-    if sets * _TRIPLE * releases > MOST_DAYS * 86_400 or (have is not None and sets * _TRIPLE_BYTES > have):
+    if sets * TRIPLE_SECONDS * releases > MOST_SECONDS or (have is not None and sets * TRIPLE_BYTES > have):
         raise InputError(
-            f"an audit compares every three columns, and of {columns:,} columns these are {sets:,} sets: too many for this "
-            "machine; release and audit fewer columns"
+            f"an audit compares every three columns, and of {columns:,} columns these are {sets:,} sets: too many for "
+            "this machine; release and audit fewer columns"
         )
 
 
-def warning(plan: Plan) -> str | None:
-    """A sentence about a release that takes long; None for any other."""
-    long = seconds(plan)
-    if long < LONG:
-        return None
-    return f"this takes up to about {in_words(long)} (give or take a factor of {ERROR}): {_what(plan)}; for less, {_way_out(plan)}"
-
-
-def seconds(plan: Plan) -> float:
-    """About how long a release takes, without reading rows, and writing no more than it was told to or than noise makes."""
-    config, strata = plan.config, len(plan.strata.keys)
-    scoring = comb(len(plan.schema.names), 3) * _TRIPLE if config.evaluate != "none" else 0.0
-    means = sum(_MEAN[0] * strata**3 + _MEAN[1] * strata for _ in plan.estimates)
-    return plan.size.seconds(config.workers) + scoring + means + _drawing(plan)
-
-
-def _rows(plan: Plan) -> int:
-    """The synthetic rows that are asked for; else what noise alone makes of their number: a standard deviation for each stratum."""
-    if plan.config.rows is not None:
-        return plan.config.rows
-    rho = plan.price.counts or plan.price.synthesis
-    return int(len(plan.strata.keys) / sqrt(2 * float(rho)))
-
-
-def _drawing(plan: Plan) -> float:
-    return _rows(plan) * len(plan.schema.names) * _DRAWN
-
-
 def available_memory() -> int | None:
-    """Bytes of memory that this process may have: the machine's or its container's. None if nobody says."""
+    """Bytes of memory that this process may have: the machine's, or its container's limit. None if unknown."""
     try:
         found = [os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")]
     except (AttributeError, ValueError, OSError):
@@ -109,24 +147,3 @@ def in_words(seconds: float) -> str:
         if seconds >= 1.5 * length:
             return f"{seconds / length:,.0f} {unit}s"
     return "a minute"
-
-
-def _what(plan: Plan) -> str:
-    size, strata = plan.size, len(plan.strata.keys)
-    fits = f"{size.fits:,} fits" if size.fits > 1 else "one fit"
-    return (
-        f"{plan.mechanism.name} over {len(plan.schema.names)} columns in {strata:,} strat{'a' if strata > 1 else 'um'}, {fits}, each of up to "
-        f"{size.cells:,} cells and with {size.candidates:,} sets of columns to choose from"
-    )
-
-
-def _way_out(plan: Plan) -> str:
-    """What makes most of the difference."""
-    if _drawing(plan) > seconds(plan) / 2:
-        return "draw fewer rows (--rows)"
-    scoring = comb(len(plan.schema.names), 3) * _TRIPLE if plan.config.evaluate != "none" else 0.0
-    if scoring > seconds(plan) / 2:
-        return "leave the scores out (--evaluate none) or use fewer columns"
-    if plan.size.leaning > seconds(plan) / 2:
-        return "use fewer strata, or let none lean on the others (--no-shrinkage)"
-    return _AWAY if plan.mechanism.name == "MST" else f"{_AWAY}, or synthesizer mst"

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
+from shutil import copyfile
 from typing import Any
 
 import numpy as np
 
-from equistrata.data.ahead import ahead
+from equistrata.arrays import Floats
 from equistrata.data.schema import Column, Schema
 from equistrata.data.snapshot import Snapshot
-from equistrata.data.strata import Key, Strata
+from equistrata.data.sources import ahead
+from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable, numbers
+from equistrata.data.weights import PublicWeights
 from equistrata.eval.scores.scores import score
 from equistrata.flows.release.card import card_markdown, release_card
 from equistrata.flows.release.inside import SCORES, check_place, keep_scores
@@ -29,7 +32,7 @@ from equistrata.inference.means.coinpress import Coinpress
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource, SecureNoise, SeededNoise
-from equistrata.synth.measurements import Measurement, load_measurements, save_measurements, total_estimate
+from equistrata.synth.measurements import load_measurements, save_measurements, total_estimate
 from equistrata.synth.mechanisms.base import ForeignMechanism, Mechanism
 from equistrata.synth.models.estimation import Estimator
 from equistrata.synth.models.storage import load_model
@@ -41,7 +44,7 @@ from equistrata.synth.strata.weights import combined_weights
 SYNTHESIS, MEANS, SAMPLING = 0, 1, 2
 
 SCORED_ROWS = 1_000_000  # distinct rows that are scored exactly, and rows that classifiers see
-MOST_STARTS = 4  # of one stratum's fit in one release: workers may be lost, but not without end
+MOST_STARTS = 4  # of one stratum's fit in a run: lost workers are replaced, but not without end
 
 
 def noise_source(plan: Plan) -> NoiseSource:
@@ -56,12 +59,11 @@ def _rng(plan: Plan, stream: int) -> np.random.Generator:
 
 
 @scrubbed
-def load(plan: Plan, work: Workspace) -> None:
-    """Read the rows, code them, hold some out if asked, cut them into strata, and keep all that in the working folder.
+def partition(plan: Plan, work: Workspace) -> None:
+    """Read the rows, code them, hold some out if asked, and keep each stratum's rows and outcomes in the working folder.
 
-    Also, what tells these rows from others, those held out among them. A batch at a time, so memory does not grow with the
-    rows. What becomes of a row depends on that row alone, and on a
-    coin of its own if some are held out, so neighbouring tables stay neighbours.
+    A batch at a time, so memory does not grow with the rows. What becomes of a row depends on that row (and on a coin
+    of its own, if rows are held out), so neighbouring tables stay neighbours. The snapshot covers held-out rows too.
     """
     coins = work.coins(_rng(plan, SAMPLING)) if plan.held_out else None
     snapshot = Snapshot(plan.schema)
@@ -96,22 +98,13 @@ def fit_one(
     count_rho: Rho,
     noise: NoiseSource,
 ) -> None:
-    """Spend one stratum's budget; leave its measurements in the working folder, and its model if it is not ours.
+    """Measure one stratum with its whole budget, and save the measurements (and the model, if the mechanism is foreign).
 
-    May be called again for a stratum, also while another call is still at it, as a cluster does that has lost a worker.
-    Measurements that lie there already are used, which costs nothing. Of calls that measure, the one that saves first is the
-    only one whose measurements anything is made of; the others' are dropped unread.
+    It may run again for a stratum, also at the same time, where a cluster has lost a worker: saved measurements are
+    used again, and of runs that measure, the first to save wins.
 
-    Cost: what the budget holds, once, however many calls measured, as long as no call's noise decided which of them saved.
-    Proof sketch: call j would measure M_j = M(rows; noise_j), with noise of its own. It hands nothing on, writes no log and
-    returns None, until `Workspace.keep_fit` renames a folder that is whole and on the disk; before that its noise is in the
-    memory of one process, or in a folder under a random name that nothing opens. So all that is released, or read by any
-    later step, is made of M_J, where J is the first call that saved. If J is independent of the noise (somebody pulled a
-    plug, a machine was taken away), then given J, M_J has the law of M_1: noise that never left a dead process is no release.
-    If noise can decide J (memory that grows with what was selected, and a limit on it), all that can be said is that M_J is
-    made of at most MOST_STARTS measurements, at that many times the price. That is why the starts in a run are bounded and
-    told on the card, why clusters started by `equistrata.flows.release.runners` kill no worker for its memory, and why a run that died as a whole
-    is charged again (`equistrata.flows.release.undertaking`).
+    Cost: the budget, once, add/remove, if no run's noise decides which of them saves first; else at most MOST_STARTS
+    times. See docs/proofs/budget.md, "A worker that was lost".
 
     Raises StepFailed if the stratum was begun MOST_STARTS times in this run.
     """
@@ -119,8 +112,8 @@ def fit_one(
         return
     if work.count_start(position) > MOST_STARTS:
         raise StepFailed(
-            f"a stratum was begun {MOST_STARTS} times and never finished: its workers were lost; see that they have enough "
-            "memory, then start or resume the release"
+            f"a stratum was begun {MOST_STARTS} times and never finished: its workers were lost; see that they have "
+            "enough memory, then start or resume the release"
         )
     table = work.load_table(work.stratum(position), schema)
     if isinstance(mechanism, ForeignMechanism):
@@ -131,8 +124,8 @@ def fit_one(
 
 
 @scrubbed
-def lean(plan: Plan, work: Workspace) -> None:
-    """What the strata say of each other, beside their measurements. Post-processing: it costs nothing."""
+def shrink(plan: Plan, work: Workspace) -> None:
+    """Predict each stratum's marginals from the other strata's measurements. Post-processing, no cost."""
     measurements = {key: load_measurements(work.measurements(i)) for i, key in enumerate(plan.strata.keys)}
     for i, extra in enumerate(borrow(plan.strata, measurements).values()):
         save_measurements(extra, work.borrowed(i))
@@ -140,7 +133,7 @@ def lean(plan: Plan, work: Workspace) -> None:
 
 @scrubbed
 def model_one(work: Workspace, position: int, mechanism: Mechanism, schema: Schema) -> None:
-    """Make one stratum's model of its measurements and of what it borrows, unless it is there. It costs nothing."""
+    """Model one stratum from its measurements and what it borrows, unless the model exists. No cost."""
     if not work.model(position).exists():
         borrowed = work.borrowed(position)
         extra = load_measurements(borrowed) if borrowed.exists() else []
@@ -149,44 +142,74 @@ def model_one(work: Workspace, position: int, mechanism: Mechanism, schema: Sche
 
 
 @scrubbed
-def model_joint(work: Workspace, strata: Strata, engine: Estimator, shrinkage: bool) -> None:
-    """Make the models of all strata from what was measured by one choice for all, unless they are there. It costs nothing."""
-    if not work.joint.exists():
-        work.keep_joint(cut_strata(strata, load_measurements(work.measurements(0)), engine, shrinkage))
+def join(
+    work: Workspace,
+    strata: Strata,
+    engine: Estimator | None,
+    shrinkage: bool,
+    public: PublicWeights | None = None,
+    combine: bool = False,
+) -> None:
+    """Save the model of all strata, joined by their weights, unless it exists. Post-processing, no cost.
+
+    Args:
+        engine: models all strata from the measurements of shared selection; None if each stratum has its own model.
+        shrinkage: for shared selection.
+        public, combine: public weights, and whether noisy counts are combined with them; None for noisy counts alone.
+    """
+    if work.joint.exists():
+        return
+    keys = strata.keys if engine is None else ((),)
+    measurements = {key: load_measurements(work.measurements(i)) for i, key in enumerate(keys)}
+    if engine is not None:
+        model = cut_strata(strata, measurements[()], engine, shrinkage)
+    else:
+        models = {key: load_model(work.model(i), strata.rest(key)) for i, key in enumerate(keys)}
+        total = sum(max(total_estimate(noisy)[0], 0.0) for noisy in measurements.values())
+        model = StratifiedModel(strata, models, noisy_weights(strata, measurements), total)
+    if public is not None:
+        model = replace(model, weights=combined_weights(strata, dict(measurements), public) if combine else public)
+    work.keep_joint(model)
 
 
 @scrubbed
-def resample(plan: Plan, work: Workspace, noise: NoiseSource, account: Mapping[str, Any] | None = None) -> None:
-    """Join the strata's models by their weights, draw the synthetic rows, and lay out the release with its card.
+def resample(plan: Plan, work: Workspace) -> tuple[int, str]:
+    """Draw the synthetic rows from the joint model, and write them as codes, CSV and Parquet. Post-processing, no cost.
 
-    `account` is what the card says of the ledger that was charged.
+    Returns:
+        How many rows there are, and where their weights come from.
     """
-    keys = plan.fitted.keys
-    measurements = {key: load_measurements(work.measurements(i)) for i, key in enumerate(keys)}
-    if plan.shared is not None:
-        model = StratifiedModel.load(work.joint, plan.schema)
-    else:
-        models = {key: load_model(work.model(i), plan.strata.rest(key)) for i, key in enumerate(keys)}
-        model = StratifiedModel(plan.strata, models, noisy_weights(plan.strata, measurements), _total(measurements))
-    weights = plan.fixed_weights or model.weights
-    if plan.weights and plan.config.combine_weights:
-        weights = combined_weights(plan.strata, dict(measurements), plan.weights)
-    model = replace(model, weights=weights, total=model.total / (1 - plan.held_out))
-    rng = _rng(plan, SAMPLING + 1)
-    release = work.staging
-    (release / "measurements").mkdir(parents=True)
-    rows = 0
-    with RowWriter(release) as writer:
+    model = StratifiedModel.load(work.joint, plan.schema)
+    model = replace(model, total=model.total / (1 - plan.held_out))
+    rng, rows = _rng(plan, SAMPLING + 1), 0
+    work.staging.mkdir()
+    with RowWriter(work.staging) as writer:
         for table, frame in ahead((table, table.decode(rng)) for table in model.batches(plan.config.rows, rng)):
             work.append_table(work.synthetic, table)
             writer.write(frame)
             rows += len(table)
-    for key, noisy in measurements.items():
-        save_measurements(noisy, release / "measurements" / f"{plan.fitted.file_name(key)}.json")
-    work.save_json(release / "schema.json", asdict(plan.schema))
-    source = weights.source if plan.strata.columns else "none needed (one stratum)"
+    return rows, model.weights.source
+
+
+@scrubbed
+def describe(
+    plan: Plan, work: Workspace, noise: NoiseSource, drawn: tuple[int, str], account: Mapping[str, Any] | None = None
+) -> None:
+    """Put the measurements, the schema and the card into the release.
+
+    Args:
+        drawn: what `resample` returned.
+        account: what the card says of the ledger that was charged.
+    """
+    folder, keys = work.staging / "measurements", plan.fitted.keys
+    folder.mkdir()
+    for i, key in enumerate(keys):
+        copyfile(work.measurements(i), folder / f"{plan.fitted.file_name(key)}.json")
+    work.save_json(work.staging / "schema.json", asdict(plan.schema))
+    rows, weights = drawn
+    source = weights if plan.strata.columns else "none needed (one stratum)"
     again = sum(work.started_again(i) for i in range(len(keys)))
-    work.save_json(release / "card.json", release_card(plan, noise, rows, source, account, again))
+    work.save_json(work.staging / "card.json", release_card(plan, noise, rows, source, account, again))
 
 
 @scrubbed
@@ -217,12 +240,11 @@ def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSour
 
 
 def _mean(plan: Plan, work: Workspace, column: Column, kind: str, budget: Budget, noise: NoiseSource) -> dict[str, Any]:
-    """One estimate of one column's mean, for all of the budget, under the estimator's name.
-
-    By strata it is measured over all rows as well, and small strata lean on the others, unless `--no-shrinkage` is given.
-    """
+    """One estimate of one column's mean, for all of the budget, under the estimator's name."""
     assert column.sigma is not None
-    groups = {key: work.load(work.outcome(column.name, i)) for i, key in enumerate(plan.strata.keys)}
+    groups: dict[Hashable, Floats] = {
+        key: work.load(work.outcome(column.name, i)) for i, key in enumerate(plan.strata.keys)
+    }
     lower, upper = column.mean_bounds
     coinpress = Coinpress(lower, upper, column.sigma, sizes="noisy", bounds=column.bounds)
     if kind == "vanilla" or not plan.strata.columns:
@@ -234,10 +256,10 @@ def _mean(plan: Plan, work: Workspace, column: Column, kind: str, budget: Budget
 
 @scrubbed
 def evaluate(plan: Plan, work: Workspace) -> None:
-    """Exact scores against the real rows: never to be published, so they rest in the working folder until `publish`.
+    """Exact scores against the real rows: internal, never published.
 
-    Scores of marginals are made from the tables' distinct rows, so they are exact whatever the number of rows. Where even
-    these are many, and for classifiers, a random part of the rows stands for a large table, and the file says so.
+    Marginals are scored on distinct rows, so scores are exact. Where these are more than SCORED_ROWS, and for
+    classifiers, a random sample of a large table is used, and the file says so.
     """
     rng = _rng(plan, SAMPLING + 2)
     parts = [work.load_table(work.stratum(i), plan.fitted.rest(key)) for i, key in enumerate(plan.fitted.keys)]
@@ -268,7 +290,7 @@ def evaluate(plan: Plan, work: Workspace) -> None:
 
 
 @scrubbed
-def publish(plan: Plan, work: Workspace) -> Path:
+def land_release(plan: Plan, work: Workspace) -> Path:
     """Write the card for people and move the finished release to its place in one step; then its exact scores to theirs."""
     release, output, scores = work.staging, Path(plan.config.output), work.root / SCORES
     if scores.exists():
@@ -284,14 +306,12 @@ def publish(plan: Plan, work: Workspace) -> Path:
     return output
 
 
+def _interval_entry(estimate: Estimate | StratifiedEstimate) -> dict[str, Any]:
+    return {"value": estimate.value, "lower": estimate.lower, "upper": estimate.upper, "rho": float(estimate.rho)}
+
+
 def _estimate_entry(estimate: Estimate) -> dict[str, Any]:
-    return {
-        "value": estimate.value,
-        "lower": estimate.lower,
-        "upper": estimate.upper,
-        "rho": float(estimate.rho),
-        "rows": estimate.rows,
-    }
+    return _interval_entry(estimate) | {"rows": estimate.rows}
 
 
 def _stratified_entry(estimate: StratifiedEstimate, plan: Plan) -> dict[str, Any]:
@@ -299,13 +319,7 @@ def _stratified_entry(estimate: StratifiedEstimate, plan: Plan) -> dict[str, Any
         plan.strata.label(key): _estimate_entry(estimate.strata[key]) | {"share": estimate.weights[key]}
         for key in plan.strata.keys
     }
-    head = {"value": estimate.value, "lower": estimate.lower, "upper": estimate.upper, "rho": float(estimate.rho)}
-    return head | {"strata": strata}
-
-
-def _total(measurements: Mapping[Key, list[Measurement]]) -> float:
-    """The number of rows as the measurements tell it: noisy, paid for."""
-    return sum(max(total_estimate(noisy)[0], 0.0) for noisy in measurements.values())
+    return _interval_entry(estimate) | {"strata": strata}
 
 
 def _some(tables: Sequence[CodedTable], rng: np.random.Generator) -> list[CodedTable]:

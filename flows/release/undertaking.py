@@ -1,21 +1,17 @@
-"""A release under way: charged before it draws noise, resumed from what it paid for, and never charged less than it drew.
+"""A release under way: charged before it draws noise, resumed from what it paid for, never charged less than it drew.
 
-The order of things, which leaves a state that can be resumed at every point:
+The order, in which every crash leaves a state that can be resumed:
 
-1. The journal is made, with the settings and what else decides the release. 2. Rows are read into the private working folder, which the next run removes.
-3. One transaction of the ledger charges the whole price. 4. Each stratum's fit, and each mean, is first written down as
-begun, then draws its noise, then is saved in one step. 5. The release folder appears by one rename. 6. The ledger is told.
+1. The journal is made, with the settings and what else decides the release.
+2. Rows are read into the private working folder, which the next run removes.
+3. One transaction of the ledger charges the whole price.
+4. Each stratum's fit, and each mean, is first written down as begun, then draws its noise, then is saved in one step.
+5. The release folder appears by one rename.
+6. The ledger is told.
 7. The journal goes.
 
-**What a resumed release costs.** What was saved is used again: post-processing, no cost. What was not begun is paid for
-already. What was begun in a run that died, and not saved, may have drawn noise that shaped something (when the run died,
-say), so it is charged again before it is drawn again. Strata are disjoint, so however many are drawn twice, that costs the
-price of one fit of all strata once more: every stratum was drawn in at most as many runs as it was paid for, and the total is
-the maximum over strata of the sums (`Budget.parallel`), plus the sums of the means. Within a run, a stratum whose worker was
-lost is drawn again at no charge, and the card tells it: `steps.fit_one` says why, and on what condition.
-
-**What a charge is bound to.** That sum is right only if a stratum is the same rows in every run, so a charge is bound to the rows'
-bytes and to everything else that decides a unit (`equistrata.flows.release.binding`). What differs is refused, and nothing is drawn.
+A resumed release uses what was saved, at no cost. What was begun in a run that died, and not saved, is charged again
+before it is drawn again. See docs/proofs/budget.md.
 """
 
 from __future__ import annotations
@@ -26,13 +22,13 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import uuid4
 
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.account import Account, id_stem
-from equistrata.flows.release.binding import binding, check_same, config_hash, settings_hash
+from equistrata.flows.release.binding import Binding, binding, check_same, config_hash, settings_hash
 from equistrata.flows.release.plan import SYNTHESIS, Plan
 from equistrata.flows.run.disk import DiskFull, telling_full_disk
 from equistrata.flows.run.journal import Journal, state_folder, unreadable_sentence
@@ -45,6 +41,16 @@ from equistrata.privacy.ledger.ledger import Charge, Ledger, LedgerError
 
 class AlreadyMade(InputError):
     """The ledger has this release as whole: there is nothing to do, and nothing was charged again."""
+
+    exit_code = 0
+
+
+class Prepared(NamedTuple):
+    """A release that may begin, or go on: `account` and `journal` are None where there is none."""
+
+    plan: Plan
+    account: Account | None
+    journal: Journal | None
 
 
 class Undertaking:
@@ -63,21 +69,23 @@ class Undertaking:
         self.plan, self.work, self.account, self.journal = plan, work, account, journal
         self.evaluates = plan.config.evaluate != "none"
         self._charges = account.charges() if account else []
+        self._bound: Binding = {}
         self._drawing = False
-        settled = bool(self._charges) and _all_committed(self._charges)
-        self.published = settled or is_published(plan.config)
+        whole = bool(self._charges) and _all_committed(self._charges)
+        self.published = whole or is_published(plan.config)
 
     def bind(self) -> None:
-        """Before the charge, write down what it will be bound to; after it, see that nothing of that has changed.
+        """Before the charge, write down what it will be bound to; after it, check that nothing of that has changed.
 
         Raises InputError if something has. A release that is whole draws nothing more, so it may.
         """
         if self.journal is None or self.published:
             return
+        self._bound = binding(self.plan)
         if self._charges:
-            check_same(self.plan, self.journal, self._charges)
+            check_same(self._bound, self.plan.config, self.journal, self._charges)
         else:
-            self.journal.bind(binding(self.plan))
+            self.journal.bind(self._bound)
 
     def load(self, read: Callable[[], None]) -> None:
         """Have `read` bring the rows, unless nothing needs them any more.
@@ -112,29 +120,26 @@ class Undertaking:
         """
         if self.account is None:
             return
-        account, plan = self.account, self.plan
-        told = {
-            "mechanism": plan.mechanism.name,
-            "strata": " × ".join(plan.strata.columns) or None,
-            "config": config_hash(plan.config, binding(plan)),
-            "journal": self.journal.mark if self.journal else None,
-            "relation": plan.relation,
-        }
-        if not self._charges:
+        account, plan, charges = self.account, self.plan, self._charges
+        parts = [part for part in plan.parts if not charges or self._must_be_paid_again(part)]
+        if parts:
             account.ledger.reserve(
-                account.dataset, plan.price.total, account.release, parts=list(plan.parts), epsilon=plan.config.epsilon,
-                delta=plan.config.delta, fingerprint=account.fingerprint(self.work, self._digest()), **told,
-            )  # fmt: skip
-        else:
-            again = [part for part in plan.parts if self._must_be_paid_again(part)]
-            if again:
-                account.ledger.reserve(
-                    account.dataset, sum((plan.parts[part] for part in again), start=Rho(0)), account.release, parts=again,
-                    reason=f"noise drawn again after a crash: {', '.join(again)}",
-                    fingerprint=self._charges[0].entry.fingerprint, **told,
-                )  # fmt: skip
-            for charge in self._charges:
-                account.ledger.resume(charge.reservation)
+                account.dataset,
+                sum((plan.parts[part] for part in parts), start=Rho(0)),
+                account.release,
+                parts=parts,
+                reason=f"noise drawn again after a crash: {', '.join(parts)}" if charges else None,
+                epsilon=None if charges else plan.config.epsilon,
+                delta=None if charges else plan.config.delta,
+                fingerprint=charges[0].entry.fingerprint if charges else account.fingerprint(self.work, self._digest()),
+                relation=plan.relation,
+                mechanism=plan.mechanism.name,
+                strata=" × ".join(plan.strata.columns) or None,
+                config=config_hash(plan.config, self._bound),
+                journal=self.journal.mark if self.journal else None,
+            )
+        for charge in charges:
+            account.ledger.resume(charge.reservation)
         self._charges = account.charges()
         self._drawing = True
 
@@ -153,13 +158,8 @@ class Undertaking:
             "ledger": ledger.identity,
             "head": str(ledger.head),
             "charges": [
-                {
-                    "entry": c.entry.entry,
-                    "rho": float(c.entry.rho),
-                    "parts": list(c.entry.parts),
-                    "reason": c.entry.reason,
-                }
-                for c in self._charges
+                {"entry": e.entry, "rho": float(e.rho), "parts": list(e.parts), "reason": e.reason}
+                for e in (charge.entry for charge in self._charges)
             ],
             "rho": float(spent),
             "epsilon": config.epsilon if len(self._charges) == 1 else spent.epsilon(config.delta),
@@ -220,17 +220,27 @@ def with_release_id(config: ReleaseConfig, unique: str | None = None) -> Release
         return config
     stem = id_stem(Path(config.output).name).lstrip("._-")
     unique = (unique or uuid4().hex).replace("-", "")[:12]
-    return ReleaseConfig.build(**config.public() | {"release_id": f"{stem[:60] or 'release'}-{unique}"})
+    return config.with_release_id(f"{stem[:60] or 'release'}-{unique}")
 
 
-def prepare(config: ReleaseConfig) -> tuple[Plan, Account | None, Journal | None]:
-    """Refuse what can be refused without looking at a row; the journal is that of a release that was begun before.
+_prepared: list[Prepared] = []  # the last that this process prepared and did not run yet: a plan is made once
 
-    Raises InputError (AlreadyMade, if it is whole), LedgerError, BudgetExceeded. Nothing is written or charged.
+
+def prepare(config: ReleaseConfig) -> Prepared:
+    """Refuse what can be refused without reading a row. Nothing is written or charged.
+
+    A release of the same configuration that this process runs next has this plan (`under_way`).
+
+    Raises InputError (AlreadyMade, if the release is whole), LedgerError, BudgetExceeded.
     """
+    _prepared[:] = [_prepare(config)]
+    return _prepared[0]
+
+
+def _prepare(config: ReleaseConfig) -> Prepared:
     account = Account.of(config)
     if account is None:
-        return Plan.of(config), None, None
+        return Prepared(Plan.of(config), None, None)
     account.check()
     charges, found = account.charges(), Journal.of(account.release)
     check_standing(config, account, charges, found)
@@ -240,16 +250,16 @@ def prepare(config: ReleaseConfig) -> tuple[Plan, Account | None, Journal | None
         if not charges or is_published(config):
             raise
         raise InputError(
-            f"release {account.release!r} was charged, and what it needs is not as it was: {error}; or give the release up "
-            f"(equistrata resume --discard {account.release})"
+            f"release {account.release!r} was charged, and what it needs is not as it was: {error}; or give the release "
+            f"up (equistrata resume --discard {account.release})"
         ) from None
     if not charges:
         account.check_relation(plan.relation)
         account.check_price(plan.price.total)
     journal = Journal.begun(config, account.ledger.identity)
     if journal is not None and charges and not is_published(config) and not _all_committed(charges):
-        check_same(plan, journal, charges)
-    return plan, account, journal
+        check_same(binding(plan), config, journal, charges)
+    return Prepared(plan, account, journal)
 
 
 def check_standing(config: ReleaseConfig, account: Account, charges: list[Charge], found: Journal | None) -> None:
@@ -277,7 +287,9 @@ def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
 
     Raises InputError, LedgerError or BudgetExceeded before the block; StepFailed and the like pass through.
     """
-    plan, account, _ = prepare(config)
+    ready = [each for each in _prepared if each.plan.config == config] or [prepare(config)]
+    _prepared.clear()
+    plan, account, _ = ready[0]
     with ExitStack() as stack:
         stack.enter_context(
             telling_full_disk(state_folder(), config.scratch or gettempdir(), Path(config.output).parent)

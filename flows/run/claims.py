@@ -23,6 +23,8 @@ from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
 
+from equistrata.errors import EquistrataError
+
 LOCK = ".lock"
 LANDING = "landing"  # names a half-written folder elsewhere that goes with this one
 OURS = re.compile(r"equistrata-release-.+|\..+\.part")  # folders that are removed when their owner is dead
@@ -30,7 +32,7 @@ BEAT, LEASE = 20.0, 300.0
 TRIES = 100  # to make a folder that another run removes at the same moment
 
 
-class Held(Exception):
+class Held(EquistrataError):
     """Another process holds the folder."""
 
 

@@ -8,7 +8,7 @@ from functools import wraps
 from pathlib import Path
 from typing import ParamSpec, TypeVar
 
-from equistrata.errors import InputError
+from equistrata.errors import EquistrataError, InputError
 from equistrata.flows.run.disk import disk_full
 from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import BudgetExceeded
@@ -17,7 +17,7 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-class StepFailed(RuntimeError):
+class StepFailed(EquistrataError, RuntimeError):
     """A step failed for a reason that is not the user's. Says where in the code, never with which value."""
 
 

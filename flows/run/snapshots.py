@@ -10,7 +10,7 @@ from equistrata.data.snapshot import Snapshot
 from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.ledger.fingerprint import KEY_VARIABLE, Fingerprint, ledger_key
 from equistrata.privacy.ledger.ledger import Ledger, LedgerError
-from equistrata.privacy.ledger.store import key_file
+from equistrata.privacy.ledger.sqlite import key_file
 
 SNAPSHOT = "snapshot.json"
 

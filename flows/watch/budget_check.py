@@ -1,7 +1,7 @@
 """The budget check: is the ledger whole, and does the budget still pay for the releases that are scheduled?
 
-It reads the ledger and the server's schedule, and no row. It ends as Failed, with one sentence, when the ledger is not what it
-was, or when one of the next scheduled releases would be refused: weeks before it is.
+It reads the ledger and the server's schedule, and no row. It ends as Failed, with one sentence, if the ledger was
+changed, or if one of the next scheduled releases would be refused: weeks before it runs.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, cast
 
 from prefect import flow
 from prefect.artifacts import Artifact, create_markdown_artifact, create_table_artifact
@@ -19,7 +19,7 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
-from equistrata.errors import InputError
+from equistrata.errors import EquistrataError, InputError
 from equistrata.flows.config.places import place_of
 from equistrata.flows.watch.upcoming import Upcoming, upcoming_releases
 from equistrata.privacy.budget import Rho
@@ -30,19 +30,19 @@ HORIZON = 12  # releases, for the forecast
 SHOWN = 12  # scheduled releases in the table
 
 
-class BudgetShort(RuntimeError):
+class BudgetShort(EquistrataError, RuntimeError):
     """The budget does not pay for a release that is scheduled."""
 
 
 @flow(name="budget-check", log_prints=False, persist_result=False, validate_parameters=True)
 def budget_check(dataset: str, ledger: str | None = None, ahead: int = 3) -> State[Any]:
-    """Verify the ledger, and look whether the next `ahead` scheduled releases of the data set fit into what is left.
+    """Verify the ledger, and check that the next `ahead` scheduled releases fit into the remaining budget.
 
-    Leaves a page for people (artifact budget-<data set>) and the ledger's head (artifact ledger-head-<data set>), through
-    which the next check verifies that the chain passes: a ledger that was rewritten, cut or made anew in between is found.
+    Leaves a page (artifact budget-<data set>) and the ledger's head (artifact ledger-head-<data set>), through which
+    the next check verifies the chain: a ledger that was rewritten, cut or made anew in between is found.
 
     Args:
-        dataset: whose budget; its name in the ledger.
+        dataset: its name in the ledger.
         ledger: path, URL without a password, or block:NAME; None for EQUISTRATA_LEDGER_URL.
         ahead: how many scheduled releases must fit, at least one.
 
@@ -50,9 +50,9 @@ def budget_check(dataset: str, ledger: str | None = None, ahead: int = 3) -> Sta
         Completed, with the verdict in one sentence.
 
     Raises:
-        BudgetShort: a release among the next ones would be refused.
+        BudgetShort: one of the next releases would be refused.
         LedgerError: the ledger cannot be read, is not whole, or is not the one of the last check.
-        InputError: a setting is wrong, or a scheduled release has wrong settings.
+        InputError: a setting is wrong, also one of a scheduled release.
     """
     if ahead < 1:
         raise InputError(f"setting 'ahead' is {ahead}, but at least one scheduled release must be looked at")
@@ -72,14 +72,15 @@ def budget_check(dataset: str, ledger: str | None = None, ahead: int = 3) -> Sta
     after = those_that_fit(left, [release.price for release in releases])
     short = [release for release, rest in zip(releases[:ahead], after, strict=False) if rest is None]
     verdict = _verdict(dataset, left, releases[:ahead], short)
-    create_markdown_artifact(
-        "\n\n".join(
-            [f"# Budget of {_plain(dataset)}", f"**{_plain(verdict)}**", _amounts(account, left),
-             _schedule(releases, after), _forecast(account, left, releases), f"The ledger is whole: head `{head}`."]
-        ),
-        key=page,
-        description=verdict,
-    )  # fmt: skip
+    sections = (
+        f"# Budget of {_plain(dataset)}",
+        f"**{_plain(verdict)}**",
+        _amounts(account, left),
+        _schedule(releases, after),
+        _forecast(account, left, releases),
+        f"The ledger is whole: head `{head}`.",
+    )
+    create_markdown_artifact("\n\n".join(sections), key=page, description=verdict)
     if short:
         raise BudgetShort(verdict)
     return Completed(message=verdict)
@@ -92,7 +93,8 @@ def _verified(books: Ledger, dataset: str) -> Head:
     identity = books.identity
     if last is not None and last["ledger"] != identity:
         raise LedgerError(
-            f"the ledger of data set {dataset!r} is another one than at the last check, so what was spent may be forgotten; "
+            f"the ledger of data set {dataset!r} is another one than at the last check, so what was spent may be "
+            "forgotten; "
             f"bring the old one back, or, if this is meant, remove its mark: prefect artifact delete {key}"
         )
     head = books.verify([Head.parse(last["head"])] if last is not None else [])
@@ -103,16 +105,17 @@ def _verified(books: Ledger, dataset: str) -> Head:
 
 
 def _last_head(key: str) -> dict[str, str] | None:
-    found = Artifact.get(key, _sync=True)  # type: ignore[call-arg]
+    found = cast(Artifact | None, Artifact.get(key, _sync=True))  # type: ignore[call-arg]
     if found is None:
         return None
     try:
-        (row,) = json.loads(found.data)
+        (row,) = json.loads(str(found.data))
         return {name: str(row[name]) for name in ("ledger", "head")}
     except (ValueError, KeyError, TypeError):
         raise LedgerError(
-            f"artifact {key!r} does not hold the ledger's last head, though nobody else writes it; look into it, then remove "
-            f"it: prefect artifact delete {key}"
+            f"artifact {key!r} does not hold the ledger's last head, though only this check writes it; look into it, "
+            "then "
+            f"remove it: prefect artifact delete {key}"
         ) from None
 
 
@@ -144,41 +147,49 @@ def _verdict(dataset: str, left: Rho, next_ones: Sequence[Upcoming], short: Sequ
 def _amounts(account: Entry, left: Rho) -> str:
     assert account.epsilon is not None
     assert account.delta is not None
-    delta = account.delta
     spent = account.rho - left
     rows = [
         ("budget", account.rho, account.epsilon),
-        ("spent", spent, spent.epsilon(delta)),
-        ("left", left, left.epsilon(delta)),
+        ("spent", spent, spent.epsilon(account.delta)),
+        ("left", left, left.epsilon(account.delta)),
     ]
-    lines = [f"| {name} | {float(rho):.6g} | {epsilon:.4g} |" for name, rho, epsilon in rows]
-    return "\n".join([f"| | ρ | ε at δ = {delta:g} |", "|---|---|---|", *lines])
+    cells = [(name, f"{float(rho):.6g}", f"{epsilon:.4g}") for name, rho, epsilon in rows]
+    return _table(("", "ρ", f"ε at δ = {account.delta:g}"), cells)
 
 
 def _schedule(releases: Sequence[Upcoming], after: Sequence[Rho | None]) -> str:
     if not releases:
         return "Nothing is scheduled."
-    lines = [
-        f"| {release.when:%Y-%m-%d %H:%M} | {release.release_id} | {release.epsilon:g} | {float(release.price):.6g} | "
-        f"{'**refused**' if rest is None else format(float(rest), '.6g')} |"
+    cells = [
+        (
+            f"{release.when:%Y-%m-%d %H:%M}",
+            release.release_id,
+            f"{release.epsilon:g}",
+            f"{float(release.price):.6g}",
+            "**refused**" if rest is None else f"{float(rest):.6g}",
+        )
         for release, rest in list(zip(releases, after, strict=True))[:SHOWN]
     ]
-    return "\n".join(["| scheduled (UTC) | release | ε | ρ | ρ left after it |", "|---|---|---|---|---|", *lines])
+    return _table(("scheduled (UTC)", "release", "ε", "ρ", "ρ left after it"), cells)
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
 
 
 def _forecast(account: Entry, left: Rho, releases: Sequence[Upcoming]) -> str:
     assert account.delta is not None
     each = epsilon_within(left, HORIZON, account.delta)
-    told = f"For {HORIZON} more releases, each may have ε = {each:g} at δ = {account.delta:g}."
+    horizon = f"For {HORIZON} more releases, each may have ε = {each:g} at δ = {account.delta:g}."
     if not releases:
-        return told
+        return horizon
     last = releases[-1]
     count = releases_left(left, last.price)
     return (
-        f"At the price of the last one scheduled (ε = {last.epsilon:g}), what is left pays for {count} in all. {told}"
+        f"At the cost of the last one scheduled (ε = {last.epsilon:g}), the budget pays for {count} in all. {horizon}"
     )
 
 
 def _plain(text: str) -> str:
-    """Text as it is, in Markdown."""
+    """Text in Markdown, its special characters escaped."""
     return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", text)

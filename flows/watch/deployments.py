@@ -1,7 +1,7 @@
-"""Checks of prefect.yaml that Prefect does not make: it drops keys that it does not know in silence.
+"""Checks of prefect.yaml that Prefect does not make: it drops unknown keys silently.
 
-`python -m equistrata.flows.watch.deployments` prints the work pools that the file needs, or what is wrong with it (exit code 2). It reads the
-file and imports the flows; it asks no server.
+`python -m equistrata.flows.watch.deployments` prints the work pools that the file needs, or its faults (exit code 2).
+It reads the file and imports the flows; it asks no server.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from equistrata.flows.config.release import ReleaseConfig
 ANCHORS = "definitions"  # a place for YAML anchors that Prefect's own guides use; Prefect reads nothing from it
 
 
-def load(path: Path) -> dict[str, Any]:
+def read_prefect_yaml(path: Path) -> dict[str, Any]:
     """The file as it is written. Raises InputError if it cannot be read."""
     document = documents.load(path, repr(str(path)), aliases=True)
     if not isinstance(document, dict) or not isinstance(document.get("deployments"), list):
@@ -44,7 +44,7 @@ def load(path: Path) -> dict[str, Any]:
 
 
 def faults(document: Mapping[str, Any]) -> list[str]:
-    """What is wrong with a prefect.yaml, one sentence each; nothing if it will do what it says."""
+    """The faults of a prefect.yaml, one sentence each."""
     found = list(_unknown(document, PrefectYamlModel, "prefect.yaml", ANCHORS))
     deployments = document["deployments"]
     names = [str(deployment.get("name")) for deployment in deployments]
@@ -64,9 +64,8 @@ def _faults(deployment: Mapping[str, Any]) -> Iterator[str]:
     yield from _unknown(deployment, DeploymentConfig, "it")
     yield from _unknown(pool, WorkPoolConfig, "its work_pool")
     yield from _unknown(pool.get("job_variables") or {}, ProcessVariables, "its job_variables")
-    yield from _misfits(
-        DeploymentConfig, {key: value for key, value in deployment.items() if key != "schedules"}, "its "
-    )
+    others = {key: value for key, value in deployment.items() if key != "schedules"}
+    yield from _misfits(DeploymentConfig, others, "its ")
     if not pool.get("name"):
         yield "it needs a work_pool with a name"
     if isinstance(limit, Mapping):
@@ -99,11 +98,8 @@ def _schedule(schedule: Mapping[str, Any]) -> Iterator[str]:
         yield "a schedule needs a timezone, or its hours are UTC's"
     wrong = list(_misfits(RawScheduleConfig, schedule, "a schedule's "))
     if not wrong and "cron" in schedule:
-        wrong = list(
-            _misfits(
-                CronSchedule, {key: schedule[key] for key in ("cron", "timezone") if key in schedule}, "a schedule's "
-            )
-        )
+        cron = {key: schedule[key] for key in ("cron", "timezone") if key in schedule}
+        wrong = list(_misfits(CronSchedule, cron, "a schedule's "))
     yield from wrong
 
 
@@ -127,7 +123,7 @@ def _template_in_list(value: Any, inside: bool = False) -> bool:
 
 
 def _release(parameters: Mapping[str, Any], zones: list[str], limit: Any) -> Iterator[str]:
-    """A release on a schedule: each month's must have a name of its own, in the schedule's calendar, and one at a time."""
+    """A scheduled release: each month's has a name of its own, in the schedule's calendar; one at a time."""
     try:
         config = ReleaseConfig.build(**parameters["config"])
     except InputError as error:
@@ -160,11 +156,11 @@ def _unknown(given: Mapping[str, Any], model: type[BaseModel], what: str, *more:
             yield f"{what} has a key {key!r} that Prefect drops in silence; it knows {', '.join(sorted(known))}"
 
 
-def main() -> int:
+def check_prefect_yaml() -> int:
     """Check prefect.yaml, or the file that is named; print the work pools it needs."""
     path = Path(sys.argv[1] if len(sys.argv) > 1 else "prefect.yaml")
     try:
-        document = load(path)
+        document = read_prefect_yaml(path)
         found = faults(document)
     except InputError as error:
         found = [str(error)]
@@ -177,4 +173,4 @@ def main() -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(check_prefect_yaml())

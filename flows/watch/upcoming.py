@@ -1,10 +1,10 @@
-"""The releases of a data set that a Prefect server has scheduled, and what each of them will be charged."""
+"""The releases of a data set that a Prefect server has scheduled, and the cost of each."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from datetime import datetime
+from typing import NamedTuple
 
 from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.filters import (
@@ -25,38 +25,31 @@ from equistrata.flows.release.undertaking import with_release_id
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.ledger import Ledger
 
-PAGE = 200  # the most that a server gives at once, unless it is told otherwise
+PAGE = 200  # runs, the most that a server gives at once by default
 RELEASE_FLOW = "release"
 NOT_ENDED = [StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING]
 
 
-@dataclass(frozen=True)
-class Upcoming:
-    """A release that is scheduled, or running and not charged yet.
-
-    Attributes:
-        when: the time on its schedule.
-        price: what it will be charged.
-    """
+class Upcoming(NamedTuple):
+    """A release that is scheduled, or running and not charged yet: `when` on its schedule, and the ρ of its charge."""
 
     release_id: str
     when: datetime
     epsilon: float
-    delta: float
     price: Rho
 
 
 def upcoming_releases(client: SyncPrefectClient, dataset: str, named: str | None) -> list[Upcoming]:
-    """Every release of that data set in that ledger which a server will run and which was not charged yet, in order.
+    """Every release of that data set in that ledger which is to run and was not charged yet, in order.
 
-    A server schedules at least three runs of each deployment, and all those of the next 100 days, unless it is told
-    otherwise. Two runs under one release id are charged once, and a release that was charged is resumed at no cost.
+    A server schedules at least three runs of each deployment, and all those of the next 100 days, by default. Two runs
+    under one release id are charged once, and a release that was charged is resumed at no cost.
 
     Args:
         named: the name of the ledger, as in a configuration.
 
     Raises:
-        InputError: a scheduled release of the data set has settings that are none; it will fail.
+        InputError: a scheduled release of the data set has wrong settings, and will fail.
         LedgerError: the ledger cannot be read.
     """
     place = place_of(named)
@@ -77,7 +70,7 @@ def upcoming_releases(client: SyncPrefectClient, dataset: str, named: str | None
         if elsewhere or config.release_id in seen:
             continue
         seen.add(config.release_id)
-        found.append(Upcoming(str(config.release_id), when, config.epsilon, config.delta, price))
+        found.append(Upcoming(str(config.release_id), when, config.epsilon, price))
     return found
 
 

@@ -53,7 +53,7 @@ class Holder(Protocol):
         ...
 
 
-class TooFewHolders(EquistrataError):
+class TooFewHolders(EquistrataError, RuntimeError):
     """More holders dropped out than the aggregation allows; no sum was made. Carries `stayed` and `needed`."""
 
     def __init__(self, stayed: int, needed: int) -> None:

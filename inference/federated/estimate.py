@@ -83,7 +83,7 @@ class FederatedResult:
         return {**asdict(self), "strata": [asdict(stratum) for stratum in self.strata]}
 
 
-class RowsMissing(EquistrataError):
+class RowsMissing(EquistrataError, RuntimeError):
     """More rows are missing than the plan's θ allows for; nothing is published."""
 
 

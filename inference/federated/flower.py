@@ -38,8 +38,8 @@ STAGES = 4  # of the protocol; each waits for the time-out if a holder is gone
 STARTING = 120  # seconds for the server and the holders to start on a busy machine
 
 
-class FlowerFailed(EquistrataError):
-    """Flower's server did not answer. The message says how it ended; its log is in the aggregator's folder."""
+class FlowerFailed(EquistrataError, RuntimeError):
+    """Flower's server did not answer. Says how it ended; its log is in the aggregator's folder while that is kept."""
 
 
 @dataclass(frozen=True)

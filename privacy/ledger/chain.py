@@ -55,9 +55,9 @@ class Entry:
         epsilon, delta: how the amount was stated.
         relation: the neighbouring relation.
         mechanism, strata: what the release was made with, and over which columns.
-        parts: what was bought, by name; of an account that was opened, the accounts of the same people (`same_people_as`).
+        parts: what was bought, by name; of a create, the accounts of the same people (`same_people_as`).
         fingerprint: of the snapshot of rows (see `equistrata.privacy.ledger.fingerprint`).
-        config: a hash of the settings, and of what else decides the release (`equistrata.flows.release.binding`).
+        config: a hash of the settings, and of what else decides the release.
         journal: the mark of the journal that a release may be resumed from.
         software: the version that wrote the entry.
         reason: why, in a sentence, for what is not the usual course.
@@ -89,7 +89,7 @@ class Entry:
 
     @property
     def same_people_as(self) -> tuple[str, ...]:
-        """Which accounts hold the same people as the one that this entry opens, as its steward said."""
+        """Accounts of the same people as the one that this entry opens, as its steward declared."""
         return self.parts if self.kind == "create" else ()
 
     @classmethod

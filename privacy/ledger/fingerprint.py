@@ -1,9 +1,9 @@
-"""Fingerprints of snapshots: whether two charges are about the same people, told by keyed hashes that nobody can turn back.
+"""Fingerprints of snapshots: keyed hashes that show whether two charges are about the same people.
 
-A plain hash of a small table could be guessed by trying tables. HMAC-SHA256 under a key that is not in the ledger
-can't, and since the ledger's own name goes in, the same rows have unrelated fingerprints in two ledgers. What is hashed is the
-files' bytes, the rows as a multiset (`equistrata.data.snapshot`: in any order, from any format), and each column as a multiset, so that rows
-are known again when other columns of them are chosen.
+A plain hash of a small table could be guessed by trying tables; HMAC-SHA256 under a key outside the ledger cannot.
+The ledger's own name goes in, so the same rows have unrelated fingerprints in two ledgers. Hashed are the files' bytes,
+the rows as a multiset (`equistrata.data.snapshot`), and each column as a multiset, so that rows are recognised in other
+orders, formats and choices of columns.
 
 >>> seen = {"rows": "ab", "columns": {"SEX": "cd"}}
 >>> one = Fingerprint.of(b"file", seen, b"k" * 32, "one ledger")
@@ -27,14 +27,15 @@ from pathlib import Path
 from typing import Any
 
 from equistrata.privacy.ledger.postgres import SAME_COLUMNS
-from equistrata.privacy.ledger.store import LedgerError, key_file
+from equistrata.privacy.ledger.sqlite import key_file
+from equistrata.privacy.ledger.store import LedgerError
 
 KEY_VARIABLE = "EQUISTRATA_LEDGER_KEY"
 SHORTEST_KEY = 16  # characters
 
 
 def content_digest(paths: Iterable[Path]) -> bytes:
-    """SHA-256 of the files' bytes, in order, whatever they are called. Not to be shown: it can be guessed at."""
+    """SHA-256 of the files' bytes, in order. Not to be shown: it can be guessed."""
     whole = hashlib.sha256()
     for path in paths:
         with path.open("rb") as file:
@@ -44,13 +45,13 @@ def content_digest(paths: Iterable[Path]) -> bytes:
 
 @dataclass(frozen=True)
 class Fingerprint:
-    """What a ledger keeps of the rows that were charged for. Every part is hexadecimal and keyed.
+    """The rows that were charged for, as the ledger keeps them. Every part is hexadecimal and keyed.
 
     Attributes:
-        key: tells keys apart; empty in a ledger's earlier entries, which kept `file` alone.
+        key: identifies the key; empty in early entries, which have `file` alone.
         file: of the files' bytes.
-        rows: of the rows, in the columns that are released, whatever their order; empty in earlier entries.
-        columns: one for each of these columns, of the values in it.
+        rows: of the multiset of rows, in the released columns; empty in early entries.
+        columns: one for each of these columns.
     """
 
     key: str
@@ -94,7 +95,7 @@ class Fingerprint:
         return self.file == other.file or bool(self.rows and self.rows == other.rows)
 
     def alike(self, other: Fingerprint) -> bool:
-        """Whether both are of the same people: of the same rows, or with SAME_COLUMNS columns of the same values at least."""
+        """Whether both are of the same people: the same rows, or at least SAME_COLUMNS equal columns."""
         return self.same_rows(other) or len(self.columns & other.columns) >= SAME_COLUMNS
 
 

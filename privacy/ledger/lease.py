@@ -1,11 +1,11 @@
-"""Leases: that a release runs is known to everyone who shares its ledger, until the run ends, or dies and is silent for minutes.
+"""Leases: while a release runs, no other machine that shares its ledger can run it.
 
-A lock on a local folder says nothing to another machine. A lease is a row in the ledger's database, outside of history: it is
-taken before a release does anything, renewed while the run lives, and given back when it ends. A run that is killed renews it no
-more, so it ends by itself after LEASE_SECONDS. Whoever knows the token of a lease may take it over at once: the next run from the
-same journal on the same machine, where the journal's own lock tells that the last one is dead. What is kept is the token's hash.
+A lock on a local folder means nothing to another machine. A lease is a row in the ledger's database, outside of
+history: taken before a release does anything, renewed while the run lives, and given back when it ends. A killed run's
+lease ends after LEASE_SECONDS. The next run from the same journal on the same machine, where the journal's own lock
+shows that the last one is dead, has the same token and may take the lease over at once. The token is kept as a hash.
 
-On SQLite time is this machine's, on PostgreSQL the server's.
+Time is this machine's on SQLite, the server's on PostgreSQL.
 """
 
 from __future__ import annotations
@@ -19,8 +19,9 @@ from contextlib import contextmanager, suppress
 
 from sqlalchemy import Connection, text
 
-from equistrata.privacy.ledger.postgres import LEASES
-from equistrata.privacy.ledger.store import SQLITE_LEASES, LedgerError, Store
+from equistrata.privacy.ledger.sqlite import LEASES_TABLE
+from equistrata.privacy.ledger.store import LedgerError, Store
+from equistrata.privacy.ledger.tables import LEASES
 
 LEASE_SECONDS = 180.0
 RENEWALS = 4  # in the time of one lease: so many may fail before it ends
@@ -94,7 +95,7 @@ def leased(store: Store, dataset: str, release_id: str, token: str) -> Iterator[
 def _take_in_file(connection: Connection, dataset: str, release_id: str, sealed: str) -> str | None:
     found = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :name"
     if connection.execute(text(found), {"name": LEASES}).scalar() is None:
-        connection.exec_driver_sql(SQLITE_LEASES)
+        connection.exec_driver_sql(LEASES_TABLE)
     now = time.time()
     connection.execute(text(f"DELETE FROM {LEASES} WHERE until < :now"), {"now": now})
     mine = {"dataset": dataset, "release": release_id}

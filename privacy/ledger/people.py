@@ -1,8 +1,8 @@
-"""Which accounts hold the same people: as the steward said when he opened them, and as the fingerprints of their rows tell.
+"""Accounts of the same people, declared by the steward or recognised by the fingerprints of their rows.
 
-A budget protects people, not a name. Two accounts of the same people each keep within their own budget, and what both have
-released adds up: ρ and ρ' together are ρ + ρ' (Bun and Steinke, arXiv:1605.02065, Lemma 2.3). So the same rows under a second
-name are refused, unless that account was opened as one of the same people; then the two are shown with their sum.
+A budget protects people, not a name: the prices of two accounts of the same people add up. So the same rows under a
+second name are refused, unless that account was opened as the same people's; then both are shown with their sum.
+See docs/proofs/budget.md.
 """
 
 from __future__ import annotations
@@ -38,8 +38,8 @@ class SamePeople:
     def __str__(self) -> str:
         named = ", ".join(self.datasets[:-1]) + f" and {self.datasets[-1]}"
         return (
-            f"{named} hold the same people, so their prices add up: all their budgets together are ρ = {float(self.rho):.6g} "
-            f"(ε = {self.epsilon:.4g} at δ = {self.delta:g})"
+            f"{named} hold the same people, so their prices add up: all their budgets together are "
+            f"ρ = {float(self.rho):.6g} (ε = {self.epsilon:.4g} at δ = {self.delta:g})"
         )
 
 
@@ -66,11 +66,10 @@ def check_people(dataset: str, fingerprint: str | None, accounts: Sequence[Entry
     Args:
         dataset: the account to be charged.
         fingerprint: of the rows, as the charge will keep it.
-        accounts: how all accounts of the ledger were opened.
-        charges: of all of them, in order.
+        accounts: the entries that opened the ledger's accounts.
+        charges: of the other accounts, in order.
 
-    Raises:
-        LedgerError: the same people under another name, or fingerprints that cannot be compared.
+    Raises LedgerError also for fingerprints that cannot be compared.
     """
     mine: set[str] = {dataset}
     for group in same_people(accounts):
@@ -82,9 +81,9 @@ def check_people(dataset: str, fingerprint: str | None, accounts: Sequence[Entry
             continue
         if theirs.key and (told is None or told.key != theirs.key):
             raise LedgerError(
-                f"whether these rows are those of data set {charge.dataset!r} cannot be told, since its fingerprints were made with "
-                f"{'a' if told is None else 'another'} key; bring that key back (EQUISTRATA_LEDGER_KEY, or the file .key beside the "
-                "ledger)"
+                f"whether these rows are those of data set {charge.dataset!r} cannot be told, since its fingerprints were "
+                f"made with {'a' if told is None else 'another'} key; bring that key back (EQUISTRATA_LEDGER_KEY, or the "
+                "file .key beside the ledger)"
             )
         if told is not None and told.alike(theirs):
             raise LedgerError(

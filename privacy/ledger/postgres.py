@@ -1,27 +1,42 @@
-"""A ledger's rules inside PostgreSQL: triggers that let it only grow, and functions that are the only way to charge it.
+"""A ledger in PostgreSQL: triggers that let it only grow, and functions that are the only way to charge it.
 
-The role that makes releases may read the tables and run four functions; it may write to no table. The functions run as the
-owner (the steward), and check in the database what `equistrata.privacy.ledger.ledger` checks outside of it: that the account is open, that the sum
-is right and within the budget, that a charge is settled once. They take no entry's number, hash or time from the caller, but make them,
-so whoever runs the worker can spend what is left of a budget and no more: he can neither open nor raise an account, nor leave an
-entry or a head that does not fit.
+The role that makes releases may read the tables and run four functions; it may write to no table. The functions run as
+the owner (the steward), and check in the database what `equistrata.privacy.ledger.ledger` checks outside of it: that
+the account is open, that the sum is right and within the budget, that a charge is settled once. They make an entry's
+number, hash and time themselves. So whoever runs the worker can spend what is left of a budget and no more, and cannot
+open or raise an account, or leave an entry or a head that does not fit.
 
-What is hashed is the same canonical JSON as in `equistrata.privacy.ledger.chain.digest`, written in the database; the caller checks it.
+The hash is over the same canonical JSON as in `equistrata.privacy.ledger.chain.digest`, and the caller checks it.
 """
 
 from __future__ import annotations
 
-from sqlalchemy import Connection
+from collections.abc import Callable
+from typing import Any
 
-ENTRIES, HEAD, LEASES = "equistrata_entries", "equistrata_ledger", "equistrata_leases"
-SAME_COLUMNS = 3  # columns that hold exactly the same values equally often are no chance
+from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
+from sqlalchemy.engine import URL
+
+from equistrata.privacy.ledger.tables import ENTRIES as ENTRIES_TABLE
+from equistrata.privacy.ledger.tables import HEAD as HEAD_TABLE
+from equistrata.privacy.ledger.tables import HEAD_MOVED, LEASES, METADATA
+
+ENTRIES, HEAD = ENTRIES_TABLE.name, HEAD_TABLE.name
+SAME_COLUMNS = 3  # columns with exactly the same values, equally often, are no chance
 WRITERS = 0x45515354  # an advisory lock of the database, in which writers queue
 REFUSED = "EQ001"  # the SQLSTATE of an entry that the functions do not make
 OTHER_KEY = "EQ002"  # of a fingerprint made with another key than the ledger's others
 FLOATS = 2**1074  # the denominator of every float divides it
 
-HEAD_MOVED = """new.entries <> old.entries + 1 OR new.id <> old.id OR new.version <> old.version
-    OR new.ledger <> old.ledger OR new.created <> old.created OR new.layout <> old.layout"""
+SENTENCES = {
+    "": "cannot be reached, or refuses the login; check its address and credentials",
+    "42501": "does not let this role do that; its steward opens accounts and runs equistrata budget upgrade",
+    "42883": "was made by an earlier version; run equistrata budget upgrade as its steward",
+    "42P01": "holds no ledger; run equistrata budget create",
+    REFUSED: "refuses that entry, which would not fit; check it with equistrata budget verify",
+    OTHER_KEY: "knows its rows by fingerprints that were made with another key; bring that key back "
+    "(EQUISTRATA_LEDGER_KEY)",
+}
 
 
 def _guard(name: str, when: str, each: str = "ROW", condition: str = "true") -> str:
@@ -259,6 +274,43 @@ END $$"""
 OTHERS_WRITE = f"""SELECT count(*) FROM pg_class CROSS JOIN LATERAL aclexplode(relacl)
 WHERE pg_class.oid IN ('{ENTRIES}'::regclass, '{HEAD}'::regclass) AND grantee <> relowner
 AND privilege_type IN ('INSERT', 'UPDATE', 'DELETE', 'TRUNCATE', 'TRIGGER')"""
+
+
+def postgres_engine(url: URL, lock_seconds: float) -> Engine:
+    """Connections to the database."""
+    arguments: dict[str, Any] = {"application_name": "equistrata", "client_encoding": "utf8"}
+    if "connect_timeout" not in url.query:
+        arguments["connect_timeout"] = 10
+    pool: dict[str, Any] = {"pool_size": 1, "max_overflow": -1, "pool_pre_ping": True}
+    engine = create_engine(
+        url, connect_args=arguments, isolation_level="READ COMMITTED", use_native_hstore=False, **pool
+    )
+
+    @event.listens_for(engine, "connect")
+    def _settings(connection: Any, record: object) -> None:
+        connection.execute(f"SET lock_timeout = {int(lock_seconds * 1000)}")
+        # A server may be set to forget its last commits in a crash; a charge must not be forgotten.
+        connection.execute("SET synchronous_commit = on")
+        connection.commit()
+
+    return engine
+
+
+def queue(connection: Connection) -> None:
+    """Wait, in order, for other writers. On the row's own lock alone, fifty writers would take ten times as long."""
+    connection.execute(text(f"SELECT pg_advisory_xact_lock({WRITERS})"))
+
+
+def create(connection: Connection, first_head: Callable[[str], dict[str, Any]]) -> bool:
+    """Make the tables; whether they were missing. Two creators at once would trip over each other in the catalogue."""
+    queue(connection)
+    if inspect(connection).has_table(HEAD):
+        return False
+    METADATA.create_all(connection)
+    for guard in GUARDS:
+        connection.execute(text(guard))
+    connection.execute(HEAD_TABLE.insert().values(id=1, **first_head("postgresql")))
+    return True
 
 
 def install(connection: Connection) -> None:

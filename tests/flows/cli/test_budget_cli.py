@@ -196,7 +196,10 @@ def test_accounts_of_the_same_people_are_shown_with_their_sum(budget, books):
     code, told, error = budget(*wave, "--ledger", "ledger.db")
     assert code == 0, error
     together = books.budget("people") + books.budget("wave")
-    sentence = f"people and wave hold the same people, so their prices add up: all their budgets together are ρ = {float(together):.6g}"
+    sentence = (
+        "people and wave hold the same people, so their prices add up: all their budgets together are "
+        f"ρ = {float(together):.6g}"
+    )
     Ledger(books.path).create("others", 1, 1e-9)
     for said in (
         told,

@@ -10,7 +10,8 @@ import typer.main
 import typer.rich_utils
 from in_process import command
 
-from equistrata.flows.cli.main import ReleaseConfig, app
+from equistrata.flows.cli.main import app
+from equistrata.flows.config.release import ReleaseConfig
 
 CANARY = "canary-8841"
 
@@ -61,8 +62,8 @@ def test_wrong_weights_are_refused(equistrata, people, tmp_path, content, senten
     weights = tmp_path / "weights.csv"
     weights.write_text(content)
     refused(
-        equistrata, "--source", "csv", "--input", table, "--schema", schema, "--strata", "SEX,GROUP", "--weights", weights,
-        sentence=sentence,
+        equistrata, "--source", "csv", "--input", table, "--schema", schema, "--strata", "SEX,GROUP",
+        "--weights", weights, sentence=sentence,
     )  # fmt: skip
 
 
@@ -156,7 +157,7 @@ def commands(command=None, path=()):
 
 @pytest.mark.parametrize("words", [" ".join(path) for path in commands()])
 def test_help_is_for_people(words, monkeypatch, capsys):
-    """No address of a function, and nothing else that only Python would say, as settings' types and defaults are shown."""
+    """No address of a function, and nothing else that only Python shows of settings' types and defaults."""
     monkeypatch.setattr(typer.rich_utils, "MAX_WIDTH", 200)
     code, out, _ = command(monkeypatch, capsys, *words.split(), "--help")
     assert code == 0
@@ -210,7 +211,7 @@ def test_score_refuses_a_missing_column(equistrata, tmp_path):
 
 def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path, monkeypatch, capsys):
     """Rich reads [/c] as the end of a style: a traceback, after the charge where a release's own words hold it."""
-    from equistrata.flows.cli.main import _report
+    from equistrata.flows.cli.release import _report
 
     monkeypatch.setattr(typer.rich_utils, "MAX_WIDTH", 200)
     (tmp_path / "s.yaml").write_text(
@@ -232,11 +233,18 @@ def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path, monkeypat
         "left": guarantee,
         "charges": [None, {"rho": 0.1, "reason": "[/r]"}],
     }
-    card = {"name": "MST_[/c]", "rows": 3, "guarantee": guarantee, "ledger": charged, "private": True}
+    card = {
+        "name": "MST_[/c]",
+        "rows": 3,
+        "strata": {"count": 2},
+        "guarantee": guarantee,
+        "ledger": charged,
+        "private": True,
+    }
     (folder / "card.json").write_text(json.dumps(card))
     mean = {"value": 1.0, "lower": 0.0, "upper": 2.0}
     (folder / "means.json").write_text(json.dumps({"outcomes": {"[/m]": {"vanilla": mean}}}))
-    _report(folder, 2)
+    _report(folder)
     told = capsys.readouterr().out
     for each in (str(folder), "MST_[/c]: 3 rows", "charged to [/d] as r", "[/r]", "[/m]"):
         assert each in told

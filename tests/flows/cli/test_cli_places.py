@@ -3,12 +3,18 @@
 import os
 import sys
 import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
 
 import pytest
+from plain_release import without_prefect
 
 from equistrata.flows.cli import main as cli
+from equistrata.flows.cli import release as command_release
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release.undertaking import AlreadyMade
+from equistrata.flows.release import flow
+from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.undertaking import AlreadyMade, under_way, with_release_id
 from equistrata.flows.run.journal import Journal
 from equistrata.flows.run.landing import claimed_output
 
@@ -74,14 +80,14 @@ def test_a_full_disk_is_a_sentence_wherever_it_is_met(command, monkeypatch):
     def full(*_):
         raise OSError(28, os.strerror(28), "somewhere/file")
 
-    monkeypatch.setattr(cli, "run_release", full)
+    monkeypatch.setattr(command_release, "run_release", full)
     refused(command("release", "--output", "out"), "no space is left on the disk of 'somewhere/file'")
 
 
 def test_who_comes_second_is_told_at_once(command, monkeypatch):
     """Before Prefect is started, which takes longer than all else."""
-    monkeypatch.setattr(cli, "run_release", lambda *_: pytest.fail("it went on"))
-    with claimed_output(cli.Path("out")):
+    monkeypatch.setattr(command_release, "run_release", lambda *_: pytest.fail("it went on"))
+    with claimed_output(Path("out")):
         code, out, err = command("release", "--output", "out")
     assert (code, out) == (2, "")
     assert err.startswith("error: another run is making output folder 'out'")
@@ -98,22 +104,48 @@ def test_a_release_that_is_made_already_is_no_failure(command, monkeypatch):
 
 def test_a_release_that_another_run_made_meanwhile_is_no_failure(command, monkeypatch):
     """The flow then ends as Completed, and gives no folder."""
-    monkeypatch.setattr(cli, "run_release", lambda *_: None)
+    monkeypatch.setattr(command_release, "run_release", lambda *_: None)
     code, out, err = command("release", "--output", "out")
     assert (code, err) == (0, "")
     assert "was made by another run meanwhile and is whole" in out
 
 
+def test_a_release_validates_its_configuration_once_and_makes_one_plan(command, people, monkeypatch):
+    validated, plans, validator, plan_of = [], [], ReleaseConfig.__pydantic_validator__, Plan.of
+
+    class Counting:
+        def validate_python(self, *given, **settings):
+            validated.append(given)
+            return validator.validate_python(*given, **settings)
+
+    def run(config, _):
+        made.append((len(validated), len(plans)))
+        with without_prefect(), under_way(with_release_id(config.at(datetime.now(UTC)), "run")) as run:
+            flow._make(run)
+        return Path(run.plan.config.output)
+
+    made = []
+    table, schema, _ = people
+    monkeypatch.setattr(ReleaseConfig, "__pydantic_validator__", Counting())
+    monkeypatch.setattr(Plan, "of", lambda *given, **settings: plans.append(given) or plan_of(*given, **settings))
+    monkeypatch.setattr(command_release, "run_release", run)
+    given = ("--source", "csv", "--input", table, "--schema", schema, "--output", "{year}", "--evaluate", "none")
+    code, out, err = command("release", *given)
+    assert (code, err) == (0, ""), err
+    assert "released" in out
+    assert (made, len(validated), len(plans)) == ([(1, 1)], 1, 1)
+
+
 def test_nobody_is_told_to_resume_what_another_run_is_at(command, capsys):
     config = ReleaseConfig.build(dataset="people", release_id="monthly")
     journal = Journal.open(config, "ledger")
-    cli._tell_what_is_kept(config)
+    command_release._print_what_is_kept(config)
     assert capsys.readouterr().err == "", "nothing was done yet"
     with journal.held():
         journal.next_run()
-        cli._tell_what_is_kept(config)
+        command_release._print_what_is_kept(config)
         assert capsys.readouterr().err == ""
-    cli._tell_what_is_kept(config)
+    command_release._print_what_is_kept(config)
     assert capsys.readouterr().err == "kept: equistrata resume monthly\n"
 
 

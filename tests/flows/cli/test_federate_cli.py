@@ -84,7 +84,7 @@ def test_what_people_read(holders):
         (("--outcome", "DAYS", "--epsilon", 0), "epsilon"),
         (("--outcome", "DAYS", "--missing", 1), "largest share"),
         (("--outcome", "DAYS", "--missing", 1, "--largest-share", 0.1), "largest share"),
-        (("--outcome", "DAYS", "--aggregator", "cloud"), "unknown aggregator 'cloud'"),
+        (("--outcome", "DAYS", "--aggregator", "cloud"), "'aggregator' is 'cloud'"),
         (("--outcome", "GRADE"), "GRADE"),
     ],
 )  # fmt: skip

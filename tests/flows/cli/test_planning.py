@@ -213,7 +213,9 @@ def test_only_the_schema_and_the_sizes_are_opened(people, tmp_path, repo_root):
     ]
     env = os.environ | {"PYTHONPATH": str(repo_root)}
     done = subprocess.run(
-        [sys.executable, "-c", WATCHED.format(arguments=arguments)], cwd=tmp_path, env=env, capture_output=True, text=True, timeout=120
+        [sys.executable, "-c", WATCHED.format(arguments=arguments)], cwd=tmp_path, env=env, capture_output=True,
+        text=True,
+        timeout=120,
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     opened = {path for path in json.loads(done.stdout.splitlines()[-1]) if str(tmp_path) in path}

@@ -1,6 +1,7 @@
 """The configuration: one model for YAML, Prefect parameters and options."""
 
 import os
+from datetime import UTC, datetime
 
 import pytest
 import yaml
@@ -74,6 +75,19 @@ def test_a_broken_config_file_gets_one_sentence(tmp_path, text):
 def test_a_missing_config_file_gets_one_sentence(tmp_path):
     with pytest.raises(InputError, match="cannot be read"):
         ReleaseConfig.load(tmp_path / "none.yaml")
+
+
+def test_a_copy_validates_what_changes_and_nothing_else(monkeypatch):
+    config = ReleaseConfig.build(dataset="people", output="out/{month}", release_id="a" * 93 + "{time}")
+    with pytest.raises(InputError, match=r"setting 'release_id' is 'a.*pattern"):  # it is longer when it is filled in
+        config.at(datetime(2026, 11, 1, tzinfo=UTC))
+    with pytest.raises(InputError, match="setting 'workers' is 0"):
+        config.changed(workers=0)
+    monkeypatch.setattr(ReleaseConfig, "__init__", None)
+    named = config.with_release_id("people-{month}").at(datetime(2026, 11, 1, tzinfo=UTC))
+    assert (named.output, named.release_id) == ("out/2026-11", "people-2026-11")
+    assert named.at(datetime(2030, 1, 1, tzinfo=UTC)) is named
+    assert named.model_fields_set == {"dataset", "output", "release_id"}
 
 
 @pytest.mark.parametrize("kind", [ReleaseConfig, AuditConfig])

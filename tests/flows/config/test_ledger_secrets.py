@@ -10,7 +10,7 @@ from equistrata.privacy.ledger.ledger import Ledger
 
 @pytest.mark.slow
 def test_a_password_is_in_no_log_card_or_error(equistrata, people, new_database):
-    """Releases that end well, that are refused, that fail inside the flow, and that cannot log in; with Prefect's own log."""
+    """Releases that end well, are refused, fail inside the flow, and cannot log in; with Prefect's own log."""
     import psycopg
 
     url = new_database()
@@ -35,7 +35,8 @@ def test_a_password_is_in_no_log_card_or_error(equistrata, people, new_database)
     assert ledger.charges("people", "whole")[0].entry.fingerprint
     with psycopg.connect(url) as connection:  # the charge fails inside the flow, with words of the database's own
         connection.execute(
-            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'foreign words'; END $$"
+            "CREATE FUNCTION refuse() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RAISE EXCEPTION 'foreign words'; END $$"
         )
         connection.execute(
             "CREATE TRIGGER refuse BEFORE INSERT ON equistrata_entries FOR EACH ROW EXECUTE FUNCTION refuse()"

@@ -1,4 +1,4 @@
-"""A public audit in a release's folder: the price is that of all, and a kill at any moment leaves the old set or the new."""
+"""A public audit in a release's folder: the price is that of all; a kill leaves the old set or the new."""
 
 import json
 import os
@@ -7,7 +7,6 @@ import subprocess
 import sys
 import threading
 from contextlib import suppress
-from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -15,7 +14,7 @@ from plain_release import release
 
 from equistrata.errors import InputError
 from equistrata.flows.publication import addition
-from equistrata.flows.publication.addition import add, settled
+from equistrata.flows.publication.addition import add, finish_addition
 from equistrata.flows.publication.audited_card import (
     AddedAudit,
     Compared,
@@ -52,8 +51,8 @@ def made(tmp_path_factory):
     (home / "people.yaml").write_text(PEOPLE_SCHEMA)
     release(
         {
-            "source": "csv", "input": str(home / "people.csv"), "schema": str(home / "people.yaml"), "columns": "SEX,JOB",
-            "workers": 1, "evaluate": "none", "output": str(home / "out"),
+            "source": "csv", "input": str(home / "people.csv"), "schema": str(home / "people.yaml"),
+            "columns": "SEX,JOB", "workers": 1, "evaluate": "none", "output": str(home / "out"),
         }
     )  # fmt: skip
     (home / "report" / "tables").mkdir(parents=True)
@@ -136,7 +135,7 @@ def test_a_sum_that_is_no_price_any_more_is_refused(place):
 KILLED = """
 import os, sys
 from pathlib import Path
-sys.path[:0] = ["tests", "tests/flows"]
+sys.path[:0] = [".", "tests", "tests/flows/publication"]
 from equistrata.flows.publication import addition
 from test_addition import priced
 
@@ -227,15 +226,13 @@ def test_the_next_addition_ends_what_a_killed_one_began(place, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("call", "number"), [("rename", 1), ("rename", 2), ("rename", 4), ("rename", 5), ("fsync", 3)])
-def test_a_process_that_is_gone_leaves_the_old_set_or_the_new(place, call, number):
+def test_a_process_that_is_gone_leaves_the_old_set_or_the_new(place, repo_root, call, number):
     folder, report = place
     program = [sys.executable, "-c", KILLED, str(folder), str(report), call, str(number)]
-    killed = subprocess.run(
-        program, cwd=Path(addition.__file__).parents[1], capture_output=True, text=True, check=False
-    )
+    killed = subprocess.run(program, cwd=repo_root, capture_output=True, text=True, check=False)
     assert killed.returncode == 9, killed.stderr
     check_manifest(folder)
-    settled(folder)
+    finish_addition(folder)
     add(folder, "audit", report, priced)
     check_manifest(folder)
     assert len(audits_of(card_of(folder))) == 1 + (call == "rename" and number > 1)

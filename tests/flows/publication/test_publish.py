@@ -142,8 +142,9 @@ def damaged(folder, kind):
         "edited": "'synthetic.csv' .* was edited", "longer": "'schema.json' .* was edited",
         "cut off": "'synthetic.parquet' .* is cut off", "lacks": "lacks its file 'card.md'",
         "no manifest": "lacks its file 'manifest.json'", "manifest cut": "manifest.json .* is damaged",
-        "card edited": "'card.json' .* was edited", "link": "'card.md' .* a link", "folder link": "'measurements/.* a link",
-        "manifest link": "'manifest.json' .* a link", "pipe": "'card.md' .* is no plain file",
+        "card edited": "'card.json' .* was edited", "link": "'card.md' .* a link",
+        "folder link": "'measurements/.* a link", "manifest link": "'manifest.json' .* a link",
+        "pipe": "'card.md' .* is no plain file",
         "folder": "'card.md' .* is no plain file",
     }[kind]  # fmt: skip
 

@@ -48,10 +48,10 @@ def fit_all(plan, work, budgets, noise, pool):
     for done in as_completed([pool.submit(job) for job in jobs]):
         done.result()
     if plan.shared is not None:
-        pool.submit(partial(steps.model_joint, work, plan.strata, plan.shared.engine, plan.config.shrinkage)).result()
+        pool.submit(partial(steps.join, work, plan.strata, plan.shared.engine, plan.config.shrinkage)).result()
         return
     if plan.config.shrinkage:
-        steps.lean(plan, work)
+        steps.shrink(plan, work)
     for i, key in enumerate(keys):
         pool.submit(partial(steps.model_one, work, i, plan.mechanism, plan.strata.rest(key))).result()
 

@@ -8,7 +8,7 @@ import pytest
 from in_process import command
 from plain_release import release
 
-import equistrata.flows.cli.main
+import equistrata.flows.cli.release
 import equistrata.flows.release.flow
 from equistrata.errors import InputError
 from equistrata.flows.release import steps
@@ -120,7 +120,7 @@ def test_exact_scores_are_printed_to_a_terminal_only(settings, tmp_path, monkeyp
     release(settings)
     exact = json.loads((tmp_path / "out.internal" / "scores.json").read_text())["workload3"]
     monkeypatch.setattr("sys.stdout.isatty", lambda: terminal, raising=False)
-    monkeypatch.setattr(equistrata.flows.cli.main, "run_release", lambda *_: tmp_path / "out")
+    monkeypatch.setattr(equistrata.flows.cli.release, "run_release", lambda *_: tmp_path / "out")
     config = ["--source", "csv", "--input", settings["input"], "--schema", settings["schema"], "--output", "other"]
     code, out, err = command(monkeypatch, capsys, "release", *config)
     assert code == 0, err

@@ -53,7 +53,7 @@ def plan(people, tmp_path):
 def loaded(plan, root):
     root.mkdir()
     work = Workspace(root)
-    steps.load(plan, work)
+    steps.partition(plan, work)
     yield work
 
 
@@ -84,7 +84,7 @@ def fitted(plan, work, submit):
         for future in [submit(job) for job in stage(plan, work)]:
             future.result(timeout=120)
         if stage is jobs:
-            steps.lean(plan, work)
+            steps.shrink(plan, work)
     return [path.read_bytes() for i in range(6) for path in (work.measurements(i), work.borrowed(i), work.model(i))]
 
 
@@ -123,7 +123,7 @@ def test_every_runner_gives_the_same_models_where_one_choice_serves_all_strata(p
                     steps.fit_one, place, 0, plan.mechanism, plan.fitted.rest(()), budget, plan.price.counts, noise
                 )
                 submit(fit).result(timeout=120)
-                model = partial(steps.model_joint, place, plan.strata, plan.shared.engine, True)
+                model = partial(steps.join, place, plan.strata, plan.shared.engine, True)
                 submit(model).result(timeout=120)
                 made = {path.name: path.read_bytes() for path in place.joint.iterdir()}
                 submit(model).result(timeout=120)  # once more, as a cluster may that lost sight of a worker
@@ -217,7 +217,7 @@ def test_what_is_submitted_does_not_depend_on_the_rows(plan, people, tmp_path):
 
 
 def test_the_task_submits_that_and_nothing_else(plan, tmp_path):
-    from equistrata.flows.release.flow import fit_stratum
+    from equistrata.flows.release.flow import measuring, on_worker
 
     class Recorder:
         def __init__(self):
@@ -233,8 +233,8 @@ def test_the_task_submits_that_and_nothing_else(plan, tmp_path):
     pool, work = Recorder(), Workspace(tmp_path)
     noise = steps.noise_source(plan).spawn(steps.SYNTHESIS)
     budgets = [Budget(plan.price.counts + plan.price.synthesis)] * 6
-    for position in range(6):
-        fit_stratum.fn(position, plan, work, budgets, noise, pool)
+    for job in measuring(plan, work, budgets, noise):
+        on_worker.fn(job, pool)
     assert pool.submitted == [cloudpickle.dumps((job, (), {})) for job in jobs(plan, work)]
 
 

@@ -14,6 +14,8 @@ from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.hooks import failure_sentence
 from equistrata.flows.release.undertaking import AlreadyMade, prepare
+from equistrata.flows.run.guard import StepFailed
+from equistrata.privacy.budget import BudgetExceeded, Rho
 from equistrata.privacy.ledger.ledger import Ledger
 
 NOVEMBER, DECEMBER = datetime(2026, 11, 1, 11, tzinfo=UTC), datetime(2026, 12, 1, 11, tzinfo=UTC)
@@ -81,31 +83,31 @@ def test_the_sentence_on_a_failure_names_the_release_of_that_month(monthly):
         parameters={"config": config.public()},
         expected_start_time=DECEMBER,
     )
-    told = failure_sentence(run, Failed(message="Flow run encountered an exception: InputError: no such file."))
+    told = failure_sentence(run, Failed(data=InputError("no such file.")))
     assert str(out / "2026-12") in told
     assert "people-2026-12" in told
     assert "{month}" not in told
 
 
 @pytest.mark.parametrize(
-    ("message", "told"),
+    ("state", "told"),
     [
-        ("Flow run encountered an exception: InputError: no such file.", " (no such file)."),
-        ("Flow run encountered an exception: BudgetExceeded: ρ = 1 is left", " (ρ = 1 is left)."),
-        ("Flow run encountered an exception: StepFailed: load failed with KeyError", " (load failed with KeyError)."),
-        ("Flow run encountered an exception: ValueError: canary-5512", "."),
-        ("Flow run encountered an exception: ValueError: InputError: canary-5512", "."),
-        ("InputError: canary-5512", "."),
-        ("Flow run process exited with status code: -9", "."),
-        (None, "."),
+        ({"data": InputError("no such file.")}, " (no such file)."),
+        ({"data": BudgetExceeded(Rho(2), Rho(1), "it")}, " (it asks for ρ = 2, but only 1 is left of the budget)."),
+        ({"data": StepFailed("load failed with KeyError")}, " (load failed with KeyError)."),
+        ({"data": ValueError("canary-5512")}, "."),
+        ({"data": ValueError("InputError: canary-5512")}, "."),
+        ({"message": "Flow run encountered an exception: InputError: canary-5512"}, "."),
+        ({"message": "Flow run process exited with status code: -9"}, "."),
+        ({"message": None}, "."),
     ],
 )
-def test_only_our_own_words_on_the_cause_are_repeated(monthly, message, told):
+def test_only_our_own_words_on_the_cause_are_repeated(monthly, state, told):
     config, _, _ = monthly
     run = FlowRun(
         id=UUID(int=1), flow_id=UUID(int=2), name="any", parameters={"config": config.public()}, expected_start_time=DECEMBER
     )  # fmt: skip
-    assert f"ended as Failed{told} " in failure_sentence(run, Failed(message=message))
+    assert f"ended as Failed{told} " in failure_sentence(run, Failed(**state))
 
 
 def test_a_flow_run_with_foreign_parameters_is_told_without_them():

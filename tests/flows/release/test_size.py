@@ -1,6 +1,7 @@
 """Size before price: what cannot be is refused before it is charged, and what takes long is told."""
 
 import re
+import sys
 
 import pytest
 from in_process import command
@@ -10,7 +11,7 @@ from equistrata.errors import InputError
 from equistrata.flows.cli.main import main
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.plan import Plan
-from equistrata.flows.release.size import available_memory, check_audit, in_words, seconds, warning
+from equistrata.flows.release.size import available_memory, check_audit, in_words
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.ledger import Ledger
 
@@ -32,8 +33,8 @@ def wide(tmp_path):
 
 
 def test_what_is_quick_gets_no_word(wide, tmp_path):
-    assert warning(Plan.of(ReleaseConfig.build(output=str(tmp_path / "out"), strata="SEX,RAC1P"))) is None
-    assert warning(wide(41, evaluate="none")) is None
+    assert Plan.of(ReleaseConfig.build(output=str(tmp_path / "out"), strata="SEX,RAC1P")).demand.warning is None
+    assert wide(41, evaluate="none").demand.warning is None
 
 
 @pytest.mark.parametrize(
@@ -50,7 +51,7 @@ def test_what_is_quick_gets_no_word(wide, tmp_path):
     ],
 )
 def test_what_takes_long_is_told_with_a_time_and_a_way_out(wide, settings, told):
-    sentence = warning(wide(**settings))
+    sentence = wide(**settings).demand.warning
     assert sentence is not None
     assert "\n" not in sentence
     assert re.search(told, sentence), sentence
@@ -58,8 +59,8 @@ def test_what_takes_long_is_told_with_a_time_and_a_way_out(wide, settings, told)
 
 def test_more_workers_and_fewer_scores_take_less(wide):
     slow = {"columns": 30, "strata": 60, "synthesizer": "gem", "evaluate": "none"}
-    assert seconds(wide(**slow, workers=8)) < 0.5 * seconds(wide(**slow, workers=2))
-    assert seconds(wide(100, evaluate="none")) < seconds(wide(100)) - 60
+    assert wide(**slow, workers=8).demand.seconds < 0.5 * wide(**slow, workers=2).demand.seconds
+    assert wide(100, evaluate="none").demand.seconds < wide(100).demand.seconds - 60
 
 
 def test_what_would_take_weeks_is_refused(wide):
@@ -73,7 +74,9 @@ def test_what_does_not_fit_into_memory_is_refused(wide, monkeypatch):
         InputError, match=r"about 0\.0488 GiB of memory and this machine has 0\.000977: MST over 41 columns"
     ):
         wide(41)
-    assert wide(41, runner="dask", cluster="tcp://elsewhere:1").size.memory  # another machine's memory is not known
+    assert wide(
+        41, runner="dask", cluster="tcp://elsewhere:1"
+    ).demand.size.memory  # another machine's memory is not known
     monkeypatch.setattr(equistrata.flows.release.size, "available_memory", lambda: None)
     assert wide(41)
 
@@ -146,7 +149,9 @@ def test_an_audit_of_too_many_columns_is_refused(monkeypatch):
 def test_the_command_tells_it_before_it_begins(wide, tmp_path, monkeypatch, capsys):
     wide(100, evaluate="none")  # makes the files
     begun = []
-    monkeypatch.setattr("equistrata.flows.cli.main._run_and_report", lambda *_: begun.append(capsys.readouterr().err))
+    monkeypatch.setattr(
+        "equistrata.flows.cli.release.run_release", lambda *_: sys.exit(begun.append(capsys.readouterr().err))
+    )
     monkeypatch.setattr(
         "sys.argv",
         [
@@ -171,4 +176,4 @@ def test_more_rows_than_can_be_drawn_are_refused(wide):
 @pytest.mark.parametrize("settings", [{"rows": 10**9}, {"epsilon": 1e-300}, {"epsilon": 1e-300, "strata": 1}])
 def test_rows_that_take_long_to_draw_are_told(wide, settings):
     """As many as were asked for, or as the noise of a tiny ε makes of a table of one row."""
-    assert re.search(r"\d+ (minutes|hours) .*draw fewer rows", warning(wide(4, **settings)))
+    assert re.search(r"\d+ (minutes|hours) .*draw fewer rows", wide(4, **settings).demand.warning)

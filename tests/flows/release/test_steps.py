@@ -12,6 +12,7 @@ from equistrata.data.sources import FileSource
 from equistrata.eval.scores.scores import score
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import steps
+from equistrata.flows.release.flow import joining
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.run.guard import StepFailed
 from equistrata.flows.run.workspace import Workspace
@@ -54,6 +55,12 @@ def fit(plan, work, position, mechanism=None, noise=None):
     steps.model_one(work, position, mechanism, schema)
 
 
+def draw(plan, work):
+    """Join the models, draw the rows, and lay out the release."""
+    joining(plan, work)()
+    steps.describe(plan, work, steps.noise_source(plan), steps.resample(plan, work))
+
+
 class Counting:
     """A noise source that counts what is drawn from it."""
 
@@ -70,10 +77,10 @@ class Counting:
 
 @pytest.mark.parametrize("batch", [11, 100, 1356])
 def test_batches_of_any_size_leave_the_same_files(plan, work, tmp_path, batch):
-    steps.load(plan, work)
+    steps.partition(plan, work)
     other = Workspace(tmp_path / "other")
     other.root.mkdir()
-    steps.load(replace(plan, source=FileSource(plan.config.input, batch_rows=batch)), other)
+    steps.partition(replace(plan, source=FileSource(plan.config.input, batch_rows=batch)), other)
     names = sorted(path.name for path in work.root.iterdir())
     assert names == sorted(path.name for path in other.root.iterdir())
     assert len(names) == 3 + 6 + 6  # coins, held-out rows, what tells the rows from others; strata, outcomes
@@ -88,7 +95,7 @@ def test_batches_of_any_size_leave_the_same_files(plan, work, tmp_path, batch):
 
 def test_outcomes_stay_with_their_stratum(plan, work):
     whole = replace(plan, config=plan.config.model_copy(update={"evaluate": "none"}))
-    steps.load(whole, work)
+    steps.partition(whole, work)
     frame = pd.read_parquet(plan.config.input)
     for position, (sex, group) in enumerate(plan.strata.keys):
         there = frame[(frame["SEX"] == sex) & (frame["GROUP"] == group)]
@@ -97,7 +104,7 @@ def test_outcomes_stay_with_their_stratum(plan, work):
 
 
 def test_a_fit_that_is_called_again_draws_no_noise_and_changes_nothing(plan, work):
-    steps.load(plan, work)
+    steps.partition(plan, work)
     fit(plan, work, 0)
     before = work.measurements(0).read_bytes(), work.model(0).read_bytes()
     noise = Counting(steps.noise_source(plan).spawn(99))
@@ -108,7 +115,7 @@ def test_a_fit_that_is_called_again_draws_no_noise_and_changes_nothing(plan, wor
 
 
 def test_a_fit_that_died_after_measuring_is_finished_from_its_measurements(plan, work):
-    steps.load(plan, work)
+    steps.partition(plan, work)
     fit(plan, work, 0)
     before = work.model(0).read_bytes()
     work.model(0).unlink()
@@ -120,7 +127,7 @@ def test_a_fit_that_died_after_measuring_is_finished_from_its_measurements(plan,
 
 def test_of_two_fits_at_once_only_the_first_to_save_is_used(plan, work):
     """The second starts before the first has saved: a cluster that lost sight of a worker which is still at it."""
-    steps.load(plan, work)
+    steps.partition(plan, work)
 
     class Slow(MST):
         def measure(self, table, rho, noise, known=()):
@@ -141,7 +148,7 @@ def test_of_two_fits_at_once_only_the_first_to_save_is_used(plan, work):
 
 
 def test_a_foreign_fit_is_kept_whole(plan, work):
-    steps.load(plan, work)
+    steps.partition(plan, work)
 
     class Foreign(MST):
         software, caveats, relation = "other", (), ADD_REMOVE
@@ -162,7 +169,7 @@ def test_a_foreign_fit_is_kept_whole(plan, work):
 
 
 def test_a_stratum_is_not_begun_without_end(plan, work):
-    steps.load(plan, work)
+    steps.partition(plan, work)
 
     class Dies(MST):
         def measure(self, table, rho, noise, known=()):
@@ -177,12 +184,12 @@ def test_a_stratum_is_not_begun_without_end(plan, work):
 
 
 def test_the_card_tells_of_strata_that_were_begun_again(plan, work):
-    steps.load(plan, work)
+    steps.partition(plan, work)
     work.count_start(2)  # of a worker that was lost
     for position in range(len(plan.strata.keys)):
         fit(plan, work, position)
-    steps.resample(plan, work, steps.noise_source(plan))
-    steps.publish(plan, work)
+    draw(plan, work)
+    steps.land_release(plan, work)
     out = Path(plan.config.output)
     assert json.loads((out / "card.json").read_text())["strata"]["begun_again"] == 1
     assert "1 time(s) a stratum's worker was lost" in (out / "card.md").read_text()
@@ -190,11 +197,10 @@ def test_the_card_tells_of_strata_that_were_begun_again(plan, work):
 
 def test_a_release_drawn_in_batches_is_whole(plan, work, monkeypatch):
     monkeypatch.setattr("equistrata.synth.strata.stratified.BATCH_ROWS", 100)
-    steps.load(plan, work)
-    noise = steps.noise_source(plan)
+    steps.partition(plan, work)
     for position in range(len(plan.strata.keys)):
         fit(plan, work, position)
-    steps.resample(plan, work, noise)
+    draw(plan, work)
     csv, parquet = (pd.read_csv(work.staging / "synthetic.csv"), pd.read_parquet(work.staging / "synthetic.parquet"))
     pd.testing.assert_frame_equal(csv, parquet, check_dtype=False)
     rows = json.loads((work.staging / "card.json").read_text())["rows"]
@@ -203,10 +209,10 @@ def test_a_release_drawn_in_batches_is_whole(plan, work, monkeypatch):
 
 def scores_of(plan, work):
     """Load, fit, draw and score."""
-    steps.load(plan, work)
+    steps.partition(plan, work)
     for position in range(len(plan.strata.keys)):
         fit(plan, work, position)
-    steps.resample(plan, work, steps.noise_source(plan))
+    draw(plan, work)
     steps.evaluate(plan, work)
     return json.loads((work.root / "scores.json").read_text())
 
@@ -236,18 +242,18 @@ def test_models_of_all_strata_are_kept_once(plan, work, tmp_path):
     """Two workers that make them at the same time: the first to save wins, and nothing is left lying about."""
     plan = Plan.of(ReleaseConfig.build(**plan.config.public() | {"selection": None}))
     assert plan.shared is not None
-    steps.load(plan, work)
+    steps.partition(plan, work)
     assert len(work.load(work.stratum(0))) == sum(
         len(part) for part in plan.strata.partition(rows_of(plan, work)).values()
     )
     budget = Budget(plan.price.counts + plan.price.synthesis)
     steps.fit_one(work, 0, plan.mechanism, plan.schema, budget, plan.price.counts, steps.noise_source(plan))
-    steps.model_joint(work, plan.strata, plan.shared.engine, True)
+    steps.join(work, plan.strata, plan.shared.engine, True)
     first = StratifiedModel.load(work.joint, plan.schema)
     work.keep_joint(replace(first, total=1.0))
     assert StratifiedModel.load(work.joint, plan.schema).total == first.total
     assert not list(work.paid.glob("joint-*"))
-    steps.resample(plan, work, steps.noise_source(plan))
+    draw(plan, work)
     steps.evaluate(plan, work)
     release = work.staging
     assert [path.name for path in (release / "measurements").iterdir()] == ["all.json"]
@@ -265,7 +271,7 @@ def rows_of(plan, work):
 @pytest.mark.parametrize("shrinkage", [True, False])
 def test_means_by_strata_are_measured_at_two_levels_unless_shrinkage_is_turned_off(plan, work, shrinkage):
     plan = replace(plan, config=plan.config.model_copy(update={"shrinkage": shrinkage}))
-    steps.load(plan, work)
+    steps.partition(plan, work)
     work.staging.mkdir()
     budget, noise = Budget(plan.price.means), steps.noise_source(plan)
     steps.estimate_means(plan, work, budget, noise)

@@ -97,7 +97,7 @@ class Place:
 @pytest.fixture(scope="module")
 def killer():
     """Has releases die; a process of its own, which imports everything once."""
-    script = Path(__file__).parents[1] / "plain_release.py"
+    script = Path(__file__).parents[2] / "plain_release.py"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen([sys.executable, script], cwd=script.parents[1], text=True, **pipes) as process:
 
@@ -281,8 +281,8 @@ def test_a_release_that_has_become_another_is_not_resumed(place, people, monkeyp
     (charge,), head = place.charges(), place.ledger.head
     assert (kept.paid / f"fit_{place.unit(1)}").exists()
     assert not (kept.paid / f"fit_{place.unit(2)}").exists()
-    load = steps.load
-    monkeypatch.setattr("equistrata.flows.release.steps.load", lambda *given: pytest.fail("rows were read"))
+    load = steps.partition
+    monkeypatch.setattr("equistrata.flows.release.steps.partition", lambda *given: pytest.fail("rows were read"))
 
     def refused(sentence):
         with pytest.raises(InputError, match=re.escape(sentence)) as caught:
@@ -324,7 +324,7 @@ def test_a_release_that_has_become_another_is_not_resumed(place, people, monkeyp
     with monkeypatch.context() as patch:
         patch.setattr("equistrata.flows.release.plan.mechanism", lambda *named: MST(rare=4.0))
         refused("the mechanism's settings;")
-    monkeypatch.setattr("equistrata.flows.release.steps.load", load)
+    monkeypatch.setattr("equistrata.flows.release.steps.partition", load)
     place.resume(**changes)  # as it was: the men's measurements are used, the women's are drawn again
     assert [charge.entry.parts for charge in place.charges()] == [charge.entry.parts, ("synthesis",)]
     (men,) = (content for path, content in before.items() if path.name == "measurements.json")

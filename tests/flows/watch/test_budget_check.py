@@ -37,7 +37,8 @@ class Steward:
     def schedule(self, months, epsilon=1.0, state=None, **settings):
         """One run of the release flow per month from 2030 on."""
         config = {
-            "source": "csv", "input": "nowhere.csv", "schema": "nowhere.yaml", "dataset": self.dataset, "ledger": str(self.path),
+            "source": "csv", "input": "nowhere.csv", "schema": "nowhere.yaml", "dataset": self.dataset,
+            "ledger": str(self.path),
             "epsilon": epsilon, "delta": 1e-9, "output": "out/{month}", "release_id": self.dataset + "-{month}",
         }  # fmt: skip
         for month in months:
@@ -68,7 +69,7 @@ class Steward:
 @pytest.fixture(scope="module")
 def checker(prefect_server):
     """Runs the check in a process of its own."""
-    script = Path(__file__).parents[1] / "checks.py"
+    script = Path(__file__).parents[2] / "checks.py"
     environment = os.environ | {"PREFECT_API_URL": prefect_server, "PREFECT_LOGGING_LEVEL": "CRITICAL"}
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
     with subprocess.Popen(

@@ -10,12 +10,12 @@ from prefect.cli.deploy._models import DeploymentConfig
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.flow import PUBLISHED
-from equistrata.flows.watch.deployments import faults, load, main, pools
+from equistrata.flows.watch.deployments import check_prefect_yaml, faults, pools, read_prefect_yaml
 
 
 @pytest.fixture(scope="module")
 def document(repo_root):
-    return load(repo_root / "prefect.yaml")
+    return read_prefect_yaml(repo_root / "prefect.yaml")
 
 
 @pytest.fixture
@@ -75,11 +75,13 @@ def test_ours_holds_what_a_steward_relies_on(document):
         ("deployments/0/schedules/0", {"cron": "0 6 1 * *"}, "a schedule needs a timezone"),
         ("deployments/0/schedules/0/cron", "0 6 1 *", "a schedule's cron: "),
         ("deployments/0/schedules/0/timezone", "America/Gotham", "a schedule's timezone: "),
-        ("deployments/0/schedules/0/timezone", "Europe/Vienna", "time_zone 'America/New_York' is not that of its schedule"),
+        ("deployments/0/schedules/0/timezone", "Europe/Vienna",
+         "time_zone 'America/New_York' is not that of its schedule"),
         ("deployments/0/schedules/0/time_zone", "UTC", "a schedule's time_zone: "),
         ("deployments/0/entrypoint", "flows/release/flow.py:releases", "cannot be loaded"),
         ("deployments/0/entrypoint", "flows/nothing.py:release", "cannot be loaded"),
-        ("deployments/0/parameters/config/delta", "1e-9", "its parameters: config.delta: '1e-9' is not of type 'number'"),
+        ("deployments/0/parameters/config/delta", "1e-9",
+         "its parameters: config.delta: '1e-9' is not of type 'number'"),
         ("deployments/0/parameters/config/colour", "blue", "its parameters: config"),
         ("deployments/0/parameters/config/output", "release", "output 'release' is the same each time"),
         ("deployments/0/parameters/config/output", "{moon}", "'{moon}' in '{moon}' stands for nothing"),
@@ -90,7 +92,8 @@ def test_ours_holds_what_a_steward_relies_on(document):
         ("deployments/2/triggers/0/expects", ["x"], "a trigger has a key 'expects' that Prefect drops in silence"),
         ("deployments/2/triggers/0/expect", 3, "a trigger's expect"),
         ("deployments/2/triggers/0/parameters/config/mode", "secret", "a trigger's parameters: config.mode"),
-        ("deployments/2/triggers/0/parameters/config/releases", ["{{ event.payload.folder }}"], "no template inside a list"),
+        ("deployments/2/triggers/0/parameters/config/releases", ["{{ event.payload.folder }}"],
+         "no template inside a list"),
         ("deployments/1/name", "sample-monthly", "deployment name 'sample-monthly' is used twice"),
     ],
 )  # fmt: skip
@@ -107,7 +110,7 @@ def test_a_number_that_yaml_reads_as_a_text_is_found(tmp_path, repo_root):
     wrong = (repo_root / "prefect.yaml").read_text("utf-8").replace("1.0e-9", "1e-9", 2)
     path = tmp_path / "prefect.yaml"
     path.write_text(wrong, "utf-8")
-    assert any("delta" in fault for fault in faults(load(path)))
+    assert any("delta" in fault for fault in faults(read_prefect_yaml(path)))
 
 
 @pytest.mark.parametrize(
@@ -123,13 +126,13 @@ def test_a_file_that_cannot_be_read_gets_one_sentence(tmp_path, text, sentence):
     path = tmp_path / "prefect.yaml"
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     with pytest.raises(InputError, match=sentence):
-        load(path)
+        read_prefect_yaml(path)
 
 
 def test_the_command_prints_the_pools_or_what_is_wrong(repo_root, tmp_path, broken, monkeypatch, capsys):
     def check(*arguments):
         monkeypatch.setattr(sys, "argv", ["equistrata.flows.watch.deployments", *map(str, arguments)])
-        code = main()
+        code = check_prefect_yaml()
         told = capsys.readouterr()
         return code, told.out, told.err
 

@@ -15,10 +15,10 @@ from pathlib import Path
 import pytest
 from racers import race
 
-import equistrata.privacy.ledger.ledger
 from equistrata.privacy.budget import REPLACE_ONE, BudgetExceeded, Rho
-from equistrata.privacy.ledger import store as ledger_store
+from equistrata.privacy.ledger import tables as ledger_tables
 from equistrata.privacy.ledger.ledger import Head, Ledger, LedgerError
+from equistrata.privacy.ledger.transaction import Transaction
 
 
 @pytest.fixture
@@ -228,7 +228,7 @@ def _without_guards(path):
     return connection, [sql for _, sql in guards]
 
 
-@pytest.mark.parametrize("column", [c.name for c in ledger_store.ENTRIES.c])
+@pytest.mark.parametrize("column", [c.name for c in ledger_tables.ENTRIES.c])
 def test_an_edit_of_any_field_is_found_and_its_entry_named(file, column):
     connection, guards = _without_guards(file)
     with closing(connection):
@@ -307,7 +307,7 @@ def test_a_charge_on_falsified_totals_is_refused(file):
 
 def _content(path):
     with closing(sqlite3.connect(path)) as connection:
-        tables = [ledger_store.ENTRIES.name, ledger_store.HEAD.name]
+        tables = [ledger_tables.ENTRIES.name, ledger_tables.HEAD.name]
         return [connection.execute(f"SELECT * FROM {table}").fetchall() for table in tables]
 
 
@@ -435,9 +435,10 @@ def test_readers_do_not_wait_for_a_writer(ledger, place):
 
 def test_what_is_rolled_back_leaves_no_trace(ledger, monkeypatch):
     before = ledger.head
-    append = equistrata.privacy.ledger.ledger._append
+    append = Transaction.append
     monkeypatch.setattr(
-        "equistrata.privacy.ledger.ledger._append", lambda *given, **named: append(*given, **named) and 1 / 0
+        "equistrata.privacy.ledger.transaction.Transaction.append",
+        lambda *given, **named: append(*given, **named) and 1 / 0,
     )
     with pytest.raises(ZeroDivisionError):
         ledger.reserve("people", Rho(0.001), "r")

@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from equistrata.data.ahead import ahead
+from equistrata.data.sources import ahead
 
 
 def test_the_next_item_is_made_while_the_caller_works():

@@ -1,0 +1,64 @@
+"""What commands print, and where: results to standard output, notes to standard error."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from rich.console import Console
+from rich.markup import escape
+from rich.table import Table
+from rich.text import Text
+
+from equistrata.errors import InputError
+from equistrata.flows.run.foreground import foreground, progress_bars
+
+out = Console()
+err = Console(stderr=True)
+
+SEEDED = "[bold yellow]not private[/]: seeded noise; for tests and benchmarks only"
+
+
+def print_lines(*lines: str, console: Console = out) -> None:
+    """Print lines as they are: no markup, no colours, and not wrapped, since they are copied and compared."""
+    for line in lines:
+        console.print(line, markup=False, highlight=False, soft_wrap=True)
+
+
+def note(kind: str, sentence: str) -> None:
+    """Print a sentence to standard error after a word with its style, as `[bold red]error:[/]`."""
+    err.print(f"{kind} {escape(sentence)}", soft_wrap=True, highlight=False)
+
+
+def print_json(document: Any, allow_nan: bool = True) -> None:
+    """Print JSON for programs."""
+    print(json.dumps(document, indent=2, ensure_ascii=False, allow_nan=allow_nan))
+
+
+def table(title: str | Text | None, *headings: str, **style: Any) -> Table:
+    """A table with these headings; a column whose heading starts with ">" is aligned right."""
+    grid = Table(title=title, title_justify="left", **style)
+    for heading in headings:
+        grid.add_column(heading.removeprefix(">"), justify="right" if heading.startswith(">") else "left")
+    return grid
+
+
+@contextmanager
+def flow_here(verbose: bool) -> Iterator[None]:
+    """Import a flow and run it in the block: in this process, with a bar, with or without a Prefect server configured.
+
+    Raises InputError if a server is configured and does not answer.
+    """
+    with progress_bars(err) as listener, foreground(listener, verbose):
+        try:
+            yield
+        except RuntimeError as error:
+            import httpx  # loaded with Prefect already
+
+            if not isinstance(error.__cause__, httpx.HTTPError):
+                raise
+            raise InputError(
+                "no Prefect server answers at PREFECT_API_URL; start one (prefect server start) or unset it"
+            ) from None

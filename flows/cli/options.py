@@ -1,0 +1,115 @@
+"""Commands, with arguments and options made from the fields of a settings model: names, types, defaults and help."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import types
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
+
+import typer
+from pydantic import BeforeValidator
+from pydantic.fields import FieldInfo
+from rich.markup import escape
+
+from equistrata.flows.config.settings import Given, Settings
+
+Run = TypeVar("Run", bound=Callable[..., None])
+
+app = typer.Typer(
+    help="Private, fair releases of synthetic microdata, with an account of their privacy cost.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode="rich",
+    pretty_exceptions_enable=False,
+)
+COMMAND_GROUPS = {
+    "schema": typer.Typer(help="Look at schemas.", no_args_is_help=True),
+    "budget": typer.Typer(help="Lifetime budgets, and what every release has cost.", no_args_is_help=True),
+}
+for _group in COMMAND_GROUPS:
+    app.add_typer(COMMAND_GROUPS[_group], name=_group)
+
+
+def command(
+    name: str, model: type[Settings], rest: type[Settings] | None = None, *, hidden: bool = False
+) -> Callable[[Run], Run]:
+    """Make a function a command; its docstring is the help.
+
+    Args:
+        name: as it is typed after `equistrata`, with its group if it is in one.
+        model: what the function takes, validated.
+        rest: further options. The function takes those that were given as a dict, for a configuration file to complete.
+    """
+    models = [model] if rest is None else [model, rest]
+
+    def register(run: Run) -> Run:
+        def invoke(**values: Any) -> None:
+            run(model.build(**_given(model, values)), *(_given(each, values) for each in models[1:]))
+
+        parameters = [_parameter(key, field) for each in models for key, field in each.model_fields.items()]
+        invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+        invoke.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+        paragraphs = re.sub(r"(?<=\S)\n(?=\S)", " ", inspect.getdoc(run) or "")  # the terminal's width breaks lines
+        group, _, last = name.rpartition(" ")
+        COMMAND_GROUPS.get(group, app).command(last, help=paragraphs, hidden=hidden)(invoke)
+        return run
+
+    return register
+
+
+def _parameter(key: str, field: FieldInfo) -> inspect.Parameter:
+    """The keyword parameter that typer reads. It is None if not given, so that a configuration file can set it."""
+    kind, checks = _kind(field)
+    by_flag, choices = Given.BY_FLAG in checks, get_args(kind) if get_origin(kind) is Literal else ()
+    taken, metavar, flag = kind, None, "--" + (field.alias or key).replace("_", "-")
+    if kind is bool:
+        flag += "" if by_flag else flag.replace("--", "/--no-", 1)
+    elif choices:
+        taken, metavar = (bool, None) if by_flag else (str, "|".join(map(str, choices)))
+        flag = "/".join(f"--{choice}" for choice in choices) if by_flag else flag
+    elif get_origin(kind) is tuple:
+        split = any(isinstance(check, BeforeValidator) for check in checks) and Given.BY_PLACE not in checks
+        taken, metavar = (str, "A,B,…") if split else (list[get_args(kind)[0]], None)  # type: ignore[misc]
+    elif kind not in (int, float, Path):
+        taken = str
+    described = escape(str(field.description)) + ("" if kind is bool and by_flag else _default(field))
+    shown: dict[str, Any] = {"help": described, "show_default": False, "metavar": metavar}
+    info = typer.Argument(**shown) if Given.BY_PLACE in checks else typer.Option(flag, **shown)
+    needed = field.is_required() or (Given.BY_PLACE in checks and get_origin(kind) is tuple)
+    return inspect.Parameter(
+        key,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if needed else None,
+        annotation=Annotated[taken if needed else taken | None, info],
+    )
+
+
+def _kind(field: FieldInfo) -> tuple[Any, list[Any]]:
+    """The type of a field where it is not None, and what checks it."""
+    kind, checks = field.annotation, list(field.metadata)
+    if get_origin(kind) in (Union, types.UnionType):
+        kind = next(part for part in get_args(kind) if part is not type(None))
+    if get_origin(kind) is Annotated:
+        kind, *more = get_args(kind)
+        checks += more
+    return kind, checks
+
+
+def _given(model: type[Settings], values: dict[str, Any]) -> dict[str, Any]:
+    """Of what typer gives, the settings of a model that were given; of two flags for two choices, the choice."""
+    given = {}
+    for key, field in model.model_fields.items():
+        kind, checks = _kind(field)
+        if values[key] not in (None, []):
+            chosen = get_origin(kind) is Literal and Given.BY_FLAG in checks
+            given[field.alias or key] = get_args(kind)[not values[key]] if chosen else values[key]
+    return given
+
+
+def _default(field: FieldInfo) -> str:
+    default = None if field.is_required() else field.get_default(call_default_factory=True)
+    shown = ",".join(default) if isinstance(default, tuple) else default
+    return "" if shown in (None, "") else f" [dim]\\[default: {escape(str(shown))}][/dim]"

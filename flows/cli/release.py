@@ -1,0 +1,215 @@
+"""`equistrata release` and `equistrata resume`. Every field of `ReleaseConfig` is an option of the first."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from shutil import rmtree
+from typing import Any
+
+from rich.markup import escape
+from rich.table import Table
+
+from equistrata.errors import InputError
+from equistrata.flows.cli.console import SEEDED, err, flow_here, note, out, print_lines, table
+from equistrata.flows.cli.options import command
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
+from equistrata.flows.config.source import LedgerPlace
+from equistrata.flows.release.inside import SCORES, for_a_person, private_folder
+
+
+class ReleaseOptions(Settings):
+    """Options of the command that are no settings of the release."""
+
+    config: Path | None = setting(None, "YAML file with any of the settings below.")
+    verbose: Flag = setting(False, "Show Prefect's own log.")
+
+
+@command("release", ReleaseOptions, ReleaseConfig)
+def release_command(options: ReleaseOptions, given: dict[str, Any]) -> None:
+    """Make a release: synthetic rows, measurements, means, a card, and (apart) internal scores.
+
+    [bold]Examples[/bold]
+      equistrata release --output my-release
+      equistrata release --source folktables --root-dir acs --state NY --year 2018 --strata SEX,RAC1P --output ny
+      equistrata release --source csv --input people.csv --schema people.yaml --strata SEX --epsilon 0.5 --output out
+      equistrata release --config monthly.yaml --output releases/2026-11
+
+    Options take precedence over the config file; (epsilon, delta) is the privacy budget of the whole release.
+    """
+    config = ReleaseConfig.load(options.config, **given) if options.config else ReleaseConfig.build(**given)
+    from equistrata.flows.release.undertaking import with_release_id
+
+    _release(with_release_id(config.at(datetime.now(UTC))), options.verbose)
+
+
+class ResumeSettings(Settings):
+    release: ByPlace[str | None] = setting(None, "Id or output folder of the release (without: list all).")
+    discard: Flag = setting(False, "Discard it instead: it stays charged, and the ledger has it as failed.")
+    output: Path | None = setting(None, "Another output folder, if its own is taken or lost.")
+    workers: int | None = setting(None, "Processes that fit strata, from now on.", ge=1)
+    ledger: LedgerPlace | None = setting(None, "For --discard of a release that this machine has not kept.")
+    verbose: Flag = setting(False, "Show Prefect's own log.")
+
+
+@command("resume", ResumeSettings)
+def resume_command(settings: ResumeSettings) -> None:
+    """Continue a charged release that was killed or failed, from the measurements that were saved.
+
+    Saved measurements are used again at no cost. Noise that may have been drawn and was not saved is charged again
+    before it is drawn again; the ledger and the card record it.
+
+    [bold]Example[/bold]: equistrata resume monthly-3f08d60b7c11
+    """
+    from equistrata.flows.run.journal import STATE_VARIABLE, Journal, state_folder
+    from equistrata.flows.run.workspace import remove_dead_workspaces
+
+    # Even where there is nothing to resume: a run may have died with its release whole and its rows still on the disk.
+    remove_dead_workspaces()
+    if settings.release is None:
+        return _list_resumable()
+    journal = Journal.find(settings.release)
+    if journal is None:
+        return _without_journal(settings.release, settings.ledger, settings.discard)
+    changes = {"workers": settings.workers, "output": settings.output and os.path.abspath(settings.output)}
+    os.environ[STATE_VARIABLE] = str(state_folder())  # absolute, before the working directory changes
+    try:
+        os.chdir(journal.folder)
+    except OSError:
+        raise InputError(
+            f"release {settings.release!r} was begun in {str(journal.folder)!r}, which is not there any more; bring "
+            "it back"
+        ) from None
+    if settings.discard:
+        from equistrata.flows.release.undertaking import discard
+
+        discard(journal)
+        return print_lines(f"given up: {journal.root.name}; its charge stays")
+    config = journal.config.changed(**{name: value for name, value in changes.items() if value is not None})
+    return _release(config, settings.verbose, resumed=True)
+
+
+def _list_resumable() -> None:
+    from equistrata.flows.run.journal import Journal, state_folder
+
+    journals = Journal.all()
+    print_lines(*(f"{journal.root.name}  →  {journal.output}" for journal in journals))
+    if not journals:
+        print_lines(f"nothing to resume in {state_folder()}")
+
+
+def _without_journal(release: str, ledger: str | None, give_up: bool) -> None:
+    """A release of which this machine keeps nothing: it is whole, or it can only be given up."""
+    from equistrata.flows.run.journal import Journal, state_folder, unreadable_sentence
+
+    unreadable = Journal.unreadable(release)
+    if give_up:
+        from equistrata.flows.config.places import place_of
+        from equistrata.flows.release.undertaking import give_up_charges
+        from equistrata.privacy.ledger.ledger import Ledger
+
+        count = give_up_charges(Ledger(place_of(ledger).url), release)
+        if unreadable is not None:
+            rmtree(unreadable)
+        return print_lines(f"given up: {release}; {count} of its charges marked failed")
+    if unreadable is not None:
+        raise InputError(unreadable_sentence(release))
+    try:
+        found = json.loads((Path(release) / "card.json").read_text("utf-8"))["ledger"]["release_id"]
+    except (OSError, ValueError, KeyError, TypeError):
+        raise InputError(
+            f"nothing is kept of release {release!r} in {str(state_folder())!r}, so there is nothing to resume; if the "
+            f"ledger has it as reserved, equistrata resume --discard {release} marks it failed"
+        ) from None
+    return print_lines(f"whole already: {found} in {release}")
+
+
+def _release(config: ReleaseConfig, verbose: bool, resumed: bool = False) -> None:
+    """Check all that needs no rows, run the release, and print what was made."""
+    from equistrata.flows.release.undertaking import AlreadyMade, prepare, try_place
+
+    plan, account, _ = prepare(config)
+    try_place(config)
+    if account is not None and not resumed:
+        print_lines(f"release {account.release} of data set {account.dataset}", console=err)
+    if plan.demand.warning is not None:
+        note("[bold yellow]note:[/]", plan.demand.warning)
+    try:
+        folder = run_release(config, verbose)
+    except BaseException as error:
+        if isinstance(error, KeyboardInterrupt | SystemExit):
+            print_lines("stopped", console=err)
+        _print_what_is_kept(config)
+        raise
+    if folder is None:
+        raise AlreadyMade(
+            f"release {config.release_id!r} was made by another run meanwhile and is whole; there is nothing to do"
+        )
+    if not (folder / "card.json").exists():
+        return print_lines(f"{config.release_id} was whole and charged already, and has been moved from {folder}")
+    return _report(folder)
+
+
+def run_release(config: ReleaseConfig, verbose: bool = False) -> Path | None:
+    """Run the release flow in this process; its folder, or None if another run had made this release meanwhile."""
+    with flow_here(verbose):
+        from equistrata.flows.release.flow import release
+
+        folder = release(config)
+        return Path(folder) if isinstance(folder, str) else None
+
+
+def _print_what_is_kept(config: ReleaseConfig) -> None:
+    """After a failure: how to continue, if anything was charged and no other run is at it."""
+    if config.release_id is None or config.dataset is None:
+        return
+    from equistrata.flows.run.journal import Journal
+
+    journal = Journal.of(config.release_id)
+    if journal is not None and not journal.untouched and journal.free:
+        print_lines(f"kept: equistrata resume {config.release_id}", console=err)
+
+
+def _report(folder: Path) -> None:
+    card = json.loads((folder / "card.json").read_text("utf-8"))
+    guarantee = card["guarantee"]
+    out.print(f"[bold green]released[/] {escape(str(folder))}", soft_wrap=True, highlight=False)
+    out.print(
+        f"{escape(card['name'])}: {card['rows']:,} rows, [bold]ε = {guarantee['epsilon']:g}, δ = "
+        f"{guarantee['delta']:g}[/] "
+        f"(ρ = {guarantee['rho']:.6g}), {card['strata']['count']} strata",
+        highlight=False,
+    )
+    if isinstance(card["ledger"], dict):
+        charged, left = card["ledger"], card["ledger"]["left"]
+        print_lines(
+            f"charged to {charged['dataset']} as {charged['release_id']}; left: ρ = {left['rho']:.6g} "
+            f"(ε = {left['epsilon']:.4g} at δ = {left['delta']:g})"
+        )
+        for charge in charged["charges"][1:]:
+            out.print(
+                f"[bold yellow]charged again[/]: ρ = {charge['rho']:.6g}, {escape(charge['reason'])}", highlight=False
+            )
+    if not card["private"]:
+        out.print(SEEDED)
+    means = folder / "means.json"
+    if means.exists():
+        out.print(_means_table(json.loads(means.read_text("utf-8"))))
+    scores = private_folder(folder) / SCORES
+    if scores.exists():
+        if for_a_person():
+            from equistrata.flows.cli.score import score_table
+
+            out.print(score_table(json.loads(scores.read_text("utf-8"))))
+        print_lines(f"exact scores, not to be published: {scores}")
+
+
+def _means_table(means: dict[str, Any]) -> Table:
+    grid = table("private means", "column", "estimator", ">mean", ">interval")
+    for column, estimates in means["outcomes"].items():
+        for kind, e in estimates.items():
+            grid.add_row(escape(column), kind, f"{e['value']:.5g}", f"{e['lower']:.5g} to {e['upper']:.5g}")
+    return grid
