@@ -31,15 +31,15 @@ from equistrata.errors import InputError
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import Measurement, measure_marginal, total_estimate
-from equistrata.synth.mechanisms.base import Fit
+from equistrata.synth.mechanisms.base import Fit, Mechanism
 from equistrata.synth.models.base import Model
 from equistrata.synth.models.pool import SampledModel
 
-PYTHON_VARIABLE = "EQUISTRATA_SMARTNOISE_PYTHON"
-DEFAULT_PYTHON = Path(".venv-smartnoise/bin/python")
-PREFIX = "smartnoise-"
+SMARTNOISE_VARIABLE = "EQUISTRATA_SMARTNOISE_PYTHON"
+SMARTNOISE_PYTHON = Path(".venv-smartnoise/bin/python")
+NAME_PREFIX = "smartnoise-"
 SYNTHESIZERS = ("aim", "mst", "mwem")
-WORKER = Path(__file__).with_name("_smartnoise_worker.py")
+_WORKER = Path(__file__).with_name("_smartnoise_worker.py")
 
 SMALLEST_POOL, LARGEST_POOL = 10_000, 1_000_000
 LARGEST_HISTOGRAM = 100_000  # cells; MWEM keeps them all, and visits them for every query of every round
@@ -75,7 +75,7 @@ class SmartNoiseFailed(RuntimeError):
 
 
 @dataclass(frozen=True)
-class SmartNoise:
+class SmartNoise(Mechanism):
     """One of smartnoise-synth's cube synthesizers, with its own defaults.
 
     Attributes:
@@ -96,13 +96,18 @@ class SmartNoise:
 
     def __post_init__(self) -> None:
         if self.synthesizer not in SYNTHESIZERS:
-            known = " or ".join(PREFIX + name for name in SYNTHESIZERS)
-            raise InputError(f"unknown synthesizer {PREFIX + self.synthesizer!r}; choose {known}")
+            known = " or ".join(NAME_PREFIX + name for name in SYNTHESIZERS)
+            raise InputError(f"unknown synthesizer {NAME_PREFIX + self.synthesizer!r}; choose {known}")
 
     @property
     def name(self) -> str:
         """SmartNoiseMST, SmartNoiseAIM or SmartNoiseMWEM."""
         return f"SmartNoise{self.synthesizer.upper()}"
+
+    @property
+    def keeps_measurements(self) -> bool:
+        """No: smartnoise-synth keeps them to itself."""
+        return False
 
     @property
     def software(self) -> str:
@@ -129,8 +134,8 @@ class SmartNoise:
         _version(str(self._interpreter()))
         return self
 
-    def within(self, folder: Path) -> SmartNoise:
-        """See `ForeignMechanism.within`."""
+    def working_in(self, folder: Path) -> SmartNoise:
+        """See `Mechanism.working_in`."""
         return replace(self, folder=folder)
 
     def measure(
@@ -183,11 +188,11 @@ class SmartNoise:
 
     def _interpreter(self) -> Path:
         # Not resolved: an environment's interpreter is a link, and only by its own path does it find its packages.
-        path = Path(os.path.abspath(self.python or os.environ.get(PYTHON_VARIABLE) or DEFAULT_PYTHON))
+        path = Path(os.path.abspath(self.python or os.environ.get(SMARTNOISE_VARIABLE) or SMARTNOISE_PYTHON))
         if not path.is_file():
             raise InputError(
                 f"smartnoise-synth's environment is not there (no interpreter {str(path)!r}); run make smartnoise or "
-                f"set {PYTHON_VARIABLE}"
+                f"set {SMARTNOISE_VARIABLE}"
             )
         return path
 
@@ -218,7 +223,7 @@ class SmartNoise:
 
     def _call(self, folder: Path) -> None:
         # Isolated (-I): neither PYTHONPATH nor the worker's own folder may put our modules before smartnoise's.
-        command = [str(self._interpreter()), "-I", str(WORKER), str(folder)]
+        command = [str(self._interpreter()), "-I", str(_WORKER), str(folder)]
         environment = os.environ | {"TMPDIR": str(folder), "JAX_PLATFORMS": "cpu"}
         child = subprocess.Popen(
             command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
@@ -245,7 +250,7 @@ class SmartNoise:
 
 def smartnoise(name: str) -> SmartNoise:
     """The adapter by the name that users give, "smartnoise-mst". Raises InputError if it or its environment is not there."""
-    return SmartNoise(name.lower().removeprefix(PREFIX)).check()
+    return SmartNoise(name.lower().removeprefix(NAME_PREFIX)).check()
 
 
 @lru_cache

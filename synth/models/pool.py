@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +22,9 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.synth.models.graphical import BROKEN
+from equistrata.synth.models.archive import read_archive, write_archive
 
-FORMAT = "equistrata sampled model 1"
+POOL_FORMAT = "equistrata sampled model 1"
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +44,7 @@ class SampledModel:
 
     def __post_init__(self) -> None:
         if not len(self.pool):
-            raise ValueError("a sampled model needs at least one row in its pool")
+            raise InputError("a sampled model needs at least one row in its pool")
 
     @property
     def schema(self) -> Schema:
@@ -81,19 +80,15 @@ class SampledModel:
         return self.pool.take(rng.permutation(chosen))
 
     def save(self, path: Path) -> None:
-        """Write the model as a NumPy archive (no pickle); the schema is checked by its digest."""
-        head = {"format": FORMAT, "schema": self.schema.digest, "total": self.total}
-        with path.open("wb") as file:
-            np.savez_compressed(file, head=np.array(json.dumps(head)), pool=self.pool.codes)
+        """Write the pool (see `archive`)."""
+        write_archive(path, POOL_FORMAT, self.schema, self.total, {"pool": self.pool.codes})
 
     @classmethod
     def load(cls, path: Path, schema: Schema) -> SampledModel:
         """Read what `save` wrote. Raises InputError if the file is not a model of this schema."""
-        try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-                head = json.loads(str(archive["head"]))
-                if head["format"] != FORMAT or head["schema"] != schema.digest:
-                    raise ValueError
-                return cls(float(head["total"]), CodedTable(archive["pool"], schema))
-        except BROKEN:
-            raise InputError(f"{str(path)!r} is not a model of schema {schema.name!r}; give the right pair") from None
+        return read_archive(
+            path,
+            POOL_FORMAT,
+            schema,
+            lambda head, arrays: cls(float(head["total"]), CodedTable(arrays["pool"], schema)),
+        )

@@ -29,12 +29,10 @@ import numpy as np
 from equistrata.arrays import Floats
 from equistrata.data.strata import Key, Strata
 from equistrata.stats.random_effects import effects, project, variances
-from equistrata.synth.measurements import Measurement, total_estimate
-
-Columns = tuple[str, ...]
+from equistrata.synth.measurements import Columns, Measurement, total_estimate
 
 _WORTH_IT = 4.0  # a prediction with more than this many times the own measurement's σ would add little: left out
-_FEWEST = 3  # strata that must have measured a marginal before others may be told of it
+_LEAST_STRATA = 3  # strata that must have measured a marginal before others may be told of it
 
 
 def borrow(
@@ -55,9 +53,9 @@ def borrow(
 
     Cost: none, post-processing.
     """
-    if len(strata.keys) < _FEWEST:
+    if len(strata.keys) < _LEAST_STRATA:
         return {key: [] for key in strata.keys}
-    books = [_Books.of(measurements[key]) for key in strata.keys]
+    books = [_Stratum.of(measurements[key]) for key in strata.keys]
     mixtures = _mixtures(strata, wider, np.array([book.rows for book in books]))
     names = [name for name in strata.schema.names if name not in strata.columns]
     singles = {(name,): _Prediction.of(strata, books, mixtures, (name,)) for name in names}
@@ -78,14 +76,14 @@ def borrow(
 
 
 @dataclass(frozen=True, eq=False)
-class _Books:
+class _Stratum:
     """One stratum's measurements, and the number of rows that they imply."""
 
     measurements: tuple[Measurement, ...]
     rows: float
 
     @classmethod
-    def of(cls, measurements: Sequence[Measurement]) -> _Books:
+    def of(cls, measurements: Sequence[Measurement]) -> _Stratum:
         return cls(tuple(measurements), max(total_estimate(measurements)[0], 1.0))
 
     def look(self, columns: Columns) -> tuple[Floats, float] | None:
@@ -111,7 +109,7 @@ class _Mixture:
     """What was measured of several strata together, and each stratum's part of their rows, shape (k,)."""
 
     weights: Floats
-    book: _Books
+    book: _Stratum
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,13 +126,13 @@ class _Prediction:
 
     @classmethod
     def of(
-        cls, strata: Strata, books: Sequence[_Books], mixtures: Sequence[_Mixture], columns: Columns
+        cls, strata: Strata, books: Sequence[_Stratum], mixtures: Sequence[_Mixture], columns: Columns
     ) -> _Prediction | None:
         singles = [_Mixture(weights, book) for weights, book in zip(np.eye(len(books)), books, strict=True)]
         found = [(mixture, mixture.book.look(columns)) for mixture in (*singles, *mixtures)]
         looks = [(mixture, look) for mixture, look in found if look is not None]
         seen = np.array([look is not None for _, look in found[: len(books)]])
-        if seen.sum() < _FEWEST:
+        if seen.sum() < _LEAST_STRATA:
             return None
         observed = [(look[0] / mixture.book.rows, look[1] / mixture.book.rows) for mixture, look in looks]
         shape = observed[0][0].shape
@@ -188,7 +186,7 @@ def _mixtures(strata: Strata, wider: Sequence[Measurement], rows: Floats) -> lis
     for (level, group), parts in said.items():
         sizes = np.where((codes[:, [strata.columns.index(name) for name in level]] == group).all(1), rows, 0.0)
         if sizes.any():
-            mixtures.append(_Mixture(sizes / sizes.sum(), _Books(tuple(parts), float(sizes.sum()))))
+            mixtures.append(_Mixture(sizes / sizes.sum(), _Stratum(tuple(parts), float(sizes.sum()))))
     return mixtures
 
 

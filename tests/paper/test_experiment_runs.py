@@ -9,7 +9,7 @@ from equistrata.data.schema import Schema
 from equistrata.data.sources import SampleSource
 from equistrata.data.table import CodedTable, numbers
 from equistrata.eval.scores.parity import parity_error
-from equistrata.synth.strata.stratified import StratifiedSynthesizer
+from equistrata.synth.synthesizer import StratifiedSynthesizer
 from paper import means as experiment_means
 from paper import mixture as experiment_mixture
 from paper import synthesizers as experiment_synthesizers

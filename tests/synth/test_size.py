@@ -6,6 +6,7 @@ from math import prod
 
 import numpy as np
 import pytest
+from small_tables import fit
 
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.data.strata import Strata
@@ -14,12 +15,11 @@ from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SeededNoise
 from equistrata.synth.mechanisms.aim import AIM
-from equistrata.synth.mechanisms.base import fit
 from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.registry import mechanism
 from equistrata.synth.size import _symmetric, _widest_tree, size
-from equistrata.synth.strata.shared import share
+from equistrata.synth.strata.selection import shared_selection
 
 
 def schema(sizes, impossible=()):
@@ -103,7 +103,7 @@ def test_structural_zeros_count_where_they_hold():
 def test_more_columns_strata_and_values_take_longer():
     def seconds(sizes, name, strata=0, workers=1):
         cut = Strata.over(schema(sizes), [f"c{n}" for n in range(strata)])
-        return size(share(mechanism(name), cut) or mechanism(name), cut).seconds(workers)
+        return size(shared_selection(mechanism(name), cut) or mechanism(name), cut).seconds(workers)
 
     for name in ("mst", "aim", "gem"):
         assert seconds([4] * 30, name) > 1.5 * seconds([4] * 10, name)
@@ -116,7 +116,7 @@ def test_more_columns_strata_and_values_take_longer():
 def test_the_widest_schema_is_judged_in_a_moment(name, strata):
     begun = time.process_time()
     cut = Strata.over(schema([2] * 1000), ["c0"][:strata])
-    found = size(share(mechanism(name), cut) or mechanism(name), cut)
+    found = size(shared_selection(mechanism(name), cut) or mechanism(name), cut)
     assert time.process_time() - begun < 8
     assert found.candidates >= 998 * 999 // 2
     if name == "aim":
@@ -126,5 +126,5 @@ def test_the_widest_schema_is_judged_in_a_moment(name, strata):
 def test_many_strata_lean_by_tables_of_their_square():
     many = Strata.over(schema([3000, 3, 3]), ["c0"])
     assert size(MST(), many).together > 8 * 3000**2 * 4
-    assert size(MST(), many).leaning > 60
-    assert size(MST(), many, shrinkage=False).together == size(MST(), many, shrinkage=False).leaning == 0
+    assert size(MST(), many).borrowing > 60
+    assert size(MST(), many, shrinkage=False).together == size(MST(), many, shrinkage=False).borrowing == 0

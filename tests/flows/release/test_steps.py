@@ -23,7 +23,7 @@ from equistrata.synth.measurements import load_measurements
 from equistrata.synth.mechanisms.base import Fit
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.pool import SampledModel
-from equistrata.synth.strata.stratified import StratifiedModel
+from equistrata.synth.strata.model import StratifiedModel
 
 
 @pytest.fixture
@@ -191,7 +191,7 @@ def test_the_card_tells_of_strata_that_were_begun_again(plan, work):
 
 
 def test_a_release_drawn_in_batches_is_whole(plan, work, monkeypatch):
-    monkeypatch.setattr("equistrata.synth.strata.stratified.BATCH_ROWS", 100)
+    monkeypatch.setattr("equistrata.synth.strata.model.SAMPLE_BATCH", 100)
     steps.load(plan, work)
     noise = steps.noise_source(plan)
     for position in range(len(plan.strata.keys)):

@@ -17,7 +17,7 @@ import pytest
 from independent_model import Independent
 from refutation import HalvedNoise, measured_epsilon
 
-import equistrata.synth.mechanisms.books
+import equistrata.synth.mechanisms.session
 from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable
 from equistrata.privacy.budget import Budget, Rho
@@ -246,6 +246,6 @@ def test_a_choice_costs_what_is_charged(name, order):
 @pytest.mark.parametrize("name", ["MST", "AIM within strata"])
 def test_a_score_that_counts_a_row_twice_is_caught(monkeypatch, name):
     """As a score would that adds up what every stratum says of a marginal over all rows."""
-    honest = equistrata.synth.mechanisms.books.score
-    monkeypatch.setattr(equistrata.synth.mechanisms.books, "score", lambda *given: 2 * honest(*given))
+    honest = equistrata.synth.mechanisms.session.score
+    monkeypatch.setattr(equistrata.synth.mechanisms.session, "score", lambda *given: 2 * honest(*given))
     assert dearest_choice(CHOOSERS[name], 2.0) > 1.5
