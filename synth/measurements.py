@@ -145,7 +145,7 @@ def total_estimate(measurements: Sequence[Measurement]) -> tuple[float, float]:
 
 
 def pairs_readable(schema: Schema, rho: Rho, rows: float, fraction: float) -> bool:
-    """Whether a spanning tree of pairs bought with `rho` has a noise floor (`pair_noise`) of at most `fraction` of `rows`.
+    """Whether the noise floor (`pair_noise`) of a tree of pairs bought with `rho` is at most `fraction` of `rows`.
 
     All arguments are public or noisy numbers.
     """

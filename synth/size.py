@@ -1,4 +1,4 @@
-"""How large a fit will be: cells, memory and time, from settings and the schema alone, before a row is read or paid for.
+"""How large a fit will be: cells, memory and time, from settings and the schema alone, before a row is read.
 
 What would fail half-way is refused, since its budget would be spent. Times are of one processor of 2026, fitted to the
 fits in docs/performance.md. They are upper bounds: where noise leaves little to choose or to fit, a tenth may do.

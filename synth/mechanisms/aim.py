@@ -48,8 +48,8 @@ from equistrata.synth.models.graphical import GraphicalModel
 from equistrata.synth.models.junction_tree import CELL_BYTES, Clique, cells_in, tree_cells
 
 ROUNDS = 16  # times the number of columns: the parts of ρ of which each of the first rounds gets one
-# The same with strata, and the highest noise floor of a pair, as a part of the rows, at which first rounds may have that
-# price (docs/experiments/levels.md).
+# The same with strata, and the highest noise floor of a pair, as a part of the rows, at which first rounds may have
+# that price (docs/experiments/levels.md).
 STRATA_ROUNDS = ((ROUNDS, 0.004), (4, 0.1), (1, inf))
 MODEL_SIZE, STRATA_MODEL_SIZE = 1.0, 4.0  # MiB
 
@@ -112,12 +112,6 @@ class AIM(SharingMechanism):
         """See `SharingMechanism.with_levels`."""
         return replace(self, levels=Levels(strata, coarse, fine))
 
-    def measure(
-        self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
-    ) -> list[Measurement]:
-        """See `measure_with_log`, which costs the same."""
-        return self.measure_with_log(table, rho, noise, known)[0]
-
     def measure_with_log(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
     ) -> tuple[list[Measurement], list[Step]]:
@@ -125,8 +119,6 @@ class AIM(SharingMechanism):
 
         Cost: `rho` in zCDP; neighbours differ by one added or removed row. See docs/proofs/aim.md.
 
-        Returns:
-            The measurements, `known` first, and one Step for each of the others, whose amounts add up to `rho`.
 
         Raises:
             InputError: the columns and structural zeros alone need more than `max_model_size`.
@@ -169,10 +161,6 @@ class AIM(SharingMechanism):
             if learned <= NOISE_L1 * noisy.sigma * noisy.values.size:
                 measure_rho, select_rho = measure_rho * 4, select_rho * 4
         return run.measurements, run.log
-
-    def model(self, schema: Schema, measurements: Sequence[Measurement]) -> GraphicalModel:
-        """See `Mechanism.model`."""
-        return self.engine.estimate(schema, measurements)
 
     def weights_of(self, names: Sequence[str]) -> dict[Columns, float]:
         """The downward closure of the workload on these columns, and the weight w_r = Σ_s c_s·|r ∩ s| of each set r."""

@@ -14,8 +14,10 @@ from equistrata.privacy.budget import ADD_REMOVE, Relation, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import Columns, Measurement
 from equistrata.synth.mechanisms.levels import Levels
+from equistrata.synth.mechanisms.session import Step
 from equistrata.synth.models.base import Model
 from equistrata.synth.models.estimation import Estimator
+from equistrata.synth.models.graphical import GraphicalModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,15 +88,31 @@ class Mechanism(ABC):
         return self
 
 
-class SharingMechanism(Mechanism):
-    """A mechanism that can make one choice of marginals for all strata (`levels`)."""
+class LoggedMechanism(Mechanism):
+    """A mechanism that accounts for each of its steps."""
+
+    @abstractmethod
+    def measure_with_log(
+        self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
+    ) -> tuple[list[Measurement], list[Step]]:
+        """As `measure`, with a Step for each measurement after `known` and each choice of nothing; they add up to ρ."""
+
+    def measure(
+        self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
+    ) -> list[Measurement]:
+        """See `Mechanism.measure`."""
+        return self.measure_with_log(table, rho, noise, known)[0]
+
+
+class SharingMechanism(LoggedMechanism):
+    """A mechanism that can make one choice of marginals for all strata (`levels`), and models them by an `engine`."""
 
     levels: Levels
     engine: Estimator
 
     @abstractmethod
     def with_levels(self, strata: Columns, coarse: bool, fine: bool) -> Self:
-        """Itself, choosing once for these strata, among marginals over all rows (`coarse`) and within strata (`fine`)."""
+        """Itself, choosing once for these strata: among marginals over all rows (`coarse`), within strata (`fine`)."""
 
     @property
     @abstractmethod
@@ -105,6 +123,10 @@ class SharingMechanism(Mechanism):
     def strata(self) -> Columns:
         """See `Mechanism.strata`."""
         return self.levels.strata
+
+    def model(self, schema: Schema, measurements: Sequence[Measurement]) -> GraphicalModel:
+        """See `Mechanism.model`."""
+        return self.engine.estimate(schema, measurements)
 
 
 def serving_all(mechanism: Mechanism) -> SharingMechanism | None:

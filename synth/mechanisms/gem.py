@@ -35,7 +35,7 @@ from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
 from equistrata.synth.measurements import NOISE_L1, Columns, Measurement, total_estimate
-from equistrata.synth.mechanisms.base import Mechanism
+from equistrata.synth.mechanisms.base import LoggedMechanism
 from equistrata.synth.mechanisms.session import Session, Step
 from equistrata.synth.models.mixture import ProductMixture
 from equistrata.synth.models.mixture_loss import MixtureLoss, Singles
@@ -43,7 +43,7 @@ from equistrata.synth.models.mixture_training import Adam, mixture, start_logits
 
 
 @dataclass(frozen=True)
-class GEM(Mechanism):
+class GEM(LoggedMechanism):
     """The GEM synthesizer.
 
     Attributes:
@@ -86,12 +86,6 @@ class GEM(Mechanism):
         """GEM."""
         return "GEM"
 
-    def measure(
-        self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
-    ) -> list[Measurement]:
-        """See `measure_with_log`, which costs the same."""
-        return self.measure_with_log(table, rho, noise, known)[0]
-
     def measure_with_log(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
     ) -> tuple[list[Measurement], list[Step]]:
@@ -99,8 +93,6 @@ class GEM(Mechanism):
 
         Cost: `rho` in zCDP; neighbours differ by one added or removed row. See docs/proofs/gem.md.
 
-        Returns:
-            The measurements, `known` first, and a Step for each of the others; the amounts add up to `rho`.
 
         Source: arXiv:2106.07153, algorithm 1, with the budget of its theorem 1 in zCDP.
         """

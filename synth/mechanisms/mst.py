@@ -26,7 +26,6 @@ from equistrata.synth.mechanisms.base import SharingMechanism
 from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.session import Session, Step
 from equistrata.synth.models.estimation import Estimator, MirrorDescent, model_cliques
-from equistrata.synth.models.graphical import GraphicalModel
 from equistrata.synth.models.junction_tree import Clique, Elimination, cells_in, tree_cells
 
 Edge = tuple[str, str]
@@ -82,22 +81,13 @@ class MST(SharingMechanism):
         """See `SharingMechanism.with_levels`."""
         return replace(self, levels=Levels(strata, coarse, fine, STRATA_COLUMNS, STRATA_LOW_NOISE))
 
-    def measure(
-        self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
-    ) -> list[Measurement]:
-        """See `measure_with_log`, which costs the same."""
-        return self.measure_with_log(table, rho, noise, known)[0]
-
     def measure_with_log(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
     ) -> tuple[list[Measurement], list[Step]]:
-        """Measure first marginals (`Levels.measure_first`), choose pairs (`_choose_pairs`), and measure what was chosen.
+        """Measure first marginals (`Levels.measure_first`), choose pairs (`_choose_pairs`), measure what was chosen.
 
         Cost: `rho` in zCDP; neighbours differ by one added or removed row. See docs/proofs/mst.md.
 
-        Returns:
-            The measurements, `known` first, and a Step for each of the others and for each choice of nothing; the
-            amounts add up to `rho`.
         """
         session, schema = Session(table, rho, noise, known), table.schema
         first = self.levels.measure_first(session)
@@ -110,10 +100,6 @@ class MST(SharingMechanism):
             for (columns, paid), part in zip(chosen, parts, strict=True):
                 session.measure(columns, part, paid)
         return session.measurements, session.log
-
-    def model(self, schema: Schema, measurements: Sequence[Measurement]) -> GraphicalModel:
-        """See `Mechanism.model`."""
-        return self.engine.estimate(schema, measurements)
 
     def _readable_trees(self, session: Session, names: Sequence[str]) -> int:
         """How many trees of pairs the rest of the budget can pay to be read: see `readable`. Post-processing."""

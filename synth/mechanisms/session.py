@@ -111,7 +111,7 @@ class Session:
         return noisy
 
     def measure_again(self, first: Sequence[tuple[Columns, Rho]]) -> None:
-        """The fallback where no choice is worth its price: spend the rest on the first marginals, in their proportion."""
+        """The fallback where no choice is worth its price: spend the rest on the first marginals, as they shared."""
         shares = self.budget.remaining.split([float(price) for _, price in first])
         for (columns, _), share in zip(first, shares, strict=True):
             self.measure(columns, share)

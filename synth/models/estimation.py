@@ -51,7 +51,7 @@ def ties(schema: Schema, strata: Columns) -> list[Columns]:
 
 
 def model_cliques(schema: Schema, measurements: Iterable[Measurement], strata: Columns = ()) -> list[Clique]:
-    """The cliques that a model of these measurements needs: what was measured, structural zeros, and `ties` of strata."""
+    """The cliques that a model needs: what was measured, structural zeros, and `ties` of strata."""
     groups = [measurement.columns for measurement in measurements] + [zero.columns for zero in schema.impossible]
     groups += ties(schema, strata) if strata else []
     return sorted({tuple(sorted(schema.index(name) for name in names)) for names in groups if names})
