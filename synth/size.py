@@ -149,7 +149,8 @@ def _mst(mechanism: MST, schema: Schema) -> _Found:
         mechanism.trees * len(sizes) * pairs / 2 * len(sizes) * _Seconds.TREE * min(1.0, prod(schema.sizes) / largest)
     )
     seconds = pairs * offered * _Seconds.SET + _symmetric(sizes, 2) * every * _Seconds.CELL * 2 + trees
-    seconds += 3 * len(sizes) * _Seconds.TABLE + cells * _Seconds.MODEL
+    filled = cells * min(1.0, len(sizes) / 30)  # trees of few columns seldom fill the largest model
+    seconds += 3 * len(sizes) * _Seconds.TABLE + filled * _Seconds.MODEL
     return cells * FITTING_BYTES + first_tree * 6 * CELL_BYTES, pairs * offered, cells, seconds
 
 

@@ -30,7 +30,7 @@ from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.registry import mechanism as named_mechanism
-from equistrata.synth.strata.fitting import Measured, fitting_of
+from equistrata.synth.strata.fitting import StrataMeasurements, fitting_of
 from equistrata.synth.strata.model import StratifiedModel, Where
 from equistrata.synth.strata.selection import check_selection
 from equistrata.synth.strata.weights import combined_weights
@@ -174,7 +174,7 @@ class StratifiedSynthesizer:
 
     # Set by `fit`.
     model_: StratifiedModel
-    measurements_: Measured
+    measurements_: StrataMeasurements
     rho_: Rho
 
     def _check(self) -> None:

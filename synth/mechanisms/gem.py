@@ -111,7 +111,7 @@ class GEM(LoggedMechanism):
         for share in round_rho.split([1] * rounds):
             choice, rest = share.split([self.selection_share, 1 - self.selection_share])
             logits = self._train(schema, session.measurements, logits, self.round_steps)
-            model, sigma = mixture(schema, _total(session.measurements), logits), gaussian_sigma(rest)
+            model, sigma = self._mixture(schema, session.measurements, logits), gaussian_sigma(rest)
             scores = partial(_scores, session, candidates, model, sigma)
             session.measure(candidates[session.choose(scores, choice)], rest, choice)
         return session.measurements, session.log
@@ -119,7 +119,7 @@ class GEM(LoggedMechanism):
     def model(self, schema: Schema, measurements: Sequence[Measurement]) -> ProductMixture:
         """The model that measurements imply: the same bits for the same measurements and settings. Post-processing."""
         logits = self._train(schema, measurements, self._start(schema), self.steps)
-        return mixture(schema, _total(measurements), logits)
+        return self._mixture(schema, measurements, logits)
 
     def candidates(self, schema: Schema) -> list[Columns]:
         """The marginals that can be chosen, by the schema alone."""
@@ -152,6 +152,9 @@ class GEM(LoggedMechanism):
         if not steps:
             return logits
         return self.optimizer.train(MixtureLoss.of(schema, measurements, _total(measurements)), logits, steps)
+
+    def _mixture(self, schema: Schema, measurements: Sequence[Measurement], logits: Singles) -> ProductMixture:
+        return mixture(schema, _total(measurements), logits)
 
 
 def _total(measurements: Sequence[Measurement]) -> float:

@@ -61,8 +61,8 @@ class MST(SharingMechanism):
     def __post_init__(self) -> None:
         if not 0 < self.choice < 1 - self.levels.first_share:
             raise InputError(
-                f"MST's choice is {self.choice}, but it must be above 0 and, with what is measured first, leave a part "
-                "of ρ for pairs"
+                f"MST's choice is {self.choice}; give a part of ρ above 0 that, with what is measured first, leaves a "
+                "part for pairs"
             )
         if self.trees < 1 or not self.readable > 0 or not self.max_model_size > 0:
             raise InputError("MST needs one tree or more, and a readable and a max_model_size above 0")

@@ -23,11 +23,11 @@ from equistrata.synth.mechanisms.base import Fit, Mechanism, SharingMechanism
 from equistrata.synth.models.estimation import Estimator, MirrorDescent
 from equistrata.synth.strata.borrowing import borrow
 from equistrata.synth.strata.cutting import cut
-from equistrata.synth.strata.model import StratifiedModel, noisy_sizes
+from equistrata.synth.strata.model import StratifiedModel, estimated_sizes
 from equistrata.synth.strata.selection import shared_selection
 
 Result = TypeVar("Result")
-Measured = Mapping[Key, Sequence[Measurement]]
+StrataMeasurements = Mapping[Key, Sequence[Measurement]]
 
 ALL_ROWS = "all.json"  # Strata.file_name of the one stratum that holds all rows
 
@@ -49,7 +49,7 @@ class Fitting(ABC):
     @abstractmethod
     def fit(
         self, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource
-    ) -> tuple[Measured, StratifiedModel]:
+    ) -> tuple[StrataMeasurements, StratifiedModel]:
         """What was measured, and the model with the sizes that it estimates.
 
         Cost: what is left of `budget`, of which `count_rho` buys noisy sizes of the strata; add/remove.
@@ -61,7 +61,7 @@ class SeparateFitting(Fitting):
 
     def fit(
         self, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource
-    ) -> tuple[Measured, StratifiedModel]:
+    ) -> tuple[StrataMeasurements, StratifiedModel]:
         """See `Fitting.fit`."""
         parts = self.strata.partition(table)
         budgets = budget.parallel(budget.remaining, self.strata.keys, "synthesis, strata in parallel")
@@ -69,7 +69,7 @@ class SeparateFitting(Fitting):
         fits = fit_strata(self.mechanism, parts, budgets, count_rho, noise, self.workers, borrowing)
         measured = {key: fit.measurements for key, fit in fits.items()}
         models = {key: fit.model for key, fit in fits.items()}
-        return measured, StratifiedModel.of(self.strata, models, noisy_sizes(measured))
+        return measured, StratifiedModel.of(self.strata, models, estimated_sizes(measured))
 
 
 class SharedFitting(Fitting):
@@ -79,7 +79,7 @@ class SharedFitting(Fitting):
 
     def fit(
         self, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource
-    ) -> tuple[Measured, StratifiedModel]:
+    ) -> tuple[StrataMeasurements, StratifiedModel]:
         """See `Fitting.fit`."""
         found = measure_stratum(self.mechanism, table, budget, count_rho, noise)
         return {(): found}, cut_strata(self.strata, found, self.mechanism.engine, self.shrinkage)
@@ -192,7 +192,7 @@ def cut_strata(
     return StratifiedModel.of(strata, models, sizes)
 
 
-def save_all_measurements(measured: Measured, strata: Strata, folder: Path) -> None:
+def save_all_measurements(measured: StrataMeasurements, strata: Strata, folder: Path) -> None:
     """Write readable files: one per stratum, named by it, or `all.json` for what shared selection measured."""
     folder.mkdir(parents=True, exist_ok=True)
     for key, noisy in measured.items():

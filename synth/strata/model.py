@@ -141,7 +141,7 @@ class StratifiedModel:
         return models, {key: share / total for key, share in shares.items()}
 
 
-def noisy_sizes(measured: Mapping[Key, Sequence[Measurement]]) -> dict[Key, float]:
+def estimated_sizes(measured: Mapping[Key, Sequence[Measurement]]) -> dict[Key, float]:
     """Each stratum's number of rows as its measurements estimate it. Post-processing.
 
     Noise drops no stratum: a size has LEAST_SIZE standard deviations at least. If no estimate is positive, all are 1.
@@ -152,8 +152,8 @@ def noisy_sizes(measured: Mapping[Key, Sequence[Measurement]]) -> dict[Key, floa
 
 
 def noisy_weights(strata: Strata, measured: Mapping[Key, Sequence[Measurement]]) -> PublicWeights:
-    """Weights from `noisy_sizes`. Post-processing."""
-    return PublicWeights.from_counts(noisy_sizes(measured), strata, NOISY_SOURCE)
+    """Weights from `estimated_sizes`. Post-processing."""
+    return PublicWeights.from_counts(estimated_sizes(measured), strata, NOISY_SOURCE)
 
 
 def _codes(schema: Schema, name: str, value: Value | Sequence[Value]) -> list[int]:

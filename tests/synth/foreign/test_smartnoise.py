@@ -127,7 +127,7 @@ def test_rows_pass_through_the_folder_that_it_is_given(plays, tmp_path):
 def test_the_worker_ends_when_its_parent_is_gone(tmp_path):
     (tmp_path / "settings.json").write_text(json.dumps({"synthesizer": "mst"}))
     os.mkfifo(tmp_path / "rows.npy")  # reading it waits for ever
-    worker = subprocess.Popen([sys.executable, "-I", str(smartnoise.WORKER), str(tmp_path)], stdin=subprocess.PIPE)
+    worker = subprocess.Popen([sys.executable, "-I", str(smartnoise._WORKER), str(tmp_path)], stdin=subprocess.PIPE)
     with pytest.raises(subprocess.TimeoutExpired):
         worker.wait(timeout=1)
     worker.stdin.close()
@@ -136,7 +136,7 @@ def test_the_worker_ends_when_its_parent_is_gone(tmp_path):
 
 def test_the_worker_names_the_exception_and_ends_though_its_parent_lives(tmp_path):
     (tmp_path / "settings.json").write_text("not JSON")
-    worker = subprocess.Popen([sys.executable, "-I", str(smartnoise.WORKER), str(tmp_path)], stdin=subprocess.PIPE)
+    worker = subprocess.Popen([sys.executable, "-I", str(smartnoise._WORKER), str(tmp_path)], stdin=subprocess.PIPE)
     assert worker.wait(timeout=60) == 1
     worker.stdin.close()
     assert json.loads((tmp_path / "error.json").read_text()) == {"type": "JSONDecodeError"}

@@ -58,8 +58,8 @@ def test_scores_are_the_l1_distance_less_the_noise_to_come():
     table, noise = table_of(50_000, (2, 3, 4), seed=2), Spy()
     gem = replace(FAST, rounds=1)
     measured, log = gem.measure_with_log(table, Rho(1), noise)
-    weights = gem._train(table.schema, measured[:3], gem._start(table.schema), gem.round_steps)
-    model = gem._mixture(table.schema, measured[:3], weights)
+    logits = gem._train(table.schema, measured[:3], gem._start(table.schema), gem.round_steps)
+    model = gem._mixture(table.schema, measured[:3], logits)
     candidates = [*combinations("ABC", 2), tuple("ABC")]
     assert gem.candidates(table.schema) == candidates
     sigma = gaussian_sigma(log[-1].measurement)
@@ -81,7 +81,7 @@ def test_one_row_moves_no_score_by_more_than_one():
     for row in product(range(2), range(3), range(2)):
         more = CodedTable(np.vstack([table.codes, np.array([row], dtype=np.uint8)]), schema)
         after = equistrata.synth.mechanisms.gem._scores(Session(more, Rho(1), Spy()), candidates, model, 3.0)
-        moved.append(np.abs(after - before).max())
+        moved.append(np.abs(np.subtract(after, before)).max())
     assert max(moved) == 1.0  # not a rounding error more
 
 
