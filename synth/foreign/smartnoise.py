@@ -1,10 +1,8 @@
-"""smartnoise-synth's cube synthesizers behind our protocol, in an environment of their own.
+"""smartnoise-synth's cube synthesizers as mechanisms, in an environment of their own (`make smartnoise`).
 
-smartnoise-synth pins mbi < 2, opendp < 0.15 and pandas < 3, so it cannot be imported here. A child process of another
-interpreter fits and draws; it reads coded rows from a folder of mode 0700 that is removed afterwards, and nothing it
-prints is read. `make smartnoise` builds the environment.
-
-The guarantee is weaker than that of our own mechanisms; `SmartNoise.caveats` says how, and every card prints it.
+smartnoise-synth pins mbi < 2, opendp < 0.15 and pandas < 3, so a child process of another interpreter fits and draws.
+It reads coded rows from a folder of mode 0700 that is removed afterwards; nothing it prints is read. The guarantee is
+weaker than that of our own mechanisms: see `SmartNoise.caveats`, which every card prints.
 """
 
 from __future__ import annotations
@@ -47,10 +45,10 @@ LARGEST_HISTOGRAM = 100_000  # cells; MWEM keeps them all, and visits them for e
 _VERSION = "import importlib.metadata as m, sys; sys.stdout.write(m.version('smartnoise-synth'))"
 _CAVEATS = (
     "The privacy accounting is smartnoise-synth's own and is not checked here. The stated ε, δ and ρ are what it was "
-    "told to spend.",
+    "given to spend.",
     "Noise is drawn by OpenDP but added to the counts in ordinary floating point, and choices are made with NumPy's "
     "generator, which is not cryptographic: attacks on low-order bits are not excluded.",
-    "Its measurements are not kept, so nobody can refit: each stratum's model is a pool of rows that it drew.",
+    "Its measurements are not kept, so no model can be refitted: each stratum's model is a pool of rows that it drew.",
     "Drawn rows that the schema declares impossible are left out of the pool, since smartnoise-synth does not know of "
     "them; where it drew nothing else, as it may for a nearly empty stratum, uniform draws stand in.",
     "A seed does not make it reproducible.",
@@ -82,8 +80,7 @@ class SmartNoise(Mechanism):
         synthesizer: "mst", "aim" or "mwem" (small domains only: at most 100,000 cells).
         python: the interpreter that has smartnoise-synth; None for the environment variable
             EQUISTRATA_SMARTNOISE_PYTHON, or else `.venv-smartnoise/bin/python` in the working directory.
-        delta: the δ at which ρ is told to MST and AIM as (ε, δ). They turn it back into the same ρ, so it hardly
-            matters.
+        delta: the δ at which MST and AIM get ρ as (ε, δ). They convert it back into the same ρ.
         count_share: part of ρ for a noisy number of rows, where none was paid for before.
         folder: where the private folder that rows pass through is made; None for the system's temporary folder.
     """
@@ -151,12 +148,11 @@ class SmartNoise(Mechanism):
         raise InputError(f"{self.name} keeps no measurements, so its models cannot be made again; fit it instead")
 
     def fit(self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()) -> Fit:
-        """Fit one table at `rho`, of which `count_share` buys the number of rows where `known` does not tell it.
+        """Fit one table, `count_share` of `rho` buying the number of rows if `known` does not hold it.
 
-        Cost: `rho` in zCDP by smartnoise-synth's own account; see `caveats`. MST and AIM are told the (ε, δ) that the
-        rest of `rho` implies, by the conversion that they invert; MWEM the ε for which ε-DP implies it, √(2ρ)
-        (Bun and Steinke, arXiv:1605.02065, Proposition 1.4). One made-up row, drawn from the declared domain without
-        looking at any row, joins the table, so that an empty stratum is fitted like any other.
+        Cost: `rho` in zCDP by smartnoise-synth's own account; see `caveats`. MST and AIM get the (ε, δ) that the rest
+        of `rho` implies, MWEM the ε for which ε-DP implies it, √(2ρ) (Bun and Steinke, arXiv:1605.02065, Proposition
+        1.4). One made-up row from the declared domain joins the table, so that an empty stratum can be fitted.
 
         Raises:
             InputError: the environment is not there, or the domain is too large for MWEM.
@@ -225,10 +221,8 @@ class SmartNoise(Mechanism):
         # Isolated (-I): neither PYTHONPATH nor the worker's own folder may put our modules before smartnoise's.
         command = [str(self._interpreter()), "-I", str(_WORKER), str(folder)]
         environment = os.environ | {"TMPDIR": str(folder), "JAX_PLATFORMS": "cpu"}
-        child = subprocess.Popen(
-            command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        pipe, null = subprocess.PIPE, subprocess.DEVNULL
+        child = subprocess.Popen(command, cwd=folder, env=environment, stdin=pipe, stdout=null, stderr=null)
         assert child.stdin is not None
         try:
             if child.wait() != 0:
@@ -249,7 +243,7 @@ class SmartNoise(Mechanism):
 
 
 def smartnoise(name: str) -> SmartNoise:
-    """The adapter by the name that users give, "smartnoise-mst". Raises InputError if it or its environment is not there."""
+    """The adapter by its name, "smartnoise-mst". Raises InputError if it or its environment is not there."""
     return SmartNoise(name.lower().removeprefix(NAME_PREFIX)).check()
 
 

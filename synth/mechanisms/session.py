@@ -87,12 +87,7 @@ class Session:
     """
 
     def __init__(
-        self,
-        table: CodedTable,
-        rho: Rho,
-        noise: NoiseSource,
-        known: Sequence[Measurement] = (),
-        distinct: bool = False,
+        self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = (), distinct: bool = False
     ) -> None:
         self.table, self.noise, self.distinct = table, noise, distinct
         self.budget = Budget(rho)

@@ -19,8 +19,8 @@ import numpy.typing as npt
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable, code_dtype
-from equistrata.errors import InputError
 from equistrata.synth.models.archive import Archive, read_archive, write_archive
+from equistrata.synth.models.base import check_distinct, check_possible
 from equistrata.synth.models.junction_tree import Clique, JunctionTree
 from equistrata.synth.models.rounding import assign
 
@@ -124,10 +124,9 @@ class GraphicalModel:
         return Layout.of(self.tree).marginals(self.conditional)
 
     def marginal(self, columns: Sequence[str]) -> Floats:
-        """Expected counts over any columns, one axis each, summing to `total`."""
+        """See `Model.marginal`."""
+        check_distinct(columns)
         wanted = tuple(self.schema.index(name) for name in columns)
-        if len(set(wanted)) < len(wanted):
-            raise InputError("a marginal names a column twice; name each once")
         shape = tuple(self.tree.sizes[v] for v in wanted)
         home = self.tree.home(wanted)
         if home is None:
@@ -160,11 +159,7 @@ class GraphicalModel:
         return _contract([(root, tree.cliques[kept[0]]), *messages[kept[0]]], wanted)
 
     def where(self, allowed: Mapping[str, Sequence[int]]) -> tuple[GraphicalModel, float]:
-        """The model given that each column of `allowed` has one of these codes, and the probability that it does.
-
-        Raises:
-            InputError: the model gives that no probability at all.
-        """
+        """See `Model.where`."""
         factors = [table.copy() for table in self.conditional]
         for name, codes in allowed.items():
             v = self.schema.index(name)
@@ -173,8 +168,7 @@ class GraphicalModel:
             keep = np.isin(np.arange(self.tree.sizes[v]), codes)
             factors[home] *= keep[cell_map(self.tree.sizes, self.tree.cliques[home], (v,))]
         conditional, mass = Layout.of(self.tree).conditionals(factors)
-        if not mass > 0:
-            raise InputError(f"nobody can have that combination of {', '.join(allowed)}; loosen the condition")
+        check_possible(mass, allowed)
         return GraphicalModel(self.schema, self.total * mass, self.tree, conditional), mass
 
     def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:

@@ -20,6 +20,7 @@ from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable, code_dtype
 from equistrata.errors import InputError
 from equistrata.synth.models.archive import Archive, read_archive, write_archive
+from equistrata.synth.models.base import check_distinct, check_possible
 from equistrata.synth.models.possible import Group, Possible
 from equistrata.synth.models.rounding import assign
 
@@ -85,10 +86,9 @@ class ProductMixture:
         return tuple(result)
 
     def marginal(self, columns: Sequence[str]) -> Floats:
-        """Expected counts over any columns, one axis each, summing to `total`. Exact: Σ_k w_k ⊗ tables of groups."""
+        """See `Model.marginal`. Exact: Σ_k w_k ⊗ tables of groups."""
+        check_distinct(columns)
         wanted = [self.schema.index(name) for name in columns]
-        if len(set(wanted)) < len(wanted):
-            raise InputError("a marginal names a column twice; name each once")
         shape = [self.schema.sizes[j] for j in wanted]
         parts = []  # of each group that is touched: its columns, and (K, cells) probabilities
         for group, (table, _) in zip(self.possible.groups, self._tables, strict=True):
@@ -129,13 +129,9 @@ class ProductMixture:
         return np.asarray(result * (table @ gather)[:, place])
 
     def where(self, allowed: Mapping[str, Sequence[int]]) -> tuple[ProductMixture, float]:
-        """The model given that each column of `allowed` has one of these codes, and the probability that it does.
+        """See `Model.where`. A conditioned product is a product again, with factors cut to the allowed codes.
 
-        A conditioned product is again one, with factors cut to the allowed codes; a component's weight is multiplied
-        by its probability of the evidence.
-
-        Raises:
-            InputError: the model gives that no probability at all.
+        A component's weight is multiplied by its probability of the evidence.
         """
         factors = list(self.factors)
         for name, codes in allowed.items():
@@ -146,8 +142,7 @@ class ProductMixture:
         for (_, before), (_, after) in zip(self._tables, cut._tables, strict=True):
             weights *= np.divide(after, before, out=np.zeros_like(after), where=before > 0)
         mass = float(weights.sum())
-        if not mass > 0:
-            raise InputError(f"nobody can have that combination of {', '.join(allowed)}; loosen the condition")
+        check_possible(mass, allowed)
         return ProductMixture(self.schema, self.total * mass, weights / mass, tuple(factors)), mass
 
     def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:

@@ -244,7 +244,8 @@ class _Builder:
             height += measurement.values.size
         if not answer:
             self.left(())
-            answer, entry, answers, scales = ([np.zeros(0, dtype=np.intp)] for _ in range(4))  # type: ignore[assignment]
+            nothing = np.zeros(0, dtype=np.intp)
+            answer, entry, answers, scales = [nothing], [nothing], [np.zeros(0)], [np.zeros(0)]
         base = np.concatenate(self.base)
         codes = _stack(self.codes, int(self.first[-1]))
         lefts = _stack(self.lefts, 0)

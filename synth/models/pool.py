@@ -23,6 +23,7 @@ from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.synth.models.archive import read_archive, write_archive
+from equistrata.synth.models.base import check_distinct, check_possible
 
 POOL_FORMAT = "equistrata sampled model 1"
 
@@ -52,23 +53,17 @@ class SampledModel:
         return self.pool.schema
 
     def marginal(self, columns: Sequence[str]) -> Floats:
-        """Expected counts over any columns, one axis each, summing to `total`."""
-        if len(set(columns)) < len(columns):
-            raise InputError("a marginal names a column twice; name each once")
+        """See `Model.marginal`."""
+        check_distinct(columns)
         return np.asarray(self.pool.marginal(columns) * (self.total / len(self.pool)), dtype=np.float64)
 
     def where(self, allowed: Mapping[str, Sequence[int]]) -> tuple[SampledModel, float]:
-        """The model given that each column of `allowed` has one of these codes, and the probability that it does.
-
-        Raises:
-            InputError: no row of the pool is like that.
-        """
+        """See `Model.where`."""
         kept = np.ones(len(self.pool), dtype=bool)
         for name, codes in allowed.items():
             kept &= np.isin(self.pool.column(name), list(codes))
         mass = float(kept.mean())
-        if not mass > 0:
-            raise InputError(f"nobody can have that combination of {', '.join(allowed)}; loosen the condition")
+        check_possible(mass, allowed)
         return SampledModel(self.total * mass, self.pool.take(kept)), mass
 
     def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:

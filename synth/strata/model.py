@@ -16,7 +16,7 @@ from equistrata.data.table import CodedTable
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.synth.measurements import LEAST_SIZE, Measurement, total_estimate
-from equistrata.synth.models.base import Model
+from equistrata.synth.models.base import Model, check_possible
 from equistrata.synth.models.storage import load_model, save_model
 
 NOISY_SOURCE = "noisy counts (charged)"
@@ -136,8 +136,7 @@ class StratifiedModel:
                 continue
             shares[key] = self.weights.shares[key] * mass
         total = sum(shares.values())
-        if not total > 0:
-            raise InputError(f"nobody can have that combination of {', '.join(allowed)}; loosen the condition")
+        check_possible(total, allowed)
         return models, {key: share / total for key, share in shares.items()}
 
 

@@ -18,7 +18,7 @@ from equistrata.flows.run.guard import StepFailed
 from equistrata.flows.run.workspace import Workspace
 from equistrata.inference.means.coinpress import stratified_coinpress
 from equistrata.inference.means.hierarchical import hierarchical_coinpress
-from equistrata.privacy.budget import ADD_REMOVE, Budget
+from equistrata.privacy.budget import Budget
 from equistrata.synth.measurements import load_measurements
 from equistrata.synth.mechanisms.base import Fit
 from equistrata.synth.mechanisms.mst import MST
@@ -146,10 +146,7 @@ def test_a_foreign_fit_is_kept_whole(plan, work):
     steps.load(plan, work)
 
     class Foreign(MST):
-        software, caveats, relation = "other", (), ADD_REMOVE
-
-        def within(self, folder):
-            return self
+        keeps_measurements, software = False, "other"
 
         def fit(self, table, rho, noise, known=()):
             return Fit(tuple(known), SampledModel(len(table), table))

@@ -110,7 +110,11 @@ SHARED_MST = MST(levels=LEVELS, readable=1e9, choice=SMALL_CHOICE, engine=Cheap(
 SHARED_AIM = AIM(
     levels=LEVELS, readable=1e9, rounds=2, measured=1 - SMALL_CHOICE, max_model_size=1000.0, round_engine=Cheap()
 )
+ONE_LEVEL_MST = replace(SHARED_MST, levels=Levels())
 MECHANISMS = pytest.mark.parametrize("mechanism", [SHARED_MST, SHARED_AIM], ids=["MST", "AIM"])
+AND_ONE_LEVEL = pytest.mark.parametrize(
+    "mechanism", [SHARED_MST, SHARED_AIM, ONE_LEVEL_MST], ids=["MST", "AIM", "MST, one level"]
+)
 
 
 @dataclass(frozen=True)
@@ -144,13 +148,13 @@ def bound(mechanism, runs, noise):
 
 
 @pytest.mark.slow
-@MECHANISMS
+@AND_ONE_LEVEL
 def test_a_release_keeps_its_claim(mechanism):
     assert 0.3 < bound(mechanism, 2500, SeededNoise(1)) <= CLAIM  # the lower end shows that we do look
 
 
 @pytest.mark.slow
-@MECHANISMS
+@AND_ONE_LEVEL
 def test_a_release_with_half_the_noise_is_caught(mechanism):
     assert bound(mechanism, 3000, HalvedNoise(SeededNoise(2))) > CLAIM
 
@@ -231,6 +235,7 @@ TIGHT_AIM = AIM(
 )
 CHOOSERS = {
     "MST": replace(SHARED_MST, choice=0.2),
+    "MST, one level": replace(ONE_LEVEL_MST, choice=0.2),
     "AIM": replace(TIGHT_AIM, levels=LEVELS, workload=None),
     "AIM within strata": TIGHT_AIM,
 }
