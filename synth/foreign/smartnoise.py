@@ -25,7 +25,7 @@ import numpy.typing as npt
 
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable, code_dtype
-from equistrata.errors import InputError
+from equistrata.errors import EquistrataError, InputError
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import Measurement, measure_marginal, total_estimate
@@ -68,7 +68,7 @@ _SPECIAL = {
 }
 
 
-class SmartNoiseFailed(RuntimeError):
+class SmartNoiseFailed(EquistrataError, RuntimeError):
     """The child process failed. Says which synthesizer and the exception's type, never with which value."""
 
 

@@ -1,11 +1,9 @@
 """GEM: a mixture of product distributions, trained on marginals that are privately chosen round by round.
 
-Liu, Vietri and Wu, "Iterative Methods for Private Synthetic Data" (arXiv:2106.07153), algorithm 1 and section 4, at an
-honest budget: ρ pays for all rounds together. (The code published with the stratification paper spends its ε in every
-one of 100 rounds.) Where we leave the paper: whole marginals are chosen and measured, not single queries; a choice
-subtracts the noise that measuring would bring (AIM, arXiv:2201.12677, section 5.2); the number of rounds follows from
-the noisy number of rows; and the model is trained once more from the start on all measurements, so that it can be
-made again from the saved ones.
+Liu, Vietri and Wu, "Iterative Methods for Private Synthetic Data" (arXiv:2106.07153), algorithm 1 and section 4, where
+ρ pays for all rounds together. Where we leave the paper: whole marginals are chosen and measured, not single queries; a
+choice subtracts the noise floor (AIM, arXiv:2201.12677, section 5.2); the number of rounds follows from the noisy
+number of rows; the final model is trained from the start on all measurements; components have logits, not a network.
 
 >>> import numpy as np
 >>> from equistrata.privacy.noise import SeededNoise

@@ -55,9 +55,7 @@ def score(truth: Counts, modelled: Floats, sigma: float = 0.0) -> float:
         modelled: the model's, made from noisy numbers alone, of the same shape.
         sigma: of the measurement to come; 0 to take nothing off.
 
-    Sensitivity: exactly 1, in floating point too. One row moves one true cell by one; σ and cells are public. The
-    model's counts and the noise floor are rounded to multiples of 1/1024 and held below 2⁴², so every sum and
-    difference here is a multiple of 1/1024 below 2⁴³, which floats of 53 bits add without error.
+    Sensitivity: exactly 1, in floating point too. See docs/proofs/shared-selection.md.
     """
     expected = np.clip(modelled, 0.0, LARGEST_TERM)
     expected = np.rint(expected * (GRID * min(1.0, LARGEST_TERM / max(float(expected.sum()), 1.0)))) / GRID
@@ -66,10 +64,9 @@ def score(truth: Counts, modelled: Floats, sigma: float = 0.0) -> float:
 
 
 def weighed(scores: Floats, weights: Floats) -> Floats:
-    """Scores times public weights, over the largest weight, so that one sensitivity, exactly 1, holds for all of them.
+    """Scores times public weights, over the largest weight. Sensitivity: exactly 1, for scores below 2³⁴.
 
-    The largest weight becomes 1 and changes nothing. A smaller one, v, is at most 1 − 2⁻¹⁸: two scores that are 1 apart
-    and less than 2³⁴ then end at most v + 2·2⁻⁵³·2³⁴ ≤ 1 apart, the rounding of both products included.
+    See docs/proofs/shared-selection.md.
     """
     shares = weights / weights.max()
     return np.where(shares > ALMOST_ONE, 1.0, shares) * scores

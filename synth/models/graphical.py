@@ -30,7 +30,7 @@ _FORMAT = "equistrata model 1"
 
 @dataclass(frozen=True)
 class Layout:
-    """Index maps of a junction tree, shared by every model on it: where each cell of a clique falls in a separator.
+    """Index maps of a junction tree: where each cell of a clique falls in a separator.
 
     Attributes:
         own: for each clique, the cell of its separator to the parent that each of its cells belongs to.

@@ -29,10 +29,9 @@ def cut(
 ) -> tuple[dict[Key, GraphicalModel], dict[Key, float]]:
     """Model a table from its measurements, and cut the model into strata. Post-processing.
 
-    A first model joins what was measured of the strata's sizes at any level. Measurements are reconciled with these
-    sizes, the small strata's predictions from the others are added (`borrow`), and a second model is made. Where noise
-    is larger than all rows, that model may leave a stratum out; it is then modelled by itself, from what was measured
-    within it, or else over all rows.
+    A first model estimates the strata's sizes. Measurements are reconciled with them, predictions from other strata
+    are added (`borrow`), and a second model is made. A stratum that it gives probability zero, as may be where noise is
+    larger than all rows, is modelled by itself, from what was measured within it, or else over all rows.
 
     Args:
         strata: how to cut.
