@@ -25,7 +25,7 @@ from equistrata.flows.run.claims import claimed
 from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.progress import tell
 from equistrata.flows.run.workspace import Workspace, private_workspace
-from equistrata.synth.strata.stratified import process_pool
+from equistrata.synth.strata.fitting import process_pool
 from paper import steps as experiment_steps
 from paper.config import ExperimentConfig
 from paper.grid import Unit, runs_of

@@ -23,7 +23,8 @@ from equistrata.data.table import CodedTable
 from equistrata.eval.scores.parity import parity_error
 from equistrata.eval.scores.scores import score
 from equistrata.eval.scores.tables import Pair
-from equistrata.synth.strata.stratified import StratifiedSynthesizer
+from equistrata.synth.synthesizer import StratifiedSynthesizer
+from paper.mst import PaperMST
 
 COLUMNS = ("AGEP", "SCHL", "MAR", "DIS", "NATIVITY", "MIL", "DREM", "SEX", "RAC1P", "ESR")
 VANILLA = "vanilla"
@@ -147,9 +148,10 @@ def measure(cell: Cell, table: CodedTable, classifiers: bool = True, workers: in
 
 
 def _draw(cell: Cell, rows: CodedTable, workers: int) -> pd.DataFrame:
+    published = cell.mechanism == "mst" and cell.form != "default"
     return (
         StratifiedSynthesizer(
-            cell.mechanism, cell.columns, epsilon=cell.epsilon, delta=DELTA, seed=cell.seed, workers=workers,
+            PaperMST() if published else cell.mechanism, cell.columns, epsilon=cell.epsilon, delta=DELTA, seed=cell.seed, workers=workers,
             **FORMS[cell.form],
         ).fit(rows).sample()
     )  # fmt: skip

@@ -41,7 +41,6 @@ from equistrata.flows.run.progress import tell
 from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
-from equistrata.synth.mechanisms.base import ForeignMechanism
 
 P = ParamSpec("P")
 Result = TypeVar("Result")
@@ -135,7 +134,7 @@ def _fit_all(plan: Plan, work: Workspace, budgets: Sequence[Budget], noise: Nois
     progress = create_progress_artifact(0.0, key="fit-strata", description="strata fitted")
     assert isinstance(progress, UUID)
     _work_off("measure", measuring(plan, work, budgets, noise), pool)
-    if plan.shared is None and not isinstance(plan.mechanism, ForeignMechanism):
+    if plan.shared is None and plan.mechanism.keeps_measurements:
         if plan.config.shrinkage:
             tell("shrink")
             _run(steps.shrink, plan, work)

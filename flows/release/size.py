@@ -107,7 +107,7 @@ class Demand:
             return "draw fewer rows (--rows)"
         if self._scoring > self.seconds / 2:
             return "leave the scores out (--evaluate none) or use fewer columns"
-        if self.size.leaning > self.seconds / 2:
+        if self.size.borrowing > self.seconds / 2:
             return "use fewer strata, or no shrinkage (--no-shrinkage)"
         fewer = "use fewer columns, coarser values or bins, or fewer strata"
         return fewer if self.mechanism == "MST" else f"{fewer}, or synthesizer mst"
