@@ -1,8 +1,9 @@
 """Public group weights: how large each stratum is, from sources that are not the private rows (or were paid for).
 
+>>> from importlib.resources import files
 >>> from equistrata.data.schema import Schema
 >>> strata = Strata.over(Schema.load("acs_employment").select(["SEX", "RAC1P", "ESR"]), ["SEX", "RAC1P"])
->>> weights = PublicWeights.from_file("data/public/ny2018_sex_rac1p.csv", strata)
+>>> weights = PublicWeights.from_file(files("equistrata.data") / "public" / "ny2018_sex_rac1p.csv", strata)
 >>> round(weights.shares[(2, 1)], 3)
 0.36
 >>> sum(weights.allocate(1000).values())

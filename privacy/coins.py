@@ -40,8 +40,8 @@ def checked_trials(trials: int, probabilities: Floats) -> tuple[int, Floats]:
 def _exact_binomial(trials: int, p: Floats) -> Counts:
     """Compare all trials' uniform numbers with p at once, binary place by binary place, from the first one down.
 
-    Of the trials that agree with p so far, a fair half has 0 in the next place. Where p has 1 there, those lie below p
-    and succeed; where p has 0, the others lie above and fail; the rest go on. Two random bits a trial are used on average.
+    Of the trials that agree with p so far, a fair half has 0 in the next place. Where p has 1 there, those are below p
+    and succeed; where p has 0, the others are above and fail; the rest go on. Two random bits a trial on average.
     """
     certain = p >= 1
     places = (np.where(certain, 0.0, p) * 2.0**64).astype(np.uint64)

@@ -9,7 +9,7 @@
 >>> releases_left(left, Rho.from_epsilon_delta(each, 1e-9))
 12
 
-Eight releases at ε = 1 fit into ε = 3, where plain addition of ε would allow three; twelve may have 0.81 each, not 0.25.
+Eight releases at ε = 1 fit into ε = 3, where adding ε would allow three; twelve may have 0.81 each, not 0.25.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def epsilon_within(left: Rho, releases: int, delta: float) -> float:
 
 
 def those_that_fit(left: Rho, prices: Iterable[Rho]) -> list[Rho | None]:
-    """What is left after each of these releases, in order; None for one that would be refused, which then costs nothing.
+    """What is left after each release, in order; None for one that would be refused, at no cost.
 
     >>> [None if left is None else float(left) for left in those_that_fit(Rho(1), [Rho(0.75), Rho(0.5), Rho(0.25)])]
     [0.25, None, 0.0]

@@ -23,7 +23,7 @@ from typing import IO, Any
 from equistrata.errors import InputError
 from equistrata.flows.publication.addition import settled
 from equistrata.flows.publication.audited_card import unaccounted
-from equistrata.flows.release.manifest import MEND, NAME, Entry, entries
+from equistrata.flows.release.manifest import MANIFEST, MEND, Entry, entries
 from equistrata.flows.run.claims import claim, remove, remove_dead
 from equistrata.flows.run.journal import Journal
 from equistrata.flows.run.landing import rename_to_new
@@ -60,7 +60,7 @@ def publish_release(release: Path, destination: Path) -> Published:
         raise InputError(f"release {str(release)!r} is not a folder; check the path")
     settled(release)
     where = f"release {str(release)!r}"
-    manifest = _content(release, NAME, where)
+    manifest = _content(release, MANIFEST, where)
     files = entries(manifest, where)
     card = _checked_card(release, files, where)
     with _staging(destination) as made:
@@ -96,7 +96,7 @@ def _taken(destination: Path) -> InputError:
 def _checked_card(release: Path, files: Mapping[str, Entry], where: str) -> Mapping[str, Any]:
     """The card, if the release may be published by it."""
     if "card.json" not in files:
-        raise InputError(f"{NAME} of {where} lists no card.json, so nothing tells its price; {MEND}")
+        raise InputError(f"{MANIFEST} of {where} lists no card.json, so nothing tells its price; {MEND}")
     content = _content(release, "card.json", where)
     if hashlib.sha256(content).hexdigest() != files["card.json"]["sha256"]:
         raise InputError(f"file 'card.json' of {where} was edited after the release; {MEND}")
@@ -149,7 +149,7 @@ def _folder(made: Path, release: Path, files: Mapping[str, Entry], manifest: byt
         (made / name).parent.mkdir(parents=True, exist_ok=True)
         with (made / name).open("xb") as file:
             _copy(release, name, entry, file, where)
-    (made / NAME).write_bytes(manifest)
+    (made / MANIFEST).write_bytes(manifest)
     sync_tree(made)
 
 
@@ -157,12 +157,12 @@ def _zip(made: Path, release: Path, files: Mapping[str, Entry], manifest: bytes,
     """Sorted names, one time and one mode for all: nothing of this machine, and the same bytes each time."""
     with made.open("xb") as whole:
         with zipfile.ZipFile(whole, "w") as archive:
-            for name in sorted([*files, NAME]):
+            for name in sorted([*files, MANIFEST]):
                 about = zipfile.ZipInfo(name, EPOCH)
                 about.compress_type, about.create_system, about.external_attr = zipfile.ZIP_DEFLATED, 3, 0o100644 << 16
-                about.file_size = len(manifest) if name == NAME else files[name]["bytes"]  # for it to know a large file
+                about.file_size = len(manifest) if name == MANIFEST else files[name]["bytes"]  # for it to know a large file
                 with archive.open(about, "w") as file:
-                    if name == NAME:
+                    if name == MANIFEST:
                         file.write(manifest)
                     else:
                         _copy(release, name, files[name], file, where)

@@ -1,6 +1,6 @@
-"""What Prefect runs when a release fails or crashes: it tells what happened, what was charged, and what to do.
+"""Hooks that Prefect runs when a release fails or crashes: what happened, what was charged, and what to do.
 
-Only settings and our own sentences: every error that leaves a task was scrubbed, and nothing else of it is repeated.
+Only settings and our own sentences are repeated.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ def tell_failure(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> 
         type="markdown",
         description="what happened, and what to do",
         data=f"# A release did not end well\n\n{sentence}\n",
-        flow_run_id=flow_run.id,  # told, since a worker that runs this is in no flow run's context
+        flow_run_id=flow_run.id,  # a worker that runs this is in no flow run's context
     )
     with get_client(sync_client=True) as client:
         client.create_artifact(page)

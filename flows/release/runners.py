@@ -1,7 +1,7 @@
-"""Who fits the strata: threads, processes of this machine, or workers of a Dask or Ray cluster. All are one Executor.
+"""Runners of the fits: threads, processes of this machine, or a Dask or Ray cluster, each as an Executor.
 
-What is submitted holds settings, budgets and the path of the private working folder, never a row. Threads of Prefect
-tasks wait for the results, so no worker needs Prefect, or starts a server of its own.
+What is submitted has settings, budgets and the path of the private working folder, never a row. Threads of Prefect
+tasks wait for the results, so no worker needs Prefect.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import BudgetExceeded
 from equistrata.synth.strata.stratified import process_pool
 
-R = TypeVar("R")
+Outcome = TypeVar("Outcome")
 
 WAIT_SECONDS = 60  # for a cluster's scheduler to answer, and for its first worker
-LOST = 3  # workers that may be lost over one stratum
+MOST_LOST = 3  # workers that may be lost over one stratum
 PACKAGES = {"dask": "distributed", "ray": "ray"}
 MARK = "mark"
 
@@ -52,11 +52,10 @@ def check_runner(config: ReleaseConfig) -> None:
 
 @contextmanager
 def executor(config: ReleaseConfig, work: Workspace, strata: int) -> Iterator[Executor]:
-    """Something to submit the fits of so many strata to, while the block runs.
+    """An executor for the fits of so many strata, while the block runs.
 
-    Raises:
-        InputError: a cluster that does not answer, has no workers, runs another version of equistrata, or does not see
-            the private folders. Said before any row is read.
+    Raises InputError, before any row is read: a cluster that does not answer, has no workers, runs another version of
+    equistrata, or does not see the private folders.
     """
     workers = min(config.workers, strata)
     with ExitStack() as stack:
@@ -72,20 +71,20 @@ def executor(config: ReleaseConfig, work: Workspace, strata: int) -> Iterator[Ex
 
 
 def wait(future: Future[None]) -> None:
-    """Wait for a fit. Raises what it raised (`steps.fit_one` lets nothing else out), or StepFailed if its worker was lost."""
+    """Wait for a job. Raises what it raised (steps raise our own errors only), or StepFailed if its worker was lost."""
     try:
         future.result()
     except (InputError, BudgetExceeded, StepFailed):
         raise
     except Exception as error:
         raise StepFailed(
-            f"a stratum's worker was lost ({type(error).__name__}): its process or the cluster ended, perhaps for want of "
-            "memory; nothing was released"
+            f"a stratum's worker was lost ({type(error).__name__}): its process or the cluster ended, perhaps for want "
+            "of memory; nothing was released"
         ) from None
 
 
 def see(folders: tuple[Path, ...], mark: str) -> tuple[str, tuple[bool, ...]]:
-    """On a worker: the version of equistrata, and which of these folders are there, readable and writable."""
+    """On a worker: the version of equistrata, and which of these folders it can read and write."""
     return version("equistrata"), tuple(_sees(folder, mark) for folder in folders)
 
 
@@ -124,23 +123,22 @@ def _dask(address: str | None, workers: int, work: Workspace) -> Iterator[Execut
 
 
 def _ask_dask(client: Any, *args: Any) -> Answers:
-    """What `see` answers on each worker, and on the scheduler, which unpacks what is submitted but needs no folder."""
+    """`see` on each worker, and on the scheduler, which unpickles what is submitted but needs no folder."""
     return {**client.run(see, *args), "scheduler": (client.run_on_scheduler(see, *args)[0], ())}
 
 
 @contextmanager
 def _local_cluster(workers: int, work: Workspace) -> Iterator[Any]:
-    """A Dask cluster of this machine that nobody else can use or look at.
+    """A private Dask cluster on this machine.
 
-    Whoever reaches a scheduler can run code as its owner, so it talks TLS with a key made for this run, and serves no web
-    page. It kills no worker for the memory it takes, for then the noise that a fit drew might decide whether it is drawn
-    again.
+    A scheduler runs code for everyone who reaches it, so it uses TLS with a key made for this run, and serves no web
+    page. It kills no worker for its memory: noise must not decide whether it is drawn again (docs/proofs/budget.md).
     """
     import dask
     from distributed import LocalCluster
     from distributed.security import Security
 
-    quiet = {f"distributed.{part}.http.routes": [] for part in ("scheduler", "worker", "nanny")}
+    quiet: dict[str, list[str]] = {f"distributed.{part}.http.routes": [] for part in ("scheduler", "worker", "nanny")}
     with (
         dask.config.set(quiet),
         LocalCluster(
@@ -171,14 +169,15 @@ def _check_workers(ask: Callable[..., Answers], work: Workspace) -> None:
         if not all(seen):
             means = f"name one in {STATE_VARIABLE}" if seen[0] else "give one as --scratch"
             raise InputError(
-                f"a worker of the cluster does not see the folder for {'results' if seen[0] else 'private working files'}; "
-                f"{means} that all of its machines share under one path and one user"
+                "a worker of the cluster does not see the folder for "
+                f"{'results' if seen[0] else 'private working files'}; {means} that all of its machines share under one "
+                "path and one user"
             )
 
 
 @contextmanager
 def _ray(address: str | None, workers: int, work: Workspace) -> Iterator[Executor]:
-    # Nobody is told of its use; and, as with Dask, whoever reaches a cluster can run code, so nobody else reaches this one.
+    # No usage statistics; and, as with Dask, a token keeps others from running code on this cluster.
     environment = {"RAY_USAGE_STATS_ENABLED": "0"}
     if address is None:
         if "ray" in sys.modules and not _ray_token.cache_info().currsize:  # imported before it could get a token
@@ -210,7 +209,7 @@ def _ray(address: str | None, workers: int, work: Workspace) -> Iterator[Executo
 
 @cache
 def _ray_token() -> str:
-    """Ray reads its token once in the life of a process."""
+    """Ray reads its token once in a process."""
     return os.urandom(32).hex()
 
 
@@ -222,7 +221,7 @@ def _restore(environment: Mapping[str, str | None]) -> None:
 
 
 def _ask_ray_nodes(ray: Any, *args: Any) -> Answers:
-    """What `see` answers on each machine of the cluster."""
+    """`see` on each machine of the cluster."""
     asked = {}
     for node in ray.nodes():
         if node["Alive"] and node["Resources"].get("CPU"):
@@ -235,25 +234,25 @@ def _ask_ray_nodes(ray: Any, *args: Any) -> Answers:
 
 
 class _RayExecutor(Executor):
-    """Ray tasks as an Executor. A lost worker's task runs again elsewhere; one that raised does not."""
+    """Ray tasks as an Executor. A lost worker's task runs again; one that raised does not."""
 
     def __init__(self, ray: Any) -> None:
-        self._run = ray.remote(max_retries=LOST, retry_exceptions=False, num_cpus=1)(_call)
+        self._run = ray.remote(max_retries=MOST_LOST, retry_exceptions=False, num_cpus=1)(_call)
 
-    def submit(self, fn: Callable[..., R], /, *args: Any, **kwargs: Any) -> Future[R]:
+    def submit(self, fn: Callable[..., Outcome], /, *args: Any, **kwargs: Any) -> Future[Outcome]:
         """See `Executor.submit`."""
-        outcome: Future[R] = Future()
+        outcome: Future[Outcome] = Future()
         outcome.set_running_or_notify_cancel()
         self._run.remote(fn, *args, **kwargs).future().add_done_callback(partial(_pass_on, outcome))
         return outcome
 
 
-def _call(fn: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+def _call(fn: Callable[..., Outcome], *args: Any, **kwargs: Any) -> Outcome:
     return fn(*args, **kwargs)
 
 
-def _pass_on(outcome: Future[R], done: Future[R]) -> None:
-    """Ray wraps what a task raised; it comes out as it was raised."""
+def _pass_on(outcome: Future[Outcome], done: Future[Outcome]) -> None:
+    """Unwrap what a task raised."""
     error = done.exception()
     if error is None:
         outcome.set_result(done.result())

@@ -28,10 +28,9 @@ def foreground(listener: Listener, verbose: bool = False) -> Iterator[None]:
 
 @contextmanager
 def ending_on_sigterm() -> Iterator[None]:
-    """A container or service that is stopped sends SIGTERM: then the block ends as by Ctrl-C, and with it Prefect's own server,
-    which would else live on.
+    """On SIGTERM (a stopped container or service) the block ends as by Ctrl-C, and Prefect's own server with it.
 
-    While a flow runs Prefect takes the signal, ends the flow, and sends it once more to this handler.
+    While a flow runs, Prefect takes the signal, ends the flow, and sends it again to this handler.
     """
 
     def end(number: int, _: FrameType | None) -> None:

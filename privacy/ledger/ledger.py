@@ -205,7 +205,7 @@ class Ledger:
             rho: the whole cost, positive, under `relation`.
             release_id: 1 to 100 printable characters, new to this data set.
             reason: why the same release is charged again (noise had to be drawn again); without one it is refused.
-            parts, epsilon, delta, mechanism, strata, fingerprint, config, journal, who: kept with the entry, see `Entry`.
+            parts, epsilon, delta, mechanism, strata, fingerprint, config, journal, who: see `Entry`.
 
         Raises:
             BudgetExceeded: more than is left; it carries both amounts, and nothing was charged.

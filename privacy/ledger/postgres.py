@@ -40,7 +40,8 @@ SENTENCES = {
 
 
 def _guard(name: str, when: str, each: str = "ROW", condition: str = "true") -> str:
-    return f"CREATE TRIGGER {name} BEFORE {when} FOR EACH {each} WHEN ({condition}) EXECUTE FUNCTION equistrata_only_grows()"
+    refuse = "EXECUTE FUNCTION equistrata_only_grows()"
+    return f"CREATE TRIGGER {name} BEFORE {when} FOR EACH {each} WHEN ({condition}) {refuse}"
 
 
 GUARDS = (
@@ -53,11 +54,11 @@ GUARDS = (
     _guard("equistrata_ledger_all", f"TRUNCATE ON {HEAD}", "STATEMENT"),
 )
 
-_LEASES_TABLE = f"""CREATE TABLE IF NOT EXISTS {LEASES} (dataset text, release_id text, token text NOT NULL, host text NOT NULL,
-until timestamptz NOT NULL, PRIMARY KEY (dataset, release_id))"""
+_LEASES_TABLE = f"""CREATE TABLE IF NOT EXISTS {LEASES} (dataset text, release_id text, token text NOT NULL,
+    host text NOT NULL, until timestamptz NOT NULL, PRIMARY KEY (dataset, release_id))"""
 
-# A string as Python's json.dumps writes it: ASCII, with surrogate pairs. No literal holds a backslash, whatever the caller has set
-# standard_conforming_strings to.
+# A string as Python's json.dumps writes it: ASCII, with surrogate pairs. No literal has a backslash, whatever
+# standard_conforming_strings is set to.
 _JSON = """
 DECLARE written text;
 BEGIN
@@ -70,7 +71,8 @@ BEGIN
         WHEN code = 12 THEN chr(92) || 'f'
         WHEN code = 13 THEN chr(92) || 'r'
         WHEN code < 65536 THEN chr(92) || 'u' || lpad(to_hex(code), 4, '0')
-        ELSE chr(92) || 'u' || to_hex(55296 + (code - 65536) / 1024) || chr(92) || 'u' || to_hex(56320 + (code - 65536) % 1024)
+        ELSE chr(92) || 'u' || to_hex(55296 + (code - 65536) / 1024) || chr(92) || 'u'
+            || to_hex(56320 + (code - 65536) % 1024)
         END, '' ORDER BY place) INTO written
     FROM (
         SELECT letter, ascii(letter) AS code, place
@@ -93,15 +95,17 @@ END"""
 _NUMERATOR = "BEGIN RETURN split_part(fraction, '/', 1)::numeric; END"
 _DENOMINATOR = "BEGIN RETURN coalesce(nullif(split_part(fraction, '/', 2), ''), '1')::numeric; END"
 
-# Whether a worker may keep that fingerprint. One with another key, or of another account's rows, would have every later charge of the
-# other accounts refused (`equistrata.privacy.ledger.people`, which says the same outside of the database). The steward may.
+# Whether a worker may keep that fingerprint. With another key, or of another account's rows, it would have every later
+# charge of the other accounts refused (the same rules as in `equistrata.privacy.ledger.people`). The steward may.
 _RECOGNISED = f"""
 DECLARE people text[];
 BEGIN
-    IF p_fingerprint IS NULL OR session_user = (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = '{ENTRIES}'::regclass) THEN
+    IF p_fingerprint IS NULL OR session_user = (SELECT pg_get_userbyid(relowner) FROM pg_class
+        WHERE oid = '{ENTRIES}'::regclass) THEN
         RETURN;
     END IF;
-    IF p_fingerprint !~ '^key=[0-9a-f]{{16}} file=[0-9a-f]{{64}} rows=[0-9a-f]{{64}} columns=([0-9a-f]{{16}}(,[0-9a-f]{{16}})*)?$' THEN
+    IF p_fingerprint !~ ('^key=[0-9a-f]{{16}} file=[0-9a-f]{{64}} rows=[0-9a-f]{{64}} '
+        || 'columns=([0-9a-f]{{16}}(,[0-9a-f]{{16}})*)?$') THEN
         RAISE EXCEPTION 'no such fingerprint' USING ERRCODE = '{REFUSED}';
     END IF;
     IF EXISTS (SELECT 1 FROM {ENTRIES} WHERE kind = 'reserve' AND fingerprint LIKE 'key=%'
@@ -110,7 +114,8 @@ BEGIN
         RAISE EXCEPTION 'another key' USING ERRCODE = '{OTHER_KEY}';
     END IF;
     WITH RECURSIVE said AS (
-        SELECT dataset AS one, json_array_elements_text(parts::json) AS other FROM {ENTRIES} WHERE kind = 'create' AND parts IS NOT NULL
+        SELECT dataset AS one, json_array_elements_text(parts::json) AS other FROM {ENTRIES}
+            WHERE kind = 'create' AND parts IS NOT NULL
     ), mine AS (
         SELECT p_dataset AS name
         UNION SELECT CASE WHEN one = name THEN other ELSE one END FROM mine JOIN said ON name IN (one, other)
@@ -121,7 +126,8 @@ BEGIN
             OR split_part(fingerprint, ' ', 3) = split_part(p_fingerprint, ' ', 3)
             OR {SAME_COLUMNS} <= (SELECT count(*) FROM (
                 SELECT unnest(string_to_array(substr(split_part(fingerprint, ' ', 4), 9), ','))
-                INTERSECT SELECT unnest(string_to_array(substr(split_part(p_fingerprint, ' ', 4), 9), ','))) AS shared)))
+                INTERSECT SELECT unnest(string_to_array(substr(split_part(p_fingerprint, ' ', 4), 9),
+                    ','))) AS shared)))
     THEN
         RAISE EXCEPTION 'these rows are another account''s' USING ERRCODE = '{REFUSED}';
     END IF;
@@ -134,7 +140,8 @@ BEGIN
     SELECT entries + 1, hash INTO STRICT made.entry, made.previous FROM {HEAD} FOR UPDATE;
     made.at := to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US') || '+00:00';
     SELECT chr(123) || string_agg(chr(34) || key || chr(34) || ':' || CASE jsonb_typeof(value)
-        WHEN 'string' THEN equistrata_json(value #>> ARRAY[]::text[]) ELSE value::text END, ',' ORDER BY key COLLATE "C") || chr(125)
+        WHEN 'string' THEN equistrata_json(value #>> ARRAY[]::text[]) ELSE value::text END,
+            ',' ORDER BY key COLLATE "C") || chr(125)
         INTO canonical FROM jsonb_each(to_jsonb(made) - 'hash');
     made.hash := encode(sha256(convert_to(canonical, 'UTF8')), 'hex');
     INSERT INTO {ENTRIES} SELECT (made).*;
@@ -158,7 +165,8 @@ BEGIN
         AND coalesce(p_epsilon, '1') ~ '^[0-9]+([.][0-9]+)?(e[+-]?[0-9]+)?$' AND coalesce(length(p_epsilon), 0) <= 40
         AND coalesce(p_delta, '1') ~ '^[0-9]+([.][0-9]+)?(e[+-]?[0-9]+)?$' AND coalesce(length(p_delta), 0) <= 40
         AND p_who IS NOT NULL AND p_software IS NOT NULL
-        AND CASE coalesce(array_ndims(p_parts), 1) WHEN 1 THEN array_position(p_parts, NULL) IS NULL ELSE false END, false)
+        AND CASE coalesce(array_ndims(p_parts), 1) WHEN 1 THEN array_position(p_parts, NULL) IS NULL ELSE false END,
+            false)
     THEN
         RAISE EXCEPTION 'no such charge' USING ERRCODE = '{REFUSED}';
     END IF;
@@ -168,9 +176,11 @@ BEGIN
             RAISE EXCEPTION 'a text is too long' USING ERRCODE = '{REFUSED}';
         END IF;
     END LOOP;
-    above := equistrata_above(last.spent) * equistrata_below(p_rho) + equistrata_above(p_rho) * equistrata_below(last.spent);
+    above := equistrata_above(last.spent) * equistrata_below(p_rho) + equistrata_above(p_rho) *
+        equistrata_below(last.spent);
     below := equistrata_below(last.spent) * equistrata_below(p_rho);
-    -- What leaves no room for the digits of an ordinary charge would block the account, though nearly all of its budget is left.
+    -- What leaves no room for the digits of an ordinary charge would block the account,
+    -- though nearly all of its budget is left.
     IF mod({FLOATS}, equistrata_below(p_rho)) <> 0 AND length(div(below, gcd(above, below))::text) > 1500 THEN
         RAISE EXCEPTION 'the amount has too many digits' USING ERRCODE = '{REFUSED}';
     END IF;
@@ -197,7 +207,8 @@ BEGIN
     IF NOT coalesce(
         charge.entry IS NOT NULL AND p_who IS NOT NULL AND p_software IS NOT NULL
         AND coalesce(length(p_reason), 0) + length(p_who) + length(p_software) <= 100000
-        AND (p_kind, coalesce(became, 'resume')) IN (('commit', 'resume'), ('fail', 'resume'), ('resume', 'resume'), ('resume', 'fail')),
+        AND (p_kind, coalesce(became, 'resume')) IN (('commit', 'resume'), ('fail', 'resume'), ('resume', 'resume'),
+            ('resume', 'fail')),
         false)
     THEN
         RAISE EXCEPTION 'no such reservation' USING ERRCODE = '{REFUSED}';
@@ -208,18 +219,21 @@ BEGIN
     RETURN equistrata_append(made);
 END"""
 
-# Takes or extends a lease; who has it instead, if somebody has. The token is told to nobody, so nobody else's lease can be extended.
+# Takes or extends a lease; returns the host that has it instead. No token can be read, so no other lease is extended.
 _LEASE = f"""
 DECLARE sealed text := encode(sha256(convert_to(p_token, 'UTF8')), 'hex'); theirs text;
 BEGIN
     IF NOT coalesce(
-        length(p_dataset) <= 100 AND length(p_release) <= 100 AND length(p_host) <= 300 AND p_seconds BETWEEN 0 AND 900, false)
+        length(p_dataset) <= 100 AND length(p_release) <= 100 AND length(p_host) <= 300 AND p_seconds BETWEEN 0
+            AND 900, false)
     THEN
         RAISE EXCEPTION 'no such lease' USING ERRCODE = '{REFUSED}';
     END IF;
     DELETE FROM {LEASES} WHERE until < clock_timestamp();
-    INSERT INTO {LEASES} AS held VALUES (p_dataset, p_release, sealed, p_host, clock_timestamp() + p_seconds * interval '1 second')
-        ON CONFLICT (dataset, release_id) DO UPDATE SET until = excluded.until, host = excluded.host WHERE held.token = excluded.token;
+    INSERT INTO {LEASES} AS held VALUES (p_dataset, p_release, sealed, p_host,
+        clock_timestamp() + p_seconds * interval '1 second')
+        ON CONFLICT (dataset, release_id) DO UPDATE SET until = excluded.until, host = excluded.host
+            WHERE held.token = excluded.token;
     IF FOUND THEN
         RETURN NULL;
     END IF;
@@ -233,8 +247,9 @@ BEGIN
         AND token = encode(sha256(convert_to(p_token, 'UTF8')), 'hex');
 END"""
 
-_CHARGE_ARGUMENTS = """p_dataset text, p_release text, p_rho text, p_reason text, p_parts text[], p_epsilon text, p_delta text,
-p_relation text, p_mechanism text, p_strata text, p_fingerprint text, p_config text, p_journal text, p_who text, p_software text"""
+_CHARGE_ARGUMENTS = """p_dataset text, p_release text, p_rho text, p_reason text, p_parts text[], p_epsilon text,
+    p_delta text, p_relation text, p_mechanism text, p_strata text, p_fingerprint text, p_config text,
+    p_journal text, p_who text, p_software text"""
 _HELPERS = (
     ("equistrata_json(given text)", "text", _JSON),
     ("equistrata_fraction(above numeric, below numeric)", "text", _FRACTION),
@@ -246,7 +261,8 @@ _HELPERS = (
 DOORS = (
     (f"equistrata_charge({_CHARGE_ARGUMENTS})", "text", _CHARGE),
     ("equistrata_settle(p_entry integer, p_kind text, p_reason text, p_who text, p_software text)", "text", _SETTLE),
-    ("equistrata_lease(p_dataset text, p_release text, p_token text, p_host text, p_seconds double precision)", "text", _LEASE),
+    ("equistrata_lease(p_dataset text, p_release text, p_token text, p_host text, p_seconds double precision)",
+        "text", _LEASE),
     ("equistrata_let_go(p_dataset text, p_release text, p_token text)", "void", _LET_GO),
 )  # fmt: skip
 
@@ -260,11 +276,13 @@ BEGIN
         WHERE pg_class.oid IN ('{ENTRIES}'::regclass, '{HEAD}'::regclass, '{LEASES}'::regclass)
         AND grantee <> relowner AND privilege_type <> 'SELECT'
     LOOP
-        EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON {ENTRIES}, {HEAD}, {LEASES} FROM %s',
+        EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON '
+            || '{ENTRIES}, {HEAD}, {LEASES} FROM %s',
             CASE named.grantee WHEN 0 THEN 'PUBLIC' ELSE named.grantee::regrole::text END);
         CONTINUE WHEN NOT named.charges OR named.grantee = 0;
         FOR door IN SELECT oid::regprocedure FROM pg_proc WHERE proname IN
-            ('equistrata_charge', 'equistrata_settle', 'equistrata_lease', 'equistrata_let_go') AND pronamespace = current_schema()::regnamespace
+            ('equistrata_charge', 'equistrata_settle', 'equistrata_lease', 'equistrata_let_go')
+                AND pronamespace = current_schema()::regnamespace
         LOOP
             EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', door, named.grantee::regrole);
         END LOOP;
@@ -325,7 +343,8 @@ def install(connection: Connection) -> None:
     for functions, rights in ((_HELPERS, "SECURITY INVOKER"), (DOORS, "SECURITY DEFINER")):
         for signature, gives, body in functions:
             run(
-                f"CREATE OR REPLACE FUNCTION {signature} RETURNS {gives} LANGUAGE plpgsql {rights} {pinned} AS $${body}$$"
+                f"CREATE OR REPLACE FUNCTION {signature} RETURNS {gives} "
+                f"LANGUAGE plpgsql {rights} {pinned} AS $${body}$$"
             )
             run(f"REVOKE ALL ON FUNCTION {signature.partition('(')[0]} FROM PUBLIC")
     run(_SEAL)

@@ -1,4 +1,4 @@
-"""A ledger in a SQLite file: triggers that let it only grow, connections that lose no commit, and one fair queue of writers.
+"""A ledger in a SQLite file: triggers that let it only grow, durable commits, and a fair queue of writers.
 
 What is committed is in the one file, so a copy of that file is a copy of the ledger.
 """
@@ -122,7 +122,7 @@ def create_file(path: Path, first_head: Callable[[str], dict[str, Any]], lock_se
 
 
 def layout_hash(connection: Connection) -> str:
-    """A hash of the file's tables, indices and triggers, except the leases' table, so that a change to them is found."""
+    """A hash of the file's tables, indices and triggers, without the leases' table: it finds a change to them."""
     rows = connection.exec_driver_sql("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name").all()
     leases = ("table", LEASES, LEASES, LEASES_TABLE)
     return hashlib.sha256(repr([tuple(row) for row in rows if tuple(row) != leases]).encode()).hexdigest()
@@ -146,5 +146,5 @@ def beside(path: Path) -> list[Path]:
 
 
 def writable(path: Path) -> bool:
-    """Whether the file may be written, by its mode too: the superuser could write where somebody marked it read-only."""
+    """Whether the file may be written, by its mode too: the superuser could write to a read-only file."""
     return bool(path.stat().st_mode & 0o222) and os.access(path, os.W_OK)

@@ -27,7 +27,7 @@ LOCK_SECONDS = 20.0
 
 
 class LedgerError(ValueError):
-    """The ledger can't be used, or an entry doesn't fit: one sentence, without credentials and without a driver's text."""
+    """The ledger can't be used, or an entry doesn't fit. The sentence has no credentials and no driver's text."""
 
 
 class Store:
@@ -101,7 +101,8 @@ class Store:
                     sqlite.create_file(self.path, first_head, self.lock_seconds)
             except OSError:
                 raise LedgerError(
-                    f"{self.describe()} cannot be made; its folder must exist and be writable, on a file system with hard links"
+                    f"{self.describe()} cannot be made; its folder must exist and be writable, on a "
+                    "file system with hard links"
                 ) from None
 
     def upgrade(self) -> None:
@@ -149,7 +150,8 @@ class Store:
         if not path.exists():
             if sqlite.key_file(path).exists():
                 raise LedgerError(
-                    f"{self.describe()} does not exist, but its key does: it was deleted or moved; restore it from a copy"
+                    f"{self.describe()} does not exist, but its key does: it was deleted or moved; restore it from a "
+                    "copy"
                 )
             raise LedgerError(f"{self.describe()} does not exist; correct the path, or run equistrata budget create")
         if not path.is_file():

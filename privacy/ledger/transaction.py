@@ -1,4 +1,4 @@
-"""One transaction on a ledger: entries are read back only if they match their hashes, and one is added with the head."""
+"""One transaction on a ledger: entries are read only if they match their hashes; one is added with the head."""
 
 from __future__ import annotations
 
