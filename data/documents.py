@@ -1,4 +1,4 @@
-"""YAML files of settings: small, flat, each key once. Every mistake is reported with its line, before anything is built.
+"""YAML files of settings: small, flat, each key once. Every mistake is reported with its line.
 
 >>> parse("a: 1\\nb: [2, 3]\\n", "people.yaml")
 {'a': 1, 'b': [2, 3]}

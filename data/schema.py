@@ -34,9 +34,7 @@ Release = Literal["value", "index", "draw", "midpoint"]
 OWN_CATEGORY = "own"
 MOST_COLUMNS = 1_000
 MOST_CODES = 10_000  # of a column: more make a name or a number of it, and two such columns a table of 10⁸ cells
-_COLUMN_KEYS = {
-    "label", "labels", "values", "recode", "others", "missing", "lower", "upper", "edges", "integer", "release", "sigma", "mean",
-}  # fmt: skip
+_COLUMN_KEYS = set("label labels values recode others missing lower upper edges integer release sigma mean".split())
 _SCHEMA_KEYS = {"name", "description", "columns", "default", "target", "impossible"}
 
 

@@ -1,4 +1,4 @@
-"""Sources of rows: raw values of chosen columns, as data frames, all rows at once or in batches that fit into memory."""
+"""Sources of rows: raw values of chosen columns, as data frames, at once or in batches that fit into memory."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ _PARQUET_BUFFER = 1 << 20  # bytes of each column that are read ahead: row group
 
 # Texts of a CSV file that mean an absent cell: the same whether a file is read whole or in batches.
 ABSENT = (
-    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA", "NULL",
-    "NaN", "None", "n/a", "nan", "null",
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
+    "NULL", "NaN", "None", "n/a", "nan", "null",
 )  # fmt: skip
 
 
@@ -51,7 +51,7 @@ class Source(Protocol):
         """
 
     def files(self) -> list[Path]:
-        """The files that rows are read from, in order, for a snapshot's fingerprint. Raises InputError if one is missing."""
+        """The files of the rows, in order, for a snapshot's fingerprint. Raises InputError if one is missing."""
 
     def describe(self) -> str:
         """The source for a release card: public settings only."""
@@ -109,8 +109,8 @@ class FolktablesSource:
         # folktables makes the folder it looks in; a mistyped path must not leave one behind.
         if not self.download and not (Path(self.root_dir) / str(self.year) / self.horizon).is_dir():
             raise InputError(
-                f"no ACS files in {self.root_dir}/{self.year}/{self.horizon}; correct the root folder, year or horizon, "
-                "or allow the download"
+                f"no ACS files in {self.root_dir}/{self.year}/{self.horizon}; correct the root folder, year or "
+                "horizon, or allow the download"
             )
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
@@ -126,13 +126,13 @@ class FolktablesSource:
                 )
         except FileNotFoundError:
             raise InputError(
-                f"no ACS person file for {', '.join(self.states)} in {self.root_dir}/{self.year}/{self.horizon}; put it "
-                "there or allow the download"
+                f"no ACS person file for {', '.join(self.states)} in {self.root_dir}/{self.year}/{self.horizon}; put "
+                "it there or allow the download"
             ) from None
         except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError, StopIteration, RuntimeError):
             raise InputError(
-                f"the ACS file for {', '.join(self.states)} in {self.root_dir}/{self.year}/{self.horizon} cannot be read "
-                "as CSV; fetch it again"
+                f"the ACS file for {', '.join(self.states)} in {self.root_dir}/{self.year}/{self.horizon} cannot be "
+                "read as CSV; fetch it again"
             ) from None
         return _checked(frame, columns, self.describe())
 

@@ -20,8 +20,8 @@ PRIVATE_SETTINGS = {"output", "root_dir", "input", "ledger", "cluster", "scratch
 UNIT = "one row"
 RELATIONS = {
     ADD_REMOVE: f"{ADD_REMOVE}: neighbouring tables, of at least one row each, differ by adding or removing one row",
-    REPLACE_ONE: f"{REPLACE_ONE}: neighbouring tables have the same number of rows in every stratum, which is taken to be "
-    "public, and differ in one row; the price is stated for a row added or removed, and a row that is replaced is both",
+    REPLACE_ONE: f"{REPLACE_ONE}: neighbouring tables have the same number of rows in every stratum, which is taken to "
+    "be public, and differ in one row; the price is stated for a row added or removed, and a row that is replaced is both",
 }
 
 # Measured on the person records of New York and Vermont, 2024: 81.0 % and 80.9 % (SERIALNO).
@@ -139,16 +139,16 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         f"# {card['name']}: {card['rows']:,} synthetic rows\n",
         f"{warning}Made {card['created']} by {card['software']} from {card['source']}.\n",
         "## Price\n",
-        f"**ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g}** for exactly the files that `manifest.json` lists, "
-        f"all together, which is ρ = {guarantee['rho']:.6g} in zero-concentrated differential privacy.\n",
+        f"**ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g}** for exactly the files that `manifest.json` "
+        f"lists, all together, which is ρ = {guarantee['rho']:.6g} in zero-concentrated differential privacy.\n",
         f"Neighbours: {guarantee['relation']}.\n",
         *_group_lines(guarantee),
         f"| part | ρ |\n|---|---|\n{split}\n",
         f"Composition: {guarantee['composition']}. Noise: {guarantee['noise_source']}.\n",
         *(
             [
-                f"{strata['begun_again']} time(s) a stratum's worker was lost and another began it again. Nothing is made "
-                "of what the lost one drew; the price holds if its noise had no part in its loss.\n"
+                f"{strata['begun_again']} time(s) a stratum's worker was lost and another began it again. Nothing is "
+                "made of what the lost one drew; the price holds if its noise had no part in its loss.\n"
             ]
             if strata["begun_again"]
             else []
@@ -158,7 +158,8 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         *_audit_lines(card),
         "## What is here\n",
         f"- `synthetic.parquet`, `synthetic.csv`: columns {', '.join(card['columns'])} (schema "
-        f"`{card['schema']['name']}`, SHA-256 `{card['schema']['sha256'][:16]}…`; codes are explained in `schema.json`).",
+        f"`{card['schema']['name']}`, SHA-256 `{card['schema']['sha256'][:16]}…`; codes are explained in "
+        "`schema.json`).",
         f"- `measurements/`: the noisy {measured}, {files}. {refit}.",
         *(["- `means.json`: private means with intervals."] if means else []),
         *(f"- `{audit['folder']}/`: a public audit; open its page in a browser." for audit in card.get("audits", ())),

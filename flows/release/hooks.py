@@ -23,7 +23,7 @@ from equistrata.privacy.ledger.ledger import LedgerError
 
 
 def tell_failure(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
-    """Log one sentence and leave an artifact. For `on_failure` and `on_crashed`; it may run in another process (a worker's)."""
+    """Log one sentence and leave an artifact. For `on_failure` and `on_crashed`, also in a worker's process."""
     sentence = failure_sentence(flow_run, state)
     flow_run_logger(flow_run, flow).error("%s", sentence)
     page = ArtifactCreate(
@@ -53,8 +53,8 @@ def failure_sentence(flow_run: FlowRun, state: State[Any]) -> str:
             f"{what} Nothing is kept of release {config.release_id!r} on this machine; see equistrata budget history."
         )
     return (
-        f"{what} What it paid for from the budget of {config.dataset!r} is kept: run equistrata resume {config.release_id}, or "
-        f"equistrata resume --discard {config.release_id} to give it up."
+        f"{what} What it paid for from the budget of {config.dataset!r} is kept: run equistrata resume "
+        f"{config.release_id}, or equistrata resume --discard {config.release_id} to give it up."
     )
 
 

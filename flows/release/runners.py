@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from functools import cache, partial
+from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -97,16 +98,15 @@ def _sees(folder: Path, mark: str) -> bool:
 
 @contextmanager
 def _dask(address: str | None, workers: int, work: Workspace) -> Iterator[Executor]:
-    from distributed import Client
-
+    distributed: Any = import_module("distributed")
     for name in [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]:
         logging.getLogger(name).setLevel(logging.CRITICAL)  # what goes wrong comes out of `wait`, in a sentence
     with ExitStack() as stack:
         if address is None:
-            client = stack.enter_context(Client(stack.enter_context(_local_cluster(workers, work))))
+            client = stack.enter_context(distributed.Client(stack.enter_context(_local_cluster(workers, work))))
         else:
             try:
-                client = stack.enter_context(Client(address, timeout=WAIT_SECONDS))
+                client = stack.enter_context(distributed.Client(address, timeout=WAIT_SECONDS))
             except (OSError, ValueError, TypeError):  # TypeError: no certificates for tls://
                 raise InputError(
                     f"no Dask scheduler answers at {address!r}; start one, or correct the address (tls:// needs Dask's "
@@ -134,15 +134,12 @@ def _local_cluster(workers: int, work: Workspace) -> Iterator[Any]:
     A scheduler runs code for everyone who reaches it, so it uses TLS with a key made for this run, and serves no web
     page. It kills no worker for its memory: noise must not decide whether it is drawn again (docs/proofs/budget.md).
     """
-    import dask
-    from distributed import LocalCluster
-    from distributed.security import Security
-
+    dask, distributed = import_module("dask"), import_module("distributed")
     quiet: dict[str, list[str]] = {f"distributed.{part}.http.routes": [] for part in ("scheduler", "worker", "nanny")}
     with (
         dask.config.set(quiet),
-        LocalCluster(
-            n_workers=workers, threads_per_worker=1, host="127.0.0.1", protocol="tls://", security=Security.temporary(),
+        distributed.LocalCluster(
+            n_workers=workers, threads_per_worker=1, host="127.0.0.1", protocol="tls://", security=distributed.Security.temporary(),
             scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"}, memory_limit=0,
             local_directory=str(work.root), silence_logs=logging.CRITICAL,
         ) as cluster,
@@ -151,7 +148,7 @@ def _local_cluster(workers: int, work: Workspace) -> Iterator[Any]:
 
 
 def _check_workers(ask: Callable[..., Answers], work: Workspace) -> None:
-    """Raise InputError unless every worker has this version of equistrata and sees the folders of rows and of results."""
+    """Raise InputError unless every worker has this version and sees the folders of rows and of results."""
     mark, folders = os.urandom(16).hex(), (work.root, work.paid)
     for folder in folders:
         (folder / MARK).write_text(mark, "ascii")
@@ -170,8 +167,8 @@ def _check_workers(ask: Callable[..., Answers], work: Workspace) -> None:
             means = f"name one in {STATE_VARIABLE}" if seen[0] else "give one as --scratch"
             raise InputError(
                 "a worker of the cluster does not see the folder for "
-                f"{'results' if seen[0] else 'private working files'}; {means} that all of its machines share under one "
-                "path and one user"
+                f"{'results' if seen[0] else 'private working files'}; {means} that all of its machines share under "
+                "one path and one user"
             )
 
 

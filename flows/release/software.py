@@ -11,8 +11,8 @@ from pathlib import Path
 
 PACKAGE = "equistrata"
 
-# What reads a row decides its stratum, and a row in one stratum before a crash and in another after it would be measured
-# twice. OpenDP draws the noise and converts the price.
+# What reads a row decides its stratum, and a row in one stratum before a crash and in another after it would be
+# measured twice. OpenDP draws the noise and converts the price.
 LIBRARIES = ("equistrata", "folktables", "numpy", "opendp", "pandas", "pyarrow")
 
 

@@ -105,8 +105,8 @@ class Undertaking:
         if not complete:
             assert self.account is not None
             raise InputError(
-                f"the input has changed since release {self.account.release!r} began, so what it has measured cannot be "
-                "joined with it; bring the old input back, or give it up (equistrata resume --discard "
+                f"the input has changed since release {self.account.release!r} began, so what it has measured cannot "
+                "be joined with it; bring the old input back, or give it up (equistrata resume --discard "
                 f"{self.account.release})"
             )
         self.evaluates = False  # what was paid for needs no rows; only the scores do
@@ -248,8 +248,8 @@ def _prepare(config: ReleaseConfig) -> Prepared:
         if not charges or is_published(config):
             raise
         raise InputError(
-            f"release {account.release!r} was charged, and what it needs is not as it was: {error}; or give the release "
-            f"up (equistrata resume --discard {account.release})"
+            f"release {account.release!r} was charged, and what it needs is not as it was: {error}; or give the "
+            f"release up (equistrata resume --discard {account.release})"
         ) from None
     if not charges:
         account.check_relation(plan.relation)

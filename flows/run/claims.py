@@ -145,7 +145,7 @@ def remove_if_dead(folder: Path) -> bool:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder that one holds, as far as possible; its lock last, so that half a removal is seen as a dead run's."""
+    """Remove a folder that one holds, as far as possible; its lock last, so that a later run can go on."""
     empty(folder)
     with suppress(OSError):
         if all(path.name == LOCK for path in folder.iterdir()):

@@ -1,8 +1,8 @@
-"""Journals: what a charged release keeps on disk while it is under way, so that a crash loses nothing that was paid for.
+"""Journals: what a charged release keeps on disk while it runs, so that a crash loses nothing that was paid for.
 
-A folder per release, named by its id, mode 0700, in `$EQUISTRATA_STATE` (or the user's state folder): the settings, what
-else the charge is bound to, which noise was begun in which run, and noisy measurements and means. It has no row, and
-nothing computed from rows without noise. It is removed when the release is whole, or given up.
+A folder per release, named by its id, mode 0700, in `$EQUISTRATA_STATE` (or the user's state folder): the settings,
+what else the charge is bound to, which noise was begun in which run, and noisy measurements and means. It has no row,
+and nothing computed from rows without noise. It is removed when the release is whole, or given up.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class Journal:
 
     @classmethod
     def begun(cls, config: ReleaseConfig, ledger: str) -> Journal | None:
-        """The journal of config.release_id, if there is one. Raises InputError if it is another's (settings, ledger)."""
+        """The journal of config.release_id, if any. Raises InputError if its settings or ledger differ."""
         release = str(config.release_id)
         found = cls.of(release)
         if found is not None:
@@ -127,7 +127,7 @@ class Journal:
 
     @classmethod
     def find(cls, release: str) -> Journal | None:
-        """The journal of a release, by its id, or else by its output folder, as users name it. See `of` for ids alone."""
+        """The journal of a release, by its id, or else by its output folder, as users name it."""
         wanted = Path(release).absolute()
         return cls.of(release) or next((journal for journal in cls.all() if wanted == journal.output), None)
 
@@ -252,7 +252,8 @@ def unreadable_sentence(release: str) -> str:
     """The message on a release whose folder this version cannot read."""
     return (
         f"what is kept of release {release!r} in {str(state_folder())!r} cannot be read: another version of equistrata "
-        f"wrote it, or it is damaged; resume it with that version, or give it up (equistrata resume --discard {release})"
+        f"wrote it, or it is damaged; resume it with that version, or give it up (equistrata resume "
+        f"--discard {release})"
     )
 
 

@@ -229,8 +229,8 @@ def _refusal(output: Path, error: Exception) -> InputError:
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         shown = name if len(name) <= 80 else f"{name[:40]}…{name[-39:]}"
         return InputError(
-            f"output folder {shown!r} has a name or path that is too long for its file system; choose a shorter one with "
-            "--output"
+            f"output folder {shown!r} has a name or path that is too long for its file system; choose a shorter one "
+            "with --output"
         )
     parent = next((str(folder) for folder in output.absolute().parents if _is_there(folder)), "/")
     full = disk_full(error, parent)

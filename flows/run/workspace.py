@@ -1,12 +1,12 @@
 """The private working folder: the only place of rows on disk while a release runs.
 
-Mode 0700, outside the orchestrator, removed when the run ends, also when it fails; a killed run's is removed by the next
-run. Tasks pass its path and a stratum's position; rows never travel through the orchestrator. Tables are NumPy files,
-which grow batch by batch and are memory-mapped.
+Mode 0700, outside the orchestrator, removed when the run ends, also when it fails; a killed run's is removed by the
+next run. Tasks pass its path and a stratum's position; rows never travel through the orchestrator. Tables are NumPy
+files, which grow batch by batch and are memory-mapped.
 
 What was paid for (noisy measurements, models, means) may be in a folder of its own without any row, which outlives the
-run (`equistrata.flows.run.journal`). There a stratum is named by its key, not by its position, which may change with the
-schema.
+run (`equistrata.flows.run.journal`). There a stratum is named by its key, not by its position, which may change
+with the schema.
 """
 
 from __future__ import annotations
@@ -333,12 +333,12 @@ def _refusal(scratch: str, error: Exception) -> InputError:
         )
     if number in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
         return InputError(
-            f"the folder for private working files ({scratch!r}) is on a file system without file locks; give another as "
-            "--scratch"
+            f"the folder for private working files ({scratch!r}) is on a file system without file locks; give "
+            "another as --scratch"
         )
     return disk_full(error, scratch) or InputError(
-        f"the folder for private working files ({scratch!r}) cannot be written; give an existing one with permission to write "
-        "as --scratch"
+        f"the folder for private working files ({scratch!r}) cannot be written; give an existing one with permission "
+        "to write as --scratch"
     )
 
 
