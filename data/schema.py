@@ -15,7 +15,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from importlib import resources
 from itertools import pairwise
@@ -34,7 +34,6 @@ Release = Literal["value", "index", "draw", "midpoint"]
 OWN_CATEGORY = "own"
 MOST_COLUMNS = 1_000
 MOST_CODES = 10_000  # of a column: more make a name or a number of it, and two such columns a table of 10⁸ cells
-_COLUMN_KEYS = set("label labels values recode others missing lower upper edges integer release sigma mean".split())
 _SCHEMA_KEYS = {"name", "description", "columns", "default", "target", "impossible"}
 
 
@@ -350,7 +349,7 @@ def _column(name: str, spec: Any, where: str) -> Column:
     here = f"column {name!r} of schema {where}"
     if not isinstance(spec, dict):
         raise InputError(f"{here} needs a mapping with 'values' or with 'lower' and 'upper'")
-    _refuse_unknown(spec, _COLUMN_KEYS, here)
+    _refuse_unknown(spec, {field.name for field in fields(Column)} - {"name"}, here)
     if ("values" in spec) == ("lower" in spec and "upper" in spec):
         raise InputError(f"{here} needs either 'values' (categorical) or 'lower' and 'upper' (numeric), not both")
     return _categorical(name, spec, here) if "values" in spec else _numeric(name, spec, here)

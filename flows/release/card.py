@@ -21,7 +21,8 @@ UNIT = "one row"
 RELATIONS = {
     ADD_REMOVE: f"{ADD_REMOVE}: neighbouring tables, of at least one row each, differ by adding or removing one row",
     REPLACE_ONE: f"{REPLACE_ONE}: neighbouring tables have the same number of rows in every stratum, which is taken to "
-    "be public, and differ in one row; the price is stated for a row added or removed, and a row that is replaced is both",
+    "be public, and differ in one row; the price is stated for a row added or removed, and a row that is replaced is "
+    "both",
 }
 
 # Measured on the person records of New York and Vermont, 2024: 81.0 % and 80.9 % (SERIALNO).

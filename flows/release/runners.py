@@ -139,7 +139,8 @@ def _local_cluster(workers: int, work: Workspace) -> Iterator[Any]:
     with (
         dask.config.set(quiet),
         distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=1, host="127.0.0.1", protocol="tls://", security=distributed.Security.temporary(),
+            n_workers=workers, threads_per_worker=1, host="127.0.0.1", protocol="tls://",
+            security=distributed.Security.temporary(),
             scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"}, memory_limit=0,
             local_directory=str(work.root), silence_logs=logging.CRITICAL,
         ) as cluster,
