@@ -28,7 +28,7 @@ from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import BudgetExceeded
 from equistrata.synth.strata.stratified import process_pool
 
-Outcome = TypeVar("Outcome")
+Answered = TypeVar("Answered")
 
 WAIT_SECONDS = 60  # for a cluster's scheduler to answer, and for its first worker
 MOST_LOST = 3  # workers that may be lost over one stratum
@@ -237,19 +237,19 @@ class _RayExecutor(Executor):
     def __init__(self, ray: Any) -> None:
         self._run = ray.remote(max_retries=MOST_LOST, retry_exceptions=False, num_cpus=1)(_call)
 
-    def submit(self, fn: Callable[..., Outcome], /, *args: Any, **kwargs: Any) -> Future[Outcome]:
+    def submit(self, fn: Callable[..., Answered], /, *args: Any, **kwargs: Any) -> Future[Answered]:
         """See `Executor.submit`."""
-        outcome: Future[Outcome] = Future()
+        outcome: Future[Answered] = Future()
         outcome.set_running_or_notify_cancel()
         self._run.remote(fn, *args, **kwargs).future().add_done_callback(partial(_pass_on, outcome))
         return outcome
 
 
-def _call(fn: Callable[..., Outcome], *args: Any, **kwargs: Any) -> Outcome:
+def _call(fn: Callable[..., Answered], *args: Any, **kwargs: Any) -> Answered:
     return fn(*args, **kwargs)
 
 
-def _pass_on(outcome: Future[Outcome], done: Future[Outcome]) -> None:
+def _pass_on(outcome: Future[Answered], done: Future[Answered]) -> None:
     """Unwrap what a task raised."""
     error = done.exception()
     if error is None:

@@ -319,7 +319,7 @@ def queue(connection: Connection) -> None:
     connection.execute(text(f"SELECT pg_advisory_xact_lock({WRITERS})"))
 
 
-def create(connection: Connection, first_head: Callable[[str], dict[str, Any]]) -> bool:
+def create_tables(connection: Connection, first_head: Callable[[str], dict[str, Any]]) -> bool:
     """Make the tables; whether they were missing. Two creators at once would trip over each other in the catalogue."""
     queue(connection)
     if inspect(connection).has_table(HEAD):

@@ -28,7 +28,7 @@ def _guard(name: str, when: str, condition: str = "1") -> str:
     return f"CREATE TRIGGER {name} BEFORE {when} WHEN {condition} {refuse}"
 
 
-GUARDS = (
+FILE_GUARDS = (
     _guard("equistrata_entries_update", f"UPDATE ON {ENTRIES.name}"),
     _guard("equistrata_entries_delete", f"DELETE ON {ENTRIES.name}"),
     _guard(
@@ -111,7 +111,7 @@ def create_file(path: Path, first_head: Callable[[str], dict[str, Any]], lock_se
         with engine.begin() as connection:
             connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
             METADATA.create_all(connection)
-            for guard in GUARDS:
+            for guard in FILE_GUARDS:
                 connection.exec_driver_sql(guard)
             connection.execute(HEAD.insert().values(id=1, **first_head(layout_hash(connection))))
         with suppress(FileExistsError):

@@ -86,7 +86,7 @@ class Store:
         """
         if self.path is None:
             with self._sentences(), self._engine(writes=True).begin() as connection:
-                if postgres.create(connection, first_head):
+                if postgres.create_tables(connection, first_head):
                     self._install(connection)
         elif not self.path.exists():
             orphan = next(filter(Path.exists, (sqlite.key_file(self.path), *sqlite.beside(self.path))), None)

@@ -21,11 +21,11 @@ from equistrata.privacy.ledger.tables import ENTRIES, HEAD
 
 IS_CREATE, IS_RESERVE = ENTRIES.c.kind == "create", ENTRIES.c.kind == "reserve"
 # The arguments of equistrata_charge and equistrata_settle, in order.
-_CHARGE = (
+_CHARGE_NAMES = (
     "dataset", "release", "rho", "reason", "parts", "epsilon", "delta", "relation", "mechanism", "strata",
     "fingerprint", "config", "journal", "who", "software",
 )  # fmt: skip
-_SETTLE = ("entry", "kind", "reason", "who", "software")
+_SETTLE_NAMES = ("entry", "kind", "reason", "who", "software")
 
 
 class Transaction:
@@ -102,7 +102,7 @@ class Transaction:
     def _append_by_function(self, row: Mapping[str, Any]) -> Head:
         given = dict(row) | {"release": row["release_id"], "entry": row["settles"]}
         given["parts"] = json.loads(row["parts"] or "[]")
-        function, names = ("charge", _CHARGE) if row["kind"] == "reserve" else ("settle", _SETTLE)
+        function, names = ("charge", _CHARGE_NAMES) if row["kind"] == "reserve" else ("settle", _SETTLE_NAMES)
         call = text(f"SELECT equistrata_{function}({', '.join(f':{name}' for name in names)})")
         made = Head.parse(self.connection.execute(call, {name: given[name] for name in names}).scalar_one())
         (written,) = self.rows(select(ENTRIES).where(ENTRIES.c.entry == made.entries))
