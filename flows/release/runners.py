@@ -11,7 +11,7 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache, partial
 from importlib import import_module
 from importlib.metadata import version
@@ -51,24 +51,18 @@ def check_runner(config: ReleaseConfig) -> None:
         )
 
 
-@contextmanager
-def executor(config: ReleaseConfig, work: Workspace, strata: int) -> Iterator[Executor]:
-    """An executor for the fits of so many strata, while the block runs.
+def executor(config: ReleaseConfig, work: Workspace, strata: int) -> AbstractContextManager[Executor]:
+    """An executor for the fits of so many strata.
 
     Raises InputError, before any row is read: a cluster that does not answer, has no workers, runs another version of
     equistrata, or does not see the private folders.
     """
     workers = min(config.workers, strata)
-    with ExitStack() as stack:
-        if config.runner == "threads" or (config.runner == "processes" and workers == 1):
-            pool: Executor = stack.enter_context(ThreadPoolExecutor(workers))
-        elif config.runner == "processes":
-            pool = stack.enter_context(process_pool(workers))
-        elif config.runner == "dask":
-            pool = stack.enter_context(_dask(config.cluster, workers, work))
-        else:
-            pool = stack.enter_context(_ray(config.cluster, workers, work))
-        yield pool
+    if config.runner == "threads" or (config.runner == "processes" and workers == 1):
+        return ThreadPoolExecutor(workers)
+    if config.runner == "processes":
+        return process_pool(workers)
+    return (_dask if config.runner == "dask" else _ray)(config.cluster, workers, work)
 
 
 def wait(future: Future[None]) -> None:
@@ -183,8 +177,7 @@ def _ray(address: str | None, workers: int, work: Workspace) -> Iterator[Executo
         environment |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _ray_token()}
     before = {name: os.environ.get(name) for name in environment}
     os.environ |= environment
-    import ray
-
+    ray = import_module("ray")
     settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
     with ExitStack() as stack:
         stack.callback(_restore, before)

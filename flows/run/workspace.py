@@ -188,12 +188,7 @@ class Workspace:
             save_model(model, folder / "model.npz")
         for path in (*folder.iterdir(), folder):
             sync(path)
-        try:
-            folder.rename(self.fit(position))
-        except OSError:
-            shutil.rmtree(folder)
-            if not self.measurements(position).exists():
-                raise
+        _rename_or_drop(folder, self.fit(position))
         sync(self.paid)
 
     def keep_model(self, position: int, model: Model) -> None:
@@ -207,12 +202,7 @@ class Workspace:
         """Save the joint model in one step; the first to save wins."""
         unfinished = Path(tempfile.mkdtemp(prefix=UNSAVED, dir=self.paid))
         model.save(unfinished)
-        try:
-            unfinished.rename(self.joint)
-        except OSError:  # another worker was first
-            shutil.rmtree(unfinished)
-            if not self.joint.exists():
-                raise
+        _rename_or_drop(unfinished, self.joint)
 
     def keep_mean(self, part: str, entry: object) -> None:
         """Save one estimate in one durable step; the first to save wins."""
@@ -242,6 +232,16 @@ class Workspace:
     def save_json(self, path: Path, document: object) -> None:
         """Write readable JSON."""
         path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", "utf-8")
+
+
+def _rename_or_drop(made: Path, target: Path) -> None:
+    """Rename a folder, or remove it if another worker was first."""
+    try:
+        made.rename(target)
+    except OSError:
+        shutil.rmtree(made)
+        if not target.exists():
+            raise
 
 
 def unit_name(*what: object) -> str:
