@@ -136,7 +136,7 @@ class Strata:
         """
         index = self.index(table)
         if (index < 0).any():
-            raise ValueError("the table holds rows in a stratum that the schema declares impossible")
+            raise InputError("the table holds rows in a stratum that the schema declares impossible")
         # A stable sort of a narrow type is a radix sort: time linear in rows.
         order = np.argsort(index.astype(np.min_scalar_type(len(self.keys))), kind="stable")
         bounds = np.cumsum([0, *np.bincount(index, minlength=len(self.keys))])

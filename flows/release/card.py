@@ -136,6 +136,17 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
     files = "all in one file" if card["selection"] == "shared" else "one file per stratum"
     refit = "The models were not made from these" if caveats else "All else was made from these; anybody may refit"
     split = "\n".join(f"| {name} | {rho:.6g} |" for name, rho in guarantee["split_of_rho"].items())
+    lost = [
+        f"{strata['begun_again']} time(s) a stratum's worker was lost and another began it again. Nothing is made of "
+        "what the lost one drew; the price holds if its noise had no part in its loss.\n"
+    ]
+    how = "one synthesizer for all rows."
+    if strata["columns"]:
+        how = (
+            f"{_HOW[card['levels'] if card['selection'] == 'shared' else None]} {strata['count']} declared strata of "
+            f"{' × '.join(strata['columns'])}, joined by group weights from {strata['weights']}."
+        ) + (" Small strata are shrunk towards what was measured in the others." if card["shrinkage"] else "")
+    held_out = f"Each row had a chance of {card['held_out']:g} to be held out for internal evaluation.\n"
     lines = [
         f"# {card['name']}: {card['rows']:,} synthetic rows\n",
         f"{warning}Made {card['created']} by {card['software']} from {card['source']}.\n",
@@ -146,14 +157,7 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         *_group_lines(guarantee),
         f"| part | ρ |\n|---|---|\n{split}\n",
         f"Composition: {guarantee['composition']}. Noise: {guarantee['noise_source']}.\n",
-        *(
-            [
-                f"{strata['begun_again']} time(s) a stratum's worker was lost and another began it again. Nothing is "
-                "made of what the lost one drew; the price holds if its noise had no part in its loss.\n"
-            ]
-            if strata["begun_again"]
-            else []
-        ),
+        *(lost if strata["begun_again"] else []),
         *(["**The guarantee is weaker than this price says:**\n", *caveats, ""] if caveats else []),
         *_account_lines(card["ledger"]),
         *_audit_lines(card),
@@ -167,20 +171,8 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         "- `card.json`: this page for machines.",
         "- `manifest.json`: the size and SHA-256 of every file.\n",
         "## How it was made\n",
-        f"{card['mechanism']} (engine {card['engine']}), "
-        + (
-            f"{_HOW[card['levels'] if card['selection'] == 'shared' else None]} {strata['count']} declared strata of "
-            f"{' × '.join(strata['columns'])}, joined by group weights from {strata['weights']}."
-            + (" Small strata are shrunk towards what was measured in the others." if card["shrinkage"] else "")
-            if strata["columns"]
-            else "one synthesizer for all rows."
-        )
-        + "\n",
-        *(
-            [f"Each row had a chance of {card['held_out']:g} to be held out for internal evaluation.\n"]
-            if card["held_out"]
-            else []
-        ),
+        f"{card['mechanism']} (engine {card['engine']}), {how}\n",
+        *([held_out] if card["held_out"] else []),
         "## Keep in mind\n",
         f"- {card['not_covered'][0].upper()}{card['not_covered'][1:]}.",
         *([f"- {card['households']}."] if card.get("households") else []),

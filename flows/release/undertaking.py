@@ -118,6 +118,7 @@ class Undertaking:
         """
         if self.account is None:
             return
+        assert self._bound, "bind comes first"
         account, plan, charges = self.account, self.plan, self._charges
         parts = [part for part in plan.parts if not charges or self._must_be_paid_again(part)]
         if parts:

@@ -80,14 +80,14 @@ class Transaction:
         who: str | None,
         rho: Rho,
         spent: Rho,
+        texts: Mapping[str, str | None],
         settles: int | None = None,
-        **texts: str | None,
     ) -> Head:
         """Add the next entry, and move the head to it; the new head.
 
         On PostgreSQL only the owner, who opens accounts, may write; the database's own functions add everything else.
         """
-        row: dict[str, Any] = dict.fromkeys(ENTRIES.c.keys()) | texts
+        row: dict[str, Any] = dict.fromkeys(ENTRIES.c.keys()) | dict(texts)
         row |= {"settles": settles, "who": who or _user(), "kind": kind, "dataset": dataset, "software": _software()}
         row |= {"rho": str(rho.exact), "spent": str(spent.exact)}
         if self.connection.dialect.name == "postgresql" and kind != "create":
