@@ -8,12 +8,12 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from equistrata.errors import InputError
 from equistrata.flows.release.manifest import MANIFEST, MANIFEST_FORMAT
+from equistrata.flows.run.disk import write_durably
 
 SUFFIX = ".internal"
 SCORES = "scores.json"
@@ -62,12 +62,7 @@ def keep_scores(release: Path, document: object) -> Path:
     private = private_folder(release)
     try:
         private.mkdir(mode=0o700)
-        handle, name = tempfile.mkstemp(prefix=f".{SCORES}-", dir=private)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(name, private / SCORES)
+        write_durably(private / SCORES, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
         raise InputError(
             f"the release is whole in {str(release)!r}, but its exact scores cannot be kept in {str(private)!r} "

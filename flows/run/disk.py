@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import errno
 import os
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from equistrata.errors import InputError
@@ -40,6 +41,30 @@ def sync(path: Path) -> None:
         os.fsync(handle)
     finally:
         os.close(handle)
+
+
+def write_durably(path: Path, text: str, prefix: str | None = None, new: bool = False) -> None:
+    """Write a file in one step; it is on the disk when this returns. Raises OSError.
+
+    Args:
+        prefix: of its name until it is whole.
+        new: whether a file that exists is kept.
+    """
+    handle, name = tempfile.mkstemp(prefix=prefix or f".{path.name}-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        if new:
+            with suppress(FileExistsError):
+                os.link(name, path)
+        else:
+            os.replace(name, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(name)
+    sync(path.parent)
 
 
 @contextmanager

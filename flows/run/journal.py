@@ -25,7 +25,7 @@ from typing import Any
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.run.claims import HELD_NAMES, claim, claimed
-from equistrata.flows.run.disk import disk_full, sync
+from equistrata.flows.run.disk import disk_full, write_durably
 
 STATE_VARIABLE = "EQUISTRATA_STATE"
 JOURNAL_FORMAT = "equistrata journal 2"
@@ -102,7 +102,7 @@ class Journal:
             root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             made = Path(tempfile.mkdtemp(prefix=f"{UNMADE}{release}-", dir=root.parent))  # mkdtemp makes it 0700
             try:
-                _write_durably(made / RECORD, json.dumps(record, indent=2))
+                write_durably(made / RECORD, json.dumps(record, indent=2))
             except OSError:
                 rmtree(made, ignore_errors=True)
                 raise
@@ -178,7 +178,7 @@ class Journal:
     def bind(self, binding: Mapping[str, Any]) -> None:
         """Write down, durably, what the charge to come is bound to. Only for the holder, before the charge."""
         record = _record(self.root) | {"format": JOURNAL_FORMAT, "binding": binding}
-        _write_durably(self.root / RECORD, json.dumps(record, indent=2))
+        write_durably(self.root / RECORD, json.dumps(record, indent=2))
 
     @property
     def output(self) -> Path:
@@ -218,14 +218,14 @@ class Journal:
         """Count one more run, durably; its number, from 1. Only for the holder."""
         runs = self.root / "runs"
         number = int(runs.read_text("ascii")) + 1 if runs.exists() else 1
-        _write_durably(runs, str(number))
+        write_durably(runs, str(number))
         return number
 
     def same_rows(self, digest: bytes) -> bool:
         """Whether the rows are those of the first run; kept, keyed by the journal's secret, if this is the first."""
         mark, told = self.root / "snapshot", hmac.digest(self.key, digest, "sha256").hex()
         if not mark.exists():
-            _write_durably(mark, told)
+            write_durably(mark, told)
         return hmac.compare_digest(mark.read_text("ascii"), told)
 
     def forget_rows(self) -> None:
@@ -239,7 +239,7 @@ class Journal:
             return self
         record = json.loads((self.root / RECORD).read_text("utf-8"))
         record["config"]["output"] = place
-        _write_durably(self.root / RECORD, json.dumps(record, indent=2))
+        write_durably(self.root / RECORD, json.dumps(record, indent=2))
         return replace(self, config=ReleaseConfig.build(**record["config"]))
 
     def remove(self) -> None:
@@ -278,14 +278,3 @@ def _is_half(root: Path) -> bool:
 
 def _record(root: Path) -> dict[str, Any]:
     return dict(json.loads((root / RECORD).read_text("utf-8")))
-
-
-def _write_durably(path: Path, text: str) -> None:
-    """In one step, and on the disk when this returns."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(name, path)
-    sync(path.parent)

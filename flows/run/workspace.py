@@ -31,7 +31,7 @@ from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.flows.run.claims import LANDING, TRIES, Held, remove_dead
-from equistrata.flows.run.disk import disk_full, sync
+from equistrata.flows.run.disk import disk_full, sync, write_durably
 from equistrata.flows.run.holdings import held_folder, remove_dead_holdings
 from equistrata.synth.measurements import Measurement, save_measurements
 from equistrata.synth.models.base import Model
@@ -206,19 +206,7 @@ class Workspace:
 
     def keep_mean(self, part: str, entry: object) -> None:
         """Save one estimate in one durable step; the first to save wins."""
-        handle, name = tempfile.mkstemp(prefix=UNSAVED, dir=self.paid)
-        unfinished = Path(name)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(entry, file)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(unfinished, self.mean(part))
-        except FileExistsError:
-            pass
-        finally:
-            unfinished.unlink()
-        sync(self.paid)
+        write_durably(self.mean(part), json.dumps(entry), UNSAVED, new=True)
 
     def coins(self, rng: np.random.Generator) -> np.random.Generator:
         """The coins that hold rows out, the same in every run of the release; the first run seeds them by `rng`."""

@@ -32,9 +32,7 @@ FILE_GUARDS = (
     _guard("equistrata_entries_update", f"UPDATE ON {ENTRIES.name}"),
     _guard("equistrata_entries_delete", f"DELETE ON {ENTRIES.name}"),
     _guard(
-        "equistrata_entries_insert",
-        f"INSERT ON {ENTRIES.name}",
-        f"new.entry <> (SELECT entries + 1 FROM {HEAD.name})",
+        "equistrata_entries_insert", f"INSERT ON {ENTRIES.name}", f"new.entry <> (SELECT entries + 1 FROM {HEAD.name})"
     ),
     _guard("equistrata_ledger_update", f"UPDATE ON {HEAD.name}", HEAD_MOVED),
     _guard("equistrata_ledger_delete", f"DELETE ON {HEAD.name}"),

@@ -685,7 +685,7 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 @pytest.mark.parametrize(
     ("where", "charged"),
     [
-        ("equistrata.flows.run.journal._write_durably", False),
+        ("equistrata.flows.run.journal.write_durably", False),
         ("equistrata.flows.run.workspace.Workspace.append_table", False),
         ("equistrata.flows.run.workspace.Workspace.keep_fit", True),
         ("equistrata.flows.release.steps.RowWriter.write", True),
