@@ -227,8 +227,9 @@ def _rename_or_drop(made: Path, target: Path) -> None:
     try:
         made.rename(target)
     except OSError:
+        there = all((target / path.name).exists() for path in made.iterdir())
         shutil.rmtree(made)
-        if not target.exists():
+        if not there:
             raise
 
 
