@@ -137,7 +137,7 @@ def _check_keys(found: Mapping[Key, float], strata: Strata, source: str) -> None
     if missing:
         raise InputError(
             f"the weights from {source} miss stratum {strata.label(missing[0])}; list every declared stratum "
-            f"({len(strata.keys)} of them), with 0 where nobody is expected"
+            f"({len(strata.keys)} of them), with 0 for an empty one"
         )
     if len(found) > len(strata.keys):
         raise InputError(f"the weights from {source} list a stratum that is not declared; remove it")

@@ -32,7 +32,7 @@ HOUSEHOLDS = (
 )
 GROUPS = (1, 2, 3, 5, 10)
 
-NO_LEDGER = "none: nobody keeps the account of these rows, and whoever releases from them again must add up the prices"
+NO_LEDGER = "none: no budget was charged, so the prices of all releases from these rows must be added up by hand"
 
 
 def release_card(

@@ -31,7 +31,7 @@ def check_place(output: Path) -> None:
     host = release_around(output)
     if host is not None:
         raise InputError(
-            f"output folder {str(output)!r} lies in release {str(host)!r}; choose one outside it with --output"
+            f"output folder {str(output)!r} is inside release {str(host)!r}; choose one outside it with --output"
         )
     private = private_folder(output)
     try:

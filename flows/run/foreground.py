@@ -21,7 +21,7 @@ def foreground(listener: Listener, verbose: bool = False) -> Iterator[None]:
     prepare_prefect(verbose)
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
-    # A heartbeat sleeps for a second at the end of every flow; nobody waits for one of a foreground run.
+    # A heartbeat sleeps for a second at the end of every flow; a foreground run needs none.
     with listening(listener), temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}), ending_on_sigterm():
         yield
 
