@@ -1,6 +1,4 @@
-"""The one way YAML files are read: small, flat, each key once, and every mistake told in a sentence with its line.
-
-A file of settings is short, so whatever is larger than a person writes is refused before time or memory go into it.
+"""YAML files of settings: small, flat, each key once. Every mistake is reported with its line.
 
 >>> parse("a: 1\\nb: [2, 3]\\n", "people.yaml")
 {'a': 1, 'b': [2, 3]}
@@ -26,7 +24,7 @@ MOST_BYTES = 1 << 20
 MOST_NODES = 100_000  # keys, values, lists and mappings; parsing as many takes a second, or three without libyaml
 MOST_DEPTH = 20
 _MERGE = "tag:yaml.org,2002:merge"
-# YAML 1.1 reads 010 as eight, 0x10 as sixteen and 1:30 as ninety; who writes a code or a time with them means something else.
+# YAML 1.1 reads 010 as eight, 0x10 as sixteen and 1:30 as ninety: as a code or a time they mean something else.
 _OTHER_BASE = re.compile(r"[-+]?(?:0[0-9_]+|0x[0-9a-fA-F_]+|0b[01_]+|[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?)")
 
 
@@ -35,7 +33,7 @@ class _TwiceError(Exception):
 
 
 def _loader(base: Any) -> Any:
-    """A loader of safe types for which a key twice in one mapping is an error: YAML's own keep the last in silence."""
+    """A loader of safe types that refuses a key twice in one mapping; YAML's own keep the last."""
 
     class Loader(base):  # type: ignore[misc]
         def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
@@ -60,9 +58,8 @@ def load(path: str | Path, where: str, aliases: bool = False) -> Any:
     """What a YAML file holds; None if it holds nothing.
 
     Args:
-        path: of the file.
-        where: what it is called in messages, as "schema people.yaml".
-        aliases: whether anchors and aliases may stand in it.
+        where: its name in messages, as "schema people.yaml".
+        aliases: whether anchors and aliases are allowed.
 
     Raises:
         InputError: it is no regular file that can be read, not UTF-8, too large, or what `parse` refuses.
@@ -95,8 +92,8 @@ def parse(text: str, where: str, aliases: bool = False) -> Any:
     """What a YAML text holds; None if it holds nothing.
 
     Raises:
-        InputError: not YAML, tags, a key twice, more than MOST_NODES values, more than MOST_DEPTH levels, a number that YAML reads
-            as another one, or, unless `aliases`, anchors and aliases. With them, the limits are those of what they stand for.
+        InputError: not YAML, tags, a key twice, more than MOST_NODES values (aliases written out) or MOST_DEPTH levels,
+            a number that YAML reads as another one, or, unless `aliases`, anchors and aliases.
     """
     try:
         _look_over(text, where, aliases)
@@ -117,7 +114,7 @@ def parse(text: str, where: str, aliases: bool = False) -> Any:
 
 
 def _look_over(text: str, where: str, aliases: bool) -> None:
-    """Refuse by the stream of events, before anything is built: this takes no recursion, and stops at the first fault."""
+    """Check the stream of events, without recursion, and stop at the first fault."""
     depth = nodes = 0
     for event in yaml.parse(text, _READER):
         line = _at(event.start_mark)
@@ -132,8 +129,8 @@ def _look_over(text: str, where: str, aliases: bool) -> None:
                 raise InputError(f"{where} is not valid YAML{line}: tags (!) are not read; leave it out")
         if isinstance(event, yaml.ScalarEvent) and event.implicit[0] and _OTHER_BASE.fullmatch(event.value):
             raise InputError(
-                f"{where} has {_shown(event.value)}{line}, which YAML may read as another number; put it into quotes, or "
-                "write it without leading zeros and colons"
+                f"{where} has {_shown(event.value)}{line}, which YAML may read as another number; put it into quotes, "
+                "or write it without leading zeros and colons"
             )
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
@@ -143,11 +140,11 @@ def _look_over(text: str, where: str, aliases: bool) -> None:
 
 
 def _expanded(value: Any, known: dict[int, int]) -> int:
-    """How many values there are with every alias written out; too many, where one stands for itself."""
+    """The number of values with every alias written out; above MOST_NODES where one contains itself."""
     if not isinstance(value, dict | list):
         return 1
     if id(value) not in known:
-        known[id(value)] = MOST_NODES + 1  # what it is while one looks inside it, so what holds itself is too large
+        known[id(value)] = MOST_NODES + 1  # while it is counted: what contains itself is too large
         parts = [*value, *value.values()] if isinstance(value, dict) else value
         known[id(value)] = 1 + sum(_expanded(part, known) for part in parts)
     return known[id(value)]

@@ -15,7 +15,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from importlib import resources
 from itertools import pairwise
@@ -31,13 +31,9 @@ from equistrata.errors import InputError
 Value = int | float | str
 Release = Literal["value", "index", "draw", "midpoint"]
 
-BUILT_IN = "data.schemas"
 OWN_CATEGORY = "own"
 MOST_COLUMNS = 1_000
 MOST_CODES = 10_000  # of a column: more make a name or a number of it, and two such columns a table of 10⁸ cells
-_COLUMN_KEYS = {
-    "label", "labels", "values", "recode", "others", "missing", "lower", "upper", "edges", "integer", "release", "sigma", "mean",
-}  # fmt: skip
 _SCHEMA_KEYS = {"name", "description", "columns", "default", "target", "impossible"}
 
 
@@ -45,16 +41,16 @@ _SCHEMA_KEYS = {"name", "description", "columns", "default", "target", "impossib
 class Column:
     """One declared column.
 
-    Categorical: `values` are the released codes in order; `recode` maps raw values to them, `others` catches every
-    other raw value, `missing` is the code that an absent cell becomes. With both `recode` and `others`, a raw value
-    keeps its meaning only where `recode` lists it.
+    Categorical: `values` are the released codes in order; `recode` maps raw values to them, `others` is the code of
+    every other raw value, `missing` that of an absent cell. With both `recode` and `others`, a raw value keeps its
+    meaning only where `recode` lists it.
     Numeric: `lower`, `upper` bound the raw values. With `edges` (b + 1 of them, ascending) the column has b bins, the
-    first closed, the others open on the left, as `pandas.cut(include_lowest=True)` cuts; without edges it can be
-    averaged but not synthesized. `missing` is a number that an absent cell counts as, or "own" for a category of its
-    own (released empty). `release` says what a bin is released as: its "index", its "midpoint", or a uniform "draw"
-    from it (whole numbers if `integer`). For private means, `sigma` is a declared bound on the standard deviation, and `mean` an
-    interval that surely holds the mean of every stratum (the column's bounds if it is not declared).
-    `label` and `labels` (released code, words) are for people who read reports; they code no row.
+    first closed, the others open on the left, as `pandas.cut(include_lowest=True)`; without edges it can be averaged
+    but not synthesized. `missing` is a number that stands for an absent cell, or "own" for a category of its own
+    (released empty). A bin is released as its "index", its "midpoint", or a uniform "draw" from it (whole numbers if
+    `integer`). For private means, `sigma` bounds the standard deviation, and `mean` is an interval that holds the mean
+    of every stratum (the column's bounds if not declared).
+    `label` and `labels` (released code, words) are for reports.
     """
 
     name: str
@@ -116,7 +112,7 @@ class Column:
         return self.values or tuple(range(self.size))
 
     def words(self, key: Value) -> str:
-        """What one of `keys` is called in a report: its declared words, the ends of its bin, or the value itself.
+        """One of `keys` in a report: its declared words, the ends of its bin, or the value itself.
 
         >>> column = Schema.load("acs_employment")["AGEP"]
         >>> column.words(0), column.words(1), Column("X", values=(1, 2), labels=((2, "yes"),)).words(1)
@@ -140,7 +136,7 @@ class Impossible:
 
 @dataclass(frozen=True)
 class Schema:
-    """Declared columns, in order, with the target of prediction and the combinations that cannot occur."""
+    """Declared columns, in order, the target of prediction, and the combinations that cannot occur."""
 
     name: str
     columns: tuple[Column, ...]
@@ -322,7 +318,8 @@ def _read(source: str | Path) -> tuple[str, str]:
     if name and not os.path.exists(path):
         if str(source) not in built_in_schemas():
             raise InputError(
-                f"no schema named {str(source)!r}; give the path of a YAML file or one of {', '.join(built_in_schemas())}"
+                f"no schema named {str(source)!r}; give the path of a YAML file or one of "
+                f"{', '.join(built_in_schemas())}"
             )
         return resources.files("equistrata.data").joinpath("schemas", f"{source}.yaml").read_text("utf-8"), str(source)
     return documents.read_text(path, f"schema file {str(path)!r}"), str(path)
@@ -352,7 +349,7 @@ def _column(name: str, spec: Any, where: str) -> Column:
     here = f"column {name!r} of schema {where}"
     if not isinstance(spec, dict):
         raise InputError(f"{here} needs a mapping with 'values' or with 'lower' and 'upper'")
-    _refuse_unknown(spec, _COLUMN_KEYS, here)
+    _refuse_unknown(spec, {field.name for field in fields(Column)} - {"name"}, here)
     if ("values" in spec) == ("lower" in spec and "upper" in spec):
         raise InputError(f"{here} needs either 'values' (categorical) or 'lower' and 'upper' (numeric), not both")
     return _categorical(name, spec, here) if "values" in spec else _numeric(name, spec, here)

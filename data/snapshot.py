@@ -1,11 +1,10 @@
-"""What tells a snapshot of rows from another, in whatever order and from whatever file they come: hashes of multisets.
+"""Digests of a snapshot of rows, as a multiset: independent of order, file and format.
 
-A row is what it means, its declared values by the columns' names, so the order of columns, their labels, and how a cell was
-written do not matter. Each row's values are looked up in tables of numbers that follow from names and values, added, and mixed;
-the rows' numbers are added up (256 bits, as four lanes of 64). A sum does not know an order, and counts a row as often as it
-occurs. Equal tables always agree; others do so by chance with a probability of about 2⁻²⁵⁶.
+A row is its declared values by the columns' names, so the order of columns, their labels, and how a cell was written do
+not matter. Hashes of a row's values are added and mixed, and the rows' numbers are summed (256 bits, as four lanes of
+64). Equal tables always agree; others do so by chance with a probability of about 2⁻²⁵⁶.
 
-The digests follow from private rows and are not keyed: who has them can try tables on them. They stay in the private working
+The digests follow from private rows and are not keyed, so tables can be tried on them. They stay in the private working
 folder, and only keyed hashes of them leave it (`equistrata.privacy.ledger.fingerprint`).
 
 >>> import pandas as pd
@@ -64,9 +63,9 @@ class Snapshot:
             self._sum += _mixed(rows).sum(axis=0, dtype=np.uint64)
 
     def digests(self) -> dict[str, Any]:
-        """`rows`: of whole rows. `columns`: name → of the values in it and how often each occurs.
+        """`rows`: of whole rows. `columns`: name → of its values with their counts.
 
-        A column in which all rows agree tells nothing but their number; it gets a digest that it has with these rows only.
+        A column with one value says no more than the number of rows; its digest includes the digest of the rows.
         """
         names = sorted(column.name for column in self._columns)
         rows = _sha256("rows", *names, self._sum.tobytes().hex())
@@ -88,7 +87,7 @@ def _meanings(column: Column) -> list[str]:
 
 
 def _plain(value: object) -> str:
-    """A value as a text, whole numbers without a point: 1, 1.0 and "1" are declared by different people for the same."""
+    """A value as text, whole numbers without a point, so that 1, 1.0 and "1" agree."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
@@ -98,7 +97,7 @@ def _numbers(name: str, meaning: str) -> list[int]:
 
 
 def _mixed(rows: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:
-    """A permutation of 64 bits that no sum passes through: else swapping values between rows would not show."""
+    """A nonlinear permutation of 64 bits: without it, swapping values between rows would not show."""
     rows = (rows ^ (rows >> np.uint64(30))) * _MIX[0]
     rows = (rows ^ (rows >> np.uint64(27))) * _MIX[1]
     return rows ^ (rows >> np.uint64(31))

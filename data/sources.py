@@ -1,5 +1,4 @@
-"""Where rows come from. Every source gives raw values, as data frames, for the columns it is asked for: all rows at once,
-or a batch at a time, so that a file may be larger than memory."""
+"""Sources of rows: raw values of chosen columns, as data frames, at once or in batches that fit into memory."""
 
 from __future__ import annotations
 
@@ -28,42 +27,34 @@ BATCH_ROWS = 1 << 18
 _CSV_BLOCK = 1 << 24  # bytes of a CSV file that are parsed at a time; no row may be longer
 _PARQUET_BUFFER = 1 << 20  # bytes of each column that are read ahead: row groups of any size do
 
-# What a cell of a CSV file may say to be absent: the same texts whether a file is read whole or in batches.
+# Texts of a CSV file that mean an absent cell: the same whether a file is read whole or in batches.
 ABSENT = (
-    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA", "NULL",
-    "NaN", "None", "n/a", "nan", "null",
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
+    "NULL", "NaN", "None", "n/a", "nan", "null",
 )  # fmt: skip
 
 
 class Source(Protocol):
-    """Something that rows can be read from."""
+    """A source of rows."""
 
     def check(self, columns: Sequence[str]) -> None:
-        """Raise InputError if the source or a column is not there, as far as that shows without reading rows."""
-        ...
+        """Raise InputError if the source or a column is missing, as far as that shows without reading rows."""
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
-        """These columns of every row, raw. Raises InputError if the source or a column is not there, or is empty."""
-        ...
+        """These columns of every row, raw. Raises InputError if the source or a column is missing, or it is empty."""
 
     def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
         """The rows of `read`, in the same order, in frames that fit into memory where the source allows it.
 
-        What a cell means depends on that cell alone: raw values are coded as those of `read` are, but a column may be of
-        another type from frame to frame. Raises InputError as `read`, perhaps only once rows have been given.
+        A column may be of another type from frame to frame, but a cell is coded as in `read`. Raises InputError as
+        `read`, perhaps after some batches.
         """
-        ...
 
     def files(self) -> list[Path]:
-        """The files that rows are read from, in order, once they are there: what a snapshot's fingerprint is made of.
-
-        Raises InputError if they are not there.
-        """
-        ...
+        """The files of the rows, in order, for a snapshot's fingerprint. Raises InputError if one is missing."""
 
     def describe(self) -> str:
-        """What a release card may say of the source: public settings only."""
-        ...
+        """The source for a release card: public settings only."""
 
 
 @dataclass(frozen=True)
@@ -72,13 +63,11 @@ class SampleSource:
 
     def check(self, columns: Sequence[str]) -> None:
         """See `Source.check`."""
-        with resources.as_file(resources.files("equistrata.data").joinpath("sample", SAMPLE)) as path:
-            check_file(path, columns)
+        check_file(self.files()[0], columns)
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
         """These columns of the embedded sample."""
-        with resources.as_file(resources.files("equistrata.data").joinpath("sample", SAMPLE)) as path:
-            return _checked(read_frame(path, columns), columns, "the embedded sample")
+        return _checked(read_frame(self.files()[0], columns), columns, "the embedded sample")
 
     def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
         """See `Source.batches`: one batch."""
@@ -86,8 +75,7 @@ class SampleSource:
 
     def files(self) -> list[Path]:
         """See `Source.files`."""
-        with resources.as_file(resources.files("equistrata.data").joinpath("sample", SAMPLE)) as path:
-            return [path]
+        return [Path(str(resources.files("equistrata.data").joinpath("sample", SAMPLE)))]
 
     def describe(self) -> str:
         """The sample's name."""
@@ -112,7 +100,7 @@ class FolktablesSource:
     download: bool = False
 
     def check(self, columns: Sequence[str]) -> None:
-        """See `Source.check`; columns show only when the file is read."""
+        """See `Source.check`; columns are checked when the file is read."""
         from folktables.load_acs import state_list
 
         unknown = [state for state in self.states if state not in state_list]
@@ -121,8 +109,8 @@ class FolktablesSource:
         # folktables makes the folder it looks in; a mistyped path must not leave one behind.
         if not self.download and not (Path(self.root_dir) / str(self.year) / self.horizon).is_dir():
             raise InputError(
-                f"no ACS files in {self.root_dir}/{self.year}/{self.horizon}; correct the root folder, year or horizon, "
-                "or allow the download"
+                f"no ACS files in {self.root_dir}/{self.year}/{self.horizon}; correct the root folder, year or "
+                "horizon, or allow the download"
             )
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
@@ -138,13 +126,13 @@ class FolktablesSource:
                 )
         except FileNotFoundError:
             raise InputError(
-                f"no ACS person file for {', '.join(self.states)} in {self.root_dir}/{self.year}/{self.horizon}; put it "
-                "there or allow the download"
+                f"no ACS person file for {', '.join(self.states)} in {self.root_dir}/{self.year}/{self.horizon}; put "
+                "it there or allow the download"
             ) from None
         except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError, StopIteration, RuntimeError):
             raise InputError(
-                f"the ACS file for {', '.join(self.states)} in {self.root_dir}/{self.year}/{self.horizon} cannot be read "
-                "as CSV; fetch it again"
+                f"the ACS file for {', '.join(self.states)} in {self.root_dir}/{self.year}/{self.horizon} cannot be "
+                "read as CSV; fetch it again"
             ) from None
         return _checked(frame, columns, self.describe())
 
@@ -175,9 +163,8 @@ class FileSource:
     """A CSV or Parquet file (by its ending, or by `kind`), one row per person.
 
     Attributes:
-        path: the file; with `batches` it may be larger than memory.
-        kind: "csv" or "parquet", whatever the ending says.
-        batch_rows: rows of a Parquet file that are in memory at a time (a CSV file comes in blocks of 16 MiB).
+        kind: "csv" or "parquet", if not by the ending.
+        batch_rows: rows of a Parquet file in memory at a time (a CSV file is read in blocks of 16 MiB).
     """
 
     path: str
@@ -292,7 +279,7 @@ def _file(path: str | Path, kind: str | None) -> tuple[Path, str]:
 
 
 def _there(path: Path) -> None:
-    """Raise InputError unless it is a regular file: a pipe would be waited for, and a device may never end."""
+    """Raise InputError unless it is a regular file: a pipe would block, and a device may never end."""
     if path.is_file():
         return
     if path.exists():
@@ -310,13 +297,13 @@ def _header(path: Path, kind: str) -> list[str]:
             pd.read_csv(path, nrows=1, encoding="utf-8", index_col=False)
         except pd.errors.ParserWarning:
             raise pd.errors.ParserError from None
-    # As it is written: read as a header, a name that is there twice would get a number after it.
+    # Not read as a header: pandas would number a repeated name.
     first = pd.read_csv(path, nrows=1, header=None, dtype=str, keep_default_na=False, encoding="utf-8", index_col=False)
     return [str(name) for name in first.iloc[0]]
 
 
 def _refuse_ragged(path: Path) -> None:
-    """Raise ArrowInvalid if a line has fewer or more cells than the header: pandas fills or cuts it in silence."""
+    """Raise ArrowInvalid if a line has fewer or more cells than the header: pandas fills or cuts it silently."""
     convert = arrow_csv.ConvertOptions(include_columns=["f0"], column_types={"f0": pa.binary()})
     options = arrow_csv.ReadOptions(block_size=_CSV_BLOCK, autogenerate_column_names=True)
     with arrow_csv.open_csv(path, options, arrow_csv.ParseOptions(newlines_in_values=True), convert) as reader:

@@ -24,7 +24,7 @@ from equistrata.errors import InputError
 
 Key = tuple[Value, ...]
 WHOLE: Key = ()
-MOST_STRATA = 10_000  # each has files, a task and a model of its own; who needs more needs no table for each
+MOST_STRATA = 10_000  # each has files, a task and a model of its own
 LONGEST_NAME = 200  # of a file without its ending; file systems take 255 bytes, some of them less
 
 
@@ -55,8 +55,8 @@ class Strata:
         count = prod(schema[name].size for name in columns)
         if count > MOST_STRATA:
             raise InputError(
-                f"{', '.join(columns)} declare {_approximately(count)} strata, more than {MOST_STRATA:,}; cut by fewer columns, or "
-                "give them coarser values or bins"
+                f"{', '.join(columns)} declare {_approximately(count)} strata, more than {MOST_STRATA:,}; cut by fewer "
+                "columns, or give them coarser values or bins"
             )
         return cls(schema, tuple(columns))
 
@@ -80,7 +80,7 @@ class Strata:
 
     @cached_property
     def keys(self) -> tuple[Key, ...]:
-        """Every declared stratum, in the order of the cross product, but for those declared impossible."""
+        """Every declared stratum that is possible, in the order of the cross product."""
         return tuple(self._cells)
 
     def label(self, key: Key) -> str:
@@ -104,12 +104,12 @@ class Strata:
         return ", ".join(parts) or "everybody"
 
     def file_name(self, key: Key) -> str:
-        """The label as a file name: whatever a file system might take amiss is percent-encoded, and a long one cut to fit."""
+        """The label as a file name, percent-encoded; a long one is cut, and ends in a hash."""
         label = self.label(key)
         name = quote(label, safe="=,")
         if len(name) <= LONGEST_NAME:
             return name
-        digest = hashlib.sha256(label.encode()).hexdigest()[:16]  # what was cut off tells strata apart
+        digest = hashlib.sha256(label.encode()).hexdigest()[:16]
         return f"{name[: LONGEST_NAME - 17]}-{digest}"
 
     def codes_of(self, key: Key) -> dict[str, int]:
@@ -136,7 +136,7 @@ class Strata:
         """
         index = self.index(table)
         if (index < 0).any():
-            raise ValueError("the table holds rows in a stratum that the schema declares impossible")
+            raise InputError("the table holds rows in a stratum that the schema declares impossible")
         # A stable sort of a narrow type is a radix sort: time linear in rows.
         order = np.argsort(index.astype(np.min_scalar_type(len(self.keys))), kind="stable")
         bounds = np.cumsum([0, *np.bincount(index, minlength=len(self.keys))])
@@ -147,7 +147,7 @@ class Strata:
         return {key: CodedTable(rest[bounds[i] : bounds[i + 1]], self.rest(key)) for i, key in enumerate(self.keys)}
 
     def assemble(self, parts: dict[Key, CodedTable]) -> CodedTable:
-        """Put strata together again, in the order of `keys`: the inverse of `partition` up to the order of rows."""
+        """Join strata, in the order of `keys`: the inverse of `partition` up to the order of rows."""
         blocks = []
         for key in self.keys:
             part, fixed = parts[key], self.codes_of(key)

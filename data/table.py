@@ -45,10 +45,10 @@ class CodedTable:
 
     def __post_init__(self) -> None:
         if self.codes.ndim != 2 or self.codes.shape[1] != len(self.schema.columns):
-            raise ValueError(f"codes need shape (n, {len(self.schema.columns)}), not {self.codes.shape}")
+            raise InputError(f"codes need shape (n, {len(self.schema.columns)}), not {self.codes.shape}")
         for name, size, codes in zip(self.schema.names, self.schema.sizes, self.codes.T, strict=True):
             if codes.size and (codes.max() >= size or (codes.dtype.kind != "u" and codes.min() < 0)):
-                raise ValueError(f"column {name!r} holds a code outside its declared size")
+                raise InputError(f"column {name!r} holds a code outside its declared size")
         view = self.codes.view()
         view.flags.writeable = False
         object.__setattr__(self, "codes", view)

@@ -1,8 +1,9 @@
 """Public group weights: how large each stratum is, from sources that are not the private rows (or were paid for).
 
+>>> from importlib.resources import files
 >>> from equistrata.data.schema import Schema
 >>> strata = Strata.over(Schema.load("acs_employment").select(["SEX", "RAC1P", "ESR"]), ["SEX", "RAC1P"])
->>> weights = PublicWeights.from_file("data/public/ny2018_sex_rac1p.csv", strata)
+>>> weights = PublicWeights.from_file(files("equistrata.data") / "public" / "ny2018_sex_rac1p.csv", strata)
 >>> round(weights.shares[(2, 1)], 3)
 0.36
 >>> sum(weights.allocate(1000).values())
@@ -136,7 +137,7 @@ def _check_keys(found: Mapping[Key, float], strata: Strata, source: str) -> None
     if missing:
         raise InputError(
             f"the weights from {source} miss stratum {strata.label(missing[0])}; list every declared stratum "
-            f"({len(strata.keys)} of them), with 0 where nobody is expected"
+            f"({len(strata.keys)} of them), with 0 for an empty one"
         )
     if len(found) > len(strata.keys):
         raise InputError(f"the weights from {source} list a stratum that is not declared; remove it")

@@ -23,7 +23,7 @@ from typing import Literal, TypeVar
 import opendp.prelude as dp
 from opendp.mod import OpenDPException
 
-from equistrata.errors import EquistrataError
+from equistrata.errors import EquistrataError, InputError
 
 dp.enable_features("contrib")
 
@@ -61,7 +61,7 @@ class Rho:
         exact: the amount, as a non-negative fraction (a float is taken at its exact value).
 
     Raises:
-        ValueError: negative, infinite or not a number.
+        InputError: negative, infinite or not a number.
     """
 
     exact: Fraction
@@ -69,7 +69,7 @@ class Rho:
     def __init__(self, amount: Fraction | float | int) -> None:
         exact = _fraction(amount, "a zCDP amount")
         if exact < 0:
-            raise ValueError(f"a zCDP amount must not be negative, not {float(amount)}")
+            raise InputError(f"a zCDP amount must not be negative, not {float(amount)}")
         object.__setattr__(self, "exact", exact)
 
     @classmethod
@@ -86,12 +86,12 @@ class Rho:
     def from_epsilon_delta(cls, epsilon: float, delta: float) -> Rho:
         """The largest ρ (to one part in 10¹², rounded down) whose zCDP guarantee implies (ε, δ)-DP.
 
-        Raises ValueError unless 0 < ε ≤ 500 and 0 < δ < 1, or if ρ would be too small for floating point.
+        Raises InputError unless 0 < ε ≤ 500 and 0 < δ < 1, or if ρ would be too small for floating point.
 
         Source: Canonne, Kamath and Steinke, arXiv:2004.00010, Proposition 12, by OpenDP.
         """
         if not 0 < epsilon <= MAXIMAL_EPSILON:
-            raise ValueError(f"epsilon must be a positive number, at most {MAXIMAL_EPSILON}, not {epsilon}")
+            raise InputError(f"epsilon must be a positive number, at most {MAXIMAL_EPSILON}, not {epsilon}")
         _check_delta(delta)
         low, high = 0.0, 1.0
         while _epsilon(high, delta) <= epsilon:
@@ -100,7 +100,7 @@ class Rho:
             middle = (low + high) / 2
             low, high = (middle, high) if _epsilon(middle, delta) <= epsilon else (low, middle)
             if high < MINIMAL_RHO:
-                raise ValueError(f"epsilon = {epsilon} with delta = {delta} leaves too small an amount to spend")
+                raise InputError(f"epsilon = {epsilon} with delta = {delta} leaves too small an amount to spend")
         return cls(low)
 
     def epsilon(self, delta: float) -> float:
@@ -116,10 +116,10 @@ class Rho:
         >>> Rho.from_epsilon_delta(1, 1e-9).group(3).epsilon(1e-9)
         3.183315612047551
 
-        Raises ValueError for fewer than one row.
+        Raises InputError for fewer than one row.
         """
         if index(rows) < 1:
-            raise ValueError(f"a group has at least one row, not {rows}")
+            raise InputError(f"a group has at least one row, not {rows}")
         return self * index(rows) ** 2
 
     def split(self, shares: Sequence[float | Fraction]) -> list[Rho]:
@@ -127,7 +127,7 @@ class Rho:
         exact = [_fraction(share, "a share") for share in shares]
         total = sum(exact)
         if total <= 0 or min(exact) < 0:
-            raise ValueError("shares must not be negative and must not all be zero")
+            raise InputError("shares must not be negative and must not all be zero")
         return [Rho(self.exact * share / total) for share in exact]
 
     def __add__(self, other: Rho) -> Rho:
@@ -228,10 +228,10 @@ def _fraction(number: Fraction | float | int, what: str) -> Fraction:
     if hasattr(number, "__index__"):  # as Python's own integer: a NumPy one would overflow inside a fraction
         return Fraction(index(number))
     if not math.isfinite(number):
-        raise ValueError(f"{what} must be a finite number, not {number}")
+        raise InputError(f"{what} must be a finite number, not {number}")
     return Fraction(float(number))
 
 
 def _check_delta(delta: float) -> None:
     if not 0 < delta < 1:
-        raise ValueError(f"delta must lie strictly between 0 and 1, not {delta}")
+        raise InputError(f"delta must lie strictly between 0 and 1, not {delta}")

@@ -14,6 +14,7 @@ import os
 import numpy as np
 
 from equistrata.arrays import Counts, Floats
+from equistrata.errors import InputError
 
 ROWS_AT_ONCE = 1 << 16  # draws are made in blocks of this many, to bound memory
 
@@ -28,20 +29,20 @@ def exact_binomial(trials: int, p: Floats) -> Counts:
 
 
 def checked_trials(trials: int, probabilities: Floats) -> tuple[int, Floats]:
-    """A whole number of trials, and probabilities as floats. Raises ValueError if they are none."""
+    """A whole number of trials, and probabilities as floats. Raises InputError if they are none."""
     p = np.asarray(probabilities, dtype=np.float64)
     if not ((p >= 0) & (p <= 1)).all():
-        raise ValueError("the probabilities of a binomial draw must lie in [0, 1]")
+        raise InputError("the probabilities of a binomial draw must lie in [0, 1]")
     if not 1 <= trials < 2**31:
-        raise ValueError(f"a binomial draw needs a whole number of trials, 1 to 2³¹ − 1, not {trials}")
+        raise InputError(f"a binomial draw needs a whole number of trials, 1 to 2³¹ − 1, not {trials}")
     return int(trials), p
 
 
 def _exact_binomial(trials: int, p: Floats) -> Counts:
     """Compare all trials' uniform numbers with p at once, binary place by binary place, from the first one down.
 
-    Of the trials that agree with p so far, a fair half has 0 in the next place. Where p has 1 there, those lie below p
-    and succeed; where p has 0, the others lie above and fail; the rest go on. Two random bits a trial are used on average.
+    Of the trials that agree with p so far, a fair half has 0 in the next place. Where p has 1 there, those are below p
+    and succeed; where p has 0, the others are above and fail; the rest go on. Two random bits a trial on average.
     """
     certain = p >= 1
     places = (np.where(certain, 0.0, p) * 2.0**64).astype(np.uint64)

@@ -9,7 +9,7 @@
 >>> releases_left(left, Rho.from_epsilon_delta(each, 1e-9))
 12
 
-Eight releases at ε = 1 fit into ε = 3, where plain addition of ε would allow three; twelve may have 0.81 each, not 0.25.
+Eight releases at ε = 1 fit into ε = 3, where adding ε would allow three; twelve may have 0.81 each, not 0.25.
 """
 
 from __future__ import annotations
@@ -18,15 +18,16 @@ import math
 from collections.abc import Iterable
 from fractions import Fraction
 
+from equistrata.errors import InputError
 from equistrata.privacy.budget import MAXIMAL_EPSILON, Rho
 
 DIGITS = 6
 
 
 def releases_left(left: Rho, price: Rho) -> int:
-    """How many releases at `price` each still fit into `left`. Exact. Raises ValueError for a price of nothing."""
+    """How many releases at `price` each still fit into `left`. Exact. Raises InputError for a price of nothing."""
     if not price:
-        raise ValueError("a release has a positive price")
+        raise InputError("a release has a positive price")
     return math.floor(left.exact / price.exact)
 
 
@@ -36,10 +37,10 @@ def epsilon_within(left: Rho, releases: int, delta: float) -> float:
     Rounded down to six digits such that `Rho.from_epsilon_delta` of it truly fits; 0 if nothing is left.
 
     Raises:
-        ValueError: releases < 1, or delta not in (0, 1).
+        InputError: releases < 1, or delta not in (0, 1).
     """
     if releases < 1:
-        raise ValueError(f"a horizon needs at least one release, not {releases}")
+        raise InputError(f"a horizon needs at least one release, not {releases}")
     share = Rho(left.exact / releases)
     epsilon = min(share.epsilon(delta), float(MAXIMAL_EPSILON))
     if not epsilon:
@@ -52,7 +53,7 @@ def epsilon_within(left: Rho, releases: int, delta: float) -> float:
 
 
 def those_that_fit(left: Rho, prices: Iterable[Rho]) -> list[Rho | None]:
-    """What is left after each of these releases, in order; None for one that would be refused, which then costs nothing.
+    """What is left after each release, in order; None for one that would be refused, at no cost.
 
     >>> [None if left is None else float(left) for left in those_that_fit(Rho(1), [Rho(0.75), Rho(0.5), Rho(0.25)])]
     [0.25, None, 0.0]

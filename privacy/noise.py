@@ -29,6 +29,7 @@ import numpy as np
 import opendp.prelude as dp
 
 from equistrata.arrays import Counts, Floats
+from equistrata.errors import InputError
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.coins import checked_trials, exact_binomial
 
@@ -46,7 +47,7 @@ def gaussian_sigma(rho: Rho | float, sensitivity: float = 1.0) -> float:
     """
     amount = float(rho)
     if not amount > 0:
-        raise ValueError("noise needs a positive zCDP amount")
+        raise InputError("noise needs a positive zCDP amount")
     return sensitivity / math.sqrt(2 * amount)
 
 
@@ -54,7 +55,7 @@ def selection_epsilon(rho: Rho | float) -> float:
     """The ε of the exponential mechanism that costs ρ = ε²/8 (Cesar and Rogers, arXiv:2004.07223, Lemma 3.4)."""
     amount = float(rho)
     if not amount > 0:
-        raise ValueError("a private selection needs a positive zCDP amount")
+        raise InputError("a private selection needs a positive zCDP amount")
     return math.sqrt(8 * amount)
 
 
@@ -87,7 +88,7 @@ class NoiseSource(ABC):
             what: for the budget's record.
 
         Raises:
-            ValueError: a price or sensitivity that is not positive (nothing is charged), or fractions among the values.
+            InputError: a price or sensitivity that is not positive (nothing is charged), or fractions among the values.
             BudgetExceeded: the budget has less; nothing is charged.
             RuntimeError: OpenDP's map of the noise is above ρ; nothing is drawn.
 
@@ -109,7 +110,7 @@ class NoiseSource(ABC):
             sensitivity: Δ > 0, the most that neighbours differ by in L1 norm.
             epsilon: ε > 0; `budget` is charged ε²/2.
 
-        Raises: as `gaussian`; ValueError also for values that are not finite.
+        Raises: as `gaussian`; InputError also for values that are not finite.
 
         Cost: ε-DP, hence ε²/2-zCDP (`Rho.of_pure`). See docs/proofs/noise.md.
         """
@@ -129,7 +130,7 @@ class NoiseSource(ABC):
             sensitivity: Δ > 0, the most that neighbours differ by in any score; they may differ either way.
             rho: ρ > 0, charged to `budget`.
 
-        Raises: as `gaussian`; ValueError also for unusable scores.
+        Raises: as `gaussian`; InputError also for unusable scores.
 
         Cost: ρ-zCDP. Source: Cesar and Rogers, arXiv:2004.07223, Lemma 3.4. See docs/proofs/selection.md.
         """
@@ -244,30 +245,30 @@ def _made(values: A | Callable[[], A]) -> A:
 def _whole(counts: Counts) -> Counts:
     array = np.asarray(counts)
     if array.size and array.dtype.kind not in "iub":  # cutting off fractions would change the sensitivity
-        raise ValueError("counts must be whole numbers of an integer type")
+        raise InputError("counts must be whole numbers of an integer type")
     if array.size and array.dtype == np.uint64 and int(array.max()) >= 2**63:  # the sign would change
-        raise ValueError("counts must be less than 2⁶³")
+        raise InputError("counts must be less than 2⁶³")
     return array.astype(np.int64)
 
 
 def _positive(scale: float) -> float:
     scale = float(scale)  # a small float type would overflow in what follows
     if not 1e-100 < scale < 1e100:
-        raise ValueError(f"a noise scale or sensitivity must be a positive finite number, not {scale}")
+        raise InputError(f"a noise scale or sensitivity must be a positive finite number, not {scale}")
     return scale
 
 
 def _finite(values: Floats) -> Floats:
     real = np.asarray(values, dtype=np.float64)
     if not np.isfinite(real).all():
-        raise ValueError("noise needs finite values to be added to")
+        raise InputError("noise needs finite values to be added to")
     return real
 
 
 def _scores(scores: Floats) -> Floats:
     real = np.asarray(scores, dtype=np.float64)
     if real.ndim != 1 or not len(real) or not np.isfinite(real).all():
-        raise ValueError("selection needs at least one score, in one dimension, and every score finite")
+        raise InputError("selection needs at least one score, in one dimension, and every score finite")
     return real
 
 

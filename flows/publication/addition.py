@@ -22,7 +22,7 @@ from typing import Any
 
 from equistrata.errors import InputError
 from equistrata.flows.release.card import card_markdown
-from equistrata.flows.release.manifest import NAME, NEXT, check_manifest, listed, write_manifest
+from equistrata.flows.release.manifest import MANIFEST, NEXT, check_manifest, listed, write_manifest
 from equistrata.flows.run.claims import LOCK, claim
 from equistrata.flows.run.disk import sync
 from equistrata.flows.run.workspace import sync_tree
@@ -81,7 +81,7 @@ def _finish(release: Path) -> None:
         coming = release / NEXT
         if not coming.is_dir():
             return
-        for path in sorted(coming.iterdir(), key=lambda path: path.name == NAME):  # the manifest last
+        for path in sorted(coming.iterdir(), key=lambda path: path.name == MANIFEST):  # the manifest last
             sync(release)
             os.rename(path, release / path.name)
         coming.rmdir()

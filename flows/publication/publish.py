@@ -23,7 +23,7 @@ from typing import IO, Any
 from equistrata.errors import InputError
 from equistrata.flows.publication.addition import finish_addition
 from equistrata.flows.publication.audited_card import unaccounted
-from equistrata.flows.release.manifest import MEND, NAME, Entry, entries
+from equistrata.flows.release.manifest import MANIFEST, MEND, Entry, entries
 from equistrata.flows.run.claims import claim, remove, remove_dead
 from equistrata.flows.run.journal import Journal
 from equistrata.flows.run.landing import rename_to_new
@@ -128,7 +128,7 @@ def publish_release(release: Path, destination: Path) -> Published:
     if not release.is_dir():
         raise InputError(f"{source} is not a folder; check the path")
     finish_addition(release)
-    manifest = source.read(NAME)
+    manifest = source.read(MANIFEST)
     files = entries(manifest, str(source))
     card = _checked_card(source, files)
     with _staging(destination) as made:
@@ -164,7 +164,7 @@ def _taken(destination: Path) -> InputError:
 def _checked_card(source: _Files, files: Mapping[str, Entry]) -> Mapping[str, Any]:
     """The card, if the release may be published by it."""
     if "card.json" not in files:
-        raise InputError(f"{NAME} of {source} lists no card.json, so its privacy cost is unknown; {MEND}")
+        raise InputError(f"{MANIFEST} of {source} lists no card.json, so its privacy cost is unknown; {MEND}")
     content = source.read("card.json")
     if hashlib.sha256(content).hexdigest() != files["card.json"]["sha256"]:
         raise InputError(f"file 'card.json' of {source} was edited after the release; {MEND}")
@@ -218,7 +218,7 @@ def _folder(made: Path, source: _Files, files: Mapping[str, Entry], manifest: by
         (made / name).parent.mkdir(parents=True, exist_ok=True)
         with (made / name).open("xb") as file:
             source.copy(name, entry, file)
-    (made / NAME).write_bytes(manifest)
+    (made / MANIFEST).write_bytes(manifest)
     sync_tree(made)
 
 
@@ -226,12 +226,14 @@ def _zip(made: Path, source: _Files, files: Mapping[str, Entry], manifest: bytes
     """Sorted names, one time and one mode for all: the same bytes each time, on each machine."""
     with made.open("xb") as whole:
         with zipfile.ZipFile(whole, "w") as archive:
-            for name in sorted([*files, NAME]):
+            for name in sorted([*files, MANIFEST]):
                 about = zipfile.ZipInfo(name, EPOCH)
                 about.compress_type, about.create_system, about.external_attr = zipfile.ZIP_DEFLATED, 3, 0o100644 << 16
-                about.file_size = len(manifest) if name == NAME else files[name]["bytes"]  # for it to know a large file
+                about.file_size = (
+                    len(manifest) if name == MANIFEST else files[name]["bytes"]
+                )  # for it to know a large file
                 with archive.open(about, "w") as file:
-                    if name == NAME:
+                    if name == MANIFEST:
                         file.write(manifest)
                     else:
                         source.copy(name, files[name], file)

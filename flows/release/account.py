@@ -1,4 +1,4 @@
-"""The budget that a release is charged to."""
+"""The account of a ledger that a release is charged to."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from equistrata.privacy.ledger.ledger import Charge, Ledger
 
 
 def id_stem(name: str) -> str:
-    """A folder's name as a part of an id in the ledger: what may not stand in one becomes a dash.
+    """A folder's name as a part of an id in the ledger: other characters than these become dashes.
 
     >>> id_stem("März 2026.v2")
     'M-rz-2026.v2'
@@ -33,7 +33,7 @@ class Account:
     """A data set's account in a ledger, for one release.
 
     Attributes:
-        key: for fingerprints, where the ledger's place told one.
+        key: for fingerprints, if the ledger's place has one.
     """
 
     ledger: Ledger
@@ -43,7 +43,7 @@ class Account:
 
     @classmethod
     def of(cls, config: ReleaseConfig) -> Account | None:
-        """The account that a configuration names; None if it names none, and nothing else says that it must.
+        """The account that a configuration names; None if it names none and none is required.
 
         Raises InputError if only half of it is named, and LedgerError if the ledger's URL is unusable.
         """
@@ -52,7 +52,8 @@ class Account:
                 raise InputError("a ledger is named but no data set; say whose budget is charged with --dataset")
             if os.environ.get(URL_VARIABLE) and config.source != "sample":
                 raise InputError(
-                    f"{URL_VARIABLE} is set, so a release must be charged; name the data set with --dataset, or unset it"
+                    f"{URL_VARIABLE} is set, so a release must be charged; name the data set with --dataset, or unset "
+                    "it"
                 )
             return None
         place = place_of(config.ledger)
@@ -60,38 +61,39 @@ class Account:
         return cls(Ledger(place.url), config.dataset, config.release_id, place.key)
 
     def check(self) -> None:
-        """Raise LedgerError unless the ledger is whole from its first entry to its last, and has this data set."""
+        """Raise LedgerError unless the whole ledger verifies, and has this data set."""
         self.ledger.verify()
         self.ledger.budget(self.dataset)
 
     def check_relation(self, relation: Relation) -> None:
-        """Raise InputError if a release under this relation does not add up with the budget's. Nothing is charged."""
+        """Raise InputError if the budget is kept under another relation. Nothing is charged."""
         kept = self.ledger.account(self.dataset).relation
         if relation != kept:
             raise InputError(
-                f"the budget of data set {self.dataset!r} is kept under {kept!r}, and this synthesizer promises {relation!r} only; "
-                "choose another --synthesizer, or leave --dataset out and account for it yourself"
+                f"the budget of data set {self.dataset!r} is kept under {kept!r}, and this synthesizer promises "
+                f"{relation!r} only; choose another --synthesizer, or leave --dataset out and account for it yourself"
             )
 
     def check_price(self, price: Rho) -> None:
-        """Raise BudgetExceeded if it does not fit at this moment: before any work is done. Nothing is charged."""
+        """Raise BudgetExceeded if the price exceeds what is left at this moment. Nothing is charged."""
         left = self.ledger.remaining(self.dataset)
         if price > left:
             raise BudgetExceeded(price, left, f"release {self.release!r} of data set {self.dataset!r}")
 
     def charges(self) -> list[Charge]:
-        """What the release was charged so far."""
+        """The release's charges so far."""
         return self.ledger.charges(self.dataset, self.release)
 
     def fingerprint(self, work: Workspace, content: bytes) -> str | None:
-        """The fingerprint in this ledger of the rows that were read, from files of that content; None if there is no key."""
+        """The fingerprint of the rows that were read, from files with this digest; None without a key."""
         found = fingerprint_of(work, content, self.ledger, self.key)
         return None if found is None else str(found)
 
     def lease(self, journal: Journal) -> AbstractContextManager[Lease]:
-        """Hold the release for everyone who shares the ledger. Only for who holds the journal: what it gives proves that he does.
+        """Hold the release for everyone who shares the ledger; the journal's holder proves it by a secret.
 
-        Raises LedgerError if it runs elsewhere. The next run from the same journal on this machine takes a dead one's lease over.
+        The next run from the same journal on this machine takes a dead run's lease over.
+        Raises LedgerError if the release runs elsewhere.
         """
         secret = hmac.digest(journal.key, f"lease {platform.node()}".encode(), "sha256").hex()
         return self.ledger.lease(self.dataset, self.release, secret)

@@ -80,8 +80,8 @@ def check_same(now: Binding, config: ReleaseConfig, journal: Journal, charges: S
     then = journal.binding
     if then is None:
         raise InputError(
-            f"release {release!r} was charged by an earlier version of equistrata, which did not write down what decides "
-            f"it; end it with that version, or {give_up}"
+            f"release {release!r} was charged by an earlier version of equistrata, which did not write down what "
+            f"decides it; end it with that version, or {give_up}"
         )
     if any(charge.entry.config != config_hash(config, then) for charge in charges):
         raise InputError(
@@ -91,8 +91,8 @@ def check_same(now: Binding, config: ReleaseConfig, journal: Journal, charges: S
     changed = differences(then, now, config)
     if changed:
         raise InputError(
-            f"since release {release!r} was charged, this has changed: {'; '.join(changed)}; what it has measured cannot "
-            f"be joined with that, so bring the old back, or {give_up}"
+            f"since release {release!r} was charged, this has changed: {'; '.join(changed)}; what it has measured "
+            f"cannot be joined with that, so bring the old back, or {give_up}"
         )
 
 

@@ -1,4 +1,4 @@
-"""The release card: what every released folder says of itself, for machines (JSON) and for people (Markdown)."""
+"""The release card: guarantee, price, content and method of a release, as JSON and as Markdown."""
 
 from __future__ import annotations
 
@@ -13,24 +13,25 @@ from equistrata.flows.release.plan import Plan
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from equistrata.privacy.noise import NoiseSource
 
-# Where things lie and run is nobody's business but the steward's.
+# Places are the steward's own.
 PRIVATE_SETTINGS = {"output", "root_dir", "input", "ledger", "cluster", "scratch"}
 
 UNIT = "one row"
 RELATIONS = {
     ADD_REMOVE: f"{ADD_REMOVE}: neighbouring tables, of at least one row each, differ by adding or removing one row",
-    REPLACE_ONE: f"{REPLACE_ONE}: neighbouring tables have the same number of rows in every stratum, which is taken to be "
-    "public, and differ in one row; the price is stated for a row added or removed, and a row that is replaced is both",
+    REPLACE_ONE: f"{REPLACE_ONE}: neighbouring tables have the same number of rows in every stratum, which is taken to "
+    "be public, and differ in one row; the price is stated for a row added or removed, and a row that is replaced is "
+    "both",
 }
 
 # Measured on the person records of New York and Vermont, 2024: 81.0 % and 80.9 % (SERIALNO).
 HOUSEHOLDS = (
-    "Most ACS rows share a household with another row (81 % of New York's and of Vermont's in 2024): what a household pays is "
-    "the price of a group, not that of one row"
+    "Most ACS rows share a household with another row (81 % of New York's and of Vermont's in 2024): what a household "
+    "pays is the price of a group, not that of one row"
 )
 GROUPS = (1, 2, 3, 5, 10)
 
-NO_LEDGER = "none: nobody keeps the account of these rows, and whoever releases from them again must add up the prices"
+NO_LEDGER = "none: no budget was charged, so the prices of all releases from these rows must be added up by hand"
 
 
 def release_card(
@@ -41,10 +42,13 @@ def release_card(
     account: Mapping[str, Any] | None = None,
     begun_again: int = 0,
 ) -> dict[str, Any]:
-    """Everything a reader must know to trust or doubt a release. Holds only settings and paid-for numbers.
+    """The card: settings and paid-for numbers only.
 
-    `account` is the statement of `equistrata.flows.release.undertaking`: what the ledger was charged, more than planned if noise had to be drawn
-    again after a crash. `begun_again` is how often a stratum's worker was lost, so that another measured it.
+    Args:
+        rows: the number of synthetic rows.
+        weights_source: of the strata's weights.
+        account: `Undertaking.statement`, with more charges than one if noise was drawn again after a crash.
+        begun_again: how often a stratum's worker was lost, so that another measured it.
     """
     config = plan.config
     again = {charge["reason"]: charge["rho"] for charge in account["charges"][1:]} if account else {}
@@ -96,11 +100,10 @@ def release_card(
 
 
 def group_table(rho: float, delta: float, relation: str = ADD_REMOVE) -> list[dict[str, Any]]:
-    """What a price is for k rows together, those of one person or of one household: k²ρ, and its ε at the card's δ.
+    """The price for k rows of one person or household: k²ρ, and its ε at the card's δ.
 
     Args:
-        rho, delta: the price as it stands on the card.
-        relation: its neighbouring relation, or the card's sentence on it. Where rows are replaced, k of them are a group of 2k.
+        relation: the neighbouring relation, or the card's sentence on it. k replaced rows are a group of 2k.
 
     Returns:
         For k = 1, 2, 3, 5 and 10: `rows`, `rho`, and `epsilon`, None where it leaves floating point.
@@ -122,7 +125,7 @@ _HOW = {
 
 
 def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> str:
-    """The card for people: price first, then what was released, how, and what to keep in mind."""
+    """The card for people: price, content, method, and limits."""
     guarantee, strata = card["guarantee"], card["strata"]
     warning = "" if card["private"] else (
         "> **Not private.** Made with a seeded noise source, for tests and benchmarks. Do not publish.\n\n"
@@ -132,50 +135,43 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
     files = "all in one file" if card["selection"] == "shared" else "one file per stratum"
     refit = "The models were not made from these" if caveats else "All else was made from these; anybody may refit"
     split = "\n".join(f"| {name} | {rho:.6g} |" for name, rho in guarantee["split_of_rho"].items())
+    lost = [
+        f"{strata['begun_again']} time(s) a stratum's worker was lost and another began it again. Nothing is made of "
+        "what the lost one drew; the price holds if its noise had no part in its loss.\n"
+    ]
+    how = "one synthesizer for all rows."
+    if strata["columns"]:
+        how = (
+            f"{_HOW[card['levels'] if card['selection'] == 'shared' else None]} {strata['count']} declared strata of "
+            f"{' × '.join(strata['columns'])}, joined by group weights from {strata['weights']}."
+        ) + (" Small strata are shrunk towards what was measured in the others." if card["shrinkage"] else "")
+    held_out = f"Each row had a chance of {card['held_out']:g} to be held out for internal evaluation.\n"
     lines = [
         f"# {card['name']}: {card['rows']:,} synthetic rows\n",
         f"{warning}Made {card['created']} by {card['software']} from {card['source']}.\n",
         "## Price\n",
-        f"**ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g}** for exactly the files that `manifest.json` lists, all together, "
-        f"which is ρ = {guarantee['rho']:.6g} in zero-concentrated differential privacy.\n",
+        f"**ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g}** for exactly the files that `manifest.json` "
+        f"lists, all together, which is ρ = {guarantee['rho']:.6g} in zero-concentrated differential privacy.\n",
         f"Neighbours: {guarantee['relation']}.\n",
         *_group_lines(guarantee),
         f"| part | ρ |\n|---|---|\n{split}\n",
         f"Composition: {guarantee['composition']}. Noise: {guarantee['noise_source']}.\n",
-        *(
-            [
-                f"{strata['begun_again']} time(s) a stratum's worker was lost and another began it again. Nothing is made of what "
-                "the lost one drew; the price holds if its noise had no part in its loss.\n"
-            ]
-            if strata["begun_again"]
-            else []
-        ),
+        *(lost if strata["begun_again"] else []),
         *(["**The guarantee is weaker than this price says:**\n", *caveats, ""] if caveats else []),
         *_account_lines(card["ledger"]),
         *_audit_lines(card),
         "## What is here\n",
         f"- `synthetic.parquet`, `synthetic.csv`: columns {', '.join(card['columns'])} (schema "
-        f"`{card['schema']['name']}`, SHA-256 `{card['schema']['sha256'][:16]}…`; codes are explained in `schema.json`).",
+        f"`{card['schema']['name']}`, SHA-256 `{card['schema']['sha256'][:16]}…`; codes are explained in "
+        "`schema.json`).",
         f"- `measurements/`: the noisy {measured}, {files}. {refit}.",
         *(["- `means.json`: private means with intervals."] if means else []),
         *(f"- `{audit['folder']}/`: a public audit; open its page in a browser." for audit in card.get("audits", ())),
         "- `card.json`: this page for machines.",
         "- `manifest.json`: the size and SHA-256 of every file.\n",
         "## How it was made\n",
-        f"{card['mechanism']} (engine {card['engine']}), "
-        + (
-            f"{_HOW[card['levels'] if card['selection'] == 'shared' else None]} {strata['count']} declared strata of "
-            f"{' × '.join(strata['columns'])}, joined by group weights from {strata['weights']}."
-            + (" Small strata lean on what was measured in the others." if card["shrinkage"] else "")
-            if strata["columns"]
-            else "one synthesizer for all rows."
-        )
-        + "\n",
-        *(
-            [f"Each row had a chance of {card['held_out']:g} to be held out for internal evaluation.\n"]
-            if card["held_out"]
-            else []
-        ),
+        f"{card['mechanism']} (engine {card['engine']}), {how}\n",
+        *([held_out] if card["held_out"] else []),
         "## Keep in mind\n",
         f"- {card['not_covered'][0].upper()}{card['not_covered'][1:]}.",
         *([f"- {card['households']}."] if card.get("households") else []),
@@ -219,7 +215,7 @@ def _account_lines(ledger: Mapping[str, Any] | str) -> list[str]:
 
 
 def _audit_lines(card: Mapping[str, Any]) -> list[str]:
-    """What the page says of the audits that were added (`equistrata.flows.publication.audited_card`), and of the releases that they show."""
+    """The audits that were added (`equistrata.flows.publication.audited_card`), and the releases that they show."""
     audits = card.get("audits", ())
     if not audits:
         return []

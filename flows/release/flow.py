@@ -42,18 +42,18 @@ from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
 
-P = ParamSpec("P")
+Given = ParamSpec("Given")
 Result = TypeVar("Result")
 
 PUBLISHED = "equistrata.release.published"
 
 
-def private_task(name: str) -> Callable[[Callable[P, Result]], Task[P, Result]]:
+def private_task(name: str) -> Callable[[Callable[Given, Result]], Task[Given, Result]]:
     """A Prefect task that may touch private rows: nothing of it is cached, persisted, printed or tried again."""
     return task(name=name, cache_policy=NO_CACHE, persist_result=False, log_prints=False, retries=0, task_run_name=None)
 
 
-def _run(step: Callable[P, Result], *args: P.args, **kwargs: P.kwargs) -> Result:
+def _run(step: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
     """Run a step as a task of its name."""
     return private_task(step.__name__.replace("_", " "))(step)(*args, **kwargs)
 

@@ -1,6 +1,6 @@
-"""What Prefect runs when a release fails or crashes: it tells what happened, what was charged, and what to do.
+"""Hooks that Prefect runs when a release fails or crashes: what happened, what was charged, and what to do.
 
-Only settings and our own sentences: every error that leaves a task was scrubbed, and nothing else of it is repeated.
+Only settings and our own sentences are repeated.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from equistrata.privacy.ledger.ledger import LedgerError
 
 
 def tell_failure(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
-    """Log one sentence and leave an artifact. For `on_failure` and `on_crashed`; it may run in another process (a worker's)."""
+    """Log one sentence and leave an artifact. For `on_failure` and `on_crashed`, also in a worker's process."""
     sentence = failure_sentence(flow_run, state)
     flow_run_logger(flow_run, flow).error("%s", sentence)
     page = ArtifactCreate(
@@ -31,7 +31,7 @@ def tell_failure(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> 
         type="markdown",
         description="what happened, and what to do",
         data=f"# A release did not end well\n\n{sentence}\n",
-        flow_run_id=flow_run.id,  # told, since a worker that runs this is in no flow run's context
+        flow_run_id=flow_run.id,  # a worker that runs this is in no flow run's context
     )
     with get_client(sync_client=True) as client:
         client.create_artifact(page)
@@ -53,8 +53,8 @@ def failure_sentence(flow_run: FlowRun, state: State[Any]) -> str:
             f"{what} Nothing is kept of release {config.release_id!r} on this machine; see equistrata budget history."
         )
     return (
-        f"{what} What it paid for from the budget of {config.dataset!r} is kept: run equistrata resume {config.release_id}, or "
-        f"equistrata resume --discard {config.release_id} to give it up."
+        f"{what} What it paid for from the budget of {config.dataset!r} is kept: run equistrata resume "
+        f"{config.release_id}, or equistrata resume --discard {config.release_id} to give it up."
     )
 
 

@@ -1,7 +1,6 @@
-"""Where exact numbers lie: in a folder of their own beside the release's, so that whoever takes the release takes none of them.
+"""The private folder beside a release, for exact numbers: internal scores and audits.
 
-The private folder of `releases/2026-11` is `releases/2026-11.internal`, of mode 0700: the release's exact scores, and its
-internal audits.
+That of `releases/2026-11` is `releases/2026-11.internal`, mode 0700, so a copy of the release has no exact number.
 """
 
 from __future__ import annotations
@@ -9,34 +8,30 @@ from __future__ import annotations
 import json
 import os
 import sys
-import tempfile
 from pathlib import Path
 from typing import Any
 
 from equistrata.errors import InputError
-from equistrata.flows.release.manifest import FORMAT, NAME
+from equistrata.flows.release.manifest import MANIFEST, MANIFEST_FORMAT
+from equistrata.flows.run.disk import write_durably
 
 SUFFIX = ".internal"
 SCORES = "scores.json"
 
 
 def private_folder(release: Path) -> Path:
-    """The folder beside a release's that holds its exact results. Nothing is made."""
+    """The path of a release's private folder. Nothing is made."""
     named = release.name not in ("", "..") and not release.is_symlink()  # `.`, or a link to the newest release
     release = release if named else release.resolve()
     return release.with_name(release.name + SUFFIX)
 
 
 def check_place(output: Path) -> None:
-    """Raise InputError unless a release may be made there with its private folder beside it. Nothing is written.
-
-    A private folder that is there already holds exact results of another release of that name: they are neither mixed with new
-    ones nor overwritten.
-    """
+    """Raise InputError unless a release may be made there with a new private folder beside it. Nothing is written."""
     host = release_around(output)
     if host is not None:
         raise InputError(
-            f"output folder {str(output)!r} lies in release {str(host)!r}; choose one outside it with --output"
+            f"output folder {str(output)!r} is inside release {str(host)!r}; choose one outside it with --output"
         )
     private = private_folder(output)
     try:
@@ -49,33 +44,25 @@ def check_place(output: Path) -> None:
             f"({os.strerror(error.errno or 0).lower()}); choose another with --output"
         ) from None
     raise InputError(
-        f"folder {str(private)!r} holds exact results of an earlier release of that name; move it away, or choose another "
-        "folder with --output"
+        f"folder {str(private)!r} holds exact results of an earlier release of that name; move it away, or choose "
+        "another folder with --output"
     )
 
 
 def release_around(place: Path) -> Path | None:
-    """The release folder that a place lies in, links followed; None if in none."""
+    """The release folder around a place, links followed; None without one."""
     return next((folder for folder in Path(os.path.realpath(place)).parents if is_release(folder)), None)
 
 
 def keep_scores(release: Path, document: object) -> Path:
-    """Write a release's exact scores into its private folder, which is made; the file.
-
-    The release is in its place by then: whoever is killed in between has a whole release, and may have its exact numbers again
-    from an audit, at no cost.
+    """Write the exact scores of a release that is in its place into its private folder, which is made; the file.
 
     Raises InputError if they cannot be written.
     """
     private = private_folder(release)
     try:
         private.mkdir(mode=0o700)
-        handle, name = tempfile.mkstemp(prefix=f".{SCORES}-", dir=private)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(json.dumps(document, indent=2, ensure_ascii=False) + "\n")
-            file.flush()
-            os.fsync(file.fileno())
-        os.rename(name, private / SCORES)
+        write_durably(private / SCORES, json.dumps(document, indent=2, ensure_ascii=False) + "\n")
     except OSError as error:
         raise InputError(
             f"the release is whole in {str(release)!r}, but its exact scores cannot be kept in {str(private)!r} "
@@ -85,14 +72,14 @@ def keep_scores(release: Path, document: object) -> Path:
 
 
 def for_a_person() -> bool:
-    """Whether what is printed is seen on a terminal. Exact numbers are printed nowhere else: a pipe may end in a log."""
+    """Whether output goes to a terminal. Exact numbers are printed nowhere else: a pipe may end in a log."""
     return sys.stdout.isatty()
 
 
 def is_release(folder: Path) -> bool:
     """Whether a folder has the manifest of a release; not whether it is whole."""
     try:
-        document: Any = json.loads((folder / NAME).read_text("utf-8"))
-        return isinstance(document, dict) and document.get("format") == FORMAT
+        document: Any = json.loads((folder / MANIFEST).read_text("utf-8"))
+        return isinstance(document, dict) and document.get("format") == MANIFEST_FORMAT
     except (OSError, ValueError):
         return False

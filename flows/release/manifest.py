@@ -1,8 +1,8 @@
-"""The manifest of a release: which files it has, how long they are, and their SHA-256.
+"""The manifest of a release: its files, their sizes, and their SHA-256.
 
-It covers what may be published: the release, and the public audits that were added to it (`equistrata.flows.publication.addition`). It finds
-damage and edits by accident. Whoever edits a file on purpose can edit the manifest as well, unless its own digest was
-noted elsewhere: every audit prints it.
+It covers what may be published: the release, and public audits that were added (`equistrata.flows.publication`). It
+finds accidental damage and edits. A deliberate edit can include the manifest, unless its own digest was noted
+elsewhere: every audit prints it.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from typing import Any
 
 from equistrata.errors import InputError
 
-NAME = "manifest.json"
-FORMAT = "equistrata manifest 1"
+MANIFEST = "manifest.json"
+MANIFEST_FORMAT = "equistrata manifest 1"
 NEXT = ".next"  # in a release: what is being added to it
 MEND = "bring the whole folder back from where it was published, or make the release again"
 
@@ -24,31 +24,30 @@ Entry = dict[str, Any]  # "bytes" and "sha256" of a file
 
 
 def write_manifest(folder: Path, others: Mapping[str, Entry] | None = None) -> None:
-    """Write `manifest.json` over every file below a folder, and over `others` that will lie there too."""
+    """Write `manifest.json` over every file below a folder, and over `others` that will be there too."""
     names = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
     here = {
         name: {"bytes": (folder / name).stat().st_size, "sha256": _sha256(folder / name)}
         for name in names
-        if name != NAME
+        if name != MANIFEST
     }
-    document = {"format": FORMAT, "files": dict(sorted((dict(others or {}) | here).items()))}
-    (folder / NAME).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", "utf-8")
+    document = {"format": MANIFEST_FORMAT, "files": dict(sorted((dict(others or {}) | here).items()))}
+    (folder / MANIFEST).write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
 def check_manifest(folder: Path) -> str:
-    """Check that every file of a release is there as it was written; return the manifest's own SHA-256.
+    """Check that every file of a release is as it was written; return the manifest's own SHA-256.
 
-    While an audit is being added, or where that was killed half-way, a file may be the one that is to come (`equistrata.flows.publication.addition`).
+    While an audit is being added, a file may already be the new one (`equistrata.flows.publication.addition`).
 
-    Raises:
-        InputError: no such folder, no manifest or a damaged one, or the first file that is missing, cut off or edited.
+    Raises InputError: no folder or manifest, a damaged one, or the first file that is missing, cut off or edited.
     """
     where = f"release {str(folder)!r}"
     if not folder.is_dir():
         raise InputError(f"{where} is not a folder; check the path")
-    if not (folder / NAME).is_file():
-        raise InputError(f"{where} has no {NAME}, so it is incomplete or made before there was one; {MEND}")
-    coming = listed(folder / NEXT, where) if (folder / NEXT / NAME).is_file() else {}
+    if not (folder / MANIFEST).is_file():
+        raise InputError(f"{where} has no {MANIFEST}, so it is incomplete or made before there was one; {MEND}")
+    coming = listed(folder / NEXT, where) if (folder / NEXT / MANIFEST).is_file() else {}
     for name, entry in listed(folder, where).items():
         path = folder / name
         if not path.is_file():
@@ -66,25 +65,27 @@ def check_manifest(folder: Path) -> str:
             )
         if digest != entry["sha256"]:
             raise InputError(f"file {name!r} of {where} was edited after the release; {MEND}")
-    return _sha256(folder / NAME)
+    return _sha256(folder / MANIFEST)
 
 
 def listed(folder: Path, where: str) -> dict[str, Entry]:
     """What the manifest of a folder lists: name → size in bytes and SHA-256. Raises InputError if it is damaged."""
     try:
-        content = (folder / NAME).read_bytes()
+        content = (folder / MANIFEST).read_bytes()
     except OSError:
-        raise InputError(f"{NAME} of {where} cannot be read; {MEND}") from None
+        raise InputError(f"{MANIFEST} of {where} cannot be read; {MEND}") from None
     return entries(content, where)
 
 
 def entries(content: bytes, where: str) -> dict[str, Entry]:
     """What a manifest lists, from its bytes. Raises InputError if it is damaged, or names a file outside its folder."""
-    damaged = InputError(f"{NAME} of {where} is damaged; {MEND}")
+    damaged = InputError(f"{MANIFEST} of {where} is damaged; {MEND}")
     try:
         document = json.loads(content)
         files = document["files"]
-        whole = document["format"] == FORMAT and bool(files) and all(_is_entry(*each) for each in files.items())
+        whole = (
+            document["format"] == MANIFEST_FORMAT and bool(files) and all(_is_entry(*each) for each in files.items())
+        )
     except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         raise damaged from None
     if not whole:
@@ -95,7 +96,7 @@ def entries(content: bytes, where: str) -> dict[str, Entry]:
 def _is_entry(name: str, entry: Any) -> bool:
     path = PurePosixPath(name)
     # A manifest from elsewhere must not lead out, nor name one file in two ways.
-    name.encode("utf-8")  # a ValueError if it is no name of a file, which cannot be asked for either
+    name.encode("utf-8")  # raises ValueError if it cannot be a file's name
     inside = (
         "\0" not in name
         and bool(path.parts)

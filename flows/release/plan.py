@@ -148,7 +148,7 @@ class Plan:
 
     @cached_property
     def units(self) -> tuple[str, ...]:
-        """The name under which each of `fitted` is kept (`Workspace.units`); it does not depend on the strata's order."""
+        """The name under which each of `fitted` is kept (`Workspace.units`), whatever the order of strata."""
         return tuple(unit_name(self.fitted.columns, key) for key in self.fitted.keys)
 
     @property
@@ -181,7 +181,7 @@ class Plan:
 
     @cached_property
     def parts(self) -> Mapping[str, Rho]:
-        """The parts of ρ that are charged, by name: synthesis (strata in parallel, with their counts), and each mean."""
+        """The parts of ρ that are charged, by name: synthesis (strata in parallel, with counts), and each mean."""
         shares = self.price.means.split([1] * len(self.estimates)) if self.estimates else []
         means = {
             f"{kind} mean of {column.name}": share for (column, kind), share in zip(self.estimates, shares, strict=True)

@@ -1,7 +1,7 @@
-"""Who fits the strata: threads, processes of this machine, or workers of a Dask or Ray cluster. All are one Executor.
+"""Runners of the fits: threads, processes of this machine, or a Dask or Ray cluster, each as an Executor.
 
-What is submitted holds settings, budgets and the path of the private working folder, never a row. Threads of Prefect
-tasks wait for the results, so no worker needs Prefect, or starts a server of its own.
+What is submitted has settings, budgets and the path of the private working folder, never a row. Threads of Prefect
+tasks wait for the results, so no worker needs Prefect.
 """
 
 from __future__ import annotations
@@ -11,8 +11,9 @@ import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
-from contextlib import ExitStack, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import cache, partial
+from importlib import import_module
 from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
@@ -27,10 +28,10 @@ from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import BudgetExceeded
 from equistrata.synth.strata.fitting import process_pool
 
-R = TypeVar("R")
+Answered = TypeVar("Answered")
 
 WAIT_SECONDS = 60  # for a cluster's scheduler to answer, and for its first worker
-LOST = 3  # workers that may be lost over one stratum
+MOST_LOST = 3  # workers that may be lost over one stratum
 PACKAGES = {"dask": "distributed", "ray": "ray"}
 MARK = "mark"
 
@@ -50,42 +51,35 @@ def check_runner(config: ReleaseConfig) -> None:
         )
 
 
-@contextmanager
-def executor(config: ReleaseConfig, work: Workspace, strata: int) -> Iterator[Executor]:
-    """Something to submit the fits of so many strata to, while the block runs.
+def executor(config: ReleaseConfig, work: Workspace, strata: int) -> AbstractContextManager[Executor]:
+    """An executor for the fits of so many strata.
 
-    Raises:
-        InputError: a cluster that does not answer, has no workers, runs another version of equistrata, or does not see
-            the private folders. Said before any row is read.
+    Raises InputError, before any row is read: a cluster that does not answer, has no workers, runs another version of
+    equistrata, or does not see the private folders.
     """
     workers = min(config.workers, strata)
-    with ExitStack() as stack:
-        if config.runner == "threads" or (config.runner == "processes" and workers == 1):
-            pool: Executor = stack.enter_context(ThreadPoolExecutor(workers))
-        elif config.runner == "processes":
-            pool = stack.enter_context(process_pool(workers))
-        elif config.runner == "dask":
-            pool = stack.enter_context(_dask(config.cluster, workers, work))
-        else:
-            pool = stack.enter_context(_ray(config.cluster, workers, work))
-        yield pool
+    if config.runner == "threads" or (config.runner == "processes" and workers == 1):
+        return ThreadPoolExecutor(workers)
+    if config.runner == "processes":
+        return process_pool(workers)
+    return (_dask if config.runner == "dask" else _ray)(config.cluster, workers, work)
 
 
 def wait(future: Future[None]) -> None:
-    """Wait for a fit. Raises what it raised (`steps.fit_one` lets nothing else out), or StepFailed if its worker was lost."""
+    """Wait for a job. Raises what it raised (steps raise our own errors only), or StepFailed if its worker was lost."""
     try:
         future.result()
     except (InputError, BudgetExceeded, StepFailed):
         raise
     except Exception as error:
         raise StepFailed(
-            f"a stratum's worker was lost ({type(error).__name__}): its process or the cluster ended, perhaps for want of "
-            "memory; nothing was released"
+            f"a stratum's worker was lost ({type(error).__name__}): its process or the cluster ended, perhaps for want "
+            "of memory; nothing was released"
         ) from None
 
 
 def see(folders: tuple[Path, ...], mark: str) -> tuple[str, tuple[bool, ...]]:
-    """On a worker: the version of equistrata, and which of these folders are there, readable and writable."""
+    """On a worker: the version of equistrata, and which of these folders it can read and write."""
     return version("equistrata"), tuple(_sees(folder, mark) for folder in folders)
 
 
@@ -98,16 +92,15 @@ def _sees(folder: Path, mark: str) -> bool:
 
 @contextmanager
 def _dask(address: str | None, workers: int, work: Workspace) -> Iterator[Executor]:
-    from distributed import Client
-
+    distributed: Any = import_module("distributed")
     for name in [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]:
         logging.getLogger(name).setLevel(logging.CRITICAL)  # what goes wrong comes out of `wait`, in a sentence
     with ExitStack() as stack:
         if address is None:
-            client = stack.enter_context(Client(stack.enter_context(_local_cluster(workers, work))))
+            client = stack.enter_context(distributed.Client(stack.enter_context(_local_cluster(workers, work))))
         else:
             try:
-                client = stack.enter_context(Client(address, timeout=WAIT_SECONDS))
+                client = stack.enter_context(distributed.Client(address, timeout=WAIT_SECONDS))
             except (OSError, ValueError, TypeError):  # TypeError: no certificates for tls://
                 raise InputError(
                     f"no Dask scheduler answers at {address!r}; start one, or correct the address (tls:// needs Dask's "
@@ -124,27 +117,24 @@ def _dask(address: str | None, workers: int, work: Workspace) -> Iterator[Execut
 
 
 def _ask_dask(client: Any, *args: Any) -> Answers:
-    """What `see` answers on each worker, and on the scheduler, which unpacks what is submitted but needs no folder."""
+    """`see` on each worker, and on the scheduler, which unpickles what is submitted but needs no folder."""
     return {**client.run(see, *args), "scheduler": (client.run_on_scheduler(see, *args)[0], ())}
 
 
 @contextmanager
 def _local_cluster(workers: int, work: Workspace) -> Iterator[Any]:
-    """A Dask cluster of this machine that nobody else can use or look at.
+    """A private Dask cluster on this machine.
 
-    Whoever reaches a scheduler can run code as its owner, so it talks TLS with a key made for this run, and serves no web
-    page. It kills no worker for the memory it takes, for then the noise that a fit drew might decide whether it is drawn
-    again.
+    A scheduler runs code for everyone who reaches it, so it uses TLS with a key made for this run, and serves no web
+    page. It kills no worker for its memory: noise must not decide whether it is drawn again (docs/proofs/budget.md).
     """
-    import dask
-    from distributed import LocalCluster
-    from distributed.security import Security
-
-    quiet = {f"distributed.{part}.http.routes": [] for part in ("scheduler", "worker", "nanny")}
+    dask, distributed = import_module("dask"), import_module("distributed")
+    quiet: dict[str, list[str]] = {f"distributed.{part}.http.routes": [] for part in ("scheduler", "worker", "nanny")}
     with (
         dask.config.set(quiet),
-        LocalCluster(
-            n_workers=workers, threads_per_worker=1, host="127.0.0.1", protocol="tls://", security=Security.temporary(),
+        distributed.LocalCluster(
+            n_workers=workers, threads_per_worker=1, host="127.0.0.1", protocol="tls://",
+            security=distributed.Security.temporary(),
             scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"}, memory_limit=0,
             local_directory=str(work.root), silence_logs=logging.CRITICAL,
         ) as cluster,
@@ -153,7 +143,7 @@ def _local_cluster(workers: int, work: Workspace) -> Iterator[Any]:
 
 
 def _check_workers(ask: Callable[..., Answers], work: Workspace) -> None:
-    """Raise InputError unless every worker has this version of equistrata and sees the folders of rows and of results."""
+    """Raise InputError unless every worker has this version and sees the folders of rows and of results."""
     mark, folders = os.urandom(16).hex(), (work.root, work.paid)
     for folder in folders:
         (folder / MARK).write_text(mark, "ascii")
@@ -171,14 +161,15 @@ def _check_workers(ask: Callable[..., Answers], work: Workspace) -> None:
         if not all(seen):
             means = f"name one in {STATE_VARIABLE}" if seen[0] else "give one as --scratch"
             raise InputError(
-                f"a worker of the cluster does not see the folder for {'results' if seen[0] else 'private working files'}; "
-                f"{means} that all of its machines share under one path and one user"
+                "a worker of the cluster does not see the folder for "
+                f"{'results' if seen[0] else 'private working files'}; {means} that all of its machines share under "
+                "one path and one user"
             )
 
 
 @contextmanager
 def _ray(address: str | None, workers: int, work: Workspace) -> Iterator[Executor]:
-    # Nobody is told of its use; and, as with Dask, whoever reaches a cluster can run code, so nobody else reaches this one.
+    # No usage statistics; and, as with Dask, a token keeps others from running code on this cluster.
     environment = {"RAY_USAGE_STATS_ENABLED": "0"}
     if address is None:
         if "ray" in sys.modules and not _ray_token.cache_info().currsize:  # imported before it could get a token
@@ -186,8 +177,7 @@ def _ray(address: str | None, workers: int, work: Workspace) -> Iterator[Executo
         environment |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _ray_token()}
     before = {name: os.environ.get(name) for name in environment}
     os.environ |= environment
-    import ray
-
+    ray = import_module("ray")
     settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
     with ExitStack() as stack:
         stack.callback(_restore, before)
@@ -210,7 +200,7 @@ def _ray(address: str | None, workers: int, work: Workspace) -> Iterator[Executo
 
 @cache
 def _ray_token() -> str:
-    """Ray reads its token once in the life of a process."""
+    """Ray reads its token once in a process."""
     return os.urandom(32).hex()
 
 
@@ -222,7 +212,7 @@ def _restore(environment: Mapping[str, str | None]) -> None:
 
 
 def _ask_ray_nodes(ray: Any, *args: Any) -> Answers:
-    """What `see` answers on each machine of the cluster."""
+    """`see` on each machine of the cluster."""
     asked = {}
     for node in ray.nodes():
         if node["Alive"] and node["Resources"].get("CPU"):
@@ -235,25 +225,25 @@ def _ask_ray_nodes(ray: Any, *args: Any) -> Answers:
 
 
 class _RayExecutor(Executor):
-    """Ray tasks as an Executor. A lost worker's task runs again elsewhere; one that raised does not."""
+    """Ray tasks as an Executor. A lost worker's task runs again; one that raised does not."""
 
     def __init__(self, ray: Any) -> None:
-        self._run = ray.remote(max_retries=LOST, retry_exceptions=False, num_cpus=1)(_call)
+        self._run = ray.remote(max_retries=MOST_LOST, retry_exceptions=False, num_cpus=1)(_call)
 
-    def submit(self, fn: Callable[..., R], /, *args: Any, **kwargs: Any) -> Future[R]:
+    def submit(self, fn: Callable[..., Answered], /, *args: Any, **kwargs: Any) -> Future[Answered]:
         """See `Executor.submit`."""
-        outcome: Future[R] = Future()
+        outcome: Future[Answered] = Future()
         outcome.set_running_or_notify_cancel()
         self._run.remote(fn, *args, **kwargs).future().add_done_callback(partial(_pass_on, outcome))
         return outcome
 
 
-def _call(fn: Callable[..., R], *args: Any, **kwargs: Any) -> R:
+def _call(fn: Callable[..., Answered], *args: Any, **kwargs: Any) -> Answered:
     return fn(*args, **kwargs)
 
 
-def _pass_on(outcome: Future[R], done: Future[R]) -> None:
-    """Ray wraps what a task raised; it comes out as it was raised."""
+def _pass_on(outcome: Future[Answered], done: Future[Answered]) -> None:
+    """Unwrap what a task raised."""
     error = done.exception()
     if error is None:
         outcome.set_result(done.result())

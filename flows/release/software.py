@@ -1,7 +1,4 @@
-"""Which software makes a release: the versions that decide what is drawn, and a digest of equistrata's own files.
-
-In a checkout the version that is installed stays as it was while the code changes, so the files are looked at too.
-"""
+"""The software that makes a release: versions, and a digest of equistrata's own files, which change in a checkout."""
 
 from __future__ import annotations
 
@@ -14,8 +11,8 @@ from pathlib import Path
 
 PACKAGE = "equistrata"
 
-# What reads a row decides in which stratum it falls, and a row that fell in one stratum before a crash and in another after it
-# would be measured twice. OpenDP draws the noise and converts the price.
+# What reads a row decides its stratum, and a row in one stratum before a crash and in another after it would be
+# measured twice. OpenDP draws the noise and converts the price.
 LIBRARIES = ("equistrata", "folktables", "numpy", "opendp", "pandas", "pyarrow")
 
 
@@ -27,15 +24,10 @@ def software() -> dict[str, str]:
 
 @cache
 def own_code() -> str:
-    """SHA-256 of the package's Python files and schemas, and of its `pyproject.toml` in a checkout, as they were when first asked.
-
-    10 ms or so.
-    """
+    """SHA-256 of the package's Python files and schemas, and of a checkout's `pyproject.toml`; 10 ms."""
     whole, found = hashlib.sha256(), dict[str, Path]()
     package = Path(str(resources.files(PACKAGE)))
-    rooms = [
-        place for place in package.iterdir() if place.is_dir()
-    ]  # links in a checkout, which `rglob` does not enter
+    rooms = [place for place in package.iterdir() if place.is_dir()]  # links in a checkout: `rglob` enters none
     for path in (*package.glob("*"), *(path for room in rooms for path in room.rglob("*"))):
         if path.suffix in (".py", ".yaml"):
             found[path.relative_to(package).as_posix()] = path

@@ -61,7 +61,7 @@ def _rng(plan: Plan, stream: int) -> np.random.Generator:
 
 @scrubbed
 def partition(plan: Plan, work: Workspace) -> None:
-    """Read the rows, code them, hold some out if asked, and keep each stratum's rows and outcomes in the working folder.
+    """Read the rows, code them, hold some out if asked, and keep each stratum's rows and outcomes.
 
     A batch at a time, so memory does not grow with the rows. What becomes of a row depends on that row (and on a coin
     of its own, if rows are held out), so neighbouring tables stay neighbours. The snapshot covers held-out rows too.
@@ -99,7 +99,7 @@ def fit_one(
     count_rho: Rho,
     noise: NoiseSource,
 ) -> None:
-    """Measure one stratum with its whole budget, and save the measurements (and the model, if the mechanism is foreign).
+    """Measure one stratum with its whole budget, and save the measurements (and a foreign mechanism's model).
 
     It may run again for a stratum, also at the same time, where a cluster has lost a worker: saved measurements are
     used again, and of runs that measure, the first to save wins.
@@ -275,8 +275,8 @@ def evaluate(plan: Plan, work: Workspace) -> None:
         scores = score(distinct[-1], _together(plan, distinct[:-1]), plan.strata, times=often)
     else:
         document["scored"] = sampled
-        real = _together(plan, _some(parts, rng))
-        scores = score(*_some([drawn], rng), real, plan.strata)
+        real, (made,) = _together(plan, _some(parts, rng)), _some([drawn], rng)
+        scores = score(made, real, plan.strata)
     if plan.config.evaluate == "full":
         test = work.load_table(work.held_out, plan.schema)
         if max(sum(map(len, parts)), len(drawn), len(test)) > SCORED_ROWS:
@@ -292,7 +292,7 @@ def evaluate(plan: Plan, work: Workspace) -> None:
 
 @scrubbed
 def land_release(plan: Plan, work: Workspace) -> Path:
-    """Write the card for people and move the finished release to its place in one step; then its exact scores to theirs."""
+    """Write the card for people, and move the release to its place in one step; then its exact scores."""
     release, output, scores = work.staging, Path(plan.config.output), work.root / SCORES
     if scores.exists():
         check_place(output)

@@ -40,7 +40,7 @@ from equistrata.privacy.ledger.ledger import Charge, Ledger, LedgerError
 
 
 class AlreadyMade(InputError):
-    """The ledger has this release as whole: there is nothing to do, and nothing was charged again."""
+    """The ledger has this release as whole; nothing was charged again."""
 
     exit_code = 0
 
@@ -88,10 +88,9 @@ class Undertaking:
             self.journal.bind(self._bound)
 
     def load(self, read: Callable[[], None]) -> None:
-        """Have `read` bring the rows, unless nothing needs them any more.
+        """Have `read` read the rows, unless nothing needs them any more.
 
-        Raises InputError if noise was drawn from other rows than those that are there now: one release is about one
-        snapshot.
+        Raises InputError if noise was drawn from other rows than these: one release is about one snapshot.
         """
         complete = not any(self._unsaved(part) for part in self.plan.parts)
         if complete and not self.evaluates:
@@ -108,18 +107,20 @@ class Undertaking:
         if not complete:
             assert self.account is not None
             raise InputError(
-                f"the input has changed since release {self.account.release!r} began, so what it has measured cannot be joined "
-                f"with it; bring the old input back, or give it up (equistrata resume --discard {self.account.release})"
+                f"the input has changed since release {self.account.release!r} began, so what it has measured cannot "
+                "be joined with it; bring the old input back, or give it up (equistrata resume --discard "
+                f"{self.account.release})"
             )
         self.evaluates = False  # what was paid for needs no rows; only the scores do
 
     def charge(self) -> None:
-        """Charge the ledger: the whole price, or what must be drawn again. Nothing has drawn noise before in this run.
+        """Charge the ledger, before this run draws noise: the whole price, or what must be drawn again.
 
         Raises BudgetExceeded, with what is left, or LedgerError.
         """
         if self.account is None:
             return
+        assert self._bound, "bind comes first"
         account, plan, charges = self.account, self.plan, self._charges
         parts = [part for part in plan.parts if not charges or self._must_be_paid_again(part)]
         if parts:
@@ -144,7 +145,7 @@ class Undertaking:
         self._drawing = True
 
     def statement(self) -> dict[str, Any] | None:
-        """What the card says of the ledger; None without one."""
+        """The ledger's part of the card; None without a ledger."""
         if self.account is None:
             return None
         ledger, dataset = self.account.ledger, self.account.dataset
@@ -168,7 +169,7 @@ class Undertaking:
         }
 
     def finish(self) -> None:
-        """Tell the ledger that the release is whole, and remove the journal."""
+        """Commit the charges, and remove the journal."""
         if self.account is None or self.journal is None:
             return
         try:
@@ -178,13 +179,13 @@ class Undertaking:
                 self.account.ledger.commit(charge.reservation)
         except LedgerError as error:
             raise LedgerError(
-                f"the release is whole in {self.plan.config.output!r}, but the ledger could not be told: {error}; then run "
-                f"equistrata resume {self.account.release}"
+                f"the release is whole in {self.plan.config.output!r}, but the ledger could not be told: {error}; then "
+                f"run equistrata resume {self.account.release}"
             ) from None
         self.journal.remove()
 
     def fail(self, error: BaseException) -> None:
-        """Tell the ledger of a failure after noise may have been drawn; what was paid for stays, to be resumed."""
+        """Mark charges failed if noise may have been drawn; what was paid for stays, to be resumed."""
         if self.account is None or self.journal is None or is_published(self.plan.config):
             return
         with suppress(LedgerError):
@@ -209,13 +210,13 @@ class Undertaking:
         return [] if self.work.mean(part).exists() else [part]
 
     def _must_be_paid_again(self, part: str) -> bool:
-        """Whether a unit of the part was begun in as many runs as the part was paid for, and is not saved."""
+        """Whether an unsaved unit of the part was begun in as many runs as the part was paid for."""
         paid = sum(part in charge.entry.parts for charge in self._charges)
         return any(self.work.runs_started(unit) >= paid for unit in self._unsaved(part))
 
 
 def with_release_id(config: ReleaseConfig, unique: str | None = None) -> ReleaseConfig:
-    """The configuration with an id for its release, if it is charged and has none: output's name and something unique."""
+    """The configuration with an id if it is charged and has none: the output's name and something unique."""
     if config.dataset is None or config.release_id is not None:
         return config
     stem = id_stem(Path(config.output).name).lstrip("._-")
@@ -250,8 +251,8 @@ def _prepare(config: ReleaseConfig) -> Prepared:
         if not charges or is_published(config):
             raise
         raise InputError(
-            f"release {account.release!r} was charged, and what it needs is not as it was: {error}; or give the release "
-            f"up (equistrata resume --discard {account.release})"
+            f"release {account.release!r} was charged, and what it needs is not as it was: {error}; or give the "
+            f"release up (equistrata resume --discard {account.release})"
         ) from None
     if not charges:
         account.check_relation(plan.relation)
@@ -269,23 +270,23 @@ def check_standing(config: ReleaseConfig, account: Account, charges: list[Charge
         if settings_hash(charges[0].entry.config) != config.digest:
             raise InputError(f"release {account.release!r} was charged already, with other settings; choose another id")
         raise AlreadyMade(
-            f"release {account.release!r} of data set {account.dataset!r} was charged already and is whole; there is nothing to do"
+            f"release {account.release!r} of data set {account.dataset!r} was charged already and is whole; there is "
+            "nothing to do"
         )
     if charges and not known:
         if Journal.unreadable(account.release) is not None:
             raise InputError(unreadable_sentence(account.release))
-        # Without the journal nobody knows what it has drawn, so every part would have to be charged again.
         raise InputError(
-            f"release {account.release!r} was charged already, and what it paid for is not kept in {str(state_folder())!r}; "
-            "choose another id"
+            f"release {account.release!r} was charged already, and what it paid for is not kept in "
+            f"{str(state_folder())!r}; choose another id"
         )
 
 
 @contextmanager
 def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
-    """Run a release, or what is left of it, in the block; the ledger is told how it ended.
+    """Run a release, or the rest of it, in the block, and write its outcome to the ledger.
 
-    Raises InputError, LedgerError or BudgetExceeded before the block; StepFailed and the like pass through.
+    Raises InputError, LedgerError or BudgetExceeded before the block; errors of the block pass through.
     """
     ready = [each for each in _prepared if each.plan.config == config] or [prepare(config)]
     _prepared.clear()
@@ -294,7 +295,7 @@ def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
         stack.enter_context(
             telling_full_disk(state_folder(), config.scratch or gettempdir(), Path(config.output).parent)
         )
-        # The place comes first: whoever does not get it leaves nothing, and is charged nothing.
+        # The place comes first: without it nothing is left or charged.
         landing = None if is_published(config) else stack.enter_context(claimed_output(Path(config.output)))
         if account is None:
             check_output(Path(config.output))  # another run may have made it before this one got its place
@@ -322,10 +323,7 @@ def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
 
 
 def try_place(config: ReleaseConfig) -> None:
-    """Refuse, before any work is done, an output folder that another run holds or that could not be written.
-
-    Raises InputError. Nothing is left.
-    """
+    """Raise InputError if another run holds the output folder or it cannot be written. Nothing is left."""
     if not is_published(config):
         with claimed_output(Path(config.output)):
             pass
@@ -333,7 +331,7 @@ def try_place(config: ReleaseConfig) -> None:
 
 @contextmanager
 def _forgotten_if_uncharged(journal: Journal, account: Account) -> Iterator[None]:
-    """Remove the journal if the block fails and nothing was charged for it: there is nothing to resume."""
+    """Remove the journal if the block fails and nothing was charged."""
     try:
         yield
     except BaseException:
@@ -344,7 +342,7 @@ def _forgotten_if_uncharged(journal: Journal, account: Account) -> Iterator[None
 
 
 def _on_its_way_to(config: ReleaseConfig, journal: Journal) -> Journal:
-    """The journal, which knows from now on where the release shall land. Raises InputError if it has landed elsewhere."""
+    """The journal, with this output from now on. Raises InputError if the release has landed elsewhere."""
     there = journal.config.model_copy(update={"output": str(journal.output)})
     if is_published(there) and not is_published(config):
         raise InputError(
@@ -366,10 +364,7 @@ def _all_committed(charges: Sequence[Charge]) -> bool:
 
 
 def is_published(config: ReleaseConfig) -> bool:
-    """Whether the output folder is this very release, whole (it appears by one rename).
-
-    Another ledger may have a release of that id and data set.
-    """
+    """Whether the output folder is this very release (it appears by one rename, so it is whole)."""
     if config.release_id is None:
         return False
     try:
@@ -379,13 +374,13 @@ def is_published(config: ReleaseConfig) -> bool:
         account = Account.of(config)
         return account is None or bool(told["ledger"] == account.ledger.identity)
     except LedgerError:
-        return True  # it cannot be charged or told now, either
+        return True  # nothing can be charged now, either
     except (OSError, ValueError, KeyError, TypeError):
         return False
 
 
 def discard(journal: Journal) -> None:
-    """Give a release up: the ledger has it as failed (and spent), and what was paid for is removed.
+    """Give a release up: its charges are marked failed (and spent), and what was paid for is removed.
 
     Raises InputError if it is running, or whole; LedgerError.
     """
@@ -405,9 +400,9 @@ def discard(journal: Journal) -> None:
 
 
 def give_up_charges(ledger: Ledger, release: str) -> int:
-    """Mark the charges of a release failed of which nothing else was said, in all data sets; how many there were.
+    """Mark a release's open charges failed, in all data sets; their number.
 
-    Raises LedgerError; InputError if there is none.
+    Raises LedgerError; InputError if there is none, or the release is running.
     """
     charges = [charge for account in ledger.accounts() for charge in ledger.charges(account.dataset, release)]
     open_ones = [charge for charge in charges if charge.outcome == "reserved"]

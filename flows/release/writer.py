@@ -26,9 +26,9 @@ import pyarrow.parquet as pq
 
 
 class RowWriter:
-    """Both files of a folder, for frames of the same columns: one row group of the Parquet file for each frame.
+    """Both files, for frames of the same columns; a frame is a row group of the Parquet file.
 
-    A context manager: the files are whole when it ends. A release without rows needs one frame without rows.
+    A context manager: the files are whole when it ends. Without rows, write one empty frame.
     """
 
     def __init__(self, folder: Path) -> None:
@@ -54,14 +54,14 @@ class RowWriter:
         if self._parquet is None:
             self._parquet = pq.ParquetWriter(self._parquet_path, table.schema)
             self._csv.write(csv_text(frame.iloc[:0], header=True))
-        # A column that may be empty is of another pandas type in a frame where nothing is; the first frame decides.
+        # The first frame decides a column's type: pandas has another one where no cell is empty.
         written = self._beside.submit(self._parquet.write_table, table.cast(self._parquet.schema))
         self._csv.write(arrow_text(frame, table))
         written.result()
 
 
 def arrow_text(frame: pd.DataFrame, table: pa.Table) -> bytes:
-    """The lines of a CSV file, byte for byte as pandas writes them, some five times as fast: by Arrow where it can."""
+    """The lines of a CSV file, byte for byte as pandas writes them, by Arrow where it can: five times as fast."""
     if frame.shape[1] == 1:  # an empty cell that is a whole line must be quoted, which Arrow does not do
         return csv_text(frame)
     columns = []
@@ -76,7 +76,7 @@ def arrow_text(frame: pd.DataFrame, table: pa.Table) -> bytes:
         arrow_csv.write_csv(pa.table(columns, names=[str(name) for name in frame.columns]), out, plain)
     except pa.ArrowInvalid:  # a text that has to be quoted
         return csv_text(frame)
-    return out.getvalue().to_pybytes()
+    return bytes(out.getvalue())
 
 
 def csv_text(frame: pd.DataFrame, header: bool = False) -> bytes:

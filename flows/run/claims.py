@@ -1,12 +1,11 @@
-"""Folders that one living process holds, and the removal of those that dead ones have left.
+"""Locks on folders: one living process holds a folder, and the folders of dead ones are removed.
 
-A claim is an advisory lock on a file in the folder. The system drops it with the process, however that ends, so whoever
-gets the lock knows that the owner is gone; a process number would say so only until it is given to somebody else. A
-process that is stopped keeps its lock.
+A claim is an advisory lock on a file in the folder. The system drops it when the process ends, in whatever way, so a
+lock that can be had means that the owner is gone (a process number can be reused). A stopped process keeps its lock.
 
-Machines may share a folder and not its locks. So a claim by lease is signed as well, with the running kernel's own id, which
-containers on one machine have in common, and its holder touches the file every BEAT seconds. A lock that is free but signed by
-another kernel counts as held until nobody has touched it for LEASE seconds.
+Machines may share a folder and not its locks. So a claim by lease is also signed, with the running kernel's id, which
+containers on one machine share, and its holder touches the file every BEAT seconds. A free lock that another kernel has
+signed counts as held until it was not touched for LEASE seconds.
 """
 
 from __future__ import annotations
@@ -26,8 +25,8 @@ from pathlib import Path
 from equistrata.errors import EquistrataError
 
 LOCK = ".lock"
-LANDING = "landing"  # names a half-written folder elsewhere that goes with this one
-OURS = re.compile(r"equistrata-release-.+|\..+\.part")  # folders that are removed when their owner is dead
+LANDING = "landing"  # names a half-written folder elsewhere that is removed with this one
+HELD_NAMES = re.compile(r"equistrata-release-.+|\..+\.part")  # folders that are removed when their owner is dead
 BEAT, LEASE = 20.0, 300.0
 TRIES = 100  # to make a folder that another run removes at the same moment
 
@@ -40,7 +39,7 @@ def take(folder: Path, leased: bool = False) -> int:
     """Take a folder; the lock's descriptor, which is not inherited by programs that are started.
 
     Args:
-        leased: what another machine has signed lately is held by it; sign in turn (and see `beating`).
+        leased: respect other machines' signatures, and sign (see `beating`).
 
     Raises:
         Held: another process has it.
@@ -67,7 +66,7 @@ def take(folder: Path, leased: bool = False) -> int:
 
 
 def claim(folder: Path) -> int | None:
-    """Take a folder; the lock's descriptor, or None if another process has it or it is not there (or not ours)."""
+    """Take a folder; the lock's descriptor, or None if that is impossible."""
     try:
         return take(folder)
     except (Held, OSError):
@@ -76,7 +75,7 @@ def claim(folder: Path) -> int | None:
 
 @contextmanager
 def claimed(folder: Path) -> Iterator[bool]:
-    """Hold a folder while the block runs; tells whether it could be had."""
+    """Hold a folder while the block runs; gives whether it could be taken."""
     handle = claim(folder)
     try:
         yield handle is not None
@@ -87,7 +86,7 @@ def claimed(folder: Path) -> Iterator[bool]:
 
 @contextmanager
 def beating(handle: int) -> Iterator[None]:
-    """Touch a lock that was taken by lease, as long as the block runs."""
+    """Touch a leased lock while the block runs."""
     ended = threading.Event()
 
     def beat() -> None:
@@ -105,24 +104,29 @@ def beating(handle: int) -> Iterator[None]:
 
 
 def remove_dead(parent: Path, pattern: str) -> None:
-    """Remove this user's folders of that name whose owner is gone, and the half-written folders they name."""
+    """Remove this user's folders of that name whose owner is dead, and the half-written folders that they name."""
     with suppress(OSError):  # no such folder, or a name that no folder can have
         for folder in list(parent.glob(pattern)):
             remove_if_dead(folder)
 
 
 def remove_if_dead(folder: Path) -> bool:
-    """Remove a folder of this user if it is one that runs hold, and nobody holds it; whether nothing is there (any more)."""
+    """Remove a run's folder of this user if no process holds it; whether it is gone."""
     try:
         status = folder.lstat()
     except FileNotFoundError:
         return True
     except OSError:
         return False
-    if folder.is_symlink() or not folder.is_dir() or status.st_uid != os.geteuid() or not OURS.fullmatch(folder.name):
+    if (
+        folder.is_symlink()
+        or not folder.is_dir()
+        or status.st_uid != os.geteuid()
+        or not HELD_NAMES.fullmatch(folder.name)
+    ):
         return False
     if not (folder / LOCK).exists():
-        # Just made, or left by a process that died right then: either way there is nothing in it, or it stays.
+        # Just made, or left by a process that died right then: removed if it is empty.
         with suppress(OSError):
             folder.rmdir()
             return True
@@ -143,10 +147,7 @@ def remove_if_dead(folder: Path) -> bool:
 
 
 def remove(folder: Path) -> None:
-    """Remove a folder that one holds, as far as that can be done.
-
-    The lock goes last: whoever is killed meanwhile leaves a folder that is seen to be a dead one's, or is empty.
-    """
+    """Remove a folder that one holds, as far as possible; its lock last, so that a later run can go on."""
     empty(folder)
     with suppress(OSError):
         if all(path.name == LOCK for path in folder.iterdir()):
@@ -155,7 +156,7 @@ def remove(folder: Path) -> None:
 
 
 def empty(folder: Path) -> None:
-    """Remove what lies in a folder that one holds, but for its lock, as far as that can be done."""
+    """Remove the content of a folder that one holds, except its lock, as far as possible."""
     with suppress(OSError):
         for path in folder.iterdir():
             if path.name != LOCK:
@@ -178,7 +179,7 @@ def _leased_elsewhere(handle: int) -> bool:
 
 @cache
 def _kernel() -> bytes:
-    """The id of the running kernel: of this machine since it was started; else the machine's name."""
+    """The id of the running kernel, new at each start of the machine; else the machine's name."""
     with suppress(OSError):
         return Path("/proc/sys/kernel/random/boot_id").read_bytes().strip()
     return platform.node().encode()

@@ -1,11 +1,12 @@
-"""Disks: what is on one durably, and one that is full, in one sentence: whose it is, and how to go on."""
+"""Disks: durable writes, and one sentence for a disk that is full."""
 
 from __future__ import annotations
 
 import errno
 import os
+import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from equistrata.errors import InputError
@@ -21,11 +22,11 @@ def disk_full(error: BaseException, *folders: str | os.PathLike[str]) -> DiskFul
     """The sentence, if that is what an error says.
 
     Args:
-        folders: where it may have happened; the one with the least space is named. Without them, what the error names.
+        folders: candidates; the one with the least space is named. Without them, the error's own file.
     """
     if not isinstance(error, OSError) or error.errno not in FULL:
         return None
-    place = min(map(os.fspath, folders), key=_free, default=error.filename)
+    place = min((os.fspath(folder) for folder in folders), key=_free, default=error.filename)
     where = f" on the disk of {place!r}" if place else ""
     why = "disk full: no space is left" if error.errno == errno.ENOSPC else "your quota is used up"
     return DiskFull(
@@ -42,9 +43,33 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
+def write_durably(path: Path, text: str, prefix: str | None = None, new: bool = False) -> None:
+    """Write a file in one step; it is on the disk when this returns. Raises OSError.
+
+    Args:
+        prefix: of its name until it is whole.
+        new: whether a file that exists is kept.
+    """
+    handle, name = tempfile.mkstemp(prefix=prefix or f".{path.name}-", dir=path.parent)
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+            file.flush()
+            os.fsync(file.fileno())
+        if new:
+            with suppress(FileExistsError):
+                os.link(name, path)
+        else:
+            os.replace(name, path)
+    finally:
+        with suppress(FileNotFoundError):
+            os.unlink(name)
+    sync(path.parent)
+
+
 @contextmanager
 def telling_full_disk(*folders: str | os.PathLike[str]) -> Iterator[None]:
-    """Raise DiskFull instead of the system's own error, where it says that. The original is dropped: see `equistrata.flows.run.guard`."""
+    """Raise DiskFull instead of the system's error for that, which is dropped (see `equistrata.flows.run.guard`)."""
     try:
         yield
     except OSError as error:
@@ -57,7 +82,7 @@ def telling_full_disk(*folders: str | os.PathLike[str]) -> Iterator[None]:
 
 
 def _free(folder: str) -> int:
-    """Bytes that are free on the disk of a folder, or of the nearest one above that is there."""
+    """Free bytes on the disk of a folder, or of the nearest one above it that exists."""
     for place in (Path(folder), *Path(folder).absolute().parents):
         try:
             status = os.statvfs(place)

@@ -21,17 +21,16 @@ def foreground(listener: Listener, verbose: bool = False) -> Iterator[None]:
     prepare_prefect(verbose)
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
-    # A heartbeat sleeps for a second at the end of every flow; nobody waits for one of a foreground run.
+    # A heartbeat sleeps for a second at the end of every flow; a foreground run needs none.
     with listening(listener), temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}), ending_on_sigterm():
         yield
 
 
 @contextmanager
 def ending_on_sigterm() -> Iterator[None]:
-    """A container or service that is stopped sends SIGTERM: then the block ends as by Ctrl-C, and with it Prefect's own server,
-    which would else live on.
+    """On SIGTERM (a stopped container or service) the block ends as by Ctrl-C, and Prefect's own server with it.
 
-    While a flow runs Prefect takes the signal, ends the flow, and sends it once more to this handler.
+    While a flow runs, Prefect takes the signal, ends the flow, and sends it again to this handler.
     """
 
     def end(number: int, _: FrameType | None) -> None:

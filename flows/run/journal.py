@@ -1,9 +1,8 @@
-"""What a charged release keeps on disk while it is under way, so that a crash loses nothing that was paid for.
+"""Journals: what a charged release keeps on disk while it runs, so that a crash loses nothing that was paid for.
 
-A folder per release, named by its id, mode 0700, in `$EQUISTRATA_STATE` (or the user's state folder): the settings, what
-else the charge is bound to (`equistrata.flows.release.binding`), which noise was begun in which run, and the noisy measurements and means as soon
-as they exist. No row and nothing computed
-from rows without noise is in it. It is removed when the release is whole, or given up.
+A folder per release, named by its id, mode 0700, in `$EQUISTRATA_STATE` (or the user's state folder): the settings,
+what else the charge is bound to, which noise was begun in which run, and noisy measurements and means. It has no row,
+and nothing computed from rows without noise. It is removed when the release is whole, or given up.
 """
 
 from __future__ import annotations
@@ -25,15 +24,15 @@ from typing import Any
 
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.run.claims import OURS, claim, claimed
-from equistrata.flows.run.disk import disk_full, sync
+from equistrata.flows.run.claims import HELD_NAMES, claim, claimed
+from equistrata.flows.run.disk import disk_full, write_durably
 
 STATE_VARIABLE = "EQUISTRATA_STATE"
-FORMAT = "equistrata journal 2"
-UNBOUND = "equistrata journal 1"  # of versions that did not write down what a charge is bound to
+JOURNAL_FORMAT = "equistrata journal 2"
+UNBOUND = "equistrata journal 1"  # of versions without a binding
 RECORD = "release.json"
-UNMADE = "."  # how the name of a folder begins until it is whole
-MADE = re.compile(r"\.[A-Za-z0-9][A-Za-z0-9._{}-]*-[a-z0-9_]{8}")  # that name in full, as `mkdtemp` ends it
+UNMADE = "."  # prefix of a folder until it is whole
+MADE = re.compile(r"\.[A-Za-z0-9][A-Za-z0-9._{}-]*-[a-z0-9_]{8}")  # that name, as `mkdtemp` makes it
 PAID = "paid"
 UNMADE_FILES = re.compile(r"release\.json|\.release\.json-.{8}")  # what is in it until then
 LEFT = re.compile(r"paid|runs|snapshot|\.lock|\.(release\.json|runs|snapshot)-.{8}")  # in one without its record
@@ -41,7 +40,7 @@ MAKING_SECONDS = 600
 
 
 def state_folder() -> Path:
-    """Where journals lie: $EQUISTRATA_STATE, or equistrata in the user's state folder."""
+    """The folder of journals: $EQUISTRATA_STATE, or equistrata in the user's state folder."""
     named = os.environ.get(STATE_VARIABLE)
     if named:
         return Path(named).absolute()
@@ -53,10 +52,9 @@ class Journal:
     """One release's folder.
 
     Attributes:
-        root: the folder.
-        config: the release's settings.
-        folder: the working directory it was begun in, which relative paths start from.
-        ledger: the name that its ledger has given itself.
+        folder: the working directory it was begun in, for relative paths.
+        ledger: the ledger's identity.
+        key: secret, of this journal.
     """
 
     root: Path
@@ -67,14 +65,14 @@ class Journal:
 
     @classmethod
     def begun(cls, config: ReleaseConfig, ledger: str) -> Journal | None:
-        """The journal of config.release_id, if there is one. Raises InputError if it is another's (settings, ledger)."""
+        """The journal of config.release_id, if any. Raises InputError if its settings or ledger differ."""
         release = str(config.release_id)
         found = cls.of(release)
         if found is not None:
             if found.config.digest != config.digest or found.config.dataset != config.dataset:
                 raise InputError(
-                    f"release {release!r} was begun with other settings; resume it as it was (equistrata resume {release}), or "
-                    "choose another id"
+                    f"release {release!r} was begun with other settings; resume it as it was (equistrata resume "
+                    f"{release}), or choose another id"
                 )
             if found.ledger != ledger:
                 raise InputError(
@@ -93,7 +91,7 @@ class Journal:
             return found
         release = str(config.release_id)
         record = {
-            "format": FORMAT,
+            "format": JOURNAL_FORMAT,
             "config": config.public(),
             "folder": os.getcwd(),
             "ledger": ledger,
@@ -104,7 +102,7 @@ class Journal:
             root.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             made = Path(tempfile.mkdtemp(prefix=f"{UNMADE}{release}-", dir=root.parent))  # mkdtemp makes it 0700
             try:
-                _write_durably(made / RECORD, json.dumps(record, indent=2))
+                write_durably(made / RECORD, json.dumps(record, indent=2))
             except OSError:
                 rmtree(made, ignore_errors=True)
                 raise
@@ -129,25 +127,22 @@ class Journal:
 
     @classmethod
     def find(cls, release: str) -> Journal | None:
-        """The journal of a release, by its id, or else by its output folder: what a user means, who names either.
-
-        A folder may be called as another release's id is, so what goes on by itself asks for `of`.
-        """
+        """The journal of a release, by its id, or else by its output folder, as users name it."""
         wanted = Path(release).absolute()
         return cls.of(release) or next((journal for journal in cls.all() if wanted == journal.output), None)
 
     @classmethod
     def unreadable(cls, release: str) -> Path | None:
-        """The folder kept of the release with this id, if this version cannot read it: a later one wrote it, or it is damaged."""
+        """The folder of the release with this id, if this version cannot read it: damaged, or of another version."""
         root = state_folder() / release
         kept = Path(release).name == release and (root / RECORD).exists()
         return root if kept and cls._read(root) is None else None
 
     @classmethod
     def all(cls) -> list[Journal]:
-        """Every release under way or to be resumed, by id. What a killed process left half made or half removed goes.
+        """Every release under way or to be resumed, by id. Half-made and half-removed journals of killed runs go.
 
-        Whatever else lies in the folder stays: it may be one that holds more than journals.
+        Anything else in the folder stays.
         """
         journals = []
         for root in sorted(path for path in state_folder().glob("*") if path.is_dir()):
@@ -162,7 +157,7 @@ class Journal:
     def _read(cls, root: Path) -> Journal | None:
         try:
             record = _record(root)
-            if record["format"] not in (FORMAT, UNBOUND):
+            if record["format"] not in (JOURNAL_FORMAT, UNBOUND):
                 return None
             config = ReleaseConfig.build(**record["config"])
             return cls(root, config, Path(record["folder"]), str(record["ledger"]), bytes.fromhex(record["key"]))
@@ -171,28 +166,28 @@ class Journal:
 
     @property
     def mark(self) -> str:
-        """What the ledger knows it by: only who has the journal knows what a charged release has drawn."""
+        """Its mark in the ledger: only the journal has what a charged release has drawn."""
         return hmac.digest(self.key, b"mark", "sha256").hex()
 
     @property
     def binding(self) -> Mapping[str, Any] | None:
-        """What the charge is bound to, if there is one; None also for a journal of an earlier version."""
+        """What the charge is bound to; None before it, and in a journal of an early version."""
         bound: Mapping[str, Any] | None = _record(self.root).get("binding")
         return bound
 
     def bind(self, binding: Mapping[str, Any]) -> None:
-        """Write down, durably, what the charge to come is bound to. Only for who holds the release, while nothing was charged."""
-        record = _record(self.root) | {"format": FORMAT, "binding": binding}
-        _write_durably(self.root / RECORD, json.dumps(record, indent=2))
+        """Write down, durably, what the charge to come is bound to. Only for the holder, before the charge."""
+        record = _record(self.root) | {"format": JOURNAL_FORMAT, "binding": binding}
+        write_durably(self.root / RECORD, json.dumps(record, indent=2))
 
     @property
     def output(self) -> Path:
-        """The folder that the release is to become."""
+        """The folder of the release to come."""
         return self.folder / self.config.output
 
     @property
     def paid(self) -> Path:
-        """Where that lies which was paid for."""
+        """The folder of what was paid for."""
         folder = self.root / PAID
         folder.mkdir(mode=0o700, exist_ok=True)
         return folder
@@ -220,21 +215,17 @@ class Journal:
             os.close(lock)
 
     def next_run(self) -> int:
-        """Count one more run, durably; its number, from 1. Only for who holds the release."""
+        """Count one more run, durably; its number, from 1. Only for the holder."""
         runs = self.root / "runs"
         number = int(runs.read_text("ascii")) + 1 if runs.exists() else 1
-        _write_durably(runs, str(number))
+        write_durably(runs, str(number))
         return number
 
     def same_rows(self, digest: bytes) -> bool:
-        """Whether the rows are those of the first run; remembers them if this is it.
-
-        The digest is kept under a key of the journal's own: whoever finds the folder cannot try tables on it unless he
-        finds the key, which is as private as the rows' own files.
-        """
+        """Whether the rows are those of the first run; kept, keyed by the journal's secret, if this is the first."""
         mark, told = self.root / "snapshot", hmac.digest(self.key, digest, "sha256").hex()
         if not mark.exists():
-            _write_durably(mark, told)
+            write_durably(mark, told)
         return hmac.compare_digest(mark.read_text("ascii"), told)
 
     def forget_rows(self) -> None:
@@ -242,34 +233,35 @@ class Journal:
         (self.root / "snapshot").unlink(missing_ok=True)
 
     def moved_to(self, output: str) -> Journal:
-        """The same release, on its way to another folder from now on, durably. Only for who holds it."""
+        """The same release, with another output from now on, durably. Only for the holder."""
         place = os.path.abspath(output)
         if place == os.path.abspath(self.output):
             return self
         record = json.loads((self.root / RECORD).read_text("utf-8"))
         record["config"]["output"] = place
-        _write_durably(self.root / RECORD, json.dumps(record, indent=2))
+        write_durably(self.root / RECORD, json.dumps(record, indent=2))
         return replace(self, config=ReleaseConfig.build(**record["config"]))
 
     def remove(self) -> None:
-        """Remove the folder. Its record goes first, so that half a removal is not taken for a release."""
+        """Remove the folder; its record first, so that half a removal is no release."""
         (self.root / RECORD).unlink(missing_ok=True)
         rmtree(self.root, ignore_errors=True)
 
 
 def unreadable_sentence(release: str) -> str:
-    """What is to be said of a release whose folder this version cannot read."""
+    """The message on a release whose folder this version cannot read."""
     return (
-        f"what is kept of release {release!r} in {str(state_folder())!r} cannot be read: another version of equistrata wrote it, or "
-        f"it is damaged; resume it with that version, or give it up (equistrata resume --discard {release})"
+        f"what is kept of release {release!r} in {str(state_folder())!r} cannot be read: another version of equistrata "
+        f"wrote it, or it is damaged; resume it with that version, or give it up (equistrata resume "
+        f"--discard {release})"
     )
 
 
 def _is_half(root: Path) -> bool:
-    """Whether a folder is a journal that was cut off while it was made or removed, and nothing else's."""
+    """Whether a folder is a journal that was cut off while it was made or removed."""
     try:
         status = root.lstat()
-        if not stat.S_ISDIR(status.st_mode) or stat.S_IMODE(status.st_mode) != 0o700 or OURS.fullmatch(root.name):
+        if not stat.S_ISDIR(status.st_mode) or stat.S_IMODE(status.st_mode) != 0o700 or HELD_NAMES.fullmatch(root.name):
             return False
         if root.name.startswith(UNMADE):
             made_long_ago = time.time() - status.st_mtime > MAKING_SECONDS and MADE.fullmatch(root.name)
@@ -286,14 +278,3 @@ def _is_half(root: Path) -> bool:
 
 def _record(root: Path) -> dict[str, Any]:
     return dict(json.loads((root / RECORD).read_text("utf-8")))
-
-
-def _write_durably(path: Path, text: str) -> None:
-    """In one step, and on the disk when this returns."""
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}-", dir=path.parent)
-    with os.fdopen(handle, "w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(name, path)
-    sync(path.parent)

@@ -1,8 +1,8 @@
-"""A folder of output: its place is taken before any work is paid for, and filled in one step once the work is done.
+"""Output folders: the place is taken before any work is paid for, and filled in one step once the work is done.
 
-The place is taken by holding a hidden folder beside it (`equistrata.flows.run.claims`), in which the output takes shape: whatever the spelling
-of the output's path or the state folder of a run, that is the same folder. Everything that could keep the output from landing
-is tried out there and then. In the end one rename, which replaces nothing, makes it appear.
+The place is taken by holding a hidden folder beside it (`equistrata.flows.run.holdings`), in which the output takes
+shape: it is the same folder for every spelling of the output's path. Everything that could keep the output from landing
+is tried out at once. In the end one rename, which replaces nothing, makes the output appear.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from pathlib import Path
 from typing import Any
 
 from equistrata.errors import InputError
-from equistrata.flows.run.claims import LOCK, TRIES, Held, beating, empty, remove, remove_if_dead, take
+from equistrata.flows.run.claims import LOCK, TRIES, Held, empty, remove_if_dead
 from equistrata.flows.run.disk import disk_full, sync
-from equistrata.flows.run.holdings import remove_dead_holdings, written_down
+from equistrata.flows.run.holdings import held_folder, remove_dead_holdings
 from equistrata.flows.run.workspace import Workspace, sync_tree
 
 INSIDE = 700  # bytes that paths inside an output may have on top of its own
@@ -60,10 +60,10 @@ def check_output(output: Path) -> None:
 
 @contextmanager
 def claimed_output(output: Path, parent_mode: int = 0o777) -> Iterator[Path]:
-    """Hold the place of an output folder while the block runs; gives the folder beside it in which it takes shape.
+    """Hold the place of an output folder while the block runs; gives the hidden folder beside it.
 
-    What is missing above the output is made, and removed again if nothing lands in it. It is not looked whether the output
-    is there: see `check_output`.
+    Missing parents are made, and removed again if nothing lands in them. Whether the output exists is not checked: see
+    `check_output`.
 
     Args:
         parent_mode: of the folder it is made in, if that is made too; the umask applies.
@@ -77,7 +77,8 @@ def claimed_output(output: Path, parent_mode: int = 0o777) -> Iterator[Path]:
         except Held as held:
             made = held.args[0] if held.args else output
             raise InputError(
-                f"another run is making output folder {str(made)!r}; wait for it to end, or choose another with --output"
+                f"another run is making output folder {str(made)!r}; wait for it to end, or choose another with "
+                "--output"
             ) from None
         except (OSError, ValueError) as error:
             raise _refusal(output, error) from None
@@ -85,10 +86,10 @@ def claimed_output(output: Path, parent_mode: int = 0o777) -> Iterator[Path]:
 
 
 def land(work: Workspace, output: Path, mode: int | None = None, parent_mode: int = 0o777) -> Path:
-    """Copy what was staged to its place: nobody sees half of it there, and a run that fails leaves nothing.
+    """Copy what was staged to its place, all at once; a run that fails leaves nothing.
 
     Args:
-        work: what is staged in it is copied, in the place that it holds (`Workspace.landing`), or else takes.
+        work: its staging folder is copied, in the place that it holds (`Workspace.landing`), or else takes.
         mode: of the folder; None for the staged one's.
         parent_mode: see `claimed_output`.
 
@@ -98,7 +99,7 @@ def land(work: Workspace, output: Path, mode: int | None = None, parent_mode: in
         folder = work.landing or stack.enter_context(claimed_output(output, parent_mode))
         check_output(output)
         try:
-            made = Path(tempfile.mkdtemp(prefix="output-", dir=folder))  # of this run, whatever became of its claim
+            made = Path(tempfile.mkdtemp(prefix="output-", dir=folder))  # of this run, even if its claim was lost
             _copy(work.staging, made)
             if mode is not None:
                 made.chmod(mode)
@@ -110,13 +111,13 @@ def land(work: Workspace, output: Path, mode: int | None = None, parent_mode: in
             ) from None
         except OSError as error:
             raise _refusal(output, error) from None
-        with suppress(OSError):  # it is there; some file systems cannot say that it will be after a power cut
+        with suppress(OSError):  # some file systems cannot sync a folder
             sync(folder.parent)
     return output
 
 
 def rename_to_new(source: Path, target: Path) -> None:
-    """Rename a folder to a name that nothing has yet. Raises FileExistsError if something has it, be it an empty folder."""
+    """Rename a folder to a new name. Raises FileExistsError if anything has it, even an empty folder."""
     number = _rename_exclusively(source, target)
     if number in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):  # by this system, or on this file system
         target.mkdir(mode=0o700)
@@ -145,7 +146,7 @@ def _c_library() -> Any:
 
 
 def _take_place(output: Path, parent_mode: int, stack: ExitStack) -> Path:
-    """Hold the folder beside the output as long as the stack lives, and try out there what landing will need."""
+    """Hold the folder beside the output while the stack lives, and try out there what landing will need."""
     if output.name in ("", ".."):
         raise OSError(errno.EINVAL, "no name of its own")
     for left in reversed(range(TRIES)):
@@ -157,20 +158,12 @@ def _take_place(output: Path, parent_mode: int, stack: ExitStack) -> Path:
                 _check_free(missing)
                 parent.mkdir(mode=parent_mode, parents=True, exist_ok=True)
                 folder = parent.resolve(strict=True) / _hidden_name(output.name)
-                attempt.enter_context(written_down(folder))
-                folder.mkdir(mode=0o700, exist_ok=True)
-                found = os.listdir(folder)
-                if found and LOCK not in found:  # not ours, unless the list was read while it changed
-                    raise FileExistsError(errno.EEXIST, "in the way", str(folder))
-                handle = take(folder, leased=True)
+                attempt.enter_context(held_folder(folder, exist_ok=True))
             except (FileNotFoundError, FileExistsError):  # another run gave it back, and removed it, at this moment
                 if not left:
                     raise
                 time.sleep(0.001)
                 continue
-            attempt.callback(os.close, handle)
-            attempt.callback(remove, folder)
-            attempt.enter_context(beating(handle))
             empty(folder)  # a dead run's
             _try_out(folder, output)
             stack.enter_context(attempt.pop_all())
@@ -179,7 +172,7 @@ def _take_place(output: Path, parent_mode: int, stack: ExitStack) -> Path:
 
 
 def _check_free(missing: list[Path]) -> None:
-    """Raise Held if another run holds the place of a folder that is about to be made: its output could not land any more."""
+    """Raise Held if another run holds the place of a missing parent: its output could not land any more."""
     for folder in missing:
         beside = folder.with_name(_hidden_name(folder.name))
         if (beside / LOCK).exists() and not remove_if_dead(beside):
@@ -187,7 +180,7 @@ def _check_free(missing: list[Path]) -> None:
 
 
 def _try_out(folder: Path, output: Path) -> None:
-    """Raise OSError if an output could not be written in its folder, or not be called what it shall be called."""
+    """Raise OSError if an output of that name could not be written in its folder."""
     with suppress(FileNotFoundError):
         os.lstat(folder.parent / output.name)
     if len(os.fsencode(folder.parent / output.name)) + INSIDE > os.pathconf(folder, "PC_PATH_MAX"):
@@ -204,7 +197,7 @@ def _try_out(folder: Path, output: Path) -> None:
 
 
 def _hidden_name(name: str) -> str:
-    """Of the folder beside an output; one for all spellings that some file system takes for one name."""
+    """The name of the folder beside an output; the same for all spellings that a file system may not tell apart."""
     hidden = f".{name}.part"
     if len(os.fsencode(hidden)) <= 200:
         return hidden
@@ -220,7 +213,7 @@ def _remove_empty(folders: list[Path]) -> None:
 
 
 def _copy(source: Path, target: Path) -> None:
-    """Copy contents and the folders' modes, and no more: what else files in a private folder have has no meaning outside."""
+    """Copy contents and the folders' modes, and no other attribute of private files."""
     for path in sorted(source.iterdir()):
         if path.is_dir():
             (target / path.name).mkdir(mode=0o700)
@@ -236,7 +229,8 @@ def _refusal(output: Path, error: Exception) -> InputError:
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         shown = name if len(name) <= 80 else f"{name[:40]}…{name[-39:]}"
         return InputError(
-            f"output folder {shown!r} has a name or path that is too long for its file system; choose a shorter one with --output"
+            f"output folder {shown!r} has a name or path that is too long for its file system; choose a shorter one "
+            "with --output"
         )
     parent = next((str(folder) for folder in output.absolute().parents if _is_there(folder)), "/")
     full = disk_full(error, parent)

@@ -1,4 +1,4 @@
-"""How a flow tells how far it is: stages and counts of strata, which are public. Whoever runs it may listen."""
+"""Progress of a flow: stages and counts of strata, which are public."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which rows a run has read, as exact digests in its private working folder, and keyed in the ledger."""
+"""The snapshot of rows that a run has read: exact digests in the working folder, keyed ones in the ledger."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ SNAPSHOT = "snapshot.json"
 
 
 def keep_snapshot(work: Workspace, snapshot: Snapshot) -> None:
-    """Keep what tells the rows from others, as private as the rows that lie beside it."""
+    """Keep the digests of the rows, as private as the rows beside them."""
     work.save_json(work.root / SNAPSHOT, snapshot.digests())
 
 
 def fingerprint_of(work: Workspace, content: bytes, ledger: Ledger, key: str | None) -> Fingerprint | None:
-    """The fingerprint, in a ledger, of the rows that `keep_snapshot` kept; None if there is no key.
+    """The fingerprint, in a ledger, of the snapshot that was kept; None if there is no key.
 
     Args:
-        content: the `content_digest` of the files that they were read from.
-        key: where the ledger's place told one; else it is the environment's, or the one beside the ledger.
+        content: the `content_digest` of the rows' files.
+        key: of the ledger's place; else the environment's, or the one beside the ledger.
 
     Raises LedgerError if the key cannot be used, or is gone from beside a ledger that has fingerprints made with it.
     """
@@ -43,5 +43,6 @@ def _check_key_is_there(ledger: Ledger, key: str | None) -> None:
         return
     if any(found.key for found in map(Fingerprint.parse, (entry.fingerprint for entry in ledger.history())) if found):
         raise LedgerError(
-            f"key file {str(key_file(ledger.path))!r} is gone, so nobody can tell which rows this ledger knows; restore it from a copy"
+            f"key file {str(key_file(ledger.path))!r} is gone, so the ledger cannot recognise its rows; "
+            "restore it from a copy"
         )

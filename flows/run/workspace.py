@@ -1,12 +1,12 @@
-"""The private working folder: the only place where rows rest while a release runs.
+"""The private working folder: the only place of rows on disk while a release runs.
 
-Mode 0700, outside the orchestrator, removed when the run ends, also when it fails; what a killed run left is removed by the
-next one. Tasks pass its path and a stratum's position; rows never travel through the orchestrator. Tables lie in it as NumPy
-files, which grow batch by batch and are mapped to be read, so that neither takes memory for all rows.
+Mode 0700, outside the orchestrator, removed when the run ends, also when it fails; a killed run's is removed by the
+next run. Tasks pass its path and a stratum's position; rows never travel through the orchestrator. Tables are NumPy
+files, which grow batch by batch and are memory-mapped.
 
-What was paid for (noisy measurements, models, means) may lie in a folder of its own, which outlives the run: see
-`equistrata.flows.run.journal`. It holds no row. There a stratum is filed by what it is, not by its position, which moves when the schema
-lists its values in another order: what was measured of one stratum must never be taken for another's.
+What was paid for (noisy measurements, models, means) may be in a folder of its own without any row, which outlives the
+run (`equistrata.flows.run.journal`). There a stratum is named by its key, not by its position, which may change
+with the schema.
 """
 
 from __future__ import annotations
@@ -30,28 +30,28 @@ import numpy.typing as npt
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.flows.run.claims import LANDING, TRIES, Held, beating, remove, remove_dead, take
-from equistrata.flows.run.disk import disk_full, sync
-from equistrata.flows.run.holdings import remove_dead_holdings, written_down
+from equistrata.flows.run.claims import LANDING, TRIES, Held, remove_dead
+from equistrata.flows.run.disk import disk_full, sync, write_durably
+from equistrata.flows.run.holdings import held_folder, remove_dead_holdings
 from equistrata.synth.measurements import Measurement, save_measurements
 from equistrata.synth.models.base import Model
 from equistrata.synth.models.storage import save_model
 from equistrata.synth.strata.model import StratifiedModel
 
-PREFIX = "equistrata-release-"
-UNSAVED = "unsaved-"  # how the name of something begins that is not whole yet; nothing opens it
+WORK_PREFIX = "equistrata-release-"
+UNSAVED = "unsaved-"  # prefix of what is not whole yet; nothing opens it
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """Paths inside a working folder, and how tables are kept there (NumPy arrays, no pickle).
+    """Paths in a working folder, and its tables (NumPy arrays, no pickle).
 
     Attributes:
         root: the folder.
-        kept: where that lies which was paid for; None for the working folder itself.
-        run: the number of this run of the release: 1, and one more each time it is resumed.
-        units: the name (`unit_name`) of each stratum that is fitted, by its position; needed if anything is kept.
-        landing: the folder that this run holds beside its output, in which that takes shape; None if it holds none.
+        kept: the folder of what was paid for; None for `root`.
+        run: the number of this run of the release, from 1.
+        units: the name (`unit_name`) of each stratum that is fitted, by its position; needed with `kept`.
+        landing: the folder that this run holds beside its output; None if it holds none.
     """
 
     root: Path
@@ -62,16 +62,16 @@ class Workspace:
 
     def __post_init__(self) -> None:
         if self.kept is not None and not self.units:
-            raise ValueError("what outlives a run is filed by the names of its units; give them")
+            raise InputError("what outlives a run is filed by the names of its units; give them")
 
     @property
     def paid(self) -> Path:
-        """Where that lies which was paid for."""
+        """The folder of what was paid for."""
         return self.kept or self.root
 
     @property
     def staging(self) -> Path:
-        """Where the release takes shape before it is moved to its place in one step."""
+        """The folder in which the release takes shape."""
         return self.root / "release"
 
     def stratum(self, position: int) -> Path:
@@ -79,28 +79,28 @@ class Workspace:
         return self.root / f"stratum{position}.npy"
 
     def fit(self, position: int) -> Path:
-        """The folder of one stratum's fit, which appears in one step as soon as its measurements exist."""
+        """The folder of one stratum's fit, which appears in one step with its measurements."""
         return self.paid / f"fit_{self._name(position)}"
 
     def measurements(self, position: int) -> Path:
-        """The noisy measurements of one stratum, once they exist."""
+        """The noisy measurements of one stratum."""
         return self.fit(position) / "measurements.json"
 
     def borrowed(self, position: int) -> Path:
-        """What the other strata say of one stratum, if they say anything."""
+        """What one stratum borrows from the others, if anything."""
         return self.root / f"borrowed{position}.json"
 
     def model(self, position: int) -> Path:
-        """The model of one stratum, once it exists."""
+        """The model of one stratum."""
         return self.fit(position) / "model.npz"
 
     @property
     def joint(self) -> Path:
-        """The folder of the models of all strata, if they are made together, once they exist."""
+        """The folder of the joint model of all strata."""
         return self.paid / "joint"
 
     def mean(self, part: str) -> Path:
-        """One estimate of a mean, by the name of what it is (`Plan.parts`), once it exists."""
+        """One estimate of a mean, by its name in `Plan.parts`."""
         return self.paid / f"mean_{self._name(part)}.json"
 
     @property
@@ -118,11 +118,11 @@ class Workspace:
         return self.root / f"outcome_{file_stem(name)}_{position}.npy"
 
     def append(self, path: Path, rows: npt.NDArray[Any]) -> None:
-        """Add rows to a NumPy file, which is made if need be and is whole after each call."""
+        """Add rows to a NumPy file, which is made if missing, and is whole after each call."""
         exists = path.exists()
         with path.open("r+b" if exists else "w+b") as file:
             done = _read_header(file) if exists else 0
-            _write_header(file, rows, done)  # of one length whatever the number of rows
+            _write_header(file, rows, done)
             file.seek(0, os.SEEK_END)
             file.write(np.ascontiguousarray(rows).data)
             _write_header(file, rows, done + len(rows))
@@ -132,18 +132,18 @@ class Workspace:
         self.append(path, table.codes)
 
     def load(self, path: Path) -> npt.NDArray[Any]:
-        """The rows of a file that `append` made, mapped: they are read when they are looked at, and not kept."""
+        """The rows of a file that `append` made, memory-mapped."""
         rows: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
         return rows
 
     def load_table(self, path: Path, schema: Schema) -> CodedTable:
-        """The table of a file that `append_table` made, mapped."""
+        """The table of a file that `append_table` made, memory-mapped."""
         return CodedTable(self.load(path), schema)
 
     def count_start(self, unit: int | str) -> int:
-        """Write down, durably, that this unit starts (a stratum's fit by its position, a mean by its name), before it draws noise.
+        """Write down, durably, that a unit (a stratum by position, a mean by name) starts, before it draws noise.
 
-        Returns how many starts of it this run has seen, this one too.
+        Returns its number of starts in this run, with this one.
         """
         with self._started(unit).open("a+", encoding="ascii") as file:
             file.write(f"{self.run}\n")
@@ -154,11 +154,11 @@ class Workspace:
             return file.read().split().count(str(self.run))
 
     def runs_started(self, unit: int | str) -> int:
-        """In how many runs this unit was started."""
+        """The number of runs in which this unit was started."""
         return len(set(self._starts(unit)))
 
     def started_again(self, unit: int | str) -> int:
-        """How often this unit was started by a run that had started it already: its worker was lost, or lost sight of."""
+        """How often a run started this unit again, since its worker was lost."""
         return len(self._starts(unit)) - self.runs_started(unit)
 
     def _starts(self, unit: int | str) -> list[str]:
@@ -172,15 +172,15 @@ class Workspace:
         return self.paid / f"started_{self._name(unit)}"
 
     def _name(self, unit: int | str) -> str:
-        """What a unit is filed by."""
+        """The name under which a unit is kept."""
         if isinstance(unit, str):
             return unit_name(unit)
         return self.units[unit] if self.units else str(unit)
 
     def keep_fit(self, position: int, measurements: Sequence[Measurement], model: Model | None = None) -> None:
-        """Save a stratum's measurements, and with them a model that cannot be made from them, in one durable step.
+        """Save a stratum's measurements, and a model that cannot be made from them, in one durable step.
 
-        Whoever comes first wins: if the stratum has measurements already, these are dropped unseen.
+        The first to save wins: if the stratum has measurements, these are dropped.
         """
         folder = Path(tempfile.mkdtemp(prefix=UNSAVED, dir=self.paid))
         save_measurements(measurements, folder / "measurements.json")
@@ -188,51 +188,28 @@ class Workspace:
             save_model(model, folder / "model.npz")
         for path in (*folder.iterdir(), folder):
             sync(path)
-        try:
-            folder.rename(self.fit(position))
-        except OSError:
-            shutil.rmtree(folder)
-            if not self.measurements(position).exists():
-                raise
+        _rename_or_drop(folder, self.fit(position))
         sync(self.paid)
 
     def keep_model(self, position: int, model: Model) -> None:
-        """Save the model of a stratum's measurements in one step. It can be made again, so it need not be durable."""
+        """Save the model of a stratum's measurements in one step."""
         unfinished = Path(tempfile.mkdtemp(prefix=UNSAVED, dir=self.paid)) / "model.npz"
         save_model(model, unfinished)
         unfinished.replace(self.model(position))
         unfinished.parent.rmdir()
 
     def keep_joint(self, model: StratifiedModel) -> None:
-        """Save the models of all strata in one step; whoever comes first wins. They can be made again, so they need not be
-        durable."""
+        """Save the joint model in one step; the first to save wins."""
         unfinished = Path(tempfile.mkdtemp(prefix=UNSAVED, dir=self.paid))
         model.save(unfinished)
-        try:
-            unfinished.rename(self.joint)
-        except OSError:  # a worker that was thought lost, and the one that took its place
-            shutil.rmtree(unfinished)
-            if not self.joint.exists():
-                raise
+        _rename_or_drop(unfinished, self.joint)
 
     def keep_mean(self, part: str, entry: object) -> None:
-        """Save one estimate in one durable step; whoever comes first wins."""
-        handle, name = tempfile.mkstemp(prefix=UNSAVED, dir=self.paid)
-        unfinished = Path(name)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            json.dump(entry, file)
-            file.flush()
-            os.fsync(file.fileno())
-        try:
-            os.link(unfinished, self.mean(part))
-        except FileExistsError:
-            pass
-        finally:
-            unfinished.unlink()
-        sync(self.paid)
+        """Save one estimate in one durable step; the first to save wins."""
+        write_durably(self.mean(part), json.dumps(entry), UNSAVED, new=True)
 
     def coins(self, rng: np.random.Generator) -> np.random.Generator:
-        """The coins that hold rows out, the same in every run of the release: seeded by `rng` in the first one."""
+        """The coins that hold rows out, the same in every run of the release; the first run seeds them by `rng`."""
         path = self.paid / "coins"
         if not path.exists():
             unfinished = path.with_name("coins.part")
@@ -245,8 +222,19 @@ class Workspace:
         path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", "utf-8")
 
 
+def _rename_or_drop(made: Path, target: Path) -> None:
+    """Rename a folder, or remove it if another worker was first."""
+    try:
+        made.rename(target)
+    except OSError:
+        there = all((target / path.name).exists() for path in made.iterdir())
+        shutil.rmtree(made)
+        if not there:
+            raise
+
+
 def unit_name(*what: object) -> str:
-    """What a unit of a release (a stratum's fit, a mean) is filed by: a hash of what it is, so that any value makes a file name.
+    """The name under which a unit of a release (a stratum's fit, a mean) is kept: a hash, which is a file name.
 
     >>> unit_name(["SEX"], [1]) == unit_name(["SEX"], [2])
     False
@@ -266,7 +254,7 @@ def _read_header(file: BinaryIO) -> int:
 
 
 def _write_header(file: BinaryIO, rows: npt.NDArray[Any], count: int) -> None:
-    """NumPy leaves room for the number of rows to grow, so the header's length depends on it not."""
+    """NumPy pads the header, so its length does not depend on the number of rows."""
     descr = np.lib.format.dtype_to_descr(rows.dtype)
     file.seek(0)
     np.lib.format.write_array_header_1_0(
@@ -282,10 +270,10 @@ def private_workspace(
     units: tuple[str, ...] = (),
     landing: Path | None = None,
 ) -> Iterator[Workspace]:
-    """Make a private working folder, and remove it however the run ends; first remove those of runs that were killed.
+    """Make a private working folder, and remove it at the end; first remove those of killed runs.
 
     Args:
-        scratch: the folder to make it in; the system's temporary folder if none is given.
+        scratch: its parent; the system's temporary folder by default.
         kept, run, units, landing: see `Workspace`.
 
     Raises InputError if it cannot be made.
@@ -302,36 +290,26 @@ def private_workspace(
 
 
 def remove_dead_workspaces(scratch: str | None = None) -> None:
-    """Remove the private working folders and half-written outputs that killed runs have left.
+    """Remove the private working folders and half-written outputs of killed runs.
 
-    Looked for in the temporary folder, in `scratch`, and wherever a run with the same state folder had one.
+    They are looked for in the temporary folder, in `scratch`, and in the state folder's records.
     """
     remove_dead_holdings()
     for place in {tempfile.gettempdir(), scratch or tempfile.gettempdir()}:
-        remove_dead(Path(place), f"{PREFIX}*")
+        remove_dead(Path(place), f"{WORK_PREFIX}*")
 
 
 def _claimed_folder(place: Path, stack: ExitStack) -> Path:
-    """A new folder, held as long as the stack lives and then removed."""
+    """A new folder, held while the stack lives, and then removed."""
     for left in reversed(range(TRIES)):
-        root = place / f"{PREFIX}{secrets.token_hex(8)}"
-        with ExitStack() as attempt:
-            attempt.enter_context(written_down(root))
-            root.mkdir(mode=0o700)
-            try:
-                lock = take(root, leased=True)
-            except (Held, FileNotFoundError):  # another run took it for a dead one's in the moment before it was locked
-                if not left:
-                    raise
-                continue
-            except OSError:
-                remove(root)
+        root = place / f"{WORK_PREFIX}{secrets.token_hex(8)}"
+        try:
+            stack.enter_context(held_folder(root))
+        except (Held, FileNotFoundError):  # another run took it for a dead one's before it was locked
+            if not left:
                 raise
-            attempt.callback(os.close, lock)
-            attempt.callback(remove, root)
-            attempt.enter_context(beating(lock))
-            stack.enter_context(attempt.pop_all())
-            return root
+            continue
+        return root
     raise AssertionError
 
 
@@ -344,11 +322,12 @@ def _refusal(scratch: str, error: Exception) -> InputError:
         )
     if number in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
         return InputError(
-            f"the folder for private working files ({scratch!r}) is on a file system without file locks; give another as --scratch"
+            f"the folder for private working files ({scratch!r}) is on a file system without file locks; give "
+            "another as --scratch"
         )
     return disk_full(error, scratch) or InputError(
-        f"the folder for private working files ({scratch!r}) cannot be written; give an existing one with permission to write "
-        "as --scratch"
+        f"the folder for private working files ({scratch!r}) cannot be written; give an existing one with permission "
+        "to write as --scratch"
     )
 
 

@@ -109,7 +109,7 @@ def _take_in_file(connection: Connection, dataset: str, release_id: str, sealed:
 
 
 def lease_holder(store: Store, dataset: str, release_id: str) -> str | None:
-    """The host of the run that holds a release now, as far as the ledger knows; None if none does. Raises LedgerError."""
+    """The host of the run that holds a release now; None if none does. Raises LedgerError."""
     with store.reading() as (connection, _):
         if store.path is not None:
             found = "SELECT 1 FROM sqlite_master WHERE name = :name"

@@ -31,6 +31,7 @@ from typing import Any
 
 from sqlalchemy import select
 
+from equistrata.errors import InputError
 from equistrata.privacy.budget import ADD_REMOVE, BudgetExceeded, Relation, Rho
 from equistrata.privacy.ledger.chain import OUTCOMES, Books, Entry, Head, Kind, Outcome, genesis
 from equistrata.privacy.ledger.lease import Lease, lease_holder, leased
@@ -141,7 +142,7 @@ class Ledger:
         Raises:
             LedgerError: the data set has an account (budgets are never changed), one of `same_people_as` has none, or
                 what is left of a deleted ledger lies there.
-            ValueError: (ε, δ) is no budget.
+            InputError: (ε, δ) is no budget.
         """
         _check_name(dataset, "a data set")
         budget = Rho.from_epsilon_delta(epsilon, delta)
@@ -155,7 +156,7 @@ class Ledger:
                 now.account(named)
             parts = _list(same_people_as) if same_people_as else None
             about = {"epsilon": _number(epsilon), "delta": _number(delta), "relation": relation, "parts": parts}
-            now.append("create", dataset, who, budget, Rho(0), **about)
+            now.append("create", dataset, who, budget, Rho(0), about)
         return budget
 
     def upgrade(self) -> None:
@@ -205,17 +206,17 @@ class Ledger:
             rho: the whole cost, positive, under `relation`.
             release_id: 1 to 100 printable characters, new to this data set.
             reason: why the same release is charged again (noise had to be drawn again); without one it is refused.
-            parts, epsilon, delta, mechanism, strata, fingerprint, config, journal, who: kept with the entry, see `Entry`.
+            parts, epsilon, delta, mechanism, strata, fingerprint, config, journal, who: see `Entry`.
 
         Raises:
             BudgetExceeded: more than is left; it carries both amounts, and nothing was charged.
             LedgerError: no such data set, another relation than its own, the release has been charged and no reason
                 is given, or the rows are those of another account that was not opened as the same people's.
-            ValueError: no positive amount.
+            InputError: no positive amount.
         """
         amount = Rho.of(rho)
         if not amount:
-            raise ValueError("a reservation needs a positive amount of ρ")
+            raise InputError("a reservation needs a positive amount of ρ")
         _check_name(release_id, "a release")
         about: dict[str, str | None] = {"release_id": release_id, "reason": reason or None, "parts": _list(parts)}
         about |= {"epsilon": _number(epsilon), "delta": _number(delta), "relation": relation, "mechanism": mechanism}
@@ -236,7 +237,7 @@ class Ledger:
             check_people(dataset, fingerprint, now.entries(IS_CREATE), others)
             if spent + amount > account.rho:
                 raise BudgetExceeded(amount, account.rho - spent, named)
-            head = now.append("reserve", dataset, who, amount, spent + amount, **about)
+            head = now.append("reserve", dataset, who, amount, spent + amount, about)
         return Reservation(dataset, release_id, amount, head.entries, head)
 
     def commit(self, reservation: Reservation, *, who: str | None = None) -> None:
@@ -349,7 +350,7 @@ class Ledger:
                 return
             if outcome == "committed" or (outcome, wanted) == ("failed", "committed"):
                 raise LedgerError(f"release {name!r} is {outcome} in the ledger already, which {kind!r} cannot follow")
-            now.append(kind, dataset, who, Rho(0), spent, number, release_id=name, reason=reason)
+            now.append(kind, dataset, who, Rho(0), spent, {"release_id": name, "reason": reason}, number)
 
     @contextmanager
     def _reading(self) -> Iterator[Transaction]:

@@ -81,13 +81,13 @@ def check_people(dataset: str, fingerprint: str | None, accounts: Sequence[Entry
             continue
         if theirs.key and (told is None or told.key != theirs.key):
             raise LedgerError(
-                f"whether these rows are those of data set {charge.dataset!r} cannot be told, since its fingerprints were "
-                f"made with {'a' if told is None else 'another'} key; bring that key back (EQUISTRATA_LEDGER_KEY, or the "
-                "file .key beside the ledger)"
+                f"whether these rows are those of data set {charge.dataset!r} cannot be told, since its fingerprints "
+                f"were made with {'a' if told is None else 'another'} key; bring that key back "
+                "(EQUISTRATA_LEDGER_KEY, or the file .key beside the ledger)"
             )
         if told is not None and told.alike(theirs):
             raise LedgerError(
-                f"these rows are those of data set {charge.dataset!r} (release {charge.release_id!r}), and a budget belongs to "
-                f"people, not to a name; charge that account, or open one with equistrata budget create NAME "
-                f"--same-people-as {charge.dataset}"
+                f"these rows are those of data set {charge.dataset!r} (release {charge.release_id!r}), and a budget "
+                f"belongs to people, not to a name; charge that account, or open one with equistrata budget create "
+                f"NAME --same-people-as {charge.dataset}"
             )

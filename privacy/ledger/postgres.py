@@ -11,7 +11,9 @@ The hash is over the same canonical JSON as in `equistrata.privacy.ledger.chain.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import re
+from collections.abc import Callable, Iterator
+from importlib import resources
 from typing import Any
 
 from sqlalchemy import Connection, Engine, create_engine, event, inspect, text
@@ -40,7 +42,8 @@ SENTENCES = {
 
 
 def _guard(name: str, when: str, each: str = "ROW", condition: str = "true") -> str:
-    return f"CREATE TRIGGER {name} BEFORE {when} FOR EACH {each} WHEN ({condition}) EXECUTE FUNCTION equistrata_only_grows()"
+    refuse = "EXECUTE FUNCTION equistrata_only_grows()"
+    return f"CREATE TRIGGER {name} BEFORE {when} FOR EACH {each} WHEN ({condition}) {refuse}"
 
 
 GUARDS = (
@@ -53,202 +56,26 @@ GUARDS = (
     _guard("equistrata_ledger_all", f"TRUNCATE ON {HEAD}", "STATEMENT"),
 )
 
-_LEASES_TABLE = f"""CREATE TABLE IF NOT EXISTS {LEASES} (dataset text, release_id text, token text NOT NULL, host text NOT NULL,
-until timestamptz NOT NULL, PRIMARY KEY (dataset, release_id))"""
+_LEASES_TABLE = f"""CREATE TABLE IF NOT EXISTS {LEASES} (dataset text, release_id text, token text NOT NULL,
+    host text NOT NULL, until timestamptz NOT NULL, PRIMARY KEY (dataset, release_id))"""
 
-# A string as Python's json.dumps writes it: ASCII, with surrogate pairs. No literal holds a backslash, whatever the caller has set
-# standard_conforming_strings to.
-_JSON = """
-DECLARE written text;
-BEGIN
-    SELECT string_agg(CASE
-        WHEN code IN (34, 92) THEN chr(92) || letter
-        WHEN code BETWEEN 32 AND 126 THEN letter
-        WHEN code = 8 THEN chr(92) || 'b'
-        WHEN code = 9 THEN chr(92) || 't'
-        WHEN code = 10 THEN chr(92) || 'n'
-        WHEN code = 12 THEN chr(92) || 'f'
-        WHEN code = 13 THEN chr(92) || 'r'
-        WHEN code < 65536 THEN chr(92) || 'u' || lpad(to_hex(code), 4, '0')
-        ELSE chr(92) || 'u' || to_hex(55296 + (code - 65536) / 1024) || chr(92) || 'u' || to_hex(56320 + (code - 65536) % 1024)
-        END, '' ORDER BY place) INTO written
-    FROM (
-        SELECT letter, ascii(letter) AS code, place
-        FROM regexp_split_to_table(given, '') WITH ORDINALITY AS split(letter, place) WHERE length(letter) > 0
-    ) AS letters;
-    RETURN chr(34) || coalesce(written, '') || chr(34);
-END"""
+# What the names in braces of functions.sql stand for.
+_NAMES = {"ENTRIES": ENTRIES, "HEAD": HEAD, "LEASES": LEASES, "REFUSED": REFUSED, "OTHER_KEY": OTHER_KEY}
+_NUMBERS = {"WRITERS": WRITERS, "SAME_COLUMNS": SAME_COLUMNS, "FLOATS": FLOATS}
 
-# A fraction as Python's str(Fraction) writes it. Python reads no number of over 4300 digits.
-_FRACTION = """
-DECLARE common numeric := gcd(above, below);
-BEGIN
-    above := div(above, common); below := div(below, common);
-    IF length(above::text) > 2000 OR length(below::text) > 2000 THEN
-        RAISE EXCEPTION 'the amount has too many digits' USING ERRCODE = 'EQ001';
-    END IF;
-    RETURN above::text || CASE WHEN below = 1 THEN '' ELSE '/' || below::text END;
-END"""
 
-_NUMERATOR = "BEGIN RETURN split_part(fraction, '/', 1)::numeric; END"
-_DENOMINATOR = "BEGIN RETURN coalesce(nullif(split_part(fraction, '/', 2), ''), '1')::numeric; END"
+def _functions(kind: str) -> Iterator[tuple[str, str, str]]:
+    """Signature, type and body of each function of a kind, from functions.sql."""
+    sql = resources.files("equistrata.privacy.ledger").joinpath("functions.sql").read_text("utf-8")
+    for name, value in (_NAMES | _NUMBERS).items():
+        sql = sql.replace(f"{{{name}}}", str(value))
+    parts = re.split(r"^-- (helper|door): (.*) -> (\w+)$", sql, flags=re.MULTILINE)[1:]
+    for found, signature, gives, body in zip(*(parts[i::4] for i in range(4)), strict=True):
+        if found == kind:
+            yield signature, gives, body
 
-# Whether a worker may keep that fingerprint. One with another key, or of another account's rows, would have every later charge of the
-# other accounts refused (`equistrata.privacy.ledger.people`, which says the same outside of the database). The steward may.
-_RECOGNISED = f"""
-DECLARE people text[];
-BEGIN
-    IF p_fingerprint IS NULL OR session_user = (SELECT pg_get_userbyid(relowner) FROM pg_class WHERE oid = '{ENTRIES}'::regclass) THEN
-        RETURN;
-    END IF;
-    IF p_fingerprint !~ '^key=[0-9a-f]{{16}} file=[0-9a-f]{{64}} rows=[0-9a-f]{{64}} columns=([0-9a-f]{{16}}(,[0-9a-f]{{16}})*)?$' THEN
-        RAISE EXCEPTION 'no such fingerprint' USING ERRCODE = '{REFUSED}';
-    END IF;
-    IF EXISTS (SELECT 1 FROM {ENTRIES} WHERE kind = 'reserve' AND fingerprint LIKE 'key=%'
-        AND split_part(fingerprint, ' ', 1) <> split_part(p_fingerprint, ' ', 1))
-    THEN
-        RAISE EXCEPTION 'another key' USING ERRCODE = '{OTHER_KEY}';
-    END IF;
-    WITH RECURSIVE said AS (
-        SELECT dataset AS one, json_array_elements_text(parts::json) AS other FROM {ENTRIES} WHERE kind = 'create' AND parts IS NOT NULL
-    ), mine AS (
-        SELECT p_dataset AS name
-        UNION SELECT CASE WHEN one = name THEN other ELSE one END FROM mine JOIN said ON name IN (one, other)
-    )
-    SELECT array_agg(name) INTO people FROM mine;
-    IF EXISTS (SELECT 1 FROM {ENTRIES} WHERE kind = 'reserve' AND dataset <> ALL (people) AND fingerprint LIKE 'key=%'
-        AND (split_part(fingerprint, ' ', 2) = split_part(p_fingerprint, ' ', 2)
-            OR split_part(fingerprint, ' ', 3) = split_part(p_fingerprint, ' ', 3)
-            OR {SAME_COLUMNS} <= (SELECT count(*) FROM (
-                SELECT unnest(string_to_array(substr(split_part(fingerprint, ' ', 4), 9), ','))
-                INTERSECT SELECT unnest(string_to_array(substr(split_part(p_fingerprint, ' ', 4), 9), ','))) AS shared)))
-    THEN
-        RAISE EXCEPTION 'these rows are another account''s' USING ERRCODE = '{REFUSED}';
-    END IF;
-END"""
 
-# Runs with the rights of its caller, so only from a function that runs as the owner.
-_APPEND = f"""
-DECLARE canonical text;
-BEGIN
-    SELECT entries + 1, hash INTO STRICT made.entry, made.previous FROM {HEAD} FOR UPDATE;
-    made.at := to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD"T"HH24:MI:SS.US') || '+00:00';
-    SELECT chr(123) || string_agg(chr(34) || key || chr(34) || ':' || CASE jsonb_typeof(value)
-        WHEN 'string' THEN equistrata_json(value #>> ARRAY[]::text[]) ELSE value::text END, ',' ORDER BY key COLLATE "C") || chr(125)
-        INTO canonical FROM jsonb_each(to_jsonb(made) - 'hash');
-    made.hash := encode(sha256(convert_to(canonical, 'UTF8')), 'hex');
-    INSERT INTO {ENTRIES} SELECT (made).*;
-    UPDATE {HEAD} SET entries = made.entry, hash = made.hash;
-    RETURN made.entry || ':' || made.hash;
-END"""
-
-_CHARGE = f"""
-DECLARE
-    opened {ENTRIES}; last {ENTRIES}; made {ENTRIES}; again boolean; above numeric; below numeric; word text;
-BEGIN
-    PERFORM pg_advisory_xact_lock({WRITERS});
-    PERFORM 1 FROM {HEAD} FOR UPDATE;
-    SELECT * INTO opened FROM {ENTRIES} WHERE dataset = p_dataset AND kind = 'create';
-    SELECT * INTO last FROM {ENTRIES} WHERE dataset = p_dataset ORDER BY entry DESC LIMIT 1;
-    again := EXISTS (SELECT 1 FROM {ENTRIES} WHERE dataset = p_dataset AND kind = 'reserve' AND release_id = p_release);
-    IF NOT coalesce(
-        opened.entry IS NOT NULL AND p_relation = opened.relation AND again = (p_reason IS NOT NULL)
-        AND length(p_release) BETWEEN 1 AND 100 AND p_release !~ '[[:cntrl:]]' AND btrim(p_release) = p_release
-        AND p_rho ~ '^[1-9][0-9]*(/[1-9][0-9]*)?$' AND length(p_rho) <= 1400
-        AND coalesce(p_epsilon, '1') ~ '^[0-9]+([.][0-9]+)?(e[+-]?[0-9]+)?$' AND coalesce(length(p_epsilon), 0) <= 40
-        AND coalesce(p_delta, '1') ~ '^[0-9]+([.][0-9]+)?(e[+-]?[0-9]+)?$' AND coalesce(length(p_delta), 0) <= 40
-        AND p_who IS NOT NULL AND p_software IS NOT NULL
-        AND CASE coalesce(array_ndims(p_parts), 1) WHEN 1 THEN array_position(p_parts, NULL) IS NULL ELSE false END, false)
-    THEN
-        RAISE EXCEPTION 'no such charge' USING ERRCODE = '{REFUSED}';
-    END IF;
-    FOREACH word IN ARRAY ARRAY[p_reason, p_mechanism, p_strata, p_fingerprint, p_config, p_journal, p_who, p_software,
-        to_json(p_parts)::text] LOOP
-        IF length(word) > 100000 THEN
-            RAISE EXCEPTION 'a text is too long' USING ERRCODE = '{REFUSED}';
-        END IF;
-    END LOOP;
-    above := equistrata_above(last.spent) * equistrata_below(p_rho) + equistrata_above(p_rho) * equistrata_below(last.spent);
-    below := equistrata_below(last.spent) * equistrata_below(p_rho);
-    -- What leaves no room for the digits of an ordinary charge would block the account, though nearly all of its budget is left.
-    IF mod({FLOATS}, equistrata_below(p_rho)) <> 0 AND length(div(below, gcd(above, below))::text) > 1500 THEN
-        RAISE EXCEPTION 'the amount has too many digits' USING ERRCODE = '{REFUSED}';
-    END IF;
-    IF above * equistrata_below(opened.rho) > equistrata_above(opened.rho) * below THEN
-        RAISE EXCEPTION 'more than is left of the budget' USING ERRCODE = '{REFUSED}';
-    END IF;
-    PERFORM equistrata_recognised(p_dataset, p_fingerprint);
-    made.kind := 'reserve'; made.dataset := p_dataset; made.release_id := p_release; made.reason := p_reason;
-    made.rho := equistrata_fraction(equistrata_above(p_rho), equistrata_below(p_rho));
-    made.spent := equistrata_fraction(above, below);
-    made.parts := to_json(p_parts)::text; made.epsilon := p_epsilon; made.delta := p_delta; made.relation := p_relation;
-    made.mechanism := p_mechanism; made.strata := p_strata; made.fingerprint := p_fingerprint; made.config := p_config;
-    made.journal := p_journal; made.who := p_who; made.software := p_software;
-    RETURN equistrata_append(made);
-END"""
-
-_SETTLE = f"""
-DECLARE charge {ENTRIES}; made {ENTRIES}; became text; sum text;
-BEGIN
-    PERFORM pg_advisory_xact_lock({WRITERS});
-    PERFORM 1 FROM {HEAD} FOR UPDATE;
-    SELECT * INTO charge FROM {ENTRIES} WHERE entry = p_entry AND kind = 'reserve';
-    SELECT kind INTO became FROM {ENTRIES} WHERE settles = p_entry ORDER BY entry DESC LIMIT 1;
-    IF NOT coalesce(
-        charge.entry IS NOT NULL AND p_who IS NOT NULL AND p_software IS NOT NULL
-        AND coalesce(length(p_reason), 0) + length(p_who) + length(p_software) <= 100000
-        AND (p_kind, coalesce(became, 'resume')) IN (('commit', 'resume'), ('fail', 'resume'), ('resume', 'resume'), ('resume', 'fail')),
-        false)
-    THEN
-        RAISE EXCEPTION 'no such reservation' USING ERRCODE = '{REFUSED}';
-    END IF;
-    SELECT spent INTO STRICT sum FROM {ENTRIES} WHERE dataset = charge.dataset ORDER BY entry DESC LIMIT 1;
-    made.kind := p_kind; made.settles := p_entry; made.dataset := charge.dataset; made.release_id := charge.release_id;
-    made.rho := '0'; made.spent := sum; made.reason := p_reason; made.who := p_who; made.software := p_software;
-    RETURN equistrata_append(made);
-END"""
-
-# Takes or extends a lease; who has it instead, if somebody has. The token is told to nobody, so nobody else's lease can be extended.
-_LEASE = f"""
-DECLARE sealed text := encode(sha256(convert_to(p_token, 'UTF8')), 'hex'); theirs text;
-BEGIN
-    IF NOT coalesce(
-        length(p_dataset) <= 100 AND length(p_release) <= 100 AND length(p_host) <= 300 AND p_seconds BETWEEN 0 AND 900, false)
-    THEN
-        RAISE EXCEPTION 'no such lease' USING ERRCODE = '{REFUSED}';
-    END IF;
-    DELETE FROM {LEASES} WHERE until < clock_timestamp();
-    INSERT INTO {LEASES} AS held VALUES (p_dataset, p_release, sealed, p_host, clock_timestamp() + p_seconds * interval '1 second')
-        ON CONFLICT (dataset, release_id) DO UPDATE SET until = excluded.until, host = excluded.host WHERE held.token = excluded.token;
-    IF FOUND THEN
-        RETURN NULL;
-    END IF;
-    SELECT host INTO theirs FROM {LEASES} WHERE dataset = p_dataset AND release_id = p_release;
-    RETURN coalesce(theirs, '');
-END"""
-
-_LET_GO = f"""
-BEGIN
-    DELETE FROM {LEASES} WHERE dataset = p_dataset AND release_id = p_release
-        AND token = encode(sha256(convert_to(p_token, 'UTF8')), 'hex');
-END"""
-
-_CHARGE_ARGUMENTS = """p_dataset text, p_release text, p_rho text, p_reason text, p_parts text[], p_epsilon text, p_delta text,
-p_relation text, p_mechanism text, p_strata text, p_fingerprint text, p_config text, p_journal text, p_who text, p_software text"""
-_HELPERS = (
-    ("equistrata_json(given text)", "text", _JSON),
-    ("equistrata_fraction(above numeric, below numeric)", "text", _FRACTION),
-    ("equistrata_above(fraction text)", "numeric", _NUMERATOR),
-    ("equistrata_below(fraction text)", "numeric", _DENOMINATOR),
-    ("equistrata_recognised(p_dataset text, p_fingerprint text)", "void", _RECOGNISED),
-    (f"equistrata_append(made {ENTRIES})", "text", _APPEND),
-)
-DOORS = (
-    (f"equistrata_charge({_CHARGE_ARGUMENTS})", "text", _CHARGE),
-    ("equistrata_settle(p_entry integer, p_kind text, p_reason text, p_who text, p_software text)", "text", _SETTLE),
-    ("equistrata_lease(p_dataset text, p_release text, p_token text, p_host text, p_seconds double precision)", "text", _LEASE),
-    ("equistrata_let_go(p_dataset text, p_release text, p_token text)", "void", _LET_GO),
-)  # fmt: skip
+DOORS = tuple(_functions("door"))
 
 # Who could write to the entries, as the worker of an earlier version could, gets the functions instead.
 _SEAL = f"""DO $$
@@ -260,11 +87,13 @@ BEGIN
         WHERE pg_class.oid IN ('{ENTRIES}'::regclass, '{HEAD}'::regclass, '{LEASES}'::regclass)
         AND grantee <> relowner AND privilege_type <> 'SELECT'
     LOOP
-        EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON {ENTRIES}, {HEAD}, {LEASES} FROM %s',
+        EXECUTE format('REVOKE INSERT, UPDATE, DELETE, TRUNCATE, REFERENCES, TRIGGER ON '
+            || '{ENTRIES}, {HEAD}, {LEASES} FROM %s',
             CASE named.grantee WHEN 0 THEN 'PUBLIC' ELSE named.grantee::regrole::text END);
         CONTINUE WHEN NOT named.charges OR named.grantee = 0;
         FOR door IN SELECT oid::regprocedure FROM pg_proc WHERE proname IN
-            ('equistrata_charge', 'equistrata_settle', 'equistrata_lease', 'equistrata_let_go') AND pronamespace = current_schema()::regnamespace
+            ('equistrata_charge', 'equistrata_settle', 'equistrata_lease', 'equistrata_let_go')
+                AND pronamespace = current_schema()::regnamespace
         LOOP
             EXECUTE format('GRANT EXECUTE ON FUNCTION %s TO %s', door, named.grantee::regrole);
         END LOOP;
@@ -301,7 +130,7 @@ def queue(connection: Connection) -> None:
     connection.execute(text(f"SELECT pg_advisory_xact_lock({WRITERS})"))
 
 
-def create(connection: Connection, first_head: Callable[[str], dict[str, Any]]) -> bool:
+def create_tables(connection: Connection, first_head: Callable[[str], dict[str, Any]]) -> bool:
     """Make the tables; whether they were missing. Two creators at once would trip over each other in the catalogue."""
     queue(connection)
     if inspect(connection).has_table(HEAD):
@@ -322,10 +151,11 @@ def install(connection: Connection) -> None:
     run(_LEASES_TABLE)
     schema = run("SELECT quote_ident(current_schema())").scalar_one()
     pinned = f"SET search_path = pg_catalog, {schema}, pg_temp"
-    for functions, rights in ((_HELPERS, "SECURITY INVOKER"), (DOORS, "SECURITY DEFINER")):
+    for functions, rights in ((_functions("helper"), "SECURITY INVOKER"), (DOORS, "SECURITY DEFINER")):
         for signature, gives, body in functions:
             run(
-                f"CREATE OR REPLACE FUNCTION {signature} RETURNS {gives} LANGUAGE plpgsql {rights} {pinned} AS $${body}$$"
+                f"CREATE OR REPLACE FUNCTION {signature} RETURNS {gives} "
+                f"LANGUAGE plpgsql {rights} {pinned} AS $${body}$$"
             )
             run(f"REVOKE ALL ON FUNCTION {signature.partition('(')[0]} FROM PUBLIC")
     run(_SEAL)

@@ -1,4 +1,4 @@
-"""A ledger in a SQLite file: triggers that let it only grow, connections that lose no commit, and one fair queue of writers.
+"""A ledger in a SQLite file: triggers that let it only grow, durable commits, and a fair queue of writers.
 
 What is committed is in the one file, so a copy of that file is a copy of the ledger.
 """
@@ -28,13 +28,11 @@ def _guard(name: str, when: str, condition: str = "1") -> str:
     return f"CREATE TRIGGER {name} BEFORE {when} WHEN {condition} {refuse}"
 
 
-GUARDS = (
+FILE_GUARDS = (
     _guard("equistrata_entries_update", f"UPDATE ON {ENTRIES.name}"),
     _guard("equistrata_entries_delete", f"DELETE ON {ENTRIES.name}"),
     _guard(
-        "equistrata_entries_insert",
-        f"INSERT ON {ENTRIES.name}",
-        f"new.entry <> (SELECT entries + 1 FROM {HEAD.name})",
+        "equistrata_entries_insert", f"INSERT ON {ENTRIES.name}", f"new.entry <> (SELECT entries + 1 FROM {HEAD.name})"
     ),
     _guard("equistrata_ledger_update", f"UPDATE ON {HEAD.name}", HEAD_MOVED),
     _guard("equistrata_ledger_delete", f"DELETE ON {HEAD.name}"),
@@ -111,7 +109,7 @@ def create_file(path: Path, first_head: Callable[[str], dict[str, Any]], lock_se
         with engine.begin() as connection:
             connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
             METADATA.create_all(connection)
-            for guard in GUARDS:
+            for guard in FILE_GUARDS:
                 connection.exec_driver_sql(guard)
             connection.execute(HEAD.insert().values(id=1, **first_head(layout_hash(connection))))
         with suppress(FileExistsError):
@@ -122,7 +120,7 @@ def create_file(path: Path, first_head: Callable[[str], dict[str, Any]], lock_se
 
 
 def layout_hash(connection: Connection) -> str:
-    """A hash of the file's tables, indices and triggers, except the leases' table, so that a change to them is found."""
+    """A hash of the file's tables, indices and triggers, without the leases' table: it finds a change to them."""
     rows = connection.exec_driver_sql("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY type, name").all()
     leases = ("table", LEASES, LEASES, LEASES_TABLE)
     return hashlib.sha256(repr([tuple(row) for row in rows if tuple(row) != leases]).encode()).hexdigest()
@@ -146,5 +144,5 @@ def beside(path: Path) -> list[Path]:
 
 
 def writable(path: Path) -> bool:
-    """Whether the file may be written, by its mode too: the superuser could write where somebody marked it read-only."""
+    """Whether the file may be written, by its mode too: the superuser could write to a read-only file."""
     return bool(path.stat().st_mode & 0o222) and os.access(path, os.W_OK)

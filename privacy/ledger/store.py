@@ -28,7 +28,7 @@ LOCK_SECONDS = 20.0
 
 
 class LedgerError(EquistrataError, ValueError):
-    """The ledger can't be used, or an entry doesn't fit: one sentence, without credentials and without a driver's text."""
+    """The ledger can't be used, or an entry doesn't fit. The sentence has no credentials and no driver's text."""
 
     exit_code = 2
 
@@ -89,7 +89,7 @@ class Store:
         """
         if self.path is None:
             with self._sentences(), self._engine(writes=True).begin() as connection:
-                if postgres.create(connection, first_head):
+                if postgres.create_tables(connection, first_head):
                     self._install(connection)
         elif not self.path.exists():
             orphan = next(filter(Path.exists, (sqlite.key_file(self.path), *sqlite.beside(self.path))), None)
@@ -104,7 +104,8 @@ class Store:
                     sqlite.create_file(self.path, first_head, self.lock_seconds)
             except OSError:
                 raise LedgerError(
-                    f"{self.describe()} cannot be made; its folder must exist and be writable, on a file system with hard links"
+                    f"{self.describe()} cannot be made; its folder must exist and be writable, on a "
+                    "file system with hard links"
                 ) from None
 
     def upgrade(self) -> None:
@@ -152,7 +153,8 @@ class Store:
         if not path.exists():
             if sqlite.key_file(path).exists():
                 raise LedgerError(
-                    f"{self.describe()} does not exist, but its key does: it was deleted or moved; restore it from a copy"
+                    f"{self.describe()} does not exist, but its key does: it was deleted or moved; restore it from a "
+                    "copy"
                 )
             raise LedgerError(f"{self.describe()} does not exist; correct the path, or run equistrata budget create")
         if not path.is_file():

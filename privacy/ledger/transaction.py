@@ -1,4 +1,4 @@
-"""One transaction on a ledger: entries are read back only if they match their hashes, and one is added with the head."""
+"""One transaction on a ledger: entries are read only if they match their hashes; one is added with the head."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ from equistrata.privacy.ledger.tables import ENTRIES, HEAD
 
 IS_CREATE, IS_RESERVE = ENTRIES.c.kind == "create", ENTRIES.c.kind == "reserve"
 # The arguments of equistrata_charge and equistrata_settle, in order.
-_CHARGE = (
+_CHARGE_NAMES = (
     "dataset", "release", "rho", "reason", "parts", "epsilon", "delta", "relation", "mechanism", "strata",
     "fingerprint", "config", "journal", "who", "software",
 )  # fmt: skip
-_SETTLE = ("entry", "kind", "reason", "who", "software")
+_SETTLE_NAMES = ("entry", "kind", "reason", "who", "software")
 
 
 class Transaction:
@@ -80,14 +80,14 @@ class Transaction:
         who: str | None,
         rho: Rho,
         spent: Rho,
+        texts: Mapping[str, str | None],
         settles: int | None = None,
-        **texts: str | None,
     ) -> Head:
         """Add the next entry, and move the head to it; the new head.
 
         On PostgreSQL only the owner, who opens accounts, may write; the database's own functions add everything else.
         """
-        row: dict[str, Any] = dict.fromkeys(ENTRIES.c.keys()) | texts
+        row: dict[str, Any] = dict.fromkeys(ENTRIES.c.keys()) | dict(texts)
         row |= {"settles": settles, "who": who or _user(), "kind": kind, "dataset": dataset, "software": _software()}
         row |= {"rho": str(rho.exact), "spent": str(spent.exact)}
         if self.connection.dialect.name == "postgresql" and kind != "create":
@@ -102,7 +102,7 @@ class Transaction:
     def _append_by_function(self, row: Mapping[str, Any]) -> Head:
         given = dict(row) | {"release": row["release_id"], "entry": row["settles"]}
         given["parts"] = json.loads(row["parts"] or "[]")
-        function, names = ("charge", _CHARGE) if row["kind"] == "reserve" else ("settle", _SETTLE)
+        function, names = ("charge", _CHARGE_NAMES) if row["kind"] == "reserve" else ("settle", _SETTLE_NAMES)
         call = text(f"SELECT equistrata_{function}({', '.join(f':{name}' for name in names)})")
         made = Head.parse(self.connection.execute(call, {name: given[name] for name in names}).scalar_one())
         (written,) = self.rows(select(ENTRIES).where(ENTRIES.c.entry == made.entries))

@@ -16,7 +16,6 @@ from unittest import mock
 import pandas as pd
 import pytest
 from made_up_people import PEOPLE_SCHEMA, made_up_people
-from plain_release import TASKS
 from recorder import Recorder, true_cost
 
 import equistrata.flows.release.card
@@ -40,20 +39,15 @@ MORE = {"SEX": 2, "GROUP": "c", "AGE": 90, "JOB": "yes", "PAY": 1_000_000.0}
 
 def fit_all(plan, work, budgets, noise, pool):
     """What equistrata.flows.release.flow._fit_all does, without its tasks."""
-    keys = plan.fitted.keys
-    jobs = [
-        partial(steps.fit_one, work, i, plan.mechanism, plan.fitted.rest(key), budgets[i], plan.price.counts, noise.spawn(i))
-        for i, key in enumerate(keys)
-    ]  # fmt: skip
+    jobs = equistrata.flows.release.flow.measuring(plan, work, budgets, noise)
     for done in as_completed([pool.submit(job) for job in jobs]):
         done.result()
-    if plan.shared is not None:
-        pool.submit(partial(steps.join, work, plan.strata, plan.shared.engine, plan.config.shrinkage)).result()
-        return
-    if plan.config.shrinkage:
-        steps.shrink(plan, work)
-    for i, key in enumerate(keys):
-        pool.submit(partial(steps.model_one, work, i, plan.mechanism, plan.strata.rest(key))).result()
+    if plan.shared is None:
+        if plan.config.shrinkage:
+            steps.shrink(plan, work)
+        for i, key in enumerate(plan.fitted.keys):
+            pool.submit(partial(steps.model_one, work, i, plan.mechanism, plan.strata.rest(key))).result()
+    pool.submit(equistrata.flows.release.flow.joining(plan, work)).result()
 
 
 class Frozen(datetime):
@@ -64,9 +58,8 @@ class Frozen(datetime):
 
 @contextmanager
 def without_prefect(noise, pool):
-    steps_of = {name: getattr(steps, name) for name in TASKS}
     with (
-        mock.patch.multiple(equistrata.flows.release.flow, _fit_all=fit_all, **steps_of),
+        mock.patch.multiple(equistrata.flows.release.flow, _fit_all=fit_all, _run=lambda step, *given: step(*given)),
         mock.patch.object(equistrata.flows.release.flow, "executor", pool),
         mock.patch.object(steps, "noise_source", return_value=noise),
         mock.patch.object(equistrata.flows.release.card, "datetime", Frozen),

@@ -107,7 +107,7 @@ def test_an_output_inside_a_release_or_with_too_long_a_name_is_refused(tmp_path)
     (tmp_path / "link").symlink_to(host)
     for output in (host / "second", host / "deep" / "second", tmp_path / "link" / "second"):
         assert release_around(output) == host
-        with pytest.raises(InputError, match="lies in release"):
+        with pytest.raises(InputError, match="is inside release"):
             check_place(output)
     with pytest.raises(InputError, match="file name too long"):
         check_place(tmp_path / ("x" * 250))

@@ -379,6 +379,23 @@ def test_a_charge_that_another_process_made_meanwhile_is_looked_at_again(place, 
     assert place.ledger.head == head
 
 
+def test_a_plan_is_made_once_and_bound_once(place, monkeypatch):
+    """What was prepared is what runs next, if it is of the same configuration; it is used for one run."""
+    made = []
+    for name, counted in (("Plan.of", Plan.of), ("binding", binding)):
+        monkeypatch.setattr(
+            f"equistrata.flows.release.undertaking.{name}",
+            lambda *given, _name=name, _counted=counted, **named: made.append(_name) or _counted(*given, **named),
+        )
+    config = ReleaseConfig.build(**numbered(place.settings, 0))
+    plan, _, _ = prepare(config)
+    assert place.resume().plan is plan
+    assert made == ["Plan.of", "binding"]
+    prepare(ReleaseConfig.build(**numbered(place.settings, 1)))
+    assert place.resume(2).plan.config.release_id == "release-2"
+    assert made == ["Plan.of", "binding", "Plan.of", "Plan.of", "binding"]
+
+
 def rewrite(journal, **changes):
     path = journal.root / "release.json"
     record = json.loads(path.read_text()) | changes
@@ -668,7 +685,7 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 @pytest.mark.parametrize(
     ("where", "charged"),
     [
-        ("equistrata.flows.run.journal._write_durably", False),
+        ("equistrata.flows.run.journal.write_durably", False),
         ("equistrata.flows.run.workspace.Workspace.append_table", False),
         ("equistrata.flows.run.workspace.Workspace.keep_fit", True),
         ("equistrata.flows.release.steps.RowWriter.write", True),
