@@ -16,9 +16,8 @@ from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.weights import PublicWeights
 from equistrata.inference.means.dirichlet import equal_log_sizes, expected_log_sizes, fit_alpha, least_log_sizes
-from paper.config import ExperimentConfig
 from paper.curves import Curve, Panel, Picture, by_place
-from paper.grid import FINEST, MEANS, MECHANISMS, MIXTURE, SYNTHESIZERS, runs_of
+from paper.grid import FINEST, MEANS, MECHANISMS, MIXTURE, SYNTHESIZERS, FigureSettings, runs_of
 from paper.means import COINPRESS, ESTIMATORS, STRATIFIED, MeanLine
 from paper.mixture import MixtureLine
 from paper.synthesizers import REAL, VANILLA, Cell, Line
@@ -41,17 +40,17 @@ FORMS = (
 )
 
 
-def pictures(config: ExperimentConfig, found: Lines, rows: str) -> list[Picture]:
+def pictures(settings: FigureSettings, found: Lines, rows: str) -> list[Picture]:
     """The pictures of a figure.
 
     Args:
-        found: kind → place → line; every place that `runs_of(config)` names must be there.
+        found: kind → place → line; every place that `runs_of(settings)` names must be there.
         rows: what the rows are, for the note.
     """
-    wanted = runs_of(config).cells
+    wanted = runs_of(settings).cells
     lines = {kind: [found[kind][cell] for cell in cells] for kind, cells in wanted.items()}
     band = "bands the 10 % to 90 % quantiles"
-    seeds = f"Lines are means of {config.runs} seeds, {band}." if config.runs > 1 else "One seed."
+    seeds = f"Lines are means of {settings.runs} seeds, {band}." if settings.runs > 1 else "One seed."
     exact = f"Not private: exact scores of {rows}; noise from seeds. {seeds}"
     simulated = f"Simulated rows, noise from seeds. Lines are means over runs, {band}."
     draw: Mapping[int, Callable[[], list[Picture]]] = {
@@ -65,7 +64,7 @@ def pictures(config: ExperimentConfig, found: Lines, rows: str) -> list[Picture]
         8: lambda: [_means(8, lines[MEANS], exact)],
         9: lambda: [_parity_of_marginals(lines[SYNTHESIZERS], exact)],
     }
-    return draw[config.figure]()
+    return draw[settings.figure]()
 
 
 def _theory() -> Picture:

@@ -1,4 +1,4 @@
-"""The talk's tables for tests of a proportion, beside ours: `python -m paper.proportions`.
+"""The talk's tables for tests of a proportion, beside ours: `python -m paper table proportions`.
 
 K, the factor by which noise multiplies the rows that a test needs, by both laws; and the errors of the classical test on
 noisy counts, without correction and with K times the rows, by simulation (100,000 runs, seeded).
@@ -6,11 +6,9 @@ noisy counts, without correction and with K times the rows, by simulation (100,0
 
 from __future__ import annotations
 
-import argparse
 import math
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 from scipy.special import ndtri
 
@@ -63,18 +61,13 @@ def simulated_errors(rows: int, epsilon: float, runs: int, seed: int) -> tuple[f
     return above[0], 1 - above[1]
 
 
-def main() -> None:
-    """Print both tables."""
-    parser = argparse.ArgumentParser(prog="python -m paper.proportions", description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=RUNS)
-    runs = parser.parse_args().runs
-    console = Console(width=124)
+def tables(runs: int) -> list[Table]:
+    """Both tables."""
     factors = Table(title="K (the talk's)", title_justify="left")
     errors = Table(title=f"errors of the classical test, {runs:,} runs (the talk's)", title_justify="left")
     for table, first in ((factors, "β, law"), (errors, "rows, error")):
-        table.add_column(first)
-        for epsilon in EPSILONS:
-            table.add_column(f"ε = {epsilon:g}", justify="right")
+        for heading in (first, *(f"ε = {epsilon:g}" for epsilon in EPSILONS)):
+            table.add_column(heading, justify="left" if heading == first else "right")
     for (beta, law), printed in TALK_K.items():
         found = [correction_factor(P0, EFFECT, alpha=ALPHA, beta=beta, epsilon=e, law=law) for e in EPSILONS]
         factors.add_row(f"{beta:g}, {law}", *(f"{k:.3f} ({p:.2f})" for k, p in zip(found, printed, strict=True)))
@@ -83,9 +76,4 @@ def main() -> None:
         for kind, (name, talk) in enumerate((("level", TALK_LEVEL), ("type II", TALK_TYPE_TWO))):
             cells = (f"{pair[kind]:.4f} ({t:.4f})" for pair, t in zip(measured, talk[law], strict=True))
             errors.add_row(f"{'N' if law is None else f'K·N, {law}'}, {name}", *cells)
-    console.print(factors)
-    console.print(errors)
-
-
-if __name__ == "__main__":
-    main()
+    return [factors, errors]
