@@ -16,6 +16,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.sources import FolktablesSource, SampleSource, Source
 from equistrata.data.table import CodedTable
@@ -42,7 +43,7 @@ class Rows:
         return CodedTable.encode(self.source.read(schema.names), schema)
 
     @cached_property
-    def outcomes(self) -> tuple[CodedTable, dict[str, means.Floats], Schema]:
+    def outcomes(self) -> tuple[CodedTable, dict[str, Floats], Schema]:
         """The columns of the strata; the columns whose means are estimated, by name; and the schema of both."""
         schema = Schema.load(means.SCHEMA)
         frame = self.source.read([*means.CODED, *means.OUTCOMES])

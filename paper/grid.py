@@ -148,7 +148,7 @@ def files(output: str) -> dict[str, LineFile[Any, Any]]:
 
 def _grid(settings: FigureSettings) -> Iterator[Cell]:
     """Every mechanism, unstratified, in the paper's form by strata, and in equistrata's by the finest."""
-    strata = (VANILLA, FINEST) if settings.quick else synthesizers.STRATA
+    strata: tuple[str, ...] = (VANILLA, FINEST) if settings.quick else synthesizers.STRATA
     default: tuple[str, ...] = (FINEST,)
     if settings.figure == 9:  # its two halves: error by race, and by sex and race
         strata, default = (VANILLA, "RAC1P", FINEST), ("RAC1P", FINEST)

@@ -71,9 +71,10 @@ def tables(runs: int) -> list[Table]:
     for (beta, law), printed in TALK_K.items():
         found = [correction_factor(P0, EFFECT, alpha=ALPHA, beta=beta, epsilon=e, law=law) for e in EPSILONS]
         factors.add_row(f"{beta:g}, {law}", *(f"{k:.3f} ({p:.2f})" for k, p in zip(found, printed, strict=True)))
-    for law in TALK_LEVEL:
-        measured = [simulated_errors(rows_of(law, e), e, runs, seed) for seed, e in enumerate(EPSILONS)]
+    for kept in TALK_LEVEL:
+        size = "N" if kept is None else f"K·N, {kept}"
+        measured = [simulated_errors(rows_of(kept, e), e, runs, seed) for seed, e in enumerate(EPSILONS)]
         for kind, (name, talk) in enumerate((("level", TALK_LEVEL), ("type II", TALK_TYPE_TWO))):
-            cells = (f"{pair[kind]:.4f} ({t:.4f})" for pair, t in zip(measured, talk[law], strict=True))
-            errors.add_row(f"{'N' if law is None else f'K·N, {law}'}, {name}", *cells)
+            cells = (f"{pair[kind]:.4f} ({t:.4f})" for pair, t in zip(measured, talk[kept], strict=True))
+            errors.add_row(f"{'N' if kept is None else f'K·N, {kept}'}, {name}", *cells)
     return [factors, errors]

@@ -1,0 +1,202 @@
+"""The public functions, as `equistrata` gives them: each as small as the command of its name, for programs and notebooks."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
+    import pandas as pd
+
+    from equistrata.data.schema import Schema
+    from equistrata.data.table import CodedTable
+    from equistrata.eval.scores.scores import Scores
+    from equistrata.flows.publication.publish import Published
+    from equistrata.inference.ratios.ratio import RatioEstimate
+    from equistrata.privacy.noise import NoiseSource
+
+__all__ = ["audit", "plan", "publish", "ratio", "read_table", "release", "score"]
+
+
+def read_table(path: str | Path | None, schema: Schema | str | Path) -> CodedTable:
+    """The rows of a CSV or Parquet file, coded as the schema declares.
+
+    Args:
+        path: the file; None for the simulated sample that comes with equistrata.
+        schema: a schema, its file, or the name of a built-in one. Its default columns are read, as far as they have codes.
+
+    Raises:
+        InputError: the file cannot be read, lacks a column, or holds a value that is not declared. No value is quoted.
+    """
+    from equistrata.data.schema import Schema
+    from equistrata.data.sources import FileSource, SampleSource
+    from equistrata.data.table import CodedTable
+
+    selected = (schema if isinstance(schema, Schema) else Schema.load(schema)).selected()
+    coded = selected.select([column.name for column in selected.columns if column.discrete])
+    source = SampleSource() if path is None else FileSource(str(path))
+    return CodedTable.concatenate([CodedTable.encode(rows, coded) for rows in source.batches(coded.names)])
+
+
+def ratio(
+    numerator: npt.ArrayLike,
+    denominator: npt.ArrayLike,
+    weights: npt.ArrayLike | None = None,
+    *,
+    epsilon: float,
+    delta: float,
+    noise: NoiseSource | None = None,
+    **settings: Any,
+) -> RatioEstimate:
+    """The ratio of two sums, privately, with an interval. Cost: (ε, δ), neighbours by adding or removing one row.
+
+    Args:
+        numerator, denominator, weights: shape (n,); declared bounds and the other settings as in
+            `equistrata.inference.ratios.ratio.private_ratio`.
+        noise: secure noise unless another is given.
+
+    Raises:
+        InputError: a setting out of its range, or numbers out of their bounds.
+    """
+    from equistrata.inference.ratios.ratio import private_ratio
+    from equistrata.privacy.noise import SecureNoise
+
+    source = SecureNoise() if noise is None else noise
+    return private_ratio(numerator, denominator, weights, epsilon=epsilon, delta=delta, noise=source, **settings)
+
+
+def plan(
+    column: str | None = None,
+    *,
+    schema: str | Path = "acs_means",
+    strata: Sequence[str] = ("SEX", "RAC1P"),
+    weights: str | Path | None = None,
+    weight_column: str | None = None,
+    rows: float | None = None,
+    reference: float | None = None,
+    epsilon: float = 1.0,
+    delta: float = 1e-9,
+    **goal: Any,
+) -> dict[str, Any]:
+    """What can be read in each stratum at which price, from public numbers alone: what `equistrata plan --json` prints.
+
+    Args:
+        column: a numeric column plans its mean; a categorical one, or none, a proportion.
+        strata: the columns that define strata.
+        weights: file of public group sizes; None for New York's of 2018 by SEX, RAC1P or both.
+        rows: rows in all that are expected; None for the sum of the sizes.
+        reference: the mean or proportion that is expected, a public guess.
+        goal: `effect` or `relative_error`, and `about`, `alpha`, `beta`, `part`, as `equistrata plan --help` has them.
+
+    Raises:
+        InputError: a setting out of its range.
+
+    Cost: none, no row is read.
+    """
+    from equistrata.data.schema import Schema
+    from equistrata.data.strata import Strata
+    from equistrata.flows.cli.plan import _column, _question, _sizes
+    from equistrata.flows.cli.plan_document import plan_document
+
+    loaded = Schema.load(schema)
+    cut = Strata.over(loaded, list(strata))
+    defaults = {"effect": None, "relative_error": None, "alpha": 0.05, "beta": 0.2, "part": 1.0, "about": "population"}
+    asked = _question(_column(column, loaded, cut), reference, delta, defaults | goal)
+    sizes = _sizes(None if weights is None else str(weights), weight_column, cut, rows)
+    return plan_document(asked, cut, sizes, rows, epsilon, column)
+
+
+def release(config: str | Path | None = None, **settings: Any) -> Path:
+    """Make a release in this process, as `equistrata release` does; no Prefect server is needed. Returns its folder.
+
+    Args:
+        config: a YAML file with settings.
+        settings: the options of `equistrata release --help`, as `epsilon=1, strata=["SEX"], output="out"`; they win.
+
+    Raises:
+        InputError: a setting is wrong; nothing was charged or written.
+        LedgerError, BudgetExceeded: the ledger refuses.
+
+    Cost: the (ε, δ) of the settings, charged to the ledger if one is named; the card says it.
+    """
+    from equistrata.flows.cli.main import run_release
+    from equistrata.flows.config.release import ReleaseConfig
+    from equistrata.flows.release.undertaking import AlreadyMade, prepare, try_place, with_release_id
+
+    resolved = ReleaseConfig.load(config, **settings) if config is not None else ReleaseConfig.build(**settings)
+    resolved = with_release_id(resolved.at(datetime.now(UTC)))
+    prepare(resolved)  # all that can be wrong without the rows is said before Prefect starts
+    try_place(resolved)
+    folder = run_release(resolved, lambda stage, done, of: None)
+    if folder is None:
+        raise AlreadyMade(f"release {resolved.release_id!r} was made by another run meanwhile; there is nothing to do")
+    return folder
+
+
+def audit(*releases: str | Path, **settings: Any) -> Path:
+    """Audit releases against their private rows, as `equistrata audit` does. Returns the folder with the report.
+
+    Args:
+        releases: their folders; the first is compared with each other.
+        settings: the options of `equistrata audit --help`; `mode` is "internal" (exact numbers, not to be published) or
+            "public" (noisy, and paid for with `epsilon` and `delta`).
+
+    Raises:
+        InputError: a setting is wrong, or the rows are not those of the releases.
+    """
+    from equistrata.flows.audit.plan import AuditPlan
+    from equistrata.flows.audit.steps import place
+    from equistrata.flows.cli.audit import run_audit
+    from equistrata.flows.config.audit import AuditConfig
+
+    resolved = AuditConfig.build(**settings, releases=tuple(map(str, releases)))
+    with place(AuditPlan.of(resolved)):  # all that can be wrong without the rows is said before Prefect starts
+        pass
+    return run_audit(resolved, lambda stage, done, of: None)
+
+
+def publish(release: str | Path, destination: str | Path) -> Published:
+    """Copy what a release's manifest lists, each file held against its SHA-256, into a new folder, or a new `.zip`.
+
+    Raises:
+        InputError: the destination cannot be made, or the release is seeded, incomplete or edited. Nothing is published.
+    """
+    from equistrata.flows.publication.publish import publish_release
+
+    return publish_release(Path(release), Path(destination))
+
+
+def score(
+    synthetic: pd.DataFrame | CodedTable,
+    private: pd.DataFrame | CodedTable,
+    strata: Sequence[str] = (),
+    *,
+    held_out: pd.DataFrame | CodedTable | None = None,
+    target: str | None = None,
+    **settings: Any,
+) -> Scores:
+    """Score a synthetic table against the private rows it was made from. EXACT, so internal; not private.
+
+    Args:
+        synthetic, private, held_out: tables with the same columns. Without held-out rows, which no synthesizer saw, or
+            without `target`, no classifier is trained.
+        strata: the columns that define strata.
+        target: the column that classifiers predict.
+        settings: the others of `equistrata.eval.scores.scores.score_tables`.
+
+    Raises:
+        InputError: the tables cannot be compared, or a setting is out of its range.
+    """
+    import numpy as np
+
+    from equistrata.data.table import CodedTable
+    from equistrata.eval.scores.scores import score_tables
+
+    def frame(table: pd.DataFrame | CodedTable) -> pd.DataFrame:
+        return table.decode(np.random.default_rng()) if isinstance(table, CodedTable) else table
+
+    test = None if held_out is None else frame(held_out)
+    return score_tables(frame(private), test, frame(synthetic), strata, target, **settings)
