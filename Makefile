@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
-EXTRAS := .[dev,reference,dask,ray,bench,postgres]
+EXTRAS := .[dev,audit,acs,reference,dask,ray,postgres]
 
 .DEFAULT_GOAL := help
 .PHONY: help release test test-slow lint bench smartnoise flower install deploy clean
@@ -55,6 +55,8 @@ define check-python
 		{ echo "equistrata needs Python 3.11 to 3.13, which $(PYTHON) is not; name one, as in: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
 endef
 
+comma := ,
+
 define install
 	$(check-python)
 	@echo "Installing equistrata into .venv ($(1)); this takes a few minutes the first time."
@@ -66,11 +68,11 @@ define install
 endef
 
 .venv/.installed: pyproject.toml
-	$(call install,.)
+	$(call install,.[audit$(comma)acs])
 	@touch $@
 
 .venv/.installed-server: pyproject.toml
-	$(call install,.[postgres])
+	$(call install,.[audit$(comma)acs$(comma)postgres])
 	@touch .venv/.installed $@
 
 .venv/.installed-dev: pyproject.toml

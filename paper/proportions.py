@@ -76,5 +76,5 @@ def tables(runs: int) -> list[Table]:
         measured = [simulated_errors(rows_of(kept, e), e, runs, seed) for seed, e in enumerate(EPSILONS)]
         for kind, (name, talk) in enumerate((("level", TALK_LEVEL), ("type II", TALK_TYPE_TWO))):
             cells = (f"{pair[kind]:.4f} ({t:.4f})" for pair, t in zip(measured, talk[kept], strict=True))
-            errors.add_row(f"{'N' if kept is None else f'K·N, {kept}'}, {name}", *cells)
+            errors.add_row(f"{size}, {name}", *cells)
     return [factors, errors]

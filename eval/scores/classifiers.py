@@ -24,6 +24,7 @@ from equistrata.arrays import Floats
 from equistrata.errors import InputError
 from equistrata.eval.scores.coding import Index, check_tables, combine, joint_codes, joint_numbers, stratum_index
 from equistrata.eval.scores.fairness import GroupFairness, group_fairness
+from equistrata.extras import need
 
 Fit = Callable[["_Features", Index, int], Callable[["_Features"], Index]]
 
@@ -73,6 +74,7 @@ def classifier_utility(
     Privacy: EXACT, so internal; not private.
     Source: stratification paper, Figures 4 and 5 (random forest; the other two models are ours).
     """
+    need("audit", "a classifier")
     tables = {"test": test, "train": train}
     check_tables(tables, [target], strata_columns)
     for model in models:

@@ -14,6 +14,7 @@ from equistrata.data.strata import Strata
 from equistrata.errors import InputError
 from equistrata.eval.audit.public import OF_CLASSIFIER, SHARES
 from equistrata.eval.report.findings import ReleaseFacts
+from equistrata.extras import need
 from equistrata.flows.audit import pdf
 from equistrata.flows.audit.account import AuditAccount
 from equistrata.flows.config.audit import SOURCE_SETTINGS, AuditConfig
@@ -60,6 +61,7 @@ class AuditPlan:
 
         Raises InputError, LedgerError or BudgetExceeded; nothing is written or charged.
         """
+        need("audit", "an audit")
         if not config.releases:
             raise InputError("no release is named; give the folder of one at least")
         releases = tuple(Released.open(folder) for folder in config.releases)
