@@ -80,22 +80,22 @@ endef
 	@touch .venv/.installed .venv/.installed-server $@
 
 # smartnoise-synth pins opendp < 0.15, pandas < 3 and mbi < 2, so it cannot live in .venv.
-.venv-smartnoise/.installed: synth/foreign/smartnoise_requirements.txt
+.venv-smartnoise/.installed: equistrata/synth/foreign/smartnoise_requirements.txt
 	$(check-python)
 	@echo "Installing smartnoise-synth into .venv-smartnoise (about 1 GB); this takes a few minutes."
 	@rm -rf .venv-smartnoise
 	@$(PYTHON) -m venv .venv-smartnoise
-	@.venv-smartnoise/bin/python -m pip install -qq --disable-pip-version-check -r synth/foreign/smartnoise_requirements.txt
+	@.venv-smartnoise/bin/python -m pip install -qq --disable-pip-version-check -r equistrata/synth/foreign/smartnoise_requirements.txt
 	@.venv-smartnoise/bin/python -m pip install -qq --disable-pip-version-check --no-deps smartnoise-synth==1.0.8
-	@.venv-smartnoise/bin/python -I synth/foreign/_smartnoise_worker.py --check
+	@.venv-smartnoise/bin/python -I equistrata/synth/foreign/_smartnoise_worker.py --check
 	@touch $@
 
 # Flower pins typer < 0.13 and rich < 14, so it cannot live in .venv.
-.venv-flower/.installed: inference/federated/flower_requirements.txt
+.venv-flower/.installed: equistrata/inference/federated/flower_requirements.txt
 	$(check-python)
 	@echo "Installing Flower into .venv-flower (about 150 MB)."
 	@rm -rf .venv-flower
 	@$(PYTHON) -m venv .venv-flower
-	@.venv-flower/bin/python -m pip install -qq --disable-pip-version-check -r inference/federated/flower_requirements.txt
-	@.venv-flower/bin/python -I inference/federated/_flower_worker.py --check >/dev/null
+	@.venv-flower/bin/python -m pip install -qq --disable-pip-version-check -r equistrata/inference/federated/flower_requirements.txt
+	@.venv-flower/bin/python -I equistrata/inference/federated/_flower_worker.py --check >/dev/null
 	@touch $@
