@@ -9,10 +9,7 @@ from pathlib import Path
 
 import pytest
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(find_spec("hatchling") is None, reason="hatchling is not installed (extra 'dev')"),
-]
+pytestmark = pytest.mark.skipif(find_spec("hatchling") is None, reason="hatchling is not installed (extra 'dev')")
 
 ROOT = Path(__file__).resolve().parents[1]
 ROOMS = ("data", "privacy", "stats", "synth", "inference", "eval", "flows")
