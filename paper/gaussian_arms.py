@@ -30,17 +30,14 @@ from equistrata.inference.means.lattice import noisy_sum
 from equistrata.privacy.budget import REPLACE_ONE, Budget, Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
 
-__all__ = ["GaussianSettings", "gaussian_arm", "settle_gaussian"]
-
 
 @dataclass(frozen=True)
 class GaussianSettings:
-    """Noise for an arm of n rows: standard deviations for its mean and for its mean square.
+    """Noise for the mean and the mean square of an arm of n rows (n ≥ 2, public).
 
     Attributes:
-        rows: n ≥ 2, public.
-        radius: R; values lie in [−R, R].
-        mean_rho, square_rho: what each costs, in zCDP.
+        radius: R; values are in [−R, R].
+        mean_rho, square_rho: the cost of each, in zCDP.
     """
 
     rows: int
@@ -59,7 +56,7 @@ class GaussianSettings:
         return gaussian_sigma(self.square_rho, self.radius**2 / self.rows)
 
     def arm(self, mean: npt.ArrayLike, moment: npt.ArrayLike) -> Arm:
-        """The arm that noisy means of the values and of their squares tell of (any shape). See `private_arm`."""
+        """The arm by noisy means of the values and of their squares (any shape). See `private_arm`."""
         noisy, squares = np.asarray(mean, dtype=np.float64), np.asarray(moment, dtype=np.float64)
         noise = self.mean_sigma**2
         kept = 1 - 1 / self.rows

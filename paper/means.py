@@ -1,7 +1,7 @@
 """The paper's means of census columns: Coinpress over all rows and by strata, for every choice of strata columns.
 
-Errors are exact and noise is seeded, so nothing of this is private. Each seed's 80 % are the private rows; the other 20 % are the
-disjoint public table that PubStratCoinpress takes its weights from.
+Errors are exact and noise is seeded: nothing of this is private. Each seed's 80 % are the private rows, the other 20 %
+the public table that gives PubStratCoinpress its weights.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ ESTIMATORS = (COINPRESS, STRATIFIED, PUBLIC, ALONE, RELEASED)
 class MeanCell:
     """One place: an outcome's mean by these strata (columns joined by "_"), by one estimator at one ρ.
 
-    The estimators: "Coinpress" answers for every stratum with the population's mean; "StratCoinpress" and
-    "PubStratCoinpress" are the paper's (Gaussian tail, sizes declared public), with the rows' own shares and with those of the
-    public rows; "StratCoinpress at two levels (default)" is what a release does: noisy sizes, adaptive tail, declared bounds, all
-    rows measured beside the strata, which lean on each other; "(no shrinkage)" is a release with `--no-shrinkage`.
+    "Coinpress" gives every stratum the population's mean. "StratCoinpress" and "PubStratCoinpress" are the paper's
+    (Gaussian tail, public sizes), weighted by the rows' own shares and by those of the public rows. "StratCoinpress at
+    two levels (default)" is a release's: noisy sizes, adaptive tail, declared bounds, shrinkage towards all rows;
+    "(no shrinkage)" is a release with `--no-shrinkage`.
     """
 
     outcome: str
@@ -103,8 +103,8 @@ def read_outcomes(frame: pd.DataFrame, schema: Schema) -> dict[str, Floats]:
 
 
 def errors(groups: Mapping[Key, Floats], population: float, by_stratum: Floats) -> tuple[int, float, float]:
-    """How many strata hold at least 0.1 % of the rows; the relative error of the population's mean; the parity error over those
-    strata with ω = 1/k.
+    """The number of strata with at least 0.1 % of the rows, the relative error of the population's mean, and the parity
+    error over these strata with ω = 1/k.
 
     >>> errors({(1,): np.array([1.0, 3.0]), (2,): np.array([4.0, 4.0])}, 3.0, np.array([1.0, 4.0]))
     (2, 0.0, 0.5)

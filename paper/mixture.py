@@ -44,7 +44,7 @@ class MixtureCell:
 class MixtureLine(MixtureCell):
     """The errors of three estimates of one table's mean, in the data's unit (a group's σ is 0.1 to 2).
 
-    `coinpress`, `stratified` (true shares) and `public` (shares of a public sample of n/10) are |estimate − Σ vᵢμᵢ|: chance and noise;
+    `coinpress`, `stratified` (true shares) and `public` (shares of n/10 public rows) are |estimate − Σ vᵢμᵢ|;
     those that end in `_rows` are |estimate − mean of the rows|.
     """
 

@@ -71,10 +71,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line(Cell):
-    """A place in the grid and what was measured there; classifiers' scores are None where none were trained.
+    """A place in the grid and its scores; classifiers' are None where none were trained.
 
-    `parity_means_…` average over the columns that define no strata. Files that call them `parity_…` averaged over all, and are
-    refused for their header.
+    `parity_means_…` average over the columns that define no strata (files with `parity_…`, over all, are refused).
     """
 
     seconds: float
