@@ -2,7 +2,8 @@
 
 The public names, each imported when it is first used:
 
-- `Schema`: what each column may hold; `Strata`: the groups that columns cut a table into; `read_table`: a file as coded rows.
+- `Schema`: what each column may hold; `Strata`: the groups that columns cut a table into.
+- `read_table`: a file as coded rows.
 - `StratifiedSynthesizer`: fit to private rows, sample synthetic ones; `MST`, `AIM`, `GEM`: its mechanisms.
 - `Coinpress`: private means, stratified or not; `ratio`: a private ratio of two sums, with an interval.
 - `plan`: what can be read per stratum at which price, before anything is spent.

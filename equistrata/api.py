@@ -1,4 +1,4 @@
-"""The public functions, as `equistrata` gives them: each as small as the command of its name, for programs and notebooks."""
+"""The public functions of `equistrata`, for programs and notebooks: the commands of these names, and a few more."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def read_table(path: str | Path | None, schema: Schema | str | Path) -> CodedTab
 
     Args:
         path: the file; None for the simulated sample that comes with equistrata.
-        schema: a schema, its file, or the name of a built-in one. Its default columns are read, as far as they have codes.
+        schema: a schema, its file, or the name of a built-in one. Its default columns that have codes are read.
 
     Raises:
         InputError: the file cannot be read, lacks a column, or holds a value that is not declared. No value is quoted.
@@ -162,7 +162,7 @@ def publish(release: str | Path, destination: str | Path) -> Published:
     """Copy what a release's manifest lists, each file held against its SHA-256, into a new folder, or a new `.zip`.
 
     Raises:
-        InputError: the destination cannot be made, or the release is seeded, incomplete or edited. Nothing is published.
+        InputError: the destination cannot be made, or the release is seeded, incomplete or edited.
     """
     from equistrata.flows.publication.publish import publish_release
 

@@ -105,8 +105,7 @@ TABLES: dict[int, Setting] = {
 
 
 def as_users_would(setting: Setting) -> Setting:
-    """The same people and target, by the defaults of `equistrata.inference.federated.arms_private` instead of the paper's: private variances, the
-    best share and order, and θ up to ¼."""
+    """The same people and target by equistrata's defaults: private variances, the best share and order, θ up to ¼."""
     return replace(setting, mean_share=None, orders=None, maximum=MAX_THETA, variances="private")
 
 
@@ -222,7 +221,7 @@ def _block(
 def _outcomes(setting: Setting, rounds: int, rng: np.random.Generator) -> tuple[tuple[Floats, Floats], Floats]:
     """The outcomes observed in the two arms, each (rounds, n_j), and the true effect of each round.
 
-    People are exchangeable, so the first n_t are the treated. Counterfactuals are drawn only where the truth needs them.
+    People are exchangeable, so the first n_t are the treated. Counterfactuals are drawn only for the SATE.
     """
     treated, control = setting.arms
     if setting.outcomes == "constant-effect":

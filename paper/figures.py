@@ -157,9 +157,10 @@ def _means(number: int, lines: Sequence[MeanLine], note: str) -> Picture:
     return Picture(
         f"figure-{number}",
         f"Figure {number}: means by Coinpress, stratified and not",
-        "Above the relative error of the population's mean, below the parity error (Definition 11), against the number of "
-        "declared strata; where two choices of columns give one k, both are in the mean and the band. ρ = 0.5 for each "
-        "estimate. (default), (no shrinkage): as a release estimates it, with noisy sizes, without and with `--no-shrinkage`.",
+        "Above the relative error of the population's mean, below the parity error (Definition 11), against the number "
+        "of declared strata; where two choices of columns give one k, both are in the mean and the band. ρ = 0.5 for "
+        "each estimate. (default), (no shrinkage): as a release estimates it, with noisy sizes, without and with "
+        "`--no-shrinkage`.",
         note,
         tuple(panels),
         len(outcomes),

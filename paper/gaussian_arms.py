@@ -79,12 +79,13 @@ def settle_gaussian(
 ) -> GaussianSettings:
     """Noise at which both means of an arm of `rows` people are (ε, δ)-DP together.
 
-    Args: as `equistrata.inference.federated.arms_private.settle`; `mean_share` is the mean's part of ρ, and None stands for 0.99, or less
-    where the rest could not tell the variance from the noise, by the rule of `default_mean_share`.
+    Args: as `equistrata.inference.federated.arms_private.settle`; `mean_share` is the mean's part of ρ, and None
+    stands for 0.99, or less where the rest could not tell the variance from the noise, by the rule of
+    `default_mean_share`.
 
-    Privacy: replace-one within the arm, n public. The mean has sensitivity 2R/n and the mean square R²/n; Gaussian noise of
-    standard deviation Δ/√(2ρ) costs ρ (Bun and Steinke, Proposition 1.6), and the two amounts add up to the ρ that (ε, δ)
-    implies.
+    Privacy: replace-one within the arm, n public. The mean has sensitivity 2R/n and the mean square R²/n; Gaussian
+    noise of standard deviation Δ/√(2ρ) costs ρ (Bun and Steinke, Proposition 1.6), and the two amounts add up to the
+    ρ that (ε, δ) implies.
     """
     if rows < 2:
         raise InputError(f"an arm needs at least two rows for a variance, and one has {rows!r}")
@@ -110,7 +111,8 @@ def gaussian_arm(
 ) -> Arm:
     """An arm by central Gaussian noise. Arguments, raises and privacy as `settle_gaussian`; n is public.
 
-    Both means are of values in whole units, so that no rounding error adds to a sensitivity (`equistrata.inference.means.lattice`).
+    Both means are of values in whole units, so that no rounding error adds to a sensitivity
+    (`equistrata.inference.means.lattice`).
     """
     x = check_values(values, radius)
     settings = settle_gaussian(len(x), radius=radius, epsilon=epsilon, delta=delta, mean_share=mean_share)

@@ -1,4 +1,4 @@
-"""Measurements as lines of a CSV file: each is written as soon as it is known, and one that is there is not made again."""
+"""Measured lines in a CSV file, each written as soon as it is known, so that none is made twice."""
 
 from __future__ import annotations
 

@@ -1,8 +1,9 @@
 """The paper's simulated means: Coinpress over a mixture of k Gaussians, whole and by group.
 
-Shares v come from the symmetric Dirichlet law, group i has mean μᵢ ~ N(0, 1) and deviation σᵢ ~ U(0.1, 2), and n rows are drawn
-from the mixture. (The paper's text has |Gᵢ| = n/k, "using the weights v"; both cannot hold, and Figure 1 and Theorem 10 need
-the weights.) Estimators know the same two things, declared for all groups alike: |μ| ≤ 5 and σ ≤ 2.5.
+Shares v come from the symmetric Dirichlet law, group i has mean μᵢ ~ N(0, 1) and deviation σᵢ ~ U(0.1, 2), and n rows
+are drawn from the mixture. (The paper's text has |Gᵢ| = n/k, "using the weights v"; both cannot hold, and Figure 1
+and Theorem 10 need the weights.) Estimators know the same two things, declared for all groups alike: |μ| ≤ 5 and σ ≤
+2.5.
 
 >>> line = measure([MixtureCell(3, 1.0, 2000, 0)])[0]
 >>> 0 < line.stratified < 0.2 and 0 < line.stratified_rows < 0.2

@@ -1,7 +1,7 @@
 """The talk's tables for tests of a proportion, beside ours: `python -m paper table proportions`.
 
-K, the factor by which noise multiplies the rows that a test needs, by both laws; and the errors of the classical test on
-noisy counts, without correction and with K times the rows, by simulation (100,000 runs, seeded).
+K, the factor by which noise multiplies the rows that a test needs, by both laws; and the errors of the classical test
+on noisy counts, without correction and with K times the rows, by simulation (100,000 runs, seeded).
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ def rows_of(law: Law | None, epsilon: float) -> int:
 
 
 def simulated_errors(rows: int, epsilon: float, runs: int, seed: int) -> tuple[float, float]:
-    """The talk's experiment: how often the classical test, on one side, errs on noisy counts under either hypothesis."""
+    """The talk's experiment: the one-sided classical test's error rates on noisy counts under either hypothesis."""
     rng = np.random.default_rng(seed)
     middle = P0 + EFFECT / 2
     critical = P0 - float(ndtri(ALPHA / 2)) * math.sqrt(middle * (1 - middle) / rows)

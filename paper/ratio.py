@@ -1,7 +1,8 @@
 """The simulation of section 3 of the ratio paper: width and coverage of private intervals.
 
-Scores s ~ Beta(2, 2), labels y ~ Bernoulli(s/1.1), weights Exponential(1) clipped to [1/3, 3], δ = 10⁻⁶: the true ratio
-is 1.1. Source: Miao and Li, Privacy-preserving inference on the ratio of two Gaussians using sums (2023), Tables 1 to 4.
+Scores s ~ Beta(2, 2), labels y ~ Bernoulli(s/1.1), weights Exponential(1) clipped to [1/3, 3], δ = 10⁻⁶: the true
+ratio is 1.1. Source: Miao and Li, Privacy-preserving inference on the ratio of two Gaussians using sums (2023),
+Tables 1 to 4.
 
 >>> cells = simulate_ratio(1, repetitions=200, sizes=(5000,), epsilons=(0.2,))
 >>> [(cell.method, round(cell.width, 2), cell.coverage > 0.91) for cell in cells if not cell.weighted]

@@ -1,4 +1,4 @@
-"""What the wheel and the sdist hold: one import name, every file of it, no link, and neither the papers nor the benchmarks."""
+"""What the wheel and the sdist hold: one import name, every file of it, no link, no paper and no benchmark."""
 
 import subprocess
 import sys
