@@ -1,7 +1,7 @@
 # Needs make and Python 3.11 to 3.13, nothing else: the first target you run makes .venv.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile
 EXTRAS := .[dev,audit,acs,reference,dask,ray,postgres]
 
 .DEFAULT_GOAL := help

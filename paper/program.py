@@ -22,7 +22,7 @@ FIGURE = """Make a figure of the stratification paper: SVG and PNG with bands, i
 Runs are kept in the output folder and shared by the figures: a command that was stopped goes on where it was.
 Scores are exact and noise is seeded, so nothing that comes out is private; ACS rows are public use."""
 RATIO = "Private intervals for the ratio of two means: Tables 1 to 4 of Miao and Li (2023)."
-EXPERIMENTS = """Private intervals for a difference of two arms, width and coverage: Tables 1 to 7 of Chen et al. (2024).
+EXPERIMENTS = """Private intervals for a difference of two arms: Tables 1 to 7 of Chen et al. (2024).
 Without --variances, --arms or another change of the setting, a table is run as the paper ran it. With --variances
 private it is run as equistrata would: private variances, every order, and θ up to 1/4."""
 PROPORTIONS = "The talk's tables for tests of a proportion: K by both laws, and the errors of the classical test."
