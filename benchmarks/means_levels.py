@@ -1,7 +1,7 @@
 """Means at two levels against the better of vanilla and stratified: `python -m benchmarks.means_levels --root-dir ACS`.
 
 For each outcome, choice of strata (k = 2, 9, 18, 90, 180) and ρ: the mean error over seeds of
-`hierarchical_coinpress`, divided by that of the better of a vanilla and a stratified estimate, for the population's
+`Coinpress.hierarchical`, divided by that of the better of a vanilla and a stratified estimate, for the population's
 mean and for the parity error (Definition 11, strata of 0.1 % of the rows or more). Against the paper's algorithms
 (Gaussian clip), and against this package's own (adaptive clip, declared bounds); each with public sizes (replace-one)
 and with noisy ones (add-remove), and like is set against like. Errors are against the means of the rows themselves.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +27,8 @@ from equistrata.data.schema import Schema
 from equistrata.data.sources import Source
 from equistrata.data.strata import Key, Strata
 from equistrata.data.table import CodedTable
-from equistrata.inference.means.coinpress import coinpress_mean, stratified_coinpress
-from equistrata.inference.means.hierarchical import hierarchical_coinpress
-from equistrata.privacy.noise import SeededNoise
+from equistrata.inference.means.coinpress import Coinpress
+from equistrata.privacy.noise import NoiseSource, SeededNoise
 from paper.means import CODED, OUTCOMES, SCHEMA, errors, read_outcomes
 
 STRATA = ("SEX", "RAC1P", "SEX_RAC1P", "SEX_RAC1P_AGEP", "SEX_RAC1P_AGEP_DIS")
@@ -44,28 +44,26 @@ def answers(sizes: str, bounds: tuple[float, float]) -> dict[str, Callable[..., 
     """Every estimator under its name; "… vanilla" answers for every stratum with the population's mean."""
     forms: dict[str, dict[str, Any]] = {PAPER: {"tail": "gaussian"}, OWN: {"tail": "adaptive", "bounds": bounds}}
 
-    def vanilla(groups: Groups, **settings: Any) -> Answer:
-        value = coinpress_mean(np.concatenate(list(groups.values())), **settings).value
+    def vanilla(groups: Groups, rho: float, noise: NoiseSource, **settings: Any) -> Answer:
+        value = Coinpress(**settings).mean(np.concatenate(list(groups.values())), rho, noise).value
         return value, np.full(len(groups), value)
 
-    def by_strata(estimator: Callable[..., Any], groups: Groups, **settings: Any) -> Answer:
-        found = estimator(groups, None if sizes == "noisy" else own_shares(groups), **settings)
+    def by_strata(groups: Groups, rho: float, noise: NoiseSource, **settings: Any) -> Answer:
+        shares = None if sizes == "noisy" else own_shares(groups)
+        found = Coinpress(**settings).by_strata(groups, shares, rho, noise)
+        return found.value, np.array([found.strata[key].value for key in groups])
+
+    def levels(groups: Groups, rho: float, noise: NoiseSource, shrinkage: bool = True, **settings: Any) -> Answer:
+        shares = None if sizes == "noisy" else own_shares(groups)
+        coinpress = Coinpress(**settings, sizes=sizes, bounds=bounds)
+        found = coinpress.hierarchical(groups, shares, rho, noise, shrinkage=shrinkage)
         return found.value, np.array([found.strata[key].value for key in groups])
 
     def named(form: str) -> dict[str, Callable[..., Answer]]:
         more = forms[form] | {"sizes": sizes}
-        return {
-            f"{form} vanilla": lambda groups, **s: vanilla(groups, **s, **more),
-            f"{form} stratified": lambda groups, **s: by_strata(stratified_coinpress, groups, **s, **more),
-        }
+        return {f"{form} vanilla": partial(vanilla, **more), f"{form} stratified": partial(by_strata, **more)}
 
-    levels = {"sizes": sizes, "bounds": bounds}
-    return {
-        **named(PAPER),
-        **named(OWN),
-        NEW: lambda groups, **s: by_strata(hierarchical_coinpress, groups, **s, **levels),
-        PLAIN: lambda groups, **s: by_strata(hierarchical_coinpress, groups, **s, **levels, shrinkage=False),
-    }
+    return {**named(PAPER), **named(OWN), NEW: levels, PLAIN: partial(levels, shrinkage=False)}
 
 
 def own_shares(groups: Groups) -> dict[Key, float]:

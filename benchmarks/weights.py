@@ -31,7 +31,7 @@ from equistrata.data.weights import PublicWeights
 from equistrata.eval.scores.coding import coded_frame
 from equistrata.eval.scores.parity import relative_error
 from equistrata.eval.scores.workload import workload_error
-from equistrata.inference.means.coinpress import stratified_coinpress
+from equistrata.inference.means.coinpress import Coinpress
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SeededNoise
 from equistrata.synth.strata.stratified import NOISY, StratifiedSynthesizer
@@ -134,10 +134,9 @@ def stratified_mean(groups: Groups, weights: PublicWeights | None, column: Colum
     """PubStratCoinpress, or StratCoinpress without weights, with the settings of a release at this ε."""
     assert column.sigma is not None
     lower, upper = column.mean_bounds
-    return stratified_coinpress(
-        groups, weights, lower=lower, upper=upper, bounds=column.bounds, sigma=column.sigma,
-        rho=Rho.from_epsilon_delta(epsilon, DELTA) * MEANS_SHARE, sizes="noisy", noise=SeededNoise(seed),
-    ).value  # fmt: skip
+    coinpress = Coinpress(lower, upper, column.sigma, sizes="noisy", bounds=column.bounds)
+    rho = Rho.from_epsilon_delta(epsilon, DELTA) * MEANS_SHARE
+    return coinpress.by_strata(groups, weights, rho, SeededNoise(seed)).value
 
 
 def main() -> None:

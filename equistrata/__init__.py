@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from equistrata.api import audit, plan, publish, ratio, read_table, release, score
     from equistrata.data.schema import Schema
     from equistrata.data.strata import Strata
-    from equistrata.inference.means.coinpress import Coinpress  # type: ignore[attr-defined]
+    from equistrata.inference.means.coinpress import Coinpress
     from equistrata.privacy.ledger.ledger import Ledger
     from equistrata.synth.mechanisms.aim import AIM
     from equistrata.synth.mechanisms.gem import GEM

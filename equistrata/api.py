@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from equistrata.eval.scores.scores import Scores
     from equistrata.flows.publication.publish import Published
     from equistrata.inference.ratios.ratio import RatioEstimate
+    from equistrata.inference.ratios.sums import RatioWeights
     from equistrata.privacy.noise import NoiseSource
 
 __all__ = ["audit", "plan", "publish", "ratio", "read_table", "release", "score"]
@@ -44,28 +45,31 @@ def read_table(path: str | Path | None, schema: Schema | str | Path) -> CodedTab
 def ratio(
     numerator: npt.ArrayLike,
     denominator: npt.ArrayLike,
-    weights: npt.ArrayLike | None = None,
+    weights: RatioWeights | None = None,
     *,
     epsilon: float,
     delta: float,
     noise: NoiseSource | None = None,
     **settings: Any,
 ) -> RatioEstimate:
-    """The ratio of two sums, privately, with an interval. Cost: (ε, δ), neighbours by adding or removing one row.
+    """The ratio of two sums, privately, with an interval.
 
     Args:
-        numerator, denominator, weights: shape (n,); declared bounds and the other settings as in
-            `equistrata.inference.ratios.ratio.private_ratio`.
+        numerator, denominator: shape (n,), in [0, 1]; the denominator is 0 or 1 unless `binary=False`.
+        weights: design weights with their declared bound; None for 1 each.
         noise: secure noise unless another is given.
+        settings: the others of `equistrata.inference.ratios.ratio.RatioSettings`, as `mechanism`, `log` or `level`.
 
     Raises:
-        InputError: a setting out of its range, or numbers out of their bounds.
+        InputError: a setting out of its range, or numbers missing or out of their bounds.
+
+    Cost: (ε, δ)-DP, add-remove. See docs/proofs/ratio.md.
     """
-    from equistrata.inference.ratios.ratio import private_ratio
+    from equistrata.inference.ratios.ratio import RatioSettings, private_ratio
     from equistrata.privacy.noise import SecureNoise
 
     source = SecureNoise() if noise is None else noise
-    return private_ratio(numerator, denominator, weights, epsilon=epsilon, delta=delta, noise=source, **settings)
+    return private_ratio(numerator, denominator, RatioSettings(epsilon, delta, **settings), source, weights)
 
 
 def plan(

@@ -22,9 +22,9 @@ from scipy.stats import norm
 
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
+from equistrata.inference.federated.ab_test import ArmDesign, ArmSettings, private_arm
 from equistrata.inference.federated.arms import Arm, Target, combine, exact_arm
-from equistrata.inference.federated.arms_private import ArmSettings, private_arm, settle
-from equistrata.inference.federated.renyi import MAX_THETA
+from equistrata.inference.federated.renyi import MAX_THETA, ThetaTarget
 from paper.gaussian_arms import GaussianSettings, settle_gaussian
 
 Outcomes = Literal["gaussian", "constant-effect"]
@@ -49,7 +49,7 @@ class Setting:
         target: what the intervals are for.
         epsilons, trials: every ε is simulated with every m.
         delta, level: δ, and the nominal coverage.
-        mean_share, orders, maximum: as `equistrata.inference.federated.arms_private.settle`; None for its defaults.
+        mean_share, orders, maximum: as `ArmDesign` and its target; None for the defaults.
         variances: "private": from noisy second moments. "exact": the exact sample variances and the coins' largest
             variance, as in the paper's tables, which is **not** private.
         rounds: how many experiments.
@@ -184,19 +184,9 @@ def _methods(setting: Setting) -> Iterator[_Method]:
         yield _Method("gaussian", epsilon, settings=(central[0], central[1]))
     for trials in setting.trials:
         for epsilon in setting.epsilons:
-            both = [
-                settle(
-                    rows,
-                    radius=1.0,
-                    epsilon=epsilon,
-                    delta=setting.delta,
-                    trials=trials,
-                    mean_share=setting.mean_share,
-                    orders=setting.orders,
-                    maximum=setting.maximum,
-                )
-                for rows in setting.arms
-            ]
+            target = ThetaTarget(epsilon, setting.delta, setting.orders, setting.maximum)
+            design = ArmDesign(1.0, target, trials, setting.mean_share)
+            both = [design.settings(rows) for rows in setting.arms]
             yield _Method("poisson-binomial", epsilon, trials, (both[0], both[1]))
 
 

@@ -22,11 +22,11 @@ from scipy.optimize import brentq
 
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
+from equistrata.inference.federated.ab_test import share_for
 from equistrata.inference.federated.arms import Arm
-from equistrata.inference.federated.arms_private import share_for
 from equistrata.inference.federated.poisson_binomial import check_values
-from equistrata.inference.federated.renyi import check_target, epsilon_of
-from equistrata.inference.means.lattice import noisy_sum
+from equistrata.inference.federated.renyi import ThetaTarget, epsilon_of
+from equistrata.inference.means.lattice import Purchase, noisy_sum
 from equistrata.privacy.budget import REPLACE_ONE, Budget, Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
 
@@ -79,9 +79,8 @@ def settle_gaussian(
 ) -> GaussianSettings:
     """Noise at which both means of an arm of `rows` people are (ε, δ)-DP together.
 
-    Args: as `equistrata.inference.federated.arms_private.settle`; `mean_share` is the mean's part of ρ, and None
-    stands for 0.99, or less where the rest could not tell the variance from the noise, by the rule of
-    `default_mean_share`.
+    Args: as `equistrata.inference.federated.ab_test.ArmDesign`; `mean_share` is the mean's part of ρ, None for 0.99, or
+    less where the variance would be below the noise floor.
 
     Privacy: replace-one within the arm, n public. The mean has sensitivity 2R/n and the mean square R²/n; Gaussian
     noise of standard deviation Δ/√(2ρ) costs ρ (Bun and Steinke, Proposition 1.6), and the two amounts add up to the
@@ -93,7 +92,7 @@ def settle_gaussian(
         raise InputError(f"the radius R must be a positive number, not {radius}")
     if mean_share is not None and not 0 < mean_share < 1:
         raise InputError(f"the mean's share of the budget must lie strictly between 0 and 1, not {mean_share}")
-    check_target(epsilon, delta)
+    ThetaTarget(epsilon, delta)  # checks them
     rho = _rho(epsilon, delta, None if orders is None else tuple(orders))
     # The noise in ŝ²/n, beside that in the mean: √(2ρ)·f/(4√(1 − f)).
     share = share_for(4 / math.sqrt(2 * rho)) if mean_share is None else mean_share
@@ -119,7 +118,7 @@ def gaussian_arm(
     budget = Budget(Rho(settings.mean_rho) + Rho(settings.square_rho))
 
     def noisy_mean(of: Floats, lower: float, upper: float, rho: float, what: str) -> float:
-        summed = noisy_sum(of, lower, upper, REPLACE_ONE, Rho(rho), budget, noise, what)
+        summed = noisy_sum(of, lower, upper, REPLACE_ONE, Purchase(Rho(rho), budget, noise, what))
         return (lower + upper) / 2 + summed / len(x)
 
     mean = noisy_mean(x, -radius, radius, settings.mean_rho, "mean")

@@ -6,23 +6,21 @@ the public table that gives PubStratCoinpress its weights.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations, product
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from equistrata.arrays import Floats
 from equistrata.data.schema import Column, Schema
-from equistrata.data.strata import Key, Strata
+from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable, numbers
 from equistrata.data.weights import PublicWeights
 from equistrata.eval.scores.parity import relative_error
-from equistrata.inference.means.coinpress import coinpress_mean, stratified_coinpress
-from equistrata.inference.means.hierarchical import hierarchical_coinpress
+from equistrata.inference.means.coinpress import Coinpress
 from equistrata.privacy.noise import SeededNoise
 from paper.synthesizers import TRAINING_SHARE
 
@@ -102,7 +100,7 @@ def read_outcomes(frame: pd.DataFrame, schema: Schema) -> dict[str, Floats]:
     return outcomes
 
 
-def errors(groups: Mapping[Key, Floats], population: float, by_stratum: Floats) -> tuple[int, float, float]:
+def errors(groups: Mapping[Any, Floats], population: float, by_stratum: Floats) -> tuple[int, float, float]:
     """The number of strata with at least 0.1 % of the rows, the relative error of the population's mean, and the parity
     error over these strata with ω = 1/k.
 
@@ -121,45 +119,37 @@ def _measure(cell: MeanCell, table: CodedTable, values: Floats, column: Column) 
     private = np.random.default_rng(cell.seed).random(len(table)) < TRAINING_SHARE
     strata = Strata.over(table.schema, cell.strata.split("_"))
     index, present = strata.index(table), ~np.isnan(values)
-    count = len(strata.keys)
-    own, public = (np.bincount(index[present & of], minlength=count) for of in (private, ~private))
-    groups = {key: values[present & private & (index == i)] for i, key in enumerate(strata.keys)}
-    everybody = values[present & private]
-    kept, error, parity = errors(groups, *_estimate(cell, column, groups, everybody, strata, own, public))
-    return MeanLine(**asdict(cell), declared=count, kept=kept, population_error=error, parity_error=parity)
+    groups: dict[Hashable, Floats] = {
+        key: values[present & private & (index == i)] for i, key in enumerate(strata.keys)
+    }
+    weighing = {STRATIFIED: private, PUBLIC: ~private}.get(cell.estimator)
+    weights = None
+    if weighing is not None:
+        sizes = np.bincount(index[present & weighing], minlength=len(groups)).tolist()
+        weights = PublicWeights.from_counts(dict(zip(strata.keys, sizes, strict=True)), strata, cell.estimator)
+    estimates = _estimate(cell, column, groups, values[present & private], weights)
+    kept, error, parity = errors(groups, *estimates)
+    return MeanLine(**asdict(cell), declared=len(groups), kept=kept, population_error=error, parity_error=parity)
 
 
 def _estimate(
-    cell: MeanCell,
-    column: Column,
-    groups: Mapping[Key, Floats],
-    everybody: Floats,
-    strata: Strata,
-    own: npt.NDArray[np.intp],
-    public: npt.NDArray[np.intp],
+    cell: MeanCell, column: Column, groups: dict[Hashable, Floats], everybody: Floats, weights: PublicWeights | None
 ) -> tuple[float, Floats]:
     """The population's mean, and each stratum's, shape (k,)."""
-    settings = _settings(cell, column)
-    if cell.estimator == COINPRESS:
-        value = coinpress_mean(everybody, **settings).value
-        return value, np.full(len(strata.keys), value)
-    sizes = {STRATIFIED: own, PUBLIC: public}.get(cell.estimator)
-    shares = None
-    if sizes is not None:
-        counts = dict(zip(strata.keys, sizes.tolist(), strict=True))
-        shares = PublicWeights.from_counts(counts, strata, cell.estimator).shares
-    estimator = hierarchical_coinpress if cell.estimator == RELEASED else stratified_coinpress
-    found = estimator(groups, shares, **settings)
-    return found.value, np.array([found.strata[key].value for key in strata.keys])
-
-
-def _settings(cell: MeanCell, column: Column) -> dict[str, Any]:
-    """What the schema declares, and either the paper's way or a release's."""
-    lower, upper = column.mean_bounds
+    coinpress = _coinpress(cell, column)
     noise = SeededNoise(cell.seed).spawn(STRATA.index(cell.strata)).spawn(OUTCOMES.index(cell.outcome))
-    settings: dict[str, Any] = {
-        "lower": lower, "upper": upper, "sigma": column.sigma, "rho": cell.rho, "noise": noise,
-    }  # fmt: skip
+    if cell.estimator == COINPRESS:
+        value = coinpress.mean(everybody, cell.rho, noise).value
+        return value, np.full(len(groups), value)
+    estimator = coinpress.hierarchical if cell.estimator == RELEASED else coinpress.by_strata
+    found = estimator(groups, weights, cell.rho, noise)
+    return found.value, np.array([found.strata[key].value for key in groups])
+
+
+def _coinpress(cell: MeanCell, column: Column) -> Coinpress:
+    """What the schema declares, and either the paper's way or a release's."""
+    assert column.sigma is not None
+    lower, upper = column.mean_bounds
     if cell.estimator in (ALONE, RELEASED):
-        return settings | {"sizes": "noisy", "bounds": column.bounds}
-    return settings | {"sizes": "public", "tail": "gaussian"}
+        return Coinpress(lower, upper, column.sigma, sizes="noisy", bounds=column.bounds)
+    return Coinpress(lower, upper, column.sigma, tail="gaussian")

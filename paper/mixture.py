@@ -13,12 +13,12 @@ True
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import product
 
 import numpy as np
 
-from equistrata.inference.means.coinpress import coinpress_mean, stratified_coinpress
+from equistrata.inference.means.coinpress import Coinpress
 from equistrata.privacy.noise import SeededNoise
 
 GROUPS = (3, 6, 12)
@@ -76,19 +76,13 @@ def _measure(cell: MixtureCell) -> MixtureLine:
     groups = [rng.normal(*law) for law in zip(means, deviations, sizes, strict=True)]
     counted = rng.multinomial(round(PUBLIC_SHARE * cell.n), shares)
     rows, truth = np.concatenate(groups), float(shares @ means)
-    settings = {"lower": -RADIUS, "upper": RADIUS, "sigma": SIGMA, "rho": RHO, "tail": "gaussian"}
+    coinpress = Coinpress(-RADIUS, RADIUS, SIGMA, tail="gaussian")
     noise = SeededNoise(cell.run).spawn(cell.k).spawn(round(1000 * cell.alpha)).spawn(cell.n)
-    whole = coinpress_mean(rows, noise=noise.spawn(0), **settings).value
+    whole = coinpress.mean(rows, RHO, noise.spawn(0)).value
     by_group, by_public = (
-        stratified_coinpress(groups, list(weights), noise=noise.spawn(1), **settings).value
+        coinpress.by_strata(groups, list(weights), RHO, noise.spawn(1)).value
         for weights in (shares, counted / counted.sum())
     )
-    found, mean = (whole, by_group, by_public), float(rows.mean())
-    return MixtureLine(**asdict(cell), **_errors(found, truth, ""), **_errors(found, mean, "_rows"))
-
-
-def _errors(found: Sequence[float], truth: float, ending: str) -> dict[str, float]:
-    return {
-        f"{name}{ending}": abs(value - truth)
-        for name, value in zip(("coinpress", "stratified", "public"), found, strict=True)
-    }
+    found = np.array([whole, by_group, by_public])
+    against = [*np.abs(found - truth).tolist(), *np.abs(found - rows.mean()).tolist()]
+    return MixtureLine(cell.k, cell.alpha, cell.n, cell.run, *against)

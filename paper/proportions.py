@@ -12,8 +12,10 @@ import numpy as np
 from rich.table import Table
 from scipy.special import ndtri
 
-from equistrata.inference.counts.proportions import correction_factor, private_sample_size, sample_size
+from equistrata.inference.counts.proportions import proportion_sizing
 from equistrata.inference.counts.sizing import Law
+from equistrata.stats.checks import positive, share, whole
+from equistrata.stats.laws import BinomialLaplace
 
 P0, EFFECT, ALPHA, BETA = 0.25, 0.1, 0.05, 0.1
 EPSILONS = (0.1, 0.2, 0.3, 0.4, 0.5)
@@ -44,9 +46,10 @@ def rows_of(law: Law | None, epsilon: float) -> int:
     >>> rows_of(None, 0.1), rows_of("normal", 0.1)
     (221, 582)
     """
+    sizing = proportion_sizing(P0, EFFECT, alpha=ALPHA, beta=BETA)
     if law is None:
-        return math.ceil(sample_size(P0, EFFECT, alpha=ALPHA, beta=BETA))
-    return private_sample_size(P0, EFFECT, alpha=ALPHA, beta=BETA, epsilon=epsilon, law=law)
+        return math.ceil(sizing.classical_rows)
+    return math.ceil(sizing.rows(epsilon, law))
 
 
 def simulated_errors(rows: int, epsilon: float, runs: int, seed: int) -> tuple[float, float]:
@@ -61,6 +64,50 @@ def simulated_errors(rows: int, epsilon: float, runs: int, seed: int) -> tuple[f
     return above[0], 1 - above[1]
 
 
+def forgotten_noise_errors(p0: float, effect: float, *, rows: int, epsilon: float, alpha: float) -> tuple[float, float]:
+    """The exact errors of the classical test of p₀ + effect on a noisy count as if there were no noise.
+
+    It rejects on the effect's side of p₀ ± z(1 − α/2)√(σ²/rows), σ² = p̄(1 − p̄), p̄ = p₀ + effect/2. More rows restore
+    its power, but its level stays far above α/2.
+
+    Args:
+        p0, effect, alpha: as for `proportion_sizing`.
+        rows: at least 1; N without correction, K·N with it.
+        epsilon: of the noisy count, positive.
+
+    Returns:
+        (level on that side, type II error). The level of both sides together is about twice the first.
+
+    Raises:
+        InputError: a setting out of its range.
+
+    >>> errors = [forgotten_noise_errors(0.25, 0.1, rows=n, epsilon=0.1, alpha=0.05) for n in (221, 578)]
+    >>> [(round(first, 3), round(second, 3)) for first, second in errors]
+    [(0.161, 0.256), (0.097, 0.026)]
+    """
+    middle = proportion_sizing(p0, effect, alpha=alpha, beta=0.5)  # checks the settings; beta is not one of them
+    rows, scale = whole("rows", rows, 1), 1 / positive("epsilon", epsilon)
+    step = math.copysign(float(-ndtri(alpha / 2)) * math.sqrt(middle.variance / rows), effect)
+    critical = rows * (p0 + step)
+    null, other = (BinomialLaplace(rows, p, scale) for p in (p0, p0 + effect))
+    if effect > 0:
+        return float(null.sf(critical)), float(other.cdf(critical))
+    return float(null.cdf(critical)), float(other.sf(critical))
+
+
+def standardized_mse(p: float, *, rows: int, epsilon: float, sensitivity: float = 1.0) -> float:
+    """The talk's figure: the MSE of a noisy proportion over the variance of the exact one, 1 + 2Δ²/(ε²·rows·p(1 − p)).
+
+    Δ is 1 for a binomial count, and 2 for each cell of a multinomial one (replace-one).
+
+    >>> standardized_mse(0.5, rows=100, epsilon=0.1), round(standardized_mse(0.5, rows=100_000, epsilon=0.1), 3)
+    (9.0, 1.008)
+    """
+    p, rows = share("p", p), whole("rows", rows, 1)
+    scale = positive("sensitivity", sensitivity) / positive("epsilon", epsilon)
+    return 1 + 2 * scale**2 / (rows * p * (1 - p))
+
+
 def tables(runs: int) -> list[Table]:
     """Both tables."""
     factors = Table(title="K (the talk's)", title_justify="left")
@@ -69,7 +116,8 @@ def tables(runs: int) -> list[Table]:
         for heading in (first, *(f"ε = {epsilon:g}" for epsilon in EPSILONS)):
             table.add_column(heading, justify="left" if heading == first else "right")
     for (beta, law), printed in TALK_K.items():
-        found = [correction_factor(P0, EFFECT, alpha=ALPHA, beta=beta, epsilon=e, law=law) for e in EPSILONS]
+        sizing = proportion_sizing(P0, EFFECT, alpha=ALPHA, beta=beta)
+        found = [sizing.correction_factor(e, law) for e in EPSILONS]
         factors.add_row(f"{beta:g}, {law}", *(f"{k:.3f} ({p:.2f})" for k, p in zip(found, printed, strict=True)))
     for kept in TALK_LEVEL:
         size = "N" if kept is None else f"K·N, {kept}"

@@ -1,6 +1,4 @@
-"""Checks of settings, in one place: each names the setting, the value that was given, and what it must be.
-
-They are for settings and declared values only. A number that was read from rows must never be quoted in a message.
+"""Checks of settings, in one place: each names the setting, its value, and what it must be. Never for values of rows.
 
 >>> share("alpha", 0.05)
 0.05

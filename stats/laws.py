@@ -1,7 +1,7 @@
-"""The laws of a noisy proportion: a normal plus a Laplace variable, and a binomial plus a Laplace variable, both exact.
+"""The exact distributions of a noisy proportion: normal plus Laplace, and binomial plus Laplace.
 
-A noisy count of successes among `rows` people is Binomial(rows, p) + Laplace(1/ε): `BinomialLaplace`, for any number of
-rows. Divided by the rows and with the binomial taken for normal it is `NormalLaplace`, which is quick for any number.
+A noisy count of successes is Binomial(rows, p) + Laplace(1/ε): `BinomialLaplace`. Divided by the rows, with a normal
+approximation of the binomial, it is `NormalLaplace`, which is fast for any number of rows.
 
 >>> law = NormalLaplace(sd=0.03, scale=0.045)
 >>> round(law.quantile(0.975), 4), round(float(law.cdf(law.quantile(0.975))), 6)
@@ -27,9 +27,7 @@ from scipy.special import gammaln as log_gamma
 from equistrata.arrays import Floats
 from equistrata.stats.checks import closed_share, number, positive, share, whole
 
-SPREAD = (
-    14.0  # standard deviations of the binomial that are summed over on either side: what is left out is below 10⁻²⁰
-)
+BINOMIAL_REACH = 14.0  # standard deviations summed over on either side; the rest is below 10⁻²⁰
 
 
 @dataclass(frozen=True)
@@ -39,14 +37,13 @@ class NormalLaplace:
     Attributes:
         mean: any finite number.
         sd: standard deviation of the normal part, positive.
-        scale: b of the Laplace part (its standard deviation is √2·b), zero or more; 0 leaves the normal law.
+        scale: b of the Laplace part (its standard deviation is √2·b), zero or more; 0 is the normal distribution.
 
     Raises:
         InputError: a parameter out of its range.
 
-    Source: the talk on differentially private estimators and tests calls it NL(μ, σ², 1/b, 1/b, 1); the distribution
-    function is the convolution in closed form: Φ(z) − ½φ(z)(R(r − z) − R(r + z)) with z = (x − mean)/sd, r = sd/scale
-    and R Mills' ratio, so nothing overflows.
+    Source: NL(μ, σ², 1/b, 1/b, 1) of the talk on private estimators and tests; the convolution in closed form,
+    Φ(z) − ½φ(z)(R(r − z) − R(r + z)) with z = (x − mean)/sd, r = sd/scale and R Mills' ratio, which cannot overflow.
     """
 
     sd: float
@@ -70,8 +67,7 @@ class NormalLaplace:
     def quantile(self, p: float) -> float:
         """The x with P(X ≤ x) = p, 0 < p < 1.
 
-        Each of the two parts exceeds its own quantile at (1 + p)/2 with half the probability, so the sum of those
-        bounds the quantile from above; the normal part's quantile bounds it from below, p ≥ ½.
+        For p ≥ ½ it lies between the normal part's quantile and the sum of both parts' quantiles at (1 + p)/2.
         """
         tail = 1 - share("p", p) if p >= 0.5 else p
         ratio = self._ratio
@@ -88,7 +84,7 @@ class NormalLaplace:
 
 @dataclass(frozen=True)
 class BinomialLaplace:
-    """Binomial(rows, p) + Laplace(0, scale), independent: the law of a noisy count of successes. Exact at any size.
+    """Binomial(rows, p) + Laplace(0, scale), independent: the exact distribution of a noisy count of successes.
 
     Attributes:
         rows: the number of trials, at least 1.
@@ -125,9 +121,9 @@ class BinomialLaplace:
 
     @cached_property
     def _support(self) -> tuple[Floats, Floats]:
-        """The counts that matter and their binomial probabilities."""
+        """The counts within `BINOMIAL_REACH` and their binomial probabilities."""
         sd = math.sqrt(self.rows * self.p * (1 - self.p))
-        middle, reach = self.rows * self.p, SPREAD * (sd + SPREAD)
+        middle, reach = self.rows * self.p, BINOMIAL_REACH * (sd + BINOMIAL_REACH)
         k = np.arange(max(0, math.floor(middle - reach)), min(self.rows, math.ceil(middle + reach)) + 1, dtype=float)
         choose = log_gamma(self.rows + 1.0) - log_gamma(k + 1) - log_gamma(self.rows - k + 1)
         pmf = np.exp(choose + xlogy(k, self.p) + xlog1py(self.rows - k, -self.p))
@@ -143,9 +139,8 @@ class BinomialLaplace:
 def _normal_laplace_cdf(z: Floats, ratio: float) -> Floats:
     """P(Z + L/ratio ≤ z) for a standard normal Z and a standard Laplace L.
 
-    From P = Φ(z) − ½e^{r²/2 − rz}Φ(z − r) + ½e^{r²/2 + rz}Φ(−z − r). Where a Φ's argument is negative the product is
-    ½φ(z)·(Mills' ratio), with the scaled erfc; where it is positive the exponent is below −r²/2. By symmetry only z ≤ 0
-    is computed, where no two large terms cancel.
+    From P = Φ(z) − ½e^{r²/2 − rz}Φ(z − r) + ½e^{r²/2 + rz}Φ(−z − r), with the scaled erfc where a Φ's argument is
+    negative. By symmetry only z ≤ 0 is computed, where no two large terms cancel.
     """
     if math.isinf(ratio):
         return np.asarray(ndtr(z))
@@ -168,7 +163,7 @@ def _laplace_quantile(q: float) -> float:
 
 
 def _root(function: Callable[[float], float], low: float, high: float) -> float:
-    """The zero of a monotone function; an end of the bracket where rounding leaves no change of sign inside it."""
+    """The zero of a monotone function; the nearer end of the bracket where rounding leaves no change of sign."""
     at_low, at_high = function(low), function(high)
     if at_low * at_high >= 0:
         return low if abs(at_low) <= abs(at_high) else high

@@ -1,15 +1,9 @@
-"""Intervals when the variance itself is known only with noise: a calibrated width instead of a plug-in one.
+"""Intervals when the variance is known only with noise: a calibrated width instead of a plug-in one.
 
-An estimate D ~ N(Δ, F(1 + v)) comes with a noisy reading of its variance, W ~ N(v, ω²). F (the part that the privacy noise
-makes) and ω are public; v ≥ 0 (the part that the people make) is not known. Plugging W⁺ into ±z√(F(1 + W)) makes 90 %
-intervals that cover up to 93 % where v is small and as little as 88 % where it is near ω, once ω nears 1: the usual case
-when 1 % of a budget has to tell a variance. So a factor H(W) is solved for with
-
-    P( |D − Δ| ≤ z√(F·H(W)) ) = level    for every v ≥ 0,
-
-the calibration of Behrens-Fisher intervals, with a known part. H is kept above 0.8, since no variance is below F however low
-the reading; then 90 % intervals cover 0.896 to 0.910 for ω up to 0.7, at any v. At v = 0 their mean width exceeds that
-of a known variance by 5 % at ω = 0.4 and 12 % at 0.7; less elsewhere.
+An estimate D ~ N(Δ, F(1 + v)) has a noisy reading of its variance, W ~ N(v, ω²). F (the noise variance) and ω are
+public; v ≥ 0 (the sampling variance) is unknown. The plug-in ±z√(F(1 + W⁺)) makes 90 % intervals cover 88 to 93 % once
+ω nears 1. So a factor H(W) solves P(|D − Δ| ≤ z√(F·H(W))) = level for every v ≥ 0, as for Behrens-Fisher intervals. H
+is at least 0.8; then 90 % intervals cover 0.896 to 0.910 for ω up to 0.7, at any v (docs/experiments/federated.md).
 
 >>> import numpy as np
 >>> variance_factor(np.array([-0.5, 0.0, 1.0, 10.0]), 0.4, 0.9).round(1)
@@ -27,15 +21,15 @@ from scipy.optimize import least_squares
 from scipy.stats import norm
 
 from equistrata.arrays import Floats
+from equistrata.errors import InputError
 
 __all__ = ["LARGEST_OMEGA", "normal_quantile", "variance_factor"]
 
-
-# Below the first, noise in the variance does not matter; above the second, a reading tells too little.
-SMALLEST_OMEGA, LARGEST_OMEGA = 0.02, 1.0
+SMALLEST_OMEGA = 0.02  # below it the noise of the variance is negligible
+LARGEST_OMEGA = 1.0  # above it no width is right at every v
 LEAST_FACTOR = 0.8
-STEPS = 18
-SMOOTHNESS = 1e-5
+STEPS = 18  # of the grid in log ω
+SMOOTHNESS = 1e-5  # penalty on second differences
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(61)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
@@ -46,23 +40,22 @@ def normal_quantile(level: float) -> float:
 
 
 def variance_factor(reading: npt.ArrayLike, omega: npt.ArrayLike, level: float) -> Floats:
-    """H(W): the factor of the known variance F that an interval of level `level` should use.
+    """H(W): the factor of the known variance F in an interval of level `level`.
 
     Args:
         reading: W, the noisy reading of v = (variance − F)/F, any shape; it may be negative.
-        omega: ω ≥ 0, the standard deviation of its noise, in the same unit; broadcast against `reading`. At most
-            `LARGEST_OMEGA`: past that a reading tells so little that no width is right at every v.
+        omega: ω in [0, `LARGEST_OMEGA`], the standard deviation of its noise; broadcast against `reading`.
         level: the coverage, in (0, 1).
 
     Returns:
-        H ≥ 0.8, rising with W (but for at most 1 % between the points it is solved at). 1 + W⁺ where ω is 0, and about 1 + W where W is large beside ω.
+        H ≥ 0.8, rising with W up to 1 % between knots. 1 + W⁺ where ω is 0, and about 1 + W for W far above ω.
 
     Raises:
-        ValueError: an ω out of its range.
+        InputError: an ω out of its range.
     """
     w, noise = np.broadcast_arrays(np.asarray(reading, dtype=np.float64), np.asarray(omega, dtype=np.float64))
     if not ((noise >= 0) & (noise <= LARGEST_OMEGA)).all():
-        raise ValueError(f"omega must lie in [0, {LARGEST_OMEGA}]")
+        raise InputError(f"omega must lie in [0, {LARGEST_OMEGA}]")
     grid = _grid()
     place = np.clip((np.log(np.maximum(noise, SMALLEST_OMEGA)) - grid[0]) / (grid[1] - grid[0]), 0, STEPS - 1)
     below = np.minimum(place.astype(np.int64), STEPS - 2)
@@ -94,7 +87,7 @@ def _correction(step: int, level: float) -> tuple[Floats, Floats]:
     base = z * np.sqrt((1 + np.maximum(w, 0)) / (1 + v))
     bend = math.sqrt(SMOOTHNESS) * np.diff(np.eye(len(knots)), 2, axis=0)
     last = np.eye(len(knots))[-1:]
-    # H is told by its rises from one knot to the next, none of them negative, so that it never falls as W grows.
+    # H is parametrised by its rises between knots, none negative, so that it never falls as W grows.
     rises = np.tril(np.ones((len(knots), len(knots))))
     start = math.log(LEAST_FACTOR) - plain
 

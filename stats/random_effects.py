@@ -1,13 +1,12 @@
-"""What strata have in common: a linear mixed model with known noise (Fay and Herriot, JASA 1979, for small areas).
+"""Pooling across strata: a linear mixed model with known noise (Fay and Herriot, JASA 1979, for small areas).
 
-A number of stratum s, a mean or the share of a cell, is
+A parameter of stratum s, a mean or the share of a cell, is
 
     θ_s = μ + Σ_f u_f(s) + e_s,     observed with Gaussian noise of known variance,
 
-with one random effect u_f for each column f that defines strata (so a stratum leans first on those of its sex and of
-its race, then on all) and e_s for what is its own. The variances are found by restricted maximum likelihood. Synthesizers
-shrink marginals with it (`equistrata.synth.strata.borrowing`), estimators means (`equistrata.inference.means.hierarchical`). Nothing here sees a row: its input was
-paid for.
+with a random effect u_f for each column f that defines strata, and e_s for the stratum's own. Variances are estimated
+by restricted maximum likelihood. Used to shrink marginals (`equistrata.synth.strata.borrowing`) and means
+(`equistrata.inference.means.hierarchical`). Post-processing.
 
 >>> keys = [(sex, race) for sex in (1, 2) for race in (1, 2, 3)]
 >>> [effect.sum().astype(int).item() for effect in effects(keys)]  # same sex, same race, itself
@@ -32,8 +31,9 @@ _RANGE = (-30.0, 3.0)  # of the logarithms of the variances, in units of the mea
 
 
 def families(keys: Sequence[tuple[Hashable, ...]]) -> list[Floats]:
-    """For each kind of effect, which stratum has which, 0 or 1, shape (k, effects): one kind per stratum column, with an effect
-    for each of its values, if there are several columns, and each stratum's own.
+    """For each kind of effect, which stratum has which, 0 or 1, shape (k, effects).
+
+    One kind for each stratum column, if there are several, with an effect for each value; and each stratum's own.
     """
     columns = list(zip(*keys, strict=True)) if len({len(key) for key in keys}) == 1 else []
     places = [{value: place for place, value in enumerate(dict.fromkeys(column))} for column in columns]
@@ -43,7 +43,7 @@ def families(keys: Sequence[tuple[Hashable, ...]]) -> list[Floats]:
 
 
 def effects(keys: Sequence[tuple[Hashable, ...]]) -> list[Floats]:
-    """For each random effect, which strata share its value, 0 or 1, shape (k, k): `families`, each times its transpose."""
+    """For each random effect, which strata share its value, 0 or 1, shape (k, k)."""
     return [family @ family.T for family in families(keys)]
 
 
@@ -60,12 +60,12 @@ def variances(
     """The variance of each random effect by restricted maximum likelihood, or with a prior.
 
     Args:
-        kernels: of the strata that were observed, as by `effects`, each of shape (k, k).
+        kernels: of the observed strata, as by `effects`, each of shape (k, k).
         observed: shape (k, c); the c columns are replicates with the same variances and means of their own.
-        noise: the variance of the noise of a stratum's observations, shape (k,).
-        expected: for each effect a variance v₀; the likelihood is multiplied by exp(−v/v₀), and by the variance of the last
-            effect, the strata's own. Few noisy strata often make that zero, and then nothing that is a stratum's own would be
-            left of it (Li and Lahiri, J. Multivariate Analysis 2010); or else as large as the noise, where it cannot be.
+        noise: the noise variance of a stratum's observations, shape (k,).
+        expected: for each effect a variance v₀; the likelihood is multiplied by exp(−v/v₀), and by the variance of the
+            last effect, the strata's own. Without it, few noisy strata often give a variance of zero (Li and Lahiri, J.
+            Multivariate Analysis 2010), or one as large as the noise.
     """
     cells = observed.shape[1]
     scale = max(float(observed.var(0).mean()), 1e-12)

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from equistrata.data.schema import Schema
-from equistrata.inference.federated.plan import FederatedPlan
+from equistrata.inference.federated.protocol import FederatedPlan
 
 SCHEMA = Schema.from_dict(
     {

@@ -14,8 +14,8 @@ from equistrata.data.table import CodedTable
 from equistrata.eval.audit.layout import ByStratum, Layout, Measured
 from equistrata.eval.audit.noisy_number import NoisyNumber, clipped, with_noise
 from equistrata.eval.scores.coding import WHOLE, Index, numbers_of
-from equistrata.inference.means.coinpress import Rows, coinpress_mean
-from equistrata.inference.means.lattice import noisy_sum
+from equistrata.inference.means.coinpress import Coinpress, RowCount
+from equistrata.inference.means.lattice import Purchase, noisy_sum
 from equistrata.privacy.budget import ADD_REMOVE, Budget, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.stats.fieller import Spread, ratio_interval
@@ -127,7 +127,7 @@ def means_section(
         values, declared, source = worth[name][private.column(name)], worth[name], noise.spawn(stream)
         paying = budget.parallel(part, range(len(groups)), f"strata's means of {name}")
         sums = [
-            _column_sums(values[rows], declared, Rows(count, sizes.sigma), paying[stratum], source.spawn(stratum))
+            _column_sums(values[rows], declared, RowCount(count, sizes.sigma), paying[stratum], source.spawn(stratum))
             for stratum, (rows, count) in enumerate(zip(groups, sizes.counts.tolist(), strict=True))
         ]
         ends = float(declared.min()), float(declared.max())
@@ -137,7 +137,7 @@ def means_section(
     return shown, drawn
 
 
-def _column_sums(values: Floats, declared: Floats, rows: Rows, budget: Budget, noise: NoiseSource) -> ColumnSums:
+def _column_sums(values: Floats, declared: Floats, rows: RowCount, budget: Budget, noise: NoiseSource) -> ColumnSums:
     """The noisy sums of one column over one stratum; costs the budget, on top of what `rows` cost.
 
     The mean is Coinpress's with the declared range as bounds and half of it as σ (no column has more): Σ(x − c) is got
@@ -148,15 +148,14 @@ def _column_sums(values: Floats, declared: Floats, rows: Rows, budget: Budget, n
     two = len(np.unique(declared)) == 2
     rho = budget.remaining
     price, rest = (rho, Rho(0)) if two else rho.split([1 - SQUARES_SHARE, SQUARES_SHARE])
-    found = coinpress_mean(
-        values, lower=lower, upper=upper, sigma=half, rho=budget.part(price, "mean"), noise=noise.spawn(0), sizes="noisy",
-        bounds=(lower, upper), rows=rows,
-    )  # fmt: skip
+    coinpress = Coinpress(lower, upper, sigma=half, sizes="noisy", bounds=(lower, upper))
+    found = coinpress.mean(values, budget.part(price, "mean"), noise.spawn(0), rows=rows)
     assert found.raw is not None  # there always is a noisy count, at least 1
     shift = found.centre - centre
     squares = None
     if not two:
-        about = noisy_sum((values - centre) ** 2, 0.0, half**2, ADD_REMOVE, rest, budget, noise.spawn(1), "squares")
+        bought = Purchase(rest, budget, noise.spawn(1), "squares")
+        about = noisy_sum((values - centre) ** 2, 0.0, half**2, ADD_REMOVE, bought)
         squares = about + rows.count * half**2 / 2
     return ColumnSums(
         total=(found.raw - found.centre) * found.rows + shift * rows.count,

@@ -40,7 +40,7 @@ def calibration_section(
     parts = budget.parallel(rho, range(len(layout.labels)), "strata")
     price = PricedDesign.of_rho(rho, weighted=False, binary=True)
     sums = [
-        measure_sums(prediction.score[rows], truth[rows], price, noise=noise.spawn(stratum), budget=parts[stratum])
+        measure_sums(prediction.score[rows], truth[rows], price, noise.spawn(stratum), budget=parts[stratum])
         for stratum, rows in enumerate(layout.groups(index))
     ]
     shown = [_calibration(each, layout.level) for each in sums]

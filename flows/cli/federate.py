@@ -119,13 +119,13 @@ def federate_answer_command(
 
     For aggregators to start in the holder's own process; the numbers are for a secure sum, and for nobody's eyes.
     """
-    from equistrata.inference.federated.aggregation import Question
+    from equistrata.inference.federated.aggregation import SumQuestion
     from equistrata.inference.federated.holder import FileRows, TableHolder
-    from equistrata.inference.federated.plan import FederatedPlan
+    from equistrata.inference.federated.protocol import FederatedPlan
 
     try:
         asked = json.loads(sys.stdin.read())
-        question = Question(str(asked["kind"]), tuple(int(m) for m in asked["moduli"]), dict(asked["settings"]))
+        question = SumQuestion(str(asked["kind"]), tuple(int(m) for m in asked["moduli"]), dict(asked["settings"]))
         document = json.loads(plan.read_text("utf-8"))
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError("a holder needs a plan file, and a question as JSON on standard input") from None

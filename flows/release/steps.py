@@ -27,9 +27,8 @@ from equistrata.flows.run.guard import StepFailed, scrubbed
 from equistrata.flows.run.landing import land
 from equistrata.flows.run.snapshots import keep_snapshot
 from equistrata.flows.run.workspace import Workspace
-from equistrata.inference.means.coinpress import coinpress_mean, stratified_coinpress
+from equistrata.inference.means.coinpress import Coinpress
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
-from equistrata.inference.means.hierarchical import hierarchical_coinpress
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from equistrata.synth.measurements import Measurement, load_measurements, save_measurements, total_estimate
@@ -227,19 +226,11 @@ def _mean(plan: Plan, work: Workspace, column: Column, kind: str, budget: Budget
     assert column.sigma is not None
     groups = {key: work.load(work.outcome(column.name, i)) for i, key in enumerate(plan.strata.keys)}
     lower, upper = column.mean_bounds
-    settings: dict[str, Any] = {
-        "lower": lower,
-        "upper": upper,
-        "bounds": column.bounds,
-        "sigma": column.sigma,
-        "rho": budget,
-        "sizes": "noisy",
-        "noise": noise,
-    }
+    coinpress = Coinpress(lower, upper, column.sigma, sizes="noisy", bounds=column.bounds)
     if kind == "vanilla" or not plan.strata.columns:
-        return {"coinpress": _estimate_entry(coinpress_mean(np.concatenate(list(groups.values())), **settings))}
-    estimator = hierarchical_coinpress if plan.config.shrinkage else stratified_coinpress
-    stratified = estimator(groups, plan.fixed_weights, **settings)
+        return {"coinpress": _estimate_entry(coinpress.mean(np.concatenate(list(groups.values())), budget, noise))}
+    estimator = coinpress.hierarchical if plan.config.shrinkage else coinpress.by_strata
+    stratified = estimator(groups, plan.fixed_weights, budget, noise)
     return {"pub_strat_coinpress" if plan.fixed_weights else "strat_coinpress": _stratified_entry(stratified, plan)}
 
 

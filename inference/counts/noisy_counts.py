@@ -28,15 +28,12 @@ __all__ = ["NoisyCount", "NoisyTable", "noisy_count", "noisy_table"]
 
 @dataclass(frozen=True)
 class NoisyCount:
-    """How many of the rows are a success, with noise.
+    """A noisy number of successes.
 
     Attributes:
-        value: the count plus Laplace noise; not rounded and not cut off, so its mean is the count.
+        value: the count plus Laplace noise, neither rounded nor clipped, so unbiased.
         rows: the declared number of rows.
-        epsilon: the price, pure ε; in zCDP it is at most ε²/2.
-        rho: that price, ε²/2 (Bun and Steinke, arXiv:1605.02065, Proposition 1.4).
-        entries: what was spent on what; adds up to rho.
-        relation: the neighbouring relation of the price.
+        epsilon, rho, entries, relation: the price, pure ε; ε²/2 in zCDP; its charges and neighbouring relation.
         private: whether the noise came from a source fit for real releases.
     """
 
@@ -61,10 +58,10 @@ class NoisyCount:
 
 @dataclass(frozen=True)
 class NoisyTable:
-    """How many of the rows are in each cell of a table, with noise.
+    """The noisy number of rows in each cell of a table.
 
     Attributes:
-        values: the counts plus independent Laplace noise, of the table's shape; not rounded and not cut off.
+        values: the counts plus independent Laplace noise, of the table's shape, neither rounded nor clipped.
         rows: the declared number of rows (replace-one), or None where it is private (add-remove).
         epsilon, rho, entries, relation, private: as in `NoisyCount`.
     """
@@ -88,16 +85,11 @@ def noisy_count(values: npt.ArrayLike, *, epsilon: float, noise: NoiseSource) ->
 
     Args:
         values: shape (n,), n ≥ 1, each 0 or 1 (or False or True); n is declared public; never written to.
-        epsilon: positive.
-        noise: where the noise comes from.
 
     Raises:
-        InputError: a setting out of its range, or values that are not zeros and ones. No noise is drawn then.
+        InputError: ε not positive, or values that are not zeros and ones. No noise is drawn then.
 
-    Privacy: ε-DP, hence ε²/2-zCDP; replace-one. Proof: replacing one row changes the count by at most 1, and Laplace noise of
-    scale Δ/ε on sensitivity Δ is ε-DP. The count is a whole number, so no rounding error adds to Δ. With n declared,
-    the number of zeros follows from that of ones: a second noisy number would be paid for and teach nothing.
-
+    Cost: ε-DP, hence ε²/2-zCDP; replace-one. See docs/proofs/proportions.md.
     Source: the talk on differentially private estimators, Algorithm 1 (Λ = 1, on the scale of the mean 1/(nε)).
     """
     epsilon = positive("epsilon", epsilon)
@@ -126,17 +118,12 @@ def noisy_table(
     Args:
         codes: shape (n, d), whole numbers, or (n,) for one column: codes[i, j] in 0…shape[j] − 1; never written to.
         shape: the number of declared categories of each column, d of them, each at least 1.
-        epsilon: positive.
-        noise: where the noise comes from.
         relation: replace-one, with n ≥ 1 declared public: noise of scale 2/ε. Add-remove, with n ≥ 0 private: 1/ε.
 
     Raises:
         InputError: a setting out of its range, or codes that do not fit the declared shape. No noise is drawn then.
 
-    Privacy: ε-DP, hence ε²/2-zCDP, under `relation`. Proof: a replaced row leaves at most one cell for another, so the L1
-    sensitivity of all cells together is 2; an added one enters a single cell: 1. Independent Laplace noise of scale Δ₁/ε
-    in every cell is ε-DP for L1 sensitivity Δ₁. (Noise of scale 1/ε in each cell, as a reading of the talk's Algorithm
-    1 cell by cell would have it, costs 2ε under replace-one.)
+    Cost: ε-DP, hence ε²/2-zCDP, under `relation`. See docs/proofs/proportions.md.
 
     >>> from equistrata.privacy.noise import SeededNoise
     >>> table = noisy_table([[0, 1], [1, 1], [1, 0]], (2, 2), epsilon=1.0, noise=SeededNoise(1))
@@ -166,7 +153,7 @@ def noisy_table(
 
 
 def cell_sensitivity(relation: Relation) -> float:
-    """How far one neighbouring step moves all cells together, in L1."""
+    """The L1 sensitivity of all cells together."""
     if relation not in (REPLACE_ONE, ADD_REMOVE):
         raise InputError(f"relation is {relation!r}, but must be {REPLACE_ONE!r} or {ADD_REMOVE!r}; choose one")
     return 2.0 if relation == REPLACE_ONE else 1.0

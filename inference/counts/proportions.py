@@ -1,21 +1,16 @@
-"""Tests of a proportion whose count carries Laplace noise: how many rows they need, and what power they have.
+"""Tests of a proportion from a noisy count: how many rows they need, and their power.
 
-Somebody asks whether p = p₀ or p = p₀ + effect. Without noise that takes N rows; at ε it takes K·N, with K the correction
-factor. N people whose count was released at ε are worth N/K people without noise, which is what a meta-analysis needs.
+A test of p = p₀ against p = p₀ + effect needs N rows without noise and K·N at ε, with the correction factor K.
 
->>> round(correction_factor(0.25, 0.1, alpha=0.05, beta=0.1, epsilon=0.1), 2)
-2.64
->>> round(correction_factor(0.25, 0.1, alpha=0.05, beta=0.1, epsilon=0.1, law="normal-laplace"), 2)
-2.62
->>> private_sample_size(0.25, 0.1, alpha=0.05, beta=0.1, epsilon=0.1)
-578
->>> round(effective_sample_size(578, 0.25, 0.1, alpha=0.05, beta=0.1, epsilon=0.1), 1)
-220.9
+>>> sizing = proportion_sizing(0.25, 0.1, alpha=0.05, beta=0.1)
+>>> round(sizing.correction_factor(0.1, "normal"), 2), round(sizing.correction_factor(0.1), 2)
+(2.64, 2.62)
+>>> math.ceil(sizing.classical_rows), math.ceil(sizing.rows(0.1)), round(sizing.effective_rows(578, 0.1), 1)
+(221, 578, 220.9)
 
-Source: the talk on differentially private estimators and tests (its equations 1 to 4, the table of K, the power
-functions). Under the root of its equation 3 stands σ⁴; in equation 4 the second quantile is that at β, not at 1 − β:
-only so do its own numbers come out. Noise is that of `equistrata.inference.counts.noisy_counts`: Laplace of scale 1/ε on the count, for a
-declared number of rows (replace-one within a stratum).
+Source: the talk on differentially private estimators and tests, equations 1 to 4, the table of K and the power
+functions. The root of its equation 3 has σ⁴, and the second quantile in its equation 4 is that at β: only so do its
+numbers follow. Noise: Laplace of scale 1/ε on the count, declared number of rows.
 """
 
 from __future__ import annotations
@@ -27,86 +22,23 @@ from equistrata.inference.counts.sizing import Law, Sizing
 from equistrata.stats.checks import number, positive, share, whole
 from equistrata.stats.laws import NormalLaplace
 
-__all__ = [
-    "correction_factor",
-    "effective_sample_size",
-    "power",
-    "private_sample_size",
-    "sample_size",
-    "smallest_epsilon",
-    "standardized_mse",
-]
+__all__ = ["power", "proportion_sizing"]
 
 
-def sample_size(p0: float, effect: float, *, alpha: float, beta: float) -> float:
-    """N = (z(1 − α/2) + z(1 − β))²σ²/effect², σ² = p̄(1 − p̄), p̄ = p₀ + effect/2: the rows without noise, not rounded.
+def proportion_sizing(p0: float, effect: float, *, alpha: float, beta: float) -> Sizing:
+    """The test of p = p₀ against p = p₀ + effect: its rows, correction factor and smallest ε.
 
-    Arguments and errors: as `correction_factor`.
-
-    >>> round(sample_size(0.25, 0.1, alpha=0.05, beta=0.4), 2)
-    102.87
-    """
-    return question(p0, effect, alpha=alpha, beta=beta).classical_rows
-
-
-def correction_factor(
-    p0: float, effect: float, *, alpha: float, beta: float, epsilon: float, law: Law = "normal"
-) -> float:
-    """K ≥ 1: how many times the rows a test of p₀ against p₀ + effect needs when the count is released at ε.
+    σ² = p̄(1 − p̄) with p̄ = p₀ + effect/2.
 
     Args:
         p0: the proportion under the null hypothesis, in (0, 1).
-        effect: the difference to be seen, not 0, of either sign; p₀ + effect in (0, 1).
+        effect: the difference to detect, not 0, of either sign; p₀ + effect in (0, 1).
         alpha: the level of the two-sided test, in (0, 1).
         beta: the type II error, in (0, 1 − alpha/2).
-        epsilon: of the released count, positive.
-        law: "normal" takes the noise for a normal variable of its variance (eq. 3, closed form); "normal-laplace" uses
-            the exact convolution of a normal and a Laplace variable (eq. 4, solved numerically to 10⁻¹²).
 
     Raises:
         InputError: a setting out of its range.
-
-    Privacy: none; no row is touched.
     """
-    asked = question(p0, effect, alpha=alpha, beta=beta)
-    return asked.rows(epsilon, law) / asked.classical_rows
-
-
-def private_sample_size(
-    p0: float, effect: float, *, alpha: float, beta: float, epsilon: float, law: Law = "normal-laplace"
-) -> int:
-    """K·N, rounded up: the rows that a private test needs. Arguments and errors: as `correction_factor`."""
-    return math.ceil(question(p0, effect, alpha=alpha, beta=beta).rows(epsilon, law))
-
-
-def effective_sample_size(
-    rows: float, p0: float, effect: float, *, alpha: float, beta: float, epsilon: float, law: Law = "normal-laplace"
-) -> float:
-    """N = rows/K: what `rows` people behind a private count are worth, to be weighted by in a meta-analysis.
-
-    `rows` is positive. The other arguments and errors: as `correction_factor`.
-    """
-    factor = correction_factor(p0, effect, alpha=alpha, beta=beta, epsilon=epsilon, law=law)
-    return positive("rows", rows) / factor
-
-
-def smallest_epsilon(
-    rows: float, p0: float, effect: float, *, alpha: float, beta: float, law: Law = "normal-laplace"
-) -> float:
-    """The ε from which `rows` people (positive) suffice; infinite where they would not even without noise.
-
-    The inverse of `private_sample_size`. Arguments and errors: as `correction_factor`.
-
-    >>> round(smallest_epsilon(1000, 0.25, 0.1, alpha=0.05, beta=0.1), 4)
-    0.0516
-    >>> smallest_epsilon(220, 0.25, 0.1, alpha=0.05, beta=0.1)
-    inf
-    """
-    return question(p0, effect, alpha=alpha, beta=beta).smallest_epsilon(rows, law)
-
-
-def question(p0: float, effect: float, *, alpha: float, beta: float) -> Sizing:
-    """The test of p₀ against p₀ + effect as a question of size. Raises InputError: see `correction_factor`."""
     p0, effect = share("p0", p0), number("effect", effect)
     if effect == 0:
         raise InputError("effect is 0, and no number of rows can show no difference; give a difference to be seen")
@@ -118,40 +50,17 @@ def question(p0: float, effect: float, *, alpha: float, beta: float) -> Sizing:
     return Sizing(middle * (1 - middle), abs(effect), alpha, beta)
 
 
-def standardized_mse(p: float, *, rows: int, epsilon: float, sensitivity: float = 1.0) -> float:
-    """The mean squared error of a noisy proportion over the variance of the exact one: 1 + 2Δ²/(ε²·rows·p(1 − p)).
-
-    Args:
-        p: the true proportion, in (0, 1).
-        rows: at least 1.
-        epsilon: positive.
-        sensitivity: Δ. 1 for a binomial count; 2 for each cell of a multinomial one, replace-one: a replaced row leaves
-            one cell for another.
-
-    Raises:
-        InputError: an argument out of its range.
-
-    It tends to 1 as rows grow: the private estimator is asymptotically efficient.
-
-    >>> standardized_mse(0.5, rows=100, epsilon=0.1), round(standardized_mse(0.5, rows=100_000, epsilon=0.1), 3)
-    (9.0, 1.008)
-    """
-    p, rows = share("p", p), whole("rows", rows, 1)
-    scale = positive("sensitivity", sensitivity) / positive("epsilon", epsilon)
-    return 1 + 2 * scale**2 / (rows * p * (1 - p))
-
-
 def power(
     p: float, *, p0: float, rows: int, alpha: float, epsilon: float | None = None, law: Law = "normal-laplace"
 ) -> float:
     """The probability that the two-sided level-α test rejects p₀ when the proportion is p, by a normal approximation.
 
     Args:
-        p, p0: the true proportion and that of the null hypothesis, in (0, 1); at p = p₀ it is the level, α.
-        rows: at least 1. `equistrata.inference.counts.exact.exact_power` is exact, for any number of rows.
+        p, p0: the true proportion and that of the null hypothesis, in (0, 1); at p = p₀ the result is α.
+        rows: at least 1. `equistrata.inference.counts.exact.exact_power` is exact for any number of rows.
         alpha: in (0, 1).
         epsilon: of the released count, positive; None: without noise.
-        law: as in `correction_factor`. The binomial part has the variance of its own p under either hypothesis.
+        law: as in `Sizing.rows`. The binomial part has the variance of its own p under either hypothesis.
 
     Raises:
         InputError: an argument out of its range.
@@ -168,7 +77,7 @@ def power(
 
 
 def _law(p: float, rows: int, epsilon: float | None, law: Law) -> NormalLaplace:
-    """The law of the noisy proportion."""
+    """The distribution of the noisy proportion."""
     variance = p * (1 - p) / rows
     scale = 0.0 if epsilon is None else 1 / (positive("epsilon", epsilon) * rows)
     if law == "normal":

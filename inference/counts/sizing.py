@@ -1,11 +1,8 @@
-"""How many rows, or what ε, tells two means apart when a count or sum carries Laplace noise.
+"""The number of rows, or the ε, at which a test detects a difference of means under Laplace noise.
 
-The mean of n rows of variance σ² with Laplace noise of scale Δ/(nε) follows NL(σ²/n, Δ/(nε)), about one value under the
-null law and about another, `distance` away, under the alternative. The two-sided test at level α has power 1 − β when
-
-    F⁻¹(1 − α/2) + F⁻¹(1 − β) = distance
-
-for the quantiles F⁻¹ of the centred law. Everything here solves that equation for n or for ε.
+The mean of n rows of variance σ² with Laplace noise of scale Δ/(nε) is normal-Laplace. The two-sided test at level α
+has power 1 − β when F⁻¹(1 − α/2) + F⁻¹(1 − β) = distance, for the quantiles F⁻¹ of the centred distribution. That
+equation is solved for n or for ε.
 
 >>> question = Sizing(variance=0.21, distance=0.1, alpha=0.05, beta=0.1)
 >>> round(question.classical_rows, 2), round(question.rows(0.1), 1), round(question.rows(0.1, "normal"), 1)
@@ -31,20 +28,20 @@ from equistrata.stats.laws import NormalLaplace
 
 Law = Literal["normal", "normal-laplace"]
 
-DOUBLINGS = 200  # of a bracket: far past any number of rows or ε that a float could tell apart
+DOUBLINGS = 200  # of a bracket, beyond the resolution of floats
 
 
 @dataclass(frozen=True)
 class Sizing:
-    """One question of size.
+    """A difference to detect.
 
     Attributes:
         variance: σ² of one row, positive, in squared units of the data.
-        distance: what is to be seen, positive, in the unit of the data.
+        distance: the difference, positive, in the unit of the data.
         alpha: the level of the two-sided test, in (0, 1).
         beta: the type II error, in (0, 1 − alpha/2); ½ asks for an interval of half-width `distance` at confidence
             1 − alpha.
-        sensitivity: Δ, how far one row can move the sum, positive, in the unit of the data.
+        sensitivity: Δ of the sum, positive, in the unit of the data.
 
     Raises:
         InputError: a setting out of its range.
@@ -74,15 +71,14 @@ class Sizing:
 
     @cached_property
     def classical_rows(self) -> float:
-        """N = (z(1 − α/2) + z(1 − β))²σ²/distance²: the rows that it takes without noise, not rounded."""
+        """N = (z(1 − α/2) + z(1 − β))²σ²/distance²: the rows needed without noise, not rounded."""
         return self.quantiles**2 * self.variance / self.distance**2
 
     def rows(self, epsilon: float, law: Law = "normal-laplace") -> float:
-        """The rows that it takes at this ε > 0, not rounded; never fewer than without noise.
+        """The rows needed at this ε > 0, not rounded; never fewer than without noise.
 
-        "normal" takes the noise for normal of the same variance, in closed form; "normal-laplace" uses the exact
-        convolution. There the left side of the equation falls in n: scaling a symmetric log-concave part up, and
-        adding one, spreads all quantiles (Lewis and Thompson, 1981), so the root is the only one.
+        "normal" approximates the noise by a normal variable of its variance, in closed form; "normal-laplace" uses the
+        exact convolution, for which the root is unique (quantiles spread with the noise: Lewis and Thompson, 1981).
         """
         epsilon = positive("epsilon", epsilon)
         noise = 8 * (self.sensitivity * self.distance / (epsilon * self.quantiles * self.variance)) ** 2
@@ -103,6 +99,14 @@ class Sizing:
             return closed
         return crossing(lambda epsilon: self._excess(rows, epsilon), closed)
 
+    def correction_factor(self, epsilon: float, law: Law = "normal-laplace") -> float:
+        """K ≥ 1: the factor by which noise at ε multiplies the rows."""
+        return self.rows(epsilon, law) / self.classical_rows
+
+    def effective_rows(self, rows: float, epsilon: float, law: Law = "normal-laplace") -> float:
+        """rows/K: the rows without noise that `rows` > 0 noisy ones are worth, for example in a meta-analysis."""
+        return positive("rows", rows) / self.correction_factor(epsilon, law)
+
     def _excess(self, rows: float, epsilon: float) -> float:
         """The power at this many rows less the one asked for; rises in both."""
         law = NormalLaplace(sd=math.sqrt(self.variance / rows), scale=self.sensitivity / (rows * epsilon))
@@ -116,7 +120,7 @@ def _checked(law: Law) -> Law:
 
 
 def crossing(rising: Callable[[float], float], near: float) -> float:
-    """Where a rising function of a positive number crosses zero, searched from `near` outwards by factors of two."""
+    """The zero of a rising function of a positive number, searched from `near` outwards by factors of two."""
     low = high = near
     for _ in range(DOUBLINGS):
         if rising(low) <= 0:

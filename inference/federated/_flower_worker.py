@@ -1,19 +1,15 @@
 """Secure sums on Flower, in its own environment: `python -I _flower_worker.py server|holder SETTINGS`, or `--check`.
 
-This file is a program for another interpreter, which has no equistrata: it imports only the standard library, NumPy and
-Flower (flwr), and no module of ours imports it. Flower gives the transport (its Fleet API, over gRPC) and the protocol (its
-SecAgg+ workflow and client mod). What is added here:
+A program for another interpreter: it imports only the standard library, NumPy and Flower (flwr). Flower gives the
+transport (its Fleet API, over gRPC) and the protocol (its SecAgg+ workflow and client mod). What is added here:
 
-- A holder runs this file's client app and no other: Flower's own way, in which the server sends the code that holders
-  run, is refused.
-- A holder checks the server's settings of the protocol, and unmasks once: for at least as many holders as were agreed on,
-  never the same holder as both present and gone. It answers one question of each kind: two sums of the same numbers, one of
-  them without some holder, would show that holder's numbers.
-- Masks are AES-256 in counter mode. Flower folds each key to 32 bits for NumPy's generator, and a server could try them all.
-- Vectors are whole numbers, in limbs of 24 bits, which Flower's quantization carries without loss.
+- A holder runs this file's client app only, never code that the server sends.
+- A holder checks the server's settings of the protocol. It unmasks once, for at least the agreed number of holders, and
+  never for a holder that is both present and gone. It answers one question of each kind.
+- Masks are AES-256 in counter mode, since Flower folds each key to 32 bits.
+- Vectors are whole numbers in limbs of 24 bits, which Flower's quantization carries exactly.
 
-The server reads questions from standard input, one JSON line each, and writes answers to standard output. A holder gets
-its vector from a command of its own, which is told the question on standard input.
+The server reads questions from standard input, one JSON line each, and writes answers to standard output.
 """
 
 import hashlib
@@ -116,7 +112,7 @@ def serve(settings):
 
 
 def wait_for(state, run, holders, seconds):
-    """The holders' node numbers, once all are there; whoever is there when time runs out; None if there are too many."""
+    """The node numbers of the holders that came in time, waiting for all; None if there are too many."""
     end = time.monotonic() + seconds
     while len(nodes := state.get_nodes(run)) < holders and time.monotonic() < end:
         time.sleep(0.05)
@@ -242,7 +238,7 @@ class Quick:
 
 
 def answer(settings, question, moduli):
-    """The holder's own numbers. What it says if it refuses stays in its own folder: an error would travel to the server."""
+    """The holder's own numbers. A refusal stays in the holder's folder: an error would travel to the server."""
     done = subprocess.run(settings["command"], input=question, capture_output=True, text=True, check=False)
     sys.stderr.write(done.stderr)
     if done.returncode == 2:
@@ -305,7 +301,7 @@ def watch_parent():
     threading.Thread(target=wait, daemon=True).start()
 
 
-def check():
+def check_version():
     """The version, if all that is used is there."""
     patch_masks()
     from flwr.server.app import _run_fleet_api_grpc_rere  # noqa: F401
@@ -317,7 +313,7 @@ def check():
 if __name__ == "__main__":
     os.environ["FLWR_TELEMETRY_ENABLED"] = "0"
     if sys.argv[1] == "--check":
-        check()
+        check_version()
     else:
         chosen = json.loads(Path(sys.argv[2]).read_text("utf-8"))
         os.environ["FLWR_HOME"] = chosen["folder"]

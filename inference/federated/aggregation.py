@@ -1,7 +1,7 @@
-"""Adding holders' vectors of whole numbers so that only the sum is seen.
+"""Secure addition of holders' vectors of whole numbers: only the sum is revealed.
 
-`SecureAggregator` is the protocol. `InProcessAggregator` adds modulo M in this process: a **simulation**, for tests and for
-holders who trust this process. `equistrata.inference.federated.flower` runs the real thing on Flower's SecAgg+.
+`SecureAggregator` is the protocol. `InProcessAggregator` adds in this process: a **simulation**, for tests and for
+holders who trust this process. `equistrata.inference.federated.flower` runs Flower's SecAgg+.
 
 >>> import numpy as np
 >>> add_modulo([np.array([3, 4]), np.array([5, 6])], [7, 11]).tolist()
@@ -17,19 +17,19 @@ from typing import Any, Protocol
 import numpy as np
 
 from equistrata.arrays import Counts
-from equistrata.errors import InputError
+from equistrata.errors import EquistrataError, InputError
 
-__all__ = ["Holder", "InProcessAggregator", "Question", "SecureAggregator", "TooFewHolders", "Total", "add_modulo"]
+__all__ = ["Holder", "InProcessAggregator", "SecureAggregator", "SumQuestion", "TooFewHolders", "Total", "add_modulo"]
 
 
 @dataclass(frozen=True)
-class Question:
+class SumQuestion:
     """What every holder is asked to add up; public, and the same for all.
 
     Attributes:
-        kind: which sum is asked for; holders know what to answer to it.
+        kind: which sum is asked for.
         moduli: M for each place of the vector, at least 2. A holder's number lies in [0, M).
-        settings: what else they need, as JSON knows it.
+        settings: what else they need, JSON values.
     """
 
     kind: str
@@ -39,26 +39,21 @@ class Question:
 
 @dataclass(frozen=True)
 class Total:
-    """What an aggregator gives back.
-
-    Attributes:
-        sums: Σ modulo M in each place, shape (len(moduli),), over the holders that stayed.
-        holders: how many stayed to the end.
-    """
+    """Σ modulo M in each place, shape (len(moduli),), over the holders that stayed; and how many did."""
 
     sums: Counts
     holders: int
 
 
 class Holder(Protocol):
-    """Somebody with rows, who answers questions with a vector of whole numbers."""
+    """A holder of rows, who answers questions with a vector of whole numbers."""
 
-    def answer(self, question: Question) -> Counts:
+    def answer(self, question: SumQuestion) -> Counts:
         """One number in [0, M) for each modulus. Raises InputError if the question or the holder's rows do not fit."""
         ...
 
 
-class TooFewHolders(RuntimeError):
+class TooFewHolders(EquistrataError):
     """More holders dropped out than the aggregation allows; no sum was made. Carries `stayed` and `needed`."""
 
     def __init__(self, stayed: int, needed: int) -> None:
@@ -70,7 +65,7 @@ class SecureAggregator(Protocol):
     """Adds up the answers of a fixed set of holders.
 
     Attributes:
-        name: what a report calls it.
+        name: its name in reports.
         simulated: true if the answers pass through the clear somewhere.
         holders: how many take part.
     """
@@ -84,8 +79,8 @@ class SecureAggregator(Protocol):
     @property
     def holders(self) -> int: ...
 
-    def total(self, question: Question) -> Total:
-        """Ask every holder and add up, modulo the question's moduli, what the holders that stay answer.
+    def total(self, question: SumQuestion) -> Total:
+        """The sum, modulo the question's moduli, of the answers of the holders that stay.
 
         Raises:
             TooFewHolders: too many dropped out.
@@ -96,11 +91,10 @@ class SecureAggregator(Protocol):
 
 @dataclass(frozen=True)
 class InProcessAggregator:
-    """A simulation: the answers are added here, in the clear. The sums are those of a real aggregation, to the integer.
+    """A simulation: the answers are added here, in the clear. The sums equal those of a real aggregation.
 
     Attributes:
-        members: the holders.
-        needed: how many must stay.
+        members, needed: the holders, and how many must stay.
         dropped: positions of holders that drop out before answering, for tests and rehearsals.
     """
 
@@ -116,7 +110,7 @@ class InProcessAggregator:
         """How many take part."""
         return len(self.members)
 
-    def total(self, question: Question) -> Total:
+    def total(self, question: SumQuestion) -> Total:
         """See `SecureAggregator.total`."""
         stayed = [holder for place, holder in enumerate(self.members) if place not in self.dropped]
         if len(stayed) < max(self.needed, 1):
@@ -128,7 +122,7 @@ def add_modulo(vectors: Iterable[Counts], moduli: Sequence[int]) -> Counts:
     """Σ of the vectors, each place modulo its own M. Shape (len(moduli),).
 
     Raises:
-        InputError: a vector of another length, or a number outside [0, M): it could not have come from an honest holder.
+        InputError: a vector of another length, or a number outside [0, M).
     """
     bounds = np.array(moduli, dtype=np.int64)
     if not len(bounds) or (bounds < 2).any() or (bounds > 2**62).any():

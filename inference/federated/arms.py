@@ -1,8 +1,7 @@
-"""Arms of an experiment as far as they are known, and intervals for combinations of their means.
+"""Arms of an A/B test, and intervals for combinations of their means.
 
-An arm's mean comes with two variances: what privacy noise makes of it, which is public, and what the people make of it,
-ŝ²/n, which is an estimate and, if private, a noisy one. Exact, central-Gaussian and Poisson-binomial arms all have this
-form, so that one formula serves every baseline.
+An arm's mean has a known noise variance and an estimated sampling variance ŝ²/n, which privacy may make noisy. Exact,
+central-Gaussian and Poisson-binomial arms all have this form.
 
 >>> treated = Arm(rows=500, mean=0.1, variance=0.01, noise=1e-4)
 >>> control = Arm(rows=500, mean=-0.1, variance=0.01, noise=1e-4)
@@ -23,6 +22,7 @@ import numpy.typing as npt
 
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
+from equistrata.stats.checks import share
 from equistrata.stats.noisy_variance import LARGEST_OMEGA, normal_quantile, variance_factor
 
 __all__ = ["Arm", "Target", "check_interval", "combine", "exact_arm"]
@@ -33,16 +33,16 @@ Target = Literal["pate", "sate"]
 
 @dataclass(frozen=True)
 class Arm:
-    """One arm of n people. Every field but `rows`, `overlap` and `radius` may be an array, one entry a simulated run.
+    """One arm of n people. Every field except `rows`, `overlap` and `radius` may be an array over simulated runs.
 
     Attributes:
         rows: n ≥ 2, public.
         mean: the estimate of the mean.
-        variance: ŝ², unbiased for the variance among people; noise may take it below 0.
+        variance: ŝ², unbiased for the variance among people; noise may make it negative.
         moment: the estimate of the mean of squares.
-        noise: the variance that privacy noise gives the mean if all people were alike.
+        noise: the noise variance of the mean if all people were alike.
         overlap: 1/m for the Poisson-binomial mechanism, whose noise is less by s²/(nm) where people differ; else 0.
-        variance_noise: the variance that privacy noise gives ŝ²; 0 if ŝ² is exact.
+        variance_noise: the noise variance of ŝ²; 0 if ŝ² is exact.
         radius: R; the values lie in [−R, R].
     """
 
@@ -61,7 +61,7 @@ class Arm:
 
 
 def exact_arm(values: npt.ArrayLike) -> Arm:
-    """The arm without privacy: exact mean and sample variance over the last axis. Never to be published."""
+    """The arm without privacy: exact mean and sample variance over the last axis. Not for publication."""
     x = np.asarray(values, dtype=np.float64)
     if x.shape[-1] < 2:
         raise InputError(f"an arm needs at least two rows for a variance, and one has {x.shape[-1]}")
@@ -71,26 +71,22 @@ def exact_arm(values: npt.ArrayLike) -> Arm:
 def combine(
     arms: Sequence[Arm], coefficients: Sequence[float], level: float = 0.9, *, target: Target = "pate"
 ) -> tuple[Floats, Floats]:
-    """Σ c_j·mean_j over independent arms, and the half-width of its interval of the given level.
+    """Σ c_j·mean_j over independent arms, and the half-width of its interval of the given level. Post-processing.
 
-    The variances are added: Σ c_j²(noise_j + s_j²(1 − overlap_j)/n_j). (The ± line of the paper's Algorithm 1 adds standard
-    deviations; its proof and its tables add variances.) Where ŝ² carries privacy noise, the width is calibrated for it
-    (`equistrata.stats.noisy_variance`); where that noise is so large that ŝ² tells nothing (ω > 1), s² is taken to be R², its
-    largest possible value.
+    The variances are added: Σ c_j²(noise_j + s_j²(1 − overlap_j)/n_j). (The ± line of the paper's Algorithm 1 adds
+    standard deviations; its proof and its tables add variances.) Where ŝ² is noisy, the width is calibrated
+    (`equistrata.stats.noisy_variance`); where that noise exceeds the known variance (ω > 1), s² is replaced by its
+    bound R².
 
     Args:
         arms, coefficients: as many of each; a difference has coefficients 1 and −1.
-        level: the coverage, in (0, 1), as n grows.
-        target: "pate" for the mean difference in the population that people were drawn from; "sate" for these people's
-            own, which takes exactly two arms and coefficients 1 and −1. The latter's variance is less by
-            (s_t − s_c)²/n, n = n_t + n_c, and still a bound, since nobody is seen under both treatments (Algorithm 1's
-            (n_c n_t/n)(s_t/n_t + s_c/n_c)² is the same number). From noisy variances only so much is taken off as noise does
-            not explain.
+        level: the asymptotic coverage, in (0, 1).
+        target: "pate" for the population's mean difference; "sate" for that of these people, with exactly two arms and
+            coefficients 1 and −1. Its variance is smaller by (s_t − s_c)²/(n_t + n_c), and still an upper bound; from
+            noisy variances only the part that noise does not explain is subtracted.
 
     Returns:
         The estimate and its half-width, in the unit of the values.
-
-    Privacy: post-processing of private arms; free.
     """
     check_interval(level, target)
     if target == "sate" and (len(arms) != 2 or list(coefficients) not in ([1, -1], [-1, 1])):
@@ -120,14 +116,13 @@ def combine(
 
 def check_interval(level: float, target: str) -> None:
     """Raise InputError unless 0 < level < 1 and the target is "pate" or "sate"."""
-    if not 0 < level < 1:
-        raise InputError(f"the level of an interval must lie strictly between 0 and 1, not {level}")
+    share("level", level)
     if target not in ("pate", "sate"):
         raise InputError(f"the target of an interval is 'pate' or 'sate', not {target!r}")
 
 
 def _shared_part(treated: Arm, control: Arm) -> Floats:
-    """(s_t − s_c)²/n, as far as noise in the variances (two standard deviations of it) does not explain the difference."""
+    """(s_t − s_c)²/n, less what two standard deviations of the noise of the variances explain."""
     gap = np.asarray(treated.variance) - np.asarray(control.variance)
     noise = np.asarray(treated.variance_noise) + np.asarray(control.variance_noise)
     spread = np.sqrt(np.maximum(treated.variance, 0)) - np.sqrt(np.maximum(control.variance, 0))

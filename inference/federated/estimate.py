@@ -7,7 +7,8 @@
 >>> from equistrata.privacy.noise import SeededNoise
 >>> schema = Schema.from_dict({"name": "visits", "columns": {
 ...     "SEX": {"values": [1, 2]}, "NEW": {"values": [0, 1]}, "DAYS": {"lower": 0, "upper": 10}}})
->>> plan = FederatedPlan(schema, "DAYS", holders=3, strata=("SEX",), arm="NEW", treated=1, control=0, epsilon=1, delta=1e-6)
+>>> arms = {"arm": "NEW", "treated": 1, "control": 0}
+>>> plan = FederatedPlan(schema, "DAYS", holders=3, strata=("SEX",), **arms, epsilon=1, delta=1e-6)
 >>> rng, holders = np.random.default_rng(0), []
 >>> for i in range(3):
 ...     rows = pd.DataFrame({"SEX": rng.integers(1, 3, 4000), "NEW": rng.integers(0, 2, 4000)})
@@ -21,32 +22,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any
 
-import numpy as np
-
+from equistrata.errors import EquistrataError
+from equistrata.inference.federated.ab_test import private_arm
 from equistrata.inference.federated.aggregation import SecureAggregator
 from equistrata.inference.federated.arms import Arm, combine
-from equistrata.inference.federated.arms_private import private_arm
-from equistrata.inference.federated.plan import Cell, FederatedPlan, Part
+from equistrata.inference.federated.protocol import Cell, FederatedPlan, Part
+from equistrata.inference.means.estimate import Interval
 from equistrata.privacy.budget import REPLACE_ONE, Relation
 
 __all__ = ["FederatedPlan", "FederatedResult", "Interval", "StratumResult", "federate"]
-
-
-@dataclass(frozen=True)
-class Interval:
-    """An estimate and its interval, in the unit of the outcome."""
-
-    value: float
-    lower: float
-    upper: float
-
-    @property
-    def half_width(self) -> float:
-        """Half the length of the interval."""
-        return (self.upper - self.lower) / 2
 
 
 @dataclass(frozen=True)
@@ -56,7 +43,7 @@ class StratumResult:
     Attributes:
         label: as "SEX=1,RAC1P=2"; "all" for all strata together.
         rows: part ("control", "treated", or "all" without arms) → rows over all holders, public.
-        means: part → mean; parts that were left out are not in it.
+        means: part → mean; without the parts that were left out.
         difference: treated less control; None where there are no two arms.
     """
 
@@ -68,15 +55,14 @@ class StratumResult:
 
 @dataclass(frozen=True)
 class FederatedResult:
-    """All of it may be published at the stated price.
+    """The result; all of it may be published at the stated price.
 
     Attributes:
         strata: every declared stratum, in order.
-        overall: all strata together, weighted by their rows. Means are over everybody who was estimated; the difference is
-            Σ w_s·(difference in stratum s) over the strata with two arms, w_s in proportion to their rows.
-        epsilon, delta, relation: the price, and what neighbours are.
+        overall: all strata together, weighted by their rows. The difference is over the strata with two arms.
+        epsilon, delta, relation: the price and the neighbouring relation.
         holders, stayed: how many took part, and how many stayed to the end.
-        aggregator, simulated: what added the numbers up, and whether that saw single holders' numbers.
+        aggregator, simulated: the aggregator, and whether it saw single holders' numbers.
         level, target: of the intervals.
     """
 
@@ -93,23 +79,11 @@ class FederatedResult:
     relation: Relation = REPLACE_ONE
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON knows it."""
-        return {
-            "epsilon": self.epsilon,
-            "delta": self.delta,
-            "relation": self.relation,
-            "holders": self.holders,
-            "stayed": self.stayed,
-            "aggregator": self.aggregator,
-            "simulated": self.simulated,
-            "level": self.level,
-            "target": self.target,
-            "overall": _stratum_dict(self.overall),
-            "strata": [_stratum_dict(stratum) for stratum in self.strata],
-        }
+        """The result as JSON values."""
+        return {**asdict(self), "strata": [asdict(stratum) for stratum in self.strata]}
 
 
-class RowsMissing(RuntimeError):
+class RowsMissing(EquistrataError):
     """More rows are missing than the plan's θ allows for; nothing is published."""
 
 
@@ -118,19 +92,18 @@ def federate(plan: FederatedPlan, aggregator: SecureAggregator) -> FederatedResu
 
     Args:
         plan: what they agreed to.
-        aggregator: adds up their answers; how many must stay is the aggregator's to hold, and is checked here too.
+        aggregator: adds up their answers. It enforces how many must stay; the rows are checked here too.
 
     Raises:
-        InputError: a holder's rows do not fit the plan, or a cell has one row; before any noise is drawn.
+        InputError: a holder's rows do not fit the plan, or a cell has one row; no noise is drawn then.
         TooFewHolders: more holders dropped out than the plan allows.
         RowsMissing: more rows dropped out than the plan allows, in some cell.
 
-    Privacy: see `FederatedPlan`. Everything after the two sums is post-processing.
+    Cost: see `FederatedPlan`.
     """
     sizes = aggregator.total(plan.sizes())
-    question = plan.sums([int(size) for size in sizes.sums])
-    settings = plan.settle([int(size) for size in sizes.sums])
-    total = aggregator.total(question)
+    settings = plan.arm_settings(sizes.sums.tolist())
+    total = aggregator.total(plan.sums(sizes.sums.tolist()))
     means, squares, rows = total.sums.reshape(3, -1)
     arms: dict[Cell, Arm] = {}
     counts = {cell: int(count) for cell, count in zip(plan.cells, sizes.sums, strict=True)}
@@ -203,15 +176,3 @@ def _interval(
     value, half = (float(number) for number in combine(arms, coefficients, plan.level, **target))
     value += shift
     return Interval(value, value - half, value + half)
-
-
-def _stratum_dict(stratum: StratumResult) -> dict[str, Any]:
-    def plain(interval: Interval | None) -> dict[str, float] | None:
-        return None if interval is None else {name: float(np.float64(n)) for name, n in vars(interval).items()}
-
-    return {
-        "label": stratum.label,
-        "rows": dict(stratum.rows),
-        "means": {part: plain(mean) for part, mean in stratum.means.items()},
-        "difference": plain(stratum.difference),
-    }

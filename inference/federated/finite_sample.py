@@ -1,22 +1,12 @@
-"""Intervals for a difference of arms that hold at any number of people, not only as it grows.
+"""Non-asymptotic intervals for the difference of two private arms (Theorem 4.3 of the federated-experiments paper).
 
-Let S = Δ̂ − Δ. It is a sum of independent parts: what the draw of people makes of it (each person moves it by at most
-b = 2R/min(n_t, n_c), total variance V_s), and what their coins make of it, given the people (each of the n_j·m_j coins of
-an arm moves it by R/(n_j m_j θ_j), so by Hoeffding's lemma a variance proxy V_n = Σ R²/(4n_j m_j θ_j²)). The logarithm of
-E exp(λS) is at most λ²V_s/(2(1 − λb/3)) + λ²V_n/2, so that (Bernstein; Boucheron, Lugosi and Massart, Theorem 2.10)
+The half-width is √(2(V_s + V_n)L) + bL/3 with L = ln(2/β): Bernstein's inequality for people (total variance V_s, each
+moving the difference by at most b) and Hoeffding's lemma for their coins (V_n). V_s is bounded from the private second
+moments. It is narrower than the paper's Theorem C.1 and corrects its term for the coins. See docs/proofs/federated.md.
 
-    P( |S| > √(2(V_s + V_n)L) + bL/3 ) ≤ 2·e^(−L).
-
-V_s is bounded from the private second moments: the sample variance is at most what the noisy moments allow (Hoeffding),
-and the standard deviation of the population exceeds that of the sample by at most 2R√(2 ln(1/β)/(n − 1)) (Maurer and Pontil,
-arXiv:0907.3740, Theorem 10).
-
-The paper's Theorem C.1 adds the standard deviations of people and coins instead, and its term for the coins is
-√(R² ln(1200/δ)/(2mnθ²)), half of what Hoeffding's inequality gives for nm coins of range 2R/(nmθ); it also leaves out what
-the two arms' means contribute to the error of their variances. This bound is narrower than its, and it holds.
-
->>> from equistrata.inference.federated.arms_private import private_arm, settle
->>> settings = settle(20_000, radius=1, epsilon=1, delta=1e-6)
+>>> from equistrata.inference.federated.ab_test import ArmDesign, private_arm
+>>> from equistrata.inference.federated.renyi import ThetaTarget
+>>> settings = ArmDesign(1, ThetaTarget(epsilon=1, delta=1e-6)).settings(20_000)
 >>> sums = [int(n * (m - 1) / 2) for n, m in [(20_000, 1024)] * 2]
 >>> arm = private_arm(sums, settings)
 >>> value, half_width = finite_sample_interval((arm, arm), (settings, settings), level=0.9)
@@ -31,27 +21,25 @@ import math
 import numpy as np
 
 from equistrata.arrays import Floats
+from equistrata.inference.federated.ab_test import ArmSettings
 from equistrata.inference.federated.arms import Arm, Target, check_interval
-from equistrata.inference.federated.arms_private import ArmSettings
 
 __all__ = ["finite_sample_interval"]
 
-MAIN_SHARE = (
-    0.95  # of the failure probability, for the estimate itself; the rest is shared by eight bounds on the variances
-)
+MAIN_SHARE = 0.95  # of the failure probability, for the estimate; eight bounds on the variances share the rest
 
 
 def finite_sample_interval(
     arms: tuple[Arm, Arm], settings: tuple[ArmSettings, ArmSettings], level: float = 0.9, *, target: Target = "pate"
 ) -> tuple[Floats, Floats]:
-    """The difference of two private arms and the half-width of an interval that covers with at least `level`, at any n.
+    """The difference of two private arms, and the half-width of an interval that covers with at least `level` at any n.
 
     Args:
-        arms: treated and control, as `equistrata.inference.federated.arms_private.private_arm` makes them.
-        settings: what their people reported by.
+        arms: treated and control, as `equistrata.inference.federated.ab_test.private_arm` makes them.
+        settings: how their people reported.
         level: in (0, 1).
-        target: "pate": the people are independent draws from each arm's population. "sate": they are these people, and
-            which arm they are in is drawn without replacement; the effect is that among them.
+        target: "pate": the people are independent draws from each arm's population. "sate": the effect is that among
+            these people, whose arm is drawn without replacement.
 
     Returns:
         The estimate and the half-width, in the unit of the values; arrays if the arms hold arrays.
@@ -59,12 +47,7 @@ def finite_sample_interval(
     Raises:
         InputError: a level outside (0, 1).
 
-    Privacy: post-processing.
-
-    For "sate", S is a sum of a_i = y_i(t)/n_t + y_i(c)/n_c over a sample without replacement, whose exponential moments are
-    at most those with replacement (Hoeffding): V_s = min(n_t, n_c)·(σ_t/n_t + σ_c/n_c)², σ over all people, and
-    b = 2R(1/n_t + 1/n_c). The σ are bounded by Hoeffding's inequality on both moments of each arm, which also holds
-    without replacement.
+    Cost: none (post-processing).
     """
     check_interval(level, target)
     beta = 1 - level
@@ -85,10 +68,9 @@ def finite_sample_interval(
 
 
 def _largest_deviation(arm: Arm, settings: ArmSettings, log: float, target: Target) -> Floats:
-    """A bound on the standard deviation of the values behind an arm; fails with probability at most 4·e^(−log).
+    """A bound on the standard deviation of an arm's values; fails with probability at most 4·e^(−log).
 
-    e^(−log) for the coins of the second moment, and e^(−log) for those of the mean (half for each side, as the sign is not
-    known); for the step from the sample to the population, e^(−log), or for "sate" twice that, once for each moment.
+    It adds up the failures of the second moment, both sides of the mean, and the step from sample to population.
     """
     n, radius = arm.rows, settings.mean.radius
     both_sides = log + math.log(2)

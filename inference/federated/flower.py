@@ -1,10 +1,8 @@
 """Secure sums by Flower's SecAgg+: a server and one process for each holder, on this machine's loopback.
 
-The server sees masked vectors and the sums, and nothing else that depends on a holder's rows. Flower cannot live beside
-Prefect's pins, so it runs in an environment of its own (`make flower`), as a program that knows nothing of equistrata
-(`_flower_worker.py`); a holder's vector comes from a command that only its own process starts.
-
-docs/federated.md says what this protects against and what it does not.
+The server receives masked vectors and the sums, and nothing else that depends on rows. Flower conflicts with Prefect's
+pins, so it runs in an environment of its own (`make flower`), as a program without equistrata (`_flower_worker.py`). A
+holder's vector comes from a command that only its own process starts. Threat model: docs/federated.md.
 """
 
 from __future__ import annotations
@@ -27,21 +25,21 @@ from typing import IO, Any
 
 import numpy as np
 
-from equistrata.errors import InputError
-from equistrata.inference.federated.aggregation import Question, TooFewHolders, Total
+from equistrata.errors import EquistrataError, InputError
+from equistrata.inference.federated.aggregation import SumQuestion, TooFewHolders, Total
 
 __all__ = ["FlowerAggregator", "FlowerFailed", "flower"]
 
-PYTHON_VARIABLE = "EQUISTRATA_FLOWER_PYTHON"
-DEFAULT_PYTHON = Path(".venv-flower/bin/python")
-WORKER = Path(__file__).with_name("_flower_worker.py")
-REFUSAL = "refusal.txt"  # what a holder's command said, in the holder's own folder
-STAGES = 4  # of the protocol, each of which waits for the time-out if a holder is gone
-STARTING = 120  # seconds that the server may take to start, and the holders to come, on a busy machine
+FLOWER_PYTHON_VARIABLE = "EQUISTRATA_FLOWER_PYTHON"
+FLOWER_DEFAULT_PYTHON = Path(".venv-flower/bin/python")
+FLOWER_WORKER = Path(__file__).with_name("_flower_worker.py")
+REFUSAL = "refusal.txt"  # the message of a holder's command, in the holder's own folder
+STAGES = 4  # of the protocol; each waits for the time-out if a holder is gone
+STARTING = 120  # seconds for the server and the holders to start on a busy machine
 
 
-class FlowerFailed(RuntimeError):
-    """Flower's server did not answer. Says how it ended; its log is in the aggregator's folder while that is kept."""
+class FlowerFailed(EquistrataError):
+    """Flower's server did not answer. The message says how it ended; its log is in the aggregator's folder."""
 
 
 @dataclass(frozen=True)
@@ -50,8 +48,8 @@ class FlowerAggregator:
 
     Attributes:
         holders: how many take part.
-        needed: how many must stay: every holder unmasks only for so many.
-        timeout: seconds that the server waits for a holder in each stage before it counts it as gone.
+        needed: how many must stay.
+        timeout: seconds that the server waits for a holder in each stage.
     """
 
     holders: int
@@ -70,10 +68,10 @@ class FlowerAggregator:
 
     @property
     def server_pid(self) -> int:
-        """The server's process, for whoever wants to look into it."""
+        """The server's process id."""
         return self._server.pid
 
-    def total(self, question: Question) -> Total:
+    def total(self, question: SumQuestion) -> Total:
         """See `SecureAggregator.total`. Each kind of question once; holders refuse the second.
 
         Raises:
@@ -119,14 +117,16 @@ def flower(
     """Start a server and one holder for each command, and end them all afterwards.
 
     Args:
-        commands: for each holder, what gives its vector: a program that reads a question (JSON: kind, moduli, settings) on
-            standard input and prints its numbers as a JSON list, or one sentence on standard error and exit status 2.
-        missing: how many may drop out, fewer than half, and not so many that fewer than three stay.
-        timeout: seconds to wait in each stage of the protocol. All holders are waited for at first, up to two minutes.
-        folder: where settings and logs go, kept afterwards; None for a folder of mode 0700 that is removed.
+        commands: for each holder, the program that computes its vector: it reads a question (JSON: kind, moduli,
+            settings) on standard input and prints its numbers as a JSON list, or one sentence on standard error with
+            exit status 2.
+        missing: how many may drop out, fewer than half; at least three must stay.
+        timeout: seconds to wait in each stage of the protocol. At the start all holders are waited for, up to two
+            minutes.
+        folder: for settings and logs, kept afterwards; None for a folder of mode 0700 that is removed.
 
     Raises:
-        InputError: the environment is not there, or a number of holders that the protocol cannot serve.
+        InputError: the environment is missing, or a number of holders that the protocol cannot serve.
         FlowerFailed: the server did not start.
     """
     holders = len(commands)
@@ -134,8 +134,8 @@ def flower(
         raise InputError(f"Flower's SecAgg+ needs at least three holders, not {holders}")
     if not 0 <= missing <= min((holders - 1) // 2, holders - 3 if holders > 3 else 0):
         raise InputError(
-            f"of {holders} holders, Flower's SecAgg+ can do without at most {min((holders - 1) // 2, holders - 3)}, not "
-            f"{missing}: more than half must stay, and three at least"
+            f"of {holders} holders, Flower's SecAgg+ can do without at most {min((holders - 1) // 2, holders - 3)}, "
+            f"not {missing}: more than half must stay, and three at least"
         )
     if not (math.isfinite(timeout) and timeout > 0):
         raise InputError(f"the time-out must be a positive number of seconds, not {timeout}")
@@ -170,12 +170,13 @@ def flower(
 
 
 def interpreter() -> Path:
-    """The interpreter that has Flower: EQUISTRATA_FLOWER_PYTHON, or `.venv-flower/bin/python` in the working directory."""
+    """Flower's interpreter: EQUISTRATA_FLOWER_PYTHON, or `.venv-flower/bin/python` in the working directory."""
     # Not resolved: an environment's interpreter is a link, and only by its own path does it find its packages.
-    path = Path(os.path.abspath(os.environ.get(PYTHON_VARIABLE) or DEFAULT_PYTHON))
+    path = Path(os.path.abspath(os.environ.get(FLOWER_PYTHON_VARIABLE) or FLOWER_DEFAULT_PYTHON))
     if not path.is_file():
         raise InputError(
-            f"Flower's environment is not there (no interpreter {str(path)!r}); run make flower or set {PYTHON_VARIABLE}"
+            f"Flower's environment is not there (no interpreter {str(path)!r}); run make flower or set "
+            f"{FLOWER_PYTHON_VARIABLE}"
         )
     return path
 
@@ -184,7 +185,12 @@ def interpreter() -> Path:
 def _version(python: str) -> str:
     try:
         done = subprocess.run(
-            [python, "-I", str(WORKER), "--check"], capture_output=True, text=True, timeout=120, check=True, cwd="/"
+            [python, "-I", str(FLOWER_WORKER), "--check"],
+            capture_output=True,
+            text=True,
+            timeout=120,
+            check=True,
+            cwd="/",
         )
     except (OSError, subprocess.SubprocessError):
         raise InputError(f"interpreter {python!r} has no Flower that fits; run make flower") from None
@@ -198,7 +204,7 @@ def _start(python: Path, role: str, folder: Path, settings: dict[str, Any]) -> s
     with (folder / "log").open("w") as log:
         # Isolated (-I): neither PYTHONPATH nor the worker's own folder may put our modules before Flower's.
         return subprocess.Popen(
-            [str(python), "-I", str(WORKER), role, str(written)],
+            [str(python), "-I", str(FLOWER_WORKER), role, str(written)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE if role == "server" else subprocess.DEVNULL,
             stderr=log,

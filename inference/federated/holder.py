@@ -1,9 +1,9 @@
-"""A holder of a table: answers the two questions of a federated plan, and checks them first.
+"""A holder of a table: checks the two questions of a federated plan, and answers them.
 
-A holder never gives a number about its rows but inside a secure sum. It works out θ itself from the plan, so a server
-cannot ask for less noise, and it stops if its rows break what the plan promises. With a state folder it answers each
-question once: a second sum with fresh coins would cost the price again, and a second sum with the same coins but without
-one holder would show, by subtraction, what that holder answered.
+A number about its rows leaves a holder only inside a secure sum. It computes θ itself from the plan, so a server cannot
+ask for less noise, and it refuses if its rows break the plan. With a state folder it answers each question once: a
+second sum with fresh coins would cost the price again, and one with the same coins but without one holder would reveal
+that holder's answer by subtraction.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from equistrata.arrays import Counts
 from equistrata.data.sources import read_frame
 from equistrata.data.table import CodedTable, numbers
 from equistrata.errors import InputError
-from equistrata.inference.federated.aggregation import Question
-from equistrata.inference.federated.plan import SIZES, SUMS, FederatedPlan
+from equistrata.inference.federated.aggregation import SumQuestion
+from equistrata.inference.federated.protocol import SIZES, SUMS, FederatedPlan
 from equistrata.privacy.noise import NoiseSource
 
-__all__ = ["FileRows", "FrameRows", "TableHolder"]
+__all__ = ["FileRows", "FrameRows", "RowSource", "TableHolder"]
 
 
-class Rows(Protocol):
-    """Where a holder's rows lie."""
+class RowSource(Protocol):
+    """The source of a holder's rows."""
 
     def read(self, columns: tuple[str, ...]) -> pd.DataFrame:
         """These columns of every row."""
@@ -44,18 +44,18 @@ class FileRows:
     path: str
 
     def read(self, columns: tuple[str, ...]) -> pd.DataFrame:
-        """See `Rows.read`. Raises InputError as `equistrata.data.sources.read_frame` does."""
+        """See `RowSource.read`. Raises InputError as `equistrata.data.sources.read_frame` does."""
         return read_frame(self.path, columns)
 
 
 @dataclass(frozen=True, repr=False)
 class FrameRows:
-    """A data frame in memory; it stays as it is."""
+    """A data frame in memory; never written to."""
 
     frame: pd.DataFrame
 
     def read(self, columns: tuple[str, ...]) -> pd.DataFrame:
-        """See `Rows.read`."""
+        """See `RowSource.read`."""
         missing = [name for name in columns if name not in self.frame.columns]
         if missing:
             raise InputError(f"a holder's table has no column {missing[0]!r}; add it")
@@ -68,22 +68,22 @@ class TableHolder:
 
     Attributes:
         plan: the plan that this holder has agreed to.
-        rows: where its rows lie.
-        noise: where its people's coins come from.
-        state: a folder of its own, made with mode 0700, to remember in which questions it has answered; no number of its
-            rows is kept there. None to remember nothing.
+        rows: the source of its rows.
+        noise: the source of its people's coins.
+        state: a folder of its own, made with mode 0700, that records which questions it has answered, and no number of
+            its rows; None to record nothing.
     """
 
     plan: FederatedPlan
-    rows: Rows
+    rows: RowSource
     noise: NoiseSource
     state: Path | None = None
 
-    def answer(self, question: Question) -> Counts:
+    def answer(self, question: SumQuestion) -> Counts:
         """One number for each modulus.
 
-        `sizes`: its rows in each cell, exact. `sums`: for each cell the sum of its people's reports, of their reports of
-        squares, and how many they are.
+        `sizes`: its rows in each cell, exact. `sums`: for each cell the sum of its people's reports, of their reports
+        of squares, and how many they are.
 
         Raises:
             InputError: another plan, a question that does not follow from the plan, rows that do not fit the schema or
@@ -105,7 +105,7 @@ class TableHolder:
             raise InputError("a holder was asked for sums with moduli that do not follow from the plan")
         self._check_once(SUMS)
         if self.state is not None and not self._note(SIZES).exists():
-            raise InputError("this holder was not counted, so it must not be added; start the plan again")
+            raise InputError("this holder has not answered the question for sizes of this plan; start the plan again")
         answer = self._sums(sizes)
         self._remember(SUMS)
         return answer
@@ -122,7 +122,7 @@ class TableHolder:
             )
 
     def _remember(self, kind: str) -> None:
-        """Before the answer is given: whoever comes second finds the note, or fails to make it."""
+        """Recorded before the answer is given: of two processes, one fails to make the file."""
         if self.state is None:
             return
         self.state.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -132,7 +132,7 @@ class TableHolder:
             self._check_once(kind)
 
     def _sums(self, sizes: list[int]) -> Counts:
-        settings, cells = self.plan.settle(sizes), self._cells()
+        settings, cells = self.plan.arm_settings(sizes), self._cells()
         for cell, size, values in zip(self.plan.cells, sizes, cells, strict=True):
             if len(values) > size:
                 raise InputError(

@@ -1,7 +1,7 @@
-"""The Poisson-binomial mechanism: each person reports a binomial number whose mean leans with their value.
+"""The Poisson-binomial mechanism: each person reports a binomial number whose mean depends on their value.
 
-Z ~ Binomial(m, ½ + θx/R) for x in [−R, R]. A report alone says little, and only the sum over many people is ever seen: it
-estimates the mean, and the others' coins hide each person's. The sum never exceeds nm, so it travels modulo nm + 1.
+Z ~ Binomial(m, ½ + θx/R) for x in [−R, R]. Only the sum over many people is released; it never exceeds nm, so it is
+added modulo nm + 1.
 
 >>> import numpy as np
 >>> from equistrata.privacy.noise import SeededNoise
@@ -16,9 +16,7 @@ estimates the mean, and the others' coins hide each person's. The sum never exce
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
-from operator import index
 
 import numpy as np
 import numpy.typing as npt
@@ -27,6 +25,7 @@ from equistrata.arrays import Counts, Floats
 from equistrata.errors import InputError
 from equistrata.inference.federated.renyi import MAX_THETA
 from equistrata.privacy.noise import NoiseSource
+from equistrata.stats.checks import positive, whole
 
 __all__ = ["PoissonBinomial", "check_values"]
 
@@ -39,15 +38,15 @@ class PoissonBinomial:
     """The randomizer of one person's value, and the estimator from the sum of many reports.
 
     Attributes:
-        trials: m, 1 to 2²⁰: a report takes about log₂ m bits, and m in the thousands loses nothing to Gaussian noise.
-        theta: θ in (0, ¼], how far a report leans. `equistrata.inference.federated.renyi.solve_theta` finds it for an (ε, δ).
+        trials: m, 1 to 2²⁰: a report takes about log₂ m bits; m in the thousands is as good as Gaussian noise.
+        theta: θ in (0, ¼], from `equistrata.inference.federated.renyi.solve_theta` for an (ε, δ).
         radius: R > 0; values lie in [−R, R], declared, never read off the rows.
 
     Raises:
         InputError: a setting out of its range.
 
-    Privacy: by itself a report is m·ln((½ + θ)/(½ − θ))-DP, which is weak; the sum of n is far stronger
-    (`equistrata.inference.federated.renyi`). Neighbours replace one person's value; n is public.
+    Cost: a report alone is m·ln((½ + θ)/(½ − θ))-DP; for the sum of n see `equistrata.inference.federated.renyi`.
+    Replace-one, n public.
     Source: the federated-experiments paper, Algorithm 2; Chen, Özgür and Kairouz, arXiv:2207.09916.
     """
 
@@ -56,15 +55,11 @@ class PoissonBinomial:
     radius: float = 1.0
 
     def __post_init__(self) -> None:
-        whole = hasattr(self.trials, "__index__") and not isinstance(self.trials, bool)
-        if not whole or not 1 <= index(self.trials) <= LARGEST_TRIALS:
-            raise InputError(
-                f"the number of trials must be a whole number from 1 to {LARGEST_TRIALS:,}, not {self.trials!r}"
-            )
+        if whole("the number of trials", self.trials, 1) > LARGEST_TRIALS:
+            raise InputError(f"the number of trials is {self.trials}, but must be at most {LARGEST_TRIALS:,}")
         if not 0 < self.theta <= MAX_THETA:
             raise InputError(f"theta must lie in (0, 1/4], not {self.theta}; beyond it the accounting does not hold")
-        if not 0 < self.radius < math.inf:
-            raise InputError(f"the radius R must be a positive number, not {self.radius}")
+        positive("the radius R", self.radius)
 
     def modulus(self, rows: int) -> int:
         """nm + 1: one more than the largest sum of n reports."""
@@ -74,26 +69,23 @@ class PoissonBinomial:
         """One report, 0 to m, for each value. Shape (n,) in and out.
 
         Raises:
-            InputError: values outside [−R, R], missing, or not one-dimensional; no noise has been drawn then.
+            InputError: values outside [−R, R], missing, or not one-dimensional; no noise is drawn then.
         """
         x = check_values(values, self.radius)
-        # Rounding must not lean a report further than θ.
-        lean = np.clip(self.theta * (x / self.radius), -self.theta, self.theta)
-        return noise.binomial(self.trials, 0.5 + lean)
+        # Rounding must not shift a report's mean by more than θ.
+        shift = np.clip(self.theta * (x / self.radius), -self.theta, self.theta)
+        return noise.binomial(self.trials, 0.5 + shift)
 
     def mean(self, total: npt.ArrayLike, rows: int) -> Floats:
         """R/(nmθ)·(ΣZ − nm/2), the unbiased estimate of the mean value, from the sum of n reports (any shape).
 
-        The printed eq. 3 subtracts m/2 once instead of n times.
+        The paper's eq. 3 as printed subtracts m/2 once instead of n times.
         """
         coins = rows * self.trials
         return np.asarray(self.radius / (coins * self.theta) * (np.asarray(total, dtype=np.float64) - coins / 2))
 
     def noise(self, rows: int) -> float:
-        """R²/(4nmθ²), a bound on the variance that the coins give the mean of n rows (Theorem 4.1).
-
-        Given the values it is exactly this less (Σx²/n)/(nm).
-        """
+        """R²/(4nmθ²), a bound on the noise variance of the mean of n rows (Theorem 4.1); exact less (Σx²/n)/(nm)."""
         return self.radius**2 / (4 * rows * self.trials * self.theta**2)
 
     def of_squares(self, trials: int, theta: float) -> SquareReports:
@@ -123,7 +115,7 @@ class SquareReports:
         return self.radius**2 / 2 * (1 + self.unit.mean(total, rows))
 
     def noise(self, rows: int) -> float:
-        """R⁴/(16nm₂θ₂²), a bound on the variance that the coins give the mean of x²."""
+        """R⁴/(16nm₂θ₂²), a bound on the noise variance of the mean of x²."""
         return self.radius**4 / 4 * self.unit.noise(rows)
 
 
@@ -134,7 +126,7 @@ def check_values(values: npt.ArrayLike, radius: float) -> Floats:
         raise InputError(f"the values of an arm must be one-dimensional, not of {x.ndim} dimensions")
     if not (np.abs(x) <= radius).all():  # false for NaN
         raise InputError(
-            f"a value lies outside the declared range [-{radius:g}, {radius:g}] or is missing; widen the range or clean "
-            "the rows"
+            f"a value lies outside the declared range [-{radius:g}, {radius:g}] or is missing; widen the range or "
+            "clean the rows"
         )
     return x

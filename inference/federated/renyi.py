@@ -1,24 +1,17 @@
-"""What the Poisson-binomial mechanism costs: Rényi divergence, exact and fast, and the θ that an (ε, δ) allows.
+"""The cost of the Poisson-binomial mechanism: Rényi divergence, exact and fast, and the θ that an (ε, δ) allows.
 
-n people each report Z ~ Binomial(m, ½ + θx/R) for x in [−R, R], θ ≤ ¼, and only the sum is seen. **Neighbours replace one
-person's x by another; n is public.** The divergence of order α between the sums is largest where everybody reports at
-½ − θ and one person moves to ½ + θ (Chen, Özgür and Kairouz, arXiv:2207.09916, Theorem 3.3; the tests look for a worse
-case among all mixtures at small n and m, and find none):
+n people each report Z ~ Binomial(m, ½ + θx/R), x in [−R, R], θ ≤ ¼, and only the sum is released. Neighbouring tables:
+replace one person's x; n is public. The divergence of order α is largest for
 
     D_α( Binom(nm, ½ − θ)  ‖  Binom((n − 1)m, ½ − θ) * Binom(m, ½ + θ) )
 
-The ratio of the two laws at z is a mean over the hypergeometric number K of the moved person's trials among the z
-successes, E[r^(2K − m)] with r = (½ + θ)/(½ − θ), so nothing has to be convolved. Its mean under the first law is 1, so
-
-    exp((α − 1)·D_α) − 1 = E[ratio^(1 − α) − 1 − (1 − α)(ratio − 1)],
-
-a sum of terms that are never negative: small divergences keep their digits, and a window in z is cut off with a bound on
-what lies outside it, which is added. Results are upper bounds to about one part in 10⁹.
+(Chen, Özgür and Kairouz, arXiv:2207.09916, Theorem 3.3). It is summed over a window with a bound on the rest, so
+results are upper bounds to about one part in 10⁹. See docs/proofs/federated.md.
 
 >>> exact, fast = renyi_exact(100, 64, 0.25, 2), renyi_fast(100, 64, 0.25, 2)
 >>> round(exact, 4), round(fast / exact - 1, 4)
 (0.8649, 0.0)
->>> round(solve_theta(500, 1024, epsilon=1, delta=1e-6), 5)
+>>> round(solve_theta(500, 1024, ThetaTarget(epsilon=1, delta=1e-6)), 5)
 0.03843
 >>> round(epsilon_spent([(500, 1024, 0.0386)], delta=1e-6), 3)
 1.005
@@ -28,6 +21,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from operator import index
 
@@ -39,10 +33,12 @@ from scipy.stats import binom
 
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
+from equistrata.stats.checks import positive, whole
+from equistrata.stats.checks import share as share_of_one
 
 __all__ = [
     "MAX_THETA",
-    "check_target",
+    "ThetaTarget",
     "epsilon_of",
     "epsilon_spent",
     "renyi_exact",
@@ -54,29 +50,51 @@ __all__ = [
 Curve = Callable[[float], float]
 
 MAX_THETA = 0.25
-ROUNDING = 1e-9  # the fast bound is rounded up by this part, so that no rounding error can put it below the exact one
-NEGLIGIBLE = 1e-13  # part of the divergence that may be left to the bound on what lies outside the window
-CELLS_AT_ONCE = 1 << 21
-FEW_PEOPLE, SOME_PEOPLE = 128, 1024  # fewer people hide a person's trials less: longer blocks keep the fast bound tight
-LONG_BLOCK, SHORT_BLOCK = 64, 16
+ROUNDING = 1e-9  # relative: the fast bound is rounded up by it, so that it is never below the exact divergence
+NEGLIGIBLE = 1e-13  # of the divergence: the part that may lie outside the window
+CELLS_AT_ONCE = 1 << 21  # of an array in memory
+FEW_PEOPLE, SOME_PEOPLE = 128, 1024  # limits below which blocks are long or short; single trials from there
+LONG_BLOCK, SHORT_BLOCK = 64, 16  # trials
+
+
+@dataclass(frozen=True)
+class ThetaTarget:
+    """The guarantee that θ is solved for.
+
+    Attributes:
+        epsilon, delta: ε > 0 and 0 < δ < 1.
+        orders: the orders of the conversion to (ε, δ); None for the best one. The paper's tables fit 2, 3, …, 128.
+        maximum: the largest θ, in (0, ¼].
+
+    Raises:
+        InputError: a setting out of its range.
+    """
+
+    epsilon: float
+    delta: float
+    orders: tuple[float, ...] | None = None
+    maximum: float = MAX_THETA
+
+    def __post_init__(self) -> None:
+        positive("epsilon", self.epsilon)
+        share_of_one("delta", self.delta)
+        if not 0 < self.maximum <= MAX_THETA:
+            raise InputError(
+                f"the largest theta must lie in (0, 1/4], not {self.maximum}; beyond it the accounting does not hold"
+            )
 
 
 def renyi_exact(n: int, m: int, theta: float, order: float) -> float:
-    """The Rényi divergence of order `order` that one person's report costs, exact.
+    """The Rényi divergence that one person's report costs, exact, in nats. Takes time proportional to m·√(nm).
 
     Args:
-        n: people whose reports are added, at least 1. Public.
-        m: trials of each person, at least 1.
+        n, m: people whose reports are added, public, and trials of each; at least 1.
         theta: θ in [0, ¼].
         order: α > 1.
-
-    Returns:
-        D_α in nats, at least 0. Takes time in proportion to m·√(nm), the width of the law times the trials.
 
     Raises:
         InputError: a setting out of its range.
 
-    Privacy: the sum of the reports is (α, D_α)-Rényi DP; neighbours replace one person's value.
     Source: the federated-experiments paper, Algorithms 3 and 4.
 
     >>> round(renyi_exact(1, 3, 0.25, 2) / renyi_exact(1, 1, 0.25, 2), 9)  # alone: three independent coins
@@ -90,13 +108,8 @@ def renyi_exact(n: int, m: int, theta: float, order: float) -> float:
 def renyi_fast(n: int, m: int, theta: float, order: float) -> float:
     """A bound on `renyi_exact`, never below it and within 1 % of it, for n to 10⁷ and m to 4,096 in milliseconds.
 
-    By the data processing inequality, moving m trials costs no more than moving them block by block, each block against
-    its own n − 1 blocks of other people, and every block costs the same. The paper moves one trial at a time (Algorithm 5,
-    m times the divergence of one Bernoulli among n), for which the ratio of the laws is linear in z. That exceeds the
-    exact divergence by about 7 % at n = 10 and 0.8 % at n = 100 (θ = ¼, m = 64; the paper's "under 0.1 % at n = 100" holds
-    for θ up to about 0.03). So blocks have 64 trials below 128 people, 16 below 1,024, and one from there.
-
-    Args, raises, privacy: as `renyi_exact`.
+    Trials move block by block (data processing inequality). The paper's blocks are single trials (Algorithm 5); here
+    they are longer below 1,024 people. Arguments and errors: as `renyi_exact`.
 
     >>> round(renyi_fast(10**7, 4096, 0.25, 32), 6)
     0.008738
@@ -106,13 +119,12 @@ def renyi_fast(n: int, m: int, theta: float, order: float) -> float:
 
 
 def epsilon_of(curve: Curve, delta: float, orders: Sequence[float] | None = None) -> float:
-    """The least ε for which Rényi DP along `curve` implies (ε, δ)-DP.
+    """The least ε for which Rényi DP along `curve` implies (ε, δ)-DP; at least 0.
 
-    ε = min over α of D_α + ln(1 − 1/α) − (ln δ + ln α)/(α − 1) (Canonne, Kamath and Steinke, arXiv:2004.00010, Proposition
-    12), over all α > 1 or over `orders`. Every α gives a valid ε, so a search that misses the best one costs accuracy
-    only. At least 0.
+    ε = min over α of D_α + ln(1 − 1/α) − (ln δ + ln α)/(α − 1) (Canonne, Kamath and Steinke, arXiv:2004.00010,
+    Proposition 12), over all α > 1 or over `orders`. Every α gives a valid ε.
     """
-    _check_delta(delta)
+    share_of_one("delta", delta)
     if orders is not None and not len(orders):
         raise InputError("a conversion to (epsilon, delta) needs at least one order")
 
@@ -137,10 +149,9 @@ def epsilon_of(curve: Curve, delta: float, orders: Sequence[float] | None = None
 
 
 def epsilon_spent(sums: Sequence[tuple[int, int, float]], delta: float, orders: Sequence[float] | None = None) -> float:
-    """The ε of several sums of reports by the same people, (n, m, θ) each, composed: their divergences add.
+    """The ε of several sums of reports by the same people, (n, m, θ) each, composed. Replace-one.
 
-    Privacy: replace-one. Sums over disjoint groups of people (arms, strata) cost the dearest of them, not their sum, if a
-    replaced person stays in the group: call this for each group and take the largest.
+    Sums over disjoint groups of people cost the largest of their ε, if a replaced person stays in the group.
     """
     for n, m, theta in sums:
         _check(n, m, theta)
@@ -148,57 +159,39 @@ def epsilon_spent(sums: Sequence[tuple[int, int, float]], delta: float, orders: 
     return epsilon_of(lambda order: sum(curve(order) for curve in curves), delta, orders)
 
 
-def solve_theta(
-    n: int,
-    m: int,
-    epsilon: float,
-    delta: float,
-    *,
-    spent: Curve | None = None,
-    share: float = 1.0,
-    orders: Sequence[float] | None = None,
-    maximum: float = MAX_THETA,
-) -> float:
-    """The largest θ ≤ `maximum` at which the sum of n people's reports is (ε, δ)-DP, by solving, not on a grid.
+def solve_theta(n: int, m: int, target: ThetaTarget, *, spent: Curve | None = None, share: float = 1.0) -> float:
+    """The largest θ at which the sum of n people's reports meets the target, rounded down to one part in 10⁹.
 
     Args:
         n, m: people and trials of each, at least 1. Public.
-        epsilon, delta: the target, ε > 0 and 0 < δ < 1.
+        target: (ε, δ) of all sums together.
         spent: the divergence of other sums by the same people, by order; it is composed with.
         share: the part of the total divergence that this sum may have; 0.99 leaves 1 % at every order to another sum.
-        orders: the orders of the conversion to (ε, δ); None for the best one. The paper's tables fit 2, 3, …, 128.
-        maximum: at most ¼.
-
-    Returns:
-        θ in (0, maximum], rounded down to one part in 10⁹: the ε it implies is never more than asked for.
 
     Raises:
         InputError: a setting out of its range, or `spent` leaves nothing.
 
-    Privacy: replace-one; see `renyi_exact`.
+    Cost: replace-one; see `renyi_exact`.
     """
     _check(n, m, 0.0)
-    check_target(epsilon, delta)
-    if not 0 < maximum <= MAX_THETA:
-        raise InputError(
-            f"the largest theta must lie in (0, 1/4], not {maximum}; beyond it the accounting does not hold"
-        )
     if not 0 < share <= 1:
         raise InputError(f"the share of the budget must lie in (0, 1], not {share}")
 
     def excess(log_theta: float) -> float:
         curve = _fast(index(n), index(m), math.exp(log_theta))
         total = curve if spent is None else (lambda order: share * spent(order) + curve(order))
-        return epsilon_of(lambda order: total(order) / share, delta, orders) - epsilon
+        return epsilon_of(lambda order: total(order) / share, target.delta, target.orders) - target.epsilon
 
-    high = math.log(maximum)
+    high = math.log(target.maximum)
     if excess(high) <= 0:
-        return float(maximum)
+        return float(target.maximum)
     low = high - 1.0
     while excess(low) > 0:
         low -= 2.0
         if low < -60:
-            raise InputError(f"no theta gives epsilon = {epsilon} at delta = {delta} here; raise epsilon or delta")
+            raise InputError(
+                f"no theta gives epsilon = {target.epsilon} at delta = {target.delta} here; raise epsilon or delta"
+            )
     root = float(brentq(excess, low, high, xtol=1e-10, rtol=1e-12))
     step = 1e-10
     while excess(root) > 0:
@@ -206,35 +199,24 @@ def solve_theta(
     return math.exp(root)
 
 
-def solve_thetas(
-    n: int,
-    trials: tuple[int, int],
-    epsilon: float,
-    delta: float,
-    *,
-    mean_share: float = 0.99,
-    orders: Sequence[float] | None = None,
-    maximum: float = MAX_THETA,
-) -> tuple[float, float]:
-    """θ for the mean and θ₂ for the second moment of the same n people, together (ε, δ)-DP.
-
-    The mean gets `mean_share` of the divergence, at every order, and the second moment what is left: the other 1 %, or
-    more if θ is stopped at `maximum`.
+@lru_cache(maxsize=1024)
+def solve_thetas(n: int, trials: tuple[int, int], target: ThetaTarget, mean_share: float = 0.99) -> tuple[float, float]:
+    """θ for the mean and θ₂ for the second moment of the same n people, which together meet the target.
 
     Args:
+        n: people. Public.
         trials: m and m₂.
-        mean_share: in (0, 1). The paper's is 0.99.
-        n, epsilon, delta, orders, maximum, raises, privacy: as `solve_theta`.
+        target: (ε, δ) of both sums.
+        mean_share: the mean's part of the divergence at every order, in (0, 1). The second moment gets the rest, or
+            more if θ reaches the target's maximum.
 
-    >>> theta, theta_squares = solve_thetas(500, (1024, 1024), 1, 1e-6)
+    >>> theta, theta_squares = solve_thetas(500, (1024, 1024), ThetaTarget(1, 1e-6))
     >>> round(theta, 5), round(theta_squares, 5)
     (0.03824, 0.00386)
     """
-    if not 0 < mean_share < 1:
-        raise InputError(f"the mean's share of the budget must lie strictly between 0 and 1, not {mean_share}")
-    theta = solve_theta(n, trials[0], epsilon, delta, share=mean_share, orders=orders, maximum=maximum)
-    spent = _fast(index(n), index(trials[0]), theta)
-    return theta, solve_theta(n, trials[1], epsilon, delta, spent=spent, orders=orders, maximum=maximum)
+    share_of_one("the mean's share of the budget", mean_share)
+    theta = solve_theta(n, trials[0], target, share=mean_share)
+    return theta, solve_theta(n, trials[1], target, spent=_fast(index(n), index(trials[0]), theta))
 
 
 @lru_cache(maxsize=512)
@@ -260,7 +242,7 @@ def _law(n: int, m: int, theta: float) -> _Law:
 
 
 class _Law:
-    """Binom(nm, ½ − θ) on a window of z that widens as it must, with the log ratio to its neighbour's law."""
+    """Binom(nm, ½ − θ) on a window of z that widens as needed, with the log ratio to its neighbour's distribution."""
 
     def __init__(self, n: int, m: int, theta: float) -> None:
         self.n, self.m, self.total, self.theta = n, m, n * m, theta
@@ -324,13 +306,7 @@ class _Law:
         return ratio
 
     def _below(self, order: float) -> float:
-        """The log of a bound on what z under the window adds.
-
-        There the ratio is below 1, so a term is at most P·ratio^(1 − α). From z to z − 1 this grows by at most
-        [z(1 − p)/((N − z + 1)p)]·[1 + (r² − 1)m/(N − z + 1)]^(α − 1): one more success lands among the moved person's
-        trials with probability at most m/(N − z + 1), and then the ratio grows r²-fold. The bound falls with z, so what
-        lies below adds up to no more than a geometric series.
-        """
+        """The log of a bound on the sum below the window: a geometric series. See docs/proofs/federated.md."""
         if self.low == 0:
             return -math.inf
         above = self.total - self.low + 1
@@ -341,7 +317,7 @@ class _Law:
         return float(self.log_p[0] + (1 - order) * self.log_ratio[0] + growth - math.log(-math.expm1(growth)))
 
     def _above(self, order: float) -> float:
-        """The log of a bound on what z over the window adds: a term is at most (α − 1)·P·ratio, the neighbour's law."""
+        """The log of a bound on the sum above the window, likewise: a term is at most (α − 1)·P·ratio."""
         if self.high == self.total:
             return -math.inf
         left = self.total - self.high
@@ -353,7 +329,7 @@ class _Law:
 
 
 def _log_excess(u: Floats, order: float) -> Floats:
-    """log(e^((1−α)u) − 1 − (1−α)(e^u − 1)), which is the log of something convex in e^u that touches 0 at u = 0."""
+    """log(e^((1−α)u) − 1 − (1−α)(e^u − 1)), which is convex in e^u and touches 0 at u = 0, before the log."""
     b = 1 - order
     a = b * u
     result = np.empty_like(u)
@@ -372,9 +348,8 @@ def _log_excess(u: Floats, order: float) -> Floats:
 
 
 def _check(n: int, m: int, theta: float) -> None:
-    for name, number, what in (("n", n, "people"), ("m", m, "trials")):
-        if isinstance(number, bool) or not hasattr(number, "__index__") or index(number) < 1:
-            raise InputError(f"{name}, the number of {what}, must be a whole number of at least 1, not {number!r}")
+    whole("n, the number of people,", n, 1)
+    whole("m, the number of trials,", m, 1)
     if not 0 <= theta <= MAX_THETA:
         raise InputError(f"theta must lie in [0, 1/4], not {theta}; beyond it the accounting does not hold")
 
@@ -383,15 +358,3 @@ def _check_order(order: float) -> float:
     if not 1 < order < math.inf:
         raise InputError(f"the order of a Renyi divergence must be a number above 1, not {order}")
     return float(order)
-
-
-def _check_delta(delta: float) -> None:
-    if not 0 < delta < 1:
-        raise InputError(f"delta must lie strictly between 0 and 1, not {delta}")
-
-
-def check_target(epsilon: float, delta: float) -> None:
-    """Raise InputError unless ε is a positive number and 0 < δ < 1."""
-    if not 0 < epsilon < math.inf:
-        raise InputError(f"epsilon must be a positive number, not {epsilon}")
-    _check_delta(delta)

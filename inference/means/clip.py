@@ -1,21 +1,13 @@
-"""Where to clip a column whose tail may be heavy, learnt from a noisy histogram of what lies beyond the usual clip.
+"""The clipping threshold of a column that may have a heavy tail, chosen by a noisy histogram of its tails.
 
-Clipping at ±5σ is right for a Gaussian column and loses about 3 % of the mean of incomes. A little budget buys the noisy
-number of rows in shells beyond the usual clip; the rest is post-processing: the two clips are those that make the expected
-bias² + noise² least, given the counts and what is thought of tails beforehand.
+A Gaussian clip loses about 3 % of the mean of incomes. A small part of ρ buys noisy counts of rows in shells beyond it;
+the two clips minimise the expected bias² + noise², given these counts and a prior.
 
-**What is thought beforehand.** On each side there is no tail with probability 1/3. Or a share of the rows lies beyond the
-usual clip, one of nine between 0.2 and 3 % with equal chances, and 2 % of those that reach a shell reach the next; a shell's number
-of rows is Gaussian about that, with 30 % of it as deviation in the first shell and all of it in the others. Or, with
-probability 0.00001, rows lie anywhere: Gaussian numbers about none, with 1 % of all rows as deviation, so that a cluster far out
-is believed from six to eight deviations of the noise on. Rows are spread evenly over their shell. Working hours, travel
-times and incomes in the public census files of New York and Vermont 2024 are like that; a third is between what is best for
-columns with tails and for those without. A wrong prior costs accuracy, never privacy.
+The prior of each side is a mixture: no tail (`NO_TAIL`); or one of `TAIL_SHARES` of the rows beyond the usual clip, of
+which `FALL` of those that reach a shell reach the next; or, rarely (`ANYWHERE`), rows in any shell. Counts are Gaussian
+about that. A wrong prior costs accuracy, never privacy. Tuned: docs/experiments/means.md.
 
-Where the table is large the counts decide. Where it is small, a tail of one row in a hundred may hide in their noise, and
-the clip is then wider than it would be if what does not stand out of the noise were taken for nothing.
-
->>> one = np.ones((1, 1))  # one clip, and one shell, whose rows lose 1 each by it: so this counts rows
+>>> one = np.ones((1, 1))  # one clip, and one shell in which a row loses 1: this counts rows
 >>> [round(expected_loss(np.array([count]), 10.0, 3_000, one)[0].item()) for count in (0, 10, 40)]
 [3, 7, 37]
 >>> [round(expected_loss(np.array([count]), 10.0, 100_000, one)[0].item()) for count in (0, 10, 40)]
@@ -29,31 +21,26 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtri
 
-from equistrata.arrays import Floats
-from equistrata.inference.means.lattice import noisy_histogram
-from equistrata.privacy.budget import Budget, Relation, Rho
-from equistrata.privacy.noise import NoiseSource
+from equistrata.arrays import Counts, Floats
 
-Variance = Callable[[Floats, Floats], Floats]
+Variance = Callable[[Floats, Floats], Floats]  # of the noise of the mean, by the ends of its clip; arrays broadcast
 
-SHELLS = 5
-GROWTH = 2.5  # each shell's edge is this much farther from the mean's interval: 98 times the usual clip after five
-PLACES = 8  # clips that are tried in each shell
-NO_TAIL = 1 / 3  # the probability that there is none
-SHARES = np.geomspace(0.002, 0.03, 9)  # of the rows, that may lie beyond the usual clip, where there is one
-FALL = 0.02  # what share of the rows that reach a shell reaches the next
-# Of the shells' numbers of rows from what these say, as parts of it.
-DEVIATIONS = 0.3, *[1.0] * (SHELLS - 1)
-# Or else, with this chance, rows may lie in any shell, Gaussian numbers about none with this part of all rows as deviation.
-ANYWHERE, ANY_SHARE = 1e-5, 0.01
+SHELLS = 5  # on each side
+GROWTH = 2.5  # ratio of the edges' distances from the mean's interval: 98 times the usual clip after five shells
+PLACES = 8  # candidate clips in each shell
+NO_TAIL = 1 / 3  # prior probability of no tail
+TAIL_SHARES = np.geomspace(0.002, 0.03, 9)  # of the rows: candidate sizes of a tail
+FALL = 0.02  # the share of the rows that reach a shell and reach the next
+DEVIATIONS = 0.3, *[1.0] * (SHELLS - 1)  # prior standard deviation of a shell's count over its mean
+ANYWHERE = 1e-5  # prior probability of rows in any shell
+ANY_SHARE = 0.01  # of the rows: the prior standard deviation of a shell's count in that case
 
 
 @dataclass(frozen=True)
 class Clip:
-    """A clip interval and the bias that it is thought to cause, all in the unit of the data."""
+    """A clip interval and the bias that it is expected to cause, in the unit of the data."""
 
     lower: float
     upper: float
@@ -61,7 +48,7 @@ class Clip:
 
 
 def gaussian_reach(rows: float) -> float:
-    """How many σ from the mean about one of `rows` Gaussian rows is lost in all: Φ⁻¹(1 − 1/(2n)), at least 1.
+    """Φ⁻¹(1 − 1/(2n)), at least 1: the clip in units of σ that cuts about one of n Gaussian rows.
 
     >>> [round(gaussian_reach(n), 2) for n in (1, 100, 200_000)]
     [1.0, 2.58, 4.56]
@@ -70,7 +57,7 @@ def gaussian_reach(rows: float) -> float:
 
 
 def shell_edges(base: float, reach: float, bound: float) -> list[float]:
-    """Distances of the shells' edges from the middle, ascending: the first is the base clip, none is beyond `bound`.
+    """Distances of the shells' edges from the middle, ascending from `base`; none is beyond `bound`.
 
     >>> [round(edge, 1) for edge in shell_edges(10.0, 5.0, 20.0)]
     [10.0, 17.5, 20.0]
@@ -79,119 +66,89 @@ def shell_edges(base: float, reach: float, bound: float) -> list[float]:
     return [edge for edge in edges if edge < bound] + ([bound] if bound < edges[-1] else [])
 
 
-def choose_clip(
-    values: Floats,
-    base: Clip,
-    reach: float,
-    *,
-    rows: float,
-    bounds: tuple[float, float],
-    rho: Rho,
-    budget: Budget,
-    variance: Variance,
-    relation: Relation,
-    noise: NoiseSource,
-) -> Clip:
-    """The clip interval for a mean of `values` that is to be measured next.
+@dataclass(frozen=True)
+class Shells:
+    """The shells beyond a base clip.
 
-    Args:
-        values: shape (n,), in the unit of the data.
-        base: the base clip, which is never narrowed.
-        reach: how far the base clip stands from the interval for the mean; the scale of the shells.
-        rows: the number of rows, public or paid for.
-        bounds: no clip goes beyond these.
-        rho: what is spent here, of `budget`.
-        variance: as for `best_clip`.
-        relation: add-remove or replace-one.
-        noise: where the noise comes from.
-
-    Privacy: ρ-zCDP under `relation`, by `noisy_histogram`; the choice is post-processing of its counts.
+    Attributes:
+        middle: the middle of the base clip.
+        below, above: distances of the shells' edges from it, ascending from the base clip's.
     """
-    middle, below, above = _shells(base, reach, bounds)
-    edges = [middle - edge for edge in reversed(below)] + [middle + edge for edge in above]
-    open_edges = [-math.inf, *edges[1:-1], math.inf]  # the outermost shells reach as far as there are rows
-    counts, sigma = noisy_histogram(values, open_edges, relation, rho, budget, noise, "tail histogram")
-    return best_clip(counts, sigma, base, reach, rows=rows, bounds=bounds, variance=variance)
+
+    middle: float
+    below: Sequence[float]
+    above: Sequence[float]
+
+    @classmethod
+    def around(cls, base: Clip, reach: float, bounds: tuple[float, float]) -> Shells:
+        """Shells around `base`, inside `bounds`; `reach` is the base clip's distance from the mean's interval."""
+        middle = (base.lower + base.upper) / 2
+        return cls(
+            middle,
+            shell_edges(middle - base.lower, reach, middle - bounds[0]),
+            shell_edges(base.upper - middle, reach, bounds[1] - middle),
+        )
+
+    @property
+    def edges(self) -> list[float]:
+        """The edges of all shells and of the base clip between them; the outermost shells are unbounded."""
+        edges = [self.middle - edge for edge in reversed(self.below)] + [self.middle + edge for edge in self.above]
+        return [-math.inf, *edges[1:-1], math.inf]
+
+    def best_clip(self, counts: Counts | None, sigma: float, rows: float, variance: Variance) -> Clip:
+        """The clip with the least expected bias² + noise², never narrower than the base clip. Post-processing.
+
+        Args:
+            counts: noisy numbers of rows between the `edges`; None for none beyond the base clip, the mean of a
+                Gaussian column.
+            sigma: the standard deviation of their noise.
+            rows: the number of rows, public or paid for.
+            variance: of the noise of the mean, in squared units of the data.
+
+        Returns:
+            The clip. Its bias is the root of the expected square of the loss, both sides added up.
+        """
+        below, above = self.below, self.above
+        if counts is None:
+            counts = np.zeros(len(below) + len(above) - 1, dtype=np.int64)
+        clips_above, lost_above = _candidates(above)
+        clips_below, lost_below = _candidates(below)
+        mean_above, square_above = expected_loss(counts[len(below) :], sigma, rows, lost_above)
+        mean_below, square_below = expected_loss(counts[: len(below) - 1][::-1], sigma, rows, lost_below)
+        bias = (np.add.outer(square_below, square_above) + 2 * np.outer(mean_below, mean_above)) / rows**2
+        cost = bias + variance(self.middle - clips_below[:, None], self.middle + clips_above)
+        down, up = np.unravel_index(int(np.argmin(cost)), cost.shape)
+        ends = self.middle - float(clips_below[down]), self.middle + float(clips_above[up])
+        return Clip(*ends, math.sqrt(float(bias[down, up])))
 
 
-def best_clip(
-    counts: npt.NDArray[np.int64] | None,
-    sigma: float,
-    base: Clip,
-    reach: float,
-    *,
-    rows: float,
-    bounds: tuple[float, float],
-    variance: Variance,
-) -> Clip:
-    """The clip with the least expected squared error, bias and noise, by noisy counts. Post-processing.
+def expected_loss(counts: Counts, sigma: float, rows: float, lost: Floats) -> tuple[Floats, Floats]:
+    """The posterior means of what clips on one side cut from the sum of all rows, and of its square.
 
     Args:
-        counts: the noisy numbers of rows in the shells from the lowest to the highest, with those inside the base clip between
-            them; None for none anywhere, as a Gaussian column has it on average.
-        sigma: the standard deviation of their noise.
-        base, reach, rows, bounds: as for `choose_clip`.
-        variance: that of the noise of the mean by the ends of its clip, in squared units of the data; takes arrays that broadcast.
-
-    Returns:
-        The clip; its bias is the root of the expected square of what it takes from the mean, both sides taken to add up.
-    """
-    middle, below, above = _shells(base, reach, bounds)
-    if counts is None:
-        counts = np.zeros(len(below) + len(above) - 1, dtype=np.int64)
-    clips_above, lost_above = _candidates(above)
-    clips_below, lost_below = _candidates(below)
-    mean_above, square_above = expected_loss(counts[len(below) :], sigma, rows, lost_above)
-    mean_below, square_below = expected_loss(counts[: len(below) - 1][::-1], sigma, rows, lost_below)
-    bias = (np.add.outer(square_below, square_above) + 2 * np.outer(mean_below, mean_above)) / rows**2
-    cost = bias + variance(middle - clips_below[:, None], middle + clips_above)
-    down, up = np.unravel_index(int(np.argmin(cost)), cost.shape)
-    ends = middle - float(clips_below[down]), middle + float(clips_above[up])
-    return Clip(*ends, math.sqrt(float(bias[down, up])))
-
-
-def expected_loss(counts: npt.NDArray[np.int64], sigma: float, rows: float, lost: Floats) -> tuple[Floats, Floats]:
-    """What clips on one side take from the sum of all rows: its expectation and that of its square, given noisy counts.
-
-    Args:
-        counts: noisy numbers of rows in the shells, shape (s,).
-        sigma: the standard deviation of their noise.
+        counts: noisy numbers of rows in the shells, shape (s,), with noise of standard deviation `sigma`.
         rows: the number of rows.
-        lost: what a row in each shell loses by each clip, on average, shape (clips, s), in the unit of the data.
+        lost: the average loss of a row in each shell by each clip, shape (clips, s), in the unit of the data.
 
     Returns:
-        Two arrays of shape (clips,), in the unit of the data and its square. The posterior of the model above is a mixture of
-        Gaussians, one for each thing that may be; an expected number below none is taken for none.
+        Two arrays of shape (clips,), in the unit of the data and its square.
     """
     falling = -np.diff(FALL ** np.arange(len(counts)), append=0.0)
-    thought = rows * np.outer([0.0, 0.0, *SHARES], falling)
-    spread = (np.array(DEVIATIONS[: len(counts)]) * thought) ** 2
+    prior = rows * np.outer([0.0, 0.0, *TAIL_SHARES], falling)
+    spread = (np.array(DEVIATIONS[: len(counts)]) * prior) ** 2
     spread[0] = (ANY_SHARE * rows) ** 2
     seen = spread + sigma**2
-    chances = [ANYWHERE, NO_TAIL, *[(1 - NO_TAIL - ANYWHERE) / len(SHARES)] * len(SHARES)]
-    log = np.log(chances) - (np.log(seen) + (counts - thought) ** 2 / seen).sum(1) / 2
+    chances = [ANYWHERE, NO_TAIL, *[(1 - NO_TAIL - ANYWHERE) / len(TAIL_SHARES)] * len(TAIL_SHARES)]
+    log = np.log(chances) - (np.log(seen) + (counts - prior) ** 2 / seen).sum(1) / 2
     weights = np.exp(log - log.max())
     weights /= weights.sum()
-    expected = np.maximum(thought + spread / seen * (counts - thought), 0.0) @ lost.T
+    expected = np.maximum(prior + spread / seen * (counts - prior), 0.0) @ lost.T
     squares = expected**2 + (spread * sigma**2 / seen) @ (lost**2).T
     return weights @ expected, weights @ squares
 
 
-def _shells(base: Clip, reach: float, bounds: tuple[float, float]) -> tuple[float, list[float], list[float]]:
-    """The middle of the base clip, and how far from it the edges of the shells are, below and above."""
-    middle = (base.lower + base.upper) / 2
-    return (
-        middle,
-        shell_edges(middle - base.lower, reach, middle - bounds[0]),
-        shell_edges(base.upper - middle, reach, bounds[1] - middle),
-    )
-
-
 def _candidates(edges: Sequence[float]) -> tuple[Floats, Floats]:
-    """Clips within and between the shells, shape (c,), and what a row in each shell loses by each on average, shape (c, s).
-
-    Rows are taken to be spread evenly over their shell.
-    """
+    """Candidate clips, shape (c,), and the average loss of a row in each shell by each, shape (c, s)."""
     inner, outer = np.array(edges[:-1]), np.array(edges[1:])
     within = np.arange(PLACES) / PLACES
     clips = np.append((inner[:, None] + (outer - inner)[:, None] * within).ravel(), edges[-1])

@@ -1,18 +1,17 @@
-"""What stratification costs a private mean, from the sizes of the groups: Proposition 9, Theorem 10, and their Dirichlet α.
+"""What stratification costs a private mean, from the sizes of the groups.
 
-The noise of a stratified Laplace mean grows with Σ log|Gᵢ|. That is at most k·ln(n/k), for equal groups, and about
-(k − 1) + ln(n − k + 1) where all groups but one are tiny; Theorem 10 is its expectation when the shares of the groups are
-drawn from a symmetric Dirichlet law, whose α says how even they are.
+The noise of a stratified Laplace mean grows with Σ log|Gᵢ|: at most k·ln(n/k), for equal groups. Theorem 10 is its
+expectation when shares follow a symmetric Dirichlet distribution.
 
 >>> race = [138474, 24024, 508, 5, 244, 17030, 72, 10964, 5646]  # New York 2018, RAC1P
 >>> alpha = fit_alpha(race)
->>> round(alpha, 4), round(fit_alpha(race, method="moments"), 4)
+>>> round(alpha, 4), round(fit_alpha(race, method="moments"), 4)  # the paper's α is the second
 (0.2566, 0.1301)
->>> [round(f, 1) for f in (equal_log_sizes(9, 196967), expected_log_sizes(9, alpha, 196967), least_log_sizes(9, 196967))]
+>>> n = sum(race)
+>>> [round(f, 1) for f in (equal_log_sizes(9, n), expected_log_sizes(9, alpha, n), least_log_sizes(9, n))]
 [89.9, 67.2, 20.2]
 
-Source: the stratification paper, Proposition 9, Theorem 10 and their proofs. Its α ≈ 0.13 for this table is the one that
-matches Σ gᵢ² ("moments"), not the likeliest; with it Theorem 10 gives 40.0, where the table's own sum is 67.2.
+Source: the stratification paper, Proposition 9, Theorem 10 and their proofs.
 """
 
 from __future__ import annotations
@@ -31,21 +30,15 @@ from equistrata.stats.checks import number, positive, share, whole
 
 __all__ = ["equal_log_sizes", "expected_log_sizes", "fit_alpha", "least_log_sizes", "stratified_error_bound"]
 
-Fit = Literal["likelihood", "moments"]
+AlphaFit = Literal["likelihood", "moments"]
 
-EVEN = 1e-12  # shares whose mean logarithm is within this of that of equal ones: α is past 10¹¹, if it is finite
+EVEN = 1e-12  # distance of the mean logarithm from that of equal shares, below which α (past 10¹¹) counts as infinite
 
 
 def expected_log_sizes(k: int, alpha: float, n: float) -> float:
-    """Theorem 10: E Σ log(gᵢn) = k(ψ(α) − ψ(kα) + ln n) for shares g from the symmetric Dirichlet law.
+    """Theorem 10: E Σ log(gᵢn) = k(ψ(α) − ψ(kα) + ln n) for shares g from the symmetric Dirichlet distribution.
 
-    Args:
-        k: the number of groups, at least 1.
-        alpha: the Dirichlet parameter, positive; infinite for equal groups.
-        n: the number of rows, positive.
-
-    Raises:
-        InputError: an argument out of its range.
+    k ≥ 1 groups, α > 0 (infinite for equal groups), n > 0 rows. Raises InputError on others.
 
     >>> round(expected_log_sizes(2, 1.0, 100), 4)  # both shares uniform: 2(ln 100 − 1)
     7.2103
@@ -58,7 +51,7 @@ def expected_log_sizes(k: int, alpha: float, n: float) -> float:
 
 
 def equal_log_sizes(k: int, n: float) -> float:
-    """Lemma 12: Σ log|Gᵢ| ≤ k·ln(n/k), reached by equal groups. Proposition 9 rests on it. k ≥ 1 groups, n > 0 rows."""
+    """Lemma 12: the bound k·ln(n/k) on Σ log|Gᵢ|, reached by equal groups. k ≥ 1 groups, n > 0 rows."""
     return whole("k", k, 1) * math.log(positive("n", n) / k)
 
 
@@ -70,18 +63,13 @@ def least_log_sizes(k: int, n: float) -> float:
     return k - 1 + math.log(n - k + 1)
 
 
-def fit_alpha(shares: Sequence[float] | npt.ArrayLike, *, method: Fit = "likelihood") -> float:
-    """The α of the symmetric Dirichlet law that fits one vector of group shares.
+def fit_alpha(shares: Sequence[float] | npt.ArrayLike, *, method: AlphaFit = "likelihood") -> float:
+    """The α of the symmetric Dirichlet distribution that fits one vector of group shares; infinite for equal shares.
 
     Args:
-        shares: shape (k,), k ≥ 2, positive; sizes do as well, for they are divided by their sum. Leave out empty groups:
-            no Dirichlet law gives them any probability.
-        method: "likelihood" is the maximum of the likelihood: the root of ψ(kα) − ψ(α) = −mean(ln gᵢ), whose left side
-            falls from ∞ to ln k. At it Theorem 10 gives the vector's own Σ log(gᵢn), exactly. "moments" matches
-            Σ gᵢ² = (α + 1)/(kα + 1), which the largest groups decide.
-
-    Returns:
-        α, positive; infinite for equal shares.
+        shares: shape (k,), k ≥ 2, positive shares or sizes, without empty groups.
+        method: "likelihood" solves ψ(kα) − ψ(α) = −mean(ln gᵢ); at that α Theorem 10 gives the vector's own Σ log(gᵢn).
+            "moments" matches Σ gᵢ² = (α + 1)/(kα + 1), which the largest groups decide.
 
     Raises:
         InputError: fewer than two shares, one that is not positive and finite, or another method.
@@ -116,22 +104,18 @@ def fit_alpha(shares: Sequence[float] | npt.ArrayLike, *, method: Fit = "likelih
 def stratified_error_bound(
     k: int, n: float, log_sizes: float, *, radius: float, epsilon: float, gamma: float = 0.05, sigma: float = 1.0
 ) -> float:
-    """Proposition 9 with its constants: how far the stratified Laplace mean is from the exact one, in the data's unit.
+    """Proposition 9 with its constants: the error of the stratified Laplace mean, in the data's unit.
 
     Args:
         k: the number of groups, at least 1.
         n: the number of rows, positive.
-        log_sizes: Σ log|Gᵢ|: known, bounded by `equal_log_sizes` (Proposition 9), or expected by `expected_log_sizes`
-            (Theorem 10: the bound rises with the sum and is concave in it, so that of the expected sum is at least the
-            expected bound).
-        radius, sigma, gamma: as for `equistrata.inference.means.laplace.stratified_laplace_mean`: the bounds R on each stratum's mean and σ on
-            its deviation, in the data's unit, and γ in (0, 1).
-        epsilon: positive.
+        log_sizes: Σ log|Gᵢ|: known, bounded by `equal_log_sizes`, or expected by `expected_log_sizes` (the bound is
+            concave in it, so that of the expected sum is at least the expected bound).
+        radius, epsilon, gamma, sigma: as for `equistrata.inference.means.laplace.LaplaceMean`.
 
     Returns:
-        √2(1 + ln(2/γ))·√(Σbᵢ²)/n with Σbᵢ² ≤ (8/ε²)(kR² + σ²(k·ln(1/γ) + log_sizes)): exceeded with probability at most
-        γ by the noise, where no row is clipped. Proof: the error is Σ Lᵢ/n for Laplace variables of scale bᵢ =
-        2(R + σ√ln(|Gᵢ|/γ))/ε; E exp(sΣLᵢ) ≤ exp(2s²Σbᵢ²) for s²bᵢ² ≤ ½, and s = 1/√(2Σbᵢ²) in Markov's inequality.
+        √2(1 + ln(2/γ))·√(Σbᵢ²)/n with Σbᵢ² ≤ (8/ε²)(kR² + σ²(k·ln(1/γ) + log_sizes)): the noise exceeds it with
+        probability at most γ, where no row is clipped. See docs/proofs/laplace-mean.md.
 
     Raises:
         InputError: an argument out of its range.

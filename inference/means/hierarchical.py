@@ -1,23 +1,17 @@
-"""Private means of strata, measured at two levels: over all rows and within strata, then made to agree.
+"""Private means of strata, measured over all rows and within strata, then reconciled and shrunk.
 
-Coinpress over all rows gives the population's mean with little noise and nothing of the strata; Coinpress by strata adds the noise
-of k strata to the population. Here ρ is split: a part a buys the mean of all rows, the rest the means of the strata, which are
-disjoint and so cost one amount together. What follows is post-processing: weighted least squares make the strata's means,
-weighted by their sizes, sum to the population's, and strata with little signal lean on the others (`equistrata.stats.random_effects`).
-
-**What that can give.** With the same clip everywhere and k strata of equal size, let the mean of all rows have noise of variance 1 at
-the full ρ. The population's variance is then 1/(a + (1 − a)/k), and a stratum's, in units of what it has at the full ρ, is
-(1 − a/(1 + a(k − 1)))/(1 − a). Both losses are equal at a = 1/2 for every k: √(2k/(k + 1)) in standard deviations, 1.15 for two
-strata, 1.41 for many. No unbiased linear mechanism with Gaussian noise makes the larger of both smaller: for equal strata an optimal
-one may be taken to treat them alike, and these splits are all of those. So where noise rules and nothing can be borrowed, an
-answer to both questions costs this factor against the better answer to either.
+A part a of ρ buys the mean of all rows; the rest buys the means of the strata, which are disjoint (parallel
+composition). The rest is post-processing: weighted least squares reconcile both levels, and a mixed model
+(`equistrata.stats.random_effects`) pools information across strata. What any such split can reach:
+docs/proofs/hierarchical-means.md.
 
 >>> import numpy as np
+>>> from equistrata.inference.means.coinpress import Coinpress
 >>> from equistrata.privacy.noise import SeededNoise
 >>> rng = np.random.default_rng(0)
 >>> groups = {(sex, race): rng.normal(38 + sex + race, 12, 4000 // race**3) for sex in (1, 2) for race in (1, 2, 3, 4)}
->>> settings = {"lower": 0, "upper": 99, "sigma": 14, "rho": 0.01, "sizes": "noisy", "bounds": (0, 99)}
->>> whole = hierarchical_coinpress(groups, None, **settings, noise=SeededNoise(1))
+>>> coinpress = Coinpress(lower=0, upper=99, sigma=14, sizes="noisy", bounds=(0, 99))
+>>> whole = coinpress.hierarchical(groups, None, 0.01, SeededNoise(1))
 >>> [what for what, _ in whole.entries], float(whole.rho)
 (['counts of strata', 'all rows', 'strata'], 0.01)
 >>> exact = float(np.concatenate(list(groups.values())).mean())
@@ -37,107 +31,41 @@ import numpy.typing as npt
 
 from equistrata.arrays import Floats
 from equistrata.inference.means.clip import gaussian_reach
-from equistrata.inference.means.coinpress import stratified_coinpress
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
-from equistrata.inference.means.groups import Groups, WeightedGroups, Weights, equal_weights, read_groups
-from equistrata.inference.means.run import COUNT_SHARE, Rows, Settings, Sizes, estimate, noisy_rows, positive
+from equistrata.inference.means.groups import WeightedGroups
+from equistrata.inference.means.refinement import ROW_COUNT_SHARE, PaidFor, RowCount, estimate_mean, noisy_rows
+from equistrata.inference.means.settings import CoinpressSettings
 from equistrata.privacy.budget import REPLACE_ONE, Budget, Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
 from equistrata.stats.random_effects import effects, variances
 
-SPLITS = tuple(
-    Fraction(part, 20) for part in range(2, 20)
-)  # parts of ρ for all rows that are weighed against each other
-# The mean of all rows is soon known well enough to clip about it: its first steps share a tenth instead of a quarter.
-LAST_SHARE_OF_ALL = Fraction(9, 10)
-SPREAD = 0.25  # how far strata's means are taken to lie apart, in units of the declared σ, before anything is measured
-LEAST_SHARE = 0.001  # strata below it do not count in the choice of the split, as in the parity error
-# What is expected before anything is measured, in units of σ: how far strata that share a value lie apart from others, and how far
-# one lies from what its values say.
-SHARED, OWN = 1.0, 0.1
-FEWEST = 3  # strata that there must be before one leans on another
-FARTHEST = 3.0  # a stratum moves from its own measurement by at most this many standard deviations of its noise
+# Tuned: docs/experiments/means.md.
+SPLITS = tuple(Fraction(part, 20) for part in range(2, 20))  # of ρ: candidate parts for all rows
+LAST_SHARE_OF_ALL = Fraction(9, 10)  # of the ρ of the steps over all rows, for the last step
+SPLIT_SPREAD = 0.25  # in units of the declared σ: standard deviation between strata that `best_split` assumes
+LEAST_SHARE = 0.001  # of all rows: smaller strata do not count in the choice of the split, nor in the parity error
+SHARED_PRIOR = 1.0  # in units of σ: prior scale of the effect of a column's value
+OWN_PRIOR = 0.1  # in units of σ: prior scale of a stratum's own effect
+FEWEST_STRATA = 3  # with which strata are shrunk
+TRANSLATION = 3.0  # in standard deviations of its noise: the most that shrinkage moves a stratum
 
 
-def hierarchical_coinpress(
-    groups: Groups,
-    weights: Weights | None,
-    *,
-    lower: float,
-    upper: float,
-    sigma: float,
-    rho: Budget | Rho | float,
-    steps: int = 2,
-    beta: float = 0.01,
+def two_level_means(
+    read: WeightedGroups,
+    settings: CoinpressSettings,
+    budget: Budget,
     noise: NoiseSource,
-    sizes: Sizes = "public",
-    bounds: tuple[float, float] | None = None,
-    split: float | None = None,
-    shrinkage: bool = True,
+    split: float | None,
+    shrinkage: bool,
 ) -> StratifiedEstimate:
-    """The mean of each of disjoint groups and of all of them, privately, measured at both levels.
-
-    Args:
-        groups: as for `stratified_coinpress`. Where the keys are tuples of one length, as `equistrata.data.strata` makes them, strata
-            that share a value in one place lean on each other first.
-        weights: as for `stratified_coinpress`. With None the population is that of the rows. With weights it is
-            Σ ωᵢ μᵢ, to which the mean of all rows only adds what it says of the strata.
-        lower, upper, sigma, rho, steps, beta, noise, sizes, bounds: as for `coinpress_mean`, with its adaptive tail; over all
-            rows the last step gets 9/10 of what the steps have.
-        split: the part of ρ for all rows, in (0, 1); None for `best_split`.
-        shrinkage: whether strata lean on each other (from three strata on). Without it they only agree with the whole.
-            With one group there is one level, and all of this is `stratified_coinpress`.
-
-    Returns:
-        The population's estimate and the strata's own, each stated at ρ.
-        A stratum's `value` is its posterior mean given all that was measured, and so biased towards what the others say. That
-        weighs nothing where its own noise is small, and moves it by at most three standard deviations of that noise (limited
-        translation: Efron and Morris, JASA 1972) before all are made to agree with the whole; never out of its interval.
-        Its *interval* is that of its own measurement alone, at its part of ρ, and covers what that of `coinpress_mean`
-        covers, whatever the others are like. `raw`, and the population's value, are not shrunk. The population's interval is
-        √(2 ln(2/β)·variance) + bias about its value, and covers as that of `stratified_coinpress`.
-
-    Raises:
-        ValueError: as `stratified_coinpress`, or a split that is not between 0 and 1.
-
-    Privacy: ρ-zCDP for all outputs together; "public": replace-one within a stratum; "noisy": add-remove. Proof: (1) with noisy
-    sizes, a tenth of ρ buys a count in each stratum. Neighbours differ in one stratum, by one row, so that costs what one count
-    costs (parallel composition, `Budget.parallel`). (2) a of the rest buys a Coinpress mean of all rows: a row that is added,
-    removed or replaced within its stratum is so in all rows, and `coinpress_mean` says what one run costs. (3) what is left buys
-    one run in each stratum, in parallel again. Each amount, and a itself, is chosen from declared settings, public sizes and counts
-    that are paid for by then, so the three compose in sequence, adaptively, and a `Budget` checks that they add up to ρ exactly.
-    Where a run sums rows about a point c, clipped to [l, u], the point is chosen from earlier outputs and the sensitivity is
-    max(u − c, c − l). Least squares and shrinkage see noisy numbers only: post-processing.
-
-    Source: levels and consistency, Hay et al. (arXiv:0904.0942), section 4; the means, Biswas et al. (Coinpress).
-    """
-    settings = Settings.of(lower, upper, sigma, steps, beta, sizes, "adaptive", bounds)
-    if split is not None and not 0 < split < 1:
-        raise ValueError(f"split must lie strictly between 0 and 1, not {split}")
-    # Sizes that are not declared public must not be read here, not even as shares: any shares will do until they are paid.
-    read = read_groups(groups, equal_weights(groups) if weights is None else weights)
-    budget = Budget(positive(rho))
-    if len(read.values) == 1:  # one level
-        return stratified_coinpress(
-            groups,
-            weights,
-            lower=lower,
-            upper=upper,
-            sigma=sigma,
-            rho=budget,
-            steps=steps,
-            beta=beta,
-            noise=noise,
-            sizes=sizes,
-            bounds=bounds,
-        )
+    """The means of at least two strata and of all rows, for all of `budget`. See `Coinpress.hierarchical`."""
     counts = _counts(read, budget, settings, noise)
     chosen = best_split([rows.count for rows in counts.values()], settings, budget.remaining)
     for_all, for_strata = budget.remaining.split(
         [chosen, 1 - chosen] if split is None else [split, 1 - Fraction(split)]
     )
     everybody = np.concatenate([read.values[key] for key in sorted(read.values, key=read.streams.__getitem__)])
-    whole = estimate(
+    whole = estimate_mean(
         everybody,
         budget.part(for_all, "all rows"),
         replace(settings, last_share=LAST_SHARE_OF_ALL),
@@ -147,15 +75,12 @@ def hierarchical_coinpress(
     budgets = budget.parallel(for_strata, read.values, "strata")
     if budget.remaining:
         raise RuntimeError(f"the levels left ρ = {float(budget.remaining)} of the budget unspent")
-    strata = {
-        key: replace(found, rho=budget.total, entries=(*before, *found.entries))
-        for key, values in read.values.items()
-        for paid in [counts[key] if sizes == "noisy" else None]
-        for found in [
-            estimate(values, budgets[key], settings, noise.spawn(read.streams[key]).spawn(1), paid, whole.raw)
-        ]
-    }
-    levels = Levels(whole, strata, settings, None if weights is None else read.weights)
+    strata = {}
+    for key, values in read.values.items():
+        paid = PaidFor(counts[key] if settings.sizes == "noisy" else None, whole.raw)
+        found = estimate_mean(values, budgets[key], settings, noise.spawn(read.streams[key]).spawn(1), paid)
+        strata[key] = replace(found, rho=budget.total, entries=(*before, *found.entries))
+    levels = TwoLevelMeans(whole, strata, settings, read.weights if read.declared else None)
     means = levels.shrunk() if shrinkage else levels.consistent
     value, variance, bias = levels.population()
     half = math.sqrt(2 * variance * math.log(2 / settings.beta)) + bias
@@ -177,18 +102,14 @@ def hierarchical_coinpress(
     )
 
 
-def best_split(sizes: Sequence[float], settings: Settings, rho: Rho) -> Fraction:
-    """The part of ρ for all rows whose larger loss is least: the population's, or that of the strata.
+def best_split(sizes: Sequence[float], settings: CoinpressSettings, rho: Rho) -> Fraction:
+    """The part of ρ for all rows that minimises the larger loss, the population's or that of the strata.
 
-    A loss is the predicted standard deviation over that of whoever does better: all rows or strata at the full ρ for the
-    population; for the strata, their own measurements at the full ρ, or one mean for everybody, when strata lie apart by
-    a quarter of σ. Where strata can be read this is about 1/2, whatever their number; the less can be read, the more goes to all
-    rows.
+    A loss is a predicted standard deviation over the best attainable one: for the population, all rows or the strata at
+    the full ρ; for the strata, their own measurements at the full ρ or one mean for all (`SPLIT_SPREAD`). `sizes`: the
+    strata's numbers of rows, public or paid for, shape (k,).
 
-    Args:
-        sizes: the strata's numbers of rows, public or paid for, shape (k,).
-
-    >>> settings = Settings(0.0, 99.0, 14.0, bounds=(0.0, 99.0))
+    >>> settings = CoinpressSettings(0, 99, 14, bounds=(0, 99))
     >>> [str(best_split([10000.0] * 8, settings, Rho(rho))) for rho in (1e-1, 1e-5, 1e-6)]
     ['1/2', '7/10', '19/20']
     """
@@ -199,7 +120,7 @@ def best_split(sizes: Sequence[float], settings: Settings, rho: Rho) -> Fraction
     alone = np.array([_predicted(size, settings, rho) for size in rows])
     whole, share = _predicted(everybody, settings, rho), rows / everybody
     summed = float(share**2 @ alone)
-    spread = (SPREAD * settings.sigma) ** 2
+    spread = (SPLIT_SPREAD * settings.sigma) ** 2
     bests = min(whole, summed), min(math.sqrt(spread) * len(rows), float(np.sqrt(alone).sum()))
 
     def regret(part: Fraction) -> float:
@@ -213,18 +134,20 @@ def best_split(sizes: Sequence[float], settings: Settings, rho: Rho) -> Fraction
     return min(SPLITS, key=regret)
 
 
-def _predicted(rows: float, settings: Settings, rho: Rho) -> float:
-    """The variance of the noise of a mean of so many rows at ρ."""
-    width = min(settings.bounds[1] - settings.bounds[0], 2 * gaussian_reach(rows) * settings.sigma)
+def _predicted(rows: float, settings: CoinpressSettings, rho: Rho) -> float:
+    """The predicted variance of the noise of a mean of `rows` rows at ρ."""
+    width = min(settings.limits[1] - settings.limits[0], 2 * gaussian_reach(rows) * settings.sigma)
     sensitivity = width if settings.relation == REPLACE_ONE else width / 2
     return (gaussian_sigma(rho, sensitivity) / rows) ** 2
 
 
-def _counts(read: WeightedGroups, budget: Budget, settings: Settings, noise: NoiseSource) -> dict[Hashable, Rows]:
+def _counts(
+    read: WeightedGroups, budget: Budget, settings: CoinpressSettings, noise: NoiseSource
+) -> dict[Hashable, RowCount]:
     """The strata's sizes: public, or noisy counts at a tenth of the budget."""
     if settings.sizes == "public":
-        return {key: Rows(float(len(values))) for key, values in read.values.items()}
-    cost = budget.total * COUNT_SHARE
+        return {key: RowCount(float(len(values))) for key, values in read.values.items()}
+    cost = budget.total * ROW_COUNT_SHARE
     parts = budget.parallel(cost, read.values, "counts of strata")
     return {
         key: noisy_rows(values, cost, parts[key], noise.spawn(read.streams[key])) for key, values in read.values.items()
@@ -232,24 +155,24 @@ def _counts(read: WeightedGroups, budget: Budget, settings: Settings, noise: Noi
 
 
 @dataclass(frozen=True, eq=False)
-class Levels:
-    """What two levels say together. Post-processing: all of it may be computed from published numbers.
+class TwoLevelMeans:
+    """Reconciles and shrinks the means of both levels. Post-processing of published numbers.
 
     Attributes:
         whole: the estimate over all rows.
         strata: stratum → its estimate.
-        settings: of both.
+        settings: the settings of both levels.
         given: the strata's shares of the population; None for their own sizes.
     """
 
     whole: Estimate
     strata: Mapping[Hashable, Estimate]
-    settings: Settings
+    settings: CoinpressSettings
     given: Mapping[Hashable, float] | None
 
     @property
     def own(self) -> Floats:
-        """The strata's shares of the rows, as far as is known; sum to one."""
+        """The strata's estimated shares of the rows; they sum to one."""
         rows = self._each("rows")
         return rows / rows.sum() if rows.sum() > 0 else np.full(len(rows), 1 / len(rows))
 
@@ -261,21 +184,21 @@ class Levels:
     @property
     def measured(self) -> Floats:
         """The strata's means as measured; the middle of the declared interval where nothing was."""
-        middle = self.settings.lower + (self.settings.upper - self.settings.lower) / 2
+        middle = self.settings.middle
         return np.array([middle if found.raw is None else found.raw for found in self.strata.values()])
 
     @property
     def consistent(self) -> Floats:
-        """The strata's means by weighted least squares: as measured, moved to agree with the mean over all rows.
+        """The strata's means, reconciled with the mean over all rows by weighted least squares.
 
-        Where s are the strata's shares, C the covariance of their errors and V the variance of that of the mean m over all rows,
-        stratum i moves by (m − Σ sⱼmⱼ)·(Cs)ᵢ/(V + sᵀCs). C is the variances of the noise on the diagonal, and bbᵀ: clips lose the
-        same tail in every stratum, and b is what they are thought to lose. V is noise and bias likewise.
+        With shares s, the covariance C of the strata's errors and the variance V of the error of the mean m over all
+        rows, stratum i moves by (m − Σ sⱼmⱼ)·(Cs)ᵢ/(V + sᵀCs). C is the diagonal of noise variances plus bbᵀ, b the
+        expected biases of clipping (the same tail is cut in every stratum). V is noise and bias likewise.
         """
         return self.measured + self._gain * (self._about - float(self.own @ self.measured))
 
     def population(self) -> tuple[float, float, float]:
-        """The population's mean, its variance about the mean that the rows are a sample of, and the bias to allow for."""
+        """The population's mean, its variance (sampling and noise), and the bias in its interval."""
         own, weights, known = self.own, self.weights, self._known
         covered = float(weights[known].sum())
         if not covered > 0:
@@ -297,21 +220,20 @@ class Levels:
         return float(weights @ self.consistent), variance, bias
 
     def shrunk(self) -> Floats:
-        """The strata's posterior means, which still agree with the mean of all rows.
+        """The strata's posterior means, reconciled with the mean of all rows.
 
-        The prior is the mixed model, plus σ²/nᵢ: a stratum's rows scatter about what they are a sample of, and what is estimated
-        is first of all their own mean. Its variances are found by REML with a prior of their own (`SHARED`, `OWN`): where noise is
-        far above σ the likelihood would allow any, and means of a few rows would keep the noise.
+        The prior is the mixed model plus σ²/nᵢ, since the target is the mean of the stratum's own rows. Its variances
+        have a prior too (`SHARED_PRIOR`, `OWN_PRIOR`): where the noise is far above σ the likelihood is flat.
         """
         noise, seen = self._noise, self._known
-        if len(seen) < FEWEST or not seen.any():
+        if len(seen) < FEWEST_STRATA or not seen.any():
             return self.consistent
         keys = [key if isinstance(key, tuple) else (key,) for key in self.strata]
-        # A noisy size that says next to nothing is taken to be as large as its noise.
+        # A noisy size below the noise floor is replaced by its noise.
         rows = np.maximum(self._each("rows"), self._each("count_deviation"))
         scatter = self.settings.sigma**2 / np.maximum(rows, 1.0)
         kernels = effects(keys)
-        apart = [*[SHARED] * (len(kernels) - 1), OWN]
+        apart = [*[SHARED_PRIOR] * (len(kernels) - 1), OWN_PRIOR]
         fitted = variances(
             [kernel[np.ix_(seen, seen)] for kernel in kernels],
             self.measured[seen, None],
@@ -327,7 +249,7 @@ class Levels:
         predicted = mean + cross @ inverse @ (observed - mean)
         left = 1 - cross @ ones
         posterior = prior - cross @ inverse @ cross.T + np.outer(left, left) / float(ones.sum())
-        reach = np.where(seen, FARTHEST * np.sqrt(noise), np.inf)
+        reach = np.where(seen, TRANSLATION * np.sqrt(noise), np.inf)
         predicted = np.clip(predicted, self.measured - reach, self.measured + reach)
         gain = posterior @ self.own
         missing = float(self.own @ (self.consistent - predicted))
@@ -335,7 +257,7 @@ class Levels:
 
     @property
     def _about(self) -> float:
-        """The mean of all rows as measured over all rows."""
+        """The mean of all rows, as measured."""
         return self.whole.value if self.whole.raw is None else self.whole.raw
 
     @property
@@ -344,9 +266,10 @@ class Levels:
 
     @property
     def _noise(self) -> Floats:
-        """The variances of the noise of the strata's means; 0 where nothing was measured, as their share of the rows is.
+        """The noise variances of the strata's means; 0 where nothing was measured (their share is 0 as well).
 
-        An error in a stratum's size moves the sum of all by how far its centre is from the population's mean.
+        An error in a stratum's size moves the sum of all rows in proportion to the distance of its centre from the
+        mean.
         """
         sums = np.where(self._known, self._each("sum_deviation"), 0.0)
         counts = (self._each("centre") - self._about) * self._each("count_deviation")
@@ -361,7 +284,7 @@ class Levels:
 
     @property
     def _gain(self) -> Floats:
-        """How much each stratum's mean moves for each unit that the mean of all rows is above their sum."""
+        """How far each stratum's mean moves per unit between the mean of all rows and the sum of strata."""
         bias = self._each("bias")
         moved = self._noise * self.own + bias * float(bias @ self.own)
         total = float(moved @ self.own) + self._noise_of_whole + self.whole.bias**2
@@ -372,4 +295,4 @@ class Levels:
 
 
 def _least(found: Estimate) -> float:
-    return Rows(found.rows, found.count_deviation).least
+    return RowCount(found.rows, found.count_deviation).least

@@ -1,4 +1,4 @@
-"""What a plan asks of every stratum: a proportion or a mean, to a power or to a relative error.
+"""What a plan estimates in every stratum: a proportion or a mean, to a power or to a relative error.
 
 >>> hours = MeanQuestion(lower=1, upper=99, bounds=(1, 99), sigma=14, reference=38, relative_error=0.02)
 >>> round(hours.classical_rows), round(hours.rows(epsilon=1.0)), round(hours.smallest_epsilon(2000), 2)
@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
@@ -17,71 +18,51 @@ from scipy.special import ndtr, ndtri
 
 from equistrata.errors import InputError
 from equistrata.inference.counts.exact import exact_power
-from equistrata.inference.counts.proportions import power, question
+from equistrata.inference.counts.proportions import power, proportion_sizing
 from equistrata.inference.counts.sizing import Sizing, crossing
-from equistrata.inference.means.clip import best_clip, gaussian_reach
-from equistrata.inference.means.run import (
-    COUNT_SHARE,
+from equistrata.inference.means.clip import Shells, gaussian_reach
+from equistrata.inference.means.refinement import (
     HISTOGRAM_ROWS,
     HISTOGRAM_SHARE,
-    Rows,
-    Settings,
-    foreseen,
+    ROW_COUNT_SHARE,
+    MeanNoise,
+    RowCount,
     narrow,
     pool,
     step_amounts,
-    variance_by_clip,
 )
+from equistrata.inference.means.settings import CoinpressSettings
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Relation, Rho
 from equistrata.privacy.noise import gaussian_sigma
 from equistrata.stats.checks import number, positive, share
 from equistrata.stats.laws import NormalLaplace
 
-__all__ = ["About", "Goal", "MeanQuestion", "ProportionQuestion"]
+__all__ = ["About", "Goal", "MeanQuestion", "ProportionQuestion", "Question"]
 
 Goal = Literal["power", "relative error"]
 About = Literal["population", "rows"]
 
-EXACT_ROWS = 10**8  # up to here the power is computed from the exact law; beyond, the normal approximation is as good
-MOST_ROWS = 1e15
+EXACT_POWER_ROWS = 10**8  # rows from which the normal approximation of the power is as good as the exact distribution
+MOST_ROWS = 1e15  # of a search
 
 
-def _goal(effect: float | None, relative_error: float | None) -> Goal:
-    if (effect is None) == (relative_error is None):
-        raise InputError("a plan needs either an effect to be seen or a relative error; give one of them")
-    return "power" if effect is not None else "relative error"
-
-
-def _check(goal: Goal, about: About, part: float) -> None:
-    if about not in get_args(About):
-        raise InputError(f"about is {about!r}, but must be 'population' or 'rows'; choose one")
-    if goal == "power" and about == "rows":
-        raise InputError(
-            "a test is about the population; ask for a relative error about the rows, or leave 'about' out"
-        )
-    if not 0 < number("part", part) <= 1:
-        raise InputError(f"part is {part:g}, but must be above 0 and at most 1; choose another")
-
-
-@dataclass(frozen=True)
-class ProportionQuestion:
-    """A proportion from a count with Laplace noise (`equistrata.inference.counts.noisy_counts`), in strata of declared size.
+@dataclass(frozen=True, kw_only=True)
+class Question(ABC):
+    """What is estimated in every stratum, and how well.
 
     Attributes:
-        reference: the proportion expected, p₀, in (0, 1).
-        effect: the difference from it that the two-sided test is to see; or None.
+        reference: the value expected.
+        effect: the difference from it that the two-sided test is to detect, not 0; or None.
         relative_error: the half-width of the interval over the reference, positive; or None.
-        alpha: the level of the test, or the failure probability of the interval, in (0, 1).
-        beta: the type II error; not used for a relative error.
-        part: of the release's ε that buys this count, in (0, 1].
-        about: a relative error is one about the "population" that the rows are a sample of (sampling and noise), or about
-            the proportion of the "rows" themselves (noise alone).
+        alpha, beta: the level of the test (or failure probability of the interval), and its type II error.
+        part: of the release's budget that buys this estimate, in (0, 1].
+        about: a relative error about the "population" (sampling and noise) or the "rows" themselves (noise alone).
 
     Raises:
         InputError: a setting out of its range; both goals or none.
     """
 
-    reference: float = 0.5
+    reference: float
     effect: float | None = None
     relative_error: float | None = None
     alpha: float = 0.05
@@ -90,13 +71,59 @@ class ProportionQuestion:
     about: About = "population"
 
     def __post_init__(self) -> None:
+        if self.about not in get_args(About):
+            raise InputError(f"about is {self.about!r}, but must be 'population' or 'rows'; choose one")
+        if self.goal == "power" and self.about == "rows":
+            raise InputError(
+                "a test is about the population; ask for a relative error about the rows, or leave 'about' out"
+            )
+        if not 0 < number("part", self.part) <= 1:
+            raise InputError(f"part is {self.part:g}, but must be above 0 and at most 1; choose another")
         _ = self._sizing
-        _check(self.goal, self.about, self.part)
 
     @property
     def goal(self) -> Goal:
-        """What is asked of the proportion."""
-        return _goal(self.effect, self.relative_error)
+        """ "power" (a difference is detected with probability 1 − beta) or "relative error"."""
+        if (self.effect is None) == (self.relative_error is None):
+            raise InputError("a plan needs either an effect to be seen or a relative error; give one of them")
+        return "power" if self.effect is not None else "relative error"
+
+    @property
+    def classical_rows(self) -> float:
+        """The rows needed without noise, not rounded; 0 where noise alone counts."""
+        return self._sizing.classical_rows if self.about == "population" else 0.0
+
+    @property
+    @abstractmethod
+    def relation(self) -> Relation:
+        """The neighbouring relation of its ε."""
+
+    @property
+    @abstractmethod
+    def _sizing(self) -> Sizing:
+        """The question without noise."""
+
+    @abstractmethod
+    def rows(self, epsilon: float) -> float:
+        """The rows that a stratum needs at this ε, not rounded."""
+
+    @abstractmethod
+    def smallest_epsilon(self, rows: float) -> float:
+        """The ε from which this many rows suffice; infinite where they would not even without noise."""
+
+    @abstractmethod
+    def reached(self, rows: float, epsilon: float) -> float:
+        """The power, or the relative error, of this many rows at this ε."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ProportionQuestion(Question):
+    """A proportion in (0, 1) from a count with Laplace noise (`equistrata.inference.counts.noisy_counts`).
+
+    The sizes of the strata are declared. See `Question` for the settings.
+    """
+
+    reference: float = 0.5
 
     @property
     def relation(self) -> Relation:
@@ -107,17 +134,12 @@ class ProportionQuestion:
     def _sizing(self) -> Sizing:
         if self.goal == "power":
             assert self.effect is not None
-            return question(self.reference, self.effect, alpha=self.alpha, beta=self.beta)
+            return proportion_sizing(self.reference, self.effect, alpha=self.alpha, beta=self.beta)
         p = share("the reference", self.reference)
         return Sizing(p * (1 - p), positive("the relative error", self.relative_error) * p, self.alpha, 0.5)
 
-    @property
-    def classical_rows(self) -> float:
-        """The rows that it takes without noise; 0 where noise alone counts."""
-        return self._sizing.classical_rows if self.about == "population" else 0.0
-
     def rows(self, epsilon: float) -> float:
-        """K·N, or where noise alone counts ln(1/α)/(ε·distance): see `Question.rows`."""
+        """K·N, or where noise alone counts ln(1/α)/(ε·distance)."""
         bought = positive("epsilon", epsilon) * self.part
         return self._sizing.rows(bought) if self.about == "population" else self._noise_rows / bought
 
@@ -133,76 +155,51 @@ class ProportionQuestion:
         return -math.log(self.alpha) / self._sizing.distance
 
     def reached(self, rows: float, epsilon: float) -> float:
-        """The power of the exact test, or the relative error; see `Question.reached`."""
-        bought, whole = epsilon * self.part, max(round(rows), 1)
+        """The power of the exact test, or the relative error."""
+        bought, whole, p = epsilon * self.part, max(round(rows), 1), self.reference
         if self.effect is not None:
-            other = self.reference + self.effect
-            if whole <= EXACT_ROWS:
-                return exact_power(other, p0=self.reference, rows=whole, epsilon=bought, alpha=self.alpha)
-            return power(other, p0=self.reference, rows=whole, epsilon=bought, alpha=self.alpha)
-        p = self.reference
+            found = exact_power if whole <= EXACT_POWER_ROWS else power
+            return found(p + self.effect, p0=p, rows=whole, epsilon=bought, alpha=self.alpha)
         if self.about == "rows":
             return -math.log(self.alpha) / (rows * bought * p)
         law = NormalLaplace(math.sqrt(p * (1 - p) / rows), 1 / (rows * bought))
         return law.quantile(1 - self.alpha / 2) / p
 
 
-@dataclass(frozen=True)
-class MeanQuestion:
-    """A mean by Coinpress with a noisy number of rows (`equistrata.inference.means.coinpress`, as releases estimate it).
+@dataclass(frozen=True, kw_only=True)
+class MeanQuestion(Question):
+    """A mean by Coinpress with a noisy number of rows (`equistrata.inference.means.coinpress`), as in releases.
 
     Attributes:
-        lower, upper: the declared interval of the mean, in the unit of the data.
+        lower, upper: the declared interval of the mean, in the unit of the data; it holds the reference.
         sigma: the declared bound on the standard deviation, positive, in the unit of the data.
         bounds: the declared bounds of the data.
-        reference: the mean expected, in [lower, upper]; not 0 where a relative error is asked for.
-        effect: the difference from it that the two-sided test is to see, not 0; or None.
-        relative_error: the half-width of the interval over the reference, positive; or None.
-        alpha, beta: as in `ProportionQuestion`.
         delta: δ of the release, in (0, 1).
-        part: of the release's ρ that buys this mean, in (0, 1].
-        about: as in `ProportionQuestion`.
 
-    Raises:
-        InputError: a setting out of its range; both goals or none.
-
-    The predicted deviation is the one that `coinpress_mean` reports when its steps narrow the interval about the
-    reference. The bias of clipping a heavy tail is not in it: no public number tells it.
+    See `Question` for the other settings. A reference of 0 has no relative error. The predicted deviation is the one
+    that `Coinpress.mean` reports when its steps narrow the interval about the reference, without the bias of clipping.
     """
 
     lower: float
     upper: float
     sigma: float
-    reference: float
-    bounds: tuple[float, float] = (-math.inf, math.inf)
-    effect: float | None = None
-    relative_error: float | None = None
-    alpha: float = 0.05
-    beta: float = 0.2
+    bounds: tuple[float, float] | None = None
     delta: float = 1e-9
-    part: float = 1.0
-    about: About = "population"
 
     def __post_init__(self) -> None:
         if not number("lower", self.lower) < number("upper", self.upper):
             raise InputError(f"the mean's interval is [{self.lower:g}, {self.upper:g}]; make its ends ascend")
         if not self.lower <= number("the reference", self.reference) <= self.upper:
             raise InputError(
-                f"the reference is {self.reference:g}, outside the mean's declared interval [{self.lower:g}, {self.upper:g}]; "
-                "choose one inside"
+                f"the reference is {self.reference:g}, outside the mean's declared interval "
+                f"[{self.lower:g}, {self.upper:g}]; choose one inside"
             )
         if self.effect is not None and number("effect", self.effect) == 0:
             raise InputError("effect is 0, and no number of rows can show no difference; give a difference to be seen")
         if self.goal == "relative error" and self.reference == 0:
             raise InputError("a relative error of a mean of 0 means nothing; give an effect in the column's unit")
         share("delta", self.delta)
-        _check(self.goal, self.about, self.part)
-        _ = self._sizing
-
-    @property
-    def goal(self) -> Goal:
-        """What is asked of the mean."""
-        return _goal(self.effect, self.relative_error)
+        super().__post_init__()
 
     @property
     def relation(self) -> Relation:
@@ -211,7 +208,6 @@ class MeanQuestion:
 
     @cached_property
     def _sizing(self) -> Sizing:
-        """The question without noise, which is what it is used for."""
         variance = positive("sigma", self.sigma) ** 2
         if self.effect is not None:
             return Sizing(variance, abs(self.effect), self.alpha, self.beta)
@@ -219,13 +215,8 @@ class MeanQuestion:
         return Sizing(variance, distance, self.alpha, 0.5)
 
     @cached_property
-    def _settings(self) -> Settings:
-        return Settings(self.lower, self.upper, self.sigma, sizes="noisy", bounds=self.bounds)
-
-    @property
-    def classical_rows(self) -> float:
-        """The rows that it takes without noise; 0 where noise alone counts."""
-        return self._sizing.classical_rows if self.about == "population" else 0.0
+    def _settings(self) -> CoinpressSettings:
+        return CoinpressSettings(self.lower, self.upper, self.sigma, sizes="noisy", bounds=self.bounds)
 
     def rows(self, epsilon: float) -> float:
         """See `Question.rows`. Searched on both sides of the size from which a tail histogram is bought."""
@@ -252,34 +243,29 @@ class MeanQuestion:
         return float(ndtr(seen - z) + ndtr(-seen - z))
 
     def deviation(self, rows: float, rho: Rho) -> float:
-        """The standard deviation about the population mean that `coinpress_mean` would report, in the data's unit.
-
-        About the mean of the rows it is the noise's part of that.
-        """
+        """The standard deviation that `Coinpress.mean` would report; that of the noise alone about the rows."""
         settings = self._settings
-        size = Rows(rows, gaussian_sigma(rho * COUNT_SHARE))
+        size = RowCount(rows, gaussian_sigma(rho * ROW_COUNT_SHARE))
+        model = MeanNoise(settings, size)
         reserved = rows >= HISTOGRAM_ROWS
-        shells = rho * HISTOGRAM_SHARE if reserved else Rho(0)
-        first, last = step_amounts(rho - rho * COUNT_SHARE - shells, settings.steps, settings.last_share)
+        for_shells = rho * HISTOGRAM_SHARE if reserved else Rho(0)
+        first, last = step_amounts(rho - rho * ROW_COUNT_SHARE - for_shells, settings.steps, settings.last_share)
         clip = settings.clip(self.lower, self.upper, settings.paper_reach(1, rows))
-        readings = [foreseen(self.reference, clip, first, size, settings)]
-        spread = math.hypot(self.sigma / math.sqrt(size.least), readings[0].noise)
-        half = spread * math.sqrt(2 * math.log(2 / settings.step_beta(1)))
-        low, high = narrow(self.lower, self.upper, self.reference, half)
+        readings = [model.reading(self.reference, clip, first)]
+        low, high = narrow(self.lower, self.upper, self.reference, model.half_width(readings[0].noise, 1))
         reach = self.sigma * gaussian_reach(rows)
         clip = settings.clip(low, high, reach)
-        if (clip.lower, clip.upper) == settings.bounds:
-            last += shells
+        if (clip.lower, clip.upper) == settings.limits:
+            last += for_shells
         elif reserved:
-            variance = variance_by_clip(last, size, settings, self.reference)
-            seen = gaussian_sigma(shells)
-            clip = best_clip(None, seen, clip, reach, rows=rows, bounds=settings.bounds, variance=variance)
-        readings.append(foreseen(self.reference, clip, last, size, settings, self.reference))
+            variance, shells = model.variance_by_clip(last, self.reference), Shells.around(clip, reach, settings.limits)
+            clip = shells.best_clip(None, gaussian_sigma(for_shells), rows, variance)
+        readings.append(model.reading(self.reference, clip, last, self.reference))
         sampling = self.sigma / math.sqrt(size.least) if self.about == "population" else 0.0
         return math.hypot(sampling, pool(readings, size).noise)
 
     def _excess(self, rows: float, rho: Rho) -> float:
-        """How far the distance to be seen passes what this many rows need for it; rises in both."""
+        """The distance to detect less the smallest one that this many rows detect; rises in both."""
         return self._sizing.distance - self._sizing.quantiles * self.deviation(rows, rho)
 
 

@@ -1,6 +1,6 @@
-"""Planning from public numbers: at which ε each stratum can be read, how many rows that takes, and which strata never will.
+"""Planning from public numbers: the ε from which each stratum is readable, and the rows that it needs.
 
-Nothing here reads a row: sizes, bounds, deviations and guesses are declared.
+No row is read: sizes, bounds, deviations and expected values are declared.
 
 >>> from equistrata.inference.planning.questions import ProportionQuestion
 >>> question = ProportionQuestion(reference=0.25, effect=0.1, beta=0.1)
@@ -16,48 +16,15 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, Protocol
+from typing import Literal
 
 from equistrata.errors import InputError
-from equistrata.inference.planning.questions import Goal
-from equistrata.privacy.budget import Relation
+from equistrata.inference.planning.questions import Question
 from equistrata.stats.checks import number, positive
 
-__all__ = ["Question", "StratumPlan", "plan_strata"]
+__all__ = ["StratumPlan", "plan_strata"]
 
 Status = Literal["readable", "unreadable", "too few rows"]
-
-
-class Question(Protocol):
-    """What is to be read in every stratum, and how well.
-
-    Attributes:
-        goal: "power" (a difference is seen with probability 1 − beta) or "relative error".
-        relation: the neighbouring relation of its ε.
-    """
-
-    @property
-    def goal(self) -> Goal: ...
-
-    @property
-    def relation(self) -> Relation: ...
-
-    @property
-    def classical_rows(self) -> float:
-        """The rows that it takes without noise, not rounded."""
-        ...
-
-    def rows(self, epsilon: float) -> float:
-        """The rows that a stratum needs at this ε."""
-        ...
-
-    def smallest_epsilon(self, rows: float) -> float:
-        """The ε from which this many rows suffice; infinite where they would not even without noise."""
-        ...
-
-    def reached(self, rows: float, epsilon: float) -> float:
-        """The power, or the relative error, of this many rows at this ε."""
-        ...
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""What is measured for a ratio of two means, about which axes, and how much noise a price asks for.
+"""The design of the noisy sums for a ratio of two means: which axes are measured, and the noise that a price buys.
 
 >>> design = Design.joint("gaussian", weighted=False, binary=True)
 >>> design.names, round(design.sensitivity, 3)
@@ -20,28 +20,27 @@ import numpy as np
 
 from equistrata.arrays import Counts, Floats
 from equistrata.errors import InputError
+from equistrata.inference.means.lattice import HALF
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import gaussian_sigma
+from equistrata.stats.checks import positive, share
 
 Mechanism = Literal["gaussian", "laplace"]
 Composition = Literal["joint", "basic"]
 
-HALF = 2**29  # lattice units in a row's largest weight: 2³³ rows fit into 64 bits
-
-# How strongly each axis of the joint design is scaled, before noise of one size is added to all. A larger scale means less
-# noise for that sum and a larger sensitivity. COUNT and PRODUCT trade the noise of the ratio against that of its
-# variance; the other two cost no sensitivity at all up to the values given (see `Design.joint`).
-COUNT, PRODUCT, SQUARE, WEIGHT = 0.5, 1.0, 2.0, 2.0
-SQUARE_LAPLACE, WEIGHT_LAPLACE = 1.5, 1.5
+# Scales of the axes of the joint design: a larger one means less noise for that sum and a larger sensitivity. Those of
+# squares and weights cost no sensitivity up to these values (docs/proofs/ratio.md). Tuned: docs/experiments/ratios.md.
+COUNT_SCALE, PRODUCT_SCALE, SQUARE_SCALE, WEIGHT_SCALE = 0.5, 1.0, 2.0, 2.0
+SQUARE_SCALE_LAPLACE, WEIGHT_SCALE_LAPLACE = 1.5, 1.5
 
 
 @dataclass(frozen=True, eq=False)
 class Design:
-    """Which sums are measured, and about which axes.
+    """Which sums are measured, and along which axes.
 
-    A row with weight w in [0, u], score s and label y in [0, 1] counts towards the sums `names`, which are u times those
-    of its features: t = w/u (`w`), ty (`wy`), ts (`ws`), ts² (`wss`), tys (`wys`), with weights t² (`ww`, times u²), and
-    unless y is binary ty² (`wyy`). Noise of one size is added to `axes @ features`.
+    A row with weight w in [0, u], score s and label y in [0, 1] has the features t = w/u (`w`), ty (`wy`), ts (`ws`),
+    ts² (`wss`), tys (`wys`), with weights t² (`ww`), and unless y is binary ty² (`wyy`). Noise of one scale is added to
+    `axes @ features`, summed over rows.
 
     Attributes:
         names: the k sums, in order.
@@ -55,65 +54,54 @@ class Design:
 
     @classmethod
     def basic(cls, *, weighted: bool, binary: bool) -> Design:
-        """Each sum by itself: every feature lies in [0, 1], so each sum has sensitivity 1 (Σw² has u², in its own unit).
-
-        The paper says that every sum has sensitivity u; Σw² has u², and is charged so here.
-        """
+        """Each sum by itself, with sensitivity 1 in units of u (Σw²: of u², where the paper says u)."""
         names = _names(weighted, binary)
         return cls(names, np.eye(len(names)), 1.0)
 
     @classmethod
     def joint(cls, mechanism: Mechanism, *, weighted: bool, binary: bool) -> Design:
-        """All sums at once, about the middle of their range: a row's vector is then about half as long.
+        """All sums at once, centred at the middle of their range, so that a row's vector is about half as long.
 
-        The axes are, with y' = y − ½ and s' = s − ½: ½t, ty', ts', ts'y', b·ts(s − 1), b·ty(y − 1), c·t(t − 1).
-        Noise in the count moves Σy and Σs alike, so it cancels in their ratio near 1.
-
-        Sensitivity. L2: √(¼ + ¼ + ¼ + 1/16) = √13/4 for t = 1, s and y in {0, 1}; no row is longer. Proof: put
-        X = ¼ − s'² and Y = ¼ − y'², both in [0, ¼]; s(s − 1) = −X. The squared length at t = 1 is
-        ¼ + (¼ − X) + (¼ − Y) + (¼ − X)(¼ − Y) + b²(X² + Y²) = 13/16 − 5/4·(X + Y) + XY + b²(X² + Y²), and with
-        b = 2: 4X² ≤ X, 4Y² ≤ Y, XY ≤ (X + Y)/8, so it is at most K = 13/16. At t < 1 it is at most
-        t²(K + c²(1 − t)²) ≤ K, since c²t²(1 − t) ≤ 4·4/27 < K(1 + t) with c = 2.
-        L1: ½ + ½ + ½ + ¼ = 7/4. Proof: put p = ½ − |s'|, q = ½ − |y'|, both in [0, ½]. The length at t = 1 is
-        ½ + (½ − p) + (½ − q) + (½ − p)(½ − q) + b(p − p²) + b(q − q²) = 7/4 − 3/2·(p + q) + pq + b(p + q) − b(p² + q²),
-        at most K = 7/4 with b = 3/2 as pq ≤ p² + q². At t < 1: t(K + c(1 − t)) ≤ K as ct ≤ 3/2 ≤ K.
+        With y' = y − ½ and s' = s − ½ the axes are ½t, ty', ts', ts'y', b·ts(s − 1), b·ty(y − 1), c·t(t − 1). The
+        sensitivity is √13/4 in L2 and 7/4 in L1. See docs/proofs/ratio.md.
         """
         names = _names(weighted, binary)
-        square, weight = (SQUARE, WEIGHT) if mechanism == "gaussian" else (SQUARE_LAPLACE, WEIGHT_LAPLACE)
+        square, weight = (SQUARE_SCALE, WEIGHT_SCALE)
+        if mechanism == "laplace":
+            square, weight = SQUARE_SCALE_LAPLACE, WEIGHT_SCALE_LAPLACE
         rows: dict[str, dict[str, float]] = {
-            "w": {"w": COUNT},
+            "w": {"w": COUNT_SCALE},
             "wy": {"wy": 1.0, "w": -0.5},
             "ws": {"ws": 1.0, "w": -0.5},
             "wss": {"wss": square, "ws": -square},
-            "wys": {"wys": PRODUCT, "wy": -PRODUCT / 2, "ws": -PRODUCT / 2, "w": PRODUCT / 4},
+            "wys": {"wys": PRODUCT_SCALE, "wy": -PRODUCT_SCALE / 2, "ws": -PRODUCT_SCALE / 2, "w": PRODUCT_SCALE / 4},
             "ww": {"ww": weight, "w": -weight},
             "wyy": {"wyy": square, "wy": -square},
         }
         axes = np.array([[rows[axis].get(name, 0.0) for name in names] for axis in names])
-        corner = np.array([COUNT, 0.5, 0.5, PRODUCT / 4])
+        corner = np.array([COUNT_SCALE, 0.5, 0.5, PRODUCT_SCALE / 4])
         return cls(names, axes, float(np.linalg.norm(corner, 2 if mechanism == "gaussian" else 1)))
 
     def features_of(self, axes: Counts | Floats) -> Floats:
-        """Sums of features, in units of the largest weight, from sums along the axes in lattice units, shape (…, k)."""
+        """Sums of features, in units of the largest weight, from sums along the axes in lattice units; shape (…, k)."""
         solved: Floats = np.linalg.solve(self.axes, np.asarray(axes, dtype=np.float64)[..., None])[..., 0] / HALF
         return solved
 
     def lattice_sensitivity(self, mechanism: Mechanism) -> float:
-        """The sensitivity in lattice units: each coordinate of a row is rounded, which moves it by less than one unit."""
+        """The sensitivity in lattice units, with one unit of rounding for each coordinate."""
         k = len(self.names)
         return self.sensitivity * HALF + (math.sqrt(k) if mechanism == "gaussian" else k)
 
 
 @dataclass(frozen=True, eq=False)
 class PricedDesign:
-    """A design with the noise that its price asks for.
+    """A design with its price.
 
     Attributes:
-        design: what is measured.
-        mechanism: Gaussian or Laplace noise.
-        sensitivity: of a vector of whole lattice numbers, L2 for Gaussian noise and L1 for Laplace.
-        rho: what it costs in zCDP, under add/remove.
-        epsilon, delta: what it costs as (ε, δ)-DP, where that is how the price was stated.
+        design, mechanism: what is measured, with Gaussian or Laplace noise.
+        sensitivity: of a vector of lattice numbers, L2 for Gaussian noise and L1 for Laplace.
+        rho: the cost in zCDP, add-remove.
+        epsilon, delta: the cost as (ε, δ)-DP, where the price was stated so.
     """
 
     design: Design
@@ -132,17 +120,13 @@ class PricedDesign:
         return math.sqrt(2) * self.sensitivity / self.epsilon / HALF
 
     def noise_maker(self, weight_bound: float) -> Floats:
-        """The matrix that makes the sums' noise out of independent variables of variance 1, shape (k, k)."""
+        """The matrix, shape (k, k), that maps independent variables of variance 1 to the noise of the sums."""
         inverse: Floats = np.asarray(np.linalg.inv(self.design.axes), dtype=np.float64)
         return sums_in_unit((inverse * self.deviation).T, self.design.names, weight_bound).T
 
     @classmethod
     def of_rho(cls, rho: Rho | float, *, weighted: bool, binary: bool) -> PricedDesign:
-        """Joint Gaussian noise for ρ > 0: deviation Δ₂/√(2ρ) (Bun and Steinke, arXiv:1605.02065, Proposition 1.6).
-
-        Raises:
-            InputError: ρ is not positive.
-        """
+        """Joint Gaussian noise for ρ > 0, of deviation Δ₂/√(2ρ). Raises InputError if ρ is not positive."""
         amount = Rho.of(rho)
         if not amount:
             raise InputError("rho is 0, but noisy sums need a positive amount; spend more on them")
@@ -162,18 +146,17 @@ class PricedDesign:
     ) -> PricedDesign:
         """The noise for a price in (ε, δ); Laplace noise costs (ε, 0) whatever δ is.
 
-        "joint": one noise vector for all k sums; Gaussian noise by zCDP with the tight conversion, Laplace noise of scale
-        Δ₁/ε. "basic": every sum by itself at (ε/k, δ/k), with the classical Gaussian mechanism
-        σ = Δ√(2 ln(1.25k/δ))·k/ε (paper, eq. 5) or Laplace noise of scale Δk/ε.
+        "joint": one noise vector for all k sums; Gaussian by zCDP with the tight conversion, Laplace of scale Δ₁/ε.
+        "basic": each sum at (ε/k, δ/k), with the classical Gaussian mechanism σ = Δ√(2 ln(1.25k/δ))·k/ε (paper, eq. 5)
+        or Laplace noise of scale Δk/ε.
 
         Raises:
-            InputError: a price out of its range, or a basic Gaussian one that is so large that the classical mechanism
-                does not keep it (its proof wants ε/k ≤ 1).
+            InputError: a price out of its range, or a basic Gaussian one that the classical mechanism does not keep
+                (ε/k > 1).
         """
-        if not (epsilon > 0 and math.isfinite(epsilon)):
-            raise InputError(f"epsilon is {epsilon}, but a price is a positive number; correct it")
-        if mechanism == "gaussian" and not 0 < delta < 1:
-            raise InputError(f"delta is {delta}, but with Gaussian noise it lies strictly between 0 and 1; correct it")
+        epsilon = positive("epsilon", epsilon)
+        if mechanism == "gaussian":
+            delta = share("delta", delta)
         joint = composition == "joint"
         if joint:
             design = Design.joint(mechanism, weighted=weighted, binary=binary)
@@ -185,12 +168,10 @@ class PricedDesign:
             return cls(design, mechanism, sensitivity, Rho.of_pure(epsilon), epsilon, 0.0)
         if joint:
             try:
-                rho = _rho_of(float(epsilon), float(delta))
+                rho = _rho_of(epsilon, delta)
             except ValueError as error:
                 raise InputError(f"epsilon and delta give no usable price: {error}") from None
-            return replace(
-                cls.of_rho(rho, weighted=weighted, binary=binary), epsilon=float(epsilon), delta=float(delta)
-            )
+            return replace(cls.of_rho(rho, weighted=weighted, binary=binary), epsilon=epsilon, delta=delta)
         multiple = math.sqrt(2 * math.log(1.25 * k / delta)) * k / epsilon
         one = Rho(0.5 / multiple**2)
         if one.epsilon(delta / k) > epsilon / k:
@@ -198,7 +179,7 @@ class PricedDesign:
                 f"composition 'basic' with epsilon = {epsilon:g} asks more of the classical Gaussian mechanism than it "
                 "keeps; use composition 'joint', or a smaller epsilon"
             )
-        return cls(design, mechanism, (HALF + 1) * math.sqrt(k), one * k, float(epsilon), float(delta))
+        return cls(design, mechanism, (HALF + 1) * math.sqrt(k), one * k, epsilon, delta)
 
 
 def sums_in_unit(features: Floats, names: Sequence[str], weight_bound: float) -> Floats:
@@ -209,7 +190,7 @@ def sums_in_unit(features: Floats, names: Sequence[str], weight_bound: float) ->
 
 @lru_cache(maxsize=64)
 def _rho_of(epsilon: float, delta: float) -> Rho:
-    """The conversion is a search that takes a tenth of a second; many groups are measured at one price."""
+    """Cached: the conversion is a search that takes a tenth of a second."""
     return Rho.from_epsilon_delta(epsilon, delta)
 
 

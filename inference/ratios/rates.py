@@ -10,21 +10,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from equistrata.errors import InputError
+from equistrata.inference.means.estimate import Interval
 from equistrata.stats.fieller import Spread, ratio_interval
 
-__all__ = ["RateEstimate", "noisy_rate"]
-
-
-@dataclass(frozen=True)
-class RateEstimate:
-    """A private rate in [0, 1] and its interval; may be published at the cost of the counts that it is made of."""
-
-    value: float
-    lower: float
-    upper: float
+__all__ = ["noisy_rate"]
 
 
 def noisy_rate(
@@ -34,7 +24,7 @@ def noisy_rate(
     *,
     failures_variance: float | None = None,
     level: float = 0.95,
-) -> RateEstimate:
+) -> Interval:
     """The rate A/(A + B) of two noisy counts of disjoint groups of rows.
 
     Args:
@@ -44,14 +34,13 @@ def noisy_rate(
         level: nominal coverage of the interval, in (0, 1).
 
     Returns:
-        The rate and an interval for the probability p of a success, of which the rows are a sample: those p that A − pN,
-        with N = A + B, does not refute. Its variance at p is N·p(1 − p) + (1 − p)²σ_A² + p²σ_B²: sampling at p itself, as in
-        Wilson's interval, and noise. Without noise it is Wilson's.
+        The rate and an interval for the probability p of a success in the population: the p that A − pN, N = A + B,
+        does not refute. Its variance at p is N·p(1 − p) + (1 − p)²σ_A² + p²σ_B²; without noise it is Wilson's interval.
 
     Raises:
         InputError: a variance that is not positive, or a level that is not in (0, 1).
 
-    Privacy: post-processing of the counts. Source: Wilson (1927) for the sampling part; `equistrata.stats.fieller` for the rest.
+    Cost: none (post-processing). Source: Wilson (1927) for sampling; `equistrata.stats.fieller` for the rest.
     """
     other = variance if failures_variance is None else failures_variance
     if not (variance > 0 and other > 0):
@@ -61,4 +50,4 @@ def noisy_rate(
     spread = Spread(0.0, -rows / 2, -rows) + Spread(variance, variance, variance + other)
     lower, upper = ratio_interval(successes, total, spread, level=level, lower=0.0, upper=1.0)
     value = successes / total if total > 0 else (lower + upper) / 2
-    return RateEstimate(min(max(value, lower), upper), lower, upper)
+    return Interval(min(max(value, lower), upper), lower, upper)

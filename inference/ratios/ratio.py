@@ -1,13 +1,13 @@
-"""The ratio of two means, privately, with an interval that allows for the noise: r = Σws/Σwy.
+"""The ratio of two means r = Σws/Σwy, privately, with an interval that accounts for the noise.
 
-The calibration ratio of a classifier is one: s is the predicted probability, y the label. Noisy sums are released
+A classifier's calibration ratio is one: s is the predicted probability, y the label. Noisy sums are released
 (`equistrata.inference.ratios.sums`); everything here is post-processing of them.
 
 >>> from equistrata.privacy.noise import SeededNoise
 >>> rng = np.random.default_rng(0)
 >>> score = rng.beta(2, 2, 5000)
 >>> label = rng.random(5000) < score / 1.1
->>> found = private_ratio(score, label, epsilon=0.2, delta=1e-6, noise=SeededNoise(1))
+>>> found = private_ratio(score, label, RatioSettings(epsilon=0.2, delta=1e-6), SeededNoise(1))
 >>> round(found.value, 2), round(found.lower, 2), round(found.upper, 2), len(found.sums)
 (1.09, 1.05, 1.12, 5)
 """
@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Literal, TypeVar
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -26,17 +26,64 @@ from scipy.special import ndtr, ndtri
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
 from equistrata.inference.ratios.design import Composition, Mechanism, PricedDesign
-from equistrata.inference.ratios.sums import RatioSums, measure_sums
+from equistrata.inference.ratios.sums import RatioSums, RatioWeights, measure_sums
 from equistrata.privacy.noise import NoiseSource
+from equistrata.stats.checks import share
 from equistrata.stats.fieller import Spread, ratio_interval
 
-__all__ = ["RatioEstimate", "RatioTest", "equal_ratios", "fieller_from_sums", "private_ratio", "ratio_from_sums"]
+__all__ = [
+    "RatioEstimate",
+    "RatioSettings",
+    "RatioTest",
+    "RatioWeights",
+    "equal_ratios",
+    "fieller_from_sums",
+    "private_ratio",
+    "ratio_from_sums",
+]
 
 Correction = Literal["analytical", "monte-carlo", "none"]
 
-Choice = TypeVar("Choice", bound=str)
-
 DRAWS = 200  # of the Monte Carlo correction (the paper's B)
+
+
+@dataclass(frozen=True)
+class RatioSettings:
+    """The price, mechanism and interval of a private ratio.
+
+    Attributes:
+        epsilon, delta: what is spent, ε > 0 and 0 < δ < 1. Laplace noise costs (ε, 0).
+        mechanism: which noise; Gaussian is better here except for large ε.
+        composition: "joint" adds one noise vector to all sums (`Design.joint`); "basic" is the paper's, for comparison.
+        correction: "analytical" adds the variance of the noise (section 2.4.3); "monte-carlo" the mean square change of
+            the ratio under 200 more draws (2.4.2); "none" ignores the noise, so its intervals are too short.
+        log: estimate ln r.
+        level: nominal coverage, in (0, 1).
+        binary: whether y is 0 or 1; then Σwy² = Σwy is not measured.
+
+    Raises:
+        InputError: a setting out of its range.
+    """
+
+    epsilon: float
+    delta: float
+    mechanism: Mechanism = "gaussian"
+    composition: Composition = "joint"
+    correction: Correction = "analytical"
+    log: bool = False
+    level: float = 0.95
+    binary: bool = True
+
+    def __post_init__(self) -> None:
+        _one_of("mechanism", self.mechanism, get_args(Mechanism))
+        _one_of("composition", self.composition, get_args(Composition))
+        _check(self.correction, self.level)
+        self.priced(weighted=False)
+
+    def priced(self, *, weighted: bool) -> PricedDesign:
+        """The sums and their noise at this price."""
+        price = self.epsilon, self.delta, self.mechanism, self.composition
+        return PricedDesign.of_epsilon_delta(*price, weighted=weighted, binary=self.binary)
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,16 +91,11 @@ class RatioEstimate:
     """A private ratio (or its logarithm) with a Wald interval; all fields may be published at the cost of `sums`.
 
     Attributes:
-        value: Σws/Σwy from the noisy sums, or its natural logarithm; NaN where they leave none (a noisy denominator that
-            is not positive, or for a logarithm a noisy numerator that is not).
-        variance: of the value about the ratio of the population means: sampling, and noise unless the correction is
-            "none"; infinite where there is no value.
-        lower, upper: value ∓ z√variance; a ratio's ends are cut off at 0. Where there is no value: (0, ∞), or (−∞, ∞) for a
-            logarithm.
-        sums: the noisy sums, and what they cost.
-        level: the interval's nominal coverage of the ratio of population means.
-        correction: how noise entered the variance.
-        log: whether value, variance and ends are those of ln r.
+        value: Σws/Σwy or its logarithm; NaN where a noisy sum that must be positive is not.
+        variance: of the value about the ratio of the population means; infinite where there is no value.
+        lower, upper: value ∓ z√variance, a ratio's cut off at 0; unbounded where there is no value.
+        sums: the noisy sums, and their cost.
+        level, correction, log: the settings.
     """
 
     value: float
@@ -71,11 +113,9 @@ class RatioTest:
     """A test of r₁ = r₂ from two independent private ratios.
 
     Attributes:
-        difference: r̂₁ − r̂₂ (of logarithms, if the estimates are).
-        lower, upper: its Wald interval at `level`.
+        difference, lower, upper: r̂₁ − r̂₂ (of logarithms, if the estimates are) and its Wald interval at `level`.
         statistic: the difference over its standard deviation.
-        p_value: two-sided, normal; 1 where an estimate says nothing.
-        level: as that of the estimates.
+        p_value: two-sided, normal; 1 where an estimate has no value.
     """
 
     difference: float
@@ -89,74 +129,42 @@ class RatioTest:
 def private_ratio(
     numerator: npt.ArrayLike,
     denominator: npt.ArrayLike,
-    weights: npt.ArrayLike | None = None,
-    *,
-    weight_bound: float = 1.0,
-    epsilon: float,
-    delta: float,
-    mechanism: Mechanism = "gaussian",
-    composition: Composition = "joint",
-    correction: Correction = "analytical",
-    log: bool = False,
-    level: float = 0.95,
-    binary: bool = True,
+    settings: RatioSettings,
     noise: NoiseSource,
+    weights: RatioWeights | None = None,
 ) -> RatioEstimate:
     """The ratio Σws/Σwy, privately.
 
     Args:
         numerator: s, shape (n,), n ≥ 0, in [0, 1] (divide by the declared bound if it is another).
-        denominator: y, shape (n,), 0 or 1 if `binary`, else in [0, 1].
-        weights: w, shape (n,), in [0, weight_bound], fixed in advance (design weights); None for 1 each.
-        weight_bound: u, the declared largest weight, positive; read only with weights.
-        epsilon, delta: what may be spent, ε > 0 and 0 < δ < 1. With Laplace noise (ε, 0) is what it costs.
-        mechanism: which noise. One vector of Gaussian noise is the better one here, but for large ε.
-        composition: "joint" adds one noise vector to all sums, about the middle of their range (`Design.joint`); "basic" is
-            the paper's, each sum by itself at (ε/k, δ/k), kept to compare with.
-        correction: "analytical" adds the variance of the noise to that of the sums (section 2.4.3); "monte-carlo" adds
-            the mean square change of the ratio under 200 more draws of the noise (2.4.2; where a draw leaves no
-            logarithm, the interval is the whole line); "none" leaves it out, and is wrong: its intervals are too short.
-        log: estimate ln r.
-        level: nominal coverage, in (0, 1).
-        binary: whether y is 0 or 1; then Σwy² = Σwy need not be measured.
-        noise: where the noise comes from.
+        denominator: y, shape (n,), 0 or 1 if `settings.binary`, else in [0, 1].
+        settings: price, mechanism and interval.
+        noise: the source of noise.
+        weights: w and its declared bound; None for 1 each.
 
     Returns:
-        The estimate. `sums` holds 5 sums without weights and with binary y; weights and y that is not binary add one each.
-        The interval rests on the normal approximation of the ratio (delta method, eq. 1), which wants Σwy well above its
-        noise. For groups where it may not be, see `fieller_from_sums`.
+        The estimate. `sums` holds 5 sums; weights and y that is not binary add one each. The interval is a normal
+        approximation (delta method, eq. 1) that needs Σwy well above its noise; else use `fieller_from_sums`.
 
     Raises:
-        InputError: a setting out of its range, lengths that differ, or numbers missing or out of their bounds.
+        InputError: lengths that differ, or numbers missing or out of their bounds.
 
-    Privacy: (ε, δ)-DP, neighbours by adding or removing one row; proofs at `measure_sums`, `Design.joint` and
-    `PricedDesign.of_epsilon_delta`. `sums.rho` is its cost in zCDP. All else is post-processing.
-
+    Cost: (ε, δ)-DP, add-remove; `sums.rho` in zCDP. See docs/proofs/ratio.md.
     Source: Miao and Li, Privacy-preserving inference on the ratio of two Gaussians using sums (2023), sections 2 and 3.
     """
-    priced = PricedDesign.of_epsilon_delta(
-        epsilon,
-        delta,
-        _one_of("mechanism", mechanism, ("gaussian", "laplace")),
-        _one_of("composition", composition, ("joint", "basic")),
-        weighted=weights is not None,
-        binary=binary,
-    )
-    _check(correction, level)
-    sums = measure_sums(numerator, denominator, priced, weights, weight_bound=weight_bound, noise=noise)
-    return ratio_from_sums(sums, correction=correction, log=log, level=level)
+    sums = measure_sums(numerator, denominator, settings.priced(weighted=weights is not None), noise, weights)
+    return ratio_from_sums(sums, correction=settings.correction, log=settings.log, level=settings.level)
 
 
 def ratio_from_sums(
     sums: RatioSums, *, correction: Correction = "analytical", log: bool = False, level: float = 0.95
 ) -> RatioEstimate:
-    """The ratio that noisy sums tell of: of one group, of several added up, or made consistent over a hierarchy.
+    """The ratio from noisy sums, of one group or of several added up. Post-processing.
+
+    The draws of "monte-carlo" have a fixed seed: the same sums give the same interval.
 
     Raises:
         InputError: an unknown correction, or a level that is not in (0, 1).
-
-    Privacy: post-processing of the sums, at no cost. The draws of "monte-carlo" come from a fixed seed: the same sums
-    give the same interval.
     """
     _check(correction, level)
     named = {name: sums.vector[[i]] for i, name in enumerate(sums.names)}
@@ -174,17 +182,15 @@ def ratio_from_sums(
 
 
 def fieller_from_sums(sums: RatioSums, *, level: float = 0.95) -> tuple[float, float]:
-    """An interval for the ratio that stays honest where the denominator may be all noise; its upper end may be infinite.
+    """An interval for the ratio that holds even where the denominator may be all noise; its upper end may be infinite.
 
-    The spread of Σws − rΣwy at r is Σw²/Σw · Σw(s − ry)² from the noisy sums (they estimate no negative square), plus the
-    noise. Coverage: `equistrata.stats.fieller.ratio_interval`; of the ratio of population means, as `private_ratio`.
-
-    Privacy: post-processing of the sums.
+    The variance of Σws − rΣwy at r is Σw²/Σw · Σw(s − ry)² from the noisy sums, plus the noise. Coverage:
+    `equistrata.stats.fieller.ratio_interval`, for the ratio of population means. Post-processing.
 
     >>> from equistrata.privacy.noise import SeededNoise
     >>> label = np.arange(60) % 2
-    >>> price = {"epsilon": 0.1, "delta": 1e-6, "noise": SeededNoise(1)}
-    >>> fieller_from_sums(private_ratio(label * 0.9, label, **price).sums)  # 30 positive rows, in noise of deviation 50
+    >>> settings = RatioSettings(epsilon=0.1, delta=1e-6)
+    >>> fieller_from_sums(private_ratio(label * 0.9, label, settings, SeededNoise(1)).sums)  # below the noise floor
     (0.0, inf)
     """
     of_s, of_y, joint = noise_of(sums)
@@ -196,7 +202,7 @@ def fieller_from_sums(sums: RatioSums, *, level: float = 0.95) -> tuple[float, f
 
 
 def equal_ratios(first: RatioEstimate, second: RatioEstimate) -> RatioTest:
-    """Test r₁ = r₂: (r̂₁ − r̂₂)/√(V₁ + V₂) against a normal distribution.
+    """Test r₁ = r₂: (r̂₁ − r̂₂)/√(V₁ + V₂) against a normal distribution. Post-processing.
 
     Args:
         first, second: estimates from disjoint groups of rows and independent noise, on one scale and at one level.
@@ -204,12 +210,12 @@ def equal_ratios(first: RatioEstimate, second: RatioEstimate) -> RatioTest:
     Raises:
         InputError: one estimate is of a ratio and the other of a logarithm, or their levels differ.
 
-    Privacy: post-processing. Source: Miao and Li (2023), section 2.4.
+    Source: Miao and Li (2023), section 2.4.
 
     >>> from equistrata.privacy.noise import SeededNoise
-    >>> label = np.arange(4000) % 2
-    >>> settings = {"epsilon": 0.5, "delta": 1e-6, "noise": SeededNoise(1)}
-    >>> fair, unfair = (private_ratio(np.full(4000, s), label, **settings) for s in (0.5, 0.7))
+    >>> label, noise = np.arange(4000) % 2, SeededNoise(1)
+    >>> settings = RatioSettings(epsilon=0.5, delta=1e-6)
+    >>> fair, unfair = (private_ratio(np.full(4000, s), label, settings, noise) for s in (0.5, 0.7))
     >>> test = equal_ratios(unfair, fair)
     >>> round(test.difference, 2), test.p_value < 0.001
     (0.41, True)
@@ -244,13 +250,11 @@ def value_and_variance(
     Args:
         sums: name → array, any shape, named as in `RatioSums`.
         noise: the variances of the noise of Σws and Σwy and their covariance.
-        correction: see `private_ratio`.
-        log: of ln r.
+        correction, log: see `RatioSettings`.
         draws: noise of Σws and Σwy, each shape (B, 1, …), for "monte-carlo".
 
     Returns:
-        Value (NaN where the sums leave none) and variance. Noise can make the part that is due to sampling negative. With a
-        correction that part then counts as 0; without one, the negative variance is returned.
+        Value (NaN where there is none) and variance; a negative sampling variance counts as 0 with a correction.
     """
     s, y = sums["ws"], sums["wy"]
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
@@ -276,7 +280,7 @@ def value_and_variance(
 
 
 def wald(value: Floats, variance: Floats, level: float, log: bool) -> tuple[Floats, Floats]:
-    """value ∓ z√variance, NaN where the variance is negative; a ratio's ends are cut off at 0, as no mean is negative."""
+    """value ∓ z√variance, NaN where the variance is negative; a ratio's ends are cut off at 0."""
     with np.errstate(invalid="ignore"):
         half = float(ndtri((1 + level) / 2)) * np.sqrt(variance)
     least = -np.inf if log else 0.0
@@ -284,10 +288,9 @@ def wald(value: Floats, variance: Floats, level: float, log: bool) -> tuple[Floa
 
 
 def sampling(sums: Mapping[str, Floats]) -> tuple[Floats, Floats, Floats]:
-    """The variances of Σws and Σwy over samples, and their covariance, from (noisy) sums (eq. 3 and 4 times (Σw)²).
+    """The sampling variances of Σws and Σwy and their covariance, from (noisy) sums (eq. 3 and 4 times (Σw)²).
 
-    Zero where the noisy Σw is not positive: then noise is all there is. `ww` is Σw without weights, `wyy` is Σwy for
-    binary y.
+    Zero where the noisy Σw is not positive. `ww` is Σw without weights, `wyy` is Σwy for binary y.
     """
     w = np.where(sums["w"] > 0, sums["w"], np.inf)
     squares = sums.get("ww", np.where(sums["w"] > 0, sums["w"], 0.0))
@@ -304,7 +307,7 @@ def noise_of(sums: RatioSums) -> tuple[float, float, float]:
 
 
 def draws_of(sums: RatioSums, correction: Correction, seed: int = 0) -> tuple[Floats, Floats] | None:
-    """Draws from the distribution of the noise of Σws and Σwy, each shape (B, 1), where the correction needs them."""
+    """Draws of the noise of Σws and Σwy, each shape (B, 1), where the correction needs them."""
     if correction != "monte-carlo":
         return None
     rng = np.random.default_rng(seed)
@@ -317,12 +320,10 @@ def draws_of(sums: RatioSums, correction: Correction, seed: int = 0) -> tuple[Fl
 
 
 def _check(correction: Correction, level: float) -> None:
-    _one_of("correction", correction, ("analytical", "monte-carlo", "none"))
-    if not 0 < level < 1:
-        raise InputError(f"level is {level}, but a coverage lies strictly between 0 and 1; correct it")
+    _one_of("correction", correction, get_args(Correction))
+    share("level", level)
 
 
-def _one_of(name: str, given: Choice, known: tuple[str, ...]) -> Choice:
+def _one_of(name: str, given: str, known: tuple[str, ...]) -> None:
     if given not in known:
         raise InputError(f"{name} is {given!r}; choose among {', '.join(known)}")
-    return given

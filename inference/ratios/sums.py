@@ -1,10 +1,10 @@
-"""The noisy sums that inference on a ratio of two means needs: measured once, added up over disjoint groups of rows.
+"""The noisy sums behind a ratio of two means: measured once, added up over disjoint groups of rows.
 
 >>> import numpy as np
 >>> from equistrata.privacy.noise import SeededNoise
 >>> from equistrata.inference.ratios.design import PricedDesign
 >>> score, label = np.full(4000, 0.5), np.arange(4000) % 2
->>> sums = measure_sums(score, label, PricedDesign.of_rho(0.01, weighted=False, binary=True), noise=SeededNoise(1))
+>>> sums = measure_sums(score, label, PricedDesign.of_rho(0.01, weighted=False, binary=True), SeededNoise(1))
 >>> [round(sums[name]) for name in ("w", "wy", "ws")]  # 4000 rows, 2000 positive, scores that sum to 2000
 [4004, 2007, 2004]
 >>> both = sums + sums  # of two disjoint groups
@@ -23,29 +23,39 @@ import numpy.typing as npt
 
 from equistrata.arrays import Counts, Floats
 from equistrata.errors import InputError
-from equistrata.inference.ratios.design import HALF, Design, PricedDesign, sums_in_unit
+from equistrata.inference.means.lattice import HALF, LAPLACE_ROWS
+from equistrata.inference.ratios.design import Design, PricedDesign, sums_in_unit
 from equistrata.privacy.budget import ADD_REMOVE, Budget, Relation, Rho
 from equistrata.privacy.noise import NoiseSource
 
-EXACT_ROWS = 2**53 // HALF  # beyond this many rows a sum of lattice units is no longer exact as a float
+
+@dataclass(frozen=True, eq=False)
+class RatioWeights:
+    """Design weights, shape (n,), fixed in advance, in [0, bound]; the bound u is declared and positive."""
+
+    values: npt.ArrayLike
+    bound: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not (self.bound > 0 and math.isfinite(self.bound)):
+            raise InputError(f"weight_bound is {self.bound}, but it must be a positive number; declare it")
 
 
 @dataclass(frozen=True, eq=False)
 class RatioSums(Mapping[str, float]):
-    """Noisy sums of a group of rows: name → sum. All that inference on the ratio looks at; they may be published.
+    """Noisy sums of a group of rows, name → sum; may be published.
 
     `w` is Σw (the number of rows, without weights), `wy` and `ws` are Σwy (denominator) and Σws (numerator), `wss`,
-    `wys`, `wyy` and `ww` are Σws², Σwys, Σwy² and Σw²; the last is there with weights only, `wyy` unless y is binary.
+    `wys`, `wyy` and `ww` are Σws², Σwys, Σwy² and Σw²; the last only with weights, `wyy` only where y is not binary.
 
     Attributes:
         names: the k sums, in order.
         vector: the sums as an array, shape (k,).
-        covariance: of their noise, shape (k, k); known, for it does not depend on rows.
-        rho: what they cost in zCDP.
-        relation: the neighbouring relation of that cost: add-remove.
-        epsilon, delta: what they cost as (ε, δ)-DP, where the price was stated so.
-        laplace: for Laplace noise, the matrix that makes the noise out of independent Laplace variables of variance 1;
-            None for Gaussian noise (and for sums of several groups, whose noise is nearly Gaussian).
+        covariance: of their noise, shape (k, k); public, since it does not depend on rows.
+        rho, relation: the cost in zCDP, add-remove.
+        epsilon, delta: the cost as (ε, δ)-DP, where the price was stated so.
+        laplace: the noise maker of Laplace noise (`PricedDesign.noise_maker`); None for Gaussian noise and for sums of
+            several groups, whose noise is nearly Gaussian.
         private: whether the noise came from a source fit for real releases.
     """
 
@@ -71,11 +81,7 @@ class RatioSums(Mapping[str, float]):
         return len(self.names)
 
     def __add__(self, other: RatioSums) -> RatioSums:
-        """The sums of two groups of rows together. The groups must be disjoint: then both cost the larger ρ, not the sum.
-
-        Raises:
-            InputError: the two have different sums.
-        """
+        """The sums of two disjoint groups, at the larger ρ of both. Raises InputError if they are of two kinds."""
         if self.names != other.names:
             raise InputError("these two have different sums (weighted or not, binary or not); measure both alike")
         return replace(
@@ -94,34 +100,29 @@ def measure_sums(
     numerator: npt.ArrayLike,
     denominator: npt.ArrayLike,
     priced: PricedDesign,
-    weights: npt.ArrayLike | None = None,
-    *,
-    weight_bound: float = 1.0,
     noise: NoiseSource,
+    weights: RatioWeights | None = None,
     budget: Budget | None = None,
 ) -> RatioSums:
     """Noisy sums for the ratio Σws/Σwy of one group of rows.
 
     Args:
-        numerator: s, shape (n,), n ≥ 0, in [0, 1]: divide it by its declared bound if that is not 1.
+        numerator: s, shape (n,), n ≥ 0, in [0, 1]: divided by its declared bound.
         denominator: y, shape (n,), in [0, 1]; 0 or 1 where the design is for binary labels.
         priced: the design and its noise; must agree on whether there are weights.
-        weights: w, shape (n,), in [0, weight_bound], fixed in advance; None for 1 each.
-        weight_bound: u, declared, positive; read only with weights.
-        noise: where the noise comes from.
+        noise: the source of noise.
+        weights: w and its declared bound; None for 1 each.
         budget: what `priced.rho` is charged to; None for one of that amount.
 
     Raises:
         InputError: shapes that differ, numbers out of their bounds or missing, or too many rows for Laplace noise.
 
-    Privacy: `priced.rho`-zCDP (and (ε, δ)-DP where that was the price), add/remove. Proof: one row changes the
-    vector of whole lattice numbers by at most the design's sensitivity (plus the rounding that `lattice_sensitivity`
-    allows for), and the noise is made for that. What is returned is a fixed invertible matrix times the noisy vector.
+    Cost: `priced.rho`-zCDP (and (ε, δ)-DP where that was the price), add-remove. See docs/proofs/ratio.md.
     """
-    score, label, weight = _read(numerator, denominator, weights, weight_bound, priced)
+    score, label, weight = _read(numerator, denominator, weights, priced)
     paying = Budget(priced.rho) if budget is None else budget
     drawn = noisy_lattice_sums(lambda: lattice_sums(score, label, weight, priced.design), priced, paying, noise)
-    bound = weight_bound if weights is not None else 1.0
+    bound = 1.0 if weights is None else weights.bound
     maker = priced.noise_maker(bound)
     return RatioSums(
         priced.design.names,
@@ -136,9 +137,9 @@ def measure_sums(
 
 
 def lattice_sums(score: Floats, label: Floats, weight: Floats | None, design: Design) -> Counts:
-    """The exact sums of `axes @ features` in lattice units, over the last axis of (…, n) arrays: shape (…, k).
+    """The exact sums of `axes @ features` in lattice units, over the last axis: (…, n) to (…, k). Not private.
 
-    `weight` is w/u, or None. Not private: noise has to be added.
+    `weight` is w/u, or None.
     """
     total = []
     t = np.ones_like(score) if weight is None else weight
@@ -160,9 +161,9 @@ def lattice_sums(score: Floats, label: Floats, weight: Floats | None, design: De
 def noisy_lattice_sums(
     exact: Counts | Callable[[], Counts], priced: PricedDesign, budget: Budget, noise: NoiseSource
 ) -> Floats:
-    """Whole numbers (k,), or what makes them, with the noise that was priced, as sums of features in units of the largest weight.
+    """Lattice sums (k,), or what makes them, plus the priced noise, as sums of features in units of the largest weight.
 
-    Costs `priced.rho` of `budget`.
+    Cost: `priced.rho` of `budget`.
     """
     if priced.mechanism == "gaussian":
         whole, _ = noise.gaussian(exact, priced.sensitivity, priced.rho, budget, "sums of a ratio")
@@ -183,8 +184,7 @@ def _larger(first: float | None, second: float | None) -> float | None:
 def _read(
     numerator: npt.ArrayLike,
     denominator: npt.ArrayLike,
-    weights: npt.ArrayLike | None,
-    weight_bound: float,
+    weights: RatioWeights | None,
     priced: PricedDesign,
 ) -> tuple[Floats, Floats, Floats | None]:
     score, label = _vector(numerator, "numerator"), _vector(denominator, "denominator")
@@ -192,16 +192,14 @@ def _read(
     if (weights is not None) != ("ww" in priced.design.names):
         raise InputError("weights are given where the design has none, or the other way round; make them agree")
     if weights is not None:
-        if not (weight_bound > 0 and math.isfinite(weight_bound)):
-            raise InputError(f"weight_bound is {weight_bound}, but it must be a positive number; declare it")
-        weight = _vector(weights, "weights", weight_bound) / weight_bound
+        weight = _vector(weights.values, "weights", weights.bound) / weights.bound
     lengths = {len(score), len(label), len(score if weight is None else weight)}
     if len(lengths) > 1:
         raise InputError("numerator, denominator and weights differ in length; give one of each for every row")
     if "wyy" not in priced.design.names and not np.isin(label, (0.0, 1.0)).all():
         raise InputError("the denominator holds something besides 0 and 1; code it so, or pass binary=False")
-    if priced.mechanism == "laplace" and len(score) >= EXACT_ROWS:
-        raise InputError(f"Laplace noise takes fewer than {EXACT_ROWS} rows in a group; use the Gaussian mechanism")
+    if priced.mechanism == "laplace" and len(score) >= LAPLACE_ROWS:
+        raise InputError(f"Laplace noise takes fewer than {LAPLACE_ROWS} rows in a group; use the Gaussian mechanism")
     return score, label, weight
 
 
@@ -214,6 +212,7 @@ def _vector(values: npt.ArrayLike, name: str, upper: float = 1.0) -> Floats:
         raise InputError(f"the {name} must be one-dimensional, not of {array.ndim} dimensions")
     if array.size and not (array.min() >= 0 and array.max() <= upper):  # also when one is not a number
         raise InputError(
-            f"the {name} must lie in [0, {upper:g}] with none missing; divide by the declared bound and drop absent cells"
+            f"the {name} must lie in [0, {upper:g}] with none missing; divide by the declared bound and drop "
+            "absent cells"
         )
     return array

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from estimators import private_ratio
 
 from equistrata.errors import InputError
-from equistrata.inference.ratios.ratio import private_ratio
 from equistrata.privacy.noise import SeededNoise
 from paper.ratio import DRAWS, Cell, simulate_ratio
 

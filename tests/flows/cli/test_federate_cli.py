@@ -142,7 +142,7 @@ def test_a_holder_answers_each_question_once(holders, tmp_path):
 @pytest.mark.slow
 def test_on_flower_it_gives_the_simulation_s_numbers(equistrata, holders, repo_root):
     paths, schema = holders
-    python = Path(os.environ.get(flower.PYTHON_VARIABLE) or repo_root / flower.DEFAULT_PYTHON)
+    python = Path(os.environ.get(flower.FLOWER_PYTHON_VARIABLE) or repo_root / flower.FLOWER_DEFAULT_PYTHON)
     if not python.is_file():
         pytest.skip("Flower's environment is not there; run make flower")
     given = (
@@ -159,7 +159,7 @@ def test_on_flower_it_gives_the_simulation_s_numbers(equistrata, holders, repo_r
         5,
         "--json",
     )
-    environment = {flower.PYTHON_VARIABLE: str(python), "PYTHONPATH": str(repo_root)}
+    environment = {flower.FLOWER_PYTHON_VARIABLE: str(python), "PYTHONPATH": str(repo_root)}
     real = equistrata(*given, "--aggregator", "flower", "--timeout", 200, **environment)
     assert real.returncode == 0, real.stderr
     simulated = equistrata(*given, **environment)
@@ -171,6 +171,6 @@ def test_on_flower_it_gives_the_simulation_s_numbers(equistrata, holders, repo_r
 
 def test_without_flower_s_environment_it_says_what_to_do(holders, monkeypatch, tmp_path):
     paths, schema = holders
-    monkeypatch.setenv(flower.PYTHON_VARIABLE, str(tmp_path / "none"))
+    monkeypatch.setenv(flower.FLOWER_PYTHON_VARIABLE, str(tmp_path / "none"))
     with pytest.raises(InputError, match="run make flower"):
         run(*paths, "--schema", schema, *ARMS, "--aggregator", "flower")

@@ -11,17 +11,12 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from estimators import correction_factor, private_sample_size, sample_size, smallest_epsilon
 from typer.testing import CliRunner
 
 from equistrata.data import sources
 from equistrata.errors import InputError
 from equistrata.flows.cli.main import app
-from equistrata.inference.counts.proportions import (
-    correction_factor,
-    private_sample_size,
-    sample_size,
-    smallest_epsilon,
-)
 from equistrata.inference.means.dirichlet import equal_log_sizes, least_log_sizes, stratified_error_bound
 from equistrata.privacy.noise import SecureNoise, SeededNoise
 

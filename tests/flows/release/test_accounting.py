@@ -21,7 +21,7 @@ from recorder import Recorder, true_cost
 
 import equistrata.flows.release.card
 import equistrata.flows.release.flow
-import equistrata.inference.means.run
+import equistrata.inference.means.refinement
 import equistrata.privacy.noise
 import equistrata.synth.mechanisms.books
 import equistrata.synth.registry
@@ -196,14 +196,14 @@ def test_a_score_of_sensitivity_two_is_caught(monkeypatch, tmp_path):
 
 
 def test_a_mean_that_counts_for_free_is_caught(monkeypatch, tmp_path):
-    honest = equistrata.inference.means.run.estimate
+    honest = equistrata.inference.means.refinement.estimate_mean
 
-    def estimate(values, budget, settings, noise, paid=None, guess=None):
-        found = honest(values, budget, settings, noise, paid, guess)
-        equistrata.inference.means.run.noisy_rows(values, budget.total, Budget(budget.total), noise)
+    def estimate(values, budget, settings, noise, *paid):
+        found = honest(values, budget, settings, noise, *paid)
+        equistrata.inference.means.refinement.noisy_rows(values, budget.total, Budget(budget.total), noise)
         return found
 
-    monkeypatch.setattr("equistrata.inference.means.coinpress.estimate", estimate)
+    monkeypatch.setattr("equistrata.inference.means.coinpress.estimate_mean", estimate)
     _, price, (_, claimed) = released_twice(tmp_path, means_estimator="vanilla")
     assert claimed > price * 1.05
 

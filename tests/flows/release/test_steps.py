@@ -16,8 +16,7 @@ from equistrata.flows.release import steps
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.run.guard import StepFailed
 from equistrata.flows.run.workspace import Workspace
-from equistrata.inference.means.coinpress import stratified_coinpress
-from equistrata.inference.means.hierarchical import hierarchical_coinpress
+from equistrata.inference.means.coinpress import Coinpress
 from equistrata.privacy.budget import ADD_REMOVE, Budget
 from equistrata.synth.measurements import load_measurements
 from equistrata.synth.mechanisms.base import Fit
@@ -277,11 +276,9 @@ def test_means_by_strata_are_measured_at_two_levels_unless_shrinkage_is_turned_o
     (column,) = plan.means.columns
     groups = {key: work.load(work.outcome("PAY", i)) for i, key in enumerate(plan.strata.keys)}
     lower, upper = column.mean_bounds
-    estimator = hierarchical_coinpress if shrinkage else stratified_coinpress
-    expected = estimator(
-        groups, None, lower=lower, upper=upper, bounds=column.bounds, sigma=column.sigma,
-        rho=plan.price.means, sizes="noisy", noise=noise.spawn(0),
-    )  # fmt: skip
+    coinpress = Coinpress(lower, upper, column.sigma, sizes="noisy", bounds=column.bounds)
+    estimator = coinpress.hierarchical if shrinkage else coinpress.by_strata
+    expected = estimator(groups, None, plan.price.means, noise.spawn(0))
     assert (entry["value"], entry["lower"], entry["upper"]) == (expected.value, expected.lower, expected.upper)
     assert entry["rho"] == float(plan.price.means)
     assert entry["strata"].keys() == {plan.strata.label(key) for key in plan.strata.keys}

@@ -14,10 +14,11 @@ import pytest
 from scipy import stats
 
 from equistrata.errors import InputError
-from equistrata.inference.counts.exact import exact_interval, exact_p_value, exact_power, forgotten_noise_errors
+from equistrata.inference.counts.exact import exact_interval, exact_p_value, exact_power
 from equistrata.inference.counts.noisy_counts import noisy_count
 from equistrata.privacy.noise import SeededNoise
 from equistrata.stats.laws import BinomialLaplace
+from paper.proportions import forgotten_noise_errors
 
 ROWS = (5, 6, 10, 17, 25, 37, 50)
 EPSILONS = (0.05, 0.1, 0.25, 0.5, 1.0, 1.5, 2.0)

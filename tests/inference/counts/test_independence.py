@@ -9,7 +9,7 @@ import pytest
 from scipy import stats
 
 from equistrata.errors import InputError
-from equistrata.inference.counts.independence import independence_power, independence_sample_size, independence_test
+from equistrata.inference.counts.independence import IndependenceDesign, independence_test
 from equistrata.inference.counts.noisy_counts import NoisyTable, noisy_table
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from equistrata.privacy.noise import SeededNoise
@@ -100,20 +100,21 @@ def test_the_planned_rows_give_the_planned_power(name, epsilon, relation):
     800 runs, at four standard errors below, and 0.02 for what estimated margins and 199 resamples cost.
     """
     joint = DEPENDENT[name] / DEPENDENT[name].sum()
-    rows = independence_sample_size(joint, alpha=0.05, beta=0.2, epsilon=epsilon, relation=relation)
-    power = independence_power(joint, rows=rows, alpha=0.05, epsilon=epsilon, relation=relation)
+    design = IndependenceDesign(joint, alpha=0.05, epsilon=epsilon, relation=relation)
+    rows = design.sample_size(beta=0.2)
+    power = design.power(rows)
     assert power >= 0.8
     seen = rejections(joint, rows, epsilon, relation, 800)
     assert abs(seen - power) <= 4 * math.sqrt(power * (1 - power) / 800) + 0.02
     five = 5 / np.outer(joint.sum(1), joint.sum(0)).min()
     if rows > five + 1:
-        fewer = independence_power(joint, rows=int(rows * 0.95), alpha=0.05, epsilon=epsilon, relation=relation)
+        fewer = design.power(int(rows * 0.95))
         assert fewer < 0.81  # no more rows than needed: 1 % of search, 1 % of simulation
 
 
 def test_sample_size_without_noise_is_the_classical_one():
     """n = λ/w² with λ = 7.849 for one degree of freedom (α = 0.05, power 0.8) and w = 0.2; within 5 %."""
-    found = independence_sample_size(DEPENDENT["even"], alpha=0.05, beta=0.2, epsilon=100)
+    found = IndependenceDesign(DEPENDENT["even"], alpha=0.05, epsilon=100).sample_size(beta=0.2)
     assert found == pytest.approx(7.849 / 0.04, rel=0.05)
 
 
@@ -121,7 +122,7 @@ def test_sample_size_follows_the_same_form_as_for_a_proportion():
     """In an even 2 by 2 table, n = n₀(½ + ½√(1 + 4t/n₀)) with t = 8·4/ε²: the noise's variance in four residuals."""
     n0, t = 7.849 / 0.04, 8 * 4 / 0.1**2
     expected = n0 * (0.5 + math.sqrt(1 + 4 * t / n0) / 2)
-    assert independence_sample_size(DEPENDENT["even"], alpha=0.05, beta=0.2, epsilon=0.1) == pytest.approx(
+    assert IndependenceDesign(DEPENDENT["even"], alpha=0.05, epsilon=0.1).sample_size(beta=0.2) == pytest.approx(
         expected, rel=0.05
     )
 
@@ -141,9 +142,10 @@ def test_sample_size_follows_the_same_form_as_for_a_proportion():
     ],
 )
 def test_bad_settings_are_refused(settings, message):
-    good = {"joint": [[0.3, 0.2], [0.2, 0.3]], "alpha": 0.05, "beta": 0.2, "epsilon": 1.0}
+    good = {"joint": [[0.3, 0.2], [0.2, 0.3]], "alpha": 0.05, "epsilon": 1.0} | settings
+    beta = good.pop("beta", 0.2)
     with pytest.raises(InputError, match=message):
-        independence_sample_size(**(good | settings))
+        IndependenceDesign(**good).sample_size(beta)
 
 
 def test_a_table_that_is_not_one_of_two_columns_is_refused():

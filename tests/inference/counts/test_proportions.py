@@ -11,19 +11,11 @@ import math
 
 import numpy as np
 import pytest
+from estimators import correction_factor, effective_sample_size, private_sample_size, sample_size, smallest_epsilon
 from scipy import integrate, optimize, stats
 
 from equistrata.errors import InputError
-from equistrata.inference.counts.exact import forgotten_noise_errors
-from equistrata.inference.counts.proportions import (
-    correction_factor,
-    effective_sample_size,
-    power,
-    private_sample_size,
-    sample_size,
-    smallest_epsilon,
-    standardized_mse,
-)
+from equistrata.inference.counts.proportions import power
 from equistrata.inference.counts.sizing import Sizing
 from paper.proportions import (
     ALPHA,
@@ -34,8 +26,10 @@ from paper.proportions import (
     TALK_K,
     TALK_LEVEL,
     TALK_TYPE_TWO,
+    forgotten_noise_errors,
     rows_of,
     simulated_errors,
+    standardized_mse,
 )  # fmt: skip
 
 TALK = {"p0": P0, "effect": EFFECT, "alpha": ALPHA}

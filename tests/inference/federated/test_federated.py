@@ -7,15 +7,15 @@ import sys
 import numpy as np
 import pandas as pd
 import pytest
+from estimators import private_difference
 from holders import EFFECT, plan, tables
 from no_noise import ForbiddenNoise
 from refutation import HalvedNoise, empirical_epsilon
 
 from equistrata.errors import InputError
 from equistrata.inference.federated import estimate as federated
-from equistrata.inference.federated import plan as federated_plan
-from equistrata.inference.federated.aggregation import InProcessAggregator, Question, TooFewHolders, Total
-from equistrata.inference.federated.arms_private import private_difference
+from equistrata.inference.federated import protocol
+from equistrata.inference.federated.aggregation import InProcessAggregator, SumQuestion, TooFewHolders, Total
 from equistrata.inference.federated.estimate import RowsMissing, federate
 from equistrata.inference.federated.holder import FrameRows, TableHolder
 from equistrata.privacy.noise import SeededNoise
@@ -46,7 +46,7 @@ def test_estimates_are_those_of_the_pooled_rows():
     for sex, stratum in zip((1, 2), found.strata, strict=True):
         for new, part in ((0, "control"), (1, "treated")):
             exact = pooled(frames, sex, new)
-            noise = agreed.settle([len(exact)] * 4)[0].mean.noise(len(exact))
+            noise = agreed.arm_settings([len(exact)] * 4)[0].mean.noise(len(exact))
             assert stratum.rows[part] == len(exact)
             assert stratum.means[part].value == pytest.approx(exact.mean(), abs=4.5 * math.sqrt(noise))
         difference = pooled(frames, sex, 1).mean() - pooled(frames, sex, 0).mean()
@@ -188,7 +188,7 @@ SUM_OF_VALUES, SUM_OF_SQUARES = 0, 1
 def answers(place, frames, agreed, source):
     """The sum that the server sees, over many runs at once: each holder's people report `RUNS` times."""
     rows = sum(len(frame) for frame in frames)
-    chosen = agreed.settle([rows])[0]
+    chosen = agreed.arm_settings([rows])[0]
     mechanism = chosen.mean if place == SUM_OF_VALUES else chosen.squares
     seen = np.zeros(RUNS)
     for frame in frames:
@@ -257,9 +257,9 @@ def test_a_theta_that_forgets_the_drop_outs_is_caught(monkeypatch):
         ]
         return empirical_epsilon(*seen, DELTA)
 
-    assert bound(agreed.settle([6])[0]) <= EPSILON
-    monkeypatch.setattr(federated_plan.FederatedPlan, "rows_left", lambda self, size: size * 3)
-    assert bound(agreed.settle([6])[0]) > EPSILON
+    assert bound(agreed.arm_settings([6])[0]) <= EPSILON
+    monkeypatch.setattr(protocol.FederatedPlan, "rows_left", lambda self, size: size * 3)
+    assert bound(agreed.arm_settings([6])[0]) > EPSILON
 
 
 def test_the_flow_has_two_questions_and_no_other():
@@ -269,7 +269,7 @@ def test_the_flow_has_two_questions_and_no_other():
     class Listens:
         holders, name, simulated = 3, "listens", True
 
-        def total(self, question: Question) -> Total:
+        def total(self, question: SumQuestion) -> Total:
             asked.append(question)
             return inner.total(question)
 

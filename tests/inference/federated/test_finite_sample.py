@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from estimators import settle
 
 from equistrata.errors import InputError
+from equistrata.inference.federated.ab_test import private_arm
 from equistrata.inference.federated.arms import combine
-from equistrata.inference.federated.arms_private import private_arm, settle
 from equistrata.inference.federated.finite_sample import finite_sample_interval
 
 

@@ -19,7 +19,7 @@ from holders import SCHEMA_FILE, plan, tables
 from equistrata.errors import InputError
 from equistrata.inference.federated import _flower_worker as worker
 from equistrata.inference.federated import flower as module
-from equistrata.inference.federated.aggregation import InProcessAggregator, Question, TooFewHolders
+from equistrata.inference.federated.aggregation import InProcessAggregator, SumQuestion, TooFewHolders
 from equistrata.inference.federated.estimate import federate
 from equistrata.inference.federated.flower import FlowerFailed, flower
 from equistrata.inference.federated.holder import FileRows, FrameRows, TableHolder
@@ -31,7 +31,7 @@ MODULI = (2**46, 2**46, 1000)
 @pytest.fixture(scope="session")
 def flower_python(repo_root):
     """The interpreter of Flower's environment; skips where there is none."""
-    path = Path(os.environ.get(module.PYTHON_VARIABLE) or repo_root / module.DEFAULT_PYTHON)
+    path = Path(os.environ.get(module.FLOWER_PYTHON_VARIABLE) or repo_root / module.FLOWER_DEFAULT_PYTHON)
     if not path.is_file():
         pytest.skip("Flower's environment is not there; run make flower")
     return str(path)
@@ -40,7 +40,7 @@ def flower_python(repo_root):
 @pytest.fixture
 def environment(flower_python, monkeypatch):
     """Where the environment is there, the aggregator finds it, wherever pytest was started."""
-    monkeypatch.setenv(module.PYTHON_VARIABLE, flower_python)
+    monkeypatch.setenv(module.FLOWER_PYTHON_VARIABLE, flower_python)
 
 
 def says(numbers, **cases):
@@ -102,10 +102,10 @@ def test_holders_that_the_protocol_cannot_serve(holders, settings, sentence):
 
 
 def test_an_environment_that_is_not_there(monkeypatch, tmp_path):
-    monkeypatch.setenv(module.PYTHON_VARIABLE, str(tmp_path / "python"))
+    monkeypatch.setenv(module.FLOWER_PYTHON_VARIABLE, str(tmp_path / "python"))
     with pytest.raises(InputError, match="run make flower"), flower([says([1])] * 3):
         pass
-    monkeypatch.setenv(module.PYTHON_VARIABLE, sys.executable)  # an interpreter without Flower
+    monkeypatch.setenv(module.FLOWER_PYTHON_VARIABLE, sys.executable)  # an interpreter without Flower
     with pytest.raises(InputError, match="has no Flower that fits"), flower([says([1])] * 3):
         pass
 
@@ -215,15 +215,15 @@ def test_the_sums_are_those_of_the_in_process_aggregator_with_one_of_four_droppi
 ANSWER = """
 import json, sys
 from pathlib import Path
-from equistrata.inference.federated.plan import FederatedPlan
-from equistrata.inference.federated.aggregation import Question
+from equistrata.inference.federated.protocol import FederatedPlan
+from equistrata.inference.federated.aggregation import SumQuestion
 from equistrata.inference.federated.holder import FileRows, TableHolder
 from equistrata.privacy.noise import SeededNoise
 folder, place = Path({folder!r}), {place}
 asked = json.load(sys.stdin)
 agreed = FederatedPlan.from_dict(json.loads((folder / "plan.json").read_text()))
 holder = TableHolder(agreed, FileRows(str(folder / f"{{place}}.csv")), SeededNoise(place), folder / f"state-{{place}}")
-question = Question(asked["kind"], tuple(asked["moduli"]), asked["settings"])
+question = SumQuestion(asked["kind"], tuple(asked["moduli"]), asked["settings"])
 print(json.dumps(holder.answer(question).tolist()))
 """
 
@@ -269,7 +269,7 @@ def look(commands, folder, dropped=()):
         watcher = threading.Thread(target=watch)
         watcher.start()
         try:
-            total = running.total(Question("canaries", MODULI))
+            total = running.total(SumQuestion("canaries", MODULI))
         finally:
             stop.set()
             watcher.join()
@@ -316,11 +316,11 @@ def test_without_masks_the_same_search_finds_every_holder_s_number(tmp_path, mon
 def test_numbers_wrap_at_their_own_modulus_and_each_kind_is_asked_once():
     numbers = [[9, 2**62 - 1], [8, 2**62 - 2], [7, 3]]
     with flower([says(vector) for vector in numbers], timeout=20) as running:
-        total = running.total(Question("first", (10, 2**62)))
+        total = running.total(SumQuestion("first", (10, 2**62)))
         assert total.sums.tolist() == [4, (2**63) % 2**62]
-        assert running.total(Question("second", (10, 2**62))).sums.tolist() == total.sums.tolist()
+        assert running.total(SumQuestion("second", (10, 2**62))).sums.tolist() == total.sums.tolist()
         with pytest.raises(TooFewHolders):  # a second sum with somebody missing would show what is missing
-            running.total(Question("first", (10, 2**62)))
+            running.total(SumQuestion("first", (10, 2**62)))
 
 
 @pytest.mark.slow
@@ -328,9 +328,9 @@ def test_numbers_wrap_at_their_own_modulus_and_each_kind_is_asked_once():
 def test_too_many_drop_outs_give_no_sum():
     gone = says([3], sums=DIES)
     with flower([says([1]), says([2]), gone, gone], missing=1, timeout=5) as running:
-        assert running.total(Question("sizes", (10,))).sums.tolist() == [9]
+        assert running.total(SumQuestion("sizes", (10,))).sums.tolist() == [9]
         with pytest.raises(TooFewHolders, match="3 are needed"):
-            running.total(Question("sums", (10,)))
+            running.total(SumQuestion("sums", (10,)))
 
 
 @pytest.mark.slow
@@ -339,7 +339,7 @@ def test_too_many_drop_outs_give_no_sum():
 def test_an_answer_that_does_not_fit_is_a_drop_out(answer):
     odd = says([1], q=f"print({answer!r}); sys.exit()")
     with flower([says([1]), says([2]), says([3]), odd], missing=1, timeout=20) as running:
-        total = running.total(Question("q", (10,)))
+        total = running.total(SumQuestion("q", (10,)))
     assert (total.sums.tolist(), total.holders) == ([6], 3)
 
 
@@ -351,7 +351,7 @@ def test_a_holder_s_refusal_reaches_its_user_and_not_the_server(tmp_path):
         flower([says([1]), says([2]), refuses], timeout=20, folder=tmp_path) as running,
         pytest.raises(InputError, match="this canary refuses"),
     ):
-        running.total(Question("q", (10,)))
+        running.total(SumQuestion("q", (10,)))
     assert b"canary" not in (tmp_path / "server" / "log").read_bytes()
 
 
@@ -367,7 +367,7 @@ def test_the_processes_end_with_the_block_and_the_folder_goes(monkeypatch):
         server.kill()
         server.wait()
         with pytest.raises(FlowerFailed, match="ended early"):
-            running.total(Question("q", (10,)))
+            running.total(SumQuestion("q", (10,)))
     assert not Path(made[0]).exists()
     assert server.poll() is not None
 

@@ -9,6 +9,7 @@ from itertools import pairwise, product
 
 import numpy as np
 import pytest
+from estimators import solve_theta, solve_thetas
 from scipy.special import logsumexp
 from scipy.stats import binom
 
@@ -19,8 +20,6 @@ from equistrata.inference.federated.renyi import (
     epsilon_spent,
     renyi_exact,
     renyi_fast,
-    solve_theta,
-    solve_thetas,
 )
 from equistrata.privacy.budget import Rho
 

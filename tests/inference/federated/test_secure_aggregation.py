@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from equistrata.errors import InputError
-from equistrata.inference.federated.aggregation import InProcessAggregator, Question, TooFewHolders, add_modulo
+from equistrata.inference.federated.aggregation import InProcessAggregator, SumQuestion, TooFewHolders, add_modulo
 
 
 class Fixed:
@@ -17,7 +17,7 @@ class Fixed:
         return np.array(self.numbers, dtype=np.int64)
 
 
-QUESTION = Question("test", (10, 1000))
+QUESTION = SumQuestion("test", (10, 1000))
 
 
 def test_sums_wrap_at_the_modulus():

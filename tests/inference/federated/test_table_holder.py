@@ -10,7 +10,7 @@ from holders import plan, tables
 from no_noise import ForbiddenNoise
 
 from equistrata.errors import InputError
-from equistrata.inference.federated.aggregation import Question
+from equistrata.inference.federated.aggregation import SumQuestion
 from equistrata.inference.federated.holder import FileRows, FrameRows, TableHolder
 from equistrata.privacy.noise import SeededNoise
 
@@ -60,7 +60,7 @@ def test_sums_are_the_reports_of_each_cell_s_people(frame):
     """Without noise the sums of reports are what θ makes of each value, and the last part counts who reported."""
     agreed = plan(trials=2**20)
     answer = holder(frame, Means(), trials=2**20).answer(agreed.sums(SIZES)).reshape(3, 4)
-    for place, (settings, values) in enumerate(zip(agreed.settle(SIZES), cells(frame), strict=True)):
+    for place, (settings, values) in enumerate(zip(agreed.arm_settings(SIZES), cells(frame), strict=True)):
         x = [(value - 5) / 5 for value in values]
         m, theta, theta_squares = settings.mean.trials, settings.mean.theta, settings.squares.unit.theta
         means = sum(m * (0.5 + theta * value) for value in x)
@@ -91,7 +91,7 @@ def test_values_are_clipped_as_agreed_and_others_stay_as_they_were(frame):
     before = frame.copy()
     narrow = plan(clip=(4.0, 4.5), trials=2**20)
     answer = holder(frame, Means(), clip=(4.0, 4.5), trials=2**20).answer(narrow.sums(SIZES)).reshape(3, 4)
-    settings, values = narrow.settle(SIZES)[0], cells(frame)[0]
+    settings, values = narrow.arm_settings(SIZES)[0], cells(frame)[0]
     expected = np.mean([(min(max(value, 4.0), 4.5)) for value in values]) - 4.25
     assert float(settings.mean.mean(answer[0, 0], len(values))) == pytest.approx(expected, abs=1e-3)
     pd.testing.assert_frame_equal(frame, before)
@@ -102,7 +102,7 @@ def test_an_outcome_with_declared_numbers():
     settings = {"outcome": "GRADE", "arm": None, "treated": None, "control": None}
     agreed = plan(**settings)
     assert holder(frame, **settings).answer(agreed.sizes()).tolist() == [2, 2]
-    chosen = agreed.settle([50, 50])[1]
+    chosen = agreed.arm_settings([50, 50])[1]
     answer = holder(frame, Means(), **settings).answer(agreed.sums([50, 50])).reshape(3, 2)
     lean = chosen.mean.theta * np.array([0.0, 1.0])  # GRADE 2 is the centre
     assert answer[0, 1] == np.rint(64 * (0.5 + lean)).sum()
@@ -126,7 +126,7 @@ def test_rows_do_not_show_in_a_holder_s_name(frame):
 def question(kind="sums", **changes):
     agreed = plan()
     given = {"plan": agreed.digest, "sizes": SIZES} | changes
-    return Question(kind, agreed.sums(SIZES).moduli, {k: v for k, v in given.items() if v is not None})
+    return SumQuestion(kind, agreed.sums(SIZES).moduli, {k: v for k, v in given.items() if v is not None})
 
 
 @pytest.mark.parametrize(
@@ -209,7 +209,7 @@ def test_each_question_is_answered_once_and_no_number_is_kept(frame, tmp_path):
 
 
 def test_who_was_not_counted_is_not_added(frame, tmp_path):
-    with pytest.raises(InputError, match="was not counted"):
+    with pytest.raises(InputError, match="has not answered the question for sizes"):
         holder(frame, state=tmp_path / "state").answer(plan().sums(SIZES))
 
 

@@ -8,18 +8,23 @@ from functools import partial
 
 import numpy as np
 import pytest
+from estimators import (
+    coinpress_mean,
+    hierarchical_coinpress,
+    laplace_mean,
+    measure_sums,
+    private_ratio,
+    stratified_coinpress,
+    stratified_laplace_mean,
+)
 from recorder import made_twice
 
 import equistrata.inference.means.lattice
-import equistrata.inference.means.run
+import equistrata.inference.means.refinement
 import equistrata.privacy.noise
 from equistrata.inference.counts.noisy_counts import noisy_count, noisy_table
-from equistrata.inference.means.coinpress import Rows, coinpress_mean, stratified_coinpress
-from equistrata.inference.means.hierarchical import hierarchical_coinpress
-from equistrata.inference.means.laplace import laplace_mean, stratified_laplace_mean
+from equistrata.inference.means.coinpress import RowCount
 from equistrata.inference.ratios.design import PricedDesign
-from equistrata.inference.ratios.ratio import private_ratio
-from equistrata.inference.ratios.sums import measure_sums
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Rho
 from paper.gaussian_arms import gaussian_arm
 
@@ -63,7 +68,7 @@ def test_one_mean_of_hardly_any_row(tmp_path, values):
 
 
 def test_one_mean_of_rows_that_were_counted_before(tmp_path):
-    rows = Rows(1190.0, 6.0)
+    rows = RowCount(1190.0, 6.0)
     make = lambda values, noise: coinpress_mean(values, **MEAN, noise=noise, sizes="noisy", rows=rows)  # noqa: E731
     assert_kept(make, (HOURS, NEIGHBOUR["noisy"]), tmp_path)
 
@@ -166,11 +171,13 @@ def test_noise_too_small_by_a_tenth_is_caught(monkeypatch, tmp_path):
 
 
 def test_a_count_that_is_not_charged_is_caught(monkeypatch, tmp_path):
-    honest = equistrata.inference.means.run.noisy_rows
+    honest = equistrata.inference.means.refinement.noisy_rows
     off_the_books = lambda values, rho, budget, noise: honest(values, rho, Budget(rho), noise)  # noqa: E731
-    monkeypatch.setattr(equistrata.inference.means.run, "noisy_rows", off_the_books)
+    monkeypatch.setattr(equistrata.inference.means.refinement, "noisy_rows", off_the_books)
     monkeypatch.setattr(
-        equistrata.inference.means.run, "_finish", partial(_finish, equistrata.inference.means.run._finish)
+        equistrata.inference.means.refinement,
+        "_finish",
+        partial(_finish, equistrata.inference.means.refinement._finish),
     )
     found = made_twice(
         lambda values, noise: coinpress_mean(values, **MEAN, noise=noise, sizes="noisy"),

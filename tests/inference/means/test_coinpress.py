@@ -6,10 +6,11 @@ import math
 
 import numpy as np
 import pytest
+from estimators import coinpress_mean, stratified_coinpress
 from no_noise import NoNoise
 
 from equistrata.data.weights import PublicWeights
-from equistrata.inference.means.coinpress import Rows, coinpress_mean, stratified_coinpress
+from equistrata.inference.means.coinpress import RowCount
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from equistrata.privacy.noise import SecureNoise, SeededNoise
 
@@ -347,7 +348,7 @@ def test_strata_that_may_be_empty_do_not_widen_the_population_interval_beyond_us
 
 def test_a_count_that_was_paid_for_elsewhere_costs_nothing_here():
     found = coinpress_mean(
-        normal(400), **SETTINGS, sizes="noisy", rows=Rows(380.0, 20.0), bounds=(0, 100), noise=SeededNoise(1)
+        normal(400), **SETTINGS, sizes="noisy", rows=RowCount(380.0, 20.0), bounds=(0, 100), noise=SeededNoise(1)
     )
     assert "count" not in dict(found.entries)
     assert sum((amount for _, amount in found.entries), start=Rho(0)) == Rho(0.5)
@@ -358,14 +359,14 @@ def test_it_divides_by_the_count_that_was_paid_for():
     """One step, no noise: the sum about the middle of the bounds, over the count as given."""
     values = normal(400)
     found = coinpress_mean(
-        values, **SETTINGS, steps=1, sizes="noisy", rows=Rows(380.0, 20.0), bounds=(0, 100), noise=NoNoise()
+        values, **SETTINGS, steps=1, sizes="noisy", rows=RowCount(380.0, 20.0), bounds=(0, 100), noise=NoNoise()
     )
     assert found.raw == pytest.approx(50 + (values.clip(0, 100) - 50).sum() / 380, rel=1e-6)
-    negative = coinpress_mean(values, **SETTINGS, sizes="noisy", rows=Rows(-7.0, 20.0), noise=SeededNoise(1))
+    negative = coinpress_mean(values, **SETTINGS, sizes="noisy", rows=RowCount(-7.0, 20.0), noise=SeededNoise(1))
     assert negative.rows == 1.0
 
 
-@pytest.mark.parametrize(("sizes", "rows"), [("public", Rows(380.0, 20.0)), ("noisy", Rows(380.0))])
+@pytest.mark.parametrize(("sizes", "rows"), [("public", RowCount(380.0, 20.0)), ("noisy", RowCount(380.0))])
 def test_a_count_without_noise_or_beside_public_sizes_is_refused(sizes, rows):
     with pytest.raises(ValueError, match="a count that was paid for is noisy"):
         coinpress_mean(normal(400), **SETTINGS, sizes=sizes, rows=rows, noise=SeededNoise(1))

@@ -6,6 +6,7 @@ import math
 
 import numpy as np
 import pytest
+from estimators import stratified_laplace_mean
 from scipy import stats
 
 from equistrata.errors import InputError
@@ -16,7 +17,7 @@ from equistrata.inference.means.dirichlet import (
     least_log_sizes,
     stratified_error_bound,
 )
-from equistrata.inference.means.laplace import _laplace_tail, stratified_laplace_mean
+from equistrata.inference.means.laplace import _laplace_tail
 from equistrata.privacy.noise import SeededNoise
 
 RACE = np.array([138474, 24024, 508, 5, 244, 17030, 72, 10964, 5646])  # New York 2018, RAC1P

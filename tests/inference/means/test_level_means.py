@@ -8,15 +8,16 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
+from estimators import coinpress_mean, hierarchical_coinpress, stratified_coinpress
 from no_noise import NoNoise
 from refutation import HalvedNoise, empirical_epsilon
 from scipy.optimize import brentq
 from scipy.stats import norm
 
 from equistrata.inference.means import hierarchical as level_means
-from equistrata.inference.means.coinpress import coinpress_mean, stratified_coinpress
-from equistrata.inference.means.hierarchical import Levels, best_split, hierarchical_coinpress
-from equistrata.inference.means.run import Settings, best_step
+from equistrata.inference.means.hierarchical import TwoLevelMeans, best_split
+from equistrata.inference.means.refinement import best_step
+from equistrata.inference.means.settings import CoinpressSettings
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, BudgetExceeded, Rho
 from equistrata.privacy.noise import SeededNoise
 
@@ -40,15 +41,15 @@ EVERYBODY = np.concatenate(list(PEOPLE.values()))
 MEANS = {key: values.mean() for key, values in PEOPLE.items()}
 
 
-def captured(monkeypatch) -> list[Levels]:
+def captured(monkeypatch) -> list[TwoLevelMeans]:
     """The levels of each call, whole included."""
-    kept: list[Levels] = []
+    kept: list[TwoLevelMeans] = []
 
     def keep(*given):
-        kept.append(Levels(*given))
+        kept.append(TwoLevelMeans(*given))
         return kept[-1]
 
-    monkeypatch.setattr(level_means, "Levels", keep)
+    monkeypatch.setattr(level_means, "TwoLevelMeans", keep)
     return kept
 
 
@@ -101,7 +102,7 @@ LOW = np.full(8, -1e9)
 CHANGES = {"noisy": (LOW, np.append(LOW, 1e9)), "public": (LOW, np.append(LOW[1:], 1e9))}
 
 
-def likelihood_ratio(levels: Levels) -> float:
+def likelihood_ratio(levels: TwoLevelMeans) -> float:
     """Of all that was measured: each number's distance from what the first table gives, times what the row would move it by."""
     whole, stratum = levels.whole, levels.strata["changes"]
     total = 0.0
@@ -188,7 +189,7 @@ def test_agreement_is_least_squares(monkeypatch, lost):
     seen, k = levels[0], len(PEOPLE)
     bias = lost * np.arange(k)
     strata = {key: replace(found, bias=b) for (key, found), b in zip(seen.strata.items(), bias, strict=True)}
-    level = Levels(replace(seen.whole, bias=lost / 10), strata, seen.settings, None)
+    level = TwoLevelMeans(replace(seen.whole, bias=lost / 10), strata, seen.settings, None)
     design = np.vstack([np.eye(k), level.own])
     covariance = np.diag(np.append(level._noise, level._noise_of_whole + (lost / 10) ** 2))
     covariance[:k, :k] += np.outer(bias, bias)
@@ -312,7 +313,7 @@ def test_without_noise_the_means_are_exact_though_sums_are_taken_off_the_middle(
 
 
 def test_half_goes_to_all_rows_where_strata_can_be_read_and_more_where_they_cannot():
-    settings = Settings(0.0, 100.0, 12.0, bounds=(0.0, 100.0))
+    settings = CoinpressSettings(0.0, 100.0, 12.0, bounds=(0.0, 100.0))
     splits = [best_split([9000, 800, 700, 300], settings, Rho(10.0**-e)) for e in range(8)]
     assert splits[0] == Fraction(9, 20)
     assert splits == sorted(splits)

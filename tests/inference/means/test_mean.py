@@ -6,8 +6,8 @@ import math
 
 import numpy as np
 import pytest
+from estimators import laplace_mean, stratified_laplace_mean
 
-from equistrata.inference.means.laplace import laplace_mean, stratified_laplace_mean
 from equistrata.privacy.budget import REPLACE_ONE, Rho
 from equistrata.privacy.noise import SecureNoise, SeededNoise
 

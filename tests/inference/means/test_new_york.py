@@ -8,9 +8,9 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
+from estimators import coinpress_mean, stratified_coinpress
 
 from equistrata.data.sources import FolktablesSource
-from equistrata.inference.means.coinpress import coinpress_mean, stratified_coinpress
 from equistrata.privacy.noise import SeededNoise
 
 RUNS = range(20)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from estimators import coinpress_mean, laplace_mean, stratified_coinpress, stratified_laplace_mean
 from refutation import HalvedNoise, empirical_epsilon
 
-from equistrata.inference.means.coinpress import coinpress_mean, stratified_coinpress
-from equistrata.inference.means.laplace import laplace_mean, stratified_laplace_mean
-from equistrata.inference.means.lattice import noisy_histogram, noisy_sum
+from equistrata.inference.means.lattice import Purchase, noisy_histogram, noisy_sum
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Rho
 from equistrata.privacy.noise import SeededNoise
 
@@ -94,7 +93,7 @@ def histogram(relation):
     """A row leaves the first bin for the second: the difference of their counts moves by 2, its noise by √2·σ."""
 
     def statistic(rows, noise):
-        counts, _ = noisy_histogram(rows, [0.0, 1.0, 2.0], relation, RHO, Budget(RHO), noise, "shells")
+        counts, _ = noisy_histogram(rows, [0.0, 1.0, 2.0], relation, Purchase(RHO, Budget(RHO), noise, "shells"))
         return counts[1] - counts[0]
 
     return statistic
@@ -115,7 +114,7 @@ def test_histogram_needs_the_sensitivity_of_its_relation(relation, caught):
 @pytest.mark.parametrize(("relation", "caught"), [(REPLACE_ONE, False), (ADD_REMOVE, True)])
 def test_sum_needs_the_sensitivity_of_its_relation(relation, caught):
     def statistic(rows, noise):
-        return noisy_sum(rows, 0.0, 1.0, relation, RHO, Budget(RHO), noise, "sum")
+        return noisy_sum(rows, 0.0, 1.0, relation, Purchase(RHO, Budget(RHO), noise, "sum"))
 
     assert (bound(statistic, LOW, REPLACED) > RHO.epsilon(DELTA)) == caught
 

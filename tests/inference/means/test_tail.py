@@ -14,13 +14,14 @@ from equistrata.inference.means.clip import (
     DEVIATIONS,
     FALL,
     NO_TAIL,
-    SHARES,
+    TAIL_SHARES,
     Clip,
+    Shells,
     _candidates,
-    choose_clip,
     expected_loss,
     shell_edges,
 )
+from equistrata.inference.means.lattice import Purchase, noisy_histogram
 from equistrata.privacy.budget import REPLACE_ONE, Budget, Rho
 from equistrata.privacy.noise import SeededNoise
 
@@ -29,10 +30,11 @@ FREE = (-math.inf, math.inf)
 
 def choose(values, seed=1, bounds=FREE, variance=None):
     """A clip of at least [-20, 20] for a mean with ρ = 0.3, after a histogram whose noise is 5 rows."""
-    return choose_clip(
-        values, Clip(-20.0, 20.0), 10.0, rows=len(values), bounds=bounds, rho=Rho(0.04), budget=Budget(Rho(0.04)), relation=REPLACE_ONE,
-        variance=variance or (lambda low, high: ((high - low) / len(values)) ** 2 / 0.6), noise=SeededNoise(seed),
-    )  # fmt: skip
+    shells = Shells.around(Clip(-20.0, 20.0), 10.0, bounds)
+    purchase = Purchase(Rho(0.04), Budget(Rho(0.04)), SeededNoise(seed), "tail histogram")
+    counts, sigma = noisy_histogram(values, shells.edges, REPLACE_ONE, purchase)
+    variance = variance or (lambda low, high: ((high - low) / len(values)) ** 2 / 0.6)
+    return shells.best_clip(counts, sigma, len(values), variance)
 
 
 def test_clip_of_a_large_table_stays_where_nothing_lies_beyond():
@@ -107,7 +109,9 @@ def test_expected_loss_is_that_of_its_model(monkeypatch, counts, rows):
     rng = np.random.default_rng(3)
     sigma, lost = 15.0, np.array([[1.0, 4.0, 10.0], [0.0, 2.0, 9.0]])
     draws = 1_000_000
-    share = rng.choice([0.0, *SHARES], draws, p=[NO_TAIL / 0.9, *[(1 - NO_TAIL / 0.9) / len(SHARES)] * len(SHARES)])
+    share = rng.choice(
+        [0.0, *TAIL_SHARES], draws, p=[NO_TAIL / 0.9, *[(1 - NO_TAIL / 0.9) / len(TAIL_SHARES)] * len(TAIL_SHARES)]
+    )
     thought = rows * share[:, None] * np.array([1 - FALL, FALL - FALL**2, FALL**2])
     chance = rng.normal(size=(draws, 3))
     anywhere = (rng.random(draws) < 0.1)[:, None]

@@ -6,14 +6,13 @@ import math
 
 import numpy as np
 import pytest
+from estimators import coinpress_mean, private_sample_size, smallest_epsilon
 
 from equistrata.errors import InputError
 from equistrata.inference.counts.exact import exact_p_value, exact_power
 from equistrata.inference.counts.noisy_counts import noisy_count
-from equistrata.inference.counts.proportions import private_sample_size, smallest_epsilon
-from equistrata.inference.means.coinpress import coinpress_mean
-from equistrata.inference.means.run import HISTOGRAM_ROWS
-from equistrata.inference.planning.questions import EXACT_ROWS, MeanQuestion, ProportionQuestion
+from equistrata.inference.means.refinement import HISTOGRAM_ROWS
+from equistrata.inference.planning.questions import EXACT_POWER_ROWS, MeanQuestion, ProportionQuestion
 from equistrata.inference.planning.strata import plan_strata
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from equistrata.privacy.noise import SeededNoise
@@ -82,7 +81,7 @@ def test_the_exact_test_has_the_planned_power_at_the_planned_rows():
 def test_power_is_the_same_on_both_sides_of_the_exact_rows():
     """Beyond 100 million rows a normal approximation takes over: no jump beyond 0.0002."""
     asked = ProportionQuestion(reference=0.1, effect=0.00008)
-    below, above = asked.reached(EXACT_ROWS, 0.5), asked.reached(EXACT_ROWS + 1, 0.5)
+    below, above = asked.reached(EXACT_POWER_ROWS, 0.5), asked.reached(EXACT_POWER_ROWS + 1, 0.5)
     assert 0.7 < below < 0.9
     assert abs(above - below) < 0.0002
 

@@ -7,11 +7,12 @@ from itertools import product
 
 import numpy as np
 import pytest
+from estimators import private_ratio
 from no_noise import NoNoise
 from scipy.stats import norm
 
 from equistrata.errors import InputError
-from equistrata.inference.ratios.ratio import equal_ratios, fieller_from_sums, private_ratio, ratio_from_sums
+from equistrata.inference.ratios.ratio import equal_ratios, fieller_from_sums, ratio_from_sums
 from equistrata.inference.ratios.sums import RatioSums
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SecureNoise, SeededNoise

@@ -8,12 +8,14 @@ from itertools import product
 
 import numpy as np
 import pytest
+from estimators import measure_sums
 from no_noise import NoNoise
 from refutation import HalvedNoise, empirical_epsilon
 
 from equistrata.errors import InputError
-from equistrata.inference.ratios.design import HALF, Design, PricedDesign
-from equistrata.inference.ratios.sums import lattice_sums, measure_sums
+from equistrata.inference.means.lattice import HALF
+from equistrata.inference.ratios.design import Design, PricedDesign
+from equistrata.inference.ratios.sums import lattice_sums
 from equistrata.privacy.budget import ADD_REMOVE, Rho
 from equistrata.privacy.noise import SecureNoise, SeededNoise
 

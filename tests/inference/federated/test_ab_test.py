@@ -4,22 +4,16 @@ import math
 
 import numpy as np
 import pytest
+from estimators import private_difference, settle
 from no_noise import ForbiddenNoise
 from refutation import HalvedNoise, empirical_epsilon
 
 from equistrata.errors import InputError
-from equistrata.inference.federated import arms_private as experiments
+from equistrata.inference.federated import ab_test, renyi
+from equistrata.inference.federated.ab_test import ArmSettings, default_mean_share, private_arm
 from equistrata.inference.federated.arms import exact_arm
-from equistrata.inference.federated.arms_private import (
-    ArmSettings,
-    PoissonBinomial,
-    default_mean_share,
-    private_arm,
-    private_difference,
-    renyi_exact,
-    settle,
-)
-from equistrata.inference.federated.renyi import epsilon_of
+from equistrata.inference.federated.poisson_binomial import PoissonBinomial
+from equistrata.inference.federated.renyi import epsilon_of, renyi_exact
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SecureNoise, SeededNoise
 from paper.gaussian_arms import gaussian_arm, settle_gaussian
@@ -29,9 +23,10 @@ ARM = {"radius": 1.0, "epsilon": 1.0, "delta": 1e-6}
 
 
 def test_names_that_users_call():
-    for name in ("renyi_exact", "renyi_fast", "solve_theta", "private_difference", "settle"):
-        assert callable(getattr(experiments, name))
-        assert name in experiments.__all__
+    names = {renyi: ("renyi_exact", "renyi_fast", "solve_theta"), ab_test: ("private_difference", "ArmDesign")}
+    for module, name in ((module, name) for module, named in names.items() for name in named):
+        assert callable(getattr(module, name))
+        assert name in module.__all__
 
 
 def test_a_private_arm_recovers_mean_and_variance():

@@ -1,9 +1,10 @@
-"""What holders agree on before they add anything up: the question, the price and who may be missing. All of it public.
+"""The plan that holders agree on before they add anything up: the question, the price and who may be missing. Public.
 
 >>> from equistrata.data.schema import Schema
 >>> schema = Schema.from_dict({"name": "visits", "columns": {
 ...     "SEX": {"values": [1, 2]}, "NEW": {"values": [0, 1]}, "DAYS": {"lower": 0, "upper": 10}}})
->>> plan = FederatedPlan(schema, "DAYS", holders=3, strata=("SEX",), arm="NEW", treated=1, control=0, epsilon=1, delta=1e-6)
+>>> arms = {"arm": "NEW", "treated": 1, "control": 0}
+>>> plan = FederatedPlan(schema, "DAYS", holders=3, strata=("SEX",), **arms, epsilon=1, delta=1e-6)
 >>> plan.cells[:2], plan.radius
 ((Cell(key=(1,), arm='control'), Cell(key=(1,), arm='treated')), 5.0)
 >>> plan.sums((500, 500, 0, 800)).moduli[:4]
@@ -23,18 +24,17 @@ from typing import Any, Literal
 from equistrata.data.schema import Column, Schema, Value
 from equistrata.data.strata import Key, Strata
 from equistrata.errors import InputError
-from equistrata.inference.federated.aggregation import Question
+from equistrata.inference.federated.ab_test import TRIALS, ArmDesign, ArmSettings
+from equistrata.inference.federated.aggregation import SumQuestion
 from equistrata.inference.federated.arms import Target, check_interval
-from equistrata.inference.federated.arms_private import TRIALS, ArmSettings, settle
-from equistrata.inference.federated.poisson_binomial import PoissonBinomial
-from equistrata.inference.federated.renyi import MAX_THETA, check_target
+from equistrata.inference.federated.renyi import ThetaTarget
 
 __all__ = ["SIZES", "SUMS", "Cell", "FederatedPlan"]
 
 Part = Literal["all", "control", "treated"]
 
 SIZES, SUMS = "sizes", "sums"
-SIZE_MODULUS = 2**40
+SIZE_MODULUS = 2**40  # more rows than a cell has
 
 
 @dataclass(frozen=True)
@@ -54,26 +54,25 @@ class FederatedPlan:
         outcome: the column that is averaged: numeric, or with values that are numbers.
         holders: how many take part, at least 2.
         strata: columns that define strata; none for one stratum.
-        arm: the column that says which arm a row is in; None for means only.
+        arm: the column with the arms; None for means only.
         treated, control: its values; rows with another value are left out.
-        clip: values outside these two numbers count as the nearer one; None for the outcome's declared bounds. A narrower
-            range means less noise and another estimate: the mean of the clipped values.
+        clip: the clip of the outcome; None for its declared bounds. A narrower clip needs less noise and estimates the
+            mean of the clipped values.
         epsilon, delta: the price, for every person.
-        trials, mean_share: m, and the mean's part of the budget (None for the best), as `equistrata.inference.federated.arms_private.settle`.
+        trials, mean_share: as `equistrata.inference.federated.ab_test.ArmDesign`.
         level, target: of the intervals, as `equistrata.inference.federated.arms.combine`.
-        missing: how many holders may drop out, or tell the server what they know.
-        largest_share: no holder has more than this part of the rows of any cell; must be declared if `missing` is not 0.
-            Each holder checks its own rows against it and stops if they do not fit. θ is set for the rows that are left
-            when `missing` holders with that share each are gone.
-        smallest: cells with fewer rows are left out instead of estimated, at least 2. Without it (None) empty cells are
-            left out, and a cell of one row stops everything.
+        missing: how many holders may drop out or collude with the server.
+        largest_share: the largest share of a cell's rows that one holder may have; declared if `missing` is not 0. Each
+            holder checks it. θ is set for the rows that remain when `missing` holders with that share each are gone.
+        smallest: cells with fewer rows are left out, at least 2. With None only empty cells are left out, and a cell of
+            one row is an error.
 
     Raises:
         InputError: settings that do not fit the schema or each other.
 
-    Privacy: what the sums tell is (ε, δ)-DP for every person, if at most `missing` holders drop out or collude. Neighbours
-    replace the outcome of one row; its stratum, its arm and the cells' sizes over all holders are public. Cells are
-    disjoint, so they cost together what each costs.
+    Cost: (ε, δ)-DP for every person, if at most `missing` holders drop out or collude. Neighbouring tables: replace the
+    outcome of one row; its stratum, its arm and the cells' sizes over all holders are public. Cells are disjoint
+    (parallel composition).
     """
 
     schema: Schema
@@ -118,17 +117,13 @@ class FederatedPlan:
             raise InputError(f"the largest share of a cell lies above 0 and is at most 1, not {self.largest_share}")
         if self.missing and (self.largest_share is None or not 0 < self.largest_share * self.missing < 1):
             raise InputError(
-                "if holders may be missing, declare the largest share of a cell that one may have, so that together they "
-                "have less than all of it"
+                "if holders may be missing, declare the largest share of a cell that one may have, so that together "
+                "they have less than all of it"
             )
         if self.smallest is not None and self.smallest < 2:
             raise InputError(f"the smallest cell that is estimated has at least 2 rows, not {self.smallest}")
-        if self.mean_share is not None and not 0 < self.mean_share < 1:
-            raise InputError(f"the mean's share of the budget must lie strictly between 0 and 1, not {self.mean_share}")
-        check_target(self.epsilon, self.delta)
         check_interval(self.level, self.target)
-        PoissonBinomial(self.trials, MAX_THETA, self.radius)  # refuses trials and radii that are none
-        self._partition  # noqa: B018  refuses stratum columns that are none
+        _ = self.design, self.partition  # they check their settings
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -137,7 +132,7 @@ class FederatedPlan:
 
     @property
     def centre(self) -> float:
-        """The middle of the outcome's range; what is reported is the distance from it."""
+        """The middle of the outcome's range, which is subtracted before reporting."""
         low, high = self.range
         return (low + high) / 2
 
@@ -153,17 +148,18 @@ class FederatedPlan:
         return self.clip or _bounds(self.schema[self.outcome])
 
     @cached_property
-    def _partition(self) -> Strata:
-        return Strata.over(self.schema.select(self.columns), self.strata)
+    def design(self) -> ArmDesign:
+        """The design of every arm."""
+        return ArmDesign(self.radius, ThetaTarget(self.epsilon, self.delta), self.trials, self.mean_share)
 
-    @property
+    @cached_property
     def partition(self) -> Strata:
         """The strata."""
-        return self._partition
+        return Strata.over(self.schema.select(self.columns), self.strata)
 
     @cached_property
     def cells(self) -> tuple[Cell, ...]:
-        """Every stratum's arms, in order: those are the places of every vector that is added up."""
+        """Every stratum's arms, in the order of every vector that is added up."""
         parts: tuple[Part, ...] = ("all",) if self.arm is None else ("control", "treated")
         return tuple(Cell(key, part) for key in self.partition.keys for part in parts)
 
@@ -172,35 +168,37 @@ class FederatedPlan:
         name = self.partition.label(cell.key)
         return name if cell.arm == "all" else f"{name}, {cell.arm}"
 
-    def sizes(self) -> Question:
+    def sizes(self) -> SumQuestion:
         """The first question: how many rows in each cell."""
-        return Question(SIZES, (SIZE_MODULUS,) * len(self.cells), {"plan": self.digest})
+        return SumQuestion(SIZES, (SIZE_MODULUS,) * len(self.cells), {"plan": self.digest})
 
-    def sums(self, sizes: Sequence[int]) -> Question:
+    def sums(self, sizes: Sequence[int]) -> SumQuestion:
         """The second question, once the cells' sizes over all holders are known: both sums, and how many rows reported.
 
         Args:
             sizes: rows in each cell, in the order of `cells`.
         """
-        arms = self.settle(sizes)
+        arms = self.arm_settings(sizes)
         means = tuple(2 if arm is None else arm.mean.modulus(size) for arm, size in zip(arms, sizes, strict=True))
         squares = tuple(
             2 if arm is None else arm.squares.unit.modulus(size) for arm, size in zip(arms, sizes, strict=True)
         )
         rows = tuple(max(2, int(size) + 1) for size in sizes)
-        return Question(SUMS, (*means, *squares, *rows), {"plan": self.digest, "sizes": [int(size) for size in sizes]})
+        return SumQuestion(
+            SUMS, (*means, *squares, *rows), {"plan": self.digest, "sizes": [int(size) for size in sizes]}
+        )
 
-    def settle(self, sizes: Sequence[int]) -> list[ArmSettings | None]:
-        """Each cell's settings, None where it is left out. Everybody works them out alike, so no server can choose θ.
+    def arm_settings(self, sizes: Sequence[int]) -> list[ArmSettings | None]:
+        """Each cell's settings, None where it is left out. Every holder computes them, so no server can choose θ.
 
         Raises:
             InputError: a cell of one row (unless `smallest` leaves it out), or too few rows once holders are missing.
         """
         if len(sizes) != len(self.cells):
             raise InputError(f"the plan has {len(self.cells)} cells, not {len(sizes)}")
-        return [self._settle(cell, int(size)) for cell, size in zip(self.cells, sizes, strict=True)]
+        return [self._settings_of(cell, int(size)) for cell, size in zip(self.cells, sizes, strict=True)]
 
-    def _settle(self, cell: Cell, size: int) -> ArmSettings | None:
+    def _settings_of(self, cell: Cell, size: int) -> ArmSettings | None:
         if size < (1 if self.smallest is None else self.smallest):
             return None
         left = self.rows_left(size)
@@ -209,17 +207,10 @@ class FederatedPlan:
                 f"cell {self.label(cell)} has fewer than two rows, or would have when holders are missing; join strata "
                 "or leave small cells out"
             )
-        return settle(
-            left,
-            radius=self.radius,
-            epsilon=self.epsilon,
-            delta=self.delta,
-            trials=self.trials,
-            mean_share=self.mean_share,
-        )
+        return self.design.settings(left)
 
     def rows_left(self, size: int) -> int:
-        """How many of a cell's rows are sure to be there, and honest: `size` less what `missing` holders may have."""
+        """The rows of a cell that surely remain: `size` less what `missing` holders may have."""
         return size - self.missing * self.most_rows(size)
 
     def most_rows(self, size: int) -> int:
@@ -234,14 +225,13 @@ class FederatedPlan:
         return hashlib.sha256(text.encode()).hexdigest()
 
     def to_dict(self, schema: str) -> dict[str, Any]:
-        """The plan as JSON knows it; `schema` says where its schema is found."""
+        """The plan as JSON values; `schema` is the path of its schema."""
         settings = {k: v for k, v in asdict(replace(self)).items() if k != "schema"}
         return {"schema": schema, "schema_digest": self.schema.digest, **settings}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> FederatedPlan:
-        """A plan from what `to_dict` gave. Raises InputError on anything else, or if the schema is not the one it was made
-        with."""
+        """A plan from the output of `to_dict`. Raises InputError on anything else, or on another schema."""
         known = {field.name for field in fields(cls)} | {"schema_digest"}
         unknown = [str(key) for key in document if key not in known]
         if unknown or not {"schema", "outcome", "holders"} <= document.keys():

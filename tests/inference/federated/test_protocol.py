@@ -4,11 +4,11 @@ import json
 import math
 
 import pytest
+from estimators import settle
 from holders import SCHEMA, SCHEMA_FILE, plan
 
 from equistrata.errors import InputError
-from equistrata.inference.federated.arms_private import settle
-from equistrata.inference.federated.plan import SIZE_MODULUS, Cell, FederatedPlan
+from equistrata.inference.federated.protocol import SIZE_MODULUS, Cell, FederatedPlan
 from equistrata.inference.federated.renyi import epsilon_spent
 
 SIZES = [400, 300, 0, 500]
@@ -35,7 +35,7 @@ def test_questions_are_what_the_plan_and_the_sizes_say():
 
 
 def test_each_cell_gets_the_theta_of_its_own_size():
-    chosen = plan(clip=(2, 6)).settle(SIZES)
+    chosen = plan(clip=(2, 6)).arm_settings(SIZES)
     assert chosen[2] is None
     for settings, size in zip(chosen, SIZES, strict=True):
         if settings is not None:
@@ -47,25 +47,25 @@ def test_each_cell_gets_the_theta_of_its_own_size():
 def test_theta_is_for_those_who_stay(missing, share):
     """With the declared drop-outs gone, the coins that are left keep ε; θ of the full size would not."""
     agreed = plan(holders=4, missing=missing, largest_share=share)
-    settings = agreed.settle([1000, 0, 0, 0])[0]
+    settings = agreed.arm_settings([1000, 0, 0, 0])[0]
     left = 1000 - missing * math.floor(1000 * share)
     assert settings.rows == left == agreed.rows_left(1000)
     assert epsilon_spent(
         [(left, 64, settings.mean.theta), (left, 64, settings.squares.unit.theta)], 1e-6
     ) == pytest.approx(1, rel=1e-5)
-    careless = plan(holders=4).settle([1000, 0, 0, 0])[0]
+    careless = plan(holders=4).arm_settings([1000, 0, 0, 0])[0]
     assert epsilon_spent([(left, 64, careless.mean.theta)], 1e-6) > 1.1
 
 
 def test_one_row_stops_the_plan_unless_small_cells_are_left_out():
     with pytest.raises(InputError, match=r"cell SEX=1, treated has fewer than two rows"):
-        plan().settle([400, 1, 400, 400])
-    chosen = plan(smallest=50).settle([400, 1, 49, 50])
+        plan().arm_settings([400, 1, 400, 400])
+    chosen = plan(smallest=50).arm_settings([400, 1, 49, 50])
     assert [settings is None for settings in chosen] == [False, True, True, False]
     with pytest.raises(InputError, match="when holders are missing"):
-        plan(missing=1, largest_share=0.9).settle([5, 400, 400, 400])
+        plan(missing=1, largest_share=0.9).arm_settings([5, 400, 400, 400])
     with pytest.raises(InputError, match="4 cells"):
-        plan().settle([400])
+        plan().arm_settings([400])
 
 
 def test_the_radius_is_half_of_the_range_that_counts():

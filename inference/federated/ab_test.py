@@ -1,0 +1,243 @@
+"""A federated A/B test: the private difference between two arms, from secure sums alone.
+
+Each person reports two numbers, of their value and of its square (`equistrata.inference.federated.poisson_binomial`).
+An aggregator adds the reports of each arm without seeing one. Accounting: `equistrata.inference.federated.renyi`;
+intervals: `equistrata.inference.federated.arms`, and `equistrata.inference.federated.finite_sample` for any n.
+
+>>> import numpy as np
+>>> from equistrata.privacy.noise import SeededNoise
+>>> rng = np.random.default_rng(0)
+>>> treated, control = rng.normal(0.3, 0.2, 4000).clip(-1, 1), rng.normal(0.1, 0.2, 3000).clip(-1, 1)
+>>> design = ArmDesign(radius=1, target=ThetaTarget(epsilon=1, delta=1e-6))
+>>> found = private_difference(treated, control, design, SeededNoise(1))
+>>> round(found.value, 3), round(found.lower, 3), round(found.upper, 3), found.private
+(0.19, 0.181, 0.199, False)
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import index
+
+import numpy as np
+import numpy.typing as npt
+
+from equistrata.arrays import Counts, Floats
+from equistrata.errors import InputError
+from equistrata.inference.federated.aggregation import add_modulo
+from equistrata.inference.federated.arms import Arm, Target, check_interval, combine
+from equistrata.inference.federated.poisson_binomial import PoissonBinomial, SquareReports, check_values
+from equistrata.inference.federated.renyi import ThetaTarget, epsilon_spent, solve_theta, solve_thetas
+from equistrata.privacy.budget import REPLACE_ONE, Relation
+from equistrata.privacy.noise import NoiseSource
+from equistrata.stats.checks import share
+
+__all__ = ["ArmDesign", "ArmSettings", "Difference", "private_arm", "private_difference"]
+
+TRIALS = 1024
+MEAN_SHARE = 0.99  # of the divergence, at most, for the mean
+WANTED_OMEGA = 0.5  # standard deviation of ŝ²/n over the noise variance of the mean; see `default_mean_share`
+
+
+@dataclass(frozen=True)
+class ArmSettings:
+    """How the people of one arm report, all of it public.
+
+    Attributes:
+        rows: n, at least 2; θ depends on it.
+        mean, squares: the randomizers of the value and of its square.
+    """
+
+    rows: int
+    mean: PoissonBinomial
+    squares: SquareReports
+
+    @property
+    def moduli(self) -> tuple[int, int]:
+        """nm + 1 for the two sums."""
+        return self.mean.modulus(self.rows), self.squares.unit.modulus(self.rows)
+
+    def reports(self, values: npt.ArrayLike, noise: NoiseSource) -> Counts:
+        """The two sums of these people's reports, of their values and of their squares. Shape (2,)."""
+        x = check_values(values, self.mean.radius)
+        return np.array([self.mean.reports(x, noise).sum(), self.squares.reports(x, noise).sum()], dtype=np.int64)
+
+    def epsilon(self, delta: float, orders: Sequence[float] | None = None) -> float:
+        """The ε that both sums cost together at δ. Replace-one within the arm."""
+        unit = self.squares.unit
+        return epsilon_spent(
+            [(self.rows, self.mean.trials, self.mean.theta), (self.rows, unit.trials, unit.theta)], delta, orders
+        )
+
+
+@dataclass(frozen=True)
+class ArmDesign:
+    """What two arms agree on before their sizes are known, all of it public.
+
+    Attributes:
+        radius: R > 0, declared; values lie in [−R, R].
+        target: the guarantee of both sums of an arm together.
+        trials: m, for both sums.
+        mean_share: the mean's part of the divergence, in (0, 1); None for `default_mean_share`. The paper's is 0.99.
+
+    Raises:
+        InputError: a setting out of its range.
+    """
+
+    radius: float
+    target: ThetaTarget
+    trials: int = TRIALS
+    mean_share: float | None = None
+
+    def __post_init__(self) -> None:
+        PoissonBinomial(self.trials, self.target.maximum, self.radius)  # checks trials and radius
+        if self.mean_share is not None:
+            share("the mean's share of the budget", self.mean_share)
+
+    def settings(self, rows: int) -> ArmSettings:
+        """Settings at which the two sums of an arm of `rows` ≥ 2 people meet the target. Raises InputError on fewer.
+
+        Cost: replace-one within the arm. See docs/proofs/federated.md.
+        """
+        if isinstance(rows, bool) or not hasattr(rows, "__index__") or index(rows) < 2:
+            raise InputError(f"an arm needs at least two rows for a variance, and one has {rows!r}")
+        of_mean = self.mean_share
+        if of_mean is None:
+            of_mean = default_mean_share(rows, self.trials, self.target.epsilon, self.target.delta)
+        thetas = solve_thetas(index(rows), (self.trials, self.trials), self.target, of_mean)
+        mean = PoissonBinomial(self.trials, thetas[0], self.radius)
+        return ArmSettings(rows, mean, mean.of_squares(self.trials, thetas[1]))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """The private difference of two arms' means; all of its fields may be published.
+
+    Attributes:
+        value, lower, upper: treated less control, and its interval, in the unit of the values.
+        level, target: the asymptotic coverage, and "pate" or "sate".
+        treated, control, settings: the arms, and theirs in the same order.
+        epsilon, delta, relation: the guarantee, for one person's value within an arm of public size.
+        private: whether the coins came from a source fit for real releases.
+    """
+
+    value: float
+    lower: float
+    upper: float
+    level: float
+    target: Target
+    treated: Arm
+    control: Arm
+    settings: tuple[ArmSettings, ArmSettings]
+    epsilon: float
+    delta: float
+    relation: Relation = REPLACE_ONE
+    private: bool = False
+
+
+def default_mean_share(rows: int, trials: int, epsilon: float, delta: float) -> float:
+    """0.99, or less where the remaining budget could not estimate the variance.
+
+    The largest share f at which the standard deviation of ŝ²/n is at most half of the noise variance of the mean:
+    √(m/n)·θ·f/√(1 − f) = ½, with θ for the whole budget (θ² is about proportional to the share). Depends on public
+    settings.
+
+    >>> round(default_mean_share(500, 1024, 0.5, 1e-6), 3), round(default_mean_share(500, 1024, 3, 1e-6), 3)
+    (0.99, 0.924)
+    """
+    return share_for(1 / (math.sqrt(trials / rows) * solve_theta(rows, trials, ThetaTarget(epsilon, delta))))
+
+
+def share_for(signal: float) -> float:
+    """The largest share f ≤ 0.99 with f/√(1 − f)/signal, the noise of ŝ²/n relative to that of the mean, at most ½."""
+    wished = WANTED_OMEGA * signal
+    # f = (−w² + w√(w² + 4))/2, without the cancellation for large w.
+    return min(MEAN_SHARE, 2 * wished / (math.sqrt(wished**2 + 4) + wished))
+
+
+def private_arm(totals: npt.ArrayLike, settings: ArmSettings, *, rows: int | None = None) -> Arm:
+    """The arm from its two sums of reports. Post-processing.
+
+    Args:
+        totals: the sums of the values' and the squares' reports, first axis of length 2; arrays for many runs.
+        settings: how the people reported.
+        rows: how many did report, if not `settings.rows`.
+
+    Returns:
+        The arm, with the exact variance of the coins, R²/(4nmθ²) − μ²/(nm) + s²(1 − 1/m)/n for mean μ and variance s²
+        among people. ŝ² is the noisy second moment less the squared mean, corrected for the noise in that.
+    """
+    n = settings.rows if rows is None else rows
+    sums = np.asarray(totals)
+    mean, moment = settings.mean.mean(sums[0], n), settings.squares.mean(sums[1], n)
+    bound, moment_noise = settings.mean.noise(n), settings.squares.noise(n)
+    trials, radius = settings.mean.trials, settings.mean.radius
+    squared = np.clip(mean**2 - bound, 0, radius**2)  # μ², of which `bound` is noise
+    noise = bound - squared / (n * trials)
+    kept = 1 - (1 - 1 / trials) / n
+    variance = (moment - mean**2 + noise) / kept
+    variance_noise = (moment_noise + 4 * squared * bound + 2 * bound**2) / kept**2
+
+    def plain(number: Floats) -> float | Floats:
+        return float(number) if mean.ndim == 0 else number
+
+    return Arm(
+        rows=n,
+        mean=plain(mean),
+        variance=plain(variance),
+        moment=plain(moment),
+        noise=plain(noise),
+        overlap=1 / trials,
+        variance_noise=plain(variance_noise),
+        radius=radius,
+    )
+
+
+def private_difference(
+    treated: npt.ArrayLike,
+    control: npt.ArrayLike,
+    design: ArmDesign,
+    noise: NoiseSource,
+    *,
+    target: Target = "pate",
+    level: float = 0.9,
+) -> Difference:
+    """The average treatment effect from two arms' values, as if each person had reported through secure sums.
+
+    Args:
+        treated, control: values in [−R, R], shape (n_t,) and (n_c,), at least two each; sizes are public.
+        design: range, guarantee and trials of both arms.
+        noise: the source of the coins.
+        target, level: as `equistrata.inference.federated.arms.combine`.
+
+    Raises:
+        InputError: a value outside [−R, R], or an arm of one row; no noise is drawn then.
+
+    Cost: (ε, δ)-DP; replace one person's value within an arm. The sums are added here in the clear, modulo nm + 1: a
+    simulation of secure aggregation. `equistrata federate` has a real one.
+    Source: the federated-experiments paper, Algorithm 1.
+    """
+    values = [check_values(arm, design.radius) for arm in (treated, control)]
+    settings = [design.settings(len(x)) for x in values]
+    check_interval(level, target)
+    sums = [
+        add_modulo([chosen.reports(x, noise.spawn(stream))], chosen.moduli)
+        for stream, (x, chosen) in enumerate(zip(values, settings, strict=True))
+    ]
+    arms = [private_arm(pair, chosen) for pair, chosen in zip(sums, settings, strict=True)]
+    value, half = (float(number) for number in combine(arms, [1, -1], level, target=target))
+    return Difference(
+        value=value,
+        lower=value - half,
+        upper=value + half,
+        level=level,
+        target=target,
+        treated=arms[0],
+        control=arms[1],
+        settings=(settings[0], settings[1]),
+        epsilon=design.target.epsilon,
+        delta=design.target.delta,
+        private=noise.private,
+    )

@@ -1,0 +1,287 @@
+"""Coinpress on one group of rows: the interval for the mean is refined step by step, at a price for each step."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+
+import numpy as np
+import numpy.typing as npt
+
+from equistrata.arrays import Floats
+from equistrata.errors import InputError
+from equistrata.inference.means.clip import Clip, Shells, Variance, gaussian_reach
+from equistrata.inference.means.estimate import Estimate
+from equistrata.inference.means.lattice import Purchase, noisy_histogram, noisy_sum
+from equistrata.inference.means.settings import CoinpressSettings
+from equistrata.privacy.budget import REPLACE_ONE, Budget, Rho
+from equistrata.privacy.noise import NoiseSource, gaussian_sigma
+
+# Tuned: docs/experiments/means.md.
+ROW_COUNT_SHARE = Fraction(1, 10)  # of ρ, for the noisy count
+HISTOGRAM_SHARE = Fraction(8, 100)  # of ρ, for the tail histogram
+HISTOGRAM_ROWS = 1000  # the fewest (public or noisy) rows with which a tail histogram is bought
+COUNT_DEVIATIONS = 2.0  # standard deviations by which a noisy count is assumed to be too large at most
+
+
+@dataclass(frozen=True)
+class RowCount:
+    """A number of rows: declared public (sigma 0), or noisy with standard deviation `sigma`."""
+
+    count: float
+    sigma: float = 0.0
+
+    @property
+    def least(self) -> float:
+        """A lower bound: the count less two standard deviations of its noise, at least 1."""
+        return max(self.count - COUNT_DEVIATIONS * self.sigma, 1.0)
+
+
+@dataclass(frozen=True)
+class Reading:
+    """A noisy mean of clipped values.
+
+    Attributes:
+        value: the noisy mean, in the unit of the data.
+        noise: the standard deviation of its noise.
+        clip: the clip of the values.
+        of_sum: the standard deviation of the noise of the sum.
+        centre: the point about which values were summed.
+    """
+
+    value: float
+    noise: float
+    clip: Clip
+    of_sum: float
+    centre: float
+
+
+def spendable(rho: Budget | Rho | float) -> Rho:
+    """A positive amount of ρ; of a budget all that is left, which is charged. Raises InputError if that is nothing."""
+    amount = rho.remaining if isinstance(rho, Budget) else Rho.of(rho)
+    if not amount:
+        raise InputError("rho must be positive: nothing private can be said for nothing")
+    return rho.spend(amount, "mean") if isinstance(rho, Budget) else amount
+
+
+@dataclass(frozen=True)
+class MeanNoise:
+    """Predicts the noise of a mean of clipped values. No row is read here.
+
+    Attributes:
+        settings: the declared settings.
+        rows: the number of rows, public or paid for.
+    """
+
+    settings: CoinpressSettings
+    rows: RowCount
+
+    def window(
+        self, lower: npt.ArrayLike, upper: npt.ArrayLike, rho: Rho, guess: float | None
+    ) -> tuple[Floats, Floats]:
+        """The point about which values in [lower, upper] are summed, and the largest distance from it.
+
+        The midpoint; with the adaptive tail, a noisy divisor and a rough mean, the point with the least noise.
+        """
+        low = np.asarray(lower, dtype=np.float64)
+        half = (np.asarray(upper, dtype=np.float64) - low) / 2
+        if self.settings.tail == "gaussian" or guess is None or not self.rows.sigma:
+            return low + half, half
+        moved = best_step(half, guess - (low + half), self.rows.sigma, gaussian_sigma(rho))
+        return low + half + moved, half + np.abs(moved)
+
+    def deviations(self, reach: npt.ArrayLike, offset: npt.ArrayLike, rho: Rho) -> tuple[Floats, Floats]:
+        """n times the standard deviations that the noise of the sum and that of the divisor add to the mean.
+
+        With a sum about c, a noisy divisor adds (μ − c)·σ_n; `offset` is the estimate of μ − c.
+        """
+        reach = np.asarray(reach, dtype=np.float64)
+        sensitivity = reach * (2 if self.settings.relation == REPLACE_ONE else 1)
+        return gaussian_sigma(rho) * sensitivity, np.minimum(np.abs(offset), reach) * self.rows.sigma
+
+    def reading(self, mean: float, clip: Clip, rho: Rho, guess: float | None = None) -> Reading:
+        """The reading of a step at `rho` that finds `mean`; `guess` is a rough mean known before."""
+        centre, reach = (float(part) for part in self.window(clip.lower, clip.upper, rho, guess))
+        of_sum, of_count = (float(part) for part in self.deviations(reach, mean - centre, rho))
+        return Reading(mean, math.hypot(of_sum, of_count) / self.rows.least, clip, of_sum, centre)
+
+    def variance_by_clip(self, rho: Rho, guess: float | None) -> Variance:
+        """The variance of the noise of a mean as a function of the ends of its clip, if the mean is about `guess`."""
+
+        def variance(lower: Floats, upper: Floats) -> Floats:
+            centre, reach = self.window(lower, upper, rho, guess)
+            of_sum, of_count = self.deviations(reach, 0.0 if guess is None else guess - centre, rho)
+            return np.asarray((of_sum**2 + of_count**2) / self.rows.count**2)
+
+        return variance
+
+    def half_width(self, deviation: float, step: int) -> float:
+        """√(2(σ²/n + noise²) ln(2/β_s)) (Algorithm 1, line 5)."""
+        variance = self.settings.sigma**2 / self.rows.least + deviation**2
+        return math.sqrt(2 * variance * math.log(2 / self.settings.step_beta(step)))
+
+
+@dataclass(frozen=True)
+class PaidFor:
+    """What was paid for elsewhere: a noisy number of rows, and a rough mean that helps to choose clips and centres."""
+
+    rows: RowCount | None = None
+    guess: float | None = None
+
+
+NOTHING_PAID = PaidFor()
+
+
+def estimate_mean(
+    values: Floats, budget: Budget, settings: CoinpressSettings, noise: NoiseSource, paid: PaidFor = NOTHING_PAID
+) -> Estimate:
+    """The mean of `values`, shape (n,), for all of a budget. Cost and coverage: `Coinpress.mean`."""
+    total, guess = budget.total, paid.guess
+    if paid.rows is not None:
+        rows = RowCount(max(paid.rows.count, 1.0), paid.rows.sigma)
+    elif settings.sizes == "public":
+        rows = RowCount(float(len(values)))
+    else:
+        rows = noisy_rows(values, total * ROW_COUNT_SHARE, budget, noise)
+    model = MeanNoise(settings, rows)
+    if rows.count == 0:
+        budget.spend(budget.remaining, "no rows")
+        return _finish(budget, model, (settings.lower, settings.upper), None, noise.private)
+
+    def measure(clip: Clip, rho: Rho, step: int) -> Reading:
+        centre, reach = (float(part) for part in model.window(clip.lower, clip.upper, rho, guess))
+        # A window that reaches as far on both sides of the centre: clipping to it, inside the other, moves no sum.
+        clipped = np.clip(values, clip.lower, clip.upper) if 2 * reach > clip.upper - clip.lower else values
+        purchase = Purchase(rho, budget, noise, f"step {step}")
+        summed = noisy_sum(clipped, centre - reach, centre + reach, settings.relation, purchase)
+        return model.reading(centre + summed / rows.count, clip, rho, guess)
+
+    gaussian = settings.tail == "gaussian"
+    reserved = not gaussian and rows.count >= HISTOGRAM_ROWS
+    shells_rho = total * HISTOGRAM_SHARE if reserved else Rho(0)
+    *parts, last = step_amounts(budget.remaining - shells_rho, settings.steps, settings.last_share)
+    low, high, readings = settings.lower, settings.upper, list[Reading]()
+    for step, part in enumerate(parts, start=1):
+        readings.append(measure(settings.clip(low, high, settings.paper_reach(step, rows.count)), part, step))
+        guess = min(max(readings[-1].value, low), high) if guess is None else guess
+        low, high = narrow(low, high, readings[-1].value, model.half_width(readings[-1].noise, step))
+    if gaussian:
+        clip = settings.clip(low, high, settings.paper_reach(settings.steps, rows.count))
+    else:
+        reach = settings.sigma * gaussian_reach(rows.count)
+        clip = settings.clip(low, high, reach)
+        if not reserved or (clip.lower, clip.upper) == settings.limits:  # no row can lie beyond the clip
+            last += shells_rho
+        else:
+            shells = Shells.around(clip, reach, settings.limits)
+            purchase = Purchase(shells_rho, budget, noise, "tail histogram")
+            counts, sigma = noisy_histogram(values, shells.edges, settings.relation, purchase)
+            clip = shells.best_clip(counts, sigma, rows.count, model.variance_by_clip(last, guess))
+    readings.append(measure(clip, last, settings.steps))
+    pooled = readings[-1] if gaussian else pool(readings, rows)
+    half = model.half_width(pooled.noise, settings.steps) + clip.bias
+    interval = (pooled.value - half, pooled.value + half) if gaussian else narrow(low, high, pooled.value, half)
+    return _finish(budget, model, interval, pooled, noise.private)
+
+
+def step_amounts(rho: Rho, steps: int, last: Fraction) -> list[Rho]:
+    """The ρ of each step: the share `last` for the last one, equal shares of the rest for the others.
+
+    >>> [float(part) for part in step_amounts(Rho(1), 3, Fraction(3, 4))]
+    [0.125, 0.125, 0.75]
+    """
+    if steps == 1:
+        return [rho]
+    return rho.split([(1 - last) / (steps - 1)] * (steps - 1) + [last])
+
+
+def narrow(low: float, high: float, value: float, half: float) -> tuple[float, float]:
+    """[low, high] cut down to value ± half; where they do not meet, the end of [low, high] that is nearest.
+
+    >>> narrow(0.0, 10.0, 4.0, 2.0), narrow(0.0, 10.0, 15.0, 2.0)
+    ((2.0, 6.0), (8.0, 10.0))
+    """
+    bottom, top = max(low, value - half), min(high, value + half)
+    if bottom <= top:
+        return bottom, top
+    nearest = min(max(value, low), high)
+    return max(low, nearest - half), min(high, nearest + half)
+
+
+def pool(readings: Sequence[Reading], rows: RowCount) -> Reading:
+    """The last reading, pooled by least squares with those whose clip was at least as wide. Post-processing.
+
+    A tighter clip would add bias. The noises of the sums are independent. An error in the number of rows moves all
+    readings, each in proportion to the distance d of its centre from the mean. So the covariance is
+    (diag(of_sum²) + σ_n²·ddᵀ)/n².
+    """
+    last = readings[-1]
+    if last.of_sum == 0:
+        return last
+    wide = [each for each in readings if each.clip.lower <= last.clip.lower and last.clip.upper <= each.clip.upper]
+    mean = min(max(last.value, last.clip.lower), last.clip.upper)  # a few rows may measure anything
+    away = np.array([reading.centre - mean for reading in wide])
+    covariance = np.diag([reading.of_sum**2 for reading in wide]) + rows.sigma**2 * np.outer(away, away)
+    weights = np.linalg.solve(covariance, np.ones(len(wide)))
+    parts = weights / weights.sum()
+    value, of_sum, centre = (
+        parts @ [reading.value for reading in wide],
+        np.linalg.norm(parts * [reading.of_sum for reading in wide]),
+        parts @ [reading.centre for reading in wide],
+    )
+    return Reading(float(value), float(weights.sum()) ** -0.5 / rows.least, last.clip, float(of_sum), float(centre))
+
+
+def noisy_rows(values: Floats, rho: Rho, budget: Budget, noise: NoiseSource) -> RowCount:
+    """The noisy number of values. Cost: ρ-zCDP of `budget`, add-remove; sensitivity 1."""
+    counted, sigma = noise.gaussian(lambda: np.array([len(values)]), 1.0, rho, budget, "count")
+    return RowCount(max(float(counted[0]), 1.0), sigma)
+
+
+def best_step(half: npt.ArrayLike, away: npt.ArrayLike, of_count: float, per_unit: float) -> Floats:
+    """How far from a clip's midpoint to centre a sum (add-remove), so that the mean has the least noise.
+
+    With the centre s away from the midpoint, n² times the variance is (d − s)²·of_count² + (h + |s|)²·per_unit².
+
+    Args:
+        half: half of the clip's width, h; any shape, arrays broadcast.
+        away: the estimated distance of the mean above the midpoint, d; clipped to ±h.
+        of_count: the standard deviation of the noise in the number of rows.
+        per_unit: that of the noise of a sum of sensitivity 1.
+
+    >>> best_step(100.0, [-70.0, -2.0, 10.0], of_count=5.0, per_unit=1.0).round(2).tolist()
+    [-63.46, -0.0, 5.77]
+    """
+    half = np.asarray(half, dtype=np.float64)
+    away = np.clip(away, -half, half)
+    step = (np.abs(away) * of_count**2 - half * per_unit**2) / (of_count**2 + per_unit**2)
+    return np.asarray(np.copysign(np.clip(step, 0.0, np.abs(away)), away))
+
+
+def _finish(
+    budget: Budget, model: MeanNoise, interval: tuple[float, float], pooled: Reading | None, private: bool
+) -> Estimate:
+    """The estimate from the pooled reading; without one (no rows), the middle of the declared interval."""
+    if budget.remaining:
+        raise RuntimeError(f"a run left ρ = {float(budget.remaining)} of its budget unspent")
+    settings, rows = model.settings, model.rows
+    value = settings.middle if pooled is None else pooled.value
+    deviation = math.inf if pooled is None else pooled.noise
+    return Estimate(
+        value=min(max(value, interval[0]), interval[1]),
+        lower=interval[0],
+        upper=interval[1],
+        rho=budget.total,
+        relation=settings.relation,
+        variance=settings.sigma**2 / rows.least + deviation**2,
+        bias=0.0 if pooled is None else pooled.clip.bias,
+        rows=rows.count,
+        raw=value if math.isfinite(deviation) else None,
+        centre=value if pooled is None else pooled.centre,
+        sum_deviation=0.0 if pooled is None else pooled.of_sum,
+        count_deviation=rows.sigma,
+        entries=budget.entries,
+        private=private,
+    )
