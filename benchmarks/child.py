@@ -87,7 +87,7 @@ def measure(job: Job, rows: CodedTable, timeout: float | None = None) -> tuple[C
 
 def main(folder: Path) -> None:
     """The child's part."""
-    from equistrata.synth.strata.stratified import StratifiedSynthesizer
+    from equistrata.synth.synthesizer import StratifiedSynthesizer
 
     job = json.loads((folder / "job.json").read_text("utf-8"))
     table = CodedTable(np.load(folder / "rows.npy", allow_pickle=False), schema_of(job.pop("columns")))

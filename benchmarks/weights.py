@@ -34,8 +34,8 @@ from equistrata.eval.scores.workload import workload_error
 from equistrata.inference.means.coinpress import Coinpress
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SeededNoise
-from equistrata.synth.strata.stratified import NOISY, StratifiedSynthesizer
 from equistrata.synth.strata.weights import combined_weights
+from equistrata.synth.synthesizer import NOISY, StratifiedSynthesizer
 from paper.means import MIN_SHARE
 from paper.synthesizers import COLUMNS, DELTA
 

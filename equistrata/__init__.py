@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from equistrata.synth.mechanisms.aim import AIM
     from equistrata.synth.mechanisms.gem import GEM
     from equistrata.synth.mechanisms.mst import MST
-    from equistrata.synth.strata.stratified import StratifiedSynthesizer
+    from equistrata.synth.synthesizer import StratifiedSynthesizer
 
 __all__ = [
     "AIM", "GEM", "MST", "Coinpress", "Ledger", "Schema", "Strata", "StratifiedSynthesizer",
@@ -42,7 +42,7 @@ _MODULES = {
     "Ledger": "privacy.ledger.ledger",
     "Schema": "data.schema",
     "Strata": "data.strata",
-    "StratifiedSynthesizer": "synth.strata.stratified",
+    "StratifiedSynthesizer": "synth.synthesizer",
 }  # the others are in `equistrata.api`
 
 

@@ -22,7 +22,8 @@ import pandas as pd
 from equistrata.data.table import CodedTable
 from equistrata.eval.scores.parity import parity_error
 from equistrata.eval.scores.scores import score_tables
-from equistrata.synth.strata.stratified import StratifiedSynthesizer
+from equistrata.synth.synthesizer import StratifiedSynthesizer
+from paper.mst import PaperMST
 
 COLUMNS = ("AGEP", "SCHL", "MAR", "DIS", "NATIVITY", "MIL", "DREM", "SEX", "RAC1P", "ESR")
 VANILLA = "vanilla"
@@ -140,9 +141,6 @@ def measure(cell: Cell, table: CodedTable, classifiers: bool = True, workers: in
 
 
 def _draw(cell: Cell, rows: CodedTable, workers: int) -> pd.DataFrame:
-    return (
-        StratifiedSynthesizer(
-            cell.mechanism, cell.columns, epsilon=cell.epsilon, delta=DELTA, seed=cell.seed, workers=workers,
-            **FORMS[cell.form],
-        ).fit(rows).sample()
-    )  # fmt: skip
+    mechanism = PaperMST() if cell.mechanism == "mst" and cell.form != "default" else cell.mechanism
+    settings = {"epsilon": cell.epsilon, "delta": DELTA, "seed": cell.seed, "workers": workers} | FORMS[cell.form]
+    return StratifiedSynthesizer(mechanism, cell.columns, **settings).fit(rows).sample()

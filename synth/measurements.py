@@ -1,13 +1,12 @@
-"""Noisy marginals: the only thing a mechanism takes from private rows.
+"""Noisy marginals: all that a mechanism releases of private rows.
 
-Everything after them (estimation, sampling) is post-processing: it can be repeated at no cost, so they are saved
-with each release.
+What follows (estimation, sampling) is post-processing: free and repeatable, so measurements are saved with a release.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from math import pi, sqrt
@@ -25,10 +24,11 @@ from equistrata.errors import InputError
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
 
-Groups = tuple[int, ...] | None
+Columns = tuple[str, ...]
+Merging = tuple[int, ...] | None  # the group of each code of a column; None if no codes were merged
 
-FORMAT = "equistrata measurements 1"
-LEAST_SIZE = 0.25  # standard deviations of its size that a stratum has at least
+MEASUREMENTS_FORMAT = "equistrata measurements 1"
+LEAST_SIZE = 0.25  # the least size of a stratum, in standard deviations of its estimate (docs/experiments/shrinkage.md)
 NOISE_L1 = sqrt(2 / pi)  # the mean absolute value of Gaussian noise, in σ
 
 
@@ -43,18 +43,18 @@ class Measurement:
         groups: for each column, the group of each code if codes were merged before measuring, else None.
     """
 
-    columns: tuple[str, ...]
+    columns: Columns
     values: Floats
     sigma: float
-    groups: tuple[Groups, ...] = ()
+    groups: tuple[Merging, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.groups:
             object.__setattr__(self, "groups", (None,) * len(self.columns))
         if len(self.groups) != len(self.columns) or np.ndim(self.values) != len(self.columns):
-            raise ValueError("a measurement needs one axis and one grouping per column")
+            raise InputError("a measurement needs one axis and one grouping per column")
         if not np.isfinite(self.values).all() or not self.sigma >= 0:
-            raise ValueError("a measurement needs finite values and a non-negative sigma")
+            raise InputError("a measurement needs finite values and a non-negative sigma")
 
     @property
     def cell_sigma(self) -> Floats:
@@ -79,10 +79,10 @@ class Measurement:
 
 @dataclass(frozen=True, eq=False)
 class Prediction(Measurement):
-    """What other measurements say of some cells of a marginal: a guess, worth what it is worth. It tells no number of rows.
+    """A posterior prediction of some cells of a marginal from other measurements. It does not count towards the total.
 
     Attributes:
-        sigmas: the standard deviation of each value, infinite where nothing is said; `sigma` is the least of them.
+        sigmas: the standard deviation of each value, infinite for cells without a prediction; `sigma` is the least.
     """
 
     sigmas: Floats = field(default_factory=lambda: np.zeros(()))
@@ -99,24 +99,36 @@ def measure_marginal(
     rho: Rho,
     budget: Budget,
     noise: NoiseSource,
-    groups: Sequence[Groups] = (),
+    groups: Sequence[Merging] = (),
 ) -> Measurement:
-    """Measure one marginal, merging codes by `groups` first. Costs `rho` of `budget`, charged before the rows are read.
+    """Measure one marginal with discrete Gaussian noise, codes merged by `groups` first.
 
-    Privacy: adding or removing a row changes one cell by one, merged or not, so the L2 sensitivity is 1 and discrete
-    Gaussian noise of variance 1/(2ρ) is ρ-zCDP (Canonne, Kamath and Steinke, arXiv:2004.00010, Theorem 4).
+    Cost: `rho` of `budget`, charged before rows are counted. Neighbours differ by one added or removed row, which
+    changes one cell by one: L2 sensitivity 1, and variance 1/(2ρ) gives ρ-zCDP.
+
+    Source: Canonne, Kamath and Steinke, arXiv:2004.00010, Theorem 4.
     """
     blank = Measurement(tuple(columns), np.zeros((1,) * len(columns)), 0.0, tuple(groups))
+
+    def counts() -> npt.NDArray[Any]:
+        return blank.merged(table.marginal(columns))
+
     what = f"marginal of {', '.join(columns) or 'the whole'}"
-    noisy, sigma = noise.gaussian(lambda: blank.merged(table.marginal(columns)), 1.0, rho, budget, what)
+    noisy, sigma = noise.gaussian(counts, 1.0, rho, budget, what)
     return Measurement(blank.columns, noisy.astype(float), sigma, blank.groups)
+
+
+def at_level(schema: Schema, columns: Iterable[str], level: Columns) -> Columns:
+    """Columns and a level's, in the schema's order."""
+    wanted = {*columns, *level}
+    return tuple(name for name in schema.names if name in wanted)
 
 
 def total_estimate(measurements: Sequence[Measurement]) -> tuple[float, float]:
     """The number of rows that measurements imply, and its standard deviation, by inverse-variance weighting.
 
-    Each measurement's cells sum to the number of rows plus noise of variance cells·σ². A public number (σ = 0) wins
-    outright; no measurement says nothing (0, give or take infinity). No privacy cost.
+    A measurement's cells sum to the number of rows plus noise of variance cells·σ². A public number (σ = 0) is taken
+    as exact; without measurements the estimate is 0 ± ∞. Post-processing.
 
     >>> total_estimate([Measurement((), np.array(90.0), 1.0), Measurement(("SEX",), np.array([60.0, 50.0]), 1.0)])
     (96.66666666666667, 0.816496580927726)
@@ -133,14 +145,15 @@ def total_estimate(measurements: Sequence[Measurement]) -> tuple[float, float]:
 
 
 def pairs_readable(schema: Schema, rho: Rho, rows: float, fraction: float) -> bool:
-    """Whether `rho` can pay for a tree of pairs that can be read in about `rows` rows: the noise expected on one pair (mean L1
-    norm over all pairs) is at most this fraction of the rows. Only noisy numbers go in.
+    """Whether the noise floor (`pair_noise`) of a tree of pairs bought with `rho` is at most `fraction` of `rows`.
+
+    All arguments are public or noisy numbers.
     """
     return pair_noise(schema, float(rho) / (len(schema.names) - 1)) <= fraction * rows
 
 
 def pair_noise(schema: Schema, rho: float) -> float:
-    """The noise expected on a pair of columns that costs `rho`, in rows: the mean of its L1 norm over all pairs."""
+    """The expected L1 norm of the noise on a pair of columns that costs `rho`, in rows, averaged over all pairs."""
     cells = mean(schema[a].size * schema[b].size for a, b in combinations(schema.names, 2))
     return NOISE_L1 * gaussian_sigma(rho) * cells
 
@@ -148,7 +161,7 @@ def pair_noise(schema: Schema, rho: float) -> float:
 def save_measurements(measurements: Sequence[Measurement], path: Path) -> None:
     """Write measurements as JSON: readable by people and by any language, no code inside."""
     document = {
-        "format": FORMAT,
+        "format": MEASUREMENTS_FORMAT,
         "measurements": [
             {
                 "columns": list(m.columns),
@@ -167,7 +180,7 @@ def load_measurements(path: Path) -> list[Measurement]:
     """Read what `save_measurements` wrote. Raises InputError if the file is not that."""
     try:
         document = json.loads(path.read_text("utf-8"))
-        if document["format"] != FORMAT:
+        if document["format"] != MEASUREMENTS_FORMAT:
             raise ValueError
         return [
             Measurement(

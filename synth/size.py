@@ -1,8 +1,7 @@
-"""How large a fit will be: cells, memory and time, from settings and the schema alone, before any row is looked at or paid for.
+"""How large a fit will be: cells, memory and time, from settings and the schema alone, before a row is read.
 
-What cannot be is refused, for a mechanism that fails half-way has spent its budget. Times are of one processor of 2026, fitted to the
-fits in docs/performance.md. They are an upper end: how long choices and estimation go on is decided by noisy numbers, and where noise
-leaves little to choose or to fit, a tenth of what is said may do.
+What would fail half-way is refused, since its budget would be spent. Times are of one processor of 2026, fitted to the
+fits in docs/performance.md. They are upper bounds: where noise leaves little to choose or to fit, a tenth may do.
 
 >>> from equistrata.data.schema import Column
 >>> from equistrata.synth.registry import mechanism
@@ -10,7 +9,7 @@ leaves little to choose or to fit, a tenth of what is said may do.
 >>> strata = Strata.over(Schema("wide", columns), ["c0"])
 >>> found = size(mechanism("mst"), strata)
 >>> found.candidates, found.cells, found.fits
-(741, 608, 4)
+(741, 524288, 4)
 """
 
 from __future__ import annotations
@@ -24,13 +23,12 @@ from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.errors import InputError
 from equistrata.synth.mechanisms.aim import AIM, ROUNDS
-from equistrata.synth.mechanisms.base import ForeignMechanism, Mechanism
+from equistrata.synth.mechanisms.base import Mechanism, serving_all
 from equistrata.synth.mechanisms.gem import GEM
-from equistrata.synth.mechanisms.mst import MST
+from equistrata.synth.mechanisms.mst import FIRST_TREE_CELLS, MST
 from equistrata.synth.models.estimation import model_cliques
-from equistrata.synth.models.junction_tree import CELL_BYTES, Clique, cells_in, tree_cells
+from equistrata.synth.models.junction_tree import CELL_BYTES, cells_in, tree_cells
 from equistrata.synth.models.possible import Possible
-from equistrata.synth.strata.shared import serving_all
 
 FITTING_BYTES = 100  # of each cell of a model while it is estimated
 CANDIDATE_BYTES = 400  # of each set of columns that AIM or GEM may choose: names, weight, exact counts' array
@@ -50,8 +48,8 @@ class _Seconds:
     ROUND = 2e-6  # the same in a round of AIM
     STEP = 1e-3  # of training GEM
     PRODUCT = 6e-10  # the same, for each component and product
-    LEAN = 4e-9  # of leaning, for each marginal and cube of the strata
-    LEAN_TABLE = 2e-3  # of leaning, for each marginal
+    BORROW = 4e-9  # of borrowing, for each marginal and cube of the strata
+    BORROW_TABLE = 2e-3  # of borrowing, for each marginal
 
 
 @dataclass(frozen=True)
@@ -63,9 +61,9 @@ class Size:
         candidates: the sets of columns that one fit may choose from.
         cells: of the largest model that one fit may make.
         memory: bytes that one fit takes at most.
-        together: bytes that strata take while they lean on each other.
+        together: bytes that strata take while they borrow from each other.
         fitting: seconds of one processor for all fits, which can be shared among workers.
-        leaning: seconds of what cannot.
+        borrowing: seconds of what cannot.
     """
 
     fits: int
@@ -74,37 +72,36 @@ class Size:
     memory: int
     together: int
     fitting: float
-    leaning: float
+    borrowing: float
 
     def seconds(self, workers: int) -> float:
         """How long that takes with so many workers."""
-        return self.fitting / max(min(workers, self.fits), 1) + self.leaning
+        return self.fitting / max(min(workers, self.fits), 1) + self.borrowing
 
 
 def size(mechanism: Mechanism, strata: Strata, shrinkage: bool = True) -> Size:
-    """How large the fits of a mechanism are; with `levels` it takes all strata at once (`equistrata.synth.strata.shared.share`).
+    """How large the fits of a mechanism are: of all strata at once if it serves them all, or of one after the other.
 
     Raises:
         InputError: a fit may fail half-way, because a model or table that it may need is larger than it makes them.
     """
     count = len(strata.keys)
-    shared = serving_all(mechanism)
-    if shared is not None:
-        memory, candidates, cells, fitting = _all_strata(shared, strata)
-        fits, told = 1, 4 * len(strata.schema.names)
+    if serving_all(mechanism) is not None:
+        memory, candidates, cells, fitting = _found(mechanism, strata.schema)
+        fits, marginals = 1, 4 * len(strata.schema.names)
     else:
-        fits, told = count, 2 * len(strata.schema.names)
-        found = [_one_stratum(mechanism, rest) for rest in _rests(strata)]
+        fits, marginals = count, 2 * len(strata.schema.names)
+        found = [_found(mechanism, rest) for rest in _rests(strata)]
         memory = max(memory for memory, _, _, _ in found)
         candidates = max(candidates for _, candidates, _, _ in found)
         cells = max(cells for _, _, cells, _ in found)
         fitting = max(seconds for _, _, _, seconds in found)
         fitting = count * (fitting + _Seconds.FIT)
-    leaning, together = 0.0, 0
-    if shrinkage and count >= 3 and not isinstance(mechanism, ForeignMechanism):
-        leaning = told * (_Seconds.LEAN_TABLE + _Seconds.LEAN * count**3)
+    borrowing, together = 0.0, 0
+    if shrinkage and count >= 3 and mechanism.keeps_measurements:
+        borrowing = marginals * (_Seconds.BORROW_TABLE + _Seconds.BORROW * count**3)
         together = (8 + len(strata.columns)) * CELL_BYTES * count**2
-    return Size(fits, candidates, cells, memory, together, fitting, leaning)
+    return Size(fits, candidates, cells, memory, together, fitting, borrowing)
 
 
 _Found = tuple[int, int, int, float]  # bytes, candidates, cells, seconds
@@ -117,7 +114,7 @@ def _rests(strata: Strata) -> list[Schema]:
     return list({rest.impossible: rest for rest in map(strata.rest, strata.keys)}.values())
 
 
-def _one_stratum(mechanism: Mechanism, schema: Schema) -> _Found:
+def _found(mechanism: Mechanism, schema: Schema) -> _Found:
     if isinstance(mechanism, MST):
         return _mst(mechanism, schema)
     if isinstance(mechanism, AIM):
@@ -128,42 +125,54 @@ def _one_stratum(mechanism: Mechanism, schema: Schema) -> _Found:
     most = getattr(mechanism, "most_cells", None)
     if most is not None and cells > most:
         raise InputError(
-            f"{mechanism.name} keeps every combination of codes, and {_few(schema.names)} have {_amount(cells)} in a stratum, more "
-            f"than {most:,}; release fewer columns, or choose another synthesizer"
+            f"{mechanism.name} keeps every combination of codes, and {_few(schema.names)} have {_amount(cells)} in a "
+            f"stratum, more than {most:,}; release fewer columns, or choose another synthesizer"
         )
     return 0, 0, 0, 0.0
 
 
 def _mst(mechanism: MST, schema: Schema) -> _Found:
-    """One stratum: the tree that it may choose with the most cells, with the cliques that structural zeros make."""
-    sizes = schema.sizes
-    tree = _widest_tree(sizes)
-    cells = tree_cells(sizes, [*model_cliques(schema, []), *tree])
-    most = getattr(mechanism.engine, "most_cells", cells)
-    if cells > most:
-        a, b = max(tree, key=lambda pair: sizes[pair[0]] * sizes[pair[1]])
+    strata, names = mechanism.strata, mechanism.levels.inner(schema)
+    sizes, every = [schema[name].size for name in names], prod(schema[name].size for name in strata)
+    bare = tree_cells(schema.sizes, model_cliques(schema, [], strata))
+    most = getattr(mechanism.engine, "most_cells", bare)
+    if bare > most:
         raise InputError(
-            f"a model of pairs of columns may need {_amount(cells)} cells, more than {most:,}; the largest pair is "
-            f"{schema.names[a]} × {schema.names[b]} with {sizes[a] * sizes[b]:,}: use fewer columns or coarser values or bins"
+            f"a model of {_few(schema.names)} needs {bare:,} cells, more than {most:,}, before pairs are measured; use "
+            "fewer columns, coarser values or bins, or fewer impossible combinations that tie columns together"
         )
-    pairs, scored = comb(len(sizes), 2), _symmetric(sizes, 2)
-    widest = max((prod(sizes[v] for v in pair) for pair in tree), default=1)
-    seconds = pairs * _Seconds.SET + scored * _Seconds.CELL + len(sizes) * _Seconds.TABLE + cells * _Seconds.MODEL
-    return cells * FITTING_BYTES + widest * 6 * CELL_BYTES, pairs, cells, seconds
+    pairs, offered = comb(len(sizes), 2), len(mechanism.levels.offered)
+    first_tree = min(_widest_tree_cells(sizes) * every, FIRST_TREE_CELLS)
+    largest = cells_in(mechanism.max_model_size)
+    cells = max(min(int(largest), prod(schema.sizes)), first_tree, bare)
+    trees = (
+        mechanism.trees * len(sizes) * pairs / 2 * len(sizes) * _Seconds.TREE * min(1.0, prod(schema.sizes) / largest)
+    )
+    seconds = pairs * offered * _Seconds.SET + _symmetric(sizes, 2) * every * _Seconds.CELL * 2 + trees
+    filled = cells * min(1.0, len(sizes) / 30)  # trees of few columns seldom fill the largest model
+    seconds += 3 * len(sizes) * _Seconds.TABLE + filled * _Seconds.MODEL
+    return cells * FITTING_BYTES + first_tree * 6 * CELL_BYTES, pairs * offered, cells, seconds
 
 
 def _aim(mechanism: AIM, schema: Schema) -> _Found:
-    sizes, most = schema.sizes, int(cells_in(mechanism.max_model_size))
-    bare = tree_cells(sizes, model_cliques(schema, []))
+    strata, sizes, most = mechanism.strata, schema.sizes, int(cells_in(mechanism.model_size))
+    bare = tree_cells(sizes, model_cliques(schema, [], strata))
     if bare > most:
         raise InputError(
-            f"a model of {_few(schema.names)} needs {bare:,} cells before anything is measured together, more than AIM's {most:,}; "
-            "use fewer columns, coarser values or bins, or fewer impossible combinations that tie columns together"
+            f"a model of {_few(schema.names)} needs {bare:,} cells before anything is measured together, more than "
+            f"AIM's {most:,}; use fewer columns, coarser values or bins, or fewer impossible combinations that tie "
+            "columns together"
         )
-    candidates = sum(comb(len(sizes), n) for n in range(1, mechanism.degree + 1))
-    counted = sum(min(_symmetric(sizes, n), comb(len(sizes), n) * most) for n in range(1, mechanism.degree + 1))
-    cells = min(most, prod(sizes))
-    rounds = (mechanism.rounds or ROUNDS) * len(sizes) / 4  # prices are raised where little is learned: fewer are run
+    degrees, cells = range(1, mechanism.degree + 1), min(most, prod(sizes))
+    candidates = sum(comb(len(sizes), n) for n in degrees)
+    counted = sum(min(_symmetric(sizes, n), comb(len(sizes), n) * most) for n in degrees)
+    if strata:  # sets within strata are candidates too
+        inner = [schema[name].size for name in mechanism.levels.inner(schema)]
+        every = prod(schema[name].size for name in strata)
+        candidates += sum(comb(len(inner), n) for n in degrees)
+        counted = sum(min(_symmetric(sizes, n) + every * _symmetric(inner, n), candidates * most) for n in degrees)
+    # Prices are raised where little is learned, so fewer rounds are run than ρ could pay for.
+    rounds = (mechanism.rounds or ROUNDS) * len(sizes) / (6 if strata else 4)
     seconds = _rounds(rounds, candidates, counted, len(sizes), cells) + cells * _Seconds.MODEL
     return cells * FITTING_BYTES + candidates * CANDIDATE_BYTES + counted * CELL_BYTES, candidates, cells, seconds
 
@@ -186,7 +195,7 @@ def _gem(mechanism: GEM, schema: Schema) -> _Found:
     else:
         counted = sum(min(_symmetric(sizes, n), comb(len(sizes), n) * mechanism.most_cells) for n in degrees)
         left = counted / candidates / max(sizes)
-    # A step multiplies what is left of each measured marginal without its widest column by all columns (`equistrata.synth.models.mixture_loss`).
+    # A step multiplies each measured marginal, without its widest column, by all columns (`mixture_loss`).
     rounds = min(mechanism.rounds, candidates)
     products = int((1 + rounds * left) * sum(sizes))
     steps = rounds * mechanism.round_steps + mechanism.steps
@@ -198,40 +207,10 @@ def _gem(mechanism: GEM, schema: Schema) -> _Found:
     return memory, candidates, 0, seconds
 
 
-def _all_strata(mechanism: AIM | MST, strata: Strata) -> _Found:
-    """One choice for all strata; what `equistrata.synth.strata.shared` lets through fits into its largest model."""
-    schema, levels = strata.schema, mechanism.levels
-    assert levels is not None
-    names = levels.inner(schema)
-    sizes = [schema[name].size for name in names]
-    every, most = prod(strata.sizes), int(cells_in(mechanism.max_model_size))
-    cells = min(most, prod(schema.sizes))
-    offered = len(levels.offered)
-    if isinstance(mechanism, MST):
-        pairs = comb(len(sizes), 2)
-        scored = _symmetric(sizes, 2) * every
-        trees = (
-            mechanism.trees * len(sizes) * pairs / 2 * len(sizes) * _Seconds.TREE * min(1.0, prod(schema.sizes) / most)
-        )
-        seconds = pairs * offered * _Seconds.SET + scored * _Seconds.CELL * 2 + trees
-        seconds += 3 * len(sizes) * _Seconds.TABLE + cells * _Seconds.MODEL
-        return cells * FITTING_BYTES, pairs * offered, cells, seconds
-    candidates = sum(comb(len(schema.names), n) for n in range(1, mechanism.degree + 1))
-    candidates += sum(comb(len(sizes), n) for n in range(1, mechanism.degree + 1))
-    counted = sum(
-        min(_symmetric(schema.sizes, n) + every * _symmetric(sizes, n), candidates * most)
-        for n in range(1, mechanism.degree + 1)
-    )
-    rounds = (mechanism.rounds or ROUNDS) * len(schema.names) / 6
-    seconds = _rounds(rounds, candidates, counted, len(schema.names), cells) + cells * _Seconds.MODEL
-    memory = cells * FITTING_BYTES + candidates * CANDIDATE_BYTES + counted * CELL_BYTES
-    return memory, candidates, cells, seconds
-
-
-def _widest_tree(sizes: Sequence[int]) -> list[Clique]:
-    """The spanning tree of columns whose pairs have the most cells: every column with the widest."""
-    widest = max(range(len(sizes)), key=lambda v: sizes[v])
-    return [(min(v, widest), max(v, widest)) for v in range(len(sizes)) if v != widest]
+def _widest_tree_cells(sizes: Sequence[int]) -> int:
+    """The cells of the spanning tree of columns whose pairs have the most: every column with the widest."""
+    widest = max(sizes)
+    return widest * (sum(sizes) - widest)
 
 
 def _symmetric(sizes: Sequence[int], degree: int) -> int:

@@ -87,7 +87,7 @@ SHARED_POINTS = {
     "shared: drawn, not saved": ("equistrata.flows.release.steps.measure_stratum", "after", 1),
     "shared: half saved": ("equistrata.flows.run.workspace.save_measurements", "after", 1),
     "shared: saved, not modelled": ("equistrata.flows.run.workspace.Workspace.keep_fit", "after", 1),
-    "shared: models half saved": ("equistrata.synth.strata.stratified.save_model", "after", 1),
+    "shared: models half saved": ("equistrata.synth.strata.model.save_model", "after", 1),
     "shared: modelled": ("equistrata.flows.run.workspace.Workspace.keep_joint", "after", 1),
     "shared: half laid out": ("equistrata.flows.release.steps.save_measurements", "after", 1),
     "shared: in place": ("equistrata.flows.release.steps.publish", "after", 1),

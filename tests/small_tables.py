@@ -10,6 +10,11 @@ from equistrata.data.table import CodedTable
 NAMES = "ABCDEF"
 
 
+def fit(mechanism, *of, **more):
+    """A mechanism's fit, as a function."""
+    return mechanism.fit(*of, **more)
+
+
 def schema_of(*sizes):
     """Columns A, B, … of these sizes."""
     return Schema("test", tuple(Column(n, values=tuple(range(s))) for n, s in zip(NAMES, sizes, strict=False)))

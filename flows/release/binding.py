@@ -21,7 +21,6 @@ from equistrata.flows.release.plan import ACS_SCHEMA, Plan
 from equistrata.flows.release.software import software
 from equistrata.flows.run.journal import Journal, state_folder
 from equistrata.privacy.ledger.ledger import Charge
-from equistrata.synth.mechanisms.base import ForeignMechanism
 
 Binding = Mapping[str, Any]
 
@@ -39,8 +38,7 @@ def binding(plan: Plan) -> Binding:
         "schema": asdict(plan.declared[0]),
         "means schema": asdict(plan.declared[1]) if plan.declared[1:] else None,
         "weights": None if weights is None else [weights.total, sorted(map(_text, weights.shares.items()))],
-        "software": software()
-        | ({"the synthesizer's own": mechanism.software} if isinstance(mechanism, ForeignMechanism) else {}),
+        "software": software() | ({"the synthesizer's own": mechanism.software} if mechanism.software else {}),
         "strata": [plan.strata.columns, plan.strata.keys],
         "mechanism": _described(mechanism),
         "price": {"counts": plan.price.counts.exact} | {part: rho.exact for part, rho in plan.parts.items()},

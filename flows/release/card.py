@@ -12,7 +12,6 @@ from equistrata.data.sources import FolktablesSource
 from equistrata.flows.release.plan import Plan
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from equistrata.privacy.noise import NoiseSource
-from equistrata.synth.mechanisms.base import ForeignMechanism
 
 # Where things lie and run is nobody's business but the steward's.
 PRIVATE_SETTINGS = {"output", "root_dir", "input", "ledger", "cluster", "scratch"}
@@ -49,7 +48,7 @@ def release_card(
     """
     config = plan.config
     again = {charge["reason"]: charge["rho"] for charge in account["charges"][1:]} if account else {}
-    foreign = plan.mechanism if isinstance(plan.mechanism, ForeignMechanism) else None
+    foreign = None if plan.mechanism.keeps_measurements else plan.mechanism
     relation = plan.relation
     rho = account["rho"] if account else float(plan.price.total)
     return {

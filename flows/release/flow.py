@@ -41,7 +41,6 @@ from equistrata.flows.run.progress import tell
 from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
-from equistrata.synth.mechanisms.base import ForeignMechanism
 
 F = TypeVar("F", bound=Callable[..., Any])
 
@@ -168,7 +167,7 @@ def _fit_all(plan: Plan, work: Workspace, budgets: list[Budget], noise: NoiseSou
     if plan.shared is not None:
         tell("model")
         model_joint(plan, work, pool)
-    elif not isinstance(plan.mechanism, ForeignMechanism):
+    elif plan.mechanism.keeps_measurements:
         if plan.config.shrinkage:
             tell("lean")
             lean(plan, work)

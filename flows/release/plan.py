@@ -19,12 +19,12 @@ from equistrata.flows.release.inside import check_place
 from equistrata.flows.release.size import check as check_size
 from equistrata.flows.run.landing import check_output
 from equistrata.flows.run.workspace import unit_name
-from equistrata.privacy.budget import ADD_REMOVE, Relation, Rho
-from equistrata.synth.mechanisms.base import ForeignMechanism, Mechanism
+from equistrata.privacy.budget import Relation, Rho
+from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism, serving_all
 from equistrata.synth.registry import mechanism
 from equistrata.synth.size import Size, size
-from equistrata.synth.strata.shared import SharedMechanism, serving_all, share
-from equistrata.synth.strata.stratified import NOISY, stratified_name
+from equistrata.synth.strata.selection import shared_selection
+from equistrata.synth.synthesizer import NOISY, stratified_name
 
 SYNTHESIS = "synthesis"
 ACS_SCHEMA, ACS_MEANS = "acs_employment", "acs_means"
@@ -112,7 +112,7 @@ class Plan:
         if not begun:
             source.check([*schema.names, *(means.names if means is not None else ())])
         own = mechanism(config.synthesizer, config.engine)
-        fits = share(own, strata, config.selection, config.levels) or own
+        fits = shared_selection(own, strata, config.selection, config.levels) or own
         files = (declared,) if means is None or averaged is declared else (declared, averaged)
         plan = cls(config, source, files, schema, means, strata, fits, weights, price)
         if not begun:
@@ -127,10 +127,10 @@ class Plan:
     @property
     def relation(self) -> Relation:
         """Which neighbours the guarantee is about."""
-        return self.mechanism.relation if isinstance(self.mechanism, ForeignMechanism) else ADD_REMOVE
+        return self.mechanism.relation
 
     @property
-    def shared(self) -> SharedMechanism | None:
+    def shared(self) -> SharingMechanism | None:
         """The mechanism, if one choice serves all strata (`equistrata.synth.mechanisms.levels`)."""
         return serving_all(self.mechanism)
 

@@ -25,7 +25,7 @@ from equistrata.flows.run.guard import StepFailed
 from equistrata.flows.run.journal import STATE_VARIABLE
 from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import BudgetExceeded
-from equistrata.synth.strata.stratified import process_pool
+from equistrata.synth.strata.fitting import process_pool
 
 R = TypeVar("R")
 

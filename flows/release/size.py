@@ -127,6 +127,6 @@ def _way_out(plan: Plan) -> str:
     scoring = comb(len(plan.schema.names), 3) * _TRIPLE if plan.config.evaluate != "none" else 0.0
     if scoring > seconds(plan) / 2:
         return "leave the scores out (--evaluate none) or use fewer columns"
-    if plan.size.leaning > seconds(plan) / 2:
+    if plan.size.borrowing > seconds(plan) / 2:
         return "use fewer strata, or let none lean on the others (--no-shrinkage)"
     return _AWAY if plan.mechanism.name == "MST" else f"{_AWAY}, or synthesizer mst"

@@ -32,11 +32,12 @@ from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from equistrata.synth.measurements import Measurement, load_measurements, save_measurements, total_estimate
-from equistrata.synth.mechanisms.base import ForeignMechanism, Mechanism
+from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.models.estimation import Estimator
 from equistrata.synth.models.storage import load_model
 from equistrata.synth.strata.borrowing import borrow
-from equistrata.synth.strata.stratified import StratifiedModel, cut_strata, fit_stratum, measure_stratum, noisy_weights
+from equistrata.synth.strata.fitting import cut_strata, fit_stratum, measure_stratum
+from equistrata.synth.strata.model import StratifiedModel, noisy_weights
 from equistrata.synth.strata.weights import combined_weights
 
 # Streams of one noise source, so that a seeded run does not depend on the order of its steps.
@@ -125,8 +126,8 @@ def fit_one(
             "memory, then start or resume the release"
         )
     table = work.load_table(work.stratum(position), schema)
-    if isinstance(mechanism, ForeignMechanism):
-        fitted = fit_stratum(mechanism.within(work.root), table, budget, count_rho, noise)
+    if not mechanism.keeps_measurements:
+        fitted = fit_stratum(mechanism.working_in(work.root), table, budget, count_rho, noise)
         work.keep_fit(position, fitted.measurements, fitted.model)
     else:
         work.keep_fit(position, measure_stratum(mechanism, table, budget, count_rho, noise))

@@ -36,7 +36,7 @@ from equistrata.flows.run.holdings import remove_dead_holdings, written_down
 from equistrata.synth.measurements import Measurement, save_measurements
 from equistrata.synth.models.base import Model
 from equistrata.synth.models.storage import save_model
-from equistrata.synth.strata.stratified import StratifiedModel
+from equistrata.synth.strata.model import StratifiedModel
 
 PREFIX = "equistrata-release-"
 UNSAVED = "unsaved-"  # how the name of something begins that is not whole yet; nothing opens it

@@ -80,7 +80,7 @@ def end_with_parent():
     os._exit(3)
 
 
-def main(folder):
+def work(folder):
     """Fit and draw; 0 if `synthetic.npy` was written."""
     threading.Thread(target=end_with_parent, daemon=True).start()
     try:
@@ -94,7 +94,7 @@ def main(folder):
     return 0
 
 
-def check():
+def check_packages():
     """Import what the fits will import, so that an environment that lacks something fails now."""
     import snsynth.aim
     import snsynth.mst
@@ -104,4 +104,4 @@ def check():
 
 
 if __name__ == "__main__":
-    sys.exit(check() if sys.argv[1:] == ["--check"] else main(Path(sys.argv[1])))
+    sys.exit(check_packages() if sys.argv[1:] == ["--check"] else work(Path(sys.argv[1])))

@@ -1,10 +1,8 @@
-"""smartnoise-synth's cube synthesizers behind our protocol, in an environment of their own.
+"""smartnoise-synth's cube synthesizers as mechanisms, in an environment of their own (`make smartnoise`).
 
-smartnoise-synth pins mbi < 2, opendp < 0.15 and pandas < 3, so it cannot be imported here. A child process of another
-interpreter fits and draws; it reads coded rows from a folder of mode 0700 that is removed afterwards, and nothing it
-prints is read. `make smartnoise` builds the environment.
-
-The guarantee is weaker than that of our own mechanisms; `SmartNoise.caveats` says how, and every card prints it.
+smartnoise-synth pins mbi < 2, opendp < 0.15 and pandas < 3, so a child process of another interpreter fits and draws.
+It reads coded rows from a folder of mode 0700 that is removed afterwards; nothing it prints is read. The guarantee is
+weaker than that of our own mechanisms: see `SmartNoise.caveats`, which every card prints.
 """
 
 from __future__ import annotations
@@ -27,19 +25,19 @@ import numpy.typing as npt
 
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable, code_dtype
-from equistrata.errors import InputError
+from equistrata.errors import EquistrataError, InputError
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import Measurement, measure_marginal, total_estimate
-from equistrata.synth.mechanisms.base import Fit
+from equistrata.synth.mechanisms.base import Fit, Mechanism
 from equistrata.synth.models.base import Model
 from equistrata.synth.models.pool import SampledModel
 
-PYTHON_VARIABLE = "EQUISTRATA_SMARTNOISE_PYTHON"
-DEFAULT_PYTHON = Path(".venv-smartnoise/bin/python")
-PREFIX = "smartnoise-"
+SMARTNOISE_VARIABLE = "EQUISTRATA_SMARTNOISE_PYTHON"
+SMARTNOISE_PYTHON = Path(".venv-smartnoise/bin/python")
+NAME_PREFIX = "smartnoise-"
 SYNTHESIZERS = ("aim", "mst", "mwem")
-WORKER = Path(__file__).with_name("_smartnoise_worker.py")
+_WORKER = Path(__file__).with_name("_smartnoise_worker.py")
 
 SMALLEST_POOL, LARGEST_POOL = 10_000, 1_000_000
 LARGEST_HISTOGRAM = 100_000  # cells; MWEM keeps them all, and visits them for every query of every round
@@ -47,10 +45,10 @@ LARGEST_HISTOGRAM = 100_000  # cells; MWEM keeps them all, and visits them for e
 _VERSION = "import importlib.metadata as m, sys; sys.stdout.write(m.version('smartnoise-synth'))"
 _CAVEATS = (
     "The privacy accounting is smartnoise-synth's own and is not checked here. The stated ε, δ and ρ are what it was "
-    "told to spend.",
+    "given to spend.",
     "Noise is drawn by OpenDP but added to the counts in ordinary floating point, and choices are made with NumPy's "
     "generator, which is not cryptographic: attacks on low-order bits are not excluded.",
-    "Its measurements are not kept, so nobody can refit: each stratum's model is a pool of rows that it drew.",
+    "Its measurements are not kept, so no model can be refitted: each stratum's model is a pool of rows that it drew.",
     "Drawn rows that the schema declares impossible are left out of the pool, since smartnoise-synth does not know of "
     "them; where it drew nothing else, as it may for a nearly empty stratum, uniform draws stand in.",
     "A seed does not make it reproducible.",
@@ -70,20 +68,19 @@ _SPECIAL = {
 }
 
 
-class SmartNoiseFailed(RuntimeError):
+class SmartNoiseFailed(EquistrataError, RuntimeError):
     """The child process failed. Says which synthesizer and the exception's type, never with which value."""
 
 
 @dataclass(frozen=True)
-class SmartNoise:
+class SmartNoise(Mechanism):
     """One of smartnoise-synth's cube synthesizers, with its own defaults.
 
     Attributes:
         synthesizer: "mst", "aim" or "mwem" (small domains only: at most 100,000 cells).
         python: the interpreter that has smartnoise-synth; None for the environment variable
             EQUISTRATA_SMARTNOISE_PYTHON, or else `.venv-smartnoise/bin/python` in the working directory.
-        delta: the δ at which ρ is told to MST and AIM as (ε, δ). They turn it back into the same ρ, so it hardly
-            matters.
+        delta: the δ at which MST and AIM get ρ as (ε, δ). They convert it back into the same ρ.
         count_share: part of ρ for a noisy number of rows, where none was paid for before.
         folder: where the private folder that rows pass through is made; None for the system's temporary folder.
     """
@@ -96,13 +93,18 @@ class SmartNoise:
 
     def __post_init__(self) -> None:
         if self.synthesizer not in SYNTHESIZERS:
-            known = " or ".join(PREFIX + name for name in SYNTHESIZERS)
-            raise InputError(f"unknown synthesizer {PREFIX + self.synthesizer!r}; choose {known}")
+            known = " or ".join(NAME_PREFIX + name for name in SYNTHESIZERS)
+            raise InputError(f"unknown synthesizer {NAME_PREFIX + self.synthesizer!r}; choose {known}")
 
     @property
     def name(self) -> str:
         """SmartNoiseMST, SmartNoiseAIM or SmartNoiseMWEM."""
         return f"SmartNoise{self.synthesizer.upper()}"
+
+    @property
+    def keeps_measurements(self) -> bool:
+        """No: smartnoise-synth keeps them to itself."""
+        return False
 
     @property
     def software(self) -> str:
@@ -129,8 +131,8 @@ class SmartNoise:
         _version(str(self._interpreter()))
         return self
 
-    def within(self, folder: Path) -> SmartNoise:
-        """See `ForeignMechanism.within`."""
+    def working_in(self, folder: Path) -> SmartNoise:
+        """See `Mechanism.working_in`."""
         return replace(self, folder=folder)
 
     def measure(
@@ -146,12 +148,11 @@ class SmartNoise:
         raise InputError(f"{self.name} keeps no measurements, so its models cannot be made again; fit it instead")
 
     def fit(self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()) -> Fit:
-        """Fit one table at `rho`, of which `count_share` buys the number of rows where `known` does not tell it.
+        """Fit one table, `count_share` of `rho` buying the number of rows if `known` does not hold it.
 
-        Cost: `rho` in zCDP by smartnoise-synth's own account; see `caveats`. MST and AIM are told the (ε, δ) that the
-        rest of `rho` implies, by the conversion that they invert; MWEM the ε for which ε-DP implies it, √(2ρ)
-        (Bun and Steinke, arXiv:1605.02065, Proposition 1.4). One made-up row, drawn from the declared domain without
-        looking at any row, joins the table, so that an empty stratum is fitted like any other.
+        Cost: `rho` in zCDP by smartnoise-synth's own account; see `caveats`. MST and AIM get the (ε, δ) that the rest
+        of `rho` implies, MWEM the ε for which ε-DP implies it, √(2ρ) (Bun and Steinke, arXiv:1605.02065, Proposition
+        1.4). One made-up row from the declared domain joins the table, so that an empty stratum can be fitted.
 
         Raises:
             InputError: the environment is not there, or the domain is too large for MWEM.
@@ -183,11 +184,11 @@ class SmartNoise:
 
     def _interpreter(self) -> Path:
         # Not resolved: an environment's interpreter is a link, and only by its own path does it find its packages.
-        path = Path(os.path.abspath(self.python or os.environ.get(PYTHON_VARIABLE) or DEFAULT_PYTHON))
+        path = Path(os.path.abspath(self.python or os.environ.get(SMARTNOISE_VARIABLE) or SMARTNOISE_PYTHON))
         if not path.is_file():
             raise InputError(
                 f"smartnoise-synth's environment is not there (no interpreter {str(path)!r}); run make smartnoise or "
-                f"set {PYTHON_VARIABLE}"
+                f"set {SMARTNOISE_VARIABLE}"
             )
         return path
 
@@ -218,12 +219,10 @@ class SmartNoise:
 
     def _call(self, folder: Path) -> None:
         # Isolated (-I): neither PYTHONPATH nor the worker's own folder may put our modules before smartnoise's.
-        command = [str(self._interpreter()), "-I", str(WORKER), str(folder)]
+        command = [str(self._interpreter()), "-I", str(_WORKER), str(folder)]
         environment = os.environ | {"TMPDIR": str(folder), "JAX_PLATFORMS": "cpu"}
-        child = subprocess.Popen(
-            command, cwd=folder, env=environment, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )  # fmt: skip
+        pipe, null = subprocess.PIPE, subprocess.DEVNULL
+        child = subprocess.Popen(command, cwd=folder, env=environment, stdin=pipe, stdout=null, stderr=null)
         assert child.stdin is not None
         try:
             if child.wait() != 0:
@@ -244,8 +243,8 @@ class SmartNoise:
 
 
 def smartnoise(name: str) -> SmartNoise:
-    """The adapter by the name that users give, "smartnoise-mst". Raises InputError if it or its environment is not there."""
-    return SmartNoise(name.lower().removeprefix(PREFIX)).check()
+    """The adapter by its name, "smartnoise-mst". Raises InputError if it or its environment is not there."""
+    return SmartNoise(name.lower().removeprefix(NAME_PREFIX)).check()
 
 
 @lru_cache

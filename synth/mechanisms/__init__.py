@@ -1,1 +1,1 @@
-"""Which marginals are measured: MST, AIM, GEM, the levels that they share, and the account of one run."""
+"""Which marginals are chosen and measured: MST, AIM, GEM, the levels that they share, and the session that charges."""

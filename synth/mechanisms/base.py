@@ -1,69 +1,23 @@
-"""What a synthesizer is: measure private rows once, within ρ; everything after is free. It imports no mechanism."""
+"""What a synthesizer is: it measures private rows once, within ρ; everything after is post-processing."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Self
 
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
-from equistrata.privacy.budget import Relation, Rho
+from equistrata.privacy.budget import ADD_REMOVE, Relation, Rho
 from equistrata.privacy.noise import NoiseSource
-from equistrata.synth.measurements import Measurement
+from equistrata.synth.measurements import Columns, Measurement
+from equistrata.synth.mechanisms.levels import Levels
+from equistrata.synth.mechanisms.session import Step
 from equistrata.synth.models.base import Model
-
-
-class Mechanism(Protocol):
-    """A synthesizer. Its settings are public fields; rows and noise come only as arguments and are never kept."""
-
-    @property
-    def name(self) -> str:
-        """As in the papers: MST, AIM, GEM."""
-        ...
-
-    def measure(
-        self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
-    ) -> list[Measurement]:
-        """Everything it takes from the rows: at most `rho` in zCDP, neighbours by adding or removing one row.
-
-        `known` holds measurements of the same rows that were paid for before (a noisy count, say); the result starts
-        with them.
-        """
-        ...
-
-    def model(self, schema: Schema, measurements: Sequence[Measurement]) -> Model:
-        """The model that measurements imply. No cost."""
-        ...
-
-
-@runtime_checkable
-class ForeignMechanism(Mechanism, Protocol):
-    """A synthesizer of other people's that fits by itself: it gives a model, but no measurements that we could keep."""
-
-    @property
-    def software(self) -> str:
-        """What does the fitting, with its version, for the card."""
-        ...
-
-    @property
-    def caveats(self) -> tuple[str, ...]:
-        """What makes its guarantee weaker than the price alone says, a sentence each, for the card."""
-        ...
-
-    @property
-    def relation(self) -> Relation:
-        """Which neighbours its guarantee can be about: the weaker relation where it uses the exact number of rows."""
-        ...
-
-    def within(self, folder: Path) -> ForeignMechanism:
-        """Itself, leaving rows nowhere but in this private folder, which the caller removes however the run ends."""
-        ...
-
-    def fit(self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()) -> Fit:
-        """See `equistrata.synth.mechanisms.base.fit`. The measurements tell at least the number of rows."""
-        ...
+from equistrata.synth.models.estimation import Estimator
+from equistrata.synth.models.graphical import GraphicalModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,11 +28,107 @@ class Fit:
     model: Model
 
 
-def fit(
-    mechanism: Mechanism, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
-) -> Fit:
-    """Measure a table at `rho` and model it. Cost: `rho` in zCDP under add/remove, beyond what `known` has cost."""
-    if isinstance(mechanism, ForeignMechanism):
-        return mechanism.fit(table, rho, noise, known)
-    measurements = mechanism.measure(table, rho, noise, known)
-    return Fit(tuple(measurements), mechanism.model(table.schema, measurements))
+class Mechanism(ABC):
+    """A synthesizer. Its settings are public fields; rows and noise come only as arguments and are never kept."""
+
+    @property
+    @abstractmethod
+    def name(self) -> str:
+        """As in the papers: MST, AIM, GEM."""
+
+    @abstractmethod
+    def measure(
+        self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
+    ) -> list[Measurement]:
+        """All that it releases of the rows. Cost: at most `rho` in zCDP; neighbours differ by one added or removed row.
+
+        Args:
+            known: measurements of the same rows that were paid for before (a noisy count, say). The result starts
+                with them.
+        """
+
+    @abstractmethod
+    def model(self, schema: Schema, measurements: Sequence[Measurement]) -> Model:
+        """The model that measurements imply. Post-processing."""
+
+    def fit(self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()) -> Fit:
+        """Measure a table and model it. Cost: as `measure`; nothing for `known`."""
+        measurements = self.measure(table, rho, noise, known)
+        return Fit(tuple(measurements), self.model(table.schema, measurements))
+
+    @property
+    def strata(self) -> Columns:
+        """The columns of the strata that one run serves with one choice; none if it knows of no strata."""
+        return ()
+
+    # What other projects' synthesizers say otherwise.
+
+    @property
+    def keeps_measurements(self) -> bool:
+        """Whether `measure` yields all that the model is made of. If not, only `fit` makes a model."""
+        return True
+
+    @property
+    def software(self) -> str:
+        """The other project that does the fitting, with its version, for the card; empty for ours."""
+        return ""
+
+    @property
+    def caveats(self) -> tuple[str, ...]:
+        """What makes the guarantee weaker than the price alone says, a sentence each, for the card."""
+        return ()
+
+    @property
+    def relation(self) -> Relation:
+        """Which neighbours the guarantee is about."""
+        return ADD_REMOVE
+
+    def working_in(self, folder: Path) -> Mechanism:
+        """Itself, leaving rows nowhere but in this private folder, which the caller removes however the run ends."""
+        return self
+
+
+class LoggedMechanism(Mechanism):
+    """A mechanism that accounts for each of its steps."""
+
+    @abstractmethod
+    def measure_with_log(
+        self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
+    ) -> tuple[list[Measurement], list[Step]]:
+        """As `measure`, with a Step for each measurement after `known` and each choice of nothing; they add up to ρ."""
+
+    def measure(
+        self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
+    ) -> list[Measurement]:
+        """See `Mechanism.measure`."""
+        return self.measure_with_log(table, rho, noise, known)[0]
+
+
+class SharingMechanism(LoggedMechanism):
+    """A mechanism that can make one choice of marginals for all strata (`levels`), and models them by an `engine`."""
+
+    levels: Levels
+    engine: Estimator
+
+    @abstractmethod
+    def with_levels(self, strata: Columns, coarse: bool, fine: bool) -> Self:
+        """Itself, choosing once for these strata: among marginals over all rows (`coarse`), within strata (`fine`)."""
+
+    @property
+    @abstractmethod
+    def model_size(self) -> float:
+        """The largest model that it makes on purpose, in MiB of its junction tree's tables."""
+
+    @property
+    def strata(self) -> Columns:
+        """See `Mechanism.strata`."""
+        return self.levels.strata
+
+    def model(self, schema: Schema, measurements: Sequence[Measurement]) -> GraphicalModel:
+        """See `Mechanism.model`."""
+        return self.engine.estimate(schema, measurements)
+
+
+def serving_all(mechanism: Mechanism) -> SharingMechanism | None:
+    """The mechanism, if one run of it serves all strata."""
+    return mechanism if isinstance(mechanism, SharingMechanism) and mechanism.strata else None

@@ -1,11 +1,9 @@
 """GEM: a mixture of product distributions, trained on marginals that are privately chosen round by round.
 
-Liu, Vietri and Wu, "Iterative Methods for Private Synthetic Data" (arXiv:2106.07153), algorithm 1 and section 4, at an
-honest budget: ρ pays for all rounds together. (The code published with the stratification paper spends its ε in every
-one of 100 rounds.) Where we leave the paper: whole marginals are chosen and measured, not single queries; a choice
-subtracts the noise that measuring would bring (AIM, arXiv:2201.12677, section 5.2); the number of rounds follows from
-the noisy number of rows; and the model is trained once more from the start on all measurements, so that it can be
-made again from the saved ones.
+Liu, Vietri and Wu, "Iterative Methods for Private Synthetic Data" (arXiv:2106.07153), algorithm 1 and section 4, where
+ρ pays for all rounds together. Where we leave the paper: whole marginals are chosen and measured, not single queries; a
+choice subtracts the noise floor (AIM, arXiv:2201.12677, section 5.2); the number of rounds follows from the noisy
+number of rows; the final model is trained from the start on all measurements; components have logits, not a network.
 
 >>> import numpy as np
 >>> from equistrata.privacy.noise import SeededNoise
@@ -29,23 +27,21 @@ from itertools import combinations
 from math import prod
 from statistics import mean
 
-import numpy as np
-
-from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
-from equistrata.synth.measurements import NOISE_L1, Measurement, total_estimate
-from equistrata.synth.mechanisms.books import Books, Columns, Step
+from equistrata.synth.measurements import NOISE_L1, Columns, Measurement, total_estimate
+from equistrata.synth.mechanisms.base import LoggedMechanism
+from equistrata.synth.mechanisms.session import Session, Step
 from equistrata.synth.models.mixture import ProductMixture
-from equistrata.synth.models.mixture_loss import MixtureLoss
-from equistrata.synth.models.mixture_training import Adam, DirectLogits, Generator, Weights, mixture
+from equistrata.synth.models.mixture_loss import MixtureLoss, Singles
+from equistrata.synth.models.mixture_training import Adam, mixture, start_logits
 
 
 @dataclass(frozen=True)
-class GEM:
+class GEM(LoggedMechanism):
     """The GEM synthesizer.
 
     Attributes:
@@ -53,16 +49,14 @@ class GEM:
         degree: marginals of 2 to this many columns can be chosen.
         single_share: part of ρ for all 1-way marginals, before the rounds.
         selection_share: part of a round's ρ for its choice.
-        readable: rounds are at most this many times the ratio of the number of rows, as the 1-way marginals estimate
-            it, to the noise expected on one marginal that gets all of the rounds' ρ (mean L1 norm over those that can
-            be chosen). A table too small for one round gives all of ρ to 1-way marginals. The rule is linear because
-            that is where New York's strata of 600 to 8,000 rows had their least error (docs/performance.md).
+        readable: rounds are at most this many times the number of rows (noisy) over the noise floor of a marginal
+            that gets all of the rounds' ρ (expected L1 norm, mean over those that can be chosen). A table too small
+            for one round gives all of ρ to 1-way marginals. Tuned: docs/experiments/gem.md.
         most_cells: marginals of more cells are not considered.
         components: products in the mixture.
         round_steps, steps: descents in each round, and for the model at the end.
         seed: fixes where training starts. Public: it protects nothing.
-        generator: what makes the components: their logits directly, or the paper's network (`equistrata.synth.models.mixture_network`).
-        optimizer: how it is trained.
+        optimizer: how the components' logits are trained.
     """
 
     rounds: int = 40
@@ -75,7 +69,6 @@ class GEM:
     round_steps: int = 30
     steps: int = 1200
     seed: int = 0
-    generator: Generator = field(default_factory=DirectLogits)
     optimizer: Adam = field(default_factory=Adam)
 
     def __post_init__(self) -> None:
@@ -91,51 +84,40 @@ class GEM:
         """GEM."""
         return "GEM"
 
-    def measure(
-        self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
-    ) -> list[Measurement]:
-        """Measure a table. Costs `rho` in zCDP; neighbours differ by one added or removed row.
-
-        Proof sketch: every marginal is released with Gaussian noise at sensitivity 1 (`measure_marginal`). How many
-        rounds there are follows from noisy numbers alone. A round's choice scores a marginal by
-        ‖true − model‖₁ − √(2/π)·σ·cells. The model, and so its counts, are made from noisy numbers, and the second
-        term is public: its sensitivity is 1 (`equistrata.synth.mechanisms.books.score`; it can go either way, so ε is taken over twice the
-        sensitivity). The exponential mechanism at ε = √(8ρ') then costs ρ'. Rounds compose adaptively (Bun and Steinke, Lemma 2.3); their
-        amounts are exact fractions of ρ that add up to it, and the budget object raises if they would pass it.
-
-        Source: arXiv:2106.07153, algorithm 1, with the budget of its theorem 1 in zCDP.
-        """
-        return self.measure_with_log(table, rho, noise, known)[0]
-
     def measure_with_log(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
     ) -> tuple[list[Measurement], list[Step]]:
-        """As `measure`, with what each release cost, in order. The amounts add up to `rho` exactly. The log is as
-        public as the measurements: it holds nothing that they do not tell."""
-        books, schema = Books(table, rho, noise, known), table.schema
+        """Measure every column, then run rounds: train, choose a marginal, measure it.
+
+        Cost: `rho` in zCDP; neighbours differ by one added or removed row. See docs/proofs/gem.md.
+
+
+        Source: arXiv:2106.07153, algorithm 1, with the budget of its theorem 1 in zCDP.
+        """
+        session, schema = Session(table, rho, noise, known), table.schema
         single_rho, round_rho = rho.split([self.single_share, 1 - self.single_share])
         singles = single_rho.split([1] * len(schema.names))
         first = [((name,), price) for name, price in zip(schema.names, singles, strict=True)]
         for columns, price in first:
-            books.measure(columns, price)
+            session.measure(columns, price)
         candidates = self.candidates(schema)
-        rounds = self.rounds_for(schema, round_rho, total_estimate(books.measurements)[0])
+        rounds = self.rounds_for(schema, round_rho, total_estimate(session.measurements)[0])
         if not rounds:
-            books.measure_again(first)
-            return books.measurements, books.log
-        weights = self._start(schema)
+            session.measure_again(first)
+            return session.measurements, session.log
+        logits = self._start(schema)
         for share in round_rho.split([1] * rounds):
             choice, rest = share.split([self.selection_share, 1 - self.selection_share])
-            weights = self._train(schema, books.measurements, weights, self.round_steps)
-            model = self._mixture(schema, books.measurements, weights)
-            place = books.choose(partial(_scores, books, candidates, model, gaussian_sigma(rest)), choice)
-            books.measure(candidates[place], rest, choice)
-        return books.measurements, books.log
+            logits = self._train(schema, session.measurements, logits, self.round_steps)
+            model, sigma = self._mixture(schema, session.measurements, logits), gaussian_sigma(rest)
+            scores = partial(_scores, session, candidates, model, sigma)
+            session.measure(candidates[session.choose(scores, choice)], rest, choice)
+        return session.measurements, session.log
 
     def model(self, schema: Schema, measurements: Sequence[Measurement]) -> ProductMixture:
-        """The model that measurements imply: the same bits for the same measurements and settings. No cost."""
-        weights = self._train(schema, measurements, self._start(schema), self.steps)
-        return self._mixture(schema, measurements, weights)
+        """The model that measurements imply: the same bits for the same measurements and settings. Post-processing."""
+        logits = self._train(schema, measurements, self._start(schema), self.steps)
+        return self._mixture(schema, measurements, logits)
 
     def candidates(self, schema: Schema) -> list[Columns]:
         """The marginals that can be chosen, by the schema alone."""
@@ -148,7 +130,7 @@ class GEM:
         ]
 
     def rounds_for(self, schema: Schema, rho: Rho, rows: float) -> int:
-        """How many rounds `rho` can pay in a table of about `rows` rows: see `readable`. A function of noisy numbers.
+        """How many rounds `rho` can pay in a table of about `rows` rows: see `readable`. Post-processing.
 
         >>> schema = Schema.load("acs_employment").select(["AGEP", "MAR", "SEX", "ESR"])
         >>> [GEM().rounds_for(schema, Rho(0.01), rows) for rows in (100, 500, 1000, 100_000)]
@@ -161,22 +143,21 @@ class GEM:
         one = NOISE_L1 * gaussian_sigma(float(rho) * (1 - self.selection_share)) * cells
         return min(self.rounds, int(self.readable * rows / one))
 
-    def _start(self, schema: Schema) -> Weights:
-        return self.generator.start(sum(schema.sizes), self.components, self.seed)
+    def _start(self, schema: Schema) -> Singles:
+        return start_logits(sum(schema.sizes), self.components, self.seed)
 
-    def _train(self, schema: Schema, measurements: Sequence[Measurement], weights: Weights, steps: int) -> Weights:
+    def _train(self, schema: Schema, measurements: Sequence[Measurement], logits: Singles, steps: int) -> Singles:
         if not steps:
-            return weights
-        loss = MixtureLoss.of(schema, measurements, _total(measurements))
-        return self.optimizer.train(self.generator, loss, weights, steps)
+            return logits
+        return self.optimizer.train(MixtureLoss.of(schema, measurements, _total(measurements)), logits, steps)
 
-    def _mixture(self, schema: Schema, measurements: Sequence[Measurement], weights: Weights) -> ProductMixture:
-        return mixture(schema, _total(measurements), self.generator.logits(weights))
+    def _mixture(self, schema: Schema, measurements: Sequence[Measurement], logits: Singles) -> ProductMixture:
+        return mixture(schema, _total(measurements), logits)
 
 
 def _total(measurements: Sequence[Measurement]) -> float:
     return max(total_estimate(measurements)[0], 1.0)
 
 
-def _scores(books: Books, candidates: Sequence[Columns], model: ProductMixture, sigma: float) -> Floats:
-    return np.array([books.score(columns, model, sigma) for columns in candidates])
+def _scores(session: Session, candidates: Sequence[Columns], model: ProductMixture, sigma: float) -> list[float]:
+    return [session.score(columns, model, sigma) for columns in candidates]

@@ -1,188 +1,147 @@
-"""MST: 1-way marginals, then a privately chosen maximum spanning tree of 2-way marginals.
+"""MST: every column, then privately chosen spanning trees of pairs of columns, one choice for all strata.
 
-McKenna, Miklau and Sheldon, "Winning the NIST Contest" (arXiv:2108.04978), section 3 and algorithm 1-2, with two
-corrections of what implementations have lost: merged rare values keep their mass (their measurement is of the sum,
-and the 1-way measurement of every single value stays), and the L1 score is entrywise.
-
-With `levels`, pairs may be measured within strata as well as over all rows, one choice serves all strata, and more
-than one tree is measured where it pays; see `equistrata.synth.mechanisms.levels`.
+After McKenna, Miklau and Sheldon, "Winning the NIST Contest" (arXiv:2108.04978), section 3. Where we leave the paper:
+pairs may be measured within strata as well as over all rows (`equistrata.synth.mechanisms.levels`); up to `trees`
+trees are measured, as many as can be read; a choice subtracts the noise floor of what it would measure; and rare
+values are not merged. The paper's own algorithm is `paper.mst.PaperMST`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, partial
 from itertools import combinations
 from math import inf
+from typing import Self
 
-import numpy as np
-
-from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
-from equistrata.synth.measurements import Groups, Measurement, pairs_readable, total_estimate
-from equistrata.synth.mechanisms.books import Books, Columns, Step
-from equistrata.synth.mechanisms.levels import Levels, at_level, ties
+from equistrata.synth.measurements import Columns, Measurement, at_level, pairs_readable, total_estimate
+from equistrata.synth.mechanisms.base import SharingMechanism
+from equistrata.synth.mechanisms.levels import Levels
+from equistrata.synth.mechanisms.session import Session, Step
 from equistrata.synth.models.estimation import Estimator, MirrorDescent, model_cliques
-from equistrata.synth.models.graphical import GraphicalModel
 from equistrata.synth.models.junction_tree import Clique, Elimination, cells_in, tree_cells
 
 Edge = tuple[str, str]
 
-_FIRST_TREE_CELLS = 2_000_000  # of a model with the first tree, which spans the columns if it can
+FIRST_TREE_CELLS = 2_000_000  # of a model with the first tree, which spans the columns if it can
+# Parts of ρ for columns within strata, as `Levels.columns` and `Levels.low_noise`: a few trees of pairs leave much
+# unsaid, so columns get more than in AIM (docs/experiments/levels.md).
+STRATA_COLUMNS, STRATA_LOW_NOISE = 0.45, 0.6
 
 
 @dataclass(frozen=True)
-class MST:
+class MST(SharingMechanism):
     """The MST synthesizer.
 
     Attributes:
-        shares: without levels, parts of ρ for the 1-way marginals, the choice of the tree, and its 2-way marginals.
-        rare: without levels, values whose noisy count is under this many σ are merged before pairs are measured.
-        readable: pairs are chosen and measured only if the noise expected on a pair (mean L1 norm over pairs) is at
-            most this fraction of the number of rows, as the paid-for marginals estimate it. In a smaller table all
-            of ρ goes to 1-way marginals, which it can still read. With levels, n trees share what is left of ρ, and need
-            this fraction, over n, of the rows: more trees only where they are read well.
-        levels: at which levels of strata marginals may be measured; None for the paper's MST.
-        trees: with levels, how many trees of pairs may be measured at most; no pair is in two of them.
-        choice: with levels, the part of ρ for choosing pairs.
-        max_model_size: with levels, the largest model that further trees may make, in MiB of its tables.
+        readable: n trees of pairs are measured only if the noise floor of a pair (expected L1 norm, mean over pairs)
+            is at most this fraction, over n, of the number of rows. If not even one tree can be read, all of ρ goes
+            to columns.
+        levels: the strata, and at which levels marginals may be measured; one level, all rows, without strata.
+        trees: how many trees of pairs may be measured at most; no pair is in two of them.
+        choice: the part of ρ for choosing pairs.
+        max_model_size: the largest model that the second tree and later ones may make, in MiB of its tables.
         engine: how measurements become a model.
     """
 
-    shares: tuple[float, float, float] = (1.0, 1.0, 1.0)
-    rare: float = 3.0
     readable: float = 0.5
-    levels: Levels | None = None
+    levels: Levels = field(default_factory=Levels)
     trees: int = 3
     choice: float = 0.1
-    max_model_size: float = 2.0
+    max_model_size: float = 4.0
     engine: Estimator = field(default_factory=MirrorDescent)
 
     def __post_init__(self) -> None:
-        if self.levels is not None and not 0 < self.choice < 1 - self.levels.first_share:
-            raise ValueError(
-                "with levels, MST needs a choice above 0 that, with what they measure first, leaves a part of ρ for pairs"
+        if not 0 < self.choice < 1 - self.levels.first_share:
+            raise InputError(
+                f"MST's choice is {self.choice}; give a part of ρ above 0 that, with what is measured first, leaves a "
+                "part for pairs"
             )
+        if self.trees < 1 or not self.readable > 0 or not self.max_model_size > 0:
+            raise InputError("MST needs one tree or more, and a readable and a max_model_size above 0")
 
     @property
     def name(self) -> str:
         """MST."""
         return "MST"
 
-    def measure(
-        self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
-    ) -> list[Measurement]:
-        """Measure a table. Costs `rho` in zCDP; neighbours differ by one added or removed row. See `measure_with_log`."""
-        return self.measure_with_log(table, rho, noise, known)[0]
+    @property
+    def model_size(self) -> float:
+        """See `SharingMechanism.model_size`."""
+        return self.max_model_size
+
+    def with_levels(self, strata: Columns, coarse: bool, fine: bool) -> Self:
+        """See `SharingMechanism.with_levels`."""
+        return replace(self, levels=Levels(strata, coarse, fine, STRATA_COLUMNS, STRATA_LOW_NOISE))
 
     def measure_with_log(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
     ) -> tuple[list[Measurement], list[Step]]:
-        """Measure a table, and say what each step cost. Costs `rho` in zCDP under adding or removing one row.
+        """Measure first marginals (`Levels.measure_first`), choose pairs (`_choose_pairs`), measure what was chosen.
 
-        Proof sketch: 1-way marginals cost `shares[0]` of ρ by Gaussian noise at sensitivity 1 each. Whether pairs
-        are readable, and which values are rare, is decided from noisy numbers alone. Each of the d − 1 choices
-        scores pairs by ‖true − model‖₁, where the model is made from noisy numbers, so the score has sensitivity 1
-        (`equistrata.synth.mechanisms.books.score`; it is not monotone), and the exponential mechanism at ε = √(8ρ') costs ρ'. The d − 1 pair
-        marginals are Gaussian again. All steps compose adaptively to ρ; the budget object raises if they would pass it.
-        With levels: see `_measure_levels`.
+        Cost: `rho` in zCDP; neighbours differ by one added or removed row. See docs/proofs/mst.md.
 
-        Returns:
-            The measurements, `known` first, and a Step for each of the others and for each choice of nothing; the amounts
-            add up to `rho`.
-
-        Source: arXiv:2108.04978, algorithms 1 and 2.
         """
-        books = Books(table, rho, noise, known)
-        if self.levels is not None:
-            self._measure_levels(self.levels, books)
-            return books.measurements, books.log
-        names = table.schema.names
-        single_rho, choice_rho, pair_rho = rho.split(self.shares)
-        first = [((name,), price) for name, price in zip(names, single_rho.split([1] * len(names)), strict=True)]
-        for columns, price in first:
-            books.measure(columns, price)
-        rows = total_estimate(books.measurements)[0]
-        if len(names) == 1 or not pairs_readable(table.schema, pair_rho, rows, self.readable):
-            books.measure_again(first)
-            return books.measurements, books.log
-        model = self.engine.estimate(table.schema, books.measurements)
-        edges = _choose_tree(books, model, choice_rho)
-        groups = {name: self._rare_groups(name, books.measurements) for name in names}
-        for (edge, paid), share in zip(edges, pair_rho.split([1] * len(edges)), strict=True):
-            books.measure(edge, share, paid, [groups[name] for name in edge])
-        return books.measurements, books.log
-
-    def _measure_levels(self, levels: Levels, books: Books) -> None:
-        """First marginals by `Levels`, then up to `trees` spanning trees of pairs, each pair at one level. Costs the budget.
-
-        Proof sketch: a pair at a level is a marginal of the whole table, so as in `measure_with_log`: Gaussian noise at
-        sensitivity 1, and choices whose scores ‖true − model‖₁ − √(2/π)·σ·cells have sensitivity 1, for the model is made from
-        noisy numbers, and σ and cells are public. How many trees there are is decided from noisy numbers too. From the second
-        tree on "no pair" may be chosen, with the constant score 0, so that noise nobody can read is not bought; what it would
-        have cost goes to the chosen pairs. Which pairs are open, and so how many choices are made, follows from former choices
-        and the schema. The last marginals share what is left.
-        """
-        budget, schema, rho = books.budget, books.table.schema, books.budget.total
-        first = levels.measure_first(schema, rho, books.measurements, books.measure)
-        names = levels.inner(schema) if levels.fine else schema.names
-        choice_rho = rho * self.choice
-        chosen: list[tuple[Columns, Rho]] = []
-        rows = total_estimate(books.measurements)[0]
-        counts = range(self.trees, 0, -1) if len(names) > 1 else ()
-        trees = next(
-            (n for n in counts if pairs_readable(schema, budget.remaining * Fraction(1, n), rows, self.readable / n)), 0
-        )
-        if trees:
-            model = self.engine.estimate(schema, books.measurements)
-            steps = (len(names) - 1) * trees
-            price = choice_rho * Fraction(1, steps)
-            sigma = gaussian_sigma((budget.remaining - choice_rho) * Fraction(1, steps))
-            offers = _offers(schema, names, levels)
-            score = cache(lambda columns: books.score(columns, model, sigma))
-            cliques = model_cliques(schema, books.measurements) + [
-                tuple(map(schema.index, columns)) for columns in ties(schema, levels.strata)
-            ]
-            forest = _Forest(schema, cliques)
-            for tree in range(trees):
-                forest.begin_tree(names)
-                most_cells = cells_in(self.max_model_size) if tree else _FIRST_TREE_CELLS
-                for _ in names[1:]:
-                    pairs = forest.open_pairs(most_cells)
-                    options = [(pair, columns) for pair, columns in offers if pair in pairs]
-                    if not options:  # public: it follows from the schema and former choices
-                        break
-                    none = [0.0] * (tree > 0)
-                    pick = books.choose(partial(_scores, score, [columns for _, columns in options], none), price)
-                    if pick < len(options):
-                        pair, columns = options[pick]
-                        forest.add(pair, columns)
-                        chosen.append((columns, price))
-                    else:
-                        books.chose_nothing(price)
+        session, schema = Session(table, rho, noise, known), table.schema
+        first = self.levels.measure_first(session)
+        names = self.levels.inner(schema) if self.levels.fine else schema.names
+        chosen = self._choose_pairs(session, names, self._readable_trees(session, names))
         if not chosen:
-            books.measure_again(first)
-            return
-        for (columns, paid), part in zip(chosen, budget.remaining.split([1] * len(chosen)), strict=True):
-            books.measure(columns, part, paid)
+            session.measure_again(first)
+        else:
+            parts = session.budget.remaining.split([1] * len(chosen))
+            for (columns, paid), part in zip(chosen, parts, strict=True):
+                session.measure(columns, part, paid)
+        return session.measurements, session.log
 
-    def model(self, schema: Schema, measurements: Sequence[Measurement]) -> GraphicalModel:
-        """See `Mechanism.model`."""
-        return self.engine.estimate(schema, measurements)
+    def _readable_trees(self, session: Session, names: Sequence[str]) -> int:
+        """How many trees of pairs the rest of the budget can pay to be read: see `readable`. Post-processing."""
+        schema, left = session.table.schema, session.budget.remaining
+        rows = total_estimate(session.measurements)[0]
+        counts = range(self.trees, 0, -1) if len(names) > 1 else ()
+        return next((n for n in counts if pairs_readable(schema, left * Fraction(1, n), rows, self.readable / n)), 0)
 
-    def _rare_groups(self, name: str, measurements: Iterable[Measurement]) -> Groups:
-        """Codes in groups: every common value alone, the rare ones together; None if there is nothing to merge."""
-        single = next(m for m in measurements if m.columns == (name,))
-        rare = single.values < self.rare * single.sigma
-        if rare.sum() < 2:
-            return None
-        common = np.cumsum(~rare) - 1
-        return tuple(np.where(rare, int((~rare).sum()), common).tolist())
+    def _choose_pairs(self, session: Session, names: Sequence[str], trees: int) -> list[tuple[Columns, Rho]]:
+        """Spanning trees of pairs in Kruskal's order, each pair at one level; and what each choice cost.
+
+        Cost: `choice` times the session's total, by the exponential mechanism. One choice, one price, for all strata.
+        From the second tree on "no pair" is offered as well, with score 0: what cannot be read is not bought.
+        """
+        schema, levels, budget = session.table.schema, self.levels, session.budget
+        chosen: list[tuple[Columns, Rho]] = []
+        if not trees:
+            return chosen
+        model = self.engine.estimate(schema, session.measurements)
+        steps = (len(names) - 1) * trees
+        price = budget.total * self.choice * Fraction(1, steps)
+        sigma = gaussian_sigma((budget.remaining - budget.total * self.choice) * Fraction(1, steps))
+        offers = _offers(schema, names, levels)
+        score = cache(lambda columns: session.score(columns, model, sigma))
+        engine_cells = getattr(self.engine, "most_cells", inf)
+        forest = _Forest(schema, model_cliques(schema, session.measurements, levels.strata))
+        for tree in range(trees):
+            forest.begin_tree(names)
+            most_cells = min(cells_in(self.max_model_size) if tree else FIRST_TREE_CELLS, engine_cells)
+            for _ in names[1:]:
+                pairs = forest.open_pairs(most_cells)
+                options = [(pair, columns) for pair, columns in offers if pair in pairs]
+                if not options:  # public: it follows from the schema and former choices
+                    break
+                pick = session.choose(partial(_scores, score, options, tree > 0), price)
+                if pick < len(options):
+                    pair, columns = options[pick]
+                    forest.add(pair, columns)
+                    chosen.append((columns, price))
+                else:
+                    session.chose_nothing(price)
+        return chosen
 
 
 class _Forest:
@@ -191,9 +150,7 @@ class _Forest:
     def __init__(self, schema: Schema, cliques: Iterable[Clique]) -> None:
         self.schema, self.cliques = schema, set(cliques)
         self.model = Elimination(schema.sizes, self.cliques)
-        self.most: dict[
-            Edge, int
-        ] = {}  # cells of the model with each pair: so many when they were worked out, or fewer
+        self.most: dict[Edge, int] = {}  # bounds from above on the cells of the model with each pair
         self.part: dict[str, str] = {}
         self.used: set[Edge] = set()  # in a tree already, or too large for the model
 
@@ -218,9 +175,9 @@ class _Forest:
         self.part = _joined(self.part, pair)
 
     def _may_pass(self, pair: Edge, most_cells: float) -> bool:
-        """Whether it must be worked out if a pair makes the model too large: a new junction tree for every pair takes minutes.
+        """Whether a pair's model must be worked out: a new junction tree for every pair takes minutes.
 
-        To join two columns puts one of them into some of the cliques, so it multiplies the cells by no more than its size.
+        Joining two columns puts one of them into some of the cliques, which multiplies the cells by at most its size.
         """
         a, b = (self.schema.index(name) for name in pair)
         if self.model.cells * max(self.schema.sizes[a], self.schema.sizes[b]) <= most_cells:
@@ -241,22 +198,9 @@ def _offers(schema: Schema, names: Sequence[str], levels: Levels) -> list[tuple[
     return [(pair, at_level(schema, pair, level)) for pair in combinations(names, 2) for level in levels.offered]
 
 
-def _scores(score: Callable[[Columns], float], options: Sequence[Columns], others: Sequence[float] = ()) -> Floats:
-    return np.array([*map(score, options), *others])
-
-
-def _choose_tree(books: Books, model: GraphicalModel, rho: Rho) -> list[tuple[Edge, Rho]]:
-    """A spanning tree of columns, one edge at a time by the exponential mechanism (Kruskal's order); and what each cost."""
-    names = books.table.schema.names
-    score = cache(lambda edge: books.score(edge, model))
-    part = {name: name for name in names}
-    edges: list[tuple[Edge, Rho]] = []
-    for price in rho.split([1] * (len(names) - 1)):
-        options = [edge for edge in combinations(names, 2) if part[edge[0]] != part[edge[1]]]
-        edge = options[books.choose(partial(_scores, score, options), price)]
-        edges.append((edge, price))
-        part = _joined(part, edge)
-    return edges
+def _scores(score: Callable[[Columns], float], options: Sequence[tuple[Edge, Columns]], none: bool) -> list[float]:
+    """The options' scores, and that of choosing nothing if it is offered."""
+    return [*(score(columns) for _, columns in options), *([0.0] * none)]
 
 
 def _joined(part: Mapping[str, str], edge: Edge) -> dict[str, str]:

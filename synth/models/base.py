@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
 
 
 class Model(Protocol):
@@ -24,13 +25,28 @@ class Model(Protocol):
         ...
 
     def marginal(self, columns: Sequence[str]) -> Floats:
-        """Expected counts over any columns, one axis each, summing to `total`."""
+        """Expected counts over any columns, one axis each, summing to `total`. Raises InputError on a repeated one."""
         ...
 
     def where(self, allowed: Mapping[str, Sequence[int]]) -> tuple[Model, float]:
-        """The model given that columns have one of these codes, and the probability of that."""
+        """The model given that columns have one of these codes, and the probability of that.
+
+        Raises InputError if it is zero.
+        """
         ...
 
     def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:
         """Draw rows."""
         ...
+
+
+def check_distinct(columns: Sequence[str]) -> None:
+    """Raise InputError if a column is named twice."""
+    if len(set(columns)) < len(columns):
+        raise InputError("a marginal names a column twice; name each once")
+
+
+def check_possible(mass: float, columns: Iterable[str]) -> None:
+    """Raise InputError if a condition on these columns has no probability."""
+    if not mass > 0:
+        raise InputError(f"no row can have that combination of {', '.join(columns)}; loosen the condition")

@@ -19,29 +19,41 @@ from scipy import sparse
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
-from equistrata.synth.measurements import Measurement, total_estimate
+from equistrata.synth.measurements import Columns, Measurement, total_estimate
 from equistrata.synth.models.graphical import GraphicalModel, Layout, Tables, cell_map
 from equistrata.synth.models.junction_tree import Clique, JunctionTree
 from equistrata.synth.models.shared_sums import SharedSums, zeros_and_ones
 
-_PUBLIC_SIGMA = 0.01  # a public marginal (σ = 0) is fitted as closely as this
-_MOST_MOMENTUM = 0.97  # of the former step that the next one may keep
-_REVIVED = 1e-9  # what a former model found to be nothing starts from here, so that new measurements can raise it
+PUBLIC_SIGMA = 0.01  # the σ with which a public marginal (σ = 0) is fitted
+_MOST_MOMENTUM = 0.97  # largest part of the former step that is kept
+_REVIVED = 1e-9  # least probability taken over from a former model, so that new measurements can raise a zero
 
 
 class Estimator(Protocol):
     """Something that finds a model for measurements."""
 
+    @property
+    def weighs_cells(self) -> bool:
+        """Whether it uses a σ for each cell (`Prediction`), as shrinkage across strata needs."""
+        ...
+
     def estimate(
         self, schema: Schema, measurements: Sequence[Measurement], warm_start: GraphicalModel | None = None
     ) -> GraphicalModel:
-        """The model that explains the measurements best and else assumes nothing, structural zeros respected."""
+        """The maximum-entropy model closest to the measurements, structural zeros respected."""
         ...
 
 
-def model_cliques(schema: Schema, measurements: Iterable[Measurement]) -> list[Clique]:
-    """The cliques that a model of these measurements needs: what was measured, and the structural zeros."""
+def ties(schema: Schema, strata: Columns) -> list[Columns]:
+    """Each other column with the stratum columns: in one clique each, they make a model separable by stratum."""
+    others = [name for name in schema.names if name not in strata]
+    return [tuple(name for name in schema.names if name == other or name in strata) for other in others]
+
+
+def model_cliques(schema: Schema, measurements: Iterable[Measurement], strata: Columns = ()) -> list[Clique]:
+    """The cliques that a model needs: what was measured, structural zeros, and `ties` of strata."""
     groups = [measurement.columns for measurement in measurements] + [zero.columns for zero in schema.impossible]
+    groups += ties(schema, strata) if strata else []
     return sorted({tuple(sorted(schema.index(name) for name in names)) for names in groups if names})
 
 
@@ -50,20 +62,25 @@ class MirrorDescent:
     """Entropic mirror descent with momentum, on calibrated clique conditionals.
 
     Minimises ½ Σ ‖(Mμ − y)/σ‖² over the distributions that factorise on the junction tree. A step multiplies each
-    clique by exp(−η·gradient) and calibrates again, so structural zeros stay zero and nothing over- or underflows:
-    the tables are probabilities throughout. A step keeps part of the one before, growing as in Nesterov's method;
-    where that would raise the loss, it starts anew from the plain gradient with half the step (O'Donoghue and Candès,
-    arXiv:1204.3982). On New York this reaches in 100 evaluations what took 800 without.
+    clique by exp(−η·gradient) and calibrates again: the tables stay probabilities, structural zeros stay zero. A step
+    keeps part of the one before, growing as in Nesterov's method; where that would raise the loss, it restarts from
+    the plain gradient with half the step (O'Donoghue and Candès, arXiv:1204.3982).
 
     Attributes:
         iterations: most steps taken.
-        tolerance: stop when 25 steps together lower the loss by less than this fraction of it plus one.
+        tolerance: stop when 25 steps together lower the loss by less than this fraction of it plus one. A smaller one
+            made no release better (docs/experiments/estimation.md).
         most_cells: the largest model, in cells of all its cliques together (about 100 bytes each while fitting).
     """
 
     iterations: int = 2000
-    tolerance: float = 1e-5
+    tolerance: float = 3e-4
     most_cells: int = 5_000_000
+
+    @property
+    def weighs_cells(self) -> bool:
+        """See `Estimator.weighs_cells`."""
+        return True
 
     def estimate(
         self, schema: Schema, measurements: Sequence[Measurement], warm_start: GraphicalModel | None = None
@@ -142,7 +159,7 @@ class _Problem:
             entries.append((group[cells] + height, np.arange(len(cells)) + sums.places[part]))
             answers.append(measurement.values.ravel() / total)
             sigmas = measurement.cell_sigma.ravel()
-            weights.append(total / np.where(sigmas > 0, sigmas, _PUBLIC_SIGMA))
+            weights.append(total / np.where(sigmas > 0, sigmas, PUBLIC_SIGMA))
             height += measurement.values.size
             home = tree.home(variables)
             assert home is not None  # the tree was built on the measured cliques

@@ -6,15 +6,12 @@ follow from them. All tables are flat (row-major over the clique's variables).
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
 from pathlib import Path
 from typing import Any
-from zipfile import BadZipFile
 
 import numpy as np
 import numpy.typing as npt
@@ -22,22 +19,18 @@ import numpy.typing as npt
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable, code_dtype
-from equistrata.errors import InputError
+from equistrata.synth.models.archive import Archive, read_archive, write_archive
+from equistrata.synth.models.base import check_distinct, check_possible
 from equistrata.synth.models.junction_tree import Clique, JunctionTree
 from equistrata.synth.models.rounding import assign
 
 Tables = list[Floats]
 _FORMAT = "equistrata model 1"
-# What NumPy and zipfile raise on files that are not archives, are cut off, or are damaged (RuntimeError: the damage
-# looks like encryption or an unknown compression).
-BROKEN = (
-    OSError, ValueError, KeyError, IndexError, TypeError, EOFError, OverflowError, RuntimeError, BadZipFile, zlib.error
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
 class Layout:
-    """Index maps of a junction tree, shared by every model on it: where each cell of a clique falls in a separator.
+    """Index maps of a junction tree: where each cell of a clique falls in a separator.
 
     Attributes:
         own: for each clique, the cell of its separator to the parent that each of its cells belongs to.
@@ -131,10 +124,9 @@ class GraphicalModel:
         return Layout.of(self.tree).marginals(self.conditional)
 
     def marginal(self, columns: Sequence[str]) -> Floats:
-        """Expected counts over any columns, one axis each, summing to `total`."""
+        """See `Model.marginal`."""
+        check_distinct(columns)
         wanted = tuple(self.schema.index(name) for name in columns)
-        if len(set(wanted)) < len(wanted):
-            raise InputError("a marginal names a column twice; name each once")
         shape = tuple(self.tree.sizes[v] for v in wanted)
         home = self.tree.home(wanted)
         if home is None:
@@ -167,11 +159,7 @@ class GraphicalModel:
         return _contract([(root, tree.cliques[kept[0]]), *messages[kept[0]]], wanted)
 
     def where(self, allowed: Mapping[str, Sequence[int]]) -> tuple[GraphicalModel, float]:
-        """The model given that each column of `allowed` has one of these codes, and the probability that it does.
-
-        Raises:
-            InputError: the model gives that no probability at all.
-        """
+        """See `Model.where`."""
         factors = [table.copy() for table in self.conditional]
         for name, codes in allowed.items():
             v = self.schema.index(name)
@@ -180,16 +168,15 @@ class GraphicalModel:
             keep = np.isin(np.arange(self.tree.sizes[v]), codes)
             factors[home] *= keep[cell_map(self.tree.sizes, self.tree.cliques[home], (v,))]
         conditional, mass = Layout.of(self.tree).conditionals(factors)
-        if not mass > 0:
-            raise InputError(f"nobody can have that combination of {', '.join(allowed)}; loosen the condition")
+        check_possible(mass, allowed)
         return GraphicalModel(self.schema, self.total * mass, self.tree, conditional), mass
 
     def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:
         """Draw rows, column by column down the tree, with counts as near to their expectation as whole numbers can be.
 
-        In each cell of the columns before, and over all rows, a value's count is rounded (`equistrata.synth.models.rounding`), so that small groups keep
-        their means. Which of a cell's rows get a value is drawn at random, so columns that share no clique stay as
-        independent, given the separator, as the model says.
+        A value's count is rounded (`rounding`) in each cell of the columns before and over all rows, so that small
+        groups keep their means. Which rows of a cell get a value is random: columns that share no clique stay
+        independent given the separator.
         """
         sizes = self.tree.sizes
         codes = np.zeros((rows, len(sizes)), dtype=code_dtype(self.schema), order="F")
@@ -207,33 +194,25 @@ class GraphicalModel:
         return CodedTable(codes, self.schema)
 
     def save(self, path: Path) -> None:
-        """Write the model as a NumPy archive (no pickle): tables and the tree; the schema is checked by its digest."""
-        head = {
-            "format": _FORMAT, "schema": self.schema.digest, "total": self.total, "sizes": self.tree.sizes,
-            "cliques": self.tree.cliques, "parents": self.tree.parents,
-        }  # fmt: skip
+        """Write the tables and the tree (see `archive`)."""
+        tree = {"sizes": self.tree.sizes, "cliques": self.tree.cliques, "parents": self.tree.parents}
         tables = {f"conditional{i}": table for i, table in enumerate(self.conditional)}
-        with path.open("wb") as file:
-            np.savez_compressed(file, head=np.array(json.dumps(head)), **tables)  # type: ignore[arg-type]
+        write_archive(path, _FORMAT, self.schema, self.total, tables, tree)
 
     @classmethod
     def load(cls, path: Path, schema: Schema) -> GraphicalModel:
         """Read what `save` wrote. Raises InputError if the file is not a model of this schema."""
-        try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-                head = json.loads(str(archive["head"]))
-                if head["format"] != _FORMAT or head["schema"] != schema.digest:
-                    raise ValueError
-                cliques = tuple(tuple(clique) for clique in head["cliques"])
-                tree = JunctionTree(tuple(head["sizes"]), cliques, tuple(head["parents"]))
-                conditional = [archive[f"conditional{i}"] for i in range(len(cliques))]
-                total = float(head["total"])
-                cells = [prod(tree.sizes[v] for v in clique) for clique in cliques]
-                if tree.sizes != schema.sizes or [table.shape for table in conditional] != [(c,) for c in cells]:
-                    raise ValueError
-        except BROKEN:
-            raise InputError(f"{str(path)!r} is not a model of schema {schema.name!r}; give the right pair") from None
-        return cls(schema, total, tree, conditional)
+
+        def make(head: Mapping[str, Any], archive: Archive) -> GraphicalModel:
+            cliques = tuple(tuple(clique) for clique in head["cliques"])
+            tree = JunctionTree(tuple(head["sizes"]), cliques, tuple(head["parents"]))
+            conditional = [archive[f"conditional{i}"] for i in range(len(cliques))]
+            cells = [prod(tree.sizes[v] for v in clique) for clique in cliques]
+            if tree.sizes != schema.sizes or [table.shape for table in conditional] != [(c,) for c in cells]:
+                raise ValueError
+            return cls(schema, float(head["total"]), tree, conditional)
+
+        return read_archive(path, _FORMAT, schema, make)
 
 
 def _contract(terms: Sequence[tuple[Floats, Clique]], out: Clique) -> Floats:

@@ -57,7 +57,7 @@ class JunctionTree:
     @classmethod
     def build(cls, sizes: Sequence[int], cliques: Iterable[Clique]) -> JunctionTree:
         """Triangulate by eliminating, each time, the variable whose clique would have the fewest cells."""
-        maximal = _triangulate(sizes, cliques)
+        maximal = sorted(tuple(_members(clique)) for clique in Elimination(sizes, cliques).maximal)
         return cls(tuple(sizes), *_arrange(sizes, maximal))
 
 
@@ -78,7 +78,7 @@ def cells_in(mebibytes: float) -> float:
 class Elimination:
     """How a graph is triangulated: the order in which variables are eliminated, and the clique of each.
 
-    Each time it is the variable whose clique would have the fewest cells (the first of them). Sets are bits of a number.
+    Each time it is the variable whose clique would have the fewest cells, the first of them. Sets are bits of a number.
     """
 
     def __init__(self, sizes: Sequence[int], cliques: Iterable[Clique]) -> None:
@@ -128,10 +128,6 @@ class Elimination:
 
     def _product(self, bits: int) -> int:
         return prod([self.sizes[v] for v in _members(bits)])
-
-
-def _triangulate(sizes: Sequence[int], cliques: Iterable[Clique]) -> list[Clique]:
-    return sorted(tuple(_members(clique)) for clique in Elimination(sizes, cliques).maximal)
 
 
 def _members(bits: int) -> list[int]:

@@ -23,7 +23,7 @@ with warnings.catch_warnings():
 
 from equistrata.arrays import Floats  # noqa: E402
 from equistrata.data.schema import Schema  # noqa: E402
-from equistrata.synth.measurements import Groups, Measurement, total_estimate  # noqa: E402
+from equistrata.synth.measurements import Measurement, Merging, total_estimate  # noqa: E402
 from equistrata.synth.models.estimation import model_cliques, possible_cells  # noqa: E402
 from equistrata.synth.models.graphical import GraphicalModel, Layout, Tables, cell_map  # noqa: E402
 from equistrata.synth.models.junction_tree import JunctionTree  # noqa: E402
@@ -38,6 +38,11 @@ class MbiEngine:
     """
 
     iterations: int = 5000
+
+    @property
+    def weighs_cells(self) -> bool:
+        """See `Estimator.weighs_cells`."""
+        return False
 
     def estimate(
         self, schema: Schema, measurements: Sequence[Measurement], warm_start: GraphicalModel | None = None
@@ -87,7 +92,7 @@ def _structural_zeros(schema: Schema, domain: Any) -> tuple[Any, list[Any]]:
 class _Merged:
     """mbi's query for a marginal whose codes were merged into groups before it was measured."""
 
-    groups: tuple[Groups, ...]
+    groups: tuple[Merging, ...]
 
     def __call__(self, factor: Any) -> Any:
         values = factor.values

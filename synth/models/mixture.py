@@ -6,12 +6,12 @@ zeros hold exactly. Marginals are matrix products over components; nothing is pa
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -19,12 +19,13 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable, code_dtype
 from equistrata.errors import InputError
-from equistrata.synth.models.graphical import BROKEN
+from equistrata.synth.models.archive import Archive, read_archive, write_archive
+from equistrata.synth.models.base import check_distinct, check_possible
 from equistrata.synth.models.possible import Group, Possible
 from equistrata.synth.models.rounding import assign
 
-FORMAT = "equistrata mixture 1"
-MOST_CELLS = 20_000_000  # of one marginal, times components, in numbers
+MIXTURE_FORMAT = "equistrata mixture 1"
+MOST_PRODUCTS = 20_000_000  # cells of one marginal times components
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,10 +86,9 @@ class ProductMixture:
         return tuple(result)
 
     def marginal(self, columns: Sequence[str]) -> Floats:
-        """Expected counts over any columns, one axis each, summing to `total`. Exact: Σ_k w_k ⊗ tables of groups."""
+        """See `Model.marginal`. Exact: Σ_k w_k ⊗ tables of groups."""
+        check_distinct(columns)
         wanted = [self.schema.index(name) for name in columns]
-        if len(set(wanted)) < len(wanted):
-            raise InputError("a marginal names a column twice; name each once")
         shape = [self.schema.sizes[j] for j in wanted]
         parts = []  # of each group that is touched: its columns, and (K, cells) probabilities
         for group, (table, _) in zip(self.possible.groups, self._tables, strict=True):
@@ -100,7 +100,7 @@ class ProductMixture:
         parts.sort(key=lambda part: part[1].shape[1])
         last, right = parts.pop()
         left = self.weights[:, None]
-        if len(self.weights) * prod(part.shape[1] for _, part in parts) > MOST_CELLS or prod(shape) > MOST_CELLS:
+        if len(self.weights) * prod(part.shape[1] for _, part in parts) > MOST_PRODUCTS or prod(shape) > MOST_PRODUCTS:
             raise InputError(f"a marginal over {', '.join(columns)} has too many cells; ask for fewer columns")
         for _, part in parts:
             left = (left[:, :, None] * part[:, None, :]).reshape(len(left), -1)
@@ -129,13 +129,9 @@ class ProductMixture:
         return np.asarray(result * (table @ gather)[:, place])
 
     def where(self, allowed: Mapping[str, Sequence[int]]) -> tuple[ProductMixture, float]:
-        """The model given that each column of `allowed` has one of these codes, and the probability that it does.
+        """See `Model.where`. A conditioned product is a product again, with factors cut to the allowed codes.
 
-        A conditioned product is again one, with factors cut to the allowed codes; a component's weight is multiplied
-        by its probability of the evidence.
-
-        Raises:
-            InputError: the model gives that no probability at all.
+        A component's weight is multiplied by its probability of the evidence.
         """
         factors = list(self.factors)
         for name, codes in allowed.items():
@@ -146,16 +142,14 @@ class ProductMixture:
         for (_, before), (_, after) in zip(self._tables, cut._tables, strict=True):
             weights *= np.divide(after, before, out=np.zeros_like(after), where=before > 0)
         mass = float(weights.sum())
-        if not mass > 0:
-            raise InputError(f"nobody can have that combination of {', '.join(allowed)}; loosen the condition")
+        check_possible(mass, allowed)
         return ProductMixture(self.schema, self.total * mass, weights / mass, tuple(factors)), mass
 
     def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:
         """Draw rows: how many per component, then per group a combination of classes, then per column a code.
 
-        Counts at each step are rounded systematically (`equistrata.synth.models.rounding`), so the components' errors cancel. Who of a
-        component's rows gets a value is drawn at random, so columns are as independent, given the component, as the
-        model says.
+        Counts at each step are rounded systematically (`rounding`), so the components' errors cancel. Which rows of a
+        component get a value is random: columns stay independent given the component.
         """
         codes = np.zeros((rows, len(self.factors)), dtype=code_dtype(self.schema), order="F")
         everyone = np.zeros(rows, dtype=np.intp)
@@ -170,23 +164,17 @@ class ProductMixture:
         return CodedTable(codes, self.schema)
 
     def save(self, path: Path) -> None:
-        """Write the model as a NumPy archive (no pickle); the schema is checked by its digest."""
-        head = {"format": FORMAT, "schema": self.schema.digest, "total": self.total}
-        tables = {f"factor{j}": factor for j, factor in enumerate(self.factors)}
-        with path.open("wb") as file:
-            np.savez_compressed(file, head=np.array(json.dumps(head)), weights=self.weights, **tables)  # type: ignore[arg-type]
+        """Write the weights and factors (see `archive`)."""
+        factors = {f"factor{j}": factor for j, factor in enumerate(self.factors)}
+        write_archive(path, MIXTURE_FORMAT, self.schema, self.total, {"weights": self.weights, **factors})
 
     @classmethod
     def load(cls, path: Path, schema: Schema) -> ProductMixture:
         """Read what `save` wrote. Raises InputError if the file is not a model of this schema."""
-        try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-                head = json.loads(str(archive["head"]))
-                if head["format"] != FORMAT or head["schema"] != schema.digest:
-                    raise ValueError
-                total = float(head["total"])
-                weights = archive["weights"]
-                factors = tuple(archive[f"factor{j}"] for j in range(len(schema.columns)))
+
+        def make(head: Mapping[str, Any], archive: Archive) -> ProductMixture:
+            total, weights = float(head["total"]), archive["weights"]
+            factors = tuple(archive[f"factor{j}"] for j in range(len(schema.columns)))
             shapes = [(len(weights), size) for size in schema.sizes]
             if weights.ndim != 1 or [factor.shape for factor in factors] != shapes:
                 raise ValueError
@@ -194,6 +182,6 @@ class ProductMixture:
                 raise ValueError
             if not all(np.isfinite(part).all() and (part >= 0).all() for part in (weights, *factors)):
                 raise ValueError
-        except BROKEN:
-            raise InputError(f"{str(path)!r} is not a model of schema {schema.name!r}; give the right pair") from None
-        return cls(schema, total, weights, factors)
+            return cls(schema, total, weights, factors)
+
+        return read_archive(path, MIXTURE_FORMAT, schema, make)

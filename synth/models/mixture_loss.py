@@ -23,7 +23,7 @@ from equistrata.synth.models.possible import Indices, Possible
 
 Singles = npt.NDArray[np.float32]  # (features or logits, components)
 
-_PUBLIC_SIGMA = 0.01  # a public marginal (σ = 0) is fitted as closely as this
+_EXACT_SIGMA = 0.01  # the σ with which a public marginal (σ = 0) is fitted
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,10 +58,10 @@ class Softmax:
                 rows.append(np.arange(len(group.cells)) + height)
                 columns.append(group.cells[:, spot] + first[j])
             height += len(group.cells)
-        return cls(
-            possible, segment, _indicator(segment, np.arange(len(segment)), (int(first[-1]), len(segment))),
-            _indicator(np.concatenate(rows), np.concatenate(columns), (height, int(first[-1]))), np.array(starts),
-        )  # fmt: skip
+        codes, classes = len(segment), int(first[-1])
+        members = _indicator(segment, np.arange(codes), (classes, codes))
+        cells = _indicator(np.concatenate(rows), np.concatenate(columns), (height, classes))
+        return cls(possible, segment, members, cells, np.array(starts))
 
     def forward(self, logits: Singles) -> tuple[Singles, Singles]:
         """P_k(combination), (combinations, K), and P_k(code | class), (codes, K)."""
@@ -240,23 +240,32 @@ class _Builder:
             answer.append(measurement.group_index([schema[name].size for name in measurement.columns]) + height)
             entry.append(left * rights + right)
             answers.append(measurement.values.ravel() / total)
-            scales.append(np.full(measurement.values.size, total / (measurement.sigma or _PUBLIC_SIGMA)))
+            scales.append(np.full(measurement.values.size, total / (measurement.sigma or _EXACT_SIGMA)))
             height += measurement.values.size
         if not answer:
             self.left(())
-            answer, entry, answers, scales = ([np.zeros(0, dtype=np.intp)] for _ in range(4))  # type: ignore[assignment]
+            nothing = np.zeros(0, dtype=np.intp)
+            answer, entry, answers, scales = [nothing], [nothing], [np.zeros(0)], [np.zeros(0)]
         base = np.concatenate(self.base)
         codes = _stack(self.codes, int(self.first[-1]))
         lefts = _stack(self.lefts, 0)
         select = _indicator(np.concatenate(answer), np.concatenate(entry), (height, self.height * rights), np.float64)
+        combinations = (self.known, self.softmax.cells.shape[0])
         return MixtureLoss(
-            self.softmax,
-            _indicator(np.concatenate(self.project), np.concatenate(self.combinations), (self.known, self.softmax.cells.shape[0])),
-            base, _indicator(base, np.arange(len(base)), (self.known, len(base))),
-            codes, tuple(_indicator(c, np.arange(len(c)), (int(self.first[-1]) + 1, len(c))) for c in codes),
-            lefts, tuple(_indicator(c, np.arange(len(c)), (self.features, len(c))) for c in lefts),
-            rights, select, select.T.tocsr(), np.concatenate(answers).astype(float), np.concatenate(scales).astype(float),
-        )  # fmt: skip
+            softmax=self.softmax,
+            project=_indicator(np.concatenate(self.project), np.concatenate(self.combinations), combinations),
+            base=base,
+            base_back=_indicator(base, np.arange(len(base)), (self.known, len(base))),
+            codes=codes,
+            codes_back=tuple(_indicator(c, np.arange(len(c)), (int(self.first[-1]) + 1, len(c))) for c in codes),
+            lefts=lefts,
+            lefts_back=tuple(_indicator(c, np.arange(len(c)), (self.features, len(c))) for c in lefts),
+            rights=rights,
+            select=select,
+            select_back=select.T.tocsr(),
+            answers=np.concatenate(answers).astype(float),
+            scales=np.concatenate(scales).astype(float),
+        )
 
 
 def _codes_of(columns: Sequence[int], shape: Sequence[int]) -> dict[int, Indices]:

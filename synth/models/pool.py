@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,9 +22,10 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.synth.models.graphical import BROKEN
+from equistrata.synth.models.archive import read_archive, write_archive
+from equistrata.synth.models.base import check_distinct, check_possible
 
-FORMAT = "equistrata sampled model 1"
+POOL_FORMAT = "equistrata sampled model 1"
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,7 +45,7 @@ class SampledModel:
 
     def __post_init__(self) -> None:
         if not len(self.pool):
-            raise ValueError("a sampled model needs at least one row in its pool")
+            raise InputError("a sampled model needs at least one row in its pool")
 
     @property
     def schema(self) -> Schema:
@@ -53,23 +53,17 @@ class SampledModel:
         return self.pool.schema
 
     def marginal(self, columns: Sequence[str]) -> Floats:
-        """Expected counts over any columns, one axis each, summing to `total`."""
-        if len(set(columns)) < len(columns):
-            raise InputError("a marginal names a column twice; name each once")
+        """See `Model.marginal`."""
+        check_distinct(columns)
         return np.asarray(self.pool.marginal(columns) * (self.total / len(self.pool)), dtype=np.float64)
 
     def where(self, allowed: Mapping[str, Sequence[int]]) -> tuple[SampledModel, float]:
-        """The model given that each column of `allowed` has one of these codes, and the probability that it does.
-
-        Raises:
-            InputError: no row of the pool is like that.
-        """
+        """See `Model.where`."""
         kept = np.ones(len(self.pool), dtype=bool)
         for name, codes in allowed.items():
             kept &= np.isin(self.pool.column(name), list(codes))
         mass = float(kept.mean())
-        if not mass > 0:
-            raise InputError(f"nobody can have that combination of {', '.join(allowed)}; loosen the condition")
+        check_possible(mass, allowed)
         return SampledModel(self.total * mass, self.pool.take(kept)), mass
 
     def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:
@@ -81,19 +75,15 @@ class SampledModel:
         return self.pool.take(rng.permutation(chosen))
 
     def save(self, path: Path) -> None:
-        """Write the model as a NumPy archive (no pickle); the schema is checked by its digest."""
-        head = {"format": FORMAT, "schema": self.schema.digest, "total": self.total}
-        with path.open("wb") as file:
-            np.savez_compressed(file, head=np.array(json.dumps(head)), pool=self.pool.codes)
+        """Write the pool (see `archive`)."""
+        write_archive(path, POOL_FORMAT, self.schema, self.total, {"pool": self.pool.codes})
 
     @classmethod
     def load(cls, path: Path, schema: Schema) -> SampledModel:
         """Read what `save` wrote. Raises InputError if the file is not a model of this schema."""
-        try:
-            with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-                head = json.loads(str(archive["head"]))
-                if head["format"] != FORMAT or head["schema"] != schema.digest:
-                    raise ValueError
-                return cls(float(head["total"]), CodedTable(archive["pool"], schema))
-        except BROKEN:
-            raise InputError(f"{str(path)!r} is not a model of schema {schema.name!r}; give the right pair") from None
+        return read_archive(
+            path,
+            POOL_FORMAT,
+            schema,
+            lambda head, arrays: cls(float(head["total"]), CodedTable(arrays["pool"], schema)),
+        )

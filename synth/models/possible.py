@@ -1,9 +1,8 @@
 """Which combinations of codes can occur, factorised: groups of columns that structural zeros tie together.
 
-Columns that no structural zero names are groups of one. Inside a group, codes of a column that no zero tells apart
-form a class, and only the combinations of classes are listed: New York's six tied columns have 1,500 combinations of
-codes, but few of classes. A product distribution conditioned on being possible is then a small table over each
-group's class combinations, times one distribution over codes within each class: exact, and as cheap as a product.
+Columns in no structural zero are groups of one. Inside a group, codes of a column that are in the same zeros form a
+class, and only combinations of classes are listed. A product distribution conditioned on being possible is a table over
+each group's class combinations, times a distribution over codes within each class: exact, and as cheap as a product.
 
 >>> possible = Possible.of(Schema.load("acs_employment").select(["AGEP", "SCHL", "MIL", "ESR"]))
 >>> [group.columns for group in possible.groups]

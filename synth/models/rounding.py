@@ -1,7 +1,7 @@
 """Whole numbers in place of expected ones: how many rows get which value, without bias and with little error.
 
-Drawn rows differ from their model by chance, and a group of twenty differs much. Rounding keeps every count near its quota, and,
-since one column is drawn after the other, group by group, the column's counts over all groups as well.
+Drawn rows differ from their model by chance, small groups most. Rounding keeps every count near its quota, and, since
+columns are drawn one after the other, group by group, each column's counts over all groups as well.
 
 >>> spread(np.array([3, 3]), np.array([[0.5, 0.5], [0.5, 0.5]]), np.random.default_rng(0)).sum(axis=0).tolist()
 [3, 3]
@@ -27,10 +27,10 @@ def assign(group: npt.NDArray[np.intp], shares: Floats, rng: np.random.Generator
 
 
 def spread(totals: Counts, shares: Floats, rng: np.random.Generator) -> Counts:
-    """Whole counts per row of `shares` that add up to `totals`, each equal to its quota, totals · shares, in expectation.
+    """Whole counts per row of `shares` that add up to `totals`, each in expectation its quota, totals · shares.
 
-    One column after the other takes its part of what is left, by systematic rounding down the rows: within one of it in
-    every row, and in every run of rows, all of them for one. So where rows are sorted by several variables, counts by the first of
+    One column after the other takes its part of what is left, by systematic rounding down the rows: within one of its
+    quota in every row and in every run of rows. So where rows are sorted by several variables, counts by the first of
     them are kept too.
 
     Args:

@@ -1,20 +1,16 @@
-"""Models on disk, whatever their kind: NumPy archives without pickle, told apart by the format they name."""
+"""Models on disk, of any kind: `archive` names the kind."""
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-
-import numpy as np
 
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
+from equistrata.synth.models.archive import archive_kind
 from equistrata.synth.models.base import Model
-from equistrata.synth.models.graphical import BROKEN, GraphicalModel
-from equistrata.synth.models.mixture import FORMAT as MIXTURE
-from equistrata.synth.models.mixture import ProductMixture
-from equistrata.synth.models.pool import FORMAT as SAMPLED
-from equistrata.synth.models.pool import SampledModel
+from equistrata.synth.models.graphical import GraphicalModel
+from equistrata.synth.models.mixture import MIXTURE_FORMAT, ProductMixture
+from equistrata.synth.models.pool import POOL_FORMAT, SampledModel
 
 
 def save_model(model: Model, path: Path) -> None:
@@ -26,17 +22,7 @@ def save_model(model: Model, path: Path) -> None:
 
 def load_model(path: Path, schema: Schema) -> Model:
     """Read what `save_model` wrote. Raises InputError if the file is not a model of this schema."""
-    kind = _format(path)
-    if kind == MIXTURE:
+    kind = archive_kind(path)
+    if kind == MIXTURE_FORMAT:
         return ProductMixture.load(path, schema)
-    if kind == SAMPLED:
-        return SampledModel.load(path, schema)
-    return GraphicalModel.load(path, schema)
-
-
-def _format(path: Path) -> str:
-    try:
-        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
-            return str(json.loads(str(archive["head"]))["format"])
-    except BROKEN:
-        return ""
+    return SampledModel.load(path, schema) if kind == POOL_FORMAT else GraphicalModel.load(path, schema)

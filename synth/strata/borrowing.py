@@ -1,12 +1,8 @@
-"""Small strata lean on the others: what the other strata's measurements say of a stratum, as measurements of it.
+"""Shrinkage: predictions of a stratum's marginals from the other strata's measurements, so that small ones borrow.
 
-Post-processing of numbers that were paid for, so it costs nothing. The model is a linear mixed model with known noise
-(`equistrata.stats.random_effects`; hierarchical empirical Bayes) for a stratum's share in each cell of a marginal, with an effect for each
-column that defines strata and one for what is the stratum's own, and with what chance alone does to the shares of a stratum of
-so many rows (those of few rows differ more). The variances are the same for all cells of a marginal. What was
-measured over all rows, or by some of the stratum columns, is an observation of a mixture of strata, by their sizes. The
-prediction for a stratum leaves its own measurement out; added to its own measurements with its own variance, it is weighed by
-the estimation engine as Bayes' rule says: a stratum with little signal borrows, one with much keeps its own.
+Post-processing of noisy numbers. A linear mixed model with known noise (`equistrata.stats.random_effects`) of the
+strata's shares in a marginal gives each stratum a prior mean and variance from the others; the estimation engine weighs
+it against the stratum's own measurements by inverse variance. See docs/proofs/shrinkage.md.
 
 >>> from equistrata.data.schema import Schema
 >>> schema = Schema.load("acs_employment").select(["RAC1P", "DIS", "ESR"])
@@ -29,21 +25,20 @@ import numpy as np
 from equistrata.arrays import Floats
 from equistrata.data.strata import Key, Strata
 from equistrata.stats.random_effects import effects, project, variances
-from equistrata.synth.measurements import Measurement, total_estimate
+from equistrata.synth.measurements import Columns, Measurement, total_estimate
 
-Columns = tuple[str, ...]
-
-_WORTH_IT = 4.0  # a prediction with more than this many times the own measurement's σ would add little: left out
-_FEWEST = 3  # strata that must have measured a marginal before others may be told of it
+# docs/experiments/shrinkage.md
+_WORTH_IT = 4.0  # times the own measurement's σ: a prediction with a larger one would add little and is left out
+_LEAST_STRATA = 3  # that must have measured a marginal before it is predicted
 
 
 def borrow(
     strata: Strata, measurements: Mapping[Key, Sequence[Measurement]], wider: Sequence[Measurement] = ()
 ) -> dict[Key, list[Measurement]]:
-    """For each stratum, what the others say of it; an empty list where that would add little to its own measurements.
+    """For each stratum, what the others predict; an empty list where that would add little to its own measurements.
 
-    Every column is told. Of pairs of columns, a stratum is told those that it measured itself; one that measured none,
-    being too small, is told the tree of pairs that depend on each other most, as predicted for it.
+    Every column is predicted, and the pairs of columns that the stratum measured; one that measured none, being too
+    small, gets the tree of pairs with the most mutual information, as predicted for it. Post-processing.
 
     Args:
         strata: how the population was cut.
@@ -52,12 +47,10 @@ def borrow(
 
     Returns:
         Measurements whose values sum to the stratum's estimated number of rows and whose σ is that of the prediction.
-
-    Cost: none, post-processing.
     """
-    if len(strata.keys) < _FEWEST:
+    if len(strata.keys) < _LEAST_STRATA:
         return {key: [] for key in strata.keys}
-    books = [_Books.of(measurements[key]) for key in strata.keys]
+    books = [_Stratum.of(measurements[key]) for key in strata.keys]
     mixtures = _mixtures(strata, wider, np.array([book.rows for book in books]))
     names = [name for name in strata.schema.names if name not in strata.columns]
     singles = {(name,): _Prediction.of(strata, books, mixtures, (name,)) for name in names}
@@ -65,9 +58,9 @@ def borrow(
     extras: dict[Key, list[Measurement]] = {}
     for place, (key, book) in enumerate(zip(strata.keys, books, strict=True)):
         own_pairs = [pair for pair in pairs if book.look(pair) is not None]
-        told = own_pairs or _forest({pair: p.shares[place] for pair, p in pairs.items() if p is not None})
+        pairs_used = own_pairs or _forest({pair: p.shares[place] for pair, p in pairs.items() if p is not None})
         extras[key] = []
-        for columns in [*singles, *told]:
+        for columns in [*singles, *pairs_used]:
             prediction = (singles | pairs)[columns]
             if prediction is not None:
                 extra = prediction.measurement(place, columns, book.rows)
@@ -78,14 +71,14 @@ def borrow(
 
 
 @dataclass(frozen=True, eq=False)
-class _Books:
+class _Stratum:
     """One stratum's measurements, and the number of rows that they imply."""
 
     measurements: tuple[Measurement, ...]
     rows: float
 
     @classmethod
-    def of(cls, measurements: Sequence[Measurement]) -> _Books:
+    def of(cls, measurements: Sequence[Measurement]) -> _Stratum:
         return cls(tuple(measurements), max(total_estimate(measurements)[0], 1.0))
 
     def look(self, columns: Columns) -> tuple[Floats, float] | None:
@@ -111,7 +104,7 @@ class _Mixture:
     """What was measured of several strata together, and each stratum's part of their rows, shape (k,)."""
 
     weights: Floats
-    book: _Books
+    book: _Stratum
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,13 +121,13 @@ class _Prediction:
 
     @classmethod
     def of(
-        cls, strata: Strata, books: Sequence[_Books], mixtures: Sequence[_Mixture], columns: Columns
+        cls, strata: Strata, books: Sequence[_Stratum], mixtures: Sequence[_Mixture], columns: Columns
     ) -> _Prediction | None:
         singles = [_Mixture(weights, book) for weights, book in zip(np.eye(len(books)), books, strict=True)]
         found = [(mixture, mixture.book.look(columns)) for mixture in (*singles, *mixtures)]
         looks = [(mixture, look) for mixture, look in found if look is not None]
         seen = np.array([look is not None for _, look in found[: len(books)]])
-        if seen.sum() < _FEWEST:
+        if seen.sum() < _LEAST_STRATA:
             return None
         observed = [(look[0] / mixture.book.rows, look[1] / mixture.book.rows) for mixture, look in looks]
         shape = observed[0][0].shape
@@ -148,13 +141,13 @@ class _Prediction:
         prior = np.add.reduce([v * kernel for v, kernel in zip(spread, kernels, strict=True)]) + chance
         inverse, projection = project(design @ prior @ design.T + np.diag(noise))
         residual = projection @ shares
-        cross = prior @ design.T  # for a stratum that was not seen: the prediction from all that were
+        cross = prior @ design.T  # for a stratum that was not measured: the prediction from all that were
         ones = inverse.sum(1) / inverse.sum()
         mean = ones @ shares + cross @ residual
         variance = np.diag(prior) - np.einsum("ij,jk,ik->i", cross, inverse, cross)
         variance += (1 - cross @ inverse.sum(1)) ** 2 / inverse.sum()
         own = slice(int(seen.sum()))
-        leverage = np.diag(projection)[own]  # for one that was: without its own, by the identity for leaving one out
+        leverage = np.diag(projection)[own]  # for one that was: without its own, by the leave-one-out identity
         mean[seen] = shares[own] - residual[own] / leverage[:, None]
         variance[seen] = 1 / leverage - noise[own]
         mean += (1 - mean.sum(1, keepdims=True)) / mean.shape[1]
@@ -166,16 +159,16 @@ class _Prediction:
 
 
 def _chance(shares: Floats, noise: Floats) -> float:
-    """The variance, mean over cells, of the share of a cell in one row: in n rows, chance makes it an n-th of that."""
+    """The sampling variance of a cell's share in one row, mean over cells; in n rows it is an n-th of that."""
     usual = np.maximum((shares / noise[:, None]).sum(0), 0.0)
     usual = usual / max(float(usual.sum()), 1e-12)
     return float((usual * (1 - usual)).mean())
 
 
 def _mixtures(strata: Strata, wider: Sequence[Measurement], rows: Floats) -> list[_Mixture]:
-    """What wider measurements say of the groups of strata that they tell of: all, those of one sex, and so on."""
+    """Wider measurements by the group of strata that they are sums over: all strata, those of one sex, and so on."""
     codes = np.array([list(strata.codes_of(key).values()) for key in strata.keys])
-    said: dict[tuple[Columns, tuple[int, ...]], list[Measurement]] = {}
+    found: dict[tuple[Columns, tuple[int, ...]], list[Measurement]] = {}
     for measurement in wider:
         level = tuple(name for name in strata.columns if name in measurement.columns)
         for group in np.ndindex(*(strata.schema[name].size for name in level)):
@@ -183,25 +176,25 @@ def _mixtures(strata: Strata, wider: Sequence[Measurement], rows: Floats) -> lis
             cells = tuple(fixed.get(name, slice(None)) for name in measurement.columns)
             rest = {n: g for n, g in zip(measurement.columns, measurement.groups, strict=True) if n not in fixed}
             part = Measurement(tuple(rest), measurement.values[cells], measurement.sigma, tuple(rest.values()))
-            said.setdefault((level, group), []).append(part)
+            found.setdefault((level, group), []).append(part)
     mixtures = []
-    for (level, group), parts in said.items():
+    for (level, group), parts in found.items():
         sizes = np.where((codes[:, [strata.columns.index(name) for name in level]] == group).all(1), rows, 0.0)
         if sizes.any():
-            mixtures.append(_Mixture(sizes / sizes.sum(), _Books(tuple(parts), float(sizes.sum()))))
+            mixtures.append(_Mixture(sizes / sizes.sum(), _Stratum(tuple(parts), float(sizes.sum()))))
     return mixtures
 
 
 def _forest(shares: Mapping[Columns, Floats]) -> list[Columns]:
     """The spanning forest of pairs with the most mutual information."""
     part = {name: name for pair in shares for name in pair}
-    told: list[Columns] = []
+    tree: list[Columns] = []
     for pair in sorted(shares, key=lambda pair: -_mutual_information(shares[pair])):
         old, new = part[pair[0]], part[pair[1]]
         if old != new:
-            told.append(pair)
+            tree.append(pair)
             part = {name: new if root == old else root for name, root in part.items()}
-    return told
+    return tree
 
 
 def _mutual_information(shares: Floats) -> float:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import mean
 
 import numpy as np
@@ -11,66 +11,61 @@ import numpy as np
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Key, Strata
-from equistrata.synth.measurements import LEAST_SIZE, Measurement, Prediction, total_estimate
-from equistrata.synth.mechanisms.levels import Columns, at_level, ties
-from equistrata.synth.models.estimation import Estimator
+from equistrata.errors import InputError
+from equistrata.synth.measurements import LEAST_SIZE, Columns, Measurement, Prediction, at_level, total_estimate
+from equistrata.synth.models.estimation import Estimator, ties
 from equistrata.synth.models.graphical import GraphicalModel
 from equistrata.synth.models.junction_tree import Clique, JunctionTree
 from equistrata.synth.strata.borrowing import borrow
 
-_FAIR_SHARE = (
-    0.05  # of what each had if strata were alike: noise adds no more than that to one, so many small ones change little
-)
-_FEWEST = 1e-6  # rows that it has at least where nothing tells its size: public weights may put people there
-_SHARPEST = 0.1  # of the smallest σ that was paid for: a sharper prediction would only slow the estimation down
+# docs/experiments/shrinkage.md
+_FAIR_SHARE = 0.05  # of a stratum's rows if all were alike: the most that LEAST_SIZE may add to a size
+_UNSEEN_SIZE = 1e-6  # least size, in rows, of a stratum that nothing was measured of: public weights may fill it
+_SHARPEST = 0.1  # of the smallest σ that was paid for: the least σ of a prediction; less only slows estimation down
 
 
-@dataclass(frozen=True, eq=False)
-class Cut:
-    """What one model of all rows becomes: a model of each stratum, and the strata's sizes. Post-processing, no cost."""
+def cut(
+    strata: Strata, measurements: Sequence[Measurement], engine: Estimator, shrinkage: bool = True
+) -> tuple[dict[Key, GraphicalModel], dict[Key, float]]:
+    """Model a table from its measurements, and cut the model into strata. Post-processing.
 
-    models: Mapping[Key, GraphicalModel]
-    sizes: Mapping[Key, float]
-
-
-def cut(strata: Strata, measurements: Sequence[Measurement], engine: Estimator, shrinkage: bool = True) -> Cut:
-    """Model a table from its measurements, and cut the model into strata.
-
-    Sizes are those of a first model, which joins everything that was measured of them at any level. They are put into
-    the measurements, then small strata lean on the others (`equistrata.synth.strata.borrowing`), as predictions with a standard
-    deviation for each cell, and a second model is made. Where noise drowns all rows, that model may leave a stratum out; such
-    a stratum is modelled by itself, from what was measured within it, or else over all rows.
+    A first model estimates the strata's sizes. Measurements are reconciled with them, predictions from other strata
+    are added (`borrow`), and a second model is made. A stratum that it gives probability zero, as may be where noise is
+    larger than all rows, is modelled by itself, from what was measured within it, or else over all rows.
 
     Args:
         strata: how to cut.
         measurements: of the whole table.
         engine: makes the models; it must heed `Measurement.cell_sigma`.
-        shrinkage: whether strata lean on each other.
+        shrinkage: whether small strata borrow from the others.
 
-    Cost: none, post-processing.
+    Returns:
+        A model of each stratum, and the strata's sizes.
     """
     schema = strata.schema
+    rests = {key: strata.rest(key) for key in strata.keys}
     whole = engine.estimate(schema, measurements)
-    sizes = _sizes(whole, strata, measurements, shrinkage)
-    settled = settle(measurements, strata, sizes)
-    told = slices(settled, strata)
+    sizes = _sizes(whole.total, whole.marginal(strata.columns), strata, measurements, shrinkage)
+    reconciled = reconcile(measurements, strata, sizes)
+    own = slices(reconciled, strata)
     sharpest = _SHARPEST * min((m.sigma for m in measurements if m.sigma), default=0.0)
-    wider = [measurement for measurement in settled if not set(strata.columns) <= set(measurement.columns)]
-    extras = predictions(borrow(strata, told, wider), strata, sharpest) if shrinkage else []
-    held = [set(measurement.columns) for measurement in settled]
+    wider = [measurement for measurement in reconciled if not set(strata.columns) <= set(measurement.columns)]
+    extras = predictions(borrow(strata, own, wider), strata, sharpest) if shrinkage else []
+    held = [set(measurement.columns) for measurement in reconciled]
     bare = [columns for columns in ties(schema, strata.columns) if not any(set(columns) <= other for other in held)]
-    # Not from where the first model ended: what the predictions correct would stay in what nothing else was measured of.
-    model = engine.estimate(schema, [*settled, *extras, *(_nothing(schema, columns) for columns in bare)])
-    models = within(model, strata, sizes)
-    for key, own in told.items():
+    # No warm start: what the predictions correct would stay in what nothing else was measured of.
+    model = engine.estimate(schema, [*reconciled, *extras, *(_empty(schema, columns) for columns in bare)])
+    models = separate(model, strata, rests, sizes)
+    for key in strata.keys:
         if key not in models:
-            said = [m for m in own if m.columns] or [m for m in settled if not set(m.columns) & set(strata.columns)]
-            models[key] = replace(engine.estimate(strata.rest(key), said), total=sizes[key])
-    return Cut({key: models[key] for key in strata.keys}, sizes)
+            found = [m for m in own[key] if m.columns]
+            found = found or [m for m in reconciled if not set(m.columns) & set(strata.columns)]
+            models[key] = replace(engine.estimate(rests[key], found), total=sizes[key])
+    return {key: models[key] for key in strata.keys}, sizes
 
 
 def slices(measurements: Sequence[Measurement], strata: Strata) -> dict[Key, list[Measurement]]:
-    """What measurements within strata say of each stratum, as measurements of it."""
+    """Measurements within strata, as measurements of each stratum."""
     found: dict[Key, list[Measurement]] = {key: [] for key in strata.keys}
     for measurement in measurements:
         if set(strata.columns) <= set(measurement.columns):
@@ -81,23 +76,23 @@ def slices(measurements: Sequence[Measurement], strata: Strata) -> dict[Key, lis
     return found
 
 
-def settle(measurements: Sequence[Measurement], strata: Strata, sizes: Mapping[Key, float]) -> list[Measurement]:
-    """Measurements whose sums over each stratum, where they tell it, are these sizes; the change is spread over its cells.
+def reconcile(measurements: Sequence[Measurement], strata: Strata, sizes: Mapping[Key, float]) -> list[Measurement]:
+    """Measurements constrained to these sizes: the sums over each stratum that they hold are changed to agree.
 
-    Least squares under that constraint, for noise that is equal and independent in all cells.
+    Least squares for noise that is equal and independent in all cells, so the change is spread evenly over cells.
     """
-    settled = []
+    reconciled = []
     for measurement in measurements:
         fixed = tuple(name for name in measurement.columns if name in strata.columns)
         rest = tuple(axis for axis, name in enumerate(measurement.columns) if name not in strata.columns)
         gap = _table(strata, sizes, fixed) - measurement.values.sum(axis=rest)
         share = gap / np.prod([measurement.values.shape[axis] for axis in rest], initial=1.0)
-        settled.append(replace(measurement, values=measurement.values + np.expand_dims(share, rest)))
-    return settled
+        reconciled.append(replace(measurement, values=measurement.values + np.expand_dims(share, rest)))
+    return reconciled
 
 
 def predictions(extras: Mapping[Key, Sequence[Measurement]], strata: Strata, sharpest: float = 0.0) -> list[Prediction]:
-    """What strata borrow, as predictions over the whole table: one for each set of columns, with no σ under `sharpest`."""
+    """What strata borrow, as predictions over the whole table, one for each set of columns; σ is `sharpest` or more."""
     tables: dict[Columns, tuple[Floats, Floats]] = {}
     for key, borrowed in extras.items():
         for extra in borrowed:
@@ -111,10 +106,16 @@ def predictions(extras: Mapping[Key, Sequence[Measurement]], strata: Strata, sha
     ]
 
 
-def within(model: GraphicalModel, strata: Strata, sizes: Mapping[Key, float]) -> dict[Key, GraphicalModel]:
-    """A model of all rows as one of each stratum, but for strata that it gives no probability.
+def separate(
+    model: GraphicalModel, strata: Strata, rests: Mapping[Key, Schema], sizes: Mapping[Key, float]
+) -> dict[Key, GraphicalModel]:
+    """A model of all rows as one of each stratum, without strata of probability zero.
 
-    Raises ValueError unless every clique holds all stratum columns.
+    Args:
+        rests: the schema of each stratum.
+
+    Raises:
+        InputError: a clique lacks a stratum column.
     """
     schema = strata.schema
     fixed = [schema.index(name) for name in strata.columns]
@@ -122,7 +123,7 @@ def within(model: GraphicalModel, strata: Strata, sizes: Mapping[Key, float]) ->
     cliques: list[Clique] = []
     for clique in model.tree.cliques:
         if not set(fixed) <= set(clique):
-            raise ValueError("a clique lacks a stratum column")
+            raise InputError("the model does not separate into strata: a clique lacks a stratum column")
         cliques.append(tuple(place[v] for v in clique if v not in fixed))
     tree = JunctionTree(tuple(schema.sizes[v] for v in place), tuple(cliques), model.tree.parents)
     models = {}
@@ -134,33 +135,36 @@ def within(model: GraphicalModel, strata: Strata, sizes: Mapping[Key, float]) ->
         mass = tables[0].sum()
         if mass > 0:
             tables[0] = tables[0] / mass
-            models[key] = GraphicalModel(strata.rest(key), sizes[key], tree, tables)
+            models[key] = GraphicalModel(rests[key], sizes[key], tree, tables)
     return models
 
 
 def _sizes(
-    model: GraphicalModel, strata: Strata, measurements: Sequence[Measurement], shrinkage: bool
+    total: float, table: Floats, strata: Strata, measurements: Sequence[Measurement], shrinkage: bool
 ) -> dict[Key, float]:
-    """Each stratum's number of rows in a model; no stratum is dropped by noise (see `noisy_weights`)."""
-    table = model.marginal(strata.columns)
+    """Each stratum's number of rows, from a model's marginal over the stratum columns. Noise drops no stratum.
+
+    Each has LEAST_SIZE standard deviations at least, but no more than _FAIR_SHARE of an equal share for that reason.
+    """
     own = slices(measurements, strata)
     spreads = {key: total_estimate(own[key])[1] for key in strata.keys}
     noise = mean(spreads.values()) ** 2
     if shrinkage and 0 < noise < np.inf:
         table = _towards_independence(table, noise)
     sizes = {}
-    most = _FAIR_SHARE * model.total / len(strata.keys)
+    most = _FAIR_SHARE * total / len(strata.keys)
     for key, spread in spreads.items():
-        least = min(LEAST_SIZE * spread, most) if np.isfinite(spread) else _FEWEST
+        least = min(LEAST_SIZE * spread, most) if np.isfinite(spread) else _UNSEEN_SIZE
         sizes[key] = max(float(table[_cells(strata.columns, strata, key)]), least)
-    scale = model.total / max(sum(sizes.values()), 1e-12)
+    scale = total / max(sum(sizes.values()), 1e-12)
     return {key: size * scale for key, size in sizes.items()}
 
 
 def _towards_independence(table: Floats, noise: float) -> Floats:
-    """Sizes drawn towards what they are if the stratum columns are independent, by empirical Bayes.
+    """Sizes shrunk towards independence of the stratum columns, by empirical Bayes. Column sums stay.
 
-    What noise of this variance alone does to sizes is no sign of dependence; what is beyond it is. Column sums stay.
+    The prior variance of the dependence is what the sizes' variance about independence exceeds `noise`, their noise
+    variance, by.
     """
     total = float(table.sum())
     product = np.full(table.shape, total)
@@ -181,8 +185,8 @@ def _table(strata: Strata, sizes: Mapping[Key, float], fixed: Columns) -> Floats
     return table
 
 
-def _nothing(schema: Schema, columns: Columns) -> Prediction:
-    """A prediction that says nothing of some columns, but puts them into one clique."""
+def _empty(schema: Schema, columns: Columns) -> Prediction:
+    """A prediction without a value, which only puts columns into one clique."""
     shape = [schema[name].size for name in columns]
     return Prediction(columns, np.zeros(shape), np.inf, sigmas=np.full(shape, np.inf))
 

@@ -1,21 +1,9 @@
-"""Public group weights that may be wrong, and noisy counts that were paid for: both, each for what it is worth.
+"""Public group weights that may be wrong, joined with noisy counts that were paid for, by inverse variance.
 
-Public shares q_s (another year's, another source's) are wrong by an unknown amount; noisy counts are right on average, with
-known noise. Neither amount is asked for: how wrong the shares are is estimated from the counts (empirical Bayes), and
-each stratum's size is then the mean of both, weighed by the inverse of their variances. The sizes are modelled as
+How wrong the public shares are is estimated from the counts (empirical Bayes): sizes are the public ones times random
+effects with Student's t law, one kind for each stratum column and one for strata. See docs/proofs/strata.md.
 
-    n_s = q_s · m · (1 + Σ_f u_f(s) + e_s),     read with the Gaussian noise of the measurements,
-
-with m rows in all, one random effect u_f for each column f that defines strata (a race that has grown has grown for both
-sexes: strata share what they have in common) and e_s for what is a stratum's own. Effects are relative to the public
-share. They have Student's t law with two degrees of freedom and one scale for each kind: most shares are off by a little, some by a
-factor of three, and one stratum that has tripled must neither be drawn back nor make all others look doubtful. A t variable is
-a Gaussian whose variance is itself drawn, so scales and weights are found by the EM algorithm, and given those, the
-sizes by generalised least squares. A scale is counted over a tenth more effects than there are, all zero: as long as noise alone
-can explain the counts, the public shares stand.
-
-Sources: Fay and Herriot, JASA 1979 (small areas, known noise); Lange, Little and Taylor, JASA 1989 (t errors by EM). Which model
-serves was measured: docs/decisions.md.
+Sources: Fay and Herriot, JASA 1979 (small areas, known noise); Lange, Little and Taylor, JASA 1989 (t errors by EM).
 
 >>> import numpy as np
 >>> from equistrata.data.schema import Schema
@@ -41,35 +29,32 @@ from equistrata.data.weights import PublicWeights
 from equistrata.stats.random_effects import families
 from equistrata.synth.measurements import LEAST_SIZE, Measurement, Prediction
 
+# Tuned: docs/experiments/weights.md.
 _FREEDOM = 2.0  # degrees of freedom of the effects' t law
-_DOUBT = 0.1  # effects that are zero, for each one there is: where noise could be all, a scale shrinks to nothing
-_START = 0.25  # squared scale of the relative effects before the counts are asked
-_LEAST = 1e-10  # the same at least: public shares that fit perfectly keep a scale of 0.001 %
+_DOUBT = 0.1  # effects of zero added for each effect there is: where noise could be all, a scale shrinks to nothing
+_START = 0.25  # squared scale of the relative effects at the start
+_LEAST = 1e-10  # least squared scale: public shares that fit perfectly keep a scale of 0.001 %
 _CLEAR = 4.0  # standard deviations that are not put down to noise
-_ITERATIONS, _SETTLED = 300, 1e-3  # of EM; of the logarithm of a squared scale
-_UNLISTED = (
-    0.5  # people of the public table whom a stratum has that it lists with none: rounding, or a small sample, hid them
-)
-_UNLISTED_SHARE = 1e-6  # the same where the public table holds shares and tells no number of people
-_EXACT = 0.1  # the standard deviation, in rows, that a public number (σ = 0) is given
+_ITERATIONS, _CONVERGED = 300, 1e-3  # of EM; change of the logarithm of a squared scale
+_UNLISTED = 0.5  # people of the public table in a stratum that it lists with none: rounding or sampling hid them
+_UNLISTED_SHARE = 1e-6  # the same where the public table holds shares and no number of people
+_EXACT = 0.1  # the standard deviation, in rows, of a public number (σ = 0)
 
 
 def combined_weights(
     strata: Strata, measurements: Mapping[Key, Sequence[Measurement]], public: PublicWeights
 ) -> PublicWeights:
-    """Weights from public shares and from all that measurements say of the strata's sizes, by inverse variance.
+    """Weights from public shares and from all that was measured of the strata's sizes. Post-processing.
 
     Args:
         strata: the declared strata, k of them.
-        measurements: stratum → what was measured of it; or `()` → what was measured of the whole table, within strata, by
-            some stratum columns, or over all rows.
+        measurements: stratum → what was measured of it; or `()` → what was measured of the whole table, within strata,
+            by some stratum columns, or over all rows.
         public: shares of the same strata, from a source that holds none of the rows.
 
     Returns:
-        k shares that sum to one. Noise drops no stratum (see `equistrata.synth.strata.stratified.noisy_weights`), and neither does a
-        public share of zero. Where not even the number of rows can be read in the noise, the public shares as they are.
-
-    Cost: none, post-processing of measurements that were paid for.
+        k shares that sum to one. No stratum is dropped, by noise (LEAST_SIZE) or by a public share of zero. If not
+        even the number of rows can be read in the noise, the public shares.
     """
     source = f"{public.source} and noisy counts (charged), by inverse variance"
     shares = _positive(np.array([public.shares[key] for key in strata.keys]), public.total)
@@ -96,7 +81,7 @@ def _sizes(expected: Floats, kinds: Sequence[Floats], precision: Floats, sums: F
     read, seen = basis.T @ precision @ basis, basis.T @ sums
     effects = np.arange(1, len(read))
     scales, weights = np.full(len(kinds), _START), np.ones(len(kind))
-    # EM ends at the mode next to where it starts. A small stratum that counts put far from its public size starts there.
+    # EM ends at the mode next to where it starts: a stratum whose counts are far from its public size starts there.
     own, far = len(kind) - len(expected), sums - precision @ expected
     known = np.maximum(np.diag(precision), 1e-300)
     surprise = np.where(np.abs(far) > _CLEAR * np.sqrt(known), far / known / expected, 0.0)
@@ -109,18 +94,18 @@ def _sizes(expected: Floats, kinds: Sequence[Floats], precision: Floats, sums: F
         squares = coefficients[1:] ** 2 + np.diag(covariance)[1:]
         weights = (_FREEDOM + 1) / (_FREEDOM + squares / scales[kind])
         found = np.maximum(np.bincount(kind, weights * squares) / np.bincount(kind) / (1 + _DOUBT), _LEAST)
-        settled = bool(np.abs(np.log(found / scales)).max() < _SETTLED)
+        converged = bool(np.abs(np.log(found / scales)).max() < _CONVERGED)
         scales = found
-        if settled:
+        if converged:
             break
     variance = ((basis @ covariance) * basis).sum(axis=1)
     return basis @ coefficients, np.sqrt(np.maximum(variance, 0.0))
 
 
 def _readings(strata: Strata, measurements: Mapping[Key, Sequence[Measurement]]) -> tuple[Floats, Floats]:
-    """The normal equations of the sizes: AᵀR⁻¹A, (k, k), and AᵀR⁻¹y, (k,), over all sums y = A·sizes + noise that were measured.
+    """The normal equations of the sizes: AᵀR⁻¹A, (k, k), and AᵀR⁻¹y, (k,), over all sums y = A·sizes + noise.
 
-    A measurement's cells are summed over the columns that do not define strata, so c cells make noise of variance c·σ².
+    A measurement is summed over the columns that do not define strata: c cells make noise of variance c·σ².
     """
     count = len(strata.keys)
     precision, sums = np.zeros((count, count)), np.zeros(count)

@@ -9,11 +9,12 @@ from equistrata.data.schema import Schema
 from equistrata.data.sources import SampleSource
 from equistrata.data.table import CodedTable, numbers
 from equistrata.eval.scores.parity import parity_error
-from equistrata.synth.strata.stratified import StratifiedSynthesizer
+from equistrata.synth.synthesizer import StratifiedSynthesizer
 from paper import means, mixture, synthesizers
 from paper.grid import MEANS, MIXTURE, SYNTHESIZERS, FigureSettings, Unit, runs_of
 from paper.means import ALONE, COINPRESS, ESTIMATORS, PUBLIC, RELEASED, STRATIFIED, MeanCell
 from paper.mixture import MixtureCell
+from paper.mst import PaperMST
 from paper.synthesizers import Cell, Line
 
 SMALL = ("AGEP", "MAR", "SEX", "RAC1P", "ESR")
@@ -40,12 +41,12 @@ def people():
 @pytest.mark.parametrize(
     ("cell", "settings"),
     [
-        (Cell("mst", "vanilla", "vanilla", 1.0, 3), {"strata": []}),
+        (Cell("mst", "vanilla", "vanilla", 1.0, 3), {"mechanism": PaperMST(), "strata": []}),
         (
             Cell("mst", "SEX", "per-stratum", 1.0, 3),
-            {"strata": ["SEX"], "selection": "per-stratum", "shrinkage": False},
+            {"mechanism": PaperMST(), "strata": ["SEX"], "selection": "per-stratum", "shrinkage": False},
         ),
-        (Cell("mst", "SEX", "default", 1.0, 3), {"strata": ["SEX"]}),
+        (Cell("mst", "SEX", "default", 1.0, 3), {"mechanism": "mst", "strata": ["SEX"]}),
     ],
 )
 def test_a_line_is_of_the_form_that_it_names(table, cell, settings):
@@ -53,7 +54,7 @@ def test_a_line_is_of_the_form_that_it_names(table, cell, settings):
     line = synthesizers.measure(cell, table, classifiers=False)
     rng = np.random.default_rng(3)
     rows = table.take(rng.random(len(table)) < 0.8)
-    synthetic = StratifiedSynthesizer("mst", epsilon=1.0, delta=1e-9, seed=3, **settings).fit(rows).sample()
+    synthetic = StratifiedSynthesizer(**settings, epsilon=1.0, delta=1e-9, seed=3).fit(rows).sample()
     real = rows.decode(rng)
     assert line.parity_means_sex == parity_error(real, synthetic, ["SEX"]).value
     assert line.parity_means_sex_rac1p == parity_error(real, synthetic, ["SEX", "RAC1P"]).value

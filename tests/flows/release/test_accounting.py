@@ -23,7 +23,7 @@ import equistrata.flows.release.card
 import equistrata.flows.release.flow
 import equistrata.inference.means.refinement
 import equistrata.privacy.noise
-import equistrata.synth.mechanisms.books
+import equistrata.synth.mechanisms.session
 import equistrata.synth.registry
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import steps
@@ -175,22 +175,22 @@ def test_noise_too_small_by_a_tenth_is_caught(monkeypatch, tmp_path):
 
 
 def test_a_marginal_that_is_not_charged_is_caught(monkeypatch, tmp_path):
-    honest = equistrata.synth.mechanisms.books.Books.measure
+    honest = equistrata.synth.mechanisms.session.Session.measure
 
     def measure(self, columns, price, *rest):
         if not self.log:
             measure_marginal(self.table, ("AGE",), price, Budget(price), self.noise)
         return honest(self, columns, price, *rest)
 
-    monkeypatch.setattr(equistrata.synth.mechanisms.books.Books, "measure", measure)
+    monkeypatch.setattr(equistrata.synth.mechanisms.session.Session, "measure", measure)
     both, price, (_, claimed) = released_twice(tmp_path)
     assert both[0] == both[1]
     assert claimed > price * 1.001
 
 
 def test_a_score_of_sensitivity_two_is_caught(monkeypatch, tmp_path):
-    honest = equistrata.synth.mechanisms.books.score
-    monkeypatch.setattr(equistrata.synth.mechanisms.books, "score", lambda *given: 2 * honest(*given))
+    honest = equistrata.synth.mechanisms.session.score
+    monkeypatch.setattr(equistrata.synth.mechanisms.session, "score", lambda *given: 2 * honest(*given))
     with pytest.raises(AssertionError, match=r"\(select\) moves by 2\.0, not 1"):
         released_twice(tmp_path)
 

@@ -17,12 +17,12 @@ from equistrata.flows.release.plan import Plan
 from equistrata.flows.run.guard import StepFailed
 from equistrata.flows.run.workspace import Workspace
 from equistrata.inference.means.coinpress import Coinpress
-from equistrata.privacy.budget import ADD_REMOVE, Budget
+from equistrata.privacy.budget import Budget
 from equistrata.synth.measurements import load_measurements
 from equistrata.synth.mechanisms.base import Fit
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.pool import SampledModel
-from equistrata.synth.strata.stratified import StratifiedModel
+from equistrata.synth.strata.model import StratifiedModel
 
 
 @pytest.fixture
@@ -145,10 +145,7 @@ def test_a_foreign_fit_is_kept_whole(plan, work):
     steps.load(plan, work)
 
     class Foreign(MST):
-        software, caveats, relation = "other", (), ADD_REMOVE
-
-        def within(self, folder):
-            return self
+        keeps_measurements, software = False, "other"
 
         def fit(self, table, rho, noise, known=()):
             return Fit(tuple(known), SampledModel(len(table), table))
@@ -190,7 +187,7 @@ def test_the_card_tells_of_strata_that_were_begun_again(plan, work):
 
 
 def test_a_release_drawn_in_batches_is_whole(plan, work, monkeypatch):
-    monkeypatch.setattr("equistrata.synth.strata.stratified.BATCH_ROWS", 100)
+    monkeypatch.setattr("equistrata.synth.strata.model.SAMPLE_BATCH", 100)
     steps.load(plan, work)
     noise = steps.noise_source(plan)
     for position in range(len(plan.strata.keys)):

@@ -33,7 +33,7 @@ from equistrata.flows.run.workspace import unit_name
 from equistrata.privacy.budget import BudgetExceeded, Rho
 from equistrata.privacy.ledger.ledger import Ledger, LedgerError
 from equistrata.synth.mechanisms.mst import MST
-from equistrata.synth.strata.stratified import load_all_measurements
+from equistrata.synth.strata.fitting import load_all_measurements
 from equistrata.synth.strata.weights import combined_weights
 
 AGAIN = {
@@ -322,7 +322,7 @@ def test_a_release_that_has_become_another_is_not_resumed(place, people, monkeyp
         )
         refused(f"equistrata ({version('equistrata')} then, 9.9 now);")
     with monkeypatch.context() as patch:
-        patch.setattr("equistrata.flows.release.plan.mechanism", lambda *named: MST(rare=4.0))
+        patch.setattr("equistrata.flows.release.plan.mechanism", lambda *named: MST(readable=0.4))
         refused("the mechanism's settings;")
     monkeypatch.setattr("equistrata.flows.release.steps.load", load)
     place.resume(**changes)  # as it was: the men's measurements are used, the women's are drawn again

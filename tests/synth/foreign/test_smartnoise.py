@@ -10,6 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from small_tables import fit
 
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
@@ -19,9 +20,8 @@ from equistrata.privacy.noise import SeededNoise
 from equistrata.synth.foreign import smartnoise
 from equistrata.synth.foreign.smartnoise import SmartNoise, SmartNoiseFailed
 from equistrata.synth.measurements import Measurement, measure_marginal
-from equistrata.synth.mechanisms.base import ForeignMechanism, fit
 from equistrata.synth.registry import mechanism
-from equistrata.synth.strata.stratified import StratifiedSynthesizer
+from equistrata.synth.synthesizer import StratifiedSynthesizer
 
 SCHEMA = Schema.load("acs_employment").select(["SEX", "MAR", "ESR"])
 RHO = Rho.from_epsilon_delta(1, 1e-9)
@@ -119,7 +119,7 @@ def test_rows_pass_through_the_folder_that_it_is_given(plays, tmp_path):
     python, seen = plays(DRAWS_ITS_ROWS)
     private = tmp_path / "private"
     private.mkdir()
-    SmartNoise("mst", python).within(private).fit(table(), RHO, SeededNoise(0))
+    SmartNoise("mst", python).working_in(private).fit(table(), RHO, SeededNoise(0))
     assert Path(seen()["folder"]).parent == private
     assert list(private.iterdir()) == []
 
@@ -127,7 +127,7 @@ def test_rows_pass_through_the_folder_that_it_is_given(plays, tmp_path):
 def test_the_worker_ends_when_its_parent_is_gone(tmp_path):
     (tmp_path / "settings.json").write_text(json.dumps({"synthesizer": "mst"}))
     os.mkfifo(tmp_path / "rows.npy")  # reading it waits for ever
-    worker = subprocess.Popen([sys.executable, "-I", str(smartnoise.WORKER), str(tmp_path)], stdin=subprocess.PIPE)
+    worker = subprocess.Popen([sys.executable, "-I", str(smartnoise._WORKER), str(tmp_path)], stdin=subprocess.PIPE)
     with pytest.raises(subprocess.TimeoutExpired):
         worker.wait(timeout=1)
     worker.stdin.close()
@@ -136,7 +136,7 @@ def test_the_worker_ends_when_its_parent_is_gone(tmp_path):
 
 def test_the_worker_names_the_exception_and_ends_though_its_parent_lives(tmp_path):
     (tmp_path / "settings.json").write_text("not JSON")
-    worker = subprocess.Popen([sys.executable, "-I", str(smartnoise.WORKER), str(tmp_path)], stdin=subprocess.PIPE)
+    worker = subprocess.Popen([sys.executable, "-I", str(smartnoise._WORKER), str(tmp_path)], stdin=subprocess.PIPE)
     assert worker.wait(timeout=60) == 1
     worker.stdin.close()
     assert json.loads((tmp_path / "error.json").read_text()) == {"type": "JSONDecodeError"}
@@ -189,7 +189,7 @@ def test_rows_that_the_schema_declares_impossible_are_left_out(plays, drawn):
 
 def test_it_runs_through_the_stratified_synthesizer(plays, monkeypatch):
     python, _ = plays(DRAWS_ITS_ROWS)
-    monkeypatch.setenv(smartnoise.PYTHON_VARIABLE, python)
+    monkeypatch.setenv(smartnoise.SMARTNOISE_VARIABLE, python)
     rows = table(4000)
     synthesizer = StratifiedSynthesizer("smartnoise-mst", ["ESR"], epsilon=1, seed=0).fit(rows)
     assert synthesizer.name == "SmartNoiseMST_ESR"
@@ -202,11 +202,11 @@ def test_it_runs_through_the_stratified_synthesizer(plays, monkeypatch):
 
 def test_it_says_how_to_get_the_environment(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.delenv(smartnoise.PYTHON_VARIABLE, raising=False)
+    monkeypatch.delenv(smartnoise.SMARTNOISE_VARIABLE, raising=False)
     with pytest.raises(InputError, match="run make smartnoise") as caught:
         mechanism("smartnoise-mst")
     assert "\n" not in str(caught.value)
-    monkeypatch.setenv(smartnoise.PYTHON_VARIABLE, sys.executable)  # is there, but without smartnoise-synth
+    monkeypatch.setenv(smartnoise.SMARTNOISE_VARIABLE, sys.executable)  # is there, but without smartnoise-synth
     smartnoise._version.cache_clear()
     with pytest.raises(InputError, match="has no smartnoise-synth"):
         mechanism("smartnoise-mst")
@@ -229,8 +229,8 @@ def test_mwem_refuses_large_domains(plays):
 def test_it_is_foreign_and_ours_is_not(plays):
     python, _ = plays(DRAWS_ITS_ROWS)
     adapter = SmartNoise("mst", python)
-    assert isinstance(adapter, ForeignMechanism)
-    assert not isinstance(mechanism("mst"), ForeignMechanism)
+    assert not adapter.keeps_measurements
+    assert mechanism("mst").keeps_measurements
     assert adapter.software == "smartnoise-synth 1.0.8"
     relations = {name: SmartNoise(name, python).relation for name in smartnoise.SYNTHESIZERS}
     assert relations == {"aim": ADD_REMOVE, "mst": REPLACE_ONE, "mwem": REPLACE_ONE}  # the last two use exact sizes
@@ -242,7 +242,7 @@ def test_it_is_foreign_and_ours_is_not(plays):
 @pytest.mark.slow
 @pytest.mark.parametrize(("synthesizer", "rows"), [("mst", 3000), ("mst", 0), ("aim", 3000), ("mwem", 3000)])
 def test_smartnoise_itself(synthesizer, rows, repo_root):
-    python = os.environ.get(smartnoise.PYTHON_VARIABLE) or str(repo_root / smartnoise.DEFAULT_PYTHON)
+    python = os.environ.get(smartnoise.SMARTNOISE_VARIABLE) or str(repo_root / smartnoise.SMARTNOISE_PYTHON)
     if not Path(python).is_file():
         pytest.skip("smartnoise-synth's environment is not there (make smartnoise)")
     smartnoise._version.cache_clear()

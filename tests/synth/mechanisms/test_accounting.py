@@ -10,8 +10,8 @@ import pytest
 from recorder import Recorder, made_twice
 
 import equistrata.privacy.noise
-import equistrata.synth.mechanisms.books
-import equistrata.synth.strata.stratified
+import equistrata.synth.mechanisms.session
+import equistrata.synth.synthesizer
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
@@ -22,10 +22,12 @@ from equistrata.synth.foreign.smartnoise import SmartNoise
 from equistrata.synth.measurements import measure_marginal
 from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.gem import GEM
+from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent
-from equistrata.synth.strata.shared import share
-from equistrata.synth.strata.stratified import StratifiedSynthesizer, measure_stratum
+from equistrata.synth.strata.fitting import measure_stratum
+from equistrata.synth.strata.selection import shared_selection
+from equistrata.synth.synthesizer import StratifiedSynthesizer
 
 SIZES = {"A": 3, "S": 2, "B": 2, "R": 2, "C": 2}
 SCHEMA = Schema("small", tuple(Column(name, values=tuple(range(size))) for name, size in SIZES.items()))
@@ -70,7 +72,7 @@ def each_stratum(mechanism):
 
 def all_strata(mechanism, levels="auto"):
     """What it does with one choice for all strata."""
-    shared = share(mechanism, STRATA, "shared", levels)
+    shared = shared_selection(mechanism, STRATA, "shared", levels)
     return lambda table, noise: measure_stratum(shared, table, Budget(RHO), COUNTS, noise)
 
 
@@ -98,7 +100,7 @@ def fitted_twice(monkeypatch, folder, **settings):
     price = []
 
     def fit(table, noise):
-        monkeypatch.setattr(equistrata.synth.strata.stratified, "SeededNoise", lambda _: noise)
+        monkeypatch.setattr(equistrata.synth.synthesizer, "SeededNoise", lambda _: noise)
         made = StratifiedSynthesizer(MECHANISMS["mst"], ["S"], seed=1, epsilon=4, delta=1e-6, **settings).fit(table)
         price.append(made.rho_)
         drawn = made.model_.sample(300, np.random.default_rng(2)).codes
@@ -122,7 +124,7 @@ def test_the_count_of_a_synthesizer_that_is_not_ours(tmp_path):
 
 
 CHOOSERS = {  # most of the price is for choices, among marginals of one weight
-    "mst": replace(MECHANISMS["mst"], shares=(0.2, 2.0, 0.2)),
+    "mst": replace(MECHANISMS["mst"], levels=Levels(columns=0.05, low_noise=0.05), choice=0.85),
     "aim": replace(MECHANISMS["aim"], measured=0.1, degree=2),
     "gem": replace(MECHANISMS["gem"], selection_share=0.9, rounds=8),
 }
@@ -153,14 +155,14 @@ def test_noise_too_small_by_a_tenth_is_caught(monkeypatch, tmp_path, name, noise
 
 @EACH
 def test_a_marginal_that_is_not_charged_is_caught(monkeypatch, tmp_path, name):
-    honest = equistrata.synth.mechanisms.books.Books.measure
+    honest = equistrata.synth.mechanisms.session.Session.measure
 
     def measure(self, columns, price, *rest):
         if len(self.log) == 1:
             measure_marginal(self.table, ("A", "B"), price, Budget(price), self.noise)
         return honest(self, columns, price, *rest)
 
-    monkeypatch.setattr(equistrata.synth.mechanisms.books.Books, "measure", measure)
+    monkeypatch.setattr(equistrata.synth.mechanisms.session.Session, "measure", measure)
     found = made_twice(each_stratum(MECHANISMS[name]), *tables(), tmp_path)
     assert found.pure
     assert not found.keeps(RHO)
@@ -169,8 +171,8 @@ def test_a_marginal_that_is_not_charged_is_caught(monkeypatch, tmp_path, name):
 
 @EACH
 def test_a_score_of_sensitivity_two_is_caught(monkeypatch, tmp_path, name):
-    honest = equistrata.synth.mechanisms.books.score
-    monkeypatch.setattr(equistrata.synth.mechanisms.books, "score", lambda *given: 2 * honest(*given))
+    honest = equistrata.synth.mechanisms.session.score
+    monkeypatch.setattr(equistrata.synth.mechanisms.session, "score", lambda *given: 2 * honest(*given))
     with pytest.raises(AssertionError, match=r"\(select\) moves by 2\.0, not 1"):
         assert_choices_kept(tmp_path, name)
 
@@ -178,7 +180,7 @@ def test_a_score_of_sensitivity_two_is_caught(monkeypatch, tmp_path, name):
 def test_a_score_that_is_not_rounded_is_caught(monkeypatch, tmp_path):
     """Without the grid a score moves by a rounding error more than 1 somewhere."""
     monkeypatch.setattr(
-        equistrata.synth.mechanisms.books,
+        equistrata.synth.mechanisms.session,
         "score",
         lambda truth, modelled, sigma=0.0: float(np.abs(truth - modelled).sum() - sigma),
     )
@@ -202,14 +204,14 @@ def test_a_model_that_knows_the_number_of_rows_is_caught(monkeypatch, tmp_path):
 
 @pytest.mark.parametrize("what", ["price", "columns"])
 def test_a_decision_that_looks_at_rows_is_caught(monkeypatch, tmp_path, what):
-    honest = equistrata.synth.mechanisms.books.Books.measure
+    honest = equistrata.synth.mechanisms.session.Session.measure
 
     def measure(self, columns, price, *rest):
         if len(self.table) % 2:
             columns, price = (columns, price * 0.5) if what == "price" else (("C", "B", "A"), price)
         return honest(self, columns, price, *rest)
 
-    monkeypatch.setattr(equistrata.synth.mechanisms.books.Books, "measure", measure)
+    monkeypatch.setattr(equistrata.synth.mechanisms.session.Session, "measure", measure)
     with pytest.raises(AssertionError, match=r"other noise on the neighbour|another call"):
         made_twice(lambda table, noise: MECHANISMS["mst"].measure(table, RHO, noise), *tables(), tmp_path)
 
@@ -225,13 +227,13 @@ def test_one_row_moves_a_score_by_one_at_most_in_floating_point_too():
         truth = rng.integers(0, 10 ** rng.integers(1, 8), cells)
         modelled, more = rng.random(cells) * size, truth.copy()
         more[rng.integers(cells)] += 1
-        change = equistrata.synth.mechanisms.books.score(
+        change = equistrata.synth.mechanisms.session.score(
             more, modelled, sigma
-        ) - equistrata.synth.mechanisms.books.score(truth, modelled, sigma)
+        ) - equistrata.synth.mechanisms.session.score(truth, modelled, sigma)
         assert abs(change) <= 1.0
         if size < 1e9 and sigma < 1e6:  # and it is the score, but for its rounding
             told = np.abs(truth - modelled).sum() - np.sqrt(2 / np.pi) * sigma * cells
-            assert equistrata.synth.mechanisms.books.score(truth, modelled, sigma) == pytest.approx(
+            assert equistrata.synth.mechanisms.session.score(truth, modelled, sigma) == pytest.approx(
                 told, abs=(cells + 1) / 2048 + 1e-6
             )
 
@@ -241,8 +243,8 @@ def test_weighed_scores_move_by_one_at_most():
     for _ in range(300):
         weights = rng.choice([1.0, 1 - 2.0**-30, 1 - 2.0**-17, 0.3, 1e-9], 5) * 10.0 ** rng.uniform(-6, 6)
         scores = np.rint(rng.normal(0, 1, 5) * 2.0**33 * 1024) / 1024
-        moved = equistrata.synth.mechanisms.books.weighed(scores + rng.choice([-1.0, 1.0], 5), weights)
-        assert np.abs(moved - equistrata.synth.mechanisms.books.weighed(scores, weights)).max() <= 1.0
+        moved = equistrata.synth.mechanisms.session.weighed(scores + rng.choice([-1.0, 1.0], 5), weights)
+        assert np.abs(moved - equistrata.synth.mechanisms.session.weighed(scores, weights)).max() <= 1.0
 
 
 def test_a_recorder_that_is_asked_twice_by_one_stream_fails(tmp_path):

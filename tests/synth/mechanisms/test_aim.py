@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from independent_model import Independent
 from refutation import HalvedNoise, measured_epsilon
-from small_tables import grown_ups, schema_of, table_of
+from small_tables import fit, grown_ups, schema_of, table_of
 from spies import FakeNoise, Spy, recorded_budgets
 
 import equistrata.synth.mechanisms.aim
-import equistrata.synth.mechanisms.books
+import equistrata.synth.mechanisms.session
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.data.sources import FolktablesSource
 from equistrata.data.table import CodedTable
@@ -21,11 +21,10 @@ from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SecureNoise, SeededNoise, gaussian_sigma, selection_epsilon
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.aim import AIM
-from equistrata.synth.mechanisms.base import fit
 from equistrata.synth.models.estimation import MirrorDescent, model_cliques
 from equistrata.synth.models.junction_tree import JunctionTree
 from equistrata.synth.registry import mechanism
-from equistrata.synth.strata.stratified import StratifiedSynthesizer
+from equistrata.synth.synthesizer import StratifiedSynthesizer
 
 FAST = AIM(engine=MirrorDescent(iterations=20), round_engine=MirrorDescent(iterations=10))
 ALWAYS = replace(FAST, readable=1e9)  # rounds are run however small the table
@@ -43,7 +42,7 @@ def dependent(rows, seed=0):
 @pytest.fixture
 def budgets(monkeypatch):
     """Every Budget that AIM makes."""
-    return recorded_budgets(monkeypatch, equistrata.synth.mechanisms.books)
+    return recorded_budgets(monkeypatch, equistrata.synth.mechanisms.session)
 
 
 @pytest.mark.parametrize("rows", [0, 1, 5, 20_000])
@@ -280,9 +279,8 @@ def test_rows_whose_combinations_cannot_be_numbered_are_counted_all_the_same():
     table = CodedTable(np.random.default_rng(0).integers(0, 200, (50, 10)).astype(np.uint8), schema)
     for t in (table, table_of(50, (2, 3))):
         columns = t.schema.names[:2]
-        np.testing.assert_array_equal(
-            equistrata.synth.mechanisms.books._TrueMarginals(t, distinct=True)[columns], t.marginal(columns)
-        )
+        session = equistrata.synth.mechanisms.session.Session(t, Rho(1), SeededNoise(0), distinct=True)
+        np.testing.assert_array_equal(session._count(columns), t.marginal(columns))
 
 
 @pytest.mark.parametrize("bad", [{"degree": 0}, {"rounds": 0}, {"max_model_size": 0}, {"measured": 1.0},

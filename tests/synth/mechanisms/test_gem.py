@@ -10,21 +10,19 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 from refutation import HalvedNoise, measured_epsilon
-from small_tables import grown_ups, schema_of, table_of
+from small_tables import fit, grown_ups, schema_of, table_of
 from spies import FakeNoise, Spy, recorded_budgets
 
-import equistrata.synth.mechanisms.books
 import equistrata.synth.mechanisms.gem
+import equistrata.synth.mechanisms.session
 from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.privacy.budget import BudgetExceeded, Rho
 from equistrata.privacy.noise import SecureNoise, SeededNoise, gaussian_sigma, selection_epsilon
 from equistrata.synth.measurements import Measurement, load_measurements, save_measurements
-from equistrata.synth.mechanisms.base import fit
-from equistrata.synth.mechanisms.books import Books
 from equistrata.synth.mechanisms.gem import GEM
-from equistrata.synth.models.mixture_training import Adam
+from equistrata.synth.mechanisms.session import Session
 from equistrata.synth.registry import mechanism
 
 FAST = GEM(rounds=4, components=6, round_steps=4, steps=20)
@@ -48,7 +46,7 @@ def test_the_log_adds_up_to_rho_to_the_last_digit(rows, shares, rho, sizes):
 
 
 def test_every_release_goes_through_the_budget(monkeypatch):
-    made = recorded_budgets(monkeypatch, equistrata.synth.mechanisms.books)
+    made = recorded_budgets(monkeypatch, equistrata.synth.mechanisms.session)
     _, log = FAST.measure_with_log(table_of(50_000, (2, 3, 4)), Rho(0.1), SeededNoise(0))
     (budget,) = made
     assert budget.remaining == Rho(0)
@@ -60,8 +58,8 @@ def test_scores_are_the_l1_distance_less_the_noise_to_come():
     table, noise = table_of(50_000, (2, 3, 4), seed=2), Spy()
     gem = replace(FAST, rounds=1)
     measured, log = gem.measure_with_log(table, Rho(1), noise)
-    weights = gem._train(table.schema, measured[:3], gem._start(table.schema), gem.round_steps)
-    model = gem._mixture(table.schema, measured[:3], weights)
+    logits = gem._train(table.schema, measured[:3], gem._start(table.schema), gem.round_steps)
+    model = gem._mixture(table.schema, measured[:3], logits)
     candidates = [*combinations("ABC", 2), tuple("ABC")]
     assert gem.candidates(table.schema) == candidates
     sigma = gaussian_sigma(log[-1].measurement)
@@ -79,11 +77,11 @@ def test_one_row_moves_no_score_by_more_than_one():
     schema = table.schema
     model = FAST.model(schema, [Measurement((n,), np.full(schema[n].size, 25.0), 3.0) for n in "ABC"])
     candidates, moved = FAST.candidates(schema), []
-    before = equistrata.synth.mechanisms.gem._scores(Books(table, Rho(1), Spy()), candidates, model, 3.0)
+    before = equistrata.synth.mechanisms.gem._scores(Session(table, Rho(1), Spy()), candidates, model, 3.0)
     for row in product(range(2), range(3), range(2)):
         more = CodedTable(np.vstack([table.codes, np.array([row], dtype=np.uint8)]), schema)
-        after = equistrata.synth.mechanisms.gem._scores(Books(more, Rho(1), Spy()), candidates, model, 3.0)
-        moved.append(np.abs(after - before).max())
+        after = equistrata.synth.mechanisms.gem._scores(Session(more, Rho(1), Spy()), candidates, model, 3.0)
+        moved.append(np.abs(np.subtract(after, before)).max())
     assert max(moved) == 1.0  # not a rounding error more
 
 
@@ -191,40 +189,6 @@ def test_by_name_and_settings():
         GEM(degree=1)
 
 
-def test_the_networks_form_gives_a_valid_model():
-    pytest.importorskip("jax")
-    from equistrata.synth.models.mixture_network import Network, compiled
-
-    gem = replace(FAST, generator=Network(hidden=(16, 16), noise=8), optimizer=Adam(rate=0.01), steps=300)
-    compiled.cache_clear()
-    for rows, seed in ((20_000, 0), (15_000, 1)):
-        table = table_of(rows, (2, 3, 4), seed)
-        result = fit(gem, table, Rho(0.1), SeededNoise(seed))
-        assert np.abs(result.model.marginal("ABC") - table.marginal("ABC")).sum() < 0.2 * rows
-        assert len(result.model.sample(10, np.random.default_rng(0))) == 10
-        again = gem.model(table.schema, result.measurements)
-        for a, b in zip(result.model.factors, again.factors, strict=True):
-            np.testing.assert_array_equal(a, b)
-    assert compiled.cache_info().misses == 1  # strata share one compiled program
-
-
-def test_the_networks_gradient():
-    pytest.importorskip("jax")
-    from equistrata.synth.models.mixture_network import Network
-
-    network = Network(hidden=(5, 4), noise=3)
-    weights = network.start(6, 7, 0)
-    pull = np.random.default_rng(0).normal(size=(6, 7)).astype(np.float32)
-    slopes = network.pull_back(weights, pull)
-    assert network.logits(weights).shape == (6, 7)
-    assert not slopes[-1].any()  # the inputs stay
-    ends = []
-    for sign in (1, -1):  # along the gradient the value changes by the gradient's squared length
-        moved = [part + sign * 1e-3 * slope for part, slope in zip(weights, slopes, strict=True)]
-        ends.append(float((network.logits(moved).astype(float) * pull).sum()))
-    assert (ends[0] - ends[1]) / 2e-3 == pytest.approx(sum(float((s**2).sum()) for s in slopes), rel=0.05)
-
-
 # Refutation
 
 RHO, DELTA = Rho(0.5), 0.1
@@ -277,7 +241,7 @@ def statistics(gem, runs, noise):
                     for sign, truth in zip((-1, 1), truths, strict=True):
                         sigma = gaussian_sigma(step.measurement)
                         told = [
-                            equistrata.synth.mechanisms.books.score(truth[c], model.marginal(c), sigma)
+                            equistrata.synth.mechanisms.session.score(truth[c], model.marginal(c), sigma)
                             for c in candidates
                         ]
                         scores = scale * np.array(told)

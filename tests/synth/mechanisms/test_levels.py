@@ -8,12 +8,13 @@ import pytest
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
-from equistrata.synth.measurements import Measurement, Prediction
-from equistrata.synth.mechanisms.levels import CLEAR, COARSE_SHARE, DROWNED, SIZES_SHARE, Levels, at_level, ties
+from equistrata.synth.measurements import Measurement, Prediction, at_level
+from equistrata.synth.mechanisms.levels import COARSE_SHARE, LOW_NOISE, NOISE_FLOOR, SIZES_SHARE, Levels
 from equistrata.synth.mechanisms.mst import MST
-from equistrata.synth.models.estimation import MirrorDescent
-from equistrata.synth.strata.cutting import _towards_independence, cut, predictions, settle, slices, within
+from equistrata.synth.models.estimation import MirrorDescent, ties
+from equistrata.synth.strata.cutting import _towards_independence, cut, predictions, reconcile, separate, slices
 
 SCHEMA = Schema(
     "small",
@@ -37,6 +38,10 @@ def table_of(rows, seed=0, schema=SCHEMA):
     return CodedTable(codes, schema)
 
 
+def rests(strata):
+    return {key: strata.rest(key) for key in strata.keys}
+
+
 def exact(table, *groups, sigma=1.0):
     return [Measurement(tuple(names), table.marginal(names).astype(float), sigma) for names in groups]
 
@@ -48,6 +53,7 @@ def exact(table, *groups, sigma=1.0):
         (Levels(("S",)), ((), ("S",))),
         (Levels(("R", "S"), coarse=False), (("R", "S"),)),
         (Levels(("R", "S"), fine=False), ((),)),
+        (Levels(), ((),)),
         (Levels(("A", "R", "S")), ((), ("A",), ("R",), ("S",), ("A", "R", "S"))),
     ],
 )
@@ -56,17 +62,17 @@ def test_the_levels_that_are_offered(levels, offered):
 
 
 def test_levels_need_columns_and_something_to_measure():
-    for bad in ({"strata": ()}, {"strata": ("S",), "coarse": False, "fine": False}):
+    for bad in ({"strata": (), "fine": False}, {"strata": ("S",), "coarse": False, "fine": False}):
         with pytest.raises(ValueError, match="coarse or fine"):
             Levels(**bad)
     for bad in (0.0, 0.96, -1.0, float("nan")):
-        for name in ("columns", "clear"):
+        for name in ("columns", "low_noise"):
             with pytest.raises(ValueError, match="columns"):
                 Levels(("S",), **{name: bad})
 
 
 def test_mst_keeps_a_part_of_rho_for_pairs():
-    for levels in (Levels(("S",), columns=0.7, clear=0.85), Levels(("S",), columns=0.85, clear=0.7)):
+    for levels in (Levels(("S",), columns=0.7, low_noise=0.85), Levels(("S",), columns=0.85, low_noise=0.7)):
         assert levels.first_share == pytest.approx(0.85 + COARSE_SHARE + SIZES_SHARE)
         assert MST(levels=levels, choice=0.09).choice == 0.09
         for bad in (0.0, 0.1, -0.1, float("nan")):
@@ -82,6 +88,7 @@ def test_what_is_measured_first_and_for_which_part():
         (Levels(("R", "S"), coarse=False, columns=0.4), [], fine),
         (Levels(("R", "S"), fine=False), singles, [sizes]),
         (Levels(("S",), fine=False), singles, []),  # the sizes are known already
+        (Levels(columns=0.4), [], [((name,), 0.1) for name in "ASBR"]),  # one level: every column over all rows
     ):
         assert levels.over_all(SCHEMA) == first
         assert levels.within_strata(SCHEMA, Rho(0.001), 10_000) == second
@@ -94,14 +101,14 @@ def test_columns_are_not_measured_within_strata_where_noise_would_drown_them():
     """Two columns with 12 and 8 cells in all strata, each at 0.2 of ρ: 10·√(2/π)/√(2·0.2·ρ) of noise on the mean of them."""
     levels, rho = Levels(("R", "S"), columns=0.4), Rho(0.5)
     noise = 10 * (2 / np.pi) ** 0.5 / 0.2**0.5
-    assert len(levels.within_strata(SCHEMA, rho, noise / DROWNED * 1.001)) == 3
-    assert levels.within_strata(SCHEMA, rho, noise / DROWNED * 0.999) == [(("S", "R"), SIZES_SHARE)]
+    assert len(levels.within_strata(SCHEMA, rho, noise / NOISE_FLOOR * 1.001)) == 3
+    assert levels.within_strata(SCHEMA, rho, noise / NOISE_FLOOR * 0.999) == [(("S", "R"), SIZES_SHARE)]
     assert len(replace(levels, coarse=False).within_strata(SCHEMA, rho, 0.0)) == 2  # there is nothing else to measure
 
 
 def test_columns_within_strata_get_more_where_a_cell_has_little_noise():
     """Two columns, each at 0.2 of ρ: σ = 1/√(2·0.2·ρ) rows."""
-    levels, rho = Levels(("R", "S"), columns=0.4, clear=0.6), 1 / (2 * 0.2 * CLEAR**2)
+    levels, rho = Levels(("R", "S"), columns=0.4, low_noise=0.6), 1 / (2 * 0.2 * LOW_NOISE**2)
     for factor, share in ((0.999, 0.4), (1.001, 0.6)):
         parts = dict(levels.within_strata(SCHEMA, Rho(rho * factor), 10_000))
         assert parts[("A", "S", "R")] == parts[("S", "B", "R")] == pytest.approx(share / 2)
@@ -125,7 +132,7 @@ def test_settled_measurements_sum_to_the_sizes_they_tell_and_change_as_little_as
         Measurement(names, rng.normal(10, 5, [SCHEMA[n].size for n in names]), 2.0)
         for names in (("R", "S"), ("A",), ("A", "S"), ("A", "S", "B", "R"), ("B", "R"))
     ]
-    settled = settle(given, STRATA, SIZES)
+    settled = reconcile(given, STRATA, SIZES)
     np.testing.assert_allclose(settled[0].values, [[40, 30], [20, 10]])
     assert settled[1].values.sum() == pytest.approx(100)
     np.testing.assert_allclose(settled[2].values.sum(0), [60, 40])
@@ -135,7 +142,7 @@ def test_settled_measurements_sum_to_the_sizes_they_tell_and_change_as_little_as
     np.testing.assert_allclose(np.ptp(settled[2].values - given[2].values, axis=0), 0, atol=1e-9)
     np.testing.assert_allclose(np.ptp(settled[3].values - given[3].values, axis=(0, 2)), 0, atol=1e-9)
     assert [(m.columns, m.sigma) for m in settled] == [(m.columns, m.sigma) for m in given]
-    again = settle(settled, STRATA, SIZES)
+    again = reconcile(settled, STRATA, SIZES)
     for one, two in zip(settled, again, strict=True):
         np.testing.assert_allclose(one.values, two.values)
 
@@ -168,7 +175,7 @@ def test_a_model_of_all_rows_is_one_of_each_stratum(impossible):
     model = ENGINE.estimate(schema, told)
     share = model.marginal(strata.columns)
     sizes = {key: float(share[tuple(strata.codes_of(key).values())]) for key in strata.keys}
-    models = within(model, strata, sizes)
+    models = separate(model, strata, rests(strata), sizes)
     assert list(models) == list(strata.keys)
     assert len(models) == 4 - bool(impossible)
     for names in (("A",), ("B",), ("A", "B"), ("B", "A")):
@@ -181,21 +188,21 @@ def test_a_model_of_all_rows_is_one_of_each_stratum(impossible):
 
 def test_a_model_that_does_not_fall_apart_is_refused():
     model = ENGINE.estimate(SCHEMA, exact(table_of(50), ("A", "S"), ("S", "R"), ("B",)))
-    with pytest.raises(ValueError, match="lacks a stratum column"):
-        within(model, STRATA, SIZES)
+    with pytest.raises(InputError, match="lacks a stratum column"):
+        separate(model, STRATA, rests(STRATA), SIZES)
 
 
 @pytest.mark.parametrize("shrinkage", [True, False])
 def test_exact_measurements_are_cut_into_exact_strata(shrinkage):
     """The population's marginals are sums of measured ones: nothing is lost, and nothing is invented."""
     table = table_of(20_000, 4)
-    found = cut(
+    models, sizes = cut(
         STRATA, exact(table, ("R", "S"), ("A", "S", "R"), ("A", "S", "B", "R"), ("B",), sigma=2.0), ENGINE, shrinkage
     )
     for key, part in STRATA.partition(table).items():
-        assert found.sizes[key] == pytest.approx(len(part), abs=2)
-        np.testing.assert_allclose(found.models[key].marginal(("A", "B")), part.marginal(("A", "B")), atol=6)
-    total = sum(model.marginal(("A", "B")) for model in found.models.values())
+        assert sizes[key] == pytest.approx(len(part), abs=2)
+        np.testing.assert_allclose(models[key].marginal(("A", "B")), part.marginal(("A", "B")), atol=6)
+    total = sum(model.marginal(("A", "B")) for model in models.values())
     np.testing.assert_allclose(total, table.marginal(("A", "B")), atol=12)
 
 
@@ -205,7 +212,7 @@ def test_sizes_join_all_levels_and_none_is_nothing():
         Measurement(("R", "S"), np.array([[900.0, -50.0], [100.0, 50.0]]), 10.0),
         *[Measurement(("A", "S"), np.array([[400.0, 0.0], [400, 0], [200, 0]]), 0.5)],
     ]
-    sizes = cut(STRATA, told, ENGINE).sizes
+    _, sizes = cut(STRATA, told, ENGINE)
     assert sizes["x", 1] + sizes["y", 1] == pytest.approx(1000, rel=0.02)
     assert sizes["x", 2] > 2
     assert sizes["y", 2] > 2
@@ -233,7 +240,7 @@ def test_noisy_sizes_of_independent_columns_are_better_for_leaning(shrinkage):
             Measurement(("S",), real.sum(0) + rng.normal(0, 5, 2), 5.0),
             Measurement(("R", "S"), real + rng.normal(0, 60, (2, 2)), 60.0),
         ]
-        sizes = cut(STRATA, told, ENGINE, shrinkage).sizes
+        _, sizes = cut(STRATA, told, ENGINE, shrinkage)
         errors.append(np.abs(np.array([sizes[key] for key in KEYS]) - real.ravel()).sum())
     assert (np.mean(errors) < 50) == shrinkage
 
@@ -245,12 +252,12 @@ def test_a_stratum_that_noise_leaves_out_is_modelled_by_itself(own):
     names = [("A", "S", "R"), ("S", "B", "R")] if own else [("A",), ("S",), ("B",), ("R",)]
     told = [Measurement(n, rng.normal(0, 1000, [SCHEMA[c].size for c in n]), 1000.0) for n in names]
     whole = MirrorDescent().estimate(SCHEMA, [*told, *exact(table_of(0), *ties(SCHEMA, STRATA.columns), sigma=1e9)])
-    assert len(within(whole, STRATA, SIZES)) < 4, "the case is not what it says"
-    found = cut(STRATA, told, MirrorDescent())
-    assert list(found.models) == list(KEYS)
-    for key, model in found.models.items():
-        assert found.sizes[key] > 0
-        assert model.total == found.sizes[key]
+    assert len(separate(whole, STRATA, rests(STRATA), SIZES)) < 4, "the case is not what it says"
+    models, sizes = cut(STRATA, told, MirrorDescent())
+    assert list(models) == list(KEYS)
+    for key, model in models.items():
+        assert sizes[key] > 0
+        assert model.total == sizes[key]
         assert len(model.sample(50, rng)) == 50
         assert model.marginal(("A",)).sum() == pytest.approx(model.total)
 

@@ -1,4 +1,4 @@
-"""Attempts to refute the privacy of MST and of the stratified release, each shown to catch planted faults.
+"""Attempts to refute the privacy of the paper's MST and of the stratified release, each shown to catch planted faults.
 
 Two neighbouring tables (one added row), thousands of releases of each, and one number per release: the logarithm of
 the likelihood ratio of all that was published, as an attacker who knows both tables would compute it. For Gaussian
@@ -21,10 +21,10 @@ from equistrata.data.table import CodedTable
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import SeededNoise, selection_epsilon
 from equistrata.synth.measurements import Measurement
-from equistrata.synth.mechanisms.books import Books
-from equistrata.synth.mechanisms.mst import MST, _choose_tree
+from equistrata.synth.mechanisms.session import Session
 from equistrata.synth.models.estimation import MirrorDescent
-from equistrata.synth.strata.stratified import fit_strata, fit_stratum
+from equistrata.synth.strata.fitting import fit_strata, fit_stratum
+from paper.mst import PaperMST, _choose_tree
 
 RHO = Rho(0.5)
 DELTA = 0.1
@@ -36,7 +36,7 @@ SCHEMA = Schema("tiny", (Column("A", values=(0, 1)), Column("B", values=(0, 1, 2
 GROUP = Column("G", values=("touched", "other"))
 ROW = (1, 2, 0)  # nobody else has B = 2
 # Most of ρ goes to the Gaussian measurements, which use up what they pay for; the exponential mechanism does not.
-TINY_MST = MST(shares=(4, 1, 4), readable=9.0)
+TINY_MST = PaperMST(shares=(4, 1, 4), readable=9.0)
 COUNT_SHARE = 0.1
 
 
@@ -245,7 +245,7 @@ def choice_divergence(rho, order, fault=1.0):
                 logs = []
                 for script in product(range(3), range(2)):
                     noise = Scripted(script, fault)
-                    _choose_tree(Books(CodedTable(table, SCHEMA), rho, noise), model, rho)
+                    _choose_tree(Session(CodedTable(table, SCHEMA), rho, noise), model, rho)
                     logs.append(noise.log_probability)
                 sides.append(np.array(logs))
             for p, q in (sides, sides[::-1]):

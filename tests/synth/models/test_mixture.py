@@ -121,7 +121,7 @@ def test_where_twice_is_where_once():
 
 
 def test_an_impossible_condition_is_refused():
-    with pytest.raises(InputError, match="nobody can have that combination of A, B"):
+    with pytest.raises(InputError, match="no row can have that combination of A, B"):
         model_of(schema_of()).where({"A": [1], "B": [0]})
 
 

@@ -9,7 +9,7 @@ from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.weights import PublicWeights
 from equistrata.synth.measurements import Measurement, Prediction
-from equistrata.synth.strata.stratified import noisy_weights
+from equistrata.synth.strata.model import noisy_weights
 from equistrata.synth.strata.weights import combined_weights
 
 SCHEMA = Schema(

@@ -8,7 +8,7 @@ from equistrata.data.sources import FolktablesSource
 from equistrata.data.table import CodedTable
 from equistrata.eval.scores.parity import parity_error
 from equistrata.eval.scores.workload import workload_error
-from equistrata.synth.strata.stratified import StratifiedSynthesizer
+from equistrata.synth.synthesizer import StratifiedSynthesizer
 
 COLUMNS = ("AGEP", "SCHL", "MAR", "DIS", "NATIVITY", "MIL", "DREM", "SEX", "RAC1P", "ESR")
 STRATA = ("SEX", "RAC1P")

@@ -5,11 +5,12 @@ from itertools import combinations
 
 import numpy as np
 import pytest
+from small_tables import fit
 from spies import Spy, recorded_budgets
 
 import equistrata.synth.mechanisms.aim
-import equistrata.synth.mechanisms.books
 import equistrata.synth.mechanisms.mst
+import equistrata.synth.mechanisms.session
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
@@ -18,17 +19,17 @@ from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SeededNoise, gaussian_sigma
 from equistrata.synth.measurements import NOISE_L1, Measurement, total_estimate
-from equistrata.synth.mechanisms.aim import AIM
-from equistrata.synth.mechanisms.base import fit
-from equistrata.synth.mechanisms.books import Books
+from equistrata.synth.mechanisms.aim import AIM, STRATA_MODEL_SIZE
+from equistrata.synth.mechanisms.base import serving_all
 from equistrata.synth.mechanisms.gem import GEM
-from equistrata.synth.mechanisms.levels import COARSE_SHARE, SIZES_SHARE, Levels, ties
-from equistrata.synth.mechanisms.mst import MST
-from equistrata.synth.models.estimation import MirrorDescent, model_cliques
+from equistrata.synth.mechanisms.levels import COARSE_SHARE, SIZES_SHARE, Levels
+from equistrata.synth.mechanisms.mst import MST, STRATA_COLUMNS, STRATA_LOW_NOISE
+from equistrata.synth.mechanisms.session import Session
+from equistrata.synth.models.estimation import MirrorDescent, model_cliques, ties
 from equistrata.synth.models.junction_tree import JunctionTree
 from equistrata.synth.strata.cutting import slices
-from equistrata.synth.strata.shared import MODEL_SIZE, MST_CLEAR, MST_COLUMNS, TOLERANCE, serving_all, share
-from equistrata.synth.strata.stratified import StratifiedSynthesizer
+from equistrata.synth.strata.selection import shared_selection
+from equistrata.synth.synthesizer import StratifiedSynthesizer
 
 SIZES = {"A": 3, "S": 2, "B": 2, "R": 3, "C": 2}
 SCHEMA = Schema("small", tuple(Column(name, values=tuple(range(size))) for name, size in SIZES.items()))
@@ -61,26 +62,29 @@ def table_of(rows, seed=0, schema=SCHEMA):
 
 def test_shared_where_it_can_be():
     for mechanism in (MST(), AIM()):
-        shared = share(mechanism, STRATA)
+        shared = shared_selection(mechanism, STRATA)
         assert type(shared) is type(mechanism)
-        parts = {"columns": MST_COLUMNS, "clear": MST_CLEAR} if isinstance(mechanism, MST) else {}
+        parts = {"columns": STRATA_COLUMNS, "low_noise": STRATA_LOW_NOISE} if isinstance(mechanism, MST) else {}
         assert shared.levels == Levels(CUT, **parts)
-        assert shared == share(mechanism, STRATA, "shared", "auto") == serving_all(shared)
+        assert shared == shared_selection(mechanism, STRATA, "shared", "auto") == serving_all(shared)
         assert serving_all(mechanism) is None
-        assert share(mechanism, STRATA, levels="strata").levels == Levels(CUT, coarse=False, **parts)
-        assert share(mechanism, STRATA, levels="none").levels == Levels(CUT, fine=False, **parts)
-        assert share(mechanism, STRATA, "per-stratum") is None
-        assert share(mechanism, Strata.over(SCHEMA, ())) is None
+        assert shared_selection(mechanism, STRATA, levels="strata").levels == Levels(CUT, coarse=False, **parts)
+        assert shared_selection(mechanism, STRATA, levels="none").levels == Levels(CUT, fine=False, **parts)
+        assert shared_selection(mechanism, STRATA, "per-stratum") is None
+        assert shared_selection(mechanism, Strata.over(SCHEMA, ())) is None
 
 
 def test_a_mechanism_keeps_its_settings():
     own = AIM(rounds=7, max_model_size=5.0, engine=QUICK)
-    assert share(own, STRATA) == replace(own, levels=Levels(CUT), engine=replace(QUICK, tolerance=TOLERANCE))
-    shared = share(MST(trees=2), STRATA)
-    assert (shared.trees, shared.max_model_size, shared.engine.tolerance) == (2, MODEL_SIZE, TOLERANCE)
+    assert shared_selection(own, STRATA) == replace(own, levels=Levels(CUT))
+    assert (shared_selection(AIM(), STRATA).model_size, AIM().model_size) == (STRATA_MODEL_SIZE, 1.0)
+    shared = shared_selection(MST(trees=2, max_model_size=3.0), STRATA)
+    assert (shared.trees, shared.model_size, shared.engine) == (2, 3.0, MST().engine)
 
 
 class OtherEngine:
+    weighs_cells = False
+
     def estimate(self, schema, measurements, warm_start=None):
         raise AssertionError("never asked")
 
@@ -105,13 +109,13 @@ TIED = Schema(
     ],
 )
 def test_where_it_cannot_be_each_stratum_chooses_unless_sharing_was_asked_for(mechanism, strata, reason):
-    assert share(mechanism, strata) is None
-    assert share(mechanism, strata, "per-stratum", "strata") is None
+    assert shared_selection(mechanism, strata) is None
+    assert shared_selection(mechanism, strata, "per-stratum", "strata") is None
     with pytest.raises(InputError, match=reason) as told:
-        share(mechanism, strata, "shared")
+        shared_selection(mechanism, strata, "shared")
     assert str(told.value).count(". ") == 0
     with pytest.raises(InputError, match=f"need shared selection, but .*{reason}"):
-        share(mechanism, strata, levels="none")
+        shared_selection(mechanism, strata, levels="none")
 
 
 @pytest.mark.parametrize(
@@ -135,7 +139,7 @@ def test_bad_choices_are_told_in_a_sentence_before_a_row_is_looked_at(settings, 
 @pytest.mark.parametrize("rows", [0, 3, 20_000])
 @pytest.mark.parametrize("rho", [0.1, 1 / 3, 0.0149731])
 def test_mst_spends_exactly_rho(monkeypatch, levels, rows, rho):
-    made = recorded_budgets(monkeypatch, equistrata.synth.mechanisms.books)
+    made = recorded_budgets(monkeypatch, equistrata.synth.mechanisms.session)
     noise = Spy()
     measured = MST(levels=levels, engine=QUICK).measure(table_of(rows), Rho(rho), noise)
     (budget,) = made
@@ -181,7 +185,7 @@ def test_first_rounds_are_as_dear_as_noise_on_a_pair_asks():
         assert first_round(aim, rho * 1.05) == pytest.approx(1 / (rounds * len(names)))
         assert first_round(aim, rho * 0.95) == pytest.approx(1 / (other * len(names)))
         assert first_round(replace(aim, rounds=7), rho * 0.95) == pytest.approx(1 / (7 * len(names)))
-        assert first_round(replace(aim, levels=None), rho * 0.95) == pytest.approx(1 / (16 * len(names)))
+        assert first_round(replace(aim, levels=Levels()), rho * 0.95) == pytest.approx(1 / (16 * len(names)))
 
 
 @EACH
@@ -226,7 +230,7 @@ def test_one_row_moves_no_score_by_more_than_its_weight(mechanism, levels):
 def mst_scores(mst, table, model):
     """The weight of every pair at every level is 1."""
     names = mst.levels.inner(SCHEMA) if mst.levels.fine else SCHEMA.names
-    books = Books(table, Rho(1), SeededNoise(0))
+    books = Session(table, Rho(1), SeededNoise(0))
     scores = {
         columns: books.score(columns, model, 5.0)
         for _, columns in equistrata.synth.mechanisms.mst._offers(SCHEMA, names, mst.levels)
@@ -247,7 +251,7 @@ def test_the_score_of_a_marginal_within_strata_is_the_sum_of_the_strata_s_scores
     model = QUICK.estimate(
         SCHEMA, [Measurement((name,), np.full(size, 3000 / size), 5.0) for name, size in SIZES.items()]
     )
-    found = Books(table, Rho(1), SeededNoise(0)).score(("A", "S", "B", "R"), model, 5.0)
+    found = Session(table, Rho(1), SeededNoise(0)).score(("A", "S", "B", "R"), model, 5.0)
     penalty = np.sqrt(2 / np.pi) * 5.0 * 6
     modelled, expected = model.marginal(("A", "B", *CUT)), 0.0
     for key, part in STRATA.partition(table).items():
@@ -264,7 +268,7 @@ def test_no_candidate_within_strata_blunts_the_choice_among_the_others():
     heaviest = max(weight for columns, weight in weights.items() if len(columns) <= 2)
     assert max(weights.values()) == heaviest
     assert weights[("A", "S", "B", "R")] == heaviest
-    paper = replace(aim, levels=None).candidates_of(SCHEMA.select(names))
+    paper = replace(aim, levels=Levels()).candidates_of(SCHEMA.select(names))
     assert heaviest < 1.5 * max(paper.values())
 
 
@@ -282,7 +286,7 @@ def test_aim_s_candidates_and_their_weights_by_hand():
     fine = replace(aim, levels=Levels(("S",), coarse=False)).candidates_of(schema)
     assert fine == {("A", "S"): 2 * 5.0 + 2 * 2.0, ("S", "B"): 2 * 2.0 + 5.0, ("A", "S", "B"): 3 * 2.0 + 2 * 5.0}
     none = replace(aim, levels=Levels(("S",), fine=False))
-    assert none.candidates_of(schema) == replace(aim, levels=None).candidates_of(schema)
+    assert none.candidates_of(schema) == replace(aim, levels=Levels()).candidates_of(schema)
     nothing = replace(MECHANISMS["AIM"], workload={("S",): 1.0}, levels=Levels(("S",), coarse=False))
     assert {m.columns for m in nothing.measure(table_of(20_000), Rho(1), SeededNoise(0))} == {
         ("A", "S"), ("S", "B"), ("S", "R"), ("S", "C")
@@ -411,14 +415,14 @@ def test_no_model_outgrows_its_bound_once_rows_are_paid_for(levels):
     codes = np.random.default_rng(0).integers(0, schema.sizes, (3000, 14)).astype(np.uint8)
     codes[:, 1:12] = (codes[:, :1] + codes[:, 1:12] % 2) % 60
     mst = replace(
-        share(MST(), Strata.over(schema, ("S", "R"))),
+        shared_selection(MST(), Strata.over(schema, ("S", "R"))),
         engine=MirrorDescent(iterations=1),
         levels=replace(levels, strata=("S", "R")),
     )
     measured = mst.measure(CodedTable(codes, schema), Rho(100), SeededNoise(0))
     held = [*model_cliques(schema, measured), *(tuple(map(schema.index, t)) for t in ties(schema, ("S", "R")))]
     assert len(measured) > 14
-    assert JunctionTree.build(schema.sizes, held).cells <= equistrata.synth.mechanisms.mst._FIRST_TREE_CELLS
+    assert JunctionTree.build(schema.sizes, held).cells <= equistrata.synth.mechanisms.mst.FIRST_TREE_CELLS
 
 
 @EACH

@@ -17,7 +17,7 @@ import pytest
 from independent_model import Independent
 from refutation import HalvedNoise, measured_epsilon
 
-import equistrata.synth.mechanisms.books
+import equistrata.synth.mechanisms.session
 from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable
 from equistrata.privacy.budget import Budget, Rho
@@ -110,7 +110,11 @@ SHARED_MST = MST(levels=LEVELS, readable=1e9, choice=SMALL_CHOICE, engine=Cheap(
 SHARED_AIM = AIM(
     levels=LEVELS, readable=1e9, rounds=2, measured=1 - SMALL_CHOICE, max_model_size=1000.0, round_engine=Cheap()
 )
+ONE_LEVEL_MST = replace(SHARED_MST, levels=Levels())
 MECHANISMS = pytest.mark.parametrize("mechanism", [SHARED_MST, SHARED_AIM], ids=["MST", "AIM"])
+AND_ONE_LEVEL = pytest.mark.parametrize(
+    "mechanism", [SHARED_MST, SHARED_AIM, ONE_LEVEL_MST], ids=["MST", "AIM", "MST, one level"]
+)
 
 
 @dataclass(frozen=True)
@@ -144,13 +148,13 @@ def bound(mechanism, runs, noise):
 
 
 @pytest.mark.slow
-@MECHANISMS
+@AND_ONE_LEVEL
 def test_a_release_keeps_its_claim(mechanism):
     assert 0.3 < bound(mechanism, 2500, SeededNoise(1)) <= CLAIM  # the lower end shows that we do look
 
 
 @pytest.mark.slow
-@MECHANISMS
+@AND_ONE_LEVEL
 def test_a_release_with_half_the_noise_is_caught(mechanism):
     assert bound(mechanism, 3000, HalvedNoise(SeededNoise(2))) > CLAIM
 
@@ -231,6 +235,7 @@ TIGHT_AIM = AIM(
 )
 CHOOSERS = {
     "MST": replace(SHARED_MST, choice=0.2),
+    "MST, one level": replace(ONE_LEVEL_MST, choice=0.2),
     "AIM": replace(TIGHT_AIM, levels=LEVELS, workload=None),
     "AIM within strata": TIGHT_AIM,
 }
@@ -246,6 +251,6 @@ def test_a_choice_costs_what_is_charged(name, order):
 @pytest.mark.parametrize("name", ["MST", "AIM within strata"])
 def test_a_score_that_counts_a_row_twice_is_caught(monkeypatch, name):
     """As a score would that adds up what every stratum says of a marginal over all rows."""
-    honest = equistrata.synth.mechanisms.books.score
-    monkeypatch.setattr(equistrata.synth.mechanisms.books, "score", lambda *given: 2 * honest(*given))
+    honest = equistrata.synth.mechanisms.session.score
+    monkeypatch.setattr(equistrata.synth.mechanisms.session, "score", lambda *given: 2 * honest(*given))
     assert dearest_choice(CHOOSERS[name], 2.0) > 1.5

@@ -13,7 +13,7 @@ from equistrata.stats.random_effects import effects, variances
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.strata.borrowing import _chance, _Mixture, _Prediction, borrow
-from equistrata.synth.strata.stratified import StratifiedSynthesizer
+from equistrata.synth.synthesizer import StratifiedSynthesizer
 
 SCHEMA = Schema(
     "people",

@@ -1,0 +1,138 @@
+"""One run of a mechanism on one table: here it chooses, measures, and is charged, step by step.
+
+MST, AIM and GEM decide only what to offer and what to pay. `Session.choose` is the only choice (exponential
+mechanism), `Session.measure` the only measurement (Gaussian), both paid from `Session.budget` and written to its log.
+
+>>> truth, modelled = np.array([30, 10]), np.array([20.0, 20.0])
+>>> score(truth, modelled), round(score(truth, modelled, sigma=5.0), 2)
+(20.0, 12.02)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import inf, prod
+
+import numpy as np
+
+from equistrata.arrays import Counts, Floats
+from equistrata.data.table import CodedTable
+from equistrata.privacy.budget import Budget, Rho
+from equistrata.privacy.noise import NoiseSource
+from equistrata.synth.measurements import NOISE_L1, Columns, Measurement, Merging, measure_marginal
+from equistrata.synth.models.base import Model
+
+GRID = 1024  # scores are whole multiples of 1/GRID
+LARGEST_TERM = 2.0**42  # of a score: up to twice this, a float holds every multiple of 1/GRID
+ALMOST_ONE = 1 - 2.0**-18  # a weight above it counts as one, see `weighed`
+NOTHING = Rho(0)
+
+
+@dataclass(frozen=True)
+class Step:
+    """What one step of a run cost and published: enough to add up ρ again, and nothing else of the rows.
+
+    Attributes:
+        columns: what was measured; empty where only a choice was made, of nothing.
+        sigma: the standard deviation of the noise on each cell; infinite where nothing was measured.
+        measurement: ρ of the measurement.
+        selection: ρ of the choice of `columns`; zero where there was none.
+    """
+
+    columns: Columns
+    sigma: float
+    measurement: Rho
+    selection: Rho
+
+
+def score(truth: Counts, modelled: Floats, sigma: float = 0.0) -> float:
+    """How badly a model explains a marginal: ‖true − model‖₁, less the noise floor of measuring it, √(2/π)·σ·cells.
+
+    Args:
+        truth: the exact counts, which add up to less than 2³³. Private.
+        modelled: the model's, made from noisy numbers alone, of the same shape.
+        sigma: of the measurement to come; 0 to take nothing off.
+
+    Sensitivity: exactly 1, in floating point too. See docs/proofs/shared-selection.md.
+    """
+    expected = np.clip(modelled, 0.0, LARGEST_TERM)
+    expected = np.rint(expected * (GRID * min(1.0, LARGEST_TERM / max(float(expected.sum()), 1.0)))) / GRID
+    noise = np.rint(min(NOISE_L1 * sigma * modelled.size, LARGEST_TERM) * GRID) / GRID
+    return float(np.abs(truth - expected).sum() - noise)
+
+
+def weighed(scores: Floats, weights: Floats) -> Floats:
+    """Scores times public weights, over the largest weight. Sensitivity: exactly 1, for scores below 2³⁴.
+
+    See docs/proofs/shared-selection.md.
+    """
+    shares = weights / weights.max()
+    return np.where(shares > ALMOST_ONE, 1.0, shares) * scores
+
+
+class Session:
+    """A private table, the budget for it, and what was measured and logged so far.
+
+    Attributes:
+        budget: what the run may spend.
+        measurements: `known` first, then the run's own.
+        log: a `Step` for each of these, and for each choice of nothing. Its amounts add up to what was spent.
+
+    With `distinct`, marginals are counted on the table's distinct rows: worth it where hundreds are scored.
+    """
+
+    def __init__(
+        self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = (), distinct: bool = False
+    ) -> None:
+        self.table, self.noise, self.distinct = table, noise, distinct
+        self.budget = Budget(rho)
+        self.measurements = list(known)
+        self.log: list[Step] = []
+        self._counts: dict[Columns, Counts] = {}
+
+    def measure(
+        self, columns: Iterable[str], price: Rho, selection: Rho = NOTHING, groups: Sequence[Merging] = ()
+    ) -> Measurement:
+        """Measure columns. Cost: `price`; `selection` was paid before, for choosing them, and is only logged."""
+        names = tuple(columns)
+        noisy = measure_marginal(self.table, names, price, self.budget, self.noise, groups)
+        self.measurements.append(noisy)
+        self.log.append(Step(names, noisy.sigma, price, selection))
+        return noisy
+
+    def measure_again(self, first: Sequence[tuple[Columns, Rho]]) -> None:
+        """The fallback where no choice is worth its price: spend the rest on the first marginals, as they shared."""
+        shares = self.budget.remaining.split([float(price) for _, price in first])
+        for (columns, _), share in zip(first, shares, strict=True):
+            self.measure(columns, share)
+
+    def score(self, columns: Columns, model: Model, sigma: float = 0.0) -> float:
+        """`score` of these columns of the table. Not private: only `choose` may see it."""
+        if columns not in self._counts:
+            self._counts[columns] = self._count(columns)
+        return score(self._counts[columns], model.marginal(columns), sigma)
+
+    def choose(self, scores: Callable[[], Sequence[float] | Floats], price: Rho) -> int:
+        """The place of a high score, by the exponential mechanism. Cost: `price`; the scores have sensitivity 1.
+
+        `scores` are worked out only once the price is paid.
+        """
+        return self.noise.select(lambda: np.asarray(scores()), 1.0, price, self.budget, "choice of a marginal")
+
+    def chose_nothing(self, price: Rho) -> None:
+        """Log a choice, paid for, of nothing."""
+        self.log.append(Step((), inf, NOTHING, price))
+
+    def _count(self, columns: Columns) -> Counts:
+        """An exact marginal, private."""
+        rows, times = self._distinct
+        if len(rows) == len(self.table):
+            return self.table.marginal(columns)
+        shape = [self.table.schema[name].size for name in columns]
+        return np.bincount(rows.index_of(columns), times, prod(shape)).astype(np.int64).reshape(shape)
+
+    @cached_property
+    def _distinct(self) -> tuple[CodedTable, Counts]:
+        return self.table.distinct() if self.distinct else (self.table, np.ones(0, dtype=np.int64))

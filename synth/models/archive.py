@@ -1,0 +1,58 @@
+"""Model files: NumPy archives without pickle. A head names the format, the schema (by its digest) and the total."""
+
+from __future__ import annotations
+
+import json
+import zlib
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any, TypeVar
+from zipfile import BadZipFile
+
+import numpy as np
+import numpy.typing as npt
+
+from equistrata.data.schema import Schema
+from equistrata.errors import InputError
+
+M = TypeVar("M")
+Archive = Mapping[str, npt.NDArray[Any]]
+# What NumPy and zipfile raise on files that are not archives, are cut off, or are damaged (RuntimeError: the damage
+# looks like encryption or an unknown compression).
+_BROKEN = (
+    OSError, ValueError, KeyError, IndexError, TypeError, EOFError, OverflowError, RuntimeError, BadZipFile, zlib.error
+)  # fmt: skip
+
+
+def write_archive(
+    path: Path, kind: str, schema: Schema, total: float, arrays: Archive, more: Mapping[str, Any] | None = None
+) -> None:
+    """Write arrays under a head of `kind`, the schema's digest, the total and `more` (JSON)."""
+    head = {"format": kind, "schema": schema.digest, "total": total, **(more or {})}
+    with path.open("wb") as file:
+        np.savez_compressed(file, head=np.array(json.dumps(head)), **arrays)  # type: ignore[arg-type]
+
+
+def read_archive(path: Path, kind: str, schema: Schema, make: Callable[[Mapping[str, Any], Archive], M]) -> M:
+    """What `make` builds of the head and the arrays; it may raise ValueError or InputError on what makes no sense.
+
+    Raises:
+        InputError: the file is not a model of this kind and schema.
+    """
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            head = json.loads(str(archive["head"]))
+            if head["format"] != kind or head["schema"] != schema.digest:
+                raise ValueError
+            return make(head, archive)
+    except _BROKEN:
+        raise InputError(f"{str(path)!r} is not a model of schema {schema.name!r}; give the right pair") from None
+
+
+def archive_kind(path: Path) -> str:
+    """The format that a file's head names; empty if it is no such archive."""
+    try:
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            return str(json.loads(str(archive["head"]))["format"])
+    except _BROKEN:
+        return ""

@@ -1,0 +1,209 @@
+"""Fitting all strata: each by itself at the full budget (parallel composition), or all at once by a shared choice.
+
+Rosenblatt, Stoyanovich and Musco (the stratification paper), section "Stratified Data Synthesis". Strata partition the
+rows, so under add/remove neighbours what they cost together is the largest of their budgets.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Executor, as_completed
+from contextlib import contextmanager, nullcontext
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from equistrata.data.strata import Key, Strata
+from equistrata.data.table import CodedTable
+from equistrata.privacy.budget import Budget, Rho
+from equistrata.privacy.noise import NoiseSource
+from equistrata.synth.measurements import Measurement, load_measurements, measure_marginal, save_measurements
+from equistrata.synth.mechanisms.base import Fit, Mechanism, SharingMechanism
+from equistrata.synth.models.estimation import Estimator, MirrorDescent
+from equistrata.synth.strata.borrowing import borrow
+from equistrata.synth.strata.cutting import cut
+from equistrata.synth.strata.model import StratifiedModel, estimated_sizes
+from equistrata.synth.strata.selection import shared_selection
+
+Result = TypeVar("Result")
+StrataMeasurements = Mapping[Key, Sequence[Measurement]]
+
+ALL_ROWS = "all.json"  # Strata.file_name of the one stratum that holds all rows
+
+
+@dataclass(frozen=True)
+class Fitting(ABC):
+    """One way to fit all strata.
+
+    Attributes:
+        shrinkage: whether small strata borrow from the others.
+        workers: processes that fit strata side by side, where they are fitted one by one.
+    """
+
+    mechanism: Mechanism
+    strata: Strata
+    shrinkage: bool = True
+    workers: int = 1
+
+    @abstractmethod
+    def fit(
+        self, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource
+    ) -> tuple[StrataMeasurements, StratifiedModel]:
+        """What was measured, and the model with the sizes that it estimates.
+
+        Cost: what is left of `budget`, of which `count_rho` buys noisy sizes of the strata; add/remove.
+        """
+
+
+class SeparateFitting(Fitting):
+    """Every stratum chooses and is measured by itself; small ones then borrow from the others."""
+
+    def fit(
+        self, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource
+    ) -> tuple[StrataMeasurements, StratifiedModel]:
+        """See `Fitting.fit`."""
+        parts = self.strata.partition(table)
+        budgets = budget.parallel(budget.remaining, self.strata.keys, "synthesis, strata in parallel")
+        borrowing = self.strata if self.shrinkage else None
+        fits = fit_strata(self.mechanism, parts, budgets, count_rho, noise, self.workers, borrowing)
+        measured = {key: fit.measurements for key, fit in fits.items()}
+        models = {key: fit.model for key, fit in fits.items()}
+        return measured, StratifiedModel.of(self.strata, models, estimated_sizes(measured))
+
+
+class SharedFitting(Fitting):
+    """One choice for all strata, measured on the whole table; its model is cut into strata. The key is `()`."""
+
+    mechanism: SharingMechanism
+
+    def fit(
+        self, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource
+    ) -> tuple[StrataMeasurements, StratifiedModel]:
+        """See `Fitting.fit`."""
+        found = measure_stratum(self.mechanism, table, budget, count_rho, noise)
+        return {(): found}, cut_strata(self.strata, found, self.mechanism.engine, self.shrinkage)
+
+
+def fitting_of(
+    mechanism: Mechanism,
+    strata: Strata,
+    selection: str | None = None,
+    levels: str = "auto",
+    shrinkage: bool = True,
+    workers: int = 1,
+) -> Fitting:
+    """The way that settings and the schema allow: see `shared_selection`, which raises InputError."""
+    shared = shared_selection(mechanism, strata, selection, levels)
+    if shared is None:
+        return SeparateFitting(mechanism, strata, shrinkage, workers)
+    return SharedFitting(shared, strata, shrinkage)
+
+
+def measure_stratum(
+    mechanism: Mechanism, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource
+) -> list[Measurement]:
+    """Measure a stratum, or by shared selection the table, with all that is left in its budget.
+
+    Cost: the rest of `budget`, of which `count_rho` buys the noisy number of rows (of each stratum).
+    """
+    known = _count(mechanism, table, budget, count_rho, noise)
+    return mechanism.measure(table, _rest(mechanism, budget), noise, known)
+
+
+def fit_stratum(mechanism: Mechanism, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource) -> Fit:
+    """As `measure_stratum`, and the model."""
+    known = _count(mechanism, table, budget, count_rho, noise)
+    return mechanism.fit(table, _rest(mechanism, budget), noise, known)
+
+
+def _count(mechanism: Mechanism, table: CodedTable, budget: Budget, rho: Rho, noise: NoiseSource) -> list[Measurement]:
+    return [measure_marginal(table, mechanism.strata, rho, budget, noise)] if rho else []
+
+
+def _rest(mechanism: Mechanism, budget: Budget) -> Rho:
+    return budget.spend(budget.remaining, f"{mechanism.name} on one stratum")
+
+
+def fit_strata(
+    mechanism: Mechanism,
+    parts: Mapping[Key, CodedTable],
+    budgets: Mapping[Key, Budget],
+    count_rho: Rho,
+    noise: NoiseSource,
+    workers: int = 1,
+    borrowing: Strata | None = None,
+) -> dict[Key, Fit]:
+    """Fit every stratum, in `workers` processes. Strata keep their key whatever order they finish in.
+
+    Args:
+        borrowing: the strata, if small ones are to borrow from the others (`borrow`). A mechanism that keeps no
+            measurements has nothing to lend.
+
+    Cost: the largest of the budgets (parallel composition, see `Budget.parallel`), add/remove. Borrowing is free.
+    """
+    jobs = {}
+    for position, (key, table) in enumerate(parts.items()):
+        # Charged here: what a worker process spends of a copy would leave the caller's budget whole.
+        charged = budgets[key].part(budgets[key].remaining, f"{mechanism.name} on one stratum")
+        jobs[key] = (mechanism, table, charged, count_rho, noise.spawn(position))
+    workers = min(workers, len(jobs))
+    with process_pool(workers) if workers > 1 else nullcontext() as pool:
+        if borrowing is None or not mechanism.keeps_measurements:
+            return _map(pool, fit_stratum, jobs)
+        measured = _map(pool, measure_stratum, jobs)
+        extras = borrow(borrowing, measured)
+        schemas = {key: table.schema for key, table in parts.items()}
+        models = _map(pool, mechanism.model, {key: (schemas[key], measured[key] + extras[key]) for key in parts})
+    return {key: Fit(tuple(measured[key]), models[key]) for key in parts}
+
+
+def _map(pool: Executor | None, work: Callable[..., Result], jobs: Mapping[Key, tuple[Any, ...]]) -> dict[Key, Result]:
+    """The same work for every stratum, in the pool if there is one."""
+    if pool is None:
+        return {key: work(*job) for key, job in jobs.items()}
+    futures = {pool.submit(work, *job): key for key, job in jobs.items()}
+    done = {futures[future]: future.result() for future in as_completed(futures)}
+    return {key: done[key] for key in jobs}
+
+
+@contextmanager
+def process_pool(workers: int) -> Iterator[Executor]:
+    """Worker processes that start clean: never forked (forking after JAX has run hangs), crashes reported."""
+    from loky import ProcessPoolExecutor
+
+    pool = ProcessPoolExecutor(max_workers=workers)
+    try:
+        yield pool
+    finally:
+        pool.shutdown(wait=True, kill_workers=True)
+
+
+def cut_strata(
+    strata: Strata, measurements: Sequence[Measurement], engine: Estimator | None = None, shrinkage: bool = True
+) -> StratifiedModel:
+    """The model of what shared selection measured, with the sizes that it estimates. Post-processing.
+
+    Args:
+        engine: makes it; the default engine if none is given.
+        shrinkage: whether small strata borrow from the others.
+    """
+    models, sizes = cut(strata, measurements, engine or MirrorDescent(), shrinkage)
+    return StratifiedModel.of(strata, models, sizes)
+
+
+def save_all_measurements(measured: StrataMeasurements, strata: Strata, folder: Path) -> None:
+    """Write readable files: one per stratum, named by it, or `all.json` for what shared selection measured."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for key, noisy in measured.items():
+        save_measurements(noisy, folder / (f"{strata.file_name(key)}.json" if key else ALL_ROWS))
+
+
+def load_all_measurements(strata: Strata, folder: Path) -> dict[Key, list[Measurement]]:
+    """Read what `save_all_measurements` wrote, or a release's: stratum → measurements, or `()` → those of all rows.
+
+    Raises InputError if a stratum's file is missing or broken.
+    """
+    if (folder / ALL_ROWS).exists():
+        return {(): load_measurements(folder / ALL_ROWS)}
+    return {key: load_measurements(folder / f"{strata.file_name(key)}.json") for key in strata.keys}

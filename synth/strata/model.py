@@ -1,0 +1,171 @@
+"""A model of each stratum and the weights that join them. Post-processing: using it costs nothing."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from equistrata.arrays import Floats
+from equistrata.data.schema import Schema, Value
+from equistrata.data.strata import Key, Strata
+from equistrata.data.table import CodedTable
+from equistrata.data.weights import PublicWeights
+from equistrata.errors import InputError
+from equistrata.synth.measurements import LEAST_SIZE, Measurement, total_estimate
+from equistrata.synth.models.base import Model, check_possible
+from equistrata.synth.models.storage import load_model, save_model
+
+NOISY_SOURCE = "noisy counts (charged)"
+SAMPLE_BATCH = 1 << 20  # rows drawn at a time
+
+Where = Mapping[str, Value | Sequence[Value]]
+
+
+@dataclass(frozen=True, eq=False)
+class StratifiedModel:
+    """A model per stratum and the weights that join them.
+
+    Attributes:
+        strata: how the population is cut; one stratum with the key `()` when it is not.
+        models: stratum key → model over the other columns.
+        weights: the share of each stratum.
+        total: the number of rows it stands for.
+    """
+
+    strata: Strata
+    models: Mapping[Key, Model]
+    weights: PublicWeights
+    total: float
+
+    @classmethod
+    def of(cls, strata: Strata, models: Mapping[Key, Model], sizes: Mapping[Key, float]) -> StratifiedModel:
+        """The model with weights and total by these noisy sizes."""
+        weights = PublicWeights.from_counts(sizes, strata, NOISY_SOURCE)
+        return cls(strata, models, weights, weights.total or 0.0)
+
+    def sample(self, rows: int | None, rng: np.random.Generator, where: Where | None = None) -> CodedTable:
+        """Draw rows, in random order, with whole rows per stratum by largest remainder.
+
+        Args:
+            rows: how many, exactly; None for `total`, rounded.
+            rng: draws them; releases use fresh operating-system entropy.
+            where: released values or labels that columns must have, as {"SEX": 1} or {"SEX": "Female"}; bins are named
+                by their index.
+
+        Raises:
+            InputError: a negative number of rows, an unknown column or value, or a condition of probability zero.
+        """
+        return CodedTable.concatenate(list(self.batches(rows, rng, where)))
+
+    def batches(
+        self, rows: int | None, rng: np.random.Generator, where: Where | None = None, size: int | None = None
+    ) -> Iterator[CodedTable]:
+        """As `sample`, but at most `size` rows at a time (about a million), in one batch or more: memory is bounded.
+
+        Each batch has every stratum in proportion and random order within; the strata's rows add up to the same whole
+        numbers as in one batch, and those of a cell differ from their expectation by less than two per column and
+        batch.
+        """
+        rows = round(self.total) if rows is None else rows
+        if rows < 0:
+            raise InputError(f"cannot draw {rows} rows; ask for 0 or more")
+        allowed = {name: _codes(self.strata.schema, name, value) for name, value in (where or {}).items()}
+        models, shares = dict(self.models), dict(self.weights.shares)
+        if allowed:
+            models, shares = self._restricted(allowed)
+        left = PublicWeights(shares, self.weights.source).allocate(rows)
+        while True:
+            drawn = min(rows, size or SAMPLE_BATCH)
+            part = left
+            if drawn < rows:
+                part = PublicWeights.from_counts(left, self.strata, self.weights.source).allocate(drawn)
+            table = self.strata.assemble({key: models[key].sample(count, rng) for key, count in part.items()})
+            yield table.take(rng.permutation(drawn))
+            left = {key: count - part[key] for key, count in left.items()}
+            rows -= drawn
+            if not rows:
+                return
+
+    def marginal(self, columns: Sequence[str]) -> Floats:
+        """Expected counts over any columns, strata columns included, summing to `total`."""
+        schema = self.strata.schema
+        result = np.zeros([schema[name].size for name in columns])
+        for key, model in self.models.items():
+            fixed = self.strata.codes_of(key)
+            inside = [name for name in columns if name not in fixed]
+            counts = model.marginal(inside) / max(model.total, 1e-12) * self.weights.shares[key] * self.total
+            result[tuple(fixed.get(name, slice(None)) for name in columns)] += counts
+        return result
+
+    def save(self, folder: Path) -> None:
+        """Write every model and the weights to a folder (NumPy archives and JSON, no pickle)."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for key, model in self.models.items():
+            save_model(model, folder / f"{self.strata.file_name(key)}.npz")
+        shares = {self.strata.label(key): share for key, share in self.weights.shares.items()}
+        head = {"strata": self.strata.columns, "shares": shares, "source": self.weights.source, "total": self.total}
+        (folder / "weights.json").write_text(json.dumps(head, indent=2), "utf-8")
+
+    @classmethod
+    def load(cls, folder: Path, schema: Schema) -> StratifiedModel:
+        """Read what `save` wrote. Raises InputError if the folder does not hold models of this schema."""
+        try:
+            head = json.loads((folder / "weights.json").read_text("utf-8"))
+            strata = Strata.over(schema, head["strata"])
+            shares = {key: float(head["shares"][strata.label(key)]) for key in strata.keys}
+            weights, total = PublicWeights(shares, str(head["source"])), float(head["total"])
+        except (OSError, ValueError, KeyError, TypeError):
+            raise InputError(f"{str(folder)!r} holds no stratified model of schema {schema.name!r}") from None
+        models = {key: load_model(folder / f"{strata.file_name(key)}.npz", strata.rest(key)) for key in strata.keys}
+        return cls(strata, models, weights, total)
+
+    def _restricted(self, allowed: Mapping[str, Sequence[int]]) -> tuple[dict[Key, Model], dict[Key, float]]:
+        models, shares = dict(self.models), dict.fromkeys(self.strata.keys, 0.0)
+        for key, model in self.models.items():
+            fixed = self.strata.codes_of(key)
+            if any(fixed[name] not in codes for name, codes in allowed.items() if name in fixed):
+                continue
+            inside = {name: codes for name, codes in allowed.items() if name not in fixed}
+            try:
+                models[key], mass = model.where(inside)
+            except InputError:
+                continue
+            shares[key] = self.weights.shares[key] * mass
+        total = sum(shares.values())
+        check_possible(total, allowed)
+        return models, {key: share / total for key, share in shares.items()}
+
+
+def estimated_sizes(measured: Mapping[Key, Sequence[Measurement]]) -> dict[Key, float]:
+    """Each stratum's number of rows as its measurements estimate it. Post-processing.
+
+    Noise drops no stratum: a size has LEAST_SIZE standard deviations at least. If no estimate is positive, all are 1.
+    """
+    estimates = {key: total_estimate(measurements) for key, measurements in measured.items()}
+    sizes = {key: max(rows, LEAST_SIZE * sd) if np.isfinite(sd) else rows for key, (rows, sd) in estimates.items()}
+    return sizes if any(size > 0 for size in sizes.values()) else dict.fromkeys(sizes, 1.0)
+
+
+def noisy_weights(strata: Strata, measured: Mapping[Key, Sequence[Measurement]]) -> PublicWeights:
+    """Weights from `estimated_sizes`. Post-processing."""
+    return PublicWeights.from_counts(estimated_sizes(measured), strata, NOISY_SOURCE)
+
+
+def _codes(schema: Schema, name: str, value: Value | Sequence[Value]) -> list[int]:
+    """The codes of released values, or of their labels."""
+    column = schema[name]
+    keys = list(column.keys)
+    codes = {column.words(key): code for code, key in enumerate(keys)} | {key: code for code, key in enumerate(keys)}
+    values = list(value) if isinstance(value, Iterable) and not isinstance(value, str) else [value]
+    unknown = [v for v in values if v not in codes]
+    if unknown or not values:
+        known = [repr(key) if column.words(key) == str(key) else f"{key!r} ({column.words(key)})" for key in keys]
+        raise InputError(
+            f"column {name!r} has no value {', '.join(map(repr, unknown)) or '(none given)'}; choose among "
+            f"{', '.join(known[:20])}{', …' if len(known) > 20 else ''}"
+        )
+    return [codes[v] for v in values]

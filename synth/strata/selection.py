@@ -1,0 +1,72 @@
+"""Whether every stratum chooses for itself what is measured, or one choice serves all of them (shared selection).
+
+Decided from settings and the schema alone. Where a shared choice is made, charged and measured: see
+`equistrata.synth.mechanisms.levels`.
+"""
+
+from __future__ import annotations
+
+from itertools import combinations
+from math import prod
+
+from equistrata.data.strata import Strata
+from equistrata.errors import InputError
+from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism
+from equistrata.synth.models.estimation import model_cliques
+from equistrata.synth.models.junction_tree import cells_in, tree_cells
+
+SELECTIONS, LEVELS = ("shared", "per-stratum"), ("auto", "strata", "none")
+MOST_PAIR_CELLS = 1_000_000  # of a pair of columns within all strata: with larger ones, strata are modelled one by one
+
+
+def check_selection(selection: str | None, levels: str) -> None:
+    """Raise InputError for a selection or levels that `shared_selection` does not know."""
+    if selection not in (None, *SELECTIONS):
+        raise InputError(f"unknown selection {selection!r}; choose {' or '.join(SELECTIONS)}")
+    if levels not in LEVELS:
+        raise InputError(f"unknown levels {levels!r}; choose {', '.join(LEVELS[:-1])} or {LEVELS[-1]}")
+
+
+def shared_selection(
+    mechanism: Mechanism, strata: Strata, selection: str | None = None, levels: str = "auto"
+) -> SharingMechanism | None:
+    """The mechanism with one choice for all strata, or None if every stratum chooses for itself, or there is but one.
+
+    Args:
+        selection: "shared", "per-stratum", or None for shared where the mechanism and the schema allow it.
+        levels: "auto": over all rows and within strata; "strata": within strata only; "none": over all rows only. With
+            per-stratum selection everything is measured within strata.
+
+    Raises:
+        InputError: an unknown choice, or one that this mechanism or schema cannot serve.
+    """
+    check_selection(selection, levels)
+    if len(strata.keys) < 2:
+        return None
+    if selection == "per-stratum":
+        hindrance = "every stratum was asked to choose for itself"
+    elif not isinstance(mechanism, SharingMechanism):
+        hindrance = f"{mechanism.name} fits every stratum by itself"
+    else:
+        shared = mechanism.with_levels(strata.columns, levels != "strata", levels != "none")
+        hindrance = _hindrance(shared, strata)
+        if not hindrance:
+            return shared
+    if selection == "shared":
+        raise InputError(f"selection cannot be shared: {hindrance}; leave it out, or say per-stratum")
+    if levels == "none":
+        raise InputError(f"levels 'none' need shared selection, but {hindrance}; leave the levels or the strata out")
+    return None
+
+
+def _hindrance(shared: SharingMechanism, strata: Strata) -> str:
+    """Why one choice cannot serve all strata; empty if it can. It finds what would fail once rows were measured."""
+    if not shared.engine.weighs_cells:
+        return "the engine cannot use what strata lend each other; engine 'numpy' can"
+    schema = strata.schema
+    sizes = [column.size for column in schema.columns if column.name not in strata.columns]
+    if max((prod(pair) for pair in combinations(sizes, 2)), default=0) * prod(strata.sizes) > MOST_PAIR_CELLS:
+        return f"a pair of columns within all strata has more than {MOST_PAIR_CELLS:,} cells"
+    if tree_cells(schema.sizes, model_cliques(schema, [], strata.columns)) > cells_in(shared.model_size):
+        return f"a model of all strata needs more than {shared.model_size:g} MiB before anything is measured together"
+    return ""

@@ -1,0 +1,205 @@
+"""The stratified synthesizer, by scikit-learn's conventions.
+
+>>> import numpy as np
+>>> rng = np.random.default_rng(0)
+>>> people = pd.DataFrame({"SEX": rng.integers(1, 3, 5000), "MAR": rng.integers(1, 6, 5000), "ESR": 1})
+>>> schema = Schema.load("acs_employment").select(["SEX", "MAR", "ESR"])
+>>> synthesizer = StratifiedSynthesizer("mst", ["SEX"], epsilon=1, delta=1e-9, seed=0).fit(people, schema)
+>>> synthesizer.name, synthesizer.sample(100).shape
+('MST_SEX', (100, 3))
+>>> synthesizer.sample(10, where={"SEX": "Female"})["SEX"].unique().tolist()
+[2]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from inspect import signature
+from typing import Any, Literal, Self
+
+import numpy as np
+import pandas as pd
+
+from equistrata.data.schema import Schema
+from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
+from equistrata.data.weights import PublicWeights
+from equistrata.errors import InputError
+from equistrata.privacy.budget import Budget, Rho
+from equistrata.privacy.noise import NoiseSource, SecureNoise, SeededNoise
+from equistrata.synth.mechanisms.base import Mechanism
+from equistrata.synth.registry import mechanism as named_mechanism
+from equistrata.synth.strata.fitting import StrataMeasurements, fitting_of
+from equistrata.synth.strata.model import StratifiedModel, Where
+from equistrata.synth.strata.selection import check_selection
+from equistrata.synth.strata.weights import combined_weights
+
+NOISY: Literal["noisy"] = "noisy"
+DEFAULT_COUNT_SHARE = 0.02  # of ρ, for noisy sizes of the strata
+
+
+def stratified_name(mechanism: Mechanism, strata: Sequence[str]) -> str:
+    """The stratification paper's name for a variant: `MST_vanilla`, `MST_SEX_RAC1P`."""
+    return "_".join([mechanism.name, *(strata or ["vanilla"])])
+
+
+class StratifiedSynthesizer:
+    """Fit a synthesizer to every stratum and draw synthetic rows.
+
+    Args:
+        mechanism: a name ("mst", "aim", "gem") or a Mechanism.
+        strata: the columns that define strata; none for the table as a whole.
+        epsilon, delta: the price of the whole fit, (ε, δ)-DP under adding or removing one row.
+        weights: PublicWeights, or "noisy" for sizes bought with `count_share` of ρ.
+        combine_weights: whether PublicWeights may be wrong: noisy counts are bought as well, and both are joined by
+            inverse variance (`combined_weights`).
+        count_share: the part of ρ for noisy sizes, in [0, 1).
+        engine: what estimates models, "numpy" or "mbi" (reference, an extra), for a mechanism given by name.
+        shrinkage: whether small strata borrow from the others (`borrow`), at no cost.
+        selection: "shared" for one choice of what is measured, for all strata; "per-stratum"; None for shared where the
+            mechanism and the schema allow it (`shared_selection`).
+        levels: "auto" to measure over all rows and within strata; "strata" or "none" for one of them (`Levels`).
+        workers: processes that fit strata side by side.
+        seed: for tests only: reproducible, and therefore NOT private. None draws secure noise.
+
+    Attributes:
+        model_: the fitted StratifiedModel.
+        measurements_: stratum → measurements; with shared selection `()` → those of the whole table.
+        rho_: the price in zCDP.
+
+    Raises:
+        InputError: a setting that no table could be fitted with.
+    """
+
+    def __init__(
+        self,
+        mechanism: str | Mechanism = "mst",
+        strata: Sequence[str] = (),
+        *,
+        epsilon: float = 1.0,
+        delta: float = 1e-9,
+        weights: PublicWeights | Literal["noisy"] = NOISY,
+        combine_weights: bool = False,
+        count_share: float = DEFAULT_COUNT_SHARE,
+        engine: str = "numpy",
+        shrinkage: bool = True,
+        selection: Literal["shared", "per-stratum"] | None = None,
+        levels: Literal["auto", "strata", "none"] = "auto",
+        workers: int = 1,
+        seed: int | None = None,
+    ) -> None:
+        self.mechanism = mechanism
+        self.strata = strata
+        self.epsilon = epsilon
+        self.delta = delta
+        self.weights = weights
+        self.combine_weights = combine_weights
+        self.count_share = count_share
+        self.engine = engine
+        self.shrinkage = shrinkage
+        self.selection = selection
+        self.levels = levels
+        self.workers = workers
+        self.seed = seed
+        self._check()
+
+    @property
+    def name(self) -> str:
+        """The variant's name, as `MST_SEX_RAC1P`."""
+        return stratified_name(self._mechanism(), self.strata)
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The settings by name, as scikit-learn asks for them. None of them has settings of its own (`deep`)."""
+        return {name: getattr(self, name) for name in signature(type(self)).parameters}
+
+    def set_params(self, **params: Any) -> Self:
+        """Change settings. Raises InputError on an unknown or impossible one, and changes nothing then."""
+        before = self.get_params()
+        for name in params:
+            if name not in before:
+                raise InputError(f"unknown setting {name!r}; choose among {', '.join(before)}")
+        try:
+            vars(self).update(params)
+            self._check()
+        except InputError:
+            vars(self).update(before)
+            raise
+        return self
+
+    def fit(self, table: CodedTable | pd.DataFrame, schema: Schema | None = None) -> Self:
+        """Fit to private rows. Cost: (epsilon, delta)-DP; neighbours differ by one added or removed row.
+
+        Args:
+            table: a data frame of raw values with the `schema` that codes it, or coded rows.
+
+        Raises:
+            InputError: the table, strata or weights do not fit the schema.
+        """
+        if isinstance(table, pd.DataFrame):
+            if schema is None:
+                raise InputError("a data frame needs the schema that codes it; give schema=Schema.load(...)")
+            table = CodedTable.encode(table, schema)
+        strata = Strata.over(table.schema, self.strata)
+        public = self.weights if isinstance(self.weights, PublicWeights) else None
+        if public is not None and set(public.shares) != set(strata.keys):
+            raise InputError("the weights are for other strata than these; make them for the same columns and schema")
+        fitting = fitting_of(self._mechanism(), strata, self.selection, self.levels, self.shrinkage, self.workers)
+        rho = self._price()
+        paid_counts = (public is None or self.combine_weights) and len(strata.keys) > 1
+        count_rho = rho * self.count_share if paid_counts else Rho(0)
+        noise: NoiseSource = SecureNoise() if self.seed is None else SeededNoise(self.seed)
+        measured, model = fitting.fit(table, Budget(rho), count_rho, noise)
+        if public is not None:
+            weights = combined_weights(strata, measured, public) if self.combine_weights else public
+            model = replace(model, weights=weights)
+        self.rho_, self.measurements_, self.model_ = rho, measured, model
+        return self
+
+    def sample(self, rows: int | None = None, *, where: Where | None = None, seed: int | None = None) -> pd.DataFrame:
+        """Draw synthetic rows as released values. No further cost.
+
+        Args:
+            rows: how many, exactly; None for as many as the table has, as estimated.
+            where: values or labels that columns must have, as {"SEX": 2} or {"SEX": ["Female"]}.
+            seed: makes the draw reproducible, at no loss of privacy.
+
+        Raises:
+            InputError: not fitted yet, or see `StratifiedModel.sample`.
+        """
+        if not hasattr(self, "model_"):
+            raise InputError("the synthesizer is not fitted yet; call fit first")
+        rng = np.random.default_rng(self.seed if seed is None else seed)
+        return self.model_.sample(rows, rng, where).decode(rng)
+
+    # Set by `fit`.
+    model_: StratifiedModel
+    measurements_: StrataMeasurements
+    rho_: Rho
+
+    def _check(self) -> None:
+        """Raise InputError for settings that no table could be fitted with."""
+        if isinstance(self.strata, str) or not all(isinstance(name, str) for name in self.strata):
+            raise InputError(f"strata is {self.strata!r}; give a list of column names")
+        if not (isinstance(self.workers, int) and self.workers >= 1):
+            raise InputError(f"workers is {self.workers}, but at least one process has to work; give 1 or more")
+        if not 0 <= self.count_share < 1:
+            raise InputError(f"count_share is {self.count_share}, but it is a part of the budget; give 0 up to, not 1")
+        if not isinstance(self.weights, PublicWeights) and self.weights != NOISY:
+            raise InputError(f"unknown weights {self.weights!r}; give PublicWeights or {NOISY!r}")
+        if self.combine_weights and not (isinstance(self.weights, PublicWeights) and len(self.strata)):
+            raise InputError("there is nothing to combine with noisy counts; give strata and their PublicWeights")
+        if not isinstance(self.mechanism, str | Mechanism):
+            raise InputError(f"mechanism is a {type(self.mechanism).__name__}; give a name or a Mechanism")
+        check_selection(self.selection, self.levels)
+        self._mechanism()
+        self._price()
+
+    def _mechanism(self) -> Mechanism:
+        return named_mechanism(self.mechanism, self.engine) if isinstance(self.mechanism, str) else self.mechanism
+
+    def _price(self) -> Rho:
+        try:
+            return Rho.from_epsilon_delta(self.epsilon, self.delta)
+        except (ValueError, TypeError) as error:
+            raise InputError(f"settings 'epsilon' and 'delta' give no usable budget: {error}") from None
