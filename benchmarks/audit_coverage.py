@@ -20,10 +20,10 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
-from equistrata.eval.audit.classifier import Prediction
+from equistrata.eval.audit.classifier import Predicted
 from equistrata.eval.audit.noisy_number import NoisyNumber
 from equistrata.eval.audit.public import PublicAudit, public_audit
-from equistrata.eval.scores.coding import WHOLE
+from equistrata.eval.scores.tables import ALL_ROWS
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SeededNoise
 
@@ -53,10 +53,10 @@ class Scores:
     target: str = "Y"
     positive: int = 1
 
-    def predict(self, table: CodedTable) -> Prediction:
+    def predict(self, table: CodedTable) -> Predicted:
         """See `equistrata.eval.audit.classifier.Classifier`."""
         score = self.table.ravel()[table.index_of(["A", "B", "C"])]
-        return Prediction(score, score > 0.5)
+        return Predicted(score, score > 0.5)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,7 +92,7 @@ class Population:
         """Every mean, ratio and rate, number → stratum → value; `all` weighs the strata by `SIZES`."""
         weights = [*np.eye(len(SIZES)).tolist(), [size / sum(SIZES) for size in SIZES]]
         found: dict[str, dict[str, float]] = defaultdict(dict)
-        for label, weight in zip([*(STRATA.label(key) for key in STRATA.keys), WHOLE], weights, strict=True):
+        for label, weight in zip([*(STRATA.label(key) for key in STRATA.keys), ALL_ROWS], weights, strict=True):
             cells = (np.array(weight) @ self.cells).reshape(*FEATURES, 2)
             for axis, name in enumerate(("A", "B", "C", "Y")):
                 margin = cells.sum(axis=tuple(other for other in range(4) if other != axis))
@@ -131,7 +131,7 @@ def simulate(
             count = counts[name, label]
             count.made += 1
             count.hit += number.lower <= truth[name][label] <= number.upper
-            count.telling += number.says_something
+            count.telling += number.informative
     return counts
 
 
@@ -147,7 +147,7 @@ def numbers(audit: PublicAudit) -> Iterator[tuple[str, str, NoisyNumber]]:
 
 def size_of(label: str) -> int:
     """How many rows a stratum of the simulation has."""
-    return sum(SIZES) if label == WHOLE else SIZES[int(label.removeprefix("G="))]
+    return sum(SIZES) if label == ALL_ROWS else SIZES[int(label.removeprefix("G="))]
 
 
 def main() -> None:

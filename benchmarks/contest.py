@@ -15,7 +15,7 @@ from rich.table import Table
 
 from benchmarks.child import Cost, Job, measure
 from equistrata.data.table import CodedTable
-from equistrata.eval.scores.scores import Scores, score_tables
+from equistrata.eval.scores.scores import Scores, score
 from equistrata.synth.registry import MECHANISMS, mechanism
 
 if TYPE_CHECKING:
@@ -78,9 +78,8 @@ def run(contestant: Contestant, table: CodedTable, seed: int, epsilon: float, wo
     rng = np.random.default_rng(seed)
     models = ("random_forest",) if classifiers else ()
     target = table.schema.target
-    scores = score_tables(
-        rows.decode(rng), held_out.decode(rng), synthetic, SCORED_STRATA, target, classifiers=models, baseline=False
-    )
+    real, test = rows.decode(rng), held_out.decode(rng)
+    scores = score(synthetic, real, SCORED_STRATA, held_out=test, target=target, classifiers=models, baseline=False)
     return Run(cost, scores)
 
 

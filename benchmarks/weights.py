@@ -28,8 +28,8 @@ from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Key, Strata
 from equistrata.data.table import CodedTable, numbers
 from equistrata.data.weights import PublicWeights
-from equistrata.eval.scores.coding import coded_frame
 from equistrata.eval.scores.parity import relative_error
+from equistrata.eval.scores.tables import Pair
 from equistrata.eval.scores.workload import workload_error
 from equistrata.inference.means.coinpress import Coinpress
 from equistrata.privacy.budget import Rho
@@ -89,9 +89,8 @@ def measure(
     )
     both = combined_weights(strata, bought.measurements_, public)
     models = (given.model_, bought.model_, replace(bought.model_, weights=both))
-    real = coded_frame(table)
     for source, model in zip(SOURCES, models, strict=True):
-        drawn = coded_frame(model.sample(None, np.random.default_rng(seed)))
+        drawn = model.sample(None, np.random.default_rng(seed))
         worst, stratum = worst_stratum(true, model.weights, strata)
         estimated = stratified_mean(groups, None if source == COUNTS else model.weights, column, epsilon, seed)
         # Its own counts are of the people who have the outcome, so that is whom it is then about.
@@ -103,7 +102,7 @@ def measure(
                 shares=l1_error(true, model.weights),
                 worst=worst,
                 stratum=stratum,
-                workload=workload_error(real, drawn),
+                workload=workload_error(Pair.of(table, drawn)),
                 weighted=float(relative_error(weighted_mean(groups, true), weighted_mean(groups, model.weights))),
                 estimated=float(relative_error(truth, estimated)),
             ),

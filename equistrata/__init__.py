@@ -19,9 +19,10 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from equistrata.api import audit, plan, publish, ratio, read_table, release, score
+    from equistrata.api import audit, plan, publish, ratio, read_table, release
     from equistrata.data.schema import Schema
     from equistrata.data.strata import Strata
+    from equistrata.eval.scores.scores import score
     from equistrata.inference.means.coinpress import Coinpress
     from equistrata.privacy.ledger.ledger import Ledger
     from equistrata.synth.mechanisms.aim import AIM
@@ -43,6 +44,7 @@ _MODULES = {
     "Schema": "data.schema",
     "Strata": "data.strata",
     "StratifiedSynthesizer": "synth.synthesizer",
+    "score": "eval.scores.scores",
 }  # the others are in `equistrata.api`
 
 

@@ -9,17 +9,15 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     import numpy.typing as npt
-    import pandas as pd
 
     from equistrata.data.schema import Schema
     from equistrata.data.table import CodedTable
-    from equistrata.eval.scores.scores import Scores
     from equistrata.flows.publication.publish import Published
     from equistrata.inference.ratios.ratio import RatioEstimate
     from equistrata.inference.ratios.sums import RatioWeights
     from equistrata.privacy.noise import NoiseSource
 
-__all__ = ["audit", "plan", "publish", "ratio", "read_table", "release", "score"]
+__all__ = ["audit", "plan", "publish", "ratio", "read_table", "release"]
 
 
 def read_table(path: str | Path | None, schema: Schema | str | Path) -> CodedTable:
@@ -171,36 +169,3 @@ def publish(release: str | Path, destination: str | Path) -> Published:
     from equistrata.flows.publication.publish import publish_release
 
     return publish_release(Path(release), Path(destination))
-
-
-def score(
-    synthetic: pd.DataFrame | CodedTable,
-    private: pd.DataFrame | CodedTable,
-    strata: Sequence[str] = (),
-    *,
-    held_out: pd.DataFrame | CodedTable | None = None,
-    target: str | None = None,
-    **settings: Any,
-) -> Scores:
-    """Score a synthetic table against the private rows it was made from. EXACT, so internal; not private.
-
-    Args:
-        synthetic, private, held_out: tables with the same columns. Without held-out rows, which no synthesizer saw, or
-            without `target`, no classifier is trained.
-        strata: the columns that define strata.
-        target: the column that classifiers predict.
-        settings: the others of `equistrata.eval.scores.scores.score_tables`.
-
-    Raises:
-        InputError: the tables cannot be compared, or a setting is out of its range.
-    """
-    import numpy as np
-
-    from equistrata.data.table import CodedTable
-    from equistrata.eval.scores.scores import score_tables
-
-    def frame(table: pd.DataFrame | CodedTable) -> pd.DataFrame:
-        return table.decode(np.random.default_rng()) if isinstance(table, CodedTable) else table
-
-    test = None if held_out is None else frame(held_out)
-    return score_tables(frame(private), test, frame(synthetic), strata, target, **settings)

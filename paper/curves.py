@@ -15,16 +15,17 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from equistrata.eval.report.figures import MARKERS, STYLE, canvas_of
-from equistrata.eval.report.theme import LIGHT, SERIES
+from equistrata.eval.report.pictures import STYLE, Picture, canvas_of, series_mark
+from equistrata.eval.report.theme import LIGHT
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Canvas
+    from matplotlib.lines import Line2D
 
 BAND = (0.1, 0.9)  # quantiles of the runs
 DPI = 150
@@ -83,35 +84,57 @@ class Panel:
     levels: Mapping[str, float] | None = None
 
 
-@dataclass(frozen=True)
-class Picture:
-    """Panels in rows of `columns`, with a title, and a note that stands in everything made of it.
+@dataclass(frozen=True, eq=False)
+class CurvePicture(Picture):
+    """Panels in rows of `columns`. The description is a note: where the numbers are from and whether they are private.
 
     Attributes:
-        name: the stem of its files.
-        reading: what is shown and how to read it, for the Markdown.
-        note: where the numbers are from and whether they are private.
         dotted: what the legend says of all dotted curves.
     """
 
-    name: str
-    title: str
-    reading: str
-    note: str
     panels: tuple[Panel, ...]
     columns: int
     dotted: str = ""
 
+    def draw(self, narrow: bool = False) -> Canvas:
+        """See `Picture.draw`; as wide as its columns."""
+        rows = math.ceil(len(self.panels) / self.columns)
+        names = list(dict.fromkeys(c.name for panel in self.panels for c in panel.curves if c.style != "dotted"))
+        dotted = [self.dotted] if self.dotted else []
+        width = 2.6 + 2.6 * self.columns
+        abreast = max(1, int(width / 2.3))
+        head = 0.55 + 0.2 * math.ceil((len(names) + len(dotted)) / abreast)
+        canvas = canvas_of(width, PANEL * rows + head)
+        grid = canvas.subplots(rows, self.columns, squeeze=False, sharey="row")
+        positive = all(value > 0 for panel in self.panels if panel.y_log for c in panel.curves for value in c.value)
+        for axes in list(grid.flat)[len(self.panels) :]:
+            axes.set_visible(False)
+        for place, (axes, panel) in enumerate(zip(grid.flat, self.panels, strict=False)):
+            _draw_panel(axes, panel, names, log=panel.y_log and positive)
+            if place % self.columns == 0:
+                axes.set_ylabel(panel.y)
+        handles = [_handle(names.index(name), name) for name in names]
+        handles += [_handle(-1, name, linestyle=":", marker="") for name in dotted]
+        canvas.legend(
+            handles=handles, loc="outside upper left", ncols=abreast, fontsize=8.5, title=self.title,
+            title_fontsize=11.5,
+            alignment="left",
+        )  # fmt: skip
+        canvas.supxlabel(
+            _wrapped(self.description, int(width * 15)), fontsize=7.5, color=LIGHT["alarm"], x=0.01, ha="left"
+        )
+        return canvas
 
-def save(picture: Picture, folder: Path) -> list[Path]:
+
+def save(picture: CurvePicture, folder: Path) -> list[Path]:
     """Write `<name>.svg`, `.png`, `.csv` and `.md`; returns the paths. Raises OSError."""
     from matplotlib import rc_context
 
     folder.mkdir(parents=True, exist_ok=True)
     paths = [folder / f"{picture.name}.{ending}" for ending in ("svg", "png", "csv", "md")]
     with rc_context({**STYLE, "svg.fonttype": "none", "svg.hashsalt": picture.name}):
-        canvas = draw(picture)
-        about = {"Title": picture.title, "Description": picture.note}
+        canvas = picture.draw()
+        about = {"Title": picture.title, "Description": picture.description}
         canvas.savefig(paths[0], metadata={**about, "Date": None, "Creator": None})
         canvas.savefig(paths[1], dpi=DPI, metadata=about)
     paths[2].write_text(as_csv(picture), "utf-8")
@@ -119,34 +142,7 @@ def save(picture: Picture, folder: Path) -> list[Path]:
     return paths
 
 
-def draw(picture: Picture) -> Canvas:
-    """The picture as a matplotlib figure."""
-    rows = math.ceil(len(picture.panels) / picture.columns)
-    names = list(dict.fromkeys(c.name for panel in picture.panels for c in panel.curves if c.style != "dotted"))
-    dotted = [picture.dotted] if picture.dotted else []
-    width = 2.6 + 2.6 * picture.columns
-    abreast = max(1, int(width / 2.3))
-    head = 0.55 + 0.2 * math.ceil((len(names) + len(dotted)) / abreast)
-    canvas = canvas_of(width, PANEL * rows + head)
-    grid = canvas.subplots(rows, picture.columns, squeeze=False, sharey="row")
-    positive = all(value > 0 for panel in picture.panels if panel.y_log for c in panel.curves for value in c.value)
-    for axes in list(grid.flat)[len(picture.panels) :]:
-        axes.set_visible(False)
-    for place, (axes, panel) in enumerate(zip(grid.flat, picture.panels, strict=False)):
-        _draw_panel(axes, panel, names, log=panel.y_log and positive)
-        if place % picture.columns == 0:
-            axes.set_ylabel(panel.y)
-    handles = [_handle(names.index(name), name) for name in names]
-    handles += [_handle(-1, name, linestyle=":", marker="") for name in dotted]
-    canvas.legend(
-        handles=handles, loc="outside upper left", ncols=abreast, fontsize=8.5, title=picture.title, title_fontsize=11.5,
-        alignment="left",
-    )  # fmt: skip
-    canvas.supxlabel(_wrapped(picture.note, int(width * 15)), fontsize=7.5, color=LIGHT["alarm"], x=0.01, ha="left")
-    return canvas
-
-
-def as_csv(picture: Picture) -> str:
+def as_csv(picture: CurvePicture) -> str:
     """The numbers in the picture: one line for each point of each curve, each with the note."""
     text = io.StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
@@ -155,15 +151,15 @@ def as_csv(picture: Picture) -> str:
         for curve in panel.curves:
             for point in zip(curve.x, curve.value, curve.lower, curve.upper, strict=True):
                 numbers = [f"{number:.6g}" for number in point]
-                writer.writerow([panel.title, curve.name, *numbers, curve.runs, picture.note])
+                writer.writerow([panel.title, curve.name, *numbers, curve.runs, picture.description])
         for name, level in (panel.levels or {}).items():
-            writer.writerow([panel.title, name, "", *[f"{level:.6g}"] * 3, 0, picture.note])
+            writer.writerow([panel.title, name, "", *[f"{level:.6g}"] * 3, 0, picture.description])
     return text.getvalue()
 
 
-def as_markdown(picture: Picture) -> str:
+def as_markdown(picture: CurvePicture) -> str:
     """The numbers in the picture as tables, one for each panel: means, with the band where there is one."""
-    lines = [f"## {picture.title}", "", picture.reading, "", f"*{picture.note}*"]
+    lines = [f"## {picture.title}", "", picture.reading, "", f"*{picture.description}*"]
     for panel in picture.panels:
         places = sorted({x for curve in panel.curves for x in curve.x})
         if len(places) > 12:
@@ -199,8 +195,8 @@ def _draw_panel(axes: Axes, panel: Panel, names: Sequence[str], log: bool) -> No
             axes.fill_between(curve.x, curve.lower, curve.upper, color=handle.get_color(), alpha=0.15, linewidth=0)
     for name, level in (panel.levels or {}).items():
         axes.axhline(level, color=LIGHT["muted"], linewidth=0.9, linestyle="--", zorder=2)
-        axes.annotate(name, (0.99, level), xycoords=("axes fraction", "data"), xytext=(0, 2), textcoords="offset points",
-                      ha="right", va="bottom", fontsize=7.5, color=LIGHT["muted"], zorder=4,
+        axes.annotate(name, (0.99, level), xycoords=("axes fraction", "data"), xytext=(0, 2),
+                      textcoords="offset points", ha="right", va="bottom", fontsize=7.5, color=LIGHT["muted"], zorder=4,
                       bbox={"facecolor": LIGHT["paper"], "alpha": 0.75, "linewidth": 0, "pad": 0.6})  # fmt: skip
     axes.set(title=panel.title, xlabel=panel.x)
     if log:
@@ -243,13 +239,11 @@ def _label_decades(axes: Axes) -> None:
     axes.yaxis.set_major_formatter(lambda y, _: f"{y:g}")
 
 
-def _handle(series: int, name: str, linestyle: str = "-", marker: str | None = None) -> Any:
+def _handle(series: int, name: str, linestyle: Literal["-", ":"] = "-", marker: str | None = None) -> Line2D:
     """A line that looks like the curve; series -1 is grey."""
-    from matplotlib.lines import Line2D
-
-    colour = LIGHT["muted"] if series < 0 else LIGHT[SERIES[series % len(SERIES)]]
-    mark = MARKERS[series % len(MARKERS)] if marker is None else marker
-    return Line2D([], [], color=colour, linestyle=linestyle, marker=mark, markersize=4, linewidth=1.6, label=name)
+    handle = series_mark(series, name, linestyle, marker, size=4)
+    handle.set_linewidth(1.6)
+    return handle
 
 
 def _wrapped(text: str, length: int) -> str:

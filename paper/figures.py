@@ -16,7 +16,7 @@ from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.weights import PublicWeights
 from equistrata.inference.means.dirichlet import equal_log_sizes, expected_log_sizes, fit_alpha, least_log_sizes
-from paper.curves import Curve, Panel, Picture, by_place
+from paper.curves import Curve, CurvePicture, Panel, by_place
 from paper.grid import FINEST, MEANS, MECHANISMS, MIXTURE, SYNTHESIZERS, FigureSettings, runs_of
 from paper.means import COINPRESS, ESTIMATORS, STRATIFIED, MeanLine
 from paper.mixture import MixtureLine
@@ -74,7 +74,7 @@ FORMS = (
 )
 
 
-def pictures(settings: FigureSettings, found: Lines, rows: str) -> list[Picture]:
+def pictures(settings: FigureSettings, found: Lines, rows: str) -> list[CurvePicture]:
     """The pictures of a figure.
 
     Args:
@@ -96,7 +96,7 @@ def pictures(settings: FigureSettings, found: Lines, rows: str) -> list[Picture]
     return [*drawn, _mixture_by_groups(lines[MIXTURE], simulated)] if figure == 7 else drawn
 
 
-def _theory() -> Picture:
+def _theory() -> CurvePicture:
     strata = Strata.over(Schema.load("acs_employment").select(["SEX", "RAC1P", "ESR"]), ["SEX", "RAC1P"])
     weights = PublicWeights.from_table(_public(SIZES_2018), strata, SIZES_2018)
     assert weights.total is not None
@@ -119,7 +119,7 @@ def _theory() -> Picture:
     panel = Panel(
         f"k = {k}, n = {n:,.0f}", curves, "Dirichlet α", "E Σ log|Gᵢ|", x_log=False, y_log=False, levels=levels
     )
-    return Picture(
+    return CurvePicture(
         "figure-1",
         "Figure 1: Theorem 10 between its bounds",
         "Small α (one dominant group) costs little, α = 1 nearly as much as equal groups. The two points are the α of "
@@ -130,7 +130,7 @@ def _theory() -> Picture:
     )
 
 
-def _means(number: int, lines: Sequence[MeanLine], note: str) -> Picture:
+def _means(number: int, lines: Sequence[MeanLine], note: str) -> CurvePicture:
     published = _public(MEANS_2018)
     outcomes = list(dict.fromkeys(line.outcome for line in lines))
     strata = {line.strata: line.declared for line in lines}
@@ -154,7 +154,7 @@ def _means(number: int, lines: Sequence[MeanLine], note: str) -> Picture:
                 means = {x: float(np.mean(values)) for x, values in points.items()}
                 curves.append(Curve.plain(f"{name}, published", means, "dotted", name))
             panels.append(Panel(f"{outcome}: {title}", tuple(curves), "declared strata k", f"{title} error"))
-    return Picture(
+    return CurvePicture(
         f"figure-{number}",
         f"Figure {number}: means by Coinpress, stratified and not",
         "Above the relative error of the population's mean, below the parity error (Definition 11), against the number "
@@ -168,7 +168,7 @@ def _means(number: int, lines: Sequence[MeanLine], note: str) -> Picture:
     )
 
 
-def _mixture_by_size(number: int, lines: Sequence[MixtureLine], note: str) -> Picture:
+def _mixture_by_size(number: int, lines: Sequence[MixtureLine], note: str) -> CurvePicture:
     groups, alphas = (sorted({getattr(line, name) for line in lines}) for name in ("k", "alpha"))
     panels = []
     against = ("", "_rows") if number == 3 else ("",)
@@ -180,7 +180,7 @@ def _mixture_by_size(number: int, lines: Sequence[MixtureLine], note: str) -> Pi
                 error = "error against the rows" if ending else "error"
                 panels.append(Panel(title, _mixture_curves(chosen, "n", ending), "rows n", error, x_log=False))
     extra = " Above against the mixture's mean, below against the mean of the rows drawn." if number == 3 else ""
-    return Picture(
+    return CurvePicture(
         f"figure-{number}",
         f"Figure {number}: means of a mixture of k Gaussians, by rows",
         "Absolute error of the mean; a group's deviation is 0.1 to 2." + extra + " ρ = 0.5.",
@@ -190,13 +190,13 @@ def _mixture_by_size(number: int, lines: Sequence[MixtureLine], note: str) -> Pi
     )
 
 
-def _mixture_by_groups(lines: Sequence[MixtureLine], note: str) -> Picture:
+def _mixture_by_groups(lines: Sequence[MixtureLine], note: str) -> CurvePicture:
     alphas, n = sorted({line.alpha for line in lines}), lines[0].n
     panels = [
         Panel(f"α = {a:g}", _mixture_curves([x for x in lines if x.alpha == a], "k", ""), "groups k", "error")
         for a in alphas
     ]
-    return Picture(
+    return CurvePicture(
         "figure-7-groups",
         f"Figure 7 (as captioned): means of a mixture, by groups; n = {n:,}",
         "Absolute error of the mean against the mixture's own, as the number of groups grows. ρ = 0.5.",
@@ -213,7 +213,7 @@ def _mixture_curves(lines: Sequence[MixtureLine], axis: str, ending: str) -> tup
     )
 
 
-def _by_mechanism(number: int, lines: Sequence[Line], note: str) -> Picture:
+def _by_mechanism(number: int, lines: Sequence[Line], note: str) -> CurvePicture:
     """Scores of the synthesizers against ε: a row of panels for each score, a panel for each mechanism."""
     panels = []
     title, reading, scores = SCORES[number]
@@ -228,7 +228,7 @@ def _by_mechanism(number: int, lines: Sequence[Line], note: str) -> Picture:
             called = name.format(mechanism.upper())
             panels.append(Panel(called, curves, "ε", axis, y_log=not linear, levels=levels))
     dotted = PUBLISHED if any(published for *_, published in scores) else ""
-    return Picture(f"figure-{number}", title, f"{reading} {FORMS}", note, tuple(panels), len(MECHANISMS), dotted)
+    return CurvePicture(f"figure-{number}", title, f"{reading} {FORMS}", note, tuple(panels), len(MECHANISMS), dotted)
 
 
 def _by_epsilon(lines: Iterable[Line], mechanism: str, score: str, published: str) -> tuple[Curve, ...]:

@@ -21,7 +21,8 @@ import pandas as pd
 
 from equistrata.data.table import CodedTable
 from equistrata.eval.scores.parity import parity_error
-from equistrata.eval.scores.scores import score_tables
+from equistrata.eval.scores.scores import score
+from equistrata.eval.scores.tables import Pair
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 from paper.mst import PaperMST
 
@@ -118,21 +119,26 @@ def measure(cell: Cell, table: CodedTable, classifiers: bool = True, workers: in
     seconds = perf_counter() - start
     real, test = rows.decode(rng), table.take(~training).decode(rng)
     synthetic = real if synthetic is None else synthetic
-    scores = score_tables(
-        real, test, synthetic, ["SEX", "RAC1P"], table.schema.target,
-        classifiers=("random_forest",), baseline=False, quick=not classifiers,
-    )  # fmt: skip
+    scores = score(
+        synthetic,
+        real,
+        ["SEX", "RAC1P"],
+        held_out=test if classifiers else None,
+        target=table.schema.target,
+        classifiers=("random_forest",),
+        baseline=False,
+    )
     strata = scores.workload3_strata.values()
     return Line(
         **asdict(cell),
         seconds=round(seconds, 3),
-        parity_means_sex=parity_error(real, synthetic, ["SEX"]).value,
-        parity_means_rac1p=parity_error(real, synthetic, ["RAC1P"]).value,
+        parity_means_sex=parity_error(Pair.of(real, synthetic, ["SEX"])).value,
+        parity_means_rac1p=parity_error(Pair.of(real, synthetic, ["RAC1P"])).value,
         parity_means_sex_rac1p=scores.parity_error,
         maximum_disparity=scores.maximum_disparity,
         workload3=scores.workload3,
         workload3_by_stratum=scores.workload3_by_stratum,
-        parity_workload3_rac1p=parity_error(real, synthetic, ["RAC1P"], statistic="workload3").value,
+        parity_workload3_rac1p=parity_error(Pair.of(real, synthetic, ["RAC1P"]), statistic="workload3").value,
         parity_workload3_sex_rac1p=scores.workload3 / len(strata) + sum(strata),  # Definition 11 with ω = 1/k
         accuracy=scores.accuracy,
         demographic_parity_ratio=scores.dpr,

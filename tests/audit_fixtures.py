@@ -9,7 +9,7 @@ import numpy as np
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
-from equistrata.eval.audit.classifier import Prediction
+from equistrata.eval.audit.classifier import Predicted
 
 SCHEMA = Schema(
     "audited",
@@ -32,9 +32,9 @@ class Fixed:
     target: str = "Y"
     positive: int = 1
 
-    def predict(self, table: CodedTable) -> Prediction:
+    def predict(self, table: CodedTable) -> Predicted:
         score = np.array([0.0, 0.25, 0.5, 0.75, 1.0, 1.0])[table.index_of(["A", "B"])]
-        return Prediction(score, score > 0.5)
+        return Predicted(score, score > 0.5)
 
 
 def people(sizes, seed=0):

@@ -11,7 +11,7 @@ from equistrata.flows.config.audit import AuditConfig
 def audit(*releases, **settings):
     """Run it; the report's folder and the artifacts."""
     shown = []
-    plain = {name: getattr(audit_steps, name) for name in ("load_rows", "examine", "publish")}
+    plain = {name: getattr(audit_steps, name) for name in ("load_rows", "examine", "deliver")}
     artifact = {"create_markdown_artifact": lambda text, **about: shown.append((text, about))}
     few_trees = mock.patch(
         "equistrata.eval.audit.classifier.TREES", 20

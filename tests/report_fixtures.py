@@ -9,10 +9,9 @@ from audit_fixtures import SCHEMA, STRATA, Fixed, people
 
 from equistrata.data.table import CodedTable
 from equistrata.eval.audit.internal import internal_audit
-from equistrata.eval.audit.marginals import marginals
 from equistrata.eval.audit.public import public_audits
-from equistrata.eval.report.findings import ReleaseFacts, Synthetic
-from equistrata.eval.report.report import About, AuditPrice, BudgetHistory, Charge, InternalReport, PublicReport
+from equistrata.eval.report.findings import ReleaseFacts
+from equistrata.eval.report.report import About, AuditPrice, BudgetHistory, ChargeLine, InternalReport, PublicReport
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SeededNoise
 
@@ -63,8 +62,8 @@ def about(strata=STRATA):
 HISTORY = BudgetHistory(
     "people", 10.0, 1e-9, 1.0, "2026-09-01T00:00:00+00:00",
     (
-        Charge("2026-10-01T00:00:00+00:00", "fair", 0.015, 0.015, "committed"),
-        Charge("2026-11-21T00:00:00+00:00", "audit-1", 0.05, 0.065, "this audit"),
+        ChargeLine("2026-10-01T00:00:00+00:00", "fair", 0.015, 0.015, "committed"),
+        ChargeLine("2026-11-21T00:00:00+00:00", "audit-1", 0.05, 0.065, "this audit"),
     ),
     ("fair", "audit-1"), "3:00",
 )  # fmt: skip
@@ -80,7 +79,6 @@ def public_report(private=PRIVATE, noise=None, tables=None, strata=STRATA, price
         about=about(strata),
         releases=tuple(facts(name, rows=len(table)) for name, table in tables.items()),
         audits=tuple(audits.values()),
-        synthetic=tuple(Synthetic.of(table, strata) for table in tables.values()),
         price=AuditPrice(2.0, 1e-9, float(price), "audit-1" if history else ""),
         together=(price + Rho(0.03)).epsilon(1e-9),
         history=history,
@@ -95,11 +93,6 @@ def internal_report(private=PRIVATE, tables=None, strata=STRATA, history=None):
         about=about(strata),
         releases=tuple(facts(name, rows=len(table)) for name, table in tables.items()),
         audits=tuple(audits),
-        synthetic=tuple(Synthetic.of(table, strata) for table in tables.values()),
-        marginals=tuple(
-            marginals(private, table, strata, strata.label(strata.keys[-1]) if strata.columns else "")
-            for table in tables.values()
-        ),
         history=history,
     )
 

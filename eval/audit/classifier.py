@@ -16,21 +16,21 @@ from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
-import pandas as pd
 
+from equistrata.arrays import Floats
 from equistrata.data.schema import Value
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.eval.scores.coding import combine, numbers_of
+from equistrata.eval.scores.tables import first_rows, numbers_of, row_keys
 
 TREES = 100
 
 
 @dataclass(frozen=True, eq=False)
-class Prediction:
+class Predicted:
     """For each of n rows: the probability of the positive value, in [0, 1], and whether that value is predicted."""
 
-    score: npt.NDArray[np.float64]
+    score: Floats
     selected: npt.NDArray[np.bool_]
 
 
@@ -52,7 +52,7 @@ class Classifier(Protocol):
     @property
     def positive(self) -> Value: ...
 
-    def predict(self, table: CodedTable) -> Prediction:
+    def predict(self, table: CodedTable) -> Predicted:
         """Predictions for a table that has all the columns of the schema."""
         ...
 
@@ -67,17 +67,18 @@ class Forest:
     model: Any
     name: str = "random_forest"
 
-    def predict(self, table: CodedTable) -> Prediction:
+    def predict(self, table: CodedTable) -> Predicted:
         """See `Classifier.predict`. Equal rows are predicted once."""
-        place, rows = _distinct(table, self.features)
+        if not len(table):
+            return Predicted(np.zeros(0), np.zeros(0, dtype=bool))
+        sizes = [table.schema[name].size for name in self.features]
+        place, rows = first_rows(row_keys([table.column(name) for name in self.features], sizes)[0])
         numbers = _numbers(table.take(rows), self.features)
-        if not len(rows):
-            return Prediction(np.zeros(0), np.zeros(0, dtype=bool))
         classes = list(self.model.classes_)
         chances = self.model.predict_proba(numbers)
         column = classes.index(1) if 1 in classes else None
         score = chances[:, column] if column is not None else np.zeros(len(rows))
-        return Prediction(np.clip(score, 0.0, 1.0)[place], (score > 0.5)[place])
+        return Predicted(np.clip(score, 0.0, 1.0)[place], (score > 0.5)[place])
 
 
 def train_classifier(
@@ -85,7 +86,8 @@ def train_classifier(
 ) -> Forest:
     """A random forest (scikit-learn's, 100 trees, otherwise its defaults) for one value of the target against the rest.
 
-    For a target of two values it is the forest of `equistrata.eval.scores.classifiers`. A row is selected if its score is above one half.
+    For a target of two values it is the forest of `equistrata.eval.scores.classifiers`. A row is selected if its score
+    is above one half.
 
     Args:
         synthetic: at least one row.
@@ -124,16 +126,5 @@ def truth_of(table: CodedTable, classifier: Classifier) -> npt.NDArray[np.bool_]
     return np.asarray(table.column(classifier.target) == column.keys.index(classifier.positive))
 
 
-def _numbers(table: CodedTable, features: tuple[str, ...]) -> npt.NDArray[np.float64]:
+def _numbers(table: CodedTable, features: tuple[str, ...]) -> Floats:
     return np.stack([numbers_of(table.schema[name])[table.column(name)] for name in features], axis=1)
-
-
-def _distinct(table: CodedTable, features: tuple[str, ...]) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
-    """Each row's place among the distinct rows, and one row of each kind."""
-    key, _ = combine(
-        [table.column(name).astype(np.int64) for name in features], [table.schema[n].size for n in features]
-    )
-    place, kinds = pd.factorize(key)
-    first = np.empty(len(kinds), dtype=np.intp)
-    first[place[::-1]] = np.arange(len(place))[::-1]
-    return place, first

@@ -1,7 +1,7 @@
 """The internal audit: the same questions as the public one, answered exactly from private rows. Never to be published.
 
-`InternalAudit` and `equistrata.eval.audit.public.PublicAudit` are types without a common ancestor: whatever publishes an audit takes
-the public one only.
+`InternalAudit` and `equistrata.eval.audit.public.PublicAudit` are types without a common ancestor: whatever publishes
+an audit takes the public one only.
 
 >>> import numpy as np
 >>> from equistrata.data.schema import Schema
@@ -17,30 +17,28 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.arrays import Floats
+from equistrata.arrays import Counts
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.eval.audit.classifier import Classifier, train_classifier, truth_of
-from equistrata.eval.audit.layout import ByStratum, Layout
-from equistrata.eval.scores.coding import WHOLE, coded_frame, numbers_of, stratum_label
+from equistrata.eval.audit.grouping import ByStratum, Grouping, SyntheticSummary
+from equistrata.eval.audit.marginals import MarginalComparison, marginals
 from equistrata.eval.scores.fairness import GroupFairness, group_fairness
-from equistrata.eval.scores.parity import parity_error
-from equistrata.eval.scores.scores import Scores, score_tables
+from equistrata.eval.scores.scores import Scores, score
+from equistrata.eval.scores.tables import ALL_ROWS, MIN_SHARE, numbers_of
 
 Outcomes = Mapping[str, Mapping[str, npt.ArrayLike]]
-
-__all__ = ["InternalAudit", "MeanComparison", "internal_audit"]
 
 
 @dataclass(frozen=True)
 class MeanComparison:
-    """A published mean beside the exact one.
+    """A published mean and the exact one.
 
     Attributes:
         exact: the mean of the private rows; None where there is none.
@@ -88,13 +86,15 @@ class InternalAudit:
     Attributes:
         strata_columns: the columns that define strata.
         sizes: stratum → number of rows.
-        scores: parity error, maximum disparity and workload error (`equistrata.eval.scores.scores`), without classifiers.
-        parity: column that defines no strata → stratum → relative error of the mean; with `all` for the whole table.
+        scores: parity error, maximum disparity and workload error (`equistrata.eval.scores.scores`), without
+            classifiers.
         classifier, target, positive: what was trained on the synthetic rows; empty without a target.
         fairness: of its predictions on the private rows: accuracy, demographic parity ratio, FNR difference, rates by
             stratum; None without a target.
         calibration: stratum (and `all`) → Σ predicted probability / Σ positive rows; None where no row is positive.
-        means: column → stratum → a published mean beside the exact one.
+        means: column → stratum → a published mean and the exact one.
+        marginals: one-way and two-way, real and synthetic.
+        synthetic: what a report shows of the synthetic rows. Public; not in `to_dict`, nor are `marginals`.
     """
 
     WATERMARK: ClassVar[str] = "internal: computed from private rows"
@@ -102,13 +102,19 @@ class InternalAudit:
     strata_columns: tuple[str, ...]
     sizes: Mapping[str, int]
     scores: Scores
-    parity: Mapping[str, Mapping[str, float]]
     classifier: str
     target: str
     positive: str
     fairness: GroupFairness | None
     calibration: Mapping[str, float | None]
     means: Mapping[str, Mapping[str, MeanComparison]]
+    marginals: MarginalComparison
+    synthetic: SyntheticSummary
+
+    @property
+    def parity(self) -> Mapping[str, Mapping[str, float]]:
+        """Column that defines no strata → stratum (and `all`) → relative error of the mean."""
+        return self.scores.parity_by_group
 
     def to_dict(self) -> dict[str, Any]:
         """For an `audit.json` that stays inside: plain numbers, texts and mappings."""
@@ -137,9 +143,9 @@ def internal_audit(
     *,
     classifier: Classifier | None = None,
     target: str | None = None,
-    published_means: Mapping[str, ByStratum] | None = None,
+    published: Mapping[str, ByStratum] | None = None,
     outcomes: Outcomes | None = None,
-    min_share: float = 0.001,
+    min_share: float = MIN_SHARE,
 ) -> InternalAudit:
     """Audit a release with exact numbers.
 
@@ -147,9 +153,10 @@ def internal_audit(
         private, synthetic: coded rows of one schema, at least one each.
         strata: over that schema.
         classifier, target: as `equistrata.eval.audit.public.public_audit`.
-        published_means: column → stratum → a mean that was published (Coinpress), to lay beside the exact one.
-        outcomes: for columns that are averaged but not released: column → stratum → its values, each shape (nᵢ,), the rows of
-            one stratum. A published mean of any other column is of its codes, as `equistrata.eval.scores.coding.numbers_of` counts them.
+        published: column → stratum → a mean that was published (Coinpress), to compare with the exact one.
+        outcomes: for columns that are averaged but not released: column → stratum → its values, each shape (nᵢ,), the
+            rows of one stratum. A published mean of any other column is of its codes, as
+            `equistrata.eval.scores.tables.numbers_of` counts them.
         min_share: strata with fewer of the private rows are left out of parity and workload scores; in [0, 1).
 
     Raises:
@@ -157,84 +164,49 @@ def internal_audit(
 
     Privacy: EXACT, so internal; not private.
     """
-    layout = Layout(strata, 0.95)
-    index = layout.index(private)
-    real, made = coded_frame(private), coded_frame(synthetic)
-    scores = score_tables(real, None, made, strata.columns, None, min_share=min_share)
-    parity = parity_error(real, made, strata.columns, min_share=min_share)
-    known = _labels(strata)
-    scores = replace(
-        scores,
-        parity_by_stratum={known[label]: error for label, error in scores.parity_by_stratum.items()},
-        workload3_strata={known[label]: error for label, error in scores.workload3_strata.items()},
-    )
-    if classifier is None and (target or private.schema.target) is not None:
-        classifier = train_classifier(synthetic, target)
+    grouping = Grouping(strata)
+    index = grouping.index(private)
+    scores = score(synthetic, private, strata, min_share=min_share)
     fairness: GroupFairness | None = None
     calibration: dict[str, float | None] = {}
+    if classifier is None and (target or private.schema.target) is not None:
+        classifier = train_classifier(synthetic, target)
     if classifier is not None:
         prediction, truth = classifier.predict(private), truth_of(private, classifier)
-        fairness = group_fairness(truth, prediction.selected, np.array(layout.labels)[index], positive=True)
-        calibration = _by_stratum(prediction.score, truth.astype(np.float64), layout, index)
+        fairness = group_fairness(truth, prediction.selected, np.array(grouping.labels)[index], positive=True)
+        calibration = grouping.ratios(index, prediction.score, truth)
+    worst = max(scores.parity_by_stratum, key=scores.parity_by_stratum.__getitem__, default="")
     return InternalAudit(
         strata_columns=strata.columns,
-        sizes=layout.labelled(np.bincount(index, minlength=len(layout.labels)).tolist()),
+        sizes=grouping.labelled(np.bincount(index, minlength=len(grouping.labels)).tolist()),
         scores=scores,
-        parity={
-            column: {
-                known[label]: error for label, error in zip(parity.strata, parity.errors[:, j].tolist(), strict=True)
-            }
-            | {WHOLE: float(parity.population[j])}
-            for j, column in enumerate(parity.components)
-        },
         classifier=classifier.name if classifier is not None else "",
         target=classifier.target if classifier is not None else "",
         positive=str(classifier.positive) if classifier is not None else "",
         fairness=fairness,
         calibration=calibration,
         means={
-            column: _compare(means, (outcomes or {}).get(column), real, column, layout, index)
-            for column, means in (published_means or {}).items()
+            column: _compare(means, _exact_means(column, (outcomes or {}).get(column), private, grouping, index))
+            for column, means in (published or {}).items()
         },
+        marginals=marginals(private, synthetic, grouping, worst),
+        synthetic=SyntheticSummary.of(synthetic, grouping),
     )
 
 
-def _labels(strata: Strata) -> dict[str, str]:
-    """What a stratum is called in `coded_frame`s, where a text counts as a number → its label."""
-    worth = {name: numbers_of(strata.schema[name]) for name in strata.columns}
-    return {
-        stratum_label(strata.columns, [float(worth[name][code]) for name, code in strata.codes_of(key).items()]): (
-            strata.label(key)
-        )
-        for key in strata.keys
-    }
-
-
-def _by_stratum(
-    numerator: Floats, denominator: Floats, layout: Layout, index: npt.NDArray[np.int64]
+def _exact_means(
+    column: str, values: Mapping[str, npt.ArrayLike] | None, private: CodedTable, grouping: Grouping, index: Counts
 ) -> dict[str, float | None]:
-    """Σ numerator / Σ denominator of each stratum and of all rows; None where the denominator is 0."""
-    above, below = (np.bincount(index, weights=x, minlength=len(layout.labels)) for x in (numerator, denominator))
-    sums = layout.labelled(list(zip(above.tolist(), below.tolist(), strict=True)))
-    sums[WHOLE] = (float(above.sum()), float(below.sum()))
-    return {label: a / b if b else None for label, (a, b) in sums.items()}
-
-
-def _compare(
-    published: ByStratum,
-    values: Mapping[str, npt.ArrayLike] | None,
-    real: Any,
-    column: str,
-    layout: Layout,
-    index: npt.NDArray[np.int64],
-) -> dict[str, MeanComparison]:
+    """Stratum (and `all`) → the exact mean of a column, or of these values; None where there is no row."""
     if values is None:
-        numbers = real[column].to_numpy(dtype=np.float64)
-        exact = _by_stratum(numbers, np.ones_like(numbers), layout, index)
-    else:
-        arrays = {label: np.asarray(of, dtype=np.float64) for label, of in values.items()}
-        arrays.setdefault(WHOLE, np.concatenate([*arrays.values(), np.empty(0)]))
-        exact = {label: float(array.mean()) if array.size else None for label, array in arrays.items()}
+        numbers = numbers_of(private.schema[column])[private.column(column)]
+        return grouping.ratios(index, numbers, np.ones_like(numbers))
+    arrays = {label: np.asarray(of, dtype=np.float64) for label, of in values.items()}
+    arrays.setdefault(ALL_ROWS, np.concatenate([*arrays.values(), np.empty(0)]))
+    return {label: float(array.mean()) if array.size else None for label, array in arrays.items()}
+
+
+def _compare(published: ByStratum, exact: Mapping[str, float | None]) -> dict[str, MeanComparison]:
     return {
         label: MeanComparison(exact.get(label), mean.value, mean.lower, mean.upper) for label, mean in published.items()
     }

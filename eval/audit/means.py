@@ -9,11 +9,11 @@ from operator import add
 
 import numpy as np
 
-from equistrata.arrays import Floats
+from equistrata.arrays import Counts, Floats
 from equistrata.data.table import CodedTable
-from equistrata.eval.audit.layout import ByStratum, Layout, Measured
+from equistrata.eval.audit.grouping import ByStratum, Grouping, Measured
 from equistrata.eval.audit.noisy_number import NoisyNumber, clipped, with_noise
-from equistrata.eval.scores.coding import WHOLE, Index, numbers_of
+from equistrata.eval.scores.tables import ALL_ROWS, numbers_of
 from equistrata.inference.means.coinpress import Coinpress, RowCount
 from equistrata.inference.means.lattice import Purchase, noisy_sum
 from equistrata.privacy.budget import ADD_REMOVE, Budget, Rho
@@ -31,10 +31,10 @@ class Sizes:
     sigma: float
 
 
-def noisy_sizes(index: Index, layout: Layout, budget: Budget, noise: NoiseSource) -> Sizes:
+def noisy_sizes(index: Counts, grouping: Grouping, budget: Budget, noise: NoiseSource) -> Sizes:
     """The noisy number of rows of each stratum. Costs the budget: a row counts in one of them, sensitivity 1."""
     counts, sigma = noise.gaussian(
-        lambda: np.bincount(index, minlength=len(layout.labels)).astype(np.int64),
+        lambda: np.bincount(index, minlength=len(grouping.labels)).astype(np.int64),
         1.0,
         budget.remaining,
         budget,
@@ -43,13 +43,13 @@ def noisy_sizes(index: Index, layout: Layout, budget: Budget, noise: NoiseSource
     return Sizes(counts.astype(np.float64), sigma)
 
 
-def sizes_section(sizes: Sizes, layout: Layout) -> tuple[ByStratum, Measured]:
+def sizes_section(sizes: Sizes, grouping: Grouping) -> tuple[ByStratum, Measured]:
     """Numbers of rows, which are not negative; and the counts as they were drawn. Post-processing."""
-    drawn = layout.labelled([with_noise(count, sizes.sigma, layout.level) for count in sizes.counts.tolist()])
-    whole = with_noise(float(sizes.counts.sum()), sizes.sigma * len(sizes.counts) ** 0.5, layout.level)
+    drawn = grouping.labelled([with_noise(count, sizes.sigma, grouping.level) for count in sizes.counts.tolist()])
+    whole = with_noise(float(sizes.counts.sum()), sizes.sigma * len(sizes.counts) ** 0.5, grouping.level)
     shown = {
         label: clipped(number.value, (max(number.lower, 0.0), max(number.upper, sizes.sigma)))
-        for label, number in (drawn | {WHOLE: whole}).items()
+        for label, number in (drawn | {ALL_ROWS: whole}).items()
     }
     return shown, {label: {"rows": number} for label, number in drawn.items()}
 
@@ -83,10 +83,10 @@ class ColumnSums:
         )
 
     def sampling(self, half: float) -> Spread:
-        """What sampling adds to the variance of Σ(x − c) − δN, for a column whose range is c ± half.
+        """What sampling adds to the variance of Σ(x − c) − δN, for a column of range c ± half.
 
-        Two values: (x − c)² = half², so the variance of a row at mean c + δ is half² − δ². More: the second moment less the
-        squared mean, held between 0 and its largest value for that mean (Bhatia and Davis 2000), half² − δ².
+        Two values: (x − c)² = half², so the variance of a row at mean c + δ is half² − δ². More: the second moment less
+        the squared mean, held between 0 and its largest value for that mean (Bhatia and Davis 2000), half² − δ².
         """
         n = max(self.rows, 0.0)
         if self.squares is None:
@@ -111,16 +111,17 @@ class ColumnSums:
 
 
 def means_section(
-    private: CodedTable, index: Index, layout: Layout, sizes: Sizes, budget: Budget, noise: NoiseSource
+    private: CodedTable, index: Counts, grouping: Grouping, sizes: Sizes, budget: Budget, noise: NoiseSource
 ) -> tuple[Mapping[str, ByStratum], Mapping[str, Measured]]:
     """Means of the columns that define no strata, column → stratum → mean, and the noisy sums, column → stratum → sum.
 
-    Costs the budget for all columns and strata, given the sizes: columns share it equally (composition), strata are disjoint.
+    Costs the budget for all columns and strata, given the sizes: columns share it equally (composition), strata are
+        disjoint.
     """
-    worth = {name: numbers_of(private.schema[name]) for name in layout.columns}
-    names = [name for name in layout.columns if np.ptp(worth[name]) > 0]  # a column of one value is known
+    worth = {name: numbers_of(private.schema[name]) for name in grouping.columns}
+    names = [name for name in grouping.columns if np.ptp(worth[name]) > 0]  # a column of one value is known
     shares = budget.remaining.split([1] * len(names)) if names else []
-    groups = layout.groups(index)
+    groups = grouping.rows(index)
     shown: dict[str, ByStratum] = {}
     drawn: dict[str, Measured] = {}
     for stream, (name, part) in enumerate(zip(names, shares, strict=True)):
@@ -131,9 +132,9 @@ def means_section(
             for stratum, (rows, count) in enumerate(zip(groups, sizes.counts.tolist(), strict=True))
         ]
         ends = float(declared.min()), float(declared.max())
-        whole = reduce(add, sums).mean(*ends, layout.level)
-        shown[name] = layout.labelled([each.mean(*ends, layout.level) for each in sums]) | {WHOLE: whole}
-        drawn[name] = layout.labelled([each.numbers(layout.level) for each in sums])
+        whole = reduce(add, sums).mean(*ends, grouping.level)
+        shown[name] = grouping.labelled([each.mean(*ends, grouping.level) for each in sums]) | {ALL_ROWS: whole}
+        drawn[name] = grouping.labelled([each.numbers(grouping.level) for each in sums])
     return shown, drawn
 
 

@@ -1,6 +1,6 @@
 """A number that was paid for: never without an interval.
 
->>> NoisyNumber(0.4, 0.3, 0.5).says_something, NoisyNumber(0.4, 0.0, 1.0).to_dict()["note"]
+>>> NoisyNumber(0.4, 0.3, 0.5).informative, NoisyNumber(0.4, 0.0, 1.0).to_dict()["note"]
 (True, '± wider than the value')
 >>> NoisyNumber(0.9, 0.2, 1.0, possible=1.0).note
 'leaves more than half of what is possible'
@@ -30,10 +30,12 @@ class NoisyNumber:
     Attributes:
         value: the estimate; None where the noise leaves none.
         lower, upper: its interval, lower < upper; `upper` may be infinite.
-        possible: the length of the range in which the number was known to lie, as 1 for a rate; infinite if there is none.
+        possible: the length of the range that the number was known to be in, as 1 for a rate; infinite if there is
+            none.
 
     Raises:
-        ValueError: an interval without width (no number that depends on private rows is that exact), or a value outside it.
+        ValueError: an interval without width (no number that depends on private rows is that exact), or a value outside
+            it.
     """
 
     value: float | None
@@ -49,14 +51,14 @@ class NoisyNumber:
 
     @property
     def note(self) -> str:
-        """Why the number says nothing, if it does: half its interval is longer than the value, or its interval leaves more
-        than half of what was possible. Empty if it says something."""
+        """Why the number says nothing, if it does: half its interval is longer than the value, or its interval leaves
+        more than half of what was possible. Empty if it says something."""
         if self.value is None or (self.upper - self.lower) / 2 > abs(self.value):
             return TOO_SMALL
         return TOO_WIDE if self.upper - self.lower > self.possible / 2 else ""
 
     @property
-    def says_something(self) -> bool:
+    def informative(self) -> bool:
         """Whether there is no `note`."""
         return not self.note
 
@@ -78,6 +80,6 @@ def with_noise(value: float, deviation: float, level: float) -> NoisyNumber:
 
 
 def clipped(value: float | None, interval: tuple[float, float], possible: float = math.inf) -> NoisyNumber:
-    """An estimate moved into its interval, if it lies outside; None stays None."""
+    """An estimate moved into its interval, if it is outside; None stays None."""
     lower, upper = interval
     return NoisyNumber(None if value is None else min(max(value, lower), upper), lower, upper, possible)

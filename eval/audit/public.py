@@ -1,7 +1,7 @@
-"""The public audit: how well a release serves each stratum, in numbers that were paid for and carry their intervals.
+"""The public audit: how well a release serves each stratum, in noisy numbers with intervals, each charged to a budget.
 
-Every number here that depends on private rows is noisy and charged to a budget by section. `PublicAudit` holds
-`NoisyNumber`s only, which cannot be made without a width; exact numbers have a type of their own, `equistrata.eval.audit.internal`.
+`PublicAudit` holds `NoisyNumber`s only, which cannot be made without a width. Exact numbers have a type of their own
+(`equistrata.eval.audit.internal`).
 
 >>> import numpy as np
 >>> from equistrata.data.schema import Schema
@@ -23,56 +23,68 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from equistrata.arrays import Counts
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.audit.classifier import Classifier, train_classifier, truth_of
-from equistrata.eval.audit.layout import ByStratum, Layout, Measured
+from equistrata.eval.audit.grouping import ByStratum, Grouping, Measured, SyntheticSummary
 from equistrata.eval.audit.means import Sizes, means_section, noisy_sizes, sizes_section
 from equistrata.eval.audit.noisy_number import NoisyNumber
 from equistrata.eval.audit.rates import calibration_section, rates_section
 from equistrata.eval.audit.workload import workload_section
-from equistrata.eval.scores.coding import Index
 from equistrata.privacy.budget import ADD_REMOVE, Budget, Relation, Rho
 from equistrata.privacy.noise import NoiseSource
 
-__all__ = ["SHARES", "NoisyNumber", "PublicAudit", "public_audit", "public_audits"]
-
-SHARES: Mapping[str, float] = {"sizes": 0.15, "means": 0.35, "calibration": 0.2, "rates": 0.15, "workload": 0.15}
+SECTION_SHARES: Mapping[str, float] = {
+    "sizes": 0.15,
+    "means": 0.35,
+    "calibration": 0.2,
+    "rates": 0.15,
+    "workload": 0.15,
+}
 OF_CLASSIFIER = ("calibration", "rates")
 OF_ROWS = ("sizes", "means")  # about private rows alone, so that one measurement serves every release of them
-NUMBERS = (
-    "sizes", "means", "calibration", "accuracy", "selection_rate", "false_negative_rate", "workload_error", "measurements",
-)  # fmt: skip
+NOISY_FIELDS = (
+    "sizes",
+    "means",
+    "calibration",
+    "accuracy",
+    "selection_rate",
+    "false_negative_rate",
+    "workload_error",
+    "measurements",
+)
 
 
 @dataclass(frozen=True)
 class PublicAudit:
-    """What may be said in public about a release: settings, prices, and noisy numbers. No field can hold an exact number.
+    """What may be published about a release: settings, prices, and noisy numbers. No field can hold an exact number.
 
     Strata go by their labels (`SEX=1,RAC1P=2`), every declared one, and `all` for the whole table.
 
     Attributes:
-        rho, relation: what the audit cost in all, and the neighbouring relation of that.
-        charges: section → ρ, in order; they add up to `rho`. Releases that were audited together share the sections
-            `OF_ROWS` and pay them once.
-        private: whether the noise came from a source fit for real releases; `noise` is its name.
+        rho, relation: what the audit cost in total, and the neighbouring relation.
+        charges: section → ρ, in order; they add up to `rho`. Releases audited together share the sections `OF_ROWS`.
+        private, noise: whether the noise source is fit for real releases, and its name.
         level: the intervals' nominal coverage.
         strata_columns: the columns that define strata.
         classifier, target, positive: what was trained on the synthetic rows; empty without a target.
         sizes: stratum → number of rows.
-        means: column → stratum → mean, each code counting as `equistrata.eval.scores.coding.numbers_of` says.
+        means: column → stratum → mean, each code counting as `equistrata.eval.scores.tables.numbers_of` says.
         calibration: stratum → Σ predicted probability / Σ positive rows; 1 is calibrated, above 1 promises too much.
         accuracy, selection_rate: stratum → share of rows predicted right; predicted positive.
         false_negative_rate: stratum → share of its positive rows that are predicted negative.
-        workload_error: stratum → workload error of its rows, in [0, 2]; `all` over all columns, a stratum over those that
-            define none. Its interval is for the rows at hand: it allows for noise, not for sampling.
-        without_synthetic_rows: strata that the synthetic table lost; they have no workload error (it counts as 2).
-        measurements: section → stratum → name → the noisy sum or count that all of the above is computed from, with the
-            interval of its noise alone.
+        workload_error: stratum → workload error, in [0, 2]; `all` over all columns, a stratum over those that define
+            none.
+            The interval is for the rows at hand: it allows for noise, not for sampling.
+        without_synthetic_rows: strata without synthetic rows; they have no workload error (it counts as 2).
+        measurements: section → stratum → name → the noisy sum or count behind all of the above, with the interval of
+            its noise alone.
+        synthetic: what a report shows of the synthetic rows, which are public. Not in `to_dict`.
 
     Raises:
-        TypeError: something else than a `NoisyNumber` where a number from private rows stands.
+        TypeError: a number from private rows is not a `NoisyNumber`.
     """
 
     rho: Rho
@@ -94,9 +106,10 @@ class PublicAudit:
     workload_error: ByStratum
     without_synthetic_rows: tuple[str, ...]
     measurements: Mapping[str, Measured]
+    synthetic: SyntheticSummary
 
     def __post_init__(self) -> None:
-        for name in NUMBERS:
+        for name in NOISY_FIELDS:
             for leaf in _leaves(getattr(self, name)):
                 if not isinstance(leaf, NoisyNumber):
                     raise TypeError(
@@ -118,7 +131,7 @@ class PublicAudit:
             "target": self.target,
             "positive": self.positive,
             "without_synthetic_rows": list(self.without_synthetic_rows),
-        } | {name: _plain(getattr(self, name)) for name in NUMBERS}
+        } | {name: _plain(getattr(self, name)) for name in NOISY_FIELDS}
 
 
 def public_audit(
@@ -131,7 +144,7 @@ def public_audit(
     classifier: Classifier | None = None,
     target: str | None = None,
     level: float = 0.95,
-    shares: Mapping[str, float] = SHARES,
+    shares: Mapping[str, float] = SECTION_SHARES,
     degree: int = 3,
 ) -> PublicAudit:
     """Audit a release in public.
@@ -140,39 +153,41 @@ def public_audit(
         private: the rows that the release was made from (or rows held out of it), coded by the release's schema.
         synthetic: the released rows, coded, at least one.
         strata: over the same schema.
-        budget: what may be spent; all that is left of it is. An amount of ρ stands for a budget of it.
+        budget: all that is left of it is spent. An amount of ρ stands for a budget of it.
         noise: where the noise comes from.
         classifier: trained on synthetic rows; by default a random forest (`train_classifier`).
-        target: the column that it predicts; by default the schema's. Without either, there is nothing to say of
-            classifiers, and their shares go to the other sections.
-        level: nominal coverage of every interval, in (0, 1), one at a time.
+        target: the column that it predicts; by default the schema's. Without either, the shares of the classifier's
+            sections go to the others.
+        level: nominal coverage of every interval, in (0, 1), each by itself.
         shares: section → its part of the ρ, in any unit, each positive.
         degree: of the workload's marginals.
 
     Returns:
-        The audit. Every interval but those of the workload error covers the *population's* mean, rate or ratio, of which
-        the stratum's rows are a sample (coverage measured in docs/audit.md); a stratum of which nothing can be said keeps
-        its interval, which is wide, and says so.
+        The audit. Every interval but those of the workload error covers the *population's* mean, rate or ratio, of
+        which the stratum's rows are a sample (coverage measured in docs/audit.md). A number below the noise floor keeps
+        its interval.
 
     Raises:
-        InputError: tables and strata of different schemas, no synthetic row, a share or level out of its range.
-        BudgetExceeded: never from the sections, which share what is left; a budget with nothing left is an InputError.
+        InputError: tables and strata of different schemas, no synthetic row, a setting out of its range, or an empty
+            budget.
 
-    Privacy: ρ-zCDP for everything in the result together, neighbours by adding or removing one row, on top of what the
-    release itself cost. Proof: each section is charged before a row is looked at, and the charges add up to ρ (adaptive
-    composition). Within a section a row touches one stratum, and each stratum's noise is independent (parallel
-    composition):
-    sizes: one count per stratum, sensitivity 1. means: `coinpress_mean` of each column at an equal part of the section's ρ,
-    given the noisy sizes; columns of more than two values spend a tenth of theirs on Σ(x − c)², clipped by its declared
-    range. calibration: `measure_sums`. rates: a row is in one of the four cells of its stratum's confusion matrix,
-    sensitivity 1. workload: half for the whole table and half for all strata, `noisy_workload_distance`. Predictions
-    come from a classifier that saw synthetic rows only. The rest is post-processing.
+    Cost: ρ-zCDP for everything in the result together, adding or removing one row, on top of the release's own cost.
+    See docs/proofs/audit.md.
     """
     classifiers = None if classifier is None else {"": classifier}
-    return public_audits(
-        private, {"": synthetic}, strata, budget=budget, noise=noise, classifiers=classifiers, target=target, level=level,
-        shares=shares, degree=degree,
-    )[""]  # fmt: skip
+    found = public_audits(
+        private,
+        {"": synthetic},
+        strata,
+        budget=budget,
+        noise=noise,
+        classifiers=classifiers,
+        target=target,
+        level=level,
+        shares=shares,
+        degree=degree,
+    )
+    return found[""]
 
 
 def public_audits(
@@ -185,13 +200,13 @@ def public_audits(
     classifiers: Mapping[str, Classifier] | None = None,
     target: str | None = None,
     level: float = 0.95,
-    shares: Mapping[str, float] = SHARES,
+    shares: Mapping[str, float] = SECTION_SHARES,
     degree: int = 3,
 ) -> dict[str, PublicAudit]:
-    """Audit several releases of the same rows in public, to lay them side by side.
+    """Audit several releases of the same rows in public.
 
-    What is about the private rows alone (`OF_ROWS`) is measured once: all releases are held against the same noisy means,
-    and pay for them together. Each of the other sections is split equally among the releases.
+    What is about the private rows alone (`OF_ROWS`) is measured once, so all releases are compared with the same noisy
+    means and pay for them together. Each of the other sections is split equally among the releases.
 
     Args:
         synthetic: release → its rows, one at least.
@@ -199,13 +214,12 @@ def public_audits(
         Others: as `public_audit`.
 
     Returns:
-        Release → its audit. The audit's `rho` is what its own numbers cost; together they cost what was spent of `budget`.
+        Release → its audit, with the `rho` of its own numbers; together they cost what was spent of `budget`.
 
     Raises:
         InputError: as `public_audit`, or no release is given, or they are of different schemas.
 
-    Privacy: all audits together are ρ-zCDP, with ρ what was left of `budget`; the proof is `public_audit`'s, with one more
-    charge for each release in the sections that are about releases.
+    Cost: all audits together are ρ-zCDP, with ρ what was left of `budget`. See docs/proofs/audit.md.
     """
     if not synthetic:
         raise InputError("no release is given; name at least one")
@@ -215,9 +229,9 @@ def public_audits(
     if not spend.remaining:
         raise InputError("nothing is left of the audit's budget; give it a positive amount")
     if classifiers is None:
-        known = (target or private.schema.target) is not None
-        classifiers = {name: train_classifier(table, target) for name, table in synthetic.items()} if known else {}
-    sections = [name for name in SHARES if classifiers or name not in OF_CLASSIFIER]
+        predicted = target or private.schema.target
+        classifiers = {name: train_classifier(table, target) for name, table in synthetic.items() if predicted}
+    sections = [name for name in SECTION_SHARES if classifiers or name not in OF_CLASSIFIER]
     paying: dict[str, dict[str, Budget]] = {name: {} for name in synthetic}
     for section, rho in zip(sections, spend.remaining.split([shares[name] for name in sections]), strict=True):
         if section in OF_ROWS:
@@ -227,25 +241,24 @@ def public_audits(
         else:
             for (name, budgets), part in zip(paying.items(), rho.split([1] * len(paying)), strict=True):
                 budgets[section] = spend.part(part, f"audit: {section}{f' of {name}' if name else ''}")
-    layout = Layout(strata, float(level))
-    index = layout.index(private)
+    grouping = Grouping(strata, float(level))
+    index = grouping.index(private)
     of_rows = next(iter(paying.values()))
-    counts = noisy_sizes(index, layout, of_rows["sizes"], noise.spawn(0))
-    means = means_section(private, index, layout, counts, of_rows["means"], noise.spawn(1))
-    return {
-        name: _audit_one(
-            private, table, index, layout, counts, means, paying[name], classifiers.get(name), degree,
-            noise if place == 0 else noise.spawn(len(SHARES) + place),
-        )
-        for place, (name, table) in enumerate(synthetic.items())
-    }  # fmt: skip
+    counts = noisy_sizes(index, grouping, of_rows["sizes"], noise.spawn(0))
+    means = means_section(private, index, grouping, counts, of_rows["means"], noise.spawn(1))
+    audits = {}
+    for place, (name, table) in enumerate(synthetic.items()):
+        source = noise if place == 0 else noise.spawn(len(SECTION_SHARES) + place)
+        known = classifiers.get(name)
+        audits[name] = _audit_one(private, table, index, grouping, counts, means, paying[name], known, degree, source)
+    return audits
 
 
 def _audit_one(
     private: CodedTable,
     synthetic: CodedTable,
-    index: Index,
-    layout: Layout,
+    index: Counts,
+    grouping: Grouping,
     counts: Sizes,
     measured_means: tuple[Mapping[str, ByStratum], Mapping[str, Measured]],
     budgets: Mapping[str, Budget],
@@ -253,9 +266,9 @@ def _audit_one(
     degree: int,
     noise: NoiseSource,
 ) -> PublicAudit:
-    """The audit of one release, given the noisy sizes and means of the rows, from budgets that were charged for already."""
-    streams = {name: noise.spawn(stream) for stream, name in enumerate(SHARES)}
-    sizes, drawn_sizes = sizes_section(counts, layout)
+    """The audit of one release, given the noisy sizes and means of the rows, from budgets that are charged."""
+    streams = {name: noise.spawn(stream) for stream, name in enumerate(SECTION_SHARES)}
+    sizes, drawn_sizes = sizes_section(counts, grouping)
     means, drawn_means = measured_means
     calibration: ByStratum = {}
     rates: Mapping[str, ByStratum] = {}
@@ -265,13 +278,13 @@ def _audit_one(
     if classifier is not None:
         prediction, truth = classifier.predict(private), truth_of(private, classifier)
         calibration, measurements["calibration"] = calibration_section(
-            prediction, truth, index, layout, budgets["calibration"], streams["calibration"]
+            prediction, truth, index, grouping, budgets["calibration"], streams["calibration"]
         )
         rates, measurements["rates"] = rates_section(
-            prediction, truth, index, layout, budgets["rates"], streams["rates"]
+            prediction, truth, index, grouping, budgets["rates"], streams["rates"]
         )
     workload, measurements["workload"], lost = workload_section(
-        private, synthetic, index, layout, counts, budgets["workload"], degree, streams["workload"]
+        private, synthetic, index, grouping, counts, budgets["workload"], degree, streams["workload"]
     )
     return PublicAudit(
         rho=sum((budget.total for budget in budgets.values()), start=Rho(0)),
@@ -279,8 +292,8 @@ def _audit_one(
         charges=tuple((section, budget.total) for section, budget in budgets.items()),
         private=noise.private,
         noise=noise.name,
-        level=layout.level,
-        strata_columns=layout.strata.columns,
+        level=grouping.level,
+        strata_columns=grouping.strata.columns,
         classifier=classifier.name if classifier is not None else "",
         target=classifier.target if classifier is not None else "",
         positive=str(classifier.positive) if classifier is not None else "",
@@ -293,6 +306,7 @@ def _audit_one(
         workload_error=workload,
         without_synthetic_rows=lost,
         measurements=measurements,
+        synthetic=SyntheticSummary.of(synthetic, grouping),
     )
 
 
@@ -310,8 +324,10 @@ def _check(
         raise InputError(f"level is {level}, but a coverage lies strictly between 0 and 1; correct it")
     if degree < 1:
         raise InputError(f"degree is {degree}, but a marginal has at least one column; correct it")
-    if set(shares) != set(SHARES) or not all(0 < share < float("inf") for share in shares.values()):
-        raise InputError(f"an audit needs a positive share for each of {', '.join(SHARES)}, and for nothing else")
+    if set(shares) != set(SECTION_SHARES) or not all(0 < share < float("inf") for share in shares.values()):
+        raise InputError(
+            f"an audit needs a positive share for each of {', '.join(SECTION_SHARES)}, and for nothing else"
+        )
 
 
 def _leaves(tree: object) -> Iterator[object]:

@@ -9,11 +9,11 @@ from operator import add
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.arrays import Floats
-from equistrata.eval.audit.classifier import Prediction
-from equistrata.eval.audit.layout import ByStratum, Layout, Measured
+from equistrata.arrays import Counts, Floats
+from equistrata.eval.audit.classifier import Predicted
+from equistrata.eval.audit.grouping import ByStratum, Grouping, Measured
 from equistrata.eval.audit.noisy_number import NoisyNumber, clipped, with_noise
-from equistrata.eval.scores.coding import WHOLE, Index
+from equistrata.eval.scores.tables import ALL_ROWS
 from equistrata.inference.ratios.design import PricedDesign
 from equistrata.inference.ratios.rates import noisy_rate
 from equistrata.inference.ratios.ratio import fieller_from_sums
@@ -33,47 +33,49 @@ RATES = {  # rate → the cells that count as successes, and as failures
 
 
 def calibration_section(
-    prediction: Prediction, truth: Truth, index: Index, layout: Layout, budget: Budget, noise: NoiseSource
+    prediction: Predicted, truth: Truth, index: Counts, grouping: Grouping, budget: Budget, noise: NoiseSource
 ) -> tuple[ByStratum, Measured]:
-    """Calibration ratios, Σ score / Σ positive, with Fieller intervals; and the noisy sums. Costs the budget: strata are disjoint."""
+    """Calibration ratios, Σ score / Σ positive, with Fieller intervals; and the noisy sums. Costs the budget: strata
+    are disjoint."""
     rho = budget.remaining
-    parts = budget.parallel(rho, range(len(layout.labels)), "strata")
+    parts = budget.parallel(rho, range(len(grouping.labels)), "strata")
     price = PricedDesign.of_rho(rho, weighted=False, binary=True)
     sums = [
         measure_sums(prediction.score[rows], truth[rows], price, noise.spawn(stratum), budget=parts[stratum])
-        for stratum, rows in enumerate(layout.groups(index))
+        for stratum, rows in enumerate(grouping.rows(index))
     ]
-    shown = [_calibration(each, layout.level) for each in sums]
-    whole = _calibration(reduce(add, sums), layout.level)
+    shown = [_calibration(each, grouping.level) for each in sums]
+    whole = _calibration(reduce(add, sums), grouping.level)
     deviations = np.sqrt(np.diag(sums[0].covariance)).tolist()
     drawn = [
-        {name: with_noise(each[name], sigma, layout.level) for name, sigma in zip(each, deviations, strict=True)}
+        {name: with_noise(each[name], sigma, grouping.level) for name, sigma in zip(each, deviations, strict=True)}
         for each in sums
     ]
-    return layout.labelled(shown) | {WHOLE: whole}, layout.labelled(drawn)
+    return grouping.labelled(shown) | {ALL_ROWS: whole}, grouping.labelled(drawn)
 
 
 def rates_section(
-    prediction: Prediction, truth: Truth, index: Index, layout: Layout, budget: Budget, noise: NoiseSource
+    prediction: Predicted, truth: Truth, index: Counts, grouping: Grouping, budget: Budget, noise: NoiseSource
 ) -> tuple[Mapping[str, ByStratum], Measured]:
-    """Rates, by name and stratum, from noisy confusion matrices; and these. Costs the budget: a row is in one cell, sensitivity 1."""
+    """Rates, by name and stratum, from noisy confusion matrices; and these. Costs the budget: a row is in one cell,
+    sensitivity 1."""
 
     def counts() -> npt.NDArray[np.int64]:
         places = 4 * index + 2 * truth + prediction.selected
-        return np.bincount(places, minlength=4 * len(layout.labels)).astype(np.int64)
+        return np.bincount(places, minlength=4 * len(grouping.labels)).astype(np.int64)
 
     cells, sigma = noise.gaussian(counts, 1.0, budget.remaining, budget, "confusion matrices")
     tables = cells.astype(np.float64).reshape(-1, 4)
     shown: dict[str, ByStratum] = {}
     for rate in RATES:
-        whole = _rate(rate, tables.sum(axis=0), sigma**2 * len(tables), layout.level)
-        strata = [_rate(rate, table, sigma**2, layout.level) for table in tables]
-        shown[rate] = layout.labelled(strata) | {WHOLE: whole}
+        whole = _rate(rate, tables.sum(axis=0), sigma**2 * len(tables), grouping.level)
+        strata = [_rate(rate, table, sigma**2, grouping.level) for table in tables]
+        shown[rate] = grouping.labelled(strata) | {ALL_ROWS: whole}
     drawn = [
-        {cell: with_noise(count, sigma, layout.level) for cell, count in zip(CELLS, table.tolist(), strict=True)}
+        {cell: with_noise(count, sigma, grouping.level) for cell, count in zip(CELLS, table.tolist(), strict=True)}
         for table in tables
     ]
-    return shown, layout.labelled(drawn)
+    return shown, grouping.labelled(drawn)
 
 
 def _calibration(sums: RatioSums, level: float) -> NoisyNumber:
@@ -82,7 +84,7 @@ def _calibration(sums: RatioSums, level: float) -> NoisyNumber:
 
 
 def _rate(rate: str, table: Floats, variance: float, level: float) -> NoisyNumber:
-    """A rate from a noisy confusion matrix whose cells have noise of this variance."""
+    """A rate from a noisy confusion matrix with noise of this variance in each cell."""
     successes, failures = (list(cells) for cells in RATES[rate])
     found = noisy_rate(
         float(table[successes].sum()),

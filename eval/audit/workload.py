@@ -1,4 +1,4 @@
-"""Workload error, privately: how far a synthetic table's marginals are from the real ones, at a price.
+"""The public audit's workload errors: how far a synthetic table's marginals are from the real ones, at a price.
 
 >>> import numpy as np
 >>> from equistrata.data.schema import Schema
@@ -15,24 +15,23 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
 
+from equistrata.arrays import Counts
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.eval.audit.layout import ByStratum, Layout, Measured
+from equistrata.eval.audit.grouping import ByStratum, Grouping, Measured
 from equistrata.eval.audit.means import Sizes
 from equistrata.eval.audit.noisy_number import NoisyNumber, clipped, with_noise
-from equistrata.eval.scores.coding import WHOLE, Index
+from equistrata.eval.scores.tables import ALL_ROWS
+from equistrata.eval.scores.workload import WORST_WORKLOAD, marginal_gap, subsets_of
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.stats.fieller import Spread, ratio_interval
 
 SENSITIVITY = 2.0
-WORST = 2.0  # the largest workload error
-_DENSE_CELLS = 1 << 20
 
 
 @dataclass(frozen=True)
@@ -54,8 +53,8 @@ def noisy_workload_distance(
 ) -> WorkloadDistance:
     """Q = (1/|W|) Σ_S ‖M_S(private) − n·M_S(synthetic)/m‖₁ plus noise, over all subsets S of `degree` columns.
 
-    Q/n is the workload error (`equistrata.eval.scores.workload`, Definition 14 of the stratification paper). The division is left to a noisy
-    count of the rows: the error itself has no useful sensitivity, for it depends on n, which is private.
+    Q/n is the workload error (`equistrata.eval.scores.workload`). The division is left to a noisy count of the rows:
+    the error itself has no useful sensitivity, for it depends on n, which is private.
 
     Args:
         private, synthetic: tables of one schema; m ≥ 1 synthetic rows, which are public.
@@ -66,22 +65,19 @@ def noisy_workload_distance(
     Raises:
         InputError: no synthetic row, no column, or a degree under 1.
 
-    Privacy: ρ-zCDP, add/remove. Proof: add a row whose cell in S is x. M_S(private) gains 1 at x and n gains 1, so the
-    difference M_S(private) − n·p_S, with p_S = M_S(synthetic)/m, changes by e_x − p_S, whose L1 norm is
-    (1 − p_S(x)) + Σ_{y≠x} p_S(y) = 2(1 − p_S(x)) ≤ 2. By the triangle inequality each term of the mean, and so the mean,
-    moves by at most 2. What is noised is the whole number m·|W|·Q, which moves by at most 2m|W|, by discrete Gaussian
-    noise of deviation 2m|W|/√(2ρ). The bound is reached: by the first row, if no synthetic row is in any of its cells.
+    Cost: ρ-zCDP, adding or removing one row; Q has sensitivity 2. See docs/proofs/workload.md.
+    Source: stratification paper, Definition 14.
     """
     if not len(synthetic):
         raise InputError("the synthetic table holds no rows; give a table with at least one row")
-    if degree < 1 or not columns:
-        raise InputError("a workload needs subsets of at least one column; name columns, and give a degree from 1")
-    subsets = list(combinations(columns, min(degree, len(columns))))
+    subsets = subsets_of(columns, degree)
     unit = len(synthetic) * len(subsets)
     budget = Budget.of(rho)
 
     def total() -> npt.NDArray[np.int64]:
-        return np.array([sum(_distance(private, synthetic, subset) for subset in subsets)], dtype=np.int64)
+        return np.array(
+            [sum(marginal_gap((private, None), (synthetic, None), subset) for subset in subsets)], dtype=np.int64
+        )
 
     noisy, sigma = noise.gaussian(total, SENSITIVITY * unit, budget.remaining, budget, "workload distance")
     return WorkloadDistance(float(noisy[0]) / unit, sigma / unit)
@@ -90,8 +86,8 @@ def noisy_workload_distance(
 def workload_section(
     private: CodedTable,
     synthetic: CodedTable,
-    index: Index,
-    layout: Layout,
+    index: Counts,
+    grouping: Grouping,
     sizes: Sizes,
     budget: Budget,
     degree: int,
@@ -102,26 +98,27 @@ def workload_section(
     Returns:
         stratum → error, stratum → noisy distance, and the strata that have no synthetic row (and no error here).
 
-    Costs the budget: half for the whole table, half for all strata together, which are disjoint; all for the whole without strata.
+    Cost: the budget, half for the whole table and half for all strata together, which are disjoint; without strata all
+    for the whole.
     """
     shown: dict[str, NoisyNumber] = {}
     drawn: dict[str, dict[str, NoisyNumber]] = {}
 
     def put(label: str, distance: WorkloadDistance, count: float, count_variance: float) -> None:
         spread = Spread(distance.deviation**2, 0.0, count_variance)
-        interval = ratio_interval(distance.value, count, spread, level=layout.level, lower=0.0, upper=WORST)
-        shown[label] = clipped(distance.value / count if count > 0 else None, interval, WORST)
-        drawn[label] = {"distance": with_noise(distance.value, distance.deviation, layout.level)}
+        interval = ratio_interval(distance.value, count, spread, level=grouping.level, lower=0.0, upper=WORST_WORKLOAD)
+        shown[label] = clipped(distance.value / count if count > 0 else None, interval, WORST_WORKLOAD)
+        drawn[label] = {"distance": with_noise(distance.value, distance.deviation, grouping.level)}
 
-    halves = budget.remaining.split([1, 1] if layout.strata.columns else [1])
+    halves = budget.remaining.split([1, 1] if grouping.strata.columns else [1])
     whole = budget.part(halves[0], "whole table")
     variance, counts = sizes.sigma**2, sizes.counts.tolist()
     distance = noisy_workload_distance(private, synthetic, private.schema.names, whole, noise.spawn(0), degree=degree)
-    put(WHOLE, distance, sum(counts), variance * len(counts))
-    if not layout.strata.columns:
+    put(ALL_ROWS, distance, sum(counts), variance * len(counts))
+    if not grouping.strata.columns:
         return shown, drawn, ()
-    lost, source, parts = [], noise.spawn(1), budget.parallel(halves[1], range(len(layout.labels)), "strata")
-    groups = zip(layout.labels, layout.groups(index), layout.groups(layout.index(synthetic)), counts, strict=True)
+    lost, source, parts = [], noise.spawn(1), budget.parallel(halves[1], range(len(grouping.labels)), "strata")
+    groups = zip(grouping.labels, grouping.rows(index), grouping.rows(grouping.index(synthetic)), counts, strict=True)
     for stratum, (label, ours, theirs, count) in enumerate(groups):
         if not len(theirs):
             lost.append(label)
@@ -129,23 +126,8 @@ def workload_section(
         pair = private.take(ours), synthetic.take(theirs)
         put(
             label,
-            noisy_workload_distance(*pair, layout.columns, parts[stratum], source.spawn(stratum), degree=degree),
+            noisy_workload_distance(*pair, grouping.columns, parts[stratum], source.spawn(stratum), degree=degree),
             count,
             variance,
         )
     return shown, drawn, tuple(lost)
-
-
-def _distance(private: CodedTable, synthetic: CodedTable, subset: Sequence[str]) -> int:
-    """Σ_x |m·M(private) − n·M(synthetic)|, a whole number. Not private."""
-    cells = int(np.prod([private.schema[name].size for name in subset], dtype=np.int64))
-    places = [table.index_of(subset) for table in (private, synthetic)]
-    if cells > _DENSE_CELLS:
-        joined, inverse = np.unique(np.concatenate(places), return_inverse=True)
-        cells, places = len(joined), list(np.split(inverse, [len(private)]))
-    ours, theirs = (_counts(place, cells) for place in places)
-    return int(np.abs(ours * len(synthetic) - theirs * len(private)).sum())
-
-
-def _counts(places: npt.NDArray[np.int64], cells: int) -> npt.NDArray[np.int64]:
-    return np.bincount(places, minlength=cells).astype(np.int64)

@@ -1,4 +1,4 @@
-"""A report for machines: `audit.json`, as `eval/report/audit.schema.json` declares it."""
+"""A report for machines: `audit.json`, as `audit.schema.json` declares it."""
 
 from __future__ import annotations
 
@@ -10,27 +10,27 @@ from pathlib import Path
 from typing import Any
 
 from equistrata.eval.audit.internal import InternalAudit
-from equistrata.eval.report.comparison import Comparison
-from equistrata.eval.report.findings import Shown
+from equistrata.eval.audit.public import PublicAudit
+from equistrata.eval.report.findings import Comparison, Shown
 from equistrata.eval.report.report import PublicReport, Report
-from equistrata.eval.report.verdict import Verdict, verdict
+from equistrata.eval.report.words import Verdict
 
-FORMAT = "equistrata audit 1"
+AUDIT_FORMAT = "equistrata audit 1"
 SCHEMA = Path(__file__).with_name("audit.schema.json")
 
 
-def to_json(report: Report) -> str:
+def to_json(report: Report, said: Verdict) -> str:
     """The document as text."""
-    return json.dumps(to_document(report), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
+    return json.dumps(to_document(report, said), indent=2, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def to_document(report: Report) -> dict[str, Any]:
-    """The report as plain mappings, lists, texts and finite numbers."""
-    said = verdict(report)
-    parts = zip(report.releases, report.audits, report.findings, report.synthetic, strict=True)
+def to_document(report: Report, said: Verdict) -> dict[str, Any]:
+    """The report and its verdict as plain mappings, lists, texts and finite numbers."""
+    audits: tuple[PublicAudit | InternalAudit, ...] = report.audits
+    parts = zip(report.releases, audits, report.findings, strict=True)
     document: dict[str, Any] = {
         "$schema": SCHEMA.name,
-        "format": FORMAT,
+        "format": AUDIT_FORMAT,
         "mode": report.MODE,
         "made": report.about.made,
         "software": report.about.software,
@@ -41,27 +41,27 @@ def to_document(report: Report) -> dict[str, Any]:
         "verdict": _verdict(said),
         "releases": [
             {
-                **{key: _plain(value) for key, value in asdict(release).items()},
+                **asdict(release),
                 "worst": list(found.ranking[:3]),
-                "untold": list(found.untold),
+                "untold": list(found.below_noise),
                 "lost": list(found.lost),
                 "served": _numbers(found.served),
                 "errors": {column: _numbers(of) for column, of in found.errors.items()},
-                "synthetic": {"rows": dict(made.rows), "means": {c: dict(of) for c, of in made.means.items()}},
+                "synthetic": asdict(audit.synthetic),
                 "audit": audit.to_dict(),
             }
-            for release, audit, found, made in parts
+            for release, audit, found in parts
         ],
         "comparisons": [_comparison(each) for each in report.comparisons],
-        "ledger": None if report.history is None else _plain(asdict(report.history)),
+        "ledger": None if report.history is None else asdict(report.history),
     }
     if isinstance(report, PublicReport):
         document["price"] = asdict(report.price) | {"together": report.together, "private": report.private}
     else:
         document["warning"] = InternalAudit.WATERMARK
-        for entry, each in zip(document["releases"], report.marginals, strict=True):
-            entry["marginals"] = each.to_dict()
-    return _finite(document)
+        for entry, audit in zip(document["releases"], report.audits, strict=True):
+            entry["marginals"] = audit.marginals.to_dict()
+    return {key: _finite(value) for key, value in document.items()}
 
 
 def _verdict(said: Verdict) -> dict[str, Any]:
@@ -87,17 +87,10 @@ def _numbers(numbers: Mapping[str, Shown]) -> dict[str, dict[str, Any]]:
     return {label: asdict(shown) for label, shown in numbers.items()}
 
 
-def _plain(value: Any) -> Any:
-    """Tuples as lists, as they come back from JSON."""
-    if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
-    return [_plain(each) for each in value] if isinstance(value, list | tuple) else value
-
-
 def _finite(value: Any) -> Any:
-    """JSON has no infinity: an open end is null."""
-    if isinstance(value, dict):
+    """As JSON has it: tuples are lists, and an open end is null."""
+    if isinstance(value, Mapping):
         return {key: _finite(each) for key, each in value.items()}
-    if isinstance(value, list):
+    if isinstance(value, list | tuple):
         return [_finite(each) for each in value]
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -1,47 +1,49 @@
-"""What an audit found about one release, as its report shows it: errors of groups, exact or with intervals.
+"""What an audit found about a release, as its report shows it: errors of groups, exact or with intervals.
 
-A release and its synthetic rows are public. Whether the rest is exact or noisy is the audit's: `public_findings` takes
-noisy numbers only and gives each its interval, `internal_findings` gives exact ones without.
+A release and its synthetic rows are public. Whether the rest is exact or noisy depends on the audit: `public_findings`
+takes noisy numbers only and gives each its interval, `internal_findings` gives exact ones without. All post-processing.
 
 >>> error = relative_error_interval(NoisyNumber(2.0, 1.6, 2.4), 3.0)
 >>> error.value, error.lower, error.upper, error.note
 (0.5, 0.25, 0.875, '')
 >>> relative_error_interval(NoisyNumber(0.5, 0.0, 1.2), 0.6).note
 '± wider than the value'
+
+Two releases are compared over the same noisy means, so the difference of their errors is known better than either
+error: a mean that came out too high makes both errors too large.
+
+>>> difference = error_difference(NoisyNumber(2.0, 1.9, 2.1), 1.7, 1.5)  # both are too low for any such mean
+>>> round(difference.lower, 3), round(difference.upper, 3)
+(-0.105, -0.095)
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
-import numpy as np
-
-from equistrata.data.strata import Strata
-from equistrata.data.table import CodedTable
 from equistrata.eval.audit.internal import InternalAudit
-from equistrata.eval.audit.layout import Layout
 from equistrata.eval.audit.noisy_number import TOO_SMALL, NoisyNumber
 from equistrata.eval.audit.public import PublicAudit
-from equistrata.eval.scores.coding import WHOLE, numbers_of
-from equistrata.eval.scores.parity import ABSENT
-from equistrata.eval.scores.workload import LARGEST
+from equistrata.eval.scores.parity import LOST_ERROR
+from equistrata.eval.scores.tables import ALL_ROWS
+from equistrata.eval.scores.workload import WORST_WORKLOAD
 
-TELLING = 0.05  # an error whose interval reaches from 0 to beyond this is not told
-LOST = "no synthetic row"
+NOTABLE_ERROR = 0.05  # an error with an interval from about 0 to beyond this is below the noise floor
+NO_SYNTHETIC_ROW = "no synthetic row"
 NO_POSITIVE = "no row has the value that is predicted"
 
 
 @dataclass(frozen=True)
 class ReleaseFacts:
-    """What a release says of itself on its card, and how the report calls it.
+    """What the card of a release says, and its name in the report.
 
     Attributes:
         name: unique in the report.
         variant, mechanism, strata, rows, source, created, software, private, caveats: as on the card.
-        folder: the name of its folder, without the way to it.
+        folder: the name of its folder, without its path.
         epsilon, delta, rho: its price.
         manifest: SHA-256 of its manifest, in hexadecimal.
     """
@@ -64,36 +66,10 @@ class ReleaseFacts:
 
 
 @dataclass(frozen=True)
-class Synthetic:
-    """What the figures need of the synthetic rows, which are public: label (and `all`) → rows; column → label → mean."""
-
-    rows: Mapping[str, int]
-    means: Mapping[str, Mapping[str, float | None]]
-
-    @classmethod
-    def of(cls, table: CodedTable, strata: Strata) -> Synthetic:
-        """Count and average a synthetic table, coded, by these strata of the same schema; no mean where there is no row."""
-        layout = Layout(strata, 0.95)
-        index = layout.index(table)
-        counts = np.append(np.bincount(index, minlength=len(layout.labels)), len(table))
-        labels = (*layout.labels, WHOLE)
-        means = {}
-        for name in layout.columns:
-            numbers = numbers_of(table.schema[name])[table.column(name)]
-            sums = np.bincount(index, weights=numbers, minlength=len(layout.labels))
-            sums = np.append(sums, numbers.sum())
-            means[name] = {
-                label: float(total / count) if count else None
-                for label, total, count in zip(labels, sums, counts, strict=True)
-            }
-        return cls(dict(zip(labels, counts.tolist(), strict=True)), means)
-
-
-@dataclass(frozen=True)
 class Shown:
-    """A number as it is shown: exact without ends; else with an interval, whose upper end may be infinite.
+    """A number as it is shown: exact without ends, else with an interval, which may have an infinite upper end.
 
-    `note` says why it tells nothing, if so.
+    `note` says why it is below the noise floor or has no value, if so.
     """
 
     value: float | None
@@ -101,15 +77,24 @@ class Shown:
     upper: float | None = None
     note: str = ""
 
-    @property
-    def least(self) -> float:
-        """What is certain: the lower end, or the exact value; 0 where there is none."""
-        return (self.value if self.lower is None else self.lower) or 0.0
+    @classmethod
+    def of(cls, number: NoisyNumber) -> Shown:
+        """A noisy number with its interval."""
+        return cls(number.value, number.lower, number.upper, number.note)
 
     @property
-    def order(self) -> tuple[float, float]:
-        """For sorting by size: first by what is certain, then by the estimate."""
-        return self.least, self.value or 0.0
+    def order(self) -> tuple[bool, float, float]:
+        """For sorting the largest first: by the lower end (or the exact value), then the estimate; noted ones come
+        last."""
+        certain = self.value if self.lower is None else self.lower
+        return bool(self.note), -(certain or 0.0), -(self.value or 0.0)
+
+    @property
+    def sign(self) -> int:
+        """−1, 1, or 0 where neither is certain."""
+        lower = self.value or 0.0 if self.lower is None else self.lower
+        upper = self.value or 0.0 if self.upper is None else self.upper
+        return 0 if self.note else -1 if upper < 0 else int(lower > 0)
 
 
 @dataclass(frozen=True)
@@ -120,7 +105,7 @@ class Findings:
 
     Attributes:
         errors: column → label → relative error of the column's mean there, for columns that define no strata.
-        served: label → the same, averaged over these columns: how well the group is served. 0 is best.
+        served: label → the same, averaged over these columns. 0 is best.
         workload: label → workload error, in [0, 2].
         calibration: label → predicted over real number of positive rows.
         accuracy, selection_rate, false_negative_rate: label → rate of the classifier's predictions.
@@ -141,112 +126,198 @@ class Findings:
 
     @cached_property
     def ranking(self) -> tuple[str, ...]:
-        """The strata from the worst served on. Those of which nothing is told come last."""
-        labels = [label for label in self.served if label != WHOLE]
-        return tuple(sorted(labels, key=lambda label: (bool(self.served[label].note), _down(self.served[label].order))))
+        """The strata by error, the largest first; those below the noise floor come last."""
+        labels = [label for label in self.served if label != ALL_ROWS]
+        return tuple(sorted(labels, key=lambda label: self.served[label].order))
 
     @cached_property
-    def untold(self) -> tuple[str, ...]:
-        """The strata of which nothing is told."""
+    def judged(self) -> tuple[str, ...]:
+        """The strata with an error above the noise floor, the largest first."""
+        return tuple(label for label in self.ranking if not self.served[label].note)
+
+    @cached_property
+    def below_noise(self) -> tuple[str, ...]:
+        """The strata with an error below the noise floor, or without synthetic rows."""
         return tuple(label for label in self.ranking if self.served[label].note)
 
 
-def public_findings(release: ReleaseFacts, audit: PublicAudit, synthetic: Synthetic) -> Findings:
-    """From noisy numbers, each with its interval. Post-processing."""
+@dataclass(frozen=True)
+class Comparison:
+    """Two releases.
+
+    Attributes:
+        one, other: their names in the report.
+        differences: label → error of `one` less that of `other`, averaged over columns; negative where `one` has less.
+    """
+
+    one: str
+    other: str
+    differences: Mapping[str, Shown]
+
+    def _strata(self, sign: int | None = None) -> tuple[str, ...]:
+        strata = [label for label in self.differences if label != ALL_ROWS]
+        return tuple(label for label in strata if sign is None or self.differences[label].sign == sign)
+
+    @property
+    def better(self) -> tuple[str, ...]:
+        """The strata with less error in `one`: certainly (at the intervals' level) where numbers are noisy."""
+        return self._strata(-1)
+
+    @property
+    def worse(self) -> tuple[str, ...]:
+        """The strata with less error in `other`."""
+        return self._strata(1)
+
+    @property
+    def compared(self) -> int:
+        """The number of strata."""
+        return len(self._strata())
+
+
+def public_findings(release: ReleaseFacts, audit: PublicAudit) -> Findings:
+    """From noisy numbers, each with its interval."""
+
+    def shown(numbers: Mapping[str, NoisyNumber]) -> dict[str, Shown]:
+        return {label: Shown.of(number) for label, number in numbers.items()}
+
+    made = audit.synthetic
     errors = {
-        column: {label: relative_error_interval(mean, synthetic.means[column][label]) for label, mean in means.items()}
+        column: {label: relative_error_interval(mean, made.means[column][label]) for label, mean in means.items()}
         for column, means in audit.means.items()
     }
-    lost = tuple(label for label, rows in synthetic.rows.items() if not rows)
-    labels = audit.sizes
+    lost = {label: Shown(WORST_WORKLOAD, note=NO_SYNTHETIC_ROW) for label in audit.without_synthetic_rows}
     return Findings(
         release=release,
         errors=errors,
-        served={label: _average([of[label] for of in errors.values()]) for label in labels} if errors else {},
-        workload={label: _shown(error) for label, error in audit.workload_error.items()}
-        | {label: Shown(LARGEST, note=LOST) for label in audit.without_synthetic_rows},
-        calibration={label: _shown(ratio) for label, ratio in audit.calibration.items()},
-        accuracy={label: _shown(rate) for label, rate in audit.accuracy.items()},
-        selection_rate={label: _shown(rate) for label, rate in audit.selection_rate.items()},
-        false_negative_rate={label: _shown(rate) for label, rate in audit.false_negative_rate.items()},
-        sizes={label: _shown(size) for label, size in audit.sizes.items()},
-        lost=lost,
+        served={label: mean_error([of[label] for of in errors.values()]) for label in audit.sizes} if errors else {},
+        workload=shown(audit.workload_error) | lost,
+        calibration=shown(audit.calibration),
+        accuracy=shown(audit.accuracy),
+        selection_rate=shown(audit.selection_rate),
+        false_negative_rate=shown(audit.false_negative_rate),
+        sizes=shown(audit.sizes),
+        lost=tuple(label for label, rows in made.rows.items() if not rows),
     )
 
 
-def internal_findings(release: ReleaseFacts, audit: InternalAudit, synthetic: Synthetic) -> Findings:
+def internal_findings(release: ReleaseFacts, audit: InternalAudit) -> Findings:
     """From exact numbers: internal."""
+
+    def shown(numbers: Mapping[str, float | None]) -> dict[str, Shown]:
+        return {label: Shown(number, note=NO_POSITIVE if number is None else "") for label, number in numbers.items()}
+
     fairness, scores = audit.fairness, audit.scores
-    errors = {column: {label: Shown(error) for label, error in of.items()} for column, of in audit.parity.items()}
+    errors = {column: shown(of) for column, of in audit.parity.items()}
     labels = next(iter(errors.values()), {})
     return Findings(
         release=release,
         errors=errors,
-        served={label: _average([of[label] for of in errors.values()]) for label in labels},
-        workload={label: Shown(error) for label, error in scores.workload3_strata.items()}
-        | {WHOLE: Shown(scores.workload3)},
-        calibration={
-            label: Shown(ratio, note="" if ratio is not None else NO_POSITIVE)
-            for label, ratio in audit.calibration.items()
-        },
-        accuracy=_exact(fairness.accuracy_by_stratum) | {WHOLE: Shown(fairness.accuracy)} if fairness else {},
-        selection_rate=_exact(fairness.selection_rate) if fairness else {},
-        false_negative_rate=_exact(fairness.false_negative_rate) if fairness else {},
-        sizes={label: Shown(size) for label, size in audit.sizes.items()} | {WHOLE: Shown(sum(audit.sizes.values()))},
-        lost=tuple(label for label, rows in synthetic.rows.items() if not rows),
+        served={label: mean_error([of[label] for of in errors.values()]) for label in labels},
+        workload=shown(scores.workload3_strata) | {ALL_ROWS: Shown(scores.workload3)},
+        calibration=shown(audit.calibration),
+        accuracy=shown(fairness.accuracy_by_stratum) | {ALL_ROWS: Shown(fairness.accuracy)} if fairness else {},
+        selection_rate=shown(fairness.selection_rate) if fairness else {},
+        false_negative_rate=shown(fairness.false_negative_rate) if fairness else {},
+        sizes=shown(audit.sizes) | {ALL_ROWS: Shown(sum(audit.sizes.values()))},
+        lost=tuple(label for label, rows in audit.synthetic.rows.items() if not rows),
     )
+
+
+def public_comparison(one: tuple[Findings, PublicAudit], other: tuple[Findings, PublicAudit]) -> Comparison:
+    """Compare two releases over the noisy means that both were audited with."""
+    means = one[1].means
+    differences = {}
+    for label in one[1].sizes if means else ():
+        pairs = [
+            error_difference(of[label], *(audit.synthetic.means[column][label] for _, audit in (one, other)))
+            for column, of in means.items()
+        ]
+        mean = _mean(pairs)
+        differences[label] = mean if _finite(mean) else replace(mean, note=TOO_SMALL)
+    return Comparison(one[0].release.name, other[0].release.name, differences)
+
+
+def internal_comparison(one: Findings, other: Findings) -> Comparison:
+    """Compare two releases by exact errors: internal."""
+    differences = {
+        label: Shown((shown.value or 0.0) - (other.served[label].value or 0.0)) for label, shown in one.served.items()
+    }
+    return Comparison(one.release.name, other.release.name, differences)
 
 
 def relative_error_interval(mean: NoisyNumber, synthetic: float | None) -> Shown:
     """|synthetic − mean| / |mean| for a noisy mean: the estimate, and all that is possible within the mean's interval.
 
-    Without a synthetic value the error is 1, as in `equistrata.eval.scores.parity`. Where the interval holds 0, no error is too large. It tells
-    nothing where the mean tells nothing, nor where its interval reaches from next to 0 to beyond `TELLING`.
+    Without a synthetic value the error is 1, as in `equistrata.eval.scores.parity`. Where the interval holds 0, it has
+    no upper end. It is below the noise floor where the mean is, or where its interval reaches from about 0 to beyond
+    `NOTABLE_ERROR`.
     """
     if synthetic is None:
-        return Shown(ABSENT, ABSENT, ABSENT, LOST)
+        return Shown(LOST_ERROR, LOST_ERROR, LOST_ERROR, NO_SYNTHETIC_ROW)
     estimate = abs(synthetic - mean.value) / abs(mean.value) if mean.value else None
-    if mean.lower <= 0 <= mean.upper or not math.isfinite(mean.upper):
+    if not _without_zero(mean):
         return Shown(estimate, 0.0, math.inf, TOO_SMALL)
     ends = [synthetic / end - 1 for end in (mean.lower, mean.upper)]
     within = min(ends) <= 0 <= max(ends)
     lower, upper = 0.0 if within else min(map(abs, ends)), max(map(abs, ends))
-    return Shown(estimate, lower, upper, mean.note or _note(estimate, lower, upper))
+    return Shown(estimate, lower, upper, mean.note or _error_note(estimate, lower, upper))
 
 
-def _average(parts: Iterable[Shown]) -> Shown:
+def error_difference(mean: NoisyNumber, one: float | None, other: float | None) -> Shown:
+    """The relative error of `one` less that of `other`, over all means within the interval; a missing one has error 1.
+
+    (|one − m| − |other − m|) / |m| is monotone between m = one, m = other and m = 0, so its extremes over an interval
+    without 0 are at the ends or at those points.
+    """
+    if one is None and other is None:
+        return Shown(0.0, 0.0, 0.0, NO_SYNTHETIC_ROW)
+
+    def difference(m: float) -> float:
+        gaps = [abs(m) if x is None else abs(x - m) for x in (one, other)]
+        return (gaps[0] - gaps[1]) / abs(m)
+
+    estimate = difference(mean.value) if mean.value else None
+    if not _without_zero(mean):
+        return Shown(estimate, -math.inf, math.inf, TOO_SMALL)
+    turns = [x for x in (one, other) if x is not None and mean.lower < x < mean.upper]
+    found = [difference(m) for m in (mean.lower, mean.upper, *turns)]
+    return Shown(estimate, min(found), max(found))
+
+
+def mean_error(parts: Iterable[Shown]) -> Shown:
     """The mean of several errors.
 
-    Its interval goes from the mean of the lower ends to the mean of the upper ends. It is safe: an error of the mean is the
-    mean of the errors' own, and noise that the columns do not share partly cancels in it. It tells nothing where more than
-    half of its parts tell nothing.
+    Its interval goes from the mean of the lower ends to the mean of the upper ends, which is conservative: noise that
+    the columns do not share partly cancels. It is below the noise floor where more than half of its parts are.
     """
     parts = list(parts)
+    if any(part.note == NO_SYNTHETIC_ROW for part in parts):
+        return Shown(LOST_ERROR, LOST_ERROR, LOST_ERROR, NO_SYNTHETIC_ROW)
+    mean = _mean(parts)
+    if mean.lower is None or mean.upper is None:
+        return mean
+    notes = [part.note for part in parts if part.note]
+    several = len(notes) > len(parts) / 2
+    return replace(mean, note=notes[0] if several else _error_note(mean.value, mean.lower, mean.upper))
+
+
+def _mean(parts: Sequence[Shown]) -> Shown:
+    """The means of the values and of both ends; no value where one part has none."""
     values = [part.value for part in parts if part.value is not None]
     value = sum(values) / len(values) if len(values) == len(parts) else None
-    if any(part.note == LOST for part in parts):
-        return Shown(ABSENT, ABSENT, ABSENT, LOST)
     lowers = [part.lower for part in parts if part.lower is not None]
     uppers = [part.upper for part in parts if part.upper is not None]
-    if not lowers:
-        return Shown(value)
-    lower, upper = sum(lowers) / len(parts), sum(uppers) / len(parts)
-    notes = [part.note for part in parts if part.note]
-    return Shown(value, lower, upper, notes[0] if len(notes) > len(parts) / 2 else _note(value, lower, upper))
+    return Shown(value, sum(lowers) / len(parts), sum(uppers) / len(parts)) if lowers else Shown(value)
 
 
-def _note(value: float | None, lower: float, upper: float) -> str:
+def _error_note(value: float | None, lower: float, upper: float) -> str:
     wide = value is None or (upper - lower) / 2 > value
-    return TOO_SMALL if wide and lower < TELLING / 10 and upper > TELLING else ""
+    return TOO_SMALL if wide and lower < NOTABLE_ERROR / 10 and upper > NOTABLE_ERROR else ""
 
 
-def _shown(number: NoisyNumber) -> Shown:
-    return Shown(number.value, number.lower, number.upper, number.note)
+def _without_zero(mean: NoisyNumber) -> bool:
+    return math.isfinite(mean.upper) and not mean.lower <= 0 <= mean.upper
 
 
-def _exact(rates: Mapping[str, float]) -> dict[str, Shown]:
-    return {label: Shown(rate) for label, rate in rates.items()}
-
-
-def _down(order: tuple[float, float]) -> tuple[float, float]:
-    return -order[0], -order[1]
+def _finite(shown: Shown) -> bool:
+    return shown.lower is not None and shown.upper is not None and math.isfinite(shown.upper - shown.lower)

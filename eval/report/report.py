@@ -1,8 +1,8 @@
 """What a report is made from, in two types that cannot stand for each other.
 
-A `PublicReport` takes public audits, whose every number from private rows is noisy and paid for, and public facts: cards,
-synthetic rows, the ledger. An `InternalReport` takes internal audits, whose numbers are exact, and says so on every page.
-All that is written (HTML, JSON, Markdown, CSV) is a function of these objects alone, which hold no private row.
+A `PublicReport` takes public audits, with noisy numbers only, each paid for, and public facts: cards, synthetic rows,
+the ledger. An `InternalReport` takes internal audits, with exact numbers, and says so on every page. All that is
+written (HTML, JSON, Markdown, CSV) is a function of these objects alone, which hold no private row.
 """
 
 from __future__ import annotations
@@ -13,12 +13,19 @@ from functools import cached_property
 from typing import ClassVar
 
 from equistrata.data.strata import Strata
+from equistrata.errors import InputError
 from equistrata.eval.audit.internal import InternalAudit
-from equistrata.eval.audit.marginals import Marginals
 from equistrata.eval.audit.public import PublicAudit
-from equistrata.eval.report.comparison import Comparison, compare_internal, compare_public
-from equistrata.eval.report.findings import Findings, ReleaseFacts, Shown, Synthetic, internal_findings, public_findings
-from equistrata.eval.scores.coding import WHOLE
+from equistrata.eval.report.findings import (
+    Comparison,
+    Findings,
+    ReleaseFacts,
+    internal_comparison,
+    internal_findings,
+    public_comparison,
+    public_findings,
+)
+from equistrata.eval.scores.tables import ALL_ROWS
 
 EVERYBODY = "everybody"
 
@@ -56,17 +63,20 @@ class About:
             strata_columns=strata.columns,
             groups={strata.label(key): strata.words(key) for key in strata.keys}
             if strata.columns
-            else {WHOLE: EVERYBODY},
+            else {ALL_ROWS: EVERYBODY},
             columns={column.name: column.label or column.name for column in schema.columns},
             schema=schema.digest,
         )
 
-    def name_of(self, label: str) -> str:
-        """A group in words, with its label: `Female, Asian (SEX=2, RAC1P=6)`."""
-        if label == WHOLE:
-            return EVERYBODY
-        words, code = self.groups.get(label, label), label.replace(",", ", ")
-        return words if words == code else f"{words} ({code})"
+    @cached_property
+    def names(self) -> Mapping[str, str]:
+        """Label (and `all`) → the group in words, with its label: `Female, Asian (SEX=2, RAC1P=6)`."""
+        codes = {label: label.replace(",", ", ") for label in self.groups}
+        names = {
+            label: words if words == codes[label] else f"{words} ({codes[label]})"
+            for label, words in self.groups.items()
+        }
+        return names | {ALL_ROWS: EVERYBODY}
 
     @property
     def grouping(self) -> str:
@@ -75,7 +85,7 @@ class About:
 
 
 @dataclass(frozen=True)
-class Charge:
+class ChargeLine:
     """One charge in a ledger: when (ISO 8601), for what, ρ, and what had been spent with it."""
 
     at: str
@@ -92,7 +102,7 @@ class BudgetHistory:
     Attributes:
         opened: when the account was opened, ISO 8601.
         mine: the ids of the audited releases and of this audit.
-        head: the ledger's head, for whoever checks its history later.
+        head: the ledger's head, to check its history later.
     """
 
     dataset: str
@@ -100,7 +110,7 @@ class BudgetHistory:
     delta: float
     rho: float
     opened: str
-    charges: tuple[Charge, ...]
+    charges: tuple[ChargeLine, ...]
     mine: tuple[str, ...]
     head: str
 
@@ -125,7 +135,7 @@ class PublicReport:
     """The report of a public audit.
 
     Attributes:
-        releases, audits, synthetic: one of each for every release, in one order.
+        releases, audits: one of each for every release, in one order.
         price: of all audits together.
         together: (ε, δ) of the audits and the releases together, where they are of the same rows; ε at the price's δ.
         earlier: the number of public audits in the releases' folders; `together` counts them.
@@ -139,39 +149,34 @@ class PublicReport:
     about: About
     releases: tuple[ReleaseFacts, ...]
     audits: tuple[PublicAudit, ...]
-    synthetic: tuple[Synthetic, ...]
     price: AuditPrice
     together: float
     history: BudgetHistory | None = None
     earlier: int = 0
 
     def __post_init__(self) -> None:
-        for audit in self.audits:
-            if not isinstance(audit, PublicAudit):
-                raise TypeError(f"a public report takes public audits only, not {type(audit).__name__}")
-        _check_lengths(self.releases, self.audits, self.synthetic)
+        _check_audits(self.releases, self.audits, PublicAudit)
 
     @cached_property
     def findings(self) -> tuple[Findings, ...]:
         """What was found about each release."""
-        parts = zip(self.releases, self.audits, self.synthetic, strict=True)
-        return tuple(public_findings(*each) for each in parts)
+        return tuple(public_findings(*each) for each in zip(self.releases, self.audits, strict=True))
 
     @cached_property
     def comparisons(self) -> tuple[Comparison, ...]:
         """The first release against each of the others."""
-        pairs = list(zip(self.findings, self.synthetic, strict=True))
-        return tuple(compare_public(pairs[0], other, self.audits[0]) for other in pairs[1:])
+        first, *others = zip(self.findings, self.audits, strict=True)
+        return tuple(public_comparison(first, other) for other in others)
+
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """The groups for every figure: by the largest error in any release, those below the noise floor last."""
+        return _by_error(self.findings) if self.about.strata_columns else (ALL_ROWS,)
 
     @property
     def private(self) -> bool:
         """Whether the noise came from a source fit for real releases."""
         return all(audit.private for audit in self.audits)
-
-    @property
-    def target(self) -> tuple[str, str]:
-        """The column that classifiers predict, and its value that counts; empty without."""
-        return self.audits[0].target, self.audits[0].positive
 
 
 @dataclass(frozen=True, eq=False)
@@ -187,52 +192,45 @@ class InternalReport:
     about: About
     releases: tuple[ReleaseFacts, ...]
     audits: tuple[InternalAudit, ...]
-    synthetic: tuple[Synthetic, ...]
-    marginals: tuple[Marginals, ...]
     history: BudgetHistory | None = None
 
     def __post_init__(self) -> None:
-        for audit in self.audits:
-            if not isinstance(audit, InternalAudit):
-                raise TypeError(f"an internal report takes internal audits only, not {type(audit).__name__}")
-        _check_lengths(self.releases, self.audits, self.synthetic, self.marginals)
+        _check_audits(self.releases, self.audits, InternalAudit)
 
     @cached_property
     def findings(self) -> tuple[Findings, ...]:
         """What was found about each release."""
-        parts = zip(self.releases, self.audits, self.synthetic, strict=True)
-        return tuple(internal_findings(*each) for each in parts)
+        return tuple(internal_findings(*each) for each in zip(self.releases, self.audits, strict=True))
 
     @cached_property
     def comparisons(self) -> tuple[Comparison, ...]:
         """The first release against each of the others."""
-        return tuple(compare_internal(self.findings[0], other) for other in self.findings[1:])
+        return tuple(internal_comparison(self.findings[0], other) for other in self.findings[1:])
 
-    @property
-    def target(self) -> tuple[str, str]:
-        """The column that classifiers predict, and its value that counts; empty without."""
-        return self.audits[0].target, self.audits[0].positive
+    @cached_property
+    def order(self) -> tuple[str, ...]:
+        """The groups for every figure: by the largest error in any release, those below the noise floor last."""
+        return _by_error(self.findings) if self.about.strata_columns else (ALL_ROWS,)
 
 
 Report = PublicReport | InternalReport
 
 
-def order_of_groups(report: Report) -> tuple[str, ...]:
-    """The groups for every figure: from the worst served by any release on, those of which nothing is told last."""
-    findings = report.findings
-    if not report.about.strata_columns:
-        return (WHOLE,)
+def _by_error(findings: Sequence[Findings]) -> tuple[str, ...]:
+    """The strata by their largest error in any release; those below the noise floor in all of them come last."""
 
-    def worst(label: str) -> tuple[bool, float, float]:
-        told = [each.served[label] for each in findings if not each.served[label].note] or [Shown(None)]
-        least, value = max(shown.order for shown in told)
-        return told == [Shown(None)], -least, -value
+    def largest(label: str) -> tuple[bool, float, float]:
+        errors = [each.served[label] for each in findings]
+        return min((shown.order for shown in errors if not shown.note), default=(True, 0.0, 0.0))
 
-    return tuple(sorted((label for label in findings[0].served if label != WHOLE), key=worst))
+    strata = [label for label in findings[0].served if label != ALL_ROWS]
+    return tuple(sorted(strata, key=largest))
 
 
-def _check_lengths(*parts: Sequence[object]) -> None:
-    if not parts[0] or len({len(part) for part in parts}) > 1:
-        raise ValueError(
-            "a report needs one audit and one synthetic summary for each release, and at least one release"
-        )
+def _check_audits(releases: Sequence[ReleaseFacts], audits: Sequence[object], kind: type) -> None:
+    for audit in audits:
+        if not isinstance(audit, kind):
+            mode = "a public" if kind is PublicAudit else "an internal"
+            raise TypeError(f"{mode} report takes {mode.split()[1]} audits only, not {type(audit).__name__}")
+    if not audits or len(releases) != len(audits):
+        raise InputError("a report needs one audit for each release, and at least one release")

@@ -1,4 +1,4 @@
-"""The report's tables: as shown under its figures, and as CSV with all digits."""
+"""The report's tables: under its figures, and as CSV with all digits."""
 
 from __future__ import annotations
 
@@ -6,16 +6,15 @@ import csv
 import io
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 from equistrata.eval.report.findings import Findings, Shown
-from equistrata.eval.report.phrases import count, interval, percent, power, rate, ratio
-from equistrata.eval.report.report import EVERYBODY, About, BudgetHistory, InternalReport, PublicReport, Report
-from equistrata.eval.scores.coding import WHOLE
+from equistrata.eval.report.report import EVERYBODY, BudgetHistory, InternalReport, PublicReport, Report
+from equistrata.eval.report.words import count, interval, percent, price, rate, ratio
+from equistrata.eval.scores.tables import ALL_ROWS
 
-Cell = str | float | int | None
-WRITTEN: Mapping[str, Callable[[float], str]] = {  # everything by group, and how its numbers are written
+Digits = str | float | int | None
+WRITTEN: Mapping[str, Callable[[float], str]] = {  # numbers by group, and how they are written
     "error of means": percent,
     "workload error": ratio,
     "calibration": ratio,
@@ -27,16 +26,34 @@ WRITTEN: Mapping[str, Callable[[float], str]] = {  # everything by group, and ho
 
 
 @dataclass(frozen=True)
+class TableCell:
+    """A number in a table: written with its interval when the page is, and marked `?` where it has a note."""
+
+    shown: Shown | None
+    write: Callable[[float], str]
+    short: bool = False  # without interval and note
+
+    def __str__(self) -> str:
+        if self.shown is None:
+            return "left out"
+        if self.short:
+            text = "–" if self.shown.value is None else self.write(self.shown.value)
+            return f"{text} ?" if self.shown.note else text
+        text = interval(self.shown, self.write)
+        return f"{text} [{self.shown.note}]" if self.shown.note else text
+
+
+@dataclass(frozen=True)
 class Table:
-    """A table for people: a caption, headings, and rows whose first cell names them."""
+    """A table for people: a caption, headings, and rows with a name in their first cell."""
 
     caption: str
     headings: tuple[str, ...]
-    rows: tuple[tuple[str, ...], ...]
+    rows: tuple[tuple[str | TableCell, ...], ...]
 
 
 def quantities(found: Findings) -> dict[str, Mapping[str, Shown]]:
-    """Everything by group, under the names of `WRITTEN`."""
+    """All numbers by group, under the names of `WRITTEN`."""
     numbers = (
         found.served, found.workload, found.calibration, found.accuracy, found.selection_rate,
         found.false_negative_rate, found.sizes,
@@ -46,75 +63,105 @@ def quantities(found: Findings) -> dict[str, Mapping[str, Shown]]:
 
 def summary(report: Report) -> Table:
     """The releases side by side, a row for each number that sums one up."""
-    rows = [
+    rows: list[tuple[str, list[str | TableCell]]] = [
         ("mechanism", [each.mechanism for each in report.releases]),
         ("strata", [" × ".join(each.strata) or "none" for each in report.releases]),
-        ("ε, δ", [f"{power(each.epsilon)}, {power(each.delta)}" for each in report.releases]),
+        ("ε, δ", [f"{price(each.epsilon)}, {price(each.delta)}" for each in report.releases]),
         ("synthetic people", [f"{each.rows:,}" for each in report.releases]),
-        ("worst group", [_worst(each, report) for each in report.findings]),
+        ("worst group", [_worst_group(each, report) for each in report.findings]),
     ]
+    found = [quantities(each) for each in report.findings]
     for name in ("error of means", "workload error", "accuracy", "calibration"):
-        found = [quantities(each)[name].get(WHOLE) for each in report.findings]
-        if all(found):
-            rows.append((f"{name}, everybody", [interval(each, WRITTEN[name]) for each in found if each]))
+        if all(ALL_ROWS in each[name] for each in found):
+            rows.append(
+                (
+                    f"{name}, everybody",
+                    [TableCell(replace(each[name][ALL_ROWS], note=""), WRITTEN[name]) for each in found],
+                )
+            )
     if isinstance(report, InternalReport):
         rows += [
-            ("parity error", [ratio(each.scores.parity_error) for each in report.audits]),
-            ("maximum disparity", [ratio(each.scores.maximum_disparity) for each in report.audits]),
-            ("workload error, mean of groups", [ratio(each.scores.workload3_by_stratum) for each in report.audits]),
+            ("parity error", [TableCell(Shown(each.scores.parity_error), ratio) for each in report.audits]),
+            ("maximum disparity", [TableCell(Shown(each.scores.maximum_disparity), ratio) for each in report.audits]),
+            (
+                "workload error, mean of groups",
+                [TableCell(Shown(each.scores.workload3_by_stratum), ratio) for each in report.audits],
+            ),
         ]
-        fairness = [each.fairness for each in report.audits]
-        if all(fairness):
-            rows.append(("demographic parity ratio", [ratio(each.dpr) for each in fairness if each]))
-            rows.append(("false negative rate difference", [ratio(each.fnr_diff) for each in fairness if each]))
+        fairness = [each.fairness for each in report.audits if each.fairness is not None]
+        if len(fairness) == len(report.audits):
+            rows.append(("demographic parity ratio", [TableCell(Shown(each.dpr), ratio) for each in fairness]))
+            rows.append(
+                ("false negative rate difference", [TableCell(Shown(each.fnr_diff), ratio) for each in fairness])
+            )
     names = tuple(each.name for each in report.releases)
     return Table("The releases in numbers", ("", *names), tuple((name, *cells) for name, cells in rows))
 
 
-def by_group(report: Report, labels: Sequence[str], name: str, caption: str) -> Table:
+def figure_tables(report: Report) -> dict[str, tuple[Table, ...]]:
+    """The name of a figure → its tables; "means" are the published ones, without a figure."""
+    labels = report.order
+    found: dict[str, tuple[Table, ...]] = {
+        "served": (_by_group(report, labels, "error of means", "Error of the means by group"),),
+        "workload": (_by_group(report, labels, "workload error", "Workload error by group"),),
+        "calibration": (_by_group(report, labels, "calibration", "Calibration ratio by group"),),
+        "accuracy": (_by_group(report, (), "accuracy", "Accuracy over everybody"),),
+        "rates": (),
+    }
+    names = report.about.names
+    for number, each in enumerate(report.findings, start=1):
+        of, rates = each.release.name, {"accuracy": each.accuracy, "selected": each.selection_rate}
+        rates["missed"] = each.false_negative_rate
+        found[f"errors{number}"] = (_of_release(f"Errors of means, {of}", each.errors, percent, names, labels, True),)
+        found["rates"] += (_of_release(f"Rates of the classifier, {of}", rates, rate, names, labels),)
+    if isinstance(report, InternalReport):
+        for number, (release, audit) in enumerate(zip(report.releases, report.audits, strict=True), start=1):
+            ranked = sorted(audit.marginals.pairs.items(), key=lambda item: -item[1])
+            rows = tuple((" × ".join(pair), TableCell(Shown(error), ratio)) for pair, error in ranked)
+            found[f"pairs{number}"] = (Table(f"Two-way marginals, {release.name}", ("pair", "L1 distance"), rows),)
+        found["means"] = _published(report)
+    if report.history is not None:
+        found["budget"] = (_charges(report.history),)
+    return found
+
+
+def _by_group(report: Report, labels: Sequence[str], name: str, caption: str) -> Table:
     """One quantity of every group, a column for each release."""
-    write = WRITTEN[name]
     found = [quantities(each)[name] for each in report.findings]
-    lines = _with_whole(labels) if any(WHOLE in each for each in found) else list(labels)
+    lines = [ALL_ROWS, *labels] if any(ALL_ROWS in each for each in found) else labels
     return Table(
         caption,
         ("group", *(each.name for each in report.releases)),
-        tuple((report.about.name_of(label), *(_text(each.get(label), write) for each in found)) for label in lines),
-    )
-
-
-def errors_of(found: Findings, about: About, labels: Sequence[str]) -> Table:
-    """The errors of one release: groups by columns."""
-    return Table(
-        f"Errors of means, {found.release.name}",
-        ("group", *found.errors),
         tuple(
-            (about.name_of(label), *(_text(of.get(label), percent, short=True) for of in found.errors.values()))
-            for label in _with_whole(labels)
+            (report.about.names[label], *(TableCell(each.get(label), WRITTEN[name]) for each in found))
+            for label in dict.fromkeys(lines)
         ),
     )
 
 
-def rates_of(found: Findings, about: About, labels: Sequence[str]) -> Table:
-    """The rates of one release's classifier."""
-    rates = {"accuracy": found.accuracy, "selected": found.selection_rate, "missed": found.false_negative_rate}
-    return Table(
-        f"Rates of the classifier, {found.release.name}",
-        ("group", *rates),
-        tuple(
-            (about.name_of(label), *(_text(of.get(label), rate) for of in rates.values()))
-            for label in _with_whole(labels)
-        ),
+def _of_release(
+    caption: str,
+    numbers: Mapping[str, Mapping[str, Shown]],
+    write: Callable[[float], str],
+    names: Mapping[str, str],
+    labels: Sequence[str],
+    short: bool = False,
+) -> Table:
+    """Several numbers of every group and of everybody, a column for each."""
+    rows: tuple[tuple[str | TableCell, ...], ...] = tuple(
+        (names[label], *(TableCell(of.get(label), write, short) for of in numbers.values()))
+        for label in dict.fromkeys([ALL_ROWS, *labels])
     )
+    return Table(caption, ("group", *numbers), rows)
 
 
-def published_means(report: InternalReport) -> list[Table]:
-    """The means that came with each release, beside the exact ones."""
+def _published(report: InternalReport) -> tuple[Table, ...]:
+    """The means that came with each release, and the exact ones."""
     tables = []
     for release, audit in zip(report.releases, report.audits, strict=True):
         rows = tuple(
             (
-                f"{column}: {report.about.name_of(label)}",
+                f"{column}: {report.about.names[label]}",
                 "–" if mean.value is None else f"{mean.value:,.5g}",
                 f"{mean.lower:,.5g} to {mean.upper:,.5g}",
                 "–" if mean.exact is None else f"{mean.exact:,.5g}",
@@ -127,10 +174,10 @@ def published_means(report: InternalReport) -> list[Table]:
         if rows:
             headings = ("mean", "published", "interval", "exact", "error", "within")
             tables.append(Table(f"Published means against exact ones, {release.name}", headings, rows))
-    return tables
+    return tuple(tables)
 
 
-def of_budget(history: BudgetHistory) -> Table:
+def _charges(history: BudgetHistory) -> Table:
     """The charges of an account."""
     return Table(
         f"Charges to the budget of {history.dataset} (ρ = {history.rho:.4g} in all)",
@@ -142,8 +189,11 @@ def of_budget(history: BudgetHistory) -> Table:
     )
 
 
-def _with_whole(labels: Sequence[str]) -> list[str]:
-    return list(dict.fromkeys([WHOLE, *labels]))
+def _worst_group(found: Findings, report: Report) -> str:
+    if not found.judged:
+        return "below the noise floor"
+    worst = found.judged[0]
+    return f"{report.about.names[worst]}: {TableCell(found.served[worst], percent)}"
 
 
 def csv_files(report: Report) -> dict[str, str]:
@@ -172,15 +222,19 @@ def csv_files(report: Report) -> dict[str, str]:
     return files
 
 
-def _worst(found: Findings, report: Report) -> str:
-    told = [label for label in found.ranking if label not in found.untold]
-    return f"{report.about.name_of(told[0])}: {interval(found.served[told[0]], percent)}" if told else "not told"
-
-
 def _public_files(report: PublicReport) -> dict[str, str]:
     means = [
-        (release.name, column, label, made.means[column][label], mean.value, mean.lower, _finite(mean.upper), mean.note)
-        for release, audit, made in zip(report.releases, report.audits, report.synthetic, strict=True)
+        (
+            release.name,
+            column,
+            label,
+            audit.synthetic.means[column][label],
+            mean.value,
+            mean.lower,
+            _finite(mean.upper),
+            mean.note,
+        )
+        for release, audit in zip(report.releases, report.audits, strict=True)
         for column, of in audit.means.items()
         for label, mean in of.items()
     ]
@@ -206,16 +260,16 @@ def _internal_files(report: InternalReport) -> dict[str, str]:
         for label, mean in of.items()
     ]
     marginals = [
-        (release.name, group, column, word, a, b)
-        for release, each in zip(report.releases, report.marginals, strict=True)
-        for group, columns in ((WHOLE, each.columns), (each.group, each.in_group))
-        for column, (words, real, made) in columns.items()
-        for word, a, b in zip(words, real.tolist(), made.tolist(), strict=True)
+        (release.name, group, column, word, real, made)
+        for release, audit in zip(report.releases, report.audits, strict=True)
+        for group, columns in ((ALL_ROWS, audit.marginals.columns), (audit.marginals.group, audit.marginals.in_group))
+        for column, of in columns.items()
+        for word, real, made in zip(of.words, of.real.tolist(), of.synthetic.tolist(), strict=True)
     ]
     pairs = [
         (release.name, *pair, error)
-        for release, each in zip(report.releases, report.marginals, strict=True)
-        for pair, error in each.pairs.items()
+        for release, audit in zip(report.releases, report.audits, strict=True)
+        for pair, error in audit.marginals.pairs.items()
     ]
     files = {
         "marginals.csv": _csv(("release", "group", "column", "value", "private", "synthetic"), marginals),
@@ -227,7 +281,7 @@ def _internal_files(report: InternalReport) -> dict[str, str]:
     return files
 
 
-def _csv(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+def _csv(headings: Sequence[str], rows: Iterable[Sequence[Digits]]) -> str:
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(headings)
@@ -235,16 +289,9 @@ def _csv(headings: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
     return text.getvalue()
 
 
-def _cells(shown: Shown) -> tuple[Cell, ...]:
+def _cells(shown: Shown) -> tuple[Digits, ...]:
     return shown.value, shown.lower, _finite(shown.upper), shown.note
 
 
 def _finite(x: float | None) -> float | None:
     return x if x is not None and math.isfinite(x) else None
-
-
-def _text(shown: Shown | None, write: Any, *, short: bool = False) -> str:
-    if shown is None:
-        return "left out"
-    text = ("–" if shown.value is None else write(shown.value)) if short else interval(shown, write)
-    return f"{text} [{shown.note}]" if shown.note and not short else f"{text} ?" if shown.note else text

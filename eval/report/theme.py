@@ -1,10 +1,7 @@
-"""The report's colours, light and dark, and figures that follow them: an SVG whose colours are CSS variables.
+"""The report's colours, light and dark, and figures in them: an SVG with CSS variables as colours.
 
 matplotlib draws with the light colours; each is then replaced by the variable of its role, so that one figure serves
 light and dark screens and print. Text stays text.
-
->>> contrast("#000000", "#ffffff")
-21.0
 """
 
 from __future__ import annotations
@@ -52,7 +49,7 @@ def variables(palette: Mapping[str, str]) -> str:
 
 
 def in_plain_colours(html: str) -> str:
-    """A page whose CSS variables are replaced by the light colours, for printers that know none inside an SVG."""
+    """A page with the light colours in place of CSS variables, for printers that know none inside an SVG."""
     return re.sub(r"var\(--(\w+)\)", lambda found: LIGHT.get(found[1], found[0]), html)
 
 
@@ -88,12 +85,6 @@ def inline_svg(figure: Figure, name: str, title: str, description: str) -> str:
     return ET.tostring(root, encoding="unicode")
 
 
-def contrast(one: str, other: str) -> float:
-    """The contrast ratio of two colours (WCAG 2.2, relative luminance), from 1 to 21."""
-    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
-    return round((light + 0.05) / (dark + 0.05), 2)
-
-
 def _attribute(key: str, value: str, name: str) -> str:
     if key == "id":
         return f"{name}-{value}"
@@ -101,9 +92,3 @@ def _attribute(key: str, value: str, name: str) -> str:
     if key.endswith("href") and value.startswith("#"):
         return f"#{name}-{value[1:]}"
     return _COLOUR.sub(lambda found: _VARIABLES.get(found[0].lower(), found[0]), value)
-
-
-def _luminance(colour: str) -> float:
-    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
-    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
-    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

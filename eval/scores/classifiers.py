@@ -2,6 +2,7 @@
 
 An EXACT score is a query on private rows at no privacy cost: it is internal, and must not be published.
 
+>>> import pandas as pd
 >>> train = pd.DataFrame({"A": [0, 0, 1, 1] * 10, "G": [1, 2] * 20, "Y": [0, 0, 1, 1] * 10})
 >>> test = pd.DataFrame({"A": [0, 1] * 20, "G": [1] * 20 + [2] * 20, "Y": [0, 1] * 18 + [1, 1] * 2})
 >>> forest = classifier_utility(train, test, "Y", ["G"], models=["random_forest"])["random_forest"]
@@ -12,28 +13,28 @@ An EXACT score is a query on private rows at no privacy cost: it is internal, an
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
-import pandas as pd
 
-from equistrata.arrays import Floats
+from equistrata.arrays import Counts, Floats
+from equistrata.data.schema import Column
+from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.eval.scores.coding import Index, check_tables, combine, joint_codes, joint_numbers, stratum_index
 from equistrata.eval.scores.fairness import GroupFairness, group_fairness
+from equistrata.eval.scores.tables import TableLike, coded_alike, first_rows, numbers_of, row_keys, strata_of
 from equistrata.extras import need
 
-Fit = Callable[["_Features", Index, int], Callable[["_Features"], Index]]
+Training = Callable[["_Features", Counts, int], Callable[["_Features"], Counts]]
 
 _ONE_HOT_LEVELS = 50
 
 
 def classifier_utility(
-    train: pd.DataFrame,
-    test: pd.DataFrame,
+    train: TableLike,
+    test: TableLike,
     target: str,
     strata_columns: Sequence[str],
     *,
@@ -42,7 +43,8 @@ def classifier_utility(
     min_rows: int = 20,
     seed: int = 42,
 ) -> dict[str, GroupFairness]:
-    """Train classifiers on one table, the synthetic (or, for comparison, the real training) rows; test on held-out rows.
+    """Train classifiers on one table, the synthetic (or, for comparison, the real training) rows; test on held-out
+    rows.
 
     Models, each predicting `target` from all other columns, those that define strata included:
 
@@ -52,11 +54,11 @@ def classifier_utility(
       collapsed into one with a weight, which leaves the objective as it is.
     - gradient_boosting: scikit-learn's histogram gradient boosting, its defaults, on the same numbers as the forest.
 
-    Text counts by `equistrata.eval.scores.coding.joint_numbers`; absent cells stay absent for the two kinds of trees. Training rows with
-    only one value of the target give the constant prediction of it. Equal test rows are predicted once.
+    Text counts by its place; absent cells stay absent for the trees. Training rows with only one value of the target
+    give the constant prediction of it. Equal test rows are predicted once.
 
     Args:
-        train, test: released (coded) rows, with the same columns; the order is that of `test`.
+        train, test: rows of one schema, or data frames with the same columns.
         target: the column to predict, without absent cells.
         strata_columns: the columns that define strata; none for one stratum (then dpr is 1 and fnr_diff 0).
         models: names from the list above.
@@ -75,82 +77,87 @@ def classifier_utility(
     Source: stratification paper, Figures 4 and 5 (random forest; the other two models are ours).
     """
     need("audit", "a classifier")
-    tables = {"test": test, "train": train}
-    check_tables(tables, [target], strata_columns)
-    for model in models:
-        if model not in MODELS:
-            raise InputError(f"unknown classifier {model!r}; choose among {', '.join(MODELS)}")
-    (truth, answers), levels = joint_codes(tables, target)
-    if max(truth.max(), answers.max()) == len(levels):
+    check_models(models)
+    tables = coded_alike({"test": test, "train": train}, [target], strata_columns)
+    held_out, training = tables["test"], tables["train"]
+    column = held_out.schema[target]
+    truth, answers = (table.column(target).astype(np.int64) for table in (held_out, training))
+    found = np.unique(np.concatenate([truth, answers]))
+    worth = numbers_of(column)[found]
+    if np.isnan(worth).any():
         raise InputError(f"target {target!r} has absent cells; give them a value of their own or drop those rows")
-    selected = len(levels) - 1 if positive is None else _place(positive, levels, target)
-    names = [column for column in test.columns if column != target]
-    if not names:
-        raise InputError(f"target {target!r} is the only column; give the classifiers another to learn from")
-    test_features, train_features = _Features.of(tables, names)
-    distinct, place = test_features.distinct()
-    labels, (strata, _) = stratum_index(tables, strata_columns)
+    selected = int(found[worth.argmax()]) if positive is None else _place(positive, column)
+    features = _Features.of([held_out, training], [name for name in held_out.schema.names if name != target], target)
+    place, distinct = first_rows(features[0].keys())
+    labels, (strata, _) = strata_of([held_out, training], strata_columns)
     stratum_names = np.array(labels)[strata]
     utility = {}
     for model in models:
         if (answers == answers[0]).all():
-            predicted = np.full(len(test), answers[0])
+            predicted = np.full(len(held_out), answers[0])
         else:
-            predicted = MODELS[model](train_features, answers, seed)(test_features.take(distinct))[place]
+            predicted = MODELS[model](features[1], answers, seed)(features[0].take(distinct))[place]
         utility[model] = group_fairness(truth, predicted, stratum_names, positive=selected, min_rows=min_rows)
     return utility
 
 
+def check_models(models: Sequence[str]) -> None:
+    """Raise InputError unless every model is known."""
+    for model in models:
+        if model not in MODELS:
+            raise InputError(f"unknown classifier {model!r}; choose among {', '.join(MODELS)}")
+
+
 @dataclass(frozen=True, eq=False)
 class _Features:
-    """The columns that a classifier learns from: as numbers (absent is NaN) and as codes over all tables' values."""
+    """The columns that a classifier learns from: as numbers (absent is NaN) and as codes of the values in any table."""
 
     numbers: Floats  # (n, d)
-    codes: Index  # (n, d)
-    sizes: tuple[int, ...]
+    codes: Counts  # (n, d)
+    sizes: tuple[int, ...]  # with one for absent cells
     text: tuple[bool, ...]
 
     @classmethod
-    def of(cls, tables: Mapping[str, pd.DataFrame], names: Sequence[str]) -> list[_Features]:
-        numbers = [joint_numbers(tables, name) for name in names]
-        coded = [joint_codes(tables, name) for name in names]
-        sizes = tuple(len(levels) + 1 for _, levels in coded)
-        text = tuple(levels.dtype == object for _, levels in coded)
-        return [
-            cls(np.stack([n[i] for n in numbers], axis=1), np.stack([c[i] for c, _ in coded], axis=1), sizes, text)
-            for i in range(len(tables))
-        ]
+    def of(cls, tables: Sequence[CodedTable], names: Sequence[str], target: str) -> list[_Features]:
+        if not names:
+            raise InputError(f"target {target!r} is the only column; give the classifiers another to learn from")
+        numbers, codes, sizes, text = [], [], [], []
+        for name in names:
+            column, declared = np.concatenate([table.column(name) for table in tables]), tables[0].schema[name]
+            found, places = np.unique(column, return_inverse=True)  # an absent cell has the last code
+            worth = numbers_of(declared)
+            numbers.append(worth[column])
+            codes.append(places.astype(np.int64))
+            sizes.append(int(np.isfinite(worth[found]).sum()) + 1)
+            text.append(any(isinstance(key, str) for key in declared.keys))
+        ends = np.cumsum([len(table) for table in tables])[:-1]
+        parts = zip(*(np.split(np.stack(of, axis=1), ends) for of in (numbers, codes)), strict=True)
+        return [cls(values, places, tuple(sizes), tuple(text)) for values, places in parts]
 
-    def take(self, rows: Index) -> _Features:
+    def take(self, rows: Counts) -> _Features:
         return _Features(self.numbers[rows], self.codes[rows], self.sizes, self.text)
 
-    def distinct(self, also: Index | None = None) -> tuple[Index, Index]:
-        """One row of each kind (told apart by `also` too), and each row's place among these."""
-        columns, sizes = list(self.codes.T), list(self.sizes)
-        if also is not None:
-            columns, sizes = [*columns, also], [*sizes, int(also.max()) + 1]
-        place, kinds = pd.factorize(combine(columns, sizes)[0])
-        first = np.empty(len(kinds), dtype=np.int64)
-        first[place[::-1]] = np.arange(len(place))[::-1]
-        return first, place
+    def keys(self) -> Counts:
+        """Equal for equal rows, shape (n,)."""
+        return row_keys(list(self.codes.T), self.sizes)[0]
 
 
-def _random_forest(train: _Features, answers: Index, seed: int) -> Callable[[_Features], Index]:
+def _random_forest(train: _Features, answers: Counts, seed: int) -> Callable[[_Features], Counts]:
     from sklearn.ensemble import RandomForestClassifier
 
     model = RandomForestClassifier(n_estimators=100, random_state=seed, n_jobs=-1).fit(train.numbers, answers)
-    return lambda test: model.predict(test.numbers)
+    return lambda test: np.asarray(model.predict(test.numbers))
 
 
-def _gradient_boosting(train: _Features, answers: Index, seed: int) -> Callable[[_Features], Index]:
+def _gradient_boosting(train: _Features, answers: Counts, seed: int) -> Callable[[_Features], Counts]:
     from sklearn.ensemble import HistGradientBoostingClassifier
     from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
     model = HistGradientBoostingClassifier(random_state=seed)
 
-    def predict(test: _Features) -> Index:
+    def predict(test: _Features) -> Counts:
         with threadpool_limits(1):
-            return model.predict(test.numbers)
+            return np.asarray(model.predict(test.numbers))
 
     # Its OpenMP threads wait by spinning: on a machine with other work, 600 rows take a minute in place of 0.1 s.
     with threadpool_limits(1):
@@ -158,21 +165,21 @@ def _gradient_boosting(train: _Features, answers: Index, seed: int) -> Callable[
     return predict
 
 
-def _logistic_regression(train: _Features, answers: Index, seed: int) -> Callable[[_Features], Index]:
+def _logistic_regression(train: _Features, answers: Counts, seed: int) -> Callable[[_Features], Counts]:
     from sklearn.exceptions import ConvergenceWarning
     from sklearn.linear_model import LogisticRegression
 
-    rows, place = train.distinct(answers)
+    place, rows = first_rows(row_keys([train.keys(), answers], [1 << 62, int(answers.max()) + 1])[0])
     weights = np.bincount(place).astype(np.float64)
     design = _design(train, rows, weights)
     model = LogisticRegression(max_iter=1000, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a score of what it reached, not a fault of the caller's
         model.fit(design(train.take(rows)), answers[rows], sample_weight=weights)
-    return lambda test: model.predict(design(test))
+    return lambda test: np.asarray(model.predict(design(test)))
 
 
-def _design(train: _Features, rows: Index, weights: Floats) -> Callable[[_Features], Any]:
+def _design(train: _Features, rows: Counts, weights: Floats) -> Callable[[_Features], Any]:
     """The design matrix of a logistic regression, with centre and scale learnt from weighted training rows."""
     from scipy.sparse import csr_matrix, hstack
 
@@ -201,15 +208,14 @@ def _design(train: _Features, rows: Index, weights: Floats) -> Callable[[_Featur
     return design
 
 
-MODELS: dict[str, Fit] = {
+MODELS: dict[str, Training] = {
     "random_forest": _random_forest,
     "logistic_regression": _logistic_regression,
     "gradient_boosting": _gradient_boosting,
 }
 
 
-def _place(positive: float | str, levels: npt.NDArray[np.generic], target: str) -> int:
-    found = np.flatnonzero(levels == positive)
-    if not found.size:
-        raise InputError(f"positive is {positive!r}, which is not a value of target {target!r}; correct it")
-    return int(found[0])
+def _place(positive: float | str, column: Column) -> int:
+    if positive not in column.keys:
+        raise InputError(f"positive is {positive!r}, which is not a value of target {column.name!r}; correct it")
+    return column.keys.index(positive)

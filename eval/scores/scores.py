@@ -2,8 +2,9 @@
 
 EXACT scores are queries on private rows at no privacy cost: they are internal, and must not be published.
 
+>>> import pandas as pd
 >>> real = pd.DataFrame({"G": [1, 1, 2, 2], "A": [1, 1, 2, 2], "B": [3, 4, 3, 4], "Y": [0, 1, 0, 1]})
->>> scores = score_tables(real, real, real.iloc[[0, 0, 2, 3]], ["G"], "Y", quick=True)
+>>> scores = score(real.iloc[[0, 0, 2, 3]], real, ["G"])
 >>> round(scores.parity_error, 4), scores.maximum_disparity, scores.workload3, scores.workload3_by_stratum
 (0.4762, 1.0, 0.5, 0.5)
 >>> scores.accuracy is None
@@ -13,17 +14,19 @@ True
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
-import pandas as pd
+import numpy as np
 
+from equistrata.arrays import Counts
+from equistrata.data.strata import Strata
 from equistrata.errors import InputError
-from equistrata.eval.scores.classifiers import MODELS, classifier_utility
-from equistrata.eval.scores.coding import Times, check_tables
+from equistrata.eval.scores.classifiers import MODELS, check_models, classifier_utility
 from equistrata.eval.scores.fairness import GroupFairness
 from equistrata.eval.scores.parity import parity_error
-from equistrata.eval.scores.workload import workload_error, workload_error_by_stratum
+from equistrata.eval.scores.tables import MIN_SHARE, Pair, TableLike, coded_alike
+from equistrata.eval.scores.workload import workload_by_stratum, workload_error
 
 FOREST = "random_forest"
 
@@ -43,6 +46,7 @@ class Scores:
         parity_by_column: each such column → its parity error.
         population_by_column: each such column → relative error of its mean over all rows.
         workload3_strata: stratum → its 3-way workload error.
+        parity_by_group: each such column → stratum (and `all`) → relative error of its mean. Not in `to_dict`.
         classifiers: model → utility when trained on synthetic rows.
         baseline: model → utility when trained on the real rows; empty when not asked for.
     """
@@ -58,105 +62,89 @@ class Scores:
     parity_by_column: Mapping[str, float] = field(default_factory=dict)
     population_by_column: Mapping[str, float] = field(default_factory=dict)
     workload3_strata: Mapping[str, float] = field(default_factory=dict)
+    parity_by_group: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     classifiers: Mapping[str, GroupFairness] = field(default_factory=dict)
     baseline: Mapping[str, GroupFairness] = field(default_factory=dict)
 
     def to_dict(self) -> dict[str, Any]:
         """Plain numbers, None and nested mappings, ready for JSON.
 
-        The seven scores are at top level under their field names; the details beside them are mappings, and
-        `classifiers` maps each model to its scores when trained on "synthetic" and, if asked for, on "real" rows.
+        The seven scores are at top level under their field names; `classifiers` maps each model to its scores when
+        trained on "synthetic" and, if asked for, on "real" rows.
         """
-        return {
-            "parity_error": self.parity_error,
-            "maximum_disparity": self.maximum_disparity,
-            "workload3": self.workload3,
-            "workload3_by_stratum": self.workload3_by_stratum,
-            "accuracy": self.accuracy,
-            "dpr": self.dpr,
-            "fnr_diff": self.fnr_diff,
-            "parity_by_stratum": dict(self.parity_by_stratum),
-            "parity_by_column": dict(self.parity_by_column),
-            "population_by_column": dict(self.population_by_column),
-            "workload3_strata": dict(self.workload3_strata),
-            "classifiers": {
-                model: {"synthetic": utility.to_dict()}
-                | ({"real": self.baseline[model].to_dict()} if model in self.baseline else {})
-                for model, utility in self.classifiers.items()
-            },
+        plain = asdict(self)
+        baseline = plain.pop("baseline")
+        del plain["parity_by_group"]
+        plain["classifiers"] = {
+            model: {"synthetic": utility} | ({"real": baseline[model]} if model in baseline else {})
+            for model, utility in plain["classifiers"].items()
         }
+        return plain
 
 
-def score_tables(
-    real: pd.DataFrame,
-    test: pd.DataFrame | None,
-    synthetic: pd.DataFrame,
-    strata_columns: Sequence[str],
-    target: str | None,
+def score(
+    synthetic: TableLike,
+    private: TableLike,
+    strata: Strata | Sequence[str] = (),
     *,
-    min_share: float = 0.001,
+    held_out: TableLike | None = None,
+    target: str | None = None,
     classifiers: Sequence[str] = tuple(MODELS),
     baseline: bool = True,
-    quick: bool = False,
-    times: Times = None,
+    min_share: float = MIN_SHARE,
+    times: tuple[Counts, Counts] | None = None,
 ) -> Scores:
-    """Score a synthetic table against the real rows it was made from and against held-out real rows.
+    """Score a synthetic table against the private rows it was made from and, for classifiers, held-out private rows.
 
-    Every argument but the classifiers' is explained in `equistrata.eval.scores.parity`, `equistrata.eval.scores.workload` and `equistrata.eval.scores.classifiers`, with
-    what 0 and 1 mean. The scorer's conventions: strata under `min_share` of the real rows are left out, a lost stratum
-    counts as error 1 (2 for workload error), strata are matched by key. Without strata columns the whole table is
-    one population and one stratum.
+    Strata are matched by their values. Those with less than `min_share` of the private rows are left out; a stratum
+    without synthetic rows counts as error 1 (2 for workload error). Without strata the whole table is one.
 
     Args:
-        real: the released (coded) form of the rows that the synthetic table was made from.
-        test: held-out real rows, which no synthesizer saw; None for no classifiers.
-        synthetic: the released table. Columns are matched by name.
-        strata_columns: the columns that define strata; may be none.
-        target: the column that classifiers predict; None for no classifiers.
+        synthetic, private, held_out: coded tables of one schema, or data frames with the same columns in any order. No
+            synthesizer saw the held-out rows; without them (or without `target`) no classifier is trained.
+        strata: the strata, or the columns that define them.
+        target: the column that classifiers predict.
+        classifiers: which of `equistrata.eval.scores.classifiers.MODELS` to train on the synthetic rows.
+        baseline: train them on the private rows as well.
         min_share: in [0, 1).
-        classifiers: which of `equistrata.eval.scores.classifiers.MODELS` to train.
-        baseline: train them on the real rows as well.
-        quick: no classifiers.
-        times: how often each real and each synthetic row occurs, where the tables hold distinct rows only: the scores
-            are those of the whole tables. Without classifiers only.
+        times: how often each private and each synthetic row occurs, where the tables hold distinct rows only; then
+            without classifiers.
 
     Raises:
-        InputError: a table is empty, the tables' columns differ, a named column is absent, a column holds numbers in
-            one table and text in another, or a setting is out of its range. No row's value is quoted.
+        InputError: the tables cannot be compared, a named column is absent, or a setting is out of its range. No row's
+            value is quoted.
 
     Privacy: EXACT, so internal; not private.
     Source: stratification paper, Definitions 11 and 14 and Figures 4 to 9.
     """
-    for name in classifiers:
-        if name not in MODELS:
-            raise InputError(f"unknown classifier {name!r}; choose among {', '.join(MODELS)}")
-    if times is not None and not quick:
-        raise InputError("classifiers need whole tables, not their distinct rows; leave out 'times' or ask for quick")
-    tables = {"real": real, "synthetic": synthetic} | ({} if test is None else {"test": test})
-    check_tables(tables, strata_columns, [] if target is None else [target])
-    synthetic = synthetic[list(real.columns)]
-    parity = parity_error(real, synthetic, strata_columns, min_share=min_share, times=times)
-    strata = workload_error_by_stratum(real, synthetic, strata_columns, min_share, times=times)
+    check_models(classifiers)
+    columns = strata.columns if isinstance(strata, Strata) else strata
+    tables = {"real": private, "synthetic": synthetic} | ({} if held_out is None else {"test": held_out})
+    coded = coded_alike(tables, columns, [] if target is None else [target])
+    pair = Pair.of(coded["real"], coded["synthetic"], columns, min_share=min_share, times=times)
+    parity, workload = parity_error(pair), workload_by_stratum(pair)
     trained: dict[str, GroupFairness] = {}
     reference: dict[str, GroupFairness] = {}
-    if test is not None and target is not None and classifiers and not quick:
-        test = test[list(real.columns)]
-        trained = classifier_utility(synthetic, test, target, strata_columns, models=classifiers)
+    if "test" in coded and target is not None and classifiers:
+        if times is not None:
+            raise InputError("classifiers need whole tables, not their distinct rows; leave out 'times' or 'held_out'")
+        trained = classifier_utility(coded["synthetic"], coded["test"], target, columns, models=classifiers)
         if baseline:
-            reference = classifier_utility(real, test, target, strata_columns, models=classifiers)
+            reference = classifier_utility(coded["real"], coded["test"], target, columns, models=classifiers)
     forest = trained.get(FOREST)
     return Scores(
         parity_error=parity.value,
         maximum_disparity=parity.maximum,
-        workload3=workload_error(real, synthetic, times=times),
-        workload3_by_stratum=strata.value,
+        workload3=workload_error(pair),
+        workload3_by_stratum=float(np.mean(list(workload.values()))),
         accuracy=forest.accuracy if forest else None,
         dpr=forest.dpr if forest else None,
         fnr_diff=forest.fnr_diff if forest else None,
         parity_by_stratum=parity.by_stratum,
         parity_by_column=parity.by_column,
-        population_by_column=dict(zip(parity.components, parity.population.tolist(), strict=True)),
-        workload3_strata=strata.by_stratum,
+        population_by_column=parity.population_by_column,
+        workload3_strata=workload,
+        parity_by_group=parity.by_group,
         classifiers=trained,
         baseline=reference,
     )

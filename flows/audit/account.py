@@ -1,4 +1,4 @@
-"""The account that a public audit is charged to, and what a report says of it."""
+"""The account that a public audit is charged to, and its history in a report."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from uuid import uuid4
 
 from equistrata.errors import InputError
-from equistrata.eval.report.report import BudgetHistory, Charge
+from equistrata.eval.report.report import BudgetHistory, ChargeLine
 from equistrata.flows.config.audit import AuditConfig
 from equistrata.flows.config.places import URL_VARIABLE, place_of
 from equistrata.flows.config.release import SEEDED_CHARGE
@@ -18,8 +18,7 @@ from equistrata.flows.run.snapshots import fingerprint_of
 from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import BudgetExceeded, Rho
 from equistrata.privacy.ledger.fingerprint import Fingerprint
-from equistrata.privacy.ledger.ledger import Charge as Charged
-from equistrata.privacy.ledger.ledger import Head, Ledger, LedgerError, Reservation
+from equistrata.privacy.ledger.ledger import Charge, Head, Ledger, LedgerError, Reservation
 
 
 @dataclass(frozen=True)
@@ -27,10 +26,10 @@ class AuditAccount:
     """A data set's account in a ledger, for one audit.
 
     Attributes:
-        audit: the id that the audit is charged under, new for each.
-        releases: the ids of the releases that it is about, as far as they were charged to this account.
+        audit: the id of the audit's charge, new for each.
+        releases: the ids of the audited releases that were charged to this account.
         charged: data set and id of those that were charged to any account of this ledger.
-        key: for fingerprints, where the ledger's place told one.
+        key: for fingerprints, if it is known.
     """
 
     ledger: Ledger
@@ -44,26 +43,25 @@ class AuditAccount:
     def of(cls, config: AuditConfig, releases: Sequence[Released]) -> AuditAccount | None:
         """The account of an audit: its own settings', else the releases'. None where there is none.
 
-        A public audit of a release that was charged must be charged too; an internal one costs nothing, and only shows the
-        account if its ledger is named.
+        A public audit of a release that was charged must be charged too; an internal one costs nothing, and shows the
+        account only if its ledger is named.
 
         Raises:
-            InputError: the releases belong to several accounts, or half of an account is named, or none where one must be.
+            InputError: the releases belong to several accounts, or an account is missing or half named.
             LedgerError: the ledger is damaged, or is not the one that the releases were charged to.
         """
-        told = [release.ledger for release in releases if release.ledger is not None]
-        datasets = {entry["dataset"] for entry in told}
+        entries = [release.ledger for release in releases if release.ledger is not None]
+        datasets = {entry["dataset"] for entry in entries}
         if config.dataset is None and len(datasets) > 1:
-            raise InputError(
-                f"the releases were charged to several budgets ({', '.join(sorted(datasets))}); audit them one by one"
-            )
+            several = ", ".join(sorted(datasets))
+            raise InputError(f"the releases were charged to several budgets ({several}); audit them one by one")
         dataset = config.dataset or next(iter(datasets), None)
         named = config.ledger is not None or bool(os.environ.get(URL_VARIABLE))
         if config.mode == "internal" and not (dataset and named):
             return None
         if dataset is None:
             if config.ledger is not None:
-                raise InputError("a ledger is named but no data set; say whose budget is charged with --dataset")
+                raise InputError("a ledger is named but no data set; say which budget is charged with --dataset")
             return None
         if config.mode == "public" and config.seed is not None:
             raise InputError(SEEDED_CHARGE)
@@ -74,26 +72,27 @@ class AuditAccount:
             )
         place = place_of(config.ledger)
         ledger = Ledger(place.url)
-        mine = [entry for entry in told if entry["dataset"] == dataset]
-        # Whatever account is named: a release that was charged is audited at the cost of its own ledger, and of its own rows.
-        ledger.verify([Head.parse(str(entry["head"])) for entry in told])
+        mine = [entry for entry in entries if entry["dataset"] == dataset]
+        # Whichever account is named: a release that was charged is audited with its own ledger, and its own rows.
+        ledger.verify([Head.parse(str(entry["head"])) for entry in entries])
         ledger.budget(dataset)
         stem = id_stem(releases[0].folder.resolve().name)
         audit = f"audit-{stem[:60] or 'release'}-{uuid4().hex[:12]}"
-        charged = tuple((str(entry["dataset"]), str(entry["release_id"])) for entry in told)
+        charged = tuple((str(entry["dataset"]), str(entry["release_id"])) for entry in entries)
         return cls(ledger, dataset, audit, tuple(str(entry["release_id"]) for entry in mine), charged, place.key)
 
     def check_price(self, rho: Rho) -> None:
-        """Raise BudgetExceeded if it does not fit at this moment: before any work is done. Nothing is charged."""
+        """Raise BudgetExceeded if it does not fit now, before any work is done. Nothing is charged."""
         left = self.ledger.remaining(self.dataset)
         if rho > left:
             raise BudgetExceeded(rho, left, f"a public audit of data set {self.dataset!r}")
 
     def check_rows(self, work: Workspace, content: bytes) -> Fingerprint | None:
-        """The fingerprint of the rows that were read, once they are found to be those that the releases were made from.
+        """The fingerprint of the rows that were read, if they are those that the releases were made from; None without
+        key.
 
-        Where none of the releases was charged to this account, they must be those of something that was. None where there is no
-        key; charges without a fingerprint cannot be checked.
+        Where none of the releases was charged to this account, they must be rows of some charge to it. Charges without
+        a fingerprint cannot be checked.
 
         Raises:
             InputError: they are other rows.
@@ -105,30 +104,30 @@ class AuditAccount:
         for _, found in audited or charges:
             if found.key and (mine is None or found.key != mine.key):
                 raise LedgerError(
-                    f"whether these are the rows of data set {self.dataset!r} cannot be told, since its fingerprints were "
-                    f"made with {'a' if mine is None else 'another'} key; bring that key back (EQUISTRATA_LEDGER_KEY, or the file .key "
-                    "beside the ledger)"
+                    f"whether these are the rows of data set {self.dataset!r} cannot be told, since its fingerprints "
+                    f"were made with {'a' if mine is None else 'another'} key; bring that key back "
+                    "(EQUISTRATA_LEDGER_KEY, or the file .key beside the ledger)"
                 )
         if mine is None:
             return None
         for name, found in audited:
             if not mine.same_rows(found):
                 raise InputError(
-                    f"these are not the rows that release {name!r} was made from; name their file with --input, or the release's "
-                    "configuration with --config"
+                    f"these are not the rows that release {name!r} was made from; name their file with --input, or the "
+                    "release's configuration with --config"
                 )
         if charges and not audited and not any(mine.alike(found) for _, found in charges):
             raise InputError(
-                f"these are not rows that anything was charged for in data set {self.dataset!r}; name the account of the people "
-                "in them with --dataset"
+                f"these are not rows that anything was charged for in data set {self.dataset!r}; name the account of "
+                "the people in them with --dataset"
             )
         return mine
 
     @staticmethod
-    def _fingerprints(charges: Sequence[Charged]) -> list[tuple[str | None, Fingerprint]]:
-        """Release ids, with the fingerprints of their rows, of charges that have one."""
-        told = [(charge.entry.release_id, Fingerprint.parse(charge.entry.fingerprint)) for charge in charges]
-        return [(name, found) for name, found in told if found is not None]
+    def _fingerprints(charges: Sequence[Charge]) -> list[tuple[str | None, Fingerprint]]:
+        """Release id and fingerprint of the rows, of charges that have one."""
+        found = [(charge.entry.release_id, Fingerprint.parse(charge.entry.fingerprint)) for charge in charges]
+        return [(name, each) for name, each in found if each is not None]
 
     def reserve(
         self,
@@ -140,10 +139,18 @@ class AuditAccount:
         fingerprint: Fingerprint | None,
     ) -> Reservation:
         """Charge the audit. Raises BudgetExceeded, with what is left, or LedgerError; then nothing was charged."""
+        by, rows = " × ".join(strata) or None, None if fingerprint is None else str(fingerprint)
         return self.ledger.reserve(
-            self.dataset, rho, self.audit, parts=parts, epsilon=epsilon, delta=delta, mechanism="public audit",
-            strata=" × ".join(strata) or None, fingerprint=None if fingerprint is None else str(fingerprint),
-        )  # fmt: skip
+            self.dataset,
+            rho,
+            self.audit,
+            parts=parts,
+            epsilon=epsilon,
+            delta=delta,
+            mechanism="public audit",
+            strata=by,
+            fingerprint=rows,
+        )
 
     def history(self) -> BudgetHistory:
         """The account up to now, for the report."""
@@ -151,7 +158,7 @@ class AuditAccount:
         assert opened.epsilon is not None
         assert opened.delta is not None
         charges = tuple(
-            Charge(
+            ChargeLine(
                 at=each.entry.at,
                 release=each.entry.release_id or "",
                 rho=float(each.entry.rho),

@@ -1,7 +1,7 @@
 """The audit flow: check the releases → load rows → charge → examine → publish the report.
 
-As in the release flow, only settings and the path of a private working folder travel through Prefect. Its artifact is the
-public report's Markdown; of an internal report it only says where it lies.
+As in the release flow, only settings and the path of a private working folder travel through Prefect. Its artifact is
+the public report's Markdown; for an internal report it only says where the report is.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from equistrata.privacy.ledger.fingerprint import content_digest
 
 load_rows = private_task("load rows")(audit_steps.load_rows)
 examine = private_task("examine")(audit_steps.examine)
-publish = private_task("publish report")(audit_steps.publish)
+deliver = private_task("publish report")(audit_steps.deliver)
 
 
 @flow(name="audit", log_prints=False, persist_result=False, validate_parameters=True)
@@ -33,12 +33,13 @@ def audit(config: AuditConfig) -> str:
     Args:
         config: public settings only.
 
-    Cost: nothing for an internal audit, whose numbers are exact and stay in a folder of mode 0700; (ε, δ) of the
+    Cost: nothing for an internal audit: its numbers are exact and stay in a folder of mode 0700; (ε, δ) of the
     configuration for a public one, all releases together, charged to the ledger (where there is one) after the rows are
-    found to be readable, and to be those of the releases, and before noise is drawn. A charge is never taken back; noise is never drawn twice for one.
+    found to be readable, and to be those of the releases, and before noise is drawn. A charge is never taken back;
+    noise is never drawn twice for one.
     """
     plan = AuditPlan.of(config)
-    # The place comes first: whoever does not get it is charged nothing.
+    # The place comes first: a run that does not get it is charged nothing.
     with audit_steps.place(plan) as landing, private_workspace(landing=landing) as work:
         tell("load rows")
         load_rows(plan, work)
@@ -54,7 +55,7 @@ def audit(config: AuditConfig) -> str:
                 tell("print")
                 printed = print_pdf(page_of(work.staging))  # before it lands: a release's manifest lists it too
             tell("publish")
-            folder = publish(plan, work)
+            folder = deliver(plan, work)
         except BaseException as error:
             if charge is not None and plan.account is not None:
                 plan.account.ledger.fail(charge, type(error).__name__)
@@ -75,9 +76,10 @@ def page_of(folder: Path) -> Path:
 
 
 def _show(plan: AuditPlan, folder: Path) -> None:
-    """Exact numbers have no place in Prefect's database, so an internal audit only says where it lies."""
+    """Exact numbers have no place in Prefect's database, so an internal audit only says where it is."""
     if plan.public:
         text = (folder / "audit.md").read_text("utf-8")
     else:
-        text = f"An internal audit of {', '.join(each.name for each in plan.facts)} lies in `{folder}`. It is exact: not to be published."
+        names = ", ".join(each.name for each in plan.facts)
+        text = f"An internal audit of {names} is in `{folder}`. It is exact: not to be published."
     create_markdown_artifact(text, key=f"{plan.config.mode}-audit", description=f"{plan.config.mode} audit")

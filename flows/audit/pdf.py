@@ -14,29 +14,29 @@ from equistrata.eval.report.theme import in_plain_colours
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 QUIET = (
-    "--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking",
-    "--disable-component-update", "--disable-sync",
-)  # fmt: skip
+    *("--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
+    *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+)
 SECONDS = 120
 
 Printer = Callable[[Path, Path], None]
 
 
 def printer() -> Printer:
-    """What prints pages here. Raises InputError if nothing does."""
+    """The program that prints pages here. Raises InputError if there is none."""
     browser = next((found for name in BROWSERS if (found := shutil.which(name))), None)
     if browser is not None:
         return lambda page, pdf: _chromium(browser, page, pdf)
     if find_spec("weasyprint") is not None:
         return _weasyprint
     raise InputError(
-        "nothing here prints PDF: install Chromium, or WeasyPrint with pip install 'equistrata[pdf]', or leave out --pdf and "
-        "print the page from any browser"
+        "nothing here prints PDF: install Chromium, or WeasyPrint with pip install 'equistrata[pdf]', or leave out "
+        "--pdf and print the page from any browser"
     )
 
 
 def print_pdf(page: Path) -> bool:
-    """Print a page beside itself; tells whether that could be done. The page stays as it is."""
+    """Print a page next to itself; False if that failed. The page stays as it is."""
     pdf = page.with_suffix(".pdf")
     try:
         printer()(page, pdf)
@@ -47,14 +47,12 @@ def print_pdf(page: Path) -> bool:
 
 def _chromium(browser: str, page: Path, pdf: Path) -> None:
     with tempfile.TemporaryDirectory(prefix="equistrata-chromium-") as profile:
-        command = [
-            browser, *QUIET, f"--user-data-dir={profile}", "--no-pdf-header-footer", f"--print-to-pdf={pdf.absolute()}",
-            page.absolute().as_uri(),
-        ]  # fmt: skip
+        output = ("--no-pdf-header-footer", f"--print-to-pdf={pdf.absolute()}")
+        command = [browser, *QUIET, f"--user-data-dir={profile}", *output, page.absolute().as_uri()]
         subprocess.run(command, check=True, capture_output=True, timeout=SECONDS)
 
 
 def _weasyprint(page: Path, pdf: Path) -> None:
-    from weasyprint import HTML
+    from weasyprint import HTML  # type: ignore[import-not-found]  # an extra
 
     HTML(string=in_plain_colours(page.read_text("utf-8")), base_url=None).write_pdf(pdf)

@@ -1,9 +1,9 @@
-"""What an audit's configuration means: releases, groups, where the rows are, the price. Touches no private row."""
+"""An audit's plan from its configuration: releases, groups, where the rows are, the price. Touches no private row."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -12,7 +12,9 @@ from equistrata.data.schema import Schema
 from equistrata.data.sources import Source
 from equistrata.data.strata import Strata
 from equistrata.errors import InputError
-from equistrata.eval.audit.public import OF_CLASSIFIER, SHARES
+from equistrata.eval.audit.grouping import ByStratum
+from equistrata.eval.audit.noisy_number import NoisyNumber
+from equistrata.eval.audit.public import OF_CLASSIFIER, SECTION_SHARES
 from equistrata.eval.report.findings import ReleaseFacts
 from equistrata.extras import need
 from equistrata.flows.audit import pdf
@@ -36,13 +38,13 @@ class AuditPlan:
 
     Attributes:
         releases: opened and checked, one at least, of one schema and of the same rows.
-        facts: what the report says of them.
+        facts: of them, for the report.
         strata: the groups.
         source: of the private rows.
         output: the folder to make.
-        host: the release whose folder a public audit is added to; None where it is a folder of its own.
+        host: the release that a public audit is added to; None where it has a folder of its own.
         price: ρ of a public audit; 0 of an internal one.
-        account: where it is charged; None where nowhere.
+        account: where it is charged; None if nowhere.
     """
 
     config: AuditConfig
@@ -89,7 +91,7 @@ class AuditPlan:
         return plan
 
     def added(self, folder: str, made: str = "", report: str = "") -> AddedAudit:
-        """The audit as the card of its host lists it, under the name that its folder has there."""
+        """The audit as the card of its host lists it, under its folder's name."""
         assert self.host is not None
         compared = tuple(
             Compared(facts.name, release.identity, facts.rho, release.private, facts.caveats)
@@ -104,30 +106,31 @@ class AuditPlan:
     def check_host(self, host: Released) -> None:
         """Raise InputError unless the audit can be added to that release, and leaves it as private as it is."""
         where = f"release {str(host.folder)!r}"
-        with held(host.folder):  # whatever keeps it from being changed shall be told before a charge
+        with held(host.folder):  # if it cannot be changed, that is an error before any charge
             pass
         try:
             card = with_audit(host.card, self.added(self.output.name))
             card_markdown(card, host.means)
         except (KeyError, TypeError):
             raise InputError(
-                f"the card of {where} is of another version, so no audit can be added to it; name a folder with --output"
+                f"the card of {where} is of another version, so no audit can be added to it; name a folder with "
+                "--output"
             ) from None
         if host.private and not card["private"]:
             raise InputError(
-                f"this audit is seeded, or shows a release that is, so with it {where} would not be private any more; give it "
-                "a folder of its own with --output"
+                f"this audit is seeded, or shows a release that is, so with it {where} would not be private any more; "
+                "give it a folder of its own with --output"
             )
 
     @property
     def together(self) -> Rho:
-        """What this audit costs with the releases, and with the audits in their folders, each once."""
+        """The price of this audit, the releases and the audits in their folders, each once."""
         parts = {name: rho for release in self.releases for name, rho in release.prices.items()}
         return sum(parts.values(), start=self.price)
 
     @property
     def earlier(self) -> int:
-        """The number of public audits that lie in the releases' folders already."""
+        """The number of public audits in the releases' folders already."""
         return len({audit["report"] for release in self.releases for audit in audits_of(release.card)})
 
     @property
@@ -142,41 +145,57 @@ class AuditPlan:
 
     @property
     def sections(self) -> list[str]:
-        """What a public audit buys: nothing about classifiers where there is no target."""
+        """The sections of a public audit: none about classifiers where there is no target."""
         target = self.config.target or self.schema.target
-        return [name for name in SHARES if target or name not in OF_CLASSIFIER]
+        return [name for name in SECTION_SHARES if target or name not in OF_CLASSIFIER]
 
     @cached_property
     def outcomes(self) -> tuple[str, ...]:
-        """The columns whose means came with a release, for an internal audit to lay beside the exact ones."""
+        """The columns with means in a release, for an internal audit to compare with the exact ones."""
         if self.public:
             return ()
         found = [name for release in self.releases if release.means for name in release.means["outcomes"]]
         return tuple(dict.fromkeys(found))
 
+    @property
+    def published(self) -> list[dict[str, ByStratum]]:
+        """The means that came with each release, for these strata and `all`: `column (estimator)` → stratum → mean."""
+        labels = {"all", *(self.strata.label(key) for key in self.strata.keys)}
+        return [_means_of(release, labels) for release in self.releases]
+
+
+def _means_of(release: Released, labels: Collection[str]) -> dict[str, ByStratum]:
+    """Those of a release's `means.json` that have an interval."""
+    found: dict[str, ByStratum] = {}
+    for column, estimators in (release.means or {"outcomes": {}})["outcomes"].items():
+        for estimator, entry in estimators.items():
+            found[f"{column} ({estimator})"] = {
+                label: NoisyNumber(each["value"], each["lower"], each["upper"])
+                for label, each in {"all": entry, **entry.get("strata", {})}.items()
+                if label in labels and None not in (each["lower"], each["upper"]) and each["lower"] < each["upper"]
+            }
+    return found
+
 
 def _check_alike(releases: Sequence[Released]) -> None:
     first = releases[0]
     for each in releases[1:]:
+        both = f"releases {str(first.folder)!r} and {str(each.folder)!r}"
         if each.schema.digest != first.schema.digest:
-            raise InputError(
-                f"releases {str(first.folder)!r} and {str(each.folder)!r} have different schemas or columns; audit them one by one"
-            )
+            raise InputError(f"{both} have different schemas or columns; audit them one by one")
         if each.card["source"] != first.card["source"]:
-            raise InputError(
-                f"releases {str(first.folder)!r} and {str(each.folder)!r} were made from different rows; audit them one by one"
-            )
+            raise InputError(f"{both} were made from different rows; audit them one by one")
 
 
 def _source_settings(config: AuditConfig, release: Released) -> ReleaseConfig:
-    """The release's own source settings, where the audit's do not say otherwise."""
-    told = release.source_settings | config.model_dump(include=set(SOURCE_SETTINGS), exclude_none=True)
-    if told.get("source") in ("csv", "parquet") and "input" not in told:
+    """The release's own source settings, where the audit has none."""
+    settings = release.source_settings | config.model_dump(include=set(SOURCE_SETTINGS), exclude_none=True)
+    if settings.get("source") in ("csv", "parquet") and "input" not in settings:
         raise InputError(
-            f"release {str(release.folder)!r} does not say where its rows lie; give their file with --input, or the release's "
-            "configuration with --config"
+            f"release {str(release.folder)!r} does not say where its rows are; give their file with --input, or the "
+            "release's configuration with --config"
         )
-    return ReleaseConfig.build(**told)
+    return ReleaseConfig.build(**settings)
 
 
 def default_name(config: AuditConfig) -> str:
@@ -185,7 +204,7 @@ def default_name(config: AuditConfig) -> str:
 
 
 def _place(config: AuditConfig, releases: Sequence[Released]) -> tuple[Path, Released | None]:
-    """The folder to make, and the release that it is added to, if it is public and lies in one."""
+    """The folder to make, and the release that it is added to, if it is public and in one."""
     first = releases[0]
     if config.output is None:
         name = default_name(config)
@@ -197,15 +216,16 @@ def _place(config: AuditConfig, releases: Sequence[Released]) -> tuple[Path, Rel
         return output, None
     if config.mode == "internal":
         raise InputError(
-            f"an internal audit is exact, and {str(output)!r} lies in release {str(around)!r}, which is to be published; leave "
-            "out --output, or name a folder outside it"
+            f"an internal audit is exact, and {str(output)!r} is in release {str(around)!r}, which is to be published; "
+            "leave out --output, or name a folder outside it"
         )
     host = next((release for release in releases if os.path.samefile(release.folder, around)), None)
     if host is None:
         raise InputError(
-            f"{str(output)!r} lies in release {str(around)!r}, which this audit is not about; name another folder with --output"
+            f"{str(output)!r} is in release {str(around)!r}, which this audit is not about; name another folder with "
+            "--output"
         )
-    # Not `means.json`, say: what reads a release would take the folder for that file.
+    # Not `means.json`, say: readers of a release would expect that file.
     taken = output.name.startswith(".") or output.name == "internal" or output.name in OWN
     if Path(os.path.realpath(output)).parent != around or taken:
         raise InputError(

@@ -1,4 +1,5 @@
-"""The steps of an audit, free of any orchestrator: rows rest in a private working folder, and only the report leaves it."""
+"""The steps of an audit, free of any orchestrator: rows rest in a private working folder, and only the report leaves
+it."""
 
 from __future__ import annotations
 
@@ -9,17 +10,13 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
 
 from equistrata.data.ahead import ahead
 from equistrata.data.schema import Column
 from equistrata.data.snapshot import Snapshot
 from equistrata.data.table import CodedTable, numbers
 from equistrata.eval.audit.internal import internal_audit
-from equistrata.eval.audit.marginals import marginals
-from equistrata.eval.audit.noisy_number import NoisyNumber
 from equistrata.eval.audit.public import public_audits
-from equistrata.eval.report.findings import Synthetic, internal_findings
 from equistrata.eval.report.page import write_report
 from equistrata.eval.report.report import About, AuditPrice, InternalReport, PublicReport
 from equistrata.flows.audit.plan import AuditPlan, default_name
@@ -30,7 +27,6 @@ from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.landing import check_output, claimed_output, land
 from equistrata.flows.run.snapshots import keep_snapshot
 from equistrata.flows.run.workspace import Workspace
-from equistrata.privacy.budget import Budget
 from equistrata.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 
 ROWS = "rows.npy"
@@ -38,7 +34,8 @@ ROWS = "rows.npy"
 
 @scrubbed
 def load_rows(plan: AuditPlan, work: Workspace) -> None:
-    """Read the private rows and code them by the releases' schema; keep them, and outcome columns, in the working folder."""
+    """Read the private rows and code them by the releases' schema; keep them, and outcome columns, in the working
+    folder."""
     wanted = list(dict.fromkeys([*plan.schema.names, *plan.outcomes]))
     snapshot = Snapshot(plan.schema)
     for frame in ahead(plan.source.batches(wanted)):
@@ -57,36 +54,41 @@ def load_rows(plan: AuditPlan, work: Workspace) -> None:
 def examine(plan: AuditPlan, work: Workspace) -> None:
     """Audit the releases against the rows in the working folder, and write the report into it.
 
-    Cost: the plan's price for a public audit, which must have been charged; nothing for an internal one, whose report is
-    exact.
+    Cost: the plan's price for a public audit, which must have been charged; nothing for an internal one: its report
+    is exact.
     """
+    about = About.of(
+        plan.strata,
+        made=datetime.now(UTC).isoformat(timespec="seconds"),
+        software=f"equistrata {version('equistrata')}",
+        rows=plan.source.describe(),
+    )
     private = work.load_table(work.root / ROWS, plan.schema)
     tables = {facts.name: release.table() for facts, release in zip(plan.facts, plan.releases, strict=True)}
-    report = _public(plan, private, tables) if plan.public else _internal(plan, work, private, tables)
+    report = _public(plan, about, private, tables) if plan.public else _internal(plan, about, work, private, tables)
     work.staging.mkdir()
     write_report(report, work.staging)
 
 
 @scrubbed
-def publish(plan: AuditPlan, work: Workspace) -> Path:
+def deliver(plan: AuditPlan, work: Workspace) -> Path:
     """Move the finished report to its place in one step; an internal one into a folder that is its owner's alone.
 
-    A public one that lies in a release's folder is added to the release, with its price.
+    A public one in a release's folder is added to the release, with its price.
     """
     if plan.host is not None:
         content = (work.staging / "audit.json").read_bytes()
         made, report = json.loads(content)["made"], hashlib.sha256(content).hexdigest()
         wanted = default_name(plan.config) if plan.config.output is None else plan.output.name
-        return add(
-            plan.host.folder, wanted, work.staging,
-            lambda card, name: with_audit(card, plan.added(name, made, report)),
-        )  # fmt: skip
+        place = plan.host.folder
+        return add(place, wanted, work.staging, lambda card, name: with_audit(card, plan.added(name, made, report)))
     return land(work, plan.output, mode=0o755 if plan.public else 0o700, parent_mode=_parent_mode(plan))
 
 
 @contextmanager
 def place(plan: AuditPlan) -> Iterator[Path | None]:
-    """Hold the report's place while the block runs, before anything is charged; None in a release, which all may add to.
+    """Hold the report's place while the block runs, before anything is charged; None in a release, which all may add
+    to.
 
     Raises InputError if another run holds it, or made it, or it cannot be written.
     """
@@ -99,22 +101,20 @@ def place(plan: AuditPlan) -> Iterator[Path | None]:
 
 
 def _parent_mode(plan: AuditPlan) -> int:
-    """The mode of the folder that a report is made in, if that is made too: a release's private folder is its owner's alone."""
+    """The mode of the folder that a report is made in, if that is made too: a release's private folder is its owner's
+    alone."""
     inside = plan.output.parent == private_folder(plan.releases[0].folder)
     return 0o700 if inside and not plan.public else 0o777
 
 
-def _public(plan: AuditPlan, private: CodedTable, tables: Mapping[str, CodedTable]) -> PublicReport:
-    epsilon, delta = plan.config.price
+def _public(plan: AuditPlan, about: About, private: CodedTable, tables: Mapping[str, CodedTable]) -> PublicReport:
     noise: NoiseSource = SecureNoise() if plan.config.seed is None else SeededNoise(plan.config.seed)
-    audits = public_audits(
-        private, tables, plan.strata, budget=Budget(plan.price), noise=noise, target=plan.config.target
-    )
+    audits = public_audits(private, tables, plan.strata, budget=plan.price, noise=noise, target=plan.config.target)
+    epsilon, delta = plan.config.price
     return PublicReport(
-        about=_about(plan),
+        about=about,
         releases=plan.facts,
         audits=tuple(audits.values()),
-        synthetic=tuple(Synthetic.of(table, plan.strata) for table in tables.values()),
         price=AuditPrice(epsilon, delta, float(plan.price), plan.account.audit if plan.account else ""),
         together=plan.together.epsilon(delta),
         earlier=plan.earlier,
@@ -123,54 +123,22 @@ def _public(plan: AuditPlan, private: CodedTable, tables: Mapping[str, CodedTabl
 
 
 def _internal(
-    plan: AuditPlan, work: Workspace, private: CodedTable, tables: Mapping[str, CodedTable]
+    plan: AuditPlan, about: About, work: Workspace, private: CodedTable, tables: Mapping[str, CodedTable]
 ) -> InternalReport:
-    outcomes = {}
-    for name in plan.outcomes:
-        outcomes[name] = {
-            plan.strata.label(key): work.load(work.outcome(name, i)) for i, key in enumerate(plan.strata.keys)
-        }
-    audits, made, sides = [], [], []
-    for facts, release in zip(plan.facts, plan.releases, strict=True):
-        table = tables[facts.name]
-        means = published_means(release.means, [plan.strata.label(key) for key in plan.strata.keys])
-        audit = internal_audit(
-            private, table, plan.strata, target=plan.config.target,
-            published_means=means, outcomes={name: outcomes[name.split(" (")[0]] for name in means},
-        )  # fmt: skip
-        summary = Synthetic.of(table, plan.strata)
-        ranking = internal_findings(facts, audit, summary).ranking if plan.strata.columns else ()
-        audits.append(audit)
-        made.append(summary)
-        sides.append(marginals(private, table, plan.strata, next(iter(ranking), "")))
-    return InternalReport(
-        about=_about(plan),
-        releases=plan.facts,
-        audits=tuple(audits),
-        synthetic=tuple(made),
-        marginals=tuple(sides),
-        history=plan.account.history() if plan.account else None,
-    )
-
-
-def published_means(document: Mapping[str, Any] | None, labels: list[str]) -> dict[str, dict[str, NoisyNumber]]:
-    """The means of a release's `means.json`: `column (estimator)` → stratum → mean, for these strata and `all`."""
-    found: dict[str, dict[str, NoisyNumber]] = {}
-    for column, estimators in (document or {"outcomes": {}})["outcomes"].items():
-        for estimator, entry in estimators.items():
-            numbers_of = {"all": entry} | {k: v for k, v in entry.get("strata", {}).items() if k in labels}
-            found[f"{column} ({estimator})"] = {
-                label: NoisyNumber(each["value"], each["lower"], each["upper"])
-                for label, each in numbers_of.items()
-                if None not in (each["lower"], each["upper"]) and each["lower"] < each["upper"]
-            }
-    return found
-
-
-def _about(plan: AuditPlan) -> About:
-    return About.of(
-        plan.strata,
-        made=datetime.now(UTC).isoformat(timespec="seconds"),
-        software=f"equistrata {version('equistrata')}",
-        rows=plan.source.describe(),
-    )
+    labels = [plan.strata.label(key) for key in plan.strata.keys]
+    outcomes = {
+        name: {label: work.load(work.outcome(name, i)) for i, label in enumerate(labels)} for name in plan.outcomes
+    }
+    audits = [
+        internal_audit(
+            private,
+            tables[facts.name],
+            plan.strata,
+            target=plan.config.target,
+            published=means,
+            outcomes={name: outcomes[name.split(" (")[0]] for name in means},
+        )
+        for facts, means in zip(plan.facts, plan.published, strict=True)
+    ]
+    history = plan.account.history() if plan.account else None
+    return InternalReport(about=about, releases=plan.facts, audits=tuple(audits), history=history)

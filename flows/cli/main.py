@@ -366,15 +366,16 @@ def score_command(
     [bold]Example[/bold]: equistrata score real.csv test.csv synthetic.csv --strata SEX,RAC1P --target ESR --json
     """
     from equistrata.data.sources import read_frame
-    from equistrata.eval.scores.scores import score_tables
+    from equistrata.eval.scores.scores import score
 
-    tables = [read_frame(path) for path in (real, test, synthetic)]
-    scores = score_tables(
-        *tables,
+    tables = {name: read_frame(path) for name, path in (("real", real), ("test", test), ("synthetic", synthetic))}
+    scores = score(
+        tables["synthetic"],
+        tables["real"],
         [name.strip() for name in strata.split(",") if name.strip()],
-        target,
+        held_out=None if quick else tables["test"],
+        target=target,
         min_share=min_share,
-        quick=quick,
         classifiers=tuple(name.strip() for name in models.split(",") if name.strip()),
         baseline=baseline,
     )

@@ -9,15 +9,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from equistrata.data.ahead import ahead
 from equistrata.data.schema import Column, Schema
 from equistrata.data.snapshot import Snapshot
 from equistrata.data.strata import Key, Strata
 from equistrata.data.table import CodedTable, numbers
-from equistrata.eval.scores.coding import coded_frame
-from equistrata.eval.scores.scores import score_tables
+from equistrata.eval.scores.scores import score
 from equistrata.flows.release.card import card_markdown, release_card
 from equistrata.flows.release.inside import SCORES, check_place, keep_scores
 from equistrata.flows.release.manifest import write_manifest
@@ -242,7 +240,7 @@ def evaluate(plan: Plan, work: Workspace) -> None:
     Scores of marginals are made from the tables' distinct rows, so they are exact whatever the number of rows. Where even
     these are many, and for classifiers, a random part of the rows stands for a large table, and the file says so.
     """
-    names, rng = (plan.strata.columns, plan.schema.target), _rng(plan, SAMPLING + 2)
+    rng = _rng(plan, SAMPLING + 2)
     parts = [work.load_table(work.stratum(i), plan.fitted.rest(key)) for i, key in enumerate(plan.fitted.keys)]
     drawn = work.load_table(work.synthetic, plan.schema)
     distinct, times = zip(*(table.distinct() for table in (*parts, drawn)), strict=True)
@@ -251,20 +249,18 @@ def evaluate(plan: Plan, work: Workspace) -> None:
     }
     sampled = f"a random {SCORED_ROWS:,} of each table's rows where it has more"
     if sum(map(len, distinct)) <= SCORED_ROWS:
-        tables = _real_frame(plan, distinct[:-1]), None, coded_frame(distinct[-1])
-        scores = score_tables(*tables, *names, quick=True, times=(np.concatenate(times[:-1]), times[-1]))
+        often = np.concatenate(times[:-1]), times[-1]
+        scores = score(distinct[-1], _together(plan, distinct[:-1]), plan.strata, times=often)
     else:
         document["scored"] = sampled
-        tables = _real_frame(plan, _some(parts, rng)), None, coded_frame(*_some([drawn], rng))
-        scores = score_tables(*tables, *names, quick=True)
+        real = _together(plan, _some(parts, rng))
+        scores = score(*_some([drawn], rng), real, plan.strata)
     if plan.config.evaluate == "full":
         test = work.load_table(work.held_out, plan.schema)
         if max(sum(map(len, parts)), len(drawn), len(test)) > SCORED_ROWS:
             document["classified"] = sampled
-        trained = score_tables(
-            _real_frame(plan, _some(parts, rng)), coded_frame(*_some([test], rng)), coded_frame(*_some([drawn], rng)),
-            *names,
-        )  # fmt: skip
+        real, (held_out,), (made,) = _together(plan, _some(parts, rng)), _some([test], rng), _some([drawn], rng)
+        trained = score(made, real, plan.strata, held_out=held_out, target=plan.schema.target)
         scores = replace(
             scores, accuracy=trained.accuracy, dpr=trained.dpr, fnr_diff=trained.fnr_diff,
             classifiers=trained.classifiers, baseline=trained.baseline,
@@ -319,5 +315,5 @@ def _some(tables: Sequence[CodedTable], rng: np.random.Generator) -> list[CodedT
     return list(tables) if share >= 1 else [table.take(rng.random(len(table)) < share) for table in tables]
 
 
-def _real_frame(plan: Plan, parts: Sequence[CodedTable]) -> pd.DataFrame:
-    return coded_frame(plan.fitted.assemble(dict(zip(plan.fitted.keys, parts, strict=True))))
+def _together(plan: Plan, parts: Sequence[CodedTable]) -> CodedTable:
+    return plan.fitted.assemble(dict(zip(plan.fitted.keys, parts, strict=True)))

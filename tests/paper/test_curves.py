@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
-from paper.curves import Curve, Panel, Picture, as_csv, as_markdown, draw, save
+from paper.curves import Curve, CurvePicture, Panel, as_csv, as_markdown, save
 
 NOTE = "Not private: made up."
 
@@ -22,7 +22,7 @@ def picture():
         Panel("AIM", (ours, told), "ε", "parity error", levels={"best": 0.1}),
         Panel("GEM", (ours,), "ε", "parity error"),
     )
-    return Picture("figure-x", "Figure x: made up", "Lower is better.", NOTE, panels, 2, "published")
+    return CurvePicture("figure-x", "Figure x: made up", "Lower is better.", NOTE, panels, 2, "published")
 
 
 def test_mean_and_band():
@@ -71,7 +71,7 @@ def test_the_files_open(picture, tmp_path):
 
 def test_nothing_is_drawn_over_anything_else(picture):
     """The title and legend above the panels, the note below them."""
-    canvas = draw(picture)
+    canvas = picture.draw()
     agg = FigureCanvasAgg(canvas)
     agg.draw()
     renderer = agg.get_renderer()
@@ -91,7 +91,7 @@ def test_a_log_axis_is_for_positive_values_only():
     def scale(*values):
         curve = Curve.plain("a", {float(i + 1): value for i, value in enumerate(values)})
         panel = Panel("p", (curve,), "x", "y")
-        return draw(Picture("p", "p", "", NOTE, (panel,), 1)).axes[0].get_yscale()
+        return CurvePicture("p", "p", "", NOTE, (panel,), 1).draw().axes[0].get_yscale()
 
     assert scale(1.0, 0.1) == "log"
     assert scale(1.0, 0.0) == "linear"

@@ -45,7 +45,7 @@ def test_every_figure_shows_what_was_measured(figure):
     drawn = pictures(config, found, "rows")
     assert [picture.name for picture in drawn] == [f"figure-{figure}", "figure-7-groups"][: 2 if figure == 7 else 1]
     for picture in drawn:
-        assert picture.note.startswith(NOT_PRIVATE)
+        assert picture.description.startswith(NOT_PRIVATE)
         assert all(panel.curves for panel in picture.panels)
         assert all(len(curve.x) > 0 for panel in picture.panels for curve in panel.curves)
 

@@ -9,6 +9,7 @@ from equistrata.data.schema import Schema
 from equistrata.data.sources import SampleSource
 from equistrata.data.table import CodedTable, numbers
 from equistrata.eval.scores.parity import parity_error
+from equistrata.eval.scores.tables import Pair
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 from paper import means, mixture, synthesizers
 from paper.grid import MEANS, MIXTURE, SYNTHESIZERS, FigureSettings, Unit, runs_of
@@ -56,9 +57,9 @@ def test_a_line_is_of_the_form_that_it_names(table, cell, settings):
     rows = table.take(rng.random(len(table)) < 0.8)
     synthetic = StratifiedSynthesizer(**settings, epsilon=1.0, delta=1e-9, seed=3).fit(rows).sample()
     real = rows.decode(rng)
-    assert line.parity_means_sex == parity_error(real, synthetic, ["SEX"]).value
-    assert line.parity_means_sex_rac1p == parity_error(real, synthetic, ["SEX", "RAC1P"]).value
-    whole = parity_error(real, synthetic, ["SEX", "RAC1P"], statistic="workload3").value
+    assert line.parity_means_sex == parity_error(Pair.of(real, synthetic, ["SEX"])).value
+    assert line.parity_means_sex_rac1p == parity_error(Pair.of(real, synthetic, ["SEX", "RAC1P"])).value
+    whole = parity_error(Pair.of(real, synthetic, ["SEX", "RAC1P"]), statistic="workload3").value
     assert line.parity_workload3_sex_rac1p == pytest.approx(whole, abs=1e-12)
     assert line.accuracy is line.demographic_parity_ratio is line.fnr_difference is None
 

@@ -7,7 +7,7 @@ from collections import defaultdict
 import pytest
 
 from benchmarks.audit_coverage import SMALL, Count, simulate, size_of
-from equistrata.eval.scores.coding import WHOLE
+from equistrata.eval.scores.tables import ALL_ROWS
 
 AUDITS = 500
 KINDS = {"mean of": "means", "calibration": "ratios"}  # all others are rates
@@ -29,7 +29,7 @@ def test_coverage(epsilon):
     for (name, label), count in counts.items():
         coverage = count.hit / count.made
         assert count.made == AUDITS
-        large = label == WHOLE or size_of(label) > SMALL
+        large = label == ALL_ROWS or size_of(label) > SMALL
         if large:
             assert coverage > 0.93 - 0.034, (name, label)
         else:

@@ -13,7 +13,7 @@ from no_noise import NoNoise
 from refutation import HalvedNoise, empirical_epsilon
 
 from equistrata.data.table import CodedTable
-from equistrata.eval.audit.public import SHARES, public_audit
+from equistrata.eval.audit.public import SECTION_SHARES, public_audit
 from equistrata.inference.ratios.design import PricedDesign
 from equistrata.privacy.budget import BudgetExceeded, Rho
 from equistrata.privacy.noise import SeededNoise
@@ -32,7 +32,7 @@ def document(rows, noise):
 
 def sums(found):
     """Section → independent noisy numbers and their deviations; the calibration sums along the axes of their noise."""
-    measured: dict[str, list[tuple[float, float]]] = {section: [] for section in SHARES}
+    measured: dict[str, list[tuple[float, float]]] = {section: [] for section in SECTION_SHARES}
     for name, strata in found["measurements"].items():
         section = "means" if name.startswith("mean of") else name
         for numbers in strata.values():
@@ -48,7 +48,7 @@ def sums(found):
 def bound(fault=False):
     """The empirical ε of the statistic of the document, with the noise halved where `fault`."""
     before, after = (sums(document(rows, NoNoise())) for rows in (NOBODY, SOMEBODY))
-    change = {s: (after[s][:, 0] - before[s][:, 0]) / before[s][:, 1] ** 2 for s in SHARES}
+    change = {s: (after[s][:, 0] - before[s][:, 0]) / before[s][:, 1] ** 2 for s in SECTION_SHARES}
     sides = []
     for start, rows in ((0, NOBODY), (RUNS, SOMEBODY)):
         noises = (HalvedNoise(SeededNoise(i)) if fault else SeededNoise(i) for i in range(start, start + RUNS))
@@ -66,9 +66,9 @@ def test_the_row_moves_every_section_by_its_full_sensitivity():
     """So the attack is as sharp as can be: Σ (change/deviation)² is 2ρ. A tenth of the ρ of a column with three values goes
     to its squares, which are not published."""
     before, after = (sums(document(rows, NoNoise())) for rows in (NOBODY, SOMEBODY))
-    for section, share in SHARES.items():
+    for section, share in SECTION_SHARES.items():
         moved = (after[section][:, 0] - before[section][:, 0]) / before[section][:, 1]
-        part = float(RHO) * share / sum(SHARES.values())
+        part = float(RHO) * share / sum(SECTION_SHARES.values())
         assert 0.9 * part < (moved**2).sum() / 2 < 1.001 * part, section
 
 

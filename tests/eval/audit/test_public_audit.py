@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from audit_fixtures import SCHEMA, STRATA, Fixed, people
 from no_noise import NoNoise
+from score_fixtures import coded_frame
 
 import equistrata.eval.audit.public
 from equistrata.data.schema import Schema
@@ -18,9 +19,9 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.audit.internal import InternalAudit, internal_audit
 from equistrata.eval.audit.noisy_number import TOO_SMALL, TOO_WIDE, NoisyNumber
-from equistrata.eval.audit.public import SHARES, PublicAudit, public_audit
-from equistrata.eval.scores.coding import coded_frame
-from equistrata.eval.scores.workload import workload_error, workload_error_by_stratum
+from equistrata.eval.audit.public import SECTION_SHARES, PublicAudit, public_audit
+from equistrata.eval.scores.tables import Pair
+from equistrata.eval.scores.workload import workload_by_stratum, workload_error
 from equistrata.privacy.budget import ADD_REMOVE, Budget, BudgetExceeded, Rho
 from equistrata.privacy.noise import SecureNoise, SeededNoise
 
@@ -54,10 +55,10 @@ def test_without_noise_its_values_are_the_exact_ones():
         for label, rate in rates.items():
             assert getattr(found, name)[label].value == pytest.approx(rate)
     assert found.accuracy["all"].value == pytest.approx(exact.fairness.accuracy)
-    frames = coded_frame(PRIVATE), coded_frame(SYNTHETIC)
-    assert found.workload_error["all"].value == pytest.approx(workload_error(*frames))
-    within = workload_error_by_stratum(*frames, ["G"], 0.0).by_stratum
-    assert {f"G={'xyz'[int(label[2:])]}": error for label, error in within.items()} == pytest.approx(
+    pair = Pair.of(PRIVATE, SYNTHETIC, ["G"], min_share=0.0)
+    assert found.workload_error["all"].value == pytest.approx(workload_error(pair))
+    within = workload_by_stratum(pair)
+    assert within == pytest.approx(
         {label: number.value for label, number in found.workload_error.items() if label != "all"}
     )
 
@@ -67,10 +68,10 @@ def test_it_spends_what_is_left_of_a_budget_section_by_section():
     budget.spend(Rho(0.25), "release")
     found = audit(budget=budget)
     assert budget.remaining == Rho(0)
-    assert [what for what, _ in budget.entries] == ["release", *(f"audit: {section}" for section in SHARES)]
+    assert [what for what, _ in budget.entries] == ["release", *(f"audit: {section}" for section in SECTION_SHARES)]
     assert found.rho == Rho(0.75) == sum((rho for _, rho in found.charges), start=Rho(0))
     assert {section: float(rho) for section, rho in found.charges} == pytest.approx(
-        {section: 0.75 * share for section, share in SHARES.items()}
+        {section: 0.75 * share for section, share in SECTION_SHARES.items()}
     )
     assert found.relation == ADD_REMOVE
     with pytest.raises(InputError, match="nothing is left"):
@@ -94,7 +95,7 @@ def test_it_is_charged_before_a_row_is_looked_at():
 
 
 def test_shares_are_the_callers():
-    shares = dict.fromkeys(SHARES, 1) | {"means": 6}
+    shares = dict.fromkeys(SECTION_SHARES, 1) | {"means": 6}
     found = dict(audit(shares=shares).charges)
     assert float(found["means"]) == pytest.approx(0.3)
     assert float(found["rates"]) == pytest.approx(0.05)
@@ -159,8 +160,8 @@ def test_every_declared_stratum_is_there_also_where_nobody_is():
     for table in (found.sizes, found.calibration, found.accuracy, found.means["B"]):
         assert set(table) == {"G=x", "G=y", "G=z", "all"}
     nobody = audit(private=PRIVATE.take(np.zeros(0, dtype=int)))
-    assert not nobody.calibration["all"].says_something
-    assert not nobody.accuracy["all"].says_something
+    assert not nobody.calibration["all"].informative
+    assert not nobody.accuracy["all"].informative
 
 
 def test_strata_that_the_release_lost_are_named_and_not_measured():
@@ -174,7 +175,7 @@ def test_small_strata_say_that_they_say_nothing():
     notes = found.to_dict()["calibration"]["G=z"]["note"], found.to_dict()["accuracy"]["G=z"]["note"]
     assert set(notes) <= {TOO_SMALL, TOO_WIDE}
     plain = audit(budget=5.0)
-    assert plain.calibration["G=x"].says_something
+    assert plain.calibration["G=x"].informative
     assert "note" not in plain.to_dict()["accuracy"]["G=x"]
 
 
@@ -192,7 +193,7 @@ def test_small_strata_say_that_they_say_nothing():
 )
 def test_notes(number, note):
     assert number.note == note
-    assert number.says_something == (not note)
+    assert number.informative == (not note)
     assert number.to_dict().get("note", "") == note
 
 
@@ -268,7 +269,7 @@ def test_that_test_sees_an_exact_number(monkeypatch):
 
 def test_no_exact_number_of_the_private_rows_is_in_it():
     """Canary: every number of the exact audit, as text to six digits, against the whole of the public document."""
-    exact = internal_audit(PRIVATE, SYNTHETIC, STRATA, classifier=Fixed(), published_means=audit(noise=NoNoise()).means)
+    exact = internal_audit(PRIVATE, SYNTHETIC, STRATA, classifier=Fixed(), published=audit(noise=NoNoise()).means)
     numbers = [n for path, n in leaves(exact.to_dict()) if {"lower", "upper"}.isdisjoint(path)]
     canaries = {f"{n:.6g}" for n in numbers if isinstance(n, float)}
     canaries = {text for text in canaries if len(text) > 6}  # ratios of small counts may agree by chance
@@ -315,7 +316,7 @@ def test_it_trains_a_forest_of_its_own():
         ({"level": 1.0}, "level is 1"),
         ({"budget": 0.0}, "nothing is left"),
         ({"shares": {"sizes": 1}}, "a positive share for each of"),
-        ({"shares": dict(SHARES) | {"means": 0}}, "a positive share for each of"),
+        ({"shares": dict(SECTION_SHARES) | {"means": 0}}, "a positive share for each of"),
         ({"degree": 0}, "degree is 0"),
     ],
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from score_fixtures import coded_frame
 from sklearn.ensemble import RandomForestClassifier
 
 from equistrata.data.schema import Column, Schema
@@ -11,7 +12,6 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.audit.classifier import train_classifier, truth_of
 from equistrata.eval.scores.classifiers import classifier_utility
-from equistrata.eval.scores.coding import coded_frame
 from equistrata.eval.scores.fairness import group_fairness
 
 SCHEMA = Schema(

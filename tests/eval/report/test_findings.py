@@ -10,8 +10,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from equistrata.eval.audit.noisy_number import TOO_SMALL, NoisyNumber
-from equistrata.eval.report.comparison import error_difference
-from equistrata.eval.report.findings import LOST, relative_error_interval
+from equistrata.eval.report.findings import NO_SYNTHETIC_ROW, error_difference, relative_error_interval
 
 CENTRES = st.floats(0.05, 10).flatmap(lambda x: st.sampled_from([x, -x]))
 SYNTHETIC = st.none() | st.floats(-10, 10)
@@ -42,7 +41,7 @@ def test_an_error_is_anywhere_in_its_interval_and_nowhere_else(mean, synthetic):
     assert errors.min() - found.lower <= 2e-2 * max(errors.max(), 1e-9)  # as far as a grid of 2,000 steps tells
     assert found.upper - errors.max() <= 1e-9 * max(errors.max(), 1)
     assert found.value == pytest.approx(error(synthetic, np.array([mean.value]))[0])
-    assert (found.note == LOST) == (synthetic is None)
+    assert (found.note == NO_SYNTHETIC_ROW) == (synthetic is None)
 
 
 @given(means(), SYNTHETIC, SYNTHETIC)

@@ -10,7 +10,7 @@ from report_fixtures import HISTORY, internal_report, public_report
 
 from equistrata.eval.report.page import write_report
 from equistrata.eval.report.tables import csv_files
-from equistrata.eval.report.verdict import verdict
+from equistrata.eval.report.words import verdict
 from equistrata.flows.audit.pdf import BROWSERS
 
 playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed (extra 'dev')")

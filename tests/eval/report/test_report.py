@@ -20,20 +20,33 @@ from jsonschema import Draft202012Validator
 from report_fixtures import FAIR, HISTORY, OTHER, PRIVATE, Deaf, about, internal_report, public_report
 
 import equistrata.eval.audit.public
+import equistrata.eval.report.document as documents
+import equistrata.eval.report.page as report_page
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.eval.audit.noisy_number import NoisyNumber
 from equistrata.eval.report.document import SCHEMA as DOCUMENT_SCHEMA
-from equistrata.eval.report.document import to_document
-from equistrata.eval.report.exhibits import exhibits
-from equistrata.eval.report.page import to_html, to_markdown, write_report
-from equistrata.eval.report.report import order_of_groups
+from equistrata.eval.report.page import write_report
 from equistrata.eval.report.tables import WRITTEN, csv_files, quantities
-from equistrata.eval.report.verdict import verdict
+from equistrata.eval.report.words import verdict
 
 WATERMARK = "internal: computed from private rows"
 VALIDATOR = Draft202012Validator(json.loads(DOCUMENT_SCHEMA.read_text("utf-8")))
+
+
+def to_document(report):
+    return documents.to_document(report, verdict(report))
+
+
+def to_markdown(report):
+    return report_page.to_markdown(report, verdict(report))
+
+
+def to_html(report):
+    return report_page.to_html(report, report_page.content_of(report))
+
+
 NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?")
 
 
@@ -119,10 +132,16 @@ def test_that_test_sees_what_goes_around_the_noise(monkeypatch, fault):
 
 def exact_numbers(report):
     """Every number of an internal audit that is not small talk, as texts with six digits."""
-    document = [each.to_dict() for each in report.audits] + [each.to_dict() for each in report.marginals]
-    public = set(leaves([{"rows": dict(m.rows), "means": dict(m.means)} for m in report.synthetic]))
-    public |= set(leaves([s for each in report.marginals for c in each.columns.values() for s in [c[2].tolist()]]))
-    public |= set(leaves([s for each in report.marginals for c in each.in_group.values() for s in [c[2].tolist()]]))
+    document = [each.to_dict() for each in report.audits] + [each.marginals.to_dict() for each in report.audits]
+    public = set(
+        leaves([{"rows": dict(m.rows), "means": dict(m.means)} for m in (each.synthetic for each in report.audits)])
+    )
+    public |= set(
+        leaves([s for each in report.audits for c in each.marginals.columns.values() for s in [c.synthetic.tolist()]])
+    )
+    public |= set(
+        leaves([s for each in report.audits for c in each.marginals.in_group.values() for s in [c.synthetic.tolist()]])
+    )
     found = {f"{x:.6g}" for x in leaves(document) if isinstance(x, float) and x not in public}
     return {text for text in found if len(text) > 6}  # ratios of small counts may agree by chance
 
@@ -187,7 +206,7 @@ def test_the_verdict_names_the_group_that_was_spoiled(public, internal, pages):
         assert spoiled.sentences[0].startswith("spoiled serves G y (G=y) worst: the means of this group are off by 78")
         assert said.comparison[0].startswith("fair serves 1 of the 3 groups")
         assert "ε = 1" in said.opening[1]
-        assert order_of_groups(report)[0] == "G=y"
+        assert report.order[0] == "G=y"
         page = html.unescape(re.sub("[ \\n]+", " ", pages[report.MODE]))
         for sentence in (*said.opening, *spoiled.sentences, *said.comparison, *said.caveats):
             assert sentence in page
@@ -196,20 +215,20 @@ def test_the_verdict_names_the_group_that_was_spoiled(public, internal, pages):
 def test_the_comparison_with_a_release_that_is_alike_tells_nothing():
     report = public_report(tables={"one": FAIR, "two": FAIR})
     (said,) = verdict(report).comparison
-    assert said == "For none of the 3 groups can it be told which of one and two serves it better."
+    assert said == "None of the 3 groups is surely served better by one of one and two than by the other."
 
 
 def test_a_lost_group_is_named():
     lost = FAIR.take(np.flatnonzero(FAIR.column("G") != 2))
     for make in (public_report, internal_report):
         (said,) = verdict(make(tables={"lossy": lost})).releases
-        assert "No synthetic person at all is in 1 of the groups: G z (G=z)." in said.sentences
+        assert "1 of the groups is without any synthetic person: G z (G=z)." in said.sentences
 
 
 def test_what_is_too_small_is_said_not_ranked():
     report = public_report(price=public_report().audits[0].rho.split([1, 4000])[0])
     (found, _), (said, _) = report.findings, verdict(report).releases
-    assert set(found.untold) == {"G=x", "G=y", "G=z"}
+    assert set(found.below_noise) == {"G=x", "G=y", "G=z"}
     assert said.sentences[0].startswith("Over everybody")
     assert any(s.startswith("3 of the 3 groups are too small to be judged at this price") for s in said.sentences)
 
@@ -371,7 +390,7 @@ def test_without_strata_everybody_is_one_group(make):
     assert "audited for everybody together" in said.opening[0]
     assert said.releases[0].sentences[0].startswith("Over everybody, its means are off by ")
     assert said.comparison[0].startswith("The means of fair are off by ")
-    assert order_of_groups(report) == ("all",)
+    assert report.order == ("all",)
     assert to_html(report).count("<svg") > 10
 
 
@@ -390,8 +409,13 @@ def test_a_budget_that_was_opened_and_charged_within_a_second_can_be_drawn(publi
     for opened in ("2026-11-21T12:00:00.000000+00:00", "2026-11-21T12:00:00.999998+00:00"):
         charge = replace(HISTORY.charges[0], at="2026-11-21T12:00:00.999999+00:00")
         history = replace(HISTORY, opened=opened, charges=(charge,))
-        (drawn,) = (each.picture for each in exhibits(replace(public, history=history)) if each.csv == "budget.csv")
-        assert "12:00" in drawn.wide or "Nov" in drawn.wide
+        (drawn,) = (
+            each.picture
+            for each in report_page.content_of(replace(public, history=history)).exhibits
+            if each.csv == "budget.csv"
+        )
+        svg = drawn.svg(narrow=False)
+        assert "12:00" in svg or "Nov" in svg
 
 
 def test_infinite_ends_are_null_not_words(public):

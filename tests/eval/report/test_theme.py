@@ -4,7 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from equistrata.eval.report.theme import DARK, HEAT, LIGHT, SERIES, contrast, in_plain_colours
+from equistrata.eval.report.theme import DARK, HEAT, LIGHT, SERIES, in_plain_colours
+
+
+def contrast(one: str, other: str) -> float:
+    """The contrast ratio of two colours (WCAG 2.2, relative luminance), from 1 to 21."""
+    light, dark = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return round((light + 0.05) / (dark + 0.05), 2)
+
+
+def _luminance(colour: str) -> float:
+    parts = [int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)]
+    linear = [x / 12.92 if x <= 0.04045 else ((x + 0.055) / 1.055) ** 2.4 for x in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
 @pytest.mark.parametrize("palette", [LIGHT, DARK], ids=["light", "dark"])

@@ -260,7 +260,7 @@ def test_an_audit_that_would_spoil_a_private_release_is_refused(place):
 @pytest.mark.parametrize("output", ["vanilla/inside", "vanilla/internal/audit", "free/inside", "link/inside"])
 def test_an_internal_audit_does_not_lie_in_a_release(place, output):
     Path("link").symlink_to("vanilla")
-    with pytest.raises(InputError, match=r"is exact, and .* lies in release .*; leave out --output"):
+    with pytest.raises(InputError, match=r"is exact, and .* is in release .*; leave out --output"):
         audit("vanilla", output=output)
     assert not Path(output).exists()
 
@@ -406,7 +406,7 @@ plan = AuditPlan.of(AuditConfig.build(releases=["vanilla"], input="people.csv"))
 with private_workspace() as work:
     work.staging.mkdir()
     (work.staging / "page.html").write_text("exact")
-    audit_steps.publish(plan, work)
+    audit_steps.deliver(plan, work)
 """
 
 
@@ -444,7 +444,7 @@ def test_rows_that_cannot_be_read_cost_nothing(place):
         (["vanilla"], {"target": "PAY"}, InputError, "target 'PAY' is not among"),
         (["vanilla"], {"strata": "NONE"}, InputError, "NONE"),
         (["vanilla"], {"output": "free"}, InputError, "exists already"),
-        (["vanilla"], {"input": None}, InputError, "does not say where its rows lie"),
+        (["vanilla"], {"input": None}, InputError, "does not say where its rows are"),
         (["vanilla"], {"input": "other.csv"}, InputError, "other.csv"),
         (["vanilla"], {"mode": "public"}, InputError, "must be charged to its ledger; name it with --ledger"),
         (["vanilla"], {"mode": "public", "ledger": "empty.db"}, LedgerError, "empty.db"),

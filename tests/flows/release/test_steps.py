@@ -9,8 +9,7 @@ import pandas as pd
 import pytest
 
 from equistrata.data.sources import FileSource
-from equistrata.eval.scores.coding import coded_frame
-from equistrata.eval.scores.scores import score_tables
+from equistrata.eval.scores.scores import score
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import steps
 from equistrata.flows.release.plan import Plan
@@ -214,8 +213,7 @@ def test_scores_are_those_of_the_whole_tables(plan, work):
     parts = {key: work.load_table(work.stratum(i), plan.strata.rest(key)) for i, key in enumerate(plan.strata.keys)}
     real, test = plan.strata.assemble(parts), work.load_table(work.held_out, plan.schema)
     synthetic = work.load_table(work.synthetic, plan.schema)
-    frames = [coded_frame(table) for table in (real, test, synthetic)]
-    expected = score_tables(*frames, ["SEX", "GROUP"], "JOB").to_dict()
+    expected = score(synthetic, real, ["SEX", "GROUP"], held_out=test, target="JOB").to_dict()
     assert scores.pop("warning")
     assert scores.keys() == expected.keys()
     for name in ("parity_error", "workload3", "workload3_by_stratum", "maximum_disparity", "accuracy", "dpr"):

@@ -7,6 +7,7 @@ from equistrata.data.schema import Schema
 from equistrata.data.sources import FolktablesSource
 from equistrata.data.table import CodedTable
 from equistrata.eval.scores.parity import parity_error
+from equistrata.eval.scores.tables import Pair
 from equistrata.eval.scores.workload import workload_error
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 
@@ -31,7 +32,8 @@ def test_mst_by_stratum_reaches_the_bars(acs_root):
     for seed in range(SEEDS):
         synthesizer = StratifiedSynthesizer("mst", STRATA, epsilon=1, delta=1e-9, seed=seed).fit(table)
         synthetic = synthesizer.sample(len(table))
-        scores.append((float(parity_error(real, synthetic, STRATA)), workload_error(real, synthetic)))
+        pair = Pair.of(real, synthetic, STRATA)
+        scores.append((parity_error(pair).value, workload_error(pair)))
         print(f"seed {seed}: parity error {scores[-1][0]:.4f}, 3-way workload error {scores[-1][1]:.4f}")
     parity, workload = np.mean(scores, axis=0)
     print(f"mean: parity error {parity:.4f} (bar 0.155), 3-way workload error {workload:.4f} (bar 0.190)")

@@ -1,0 +1,99 @@
+"""How an audit orders its numbers: by stratum label, every declared stratum, and `all`.
+
+>>> from equistrata.data.schema import Schema
+>>> grouping = Grouping(Strata.over(Schema.load("acs_employment").select(["SEX", "ESR"]), ["SEX"]))
+>>> grouping.labelled([1.5, 2.5])
+{'SEX=1': 1.5, 'SEX=2': 2.5}
+>>> [rows.tolist() for rows in grouping.rows(np.array([1, 0, 1]))]
+[[1], [0, 2]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from equistrata.arrays import Counts
+from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
+from equistrata.eval.audit.noisy_number import NoisyNumber
+from equistrata.eval.scores.tables import ALL_ROWS, numbers_of
+
+ByStratum = Mapping[str, NoisyNumber]
+Measured = Mapping[str, ByStratum]  # stratum → name → noisy sum
+V = TypeVar("V")
+
+
+@dataclass(frozen=True)
+class Grouping:
+    """The strata of an audit, and the level of its intervals."""
+
+    strata: Strata
+    level: float = 0.95
+
+    @cached_property
+    def labels(self) -> tuple[str, ...]:
+        """The strata's labels, in the order of `strata.keys`."""
+        return tuple(self.strata.label(key) for key in self.strata.keys)
+
+    @cached_property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that define no strata."""
+        return tuple(name for name in self.strata.schema.names if name not in self.strata.columns)
+
+    def labelled(self, values: Sequence[V]) -> dict[str, V]:
+        """One value per stratum, by label."""
+        return dict(zip(self.labels, values, strict=True))
+
+    def index(self, table: CodedTable) -> Counts:
+        """For each row, the place of its stratum among the labels. Raises InputError on a row in an impossible
+        stratum."""
+        index = self.strata.index(table)
+        if (index < 0).any():
+            raise InputError("the table holds rows in a stratum that the schema declares impossible; clean those rows")
+        return index
+
+    def rows(self, index: Counts) -> list[npt.NDArray[np.intp]]:
+        """The rows of each stratum."""
+        order = np.argsort(index, kind="stable")
+        return np.split(order, np.searchsorted(index[order], np.arange(1, len(self.labels))))
+
+    def ratios(self, index: Counts, above: npt.ArrayLike, below: npt.ArrayLike) -> dict[str, float | None]:
+        """Σ above / Σ below of each stratum and of all rows; None where the denominator is 0. Exact."""
+        top, bottom = (
+            np.bincount(index, weights=np.asarray(x, dtype=np.float64), minlength=len(self.labels))
+            for x in (above, below)
+        )
+        sums = self.labelled(list(zip(top.tolist(), bottom.tolist(), strict=True)))
+        sums[ALL_ROWS] = (float(top.sum()), float(bottom.sum()))
+        return {label: a / b if b else None for label, (a, b) in sums.items()}
+
+
+@dataclass(frozen=True)
+class SyntheticSummary:
+    """What a report shows of synthetic rows, which are public.
+
+    Attributes:
+        rows: stratum (and `all`) → number of rows.
+        means: column that defines no strata → stratum (and `all`) → mean; None where there is no row.
+    """
+
+    rows: Mapping[str, int]
+    means: Mapping[str, Mapping[str, float | None]]
+
+    @classmethod
+    def of(cls, table: CodedTable, grouping: Grouping) -> SyntheticSummary:
+        """Count and average a synthetic table; each code counts as `numbers_of` says."""
+        index = grouping.index(table)
+        rows = grouping.labelled(np.bincount(index, minlength=len(grouping.labels)).tolist()) | {ALL_ROWS: len(table)}
+        means = {}
+        for name in grouping.columns:
+            numbers = numbers_of(table.schema[name])[table.column(name)]
+            means[name] = grouping.ratios(index, numbers, np.ones_like(numbers))
+        return cls(rows, means)

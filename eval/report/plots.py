@@ -1,0 +1,310 @@
+"""The report's plots: dots with intervals by group, bars of shares, accuracy by ε, and a budget over time."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from equistrata.eval.audit.marginals import ColumnShares
+from equistrata.eval.report.findings import Shown
+from equistrata.eval.report.pictures import (
+    NARROW,
+    WIDE,
+    Picture,
+    add_legend,
+    canvas_of,
+    few_ticks,
+    legend_height,
+    series_mark,
+    shorten,
+)
+from equistrata.eval.report.theme import LIGHT
+from equistrata.eval.report.words import percent
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Canvas
+
+ROW, DODGE = 0.25, 0.13  # inches for a stratum, and for each further release with an interval
+NAME_HEIGHT = 0.21  # inches for a stratum's name above its marks
+
+
+@dataclass(frozen=True)
+class Dots:
+    """What a dot plot shows: for each release, label → number, along one axis.
+
+    Attributes:
+        scale: "log" or "linear".
+        axis: what the axis says.
+        shown: a number as text, for ticks.
+        reference: where a line marks the best value, if anywhere.
+        limits: the ends of a linear axis.
+        ticks: how many parts a linear axis has at most.
+    """
+
+    numbers: Mapping[str, Mapping[str, Shown]]
+    axis: str
+    scale: str = "log"
+    shown: Callable[[float], str] = lambda x: f"{100 * x:g}\u00a0%"
+    reference: float | None = None
+    limits: tuple[float, float] | None = None
+    ticks: int = 5
+
+
+@dataclass(frozen=True, eq=False)
+class DotPlot(Picture):
+    """Strata from top to bottom, one panel for each kind of number: side by side, or one below the other if narrow.
+
+    Narrow figures have the groups' names above their marks, so that the marks get the whole width.
+
+    Attributes:
+        panels: what is shown.
+        words: stratum → its name, in order.
+    """
+
+    panels: Sequence[Dots]
+    words: Mapping[str, str]
+
+    def draw(self, narrow: bool = False) -> Canvas:
+        """See `Picture.draw`."""
+        labels = list(self.words)
+        releases = list(self.panels[0].numbers)
+        noisy = any(
+            s.lower is not None for panel in self.panels for numbers in panel.numbers.values() for s in numbers.values()
+        )
+        dodge = DODGE * (len(releases) - 1) if noisy else 0.0
+        row = (NAME_HEIGHT if narrow else 0.0) + ROW + dodge
+        rows, columns = (len(self.panels), 1) if narrow else (1, len(self.panels))
+        canvas = canvas_of(
+            NARROW if narrow else WIDE, (len(labels) * row + 0.8) * rows + legend_height(releases, narrow)
+        )
+        grid = canvas.subplots(rows, columns, squeeze=False, sharey=not narrow)
+        for axes, panel in zip(grid.flat, self.panels, strict=True):
+            for i in range(0, len(labels), 2):
+                axes.axhspan(i - 0.5, i + 0.5, color=LIGHT["raised"], zorder=0)
+            middle = NAME_HEIGHT / row / 2 if narrow else 0.0
+            _dots(axes, panel, labels, middle, dodge / row)
+            axes.set_ylim(len(labels) - 0.5, -0.5)
+            if narrow:
+                axes.set_yticks([])
+                for i, label in enumerate(labels):
+                    height = i - 0.5 + NAME_HEIGHT / row / 2
+                    axes.text(
+                        0.01, height, self.words[label], transform=axes.get_yaxis_transform(), va="center_baseline"
+                    )
+            else:
+                axes.set_yticks(range(len(labels)), [self.words[label] for label in labels])
+            axes.tick_params(axis="y", length=0, pad=7)  # marks at the axis's end must not touch the names
+            if len(self.panels) > 1:
+                axes.set_title(panel.axis)
+            else:
+                axes.set_xlabel(panel.axis)
+        add_legend(canvas, releases, narrow)
+        return canvas
+
+
+@dataclass(frozen=True, eq=False)
+class ShareBars(Picture):
+    """Shares of each value of each column: real rows as bars, synthetic rows of releases as marks on them.
+
+    Attributes:
+        columns: column → the shares of each release, by its number; they have the same real shares.
+        releases: the names of all releases.
+        titles: column → words.
+    """
+
+    columns: Mapping[str, Mapping[int, ColumnShares]]
+    releases: Sequence[str]
+    titles: Mapping[str, str]
+
+    def draw(self, narrow: bool = False) -> Canvas:
+        """See `Picture.draw`."""
+        from matplotlib.patches import Patch
+
+        across = 1 if narrow else 2
+        names = list(self.columns)
+        real = {name: next(iter(sides.values())) for name, sides in self.columns.items()}
+        heights = {name: 0.2 * len(real[name].words) + 0.55 for name in names}
+        lines = [names[i : i + across] for i in range(0, len(names), across)]
+        tall = [max(heights[name] for name in line) for line in lines]
+        shown = [release if k in self.columns[names[0]] else "" for k, release in enumerate(self.releases)]
+        canvas = canvas_of(NARROW if narrow else WIDE, sum(tall) + legend_height([*shown, "private rows"], narrow))
+        grid = canvas.subplots(len(lines), across, squeeze=False, gridspec_kw={"height_ratios": tall})
+        for axes in grid.flat[len(names) :]:
+            axes.remove()
+        for axes, name in zip(grid.flat, names, strict=False):
+            words, exact = real[name].words, real[name].real
+            made = {k: side.synthetic for k, side in self.columns[name].items()}
+            places = np.arange(len(words))
+            axes.barh(places, exact, height=0.72, color=LIGHT["line"], zorder=1)
+            for k, shares in made.items():
+                for place, share in enumerate(shares):
+                    _point(axes, place, Shown(float(share)), k)
+            axes.set_yticks(places, [shorten(text, 24) for text in words])
+            axes.set_ylim(len(words) - 0.4, -0.6)
+            axes.tick_params(axis="y", length=0)
+            axes.set_xlim(
+                0, min(1.0, 1.12 * max(float(np.max(exact)), *(float(np.max(m)) for m in made.values()), 0.01))
+            )
+            axes.xaxis.set_major_locator(few_ticks(4))
+            axes.xaxis.set_major_formatter(lambda x, _: percent(x))
+            axes.set_title(self.titles[name])
+        add_legend(canvas, shown, narrow, Patch(color=LIGHT["line"], label="private rows (exact)"))
+        return canvas
+
+
+@dataclass(frozen=True, eq=False)
+class AccuracyPlot(Picture):
+    """The accuracy of each release's classifier against the release's ε: release → (ε, accuracy)."""
+
+    points: Mapping[str, tuple[float, Shown]]
+
+    def draw(self, narrow: bool = False) -> Canvas:
+        """See `Picture.draw`."""
+        canvas = canvas_of(
+            NARROW if narrow else WIDE, 3.1 + (0.22 * len(self.points) if narrow else 0.11 * len(self.points))
+        )
+        axes = canvas.subplots()
+        seen: dict[float, int] = {}
+        for k, (epsilon, shown) in enumerate(self.points.values()):
+            seen[epsilon] = seen.get(epsilon, -1) + 1
+            x = epsilon * 1.06 ** seen[epsilon]  # releases of one ε are drawn side by side
+            _point(axes, x, shown, k, upright=True)
+        epsilons = sorted(seen)
+        axes.set_xscale("log")
+        axes.set_xlim(epsilons[0] / 2, epsilons[-1] * 2)
+        axes.set_xticks(epsilons, [f"{epsilon:g}" for epsilon in epsilons], minor=False)
+        axes.set_xticks([], minor=True)
+        axes.set_xlabel("ε of the release")
+        axes.set_ylabel("accuracy")
+        low, high = axes.get_ylim()
+        spare = max(0.04 - (high - low), 0) / 2  # a difference of a tenth of a per cent must not fill the figure
+        axes.set_ylim(low - spare, high + spare)
+        axes.yaxis.set_major_locator(few_ticks(5))
+        axes.yaxis.set_major_formatter(lambda y, _: f"{100 * y:g}\u00a0%")
+        axes.grid(axis="y")
+        axes.set_axisbelow(True)
+        add_legend(canvas, list(self.points), narrow)
+        return canvas
+
+
+@dataclass(frozen=True, eq=False)
+class BudgetPlot(Picture):
+    """The ρ spent of a data set's lifetime budget after each charge; `mine` marks charges of this audit and its
+    releases."""
+
+    moments: Sequence[datetime]
+    spent: Sequence[float]
+    budget: float
+    mine: Sequence[bool]
+
+    def draw(self, narrow: bool = False) -> Canvas:
+        """See `Picture.draw`."""
+        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
+
+        canvas = canvas_of(NARROW if narrow else WIDE, 2.9)
+        axes = canvas.subplots()
+        places = date2num(list(self.moments))  # type: ignore[no-untyped-call]
+        axes.step(places, self.spent, where="post", color=LIGHT["series1"], linewidth=1.6)
+        axes.axhline(self.budget, color=LIGHT["alarm"], linewidth=1.4, linestyle="--", label="lifetime budget")
+        for chosen, label, face in (
+            (False, "other charges", LIGHT["paper"]),
+            (True, "this audit and its releases", LIGHT["series1"]),
+        ):
+            kept = [i for i, flag in enumerate(self.mine) if flag == chosen and i]
+            if kept:
+                axes.plot(
+                    places[kept], [self.spent[i] for i in kept], linestyle="", marker="o", markersize=6,
+                    markerfacecolor=face, markeredgecolor=LIGHT["series1"], label=label,
+                )  # fmt: skip
+        axes.set_ylim(0, self.budget * 1.12)
+        spare = max(0.04 * (places.max() - places.min()), 0.5)  # a day at least, also where all happened in a second
+        axes.set_xlim(places.min() - spare, places.max() + spare)
+        locator = AutoDateLocator(maxticks=4 if narrow else 8)  # type: ignore[no-untyped-call]
+        axes.xaxis.set_major_locator(locator)
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
+        axes.set_ylabel("ρ spent")
+        axes.grid(axis="y")
+        axes.set_axisbelow(True)
+        canvas.legend(loc="outside upper left", ncols=1 if narrow else 3)
+        return canvas
+
+
+def _dots(axes: Axes, panel: Dots, labels: Sequence[str], middle: float, dodge: float) -> None:
+    every = [numbers[label] for numbers in panel.numbers.values() for label in labels if label in numbers]
+    low, high = panel.limits or _reach(every, panel.reference)
+    if panel.scale == "log":
+        axes.set_xscale("log")
+    axes.set_xlim(low, high)
+    if panel.reference is not None:
+        axes.axvline(panel.reference, color=LIGHT["muted"], linewidth=1.0, zorder=1)
+    count = len(panel.numbers)
+    for k, numbers in enumerate(panel.numbers.values()):
+        offset = middle + (dodge * (k / (count - 1) - 0.5) if count > 1 else 0.0)
+        for i, label in enumerate(labels):
+            if label in numbers:
+                _point(axes, i + offset, numbers[label], k, ends=(low, high))
+    _number_ticks(axes, panel, low, high)
+    axes.grid(axis="x")
+    axes.set_axisbelow(True)
+
+
+def _point(
+    axes: Axes, place: float, shown: Shown, series: int, ends: tuple[float, float] | None = None, upright: bool = False
+) -> None:
+    """One number: a filled marker, hollow below the noise floor, with its interval, cut where the axis ends."""
+    handle = series_mark(series, "")
+    colour = handle.get_color()
+
+    def draw(along: Sequence[float], **style: Any) -> None:
+        across = [place] * len(along)
+        axes.plot(*((across, along) if upright else (along, across)), color=colour, **style)
+
+    low, high = ends or (-math.inf, math.inf)
+    if shown.lower is not None and shown.upper is not None:
+        dotted = ":" if shown.note else "-"
+        draw([max(shown.lower, low), min(shown.upper, high)], linewidth=1.5, linestyle=dotted, zorder=2)
+        if shown.upper > high and not shown.note:
+            draw([high], marker=">", markersize=5, clip_on=False, zorder=3)
+    if shown.value is not None and (not shown.note or low <= shown.value <= high):
+        face = LIGHT["paper"] if shown.note else colour
+        value = [min(max(shown.value, low), high)]
+        draw(
+            value,
+            linestyle="",
+            marker=handle.get_marker(),
+            markersize=5.5,
+            markerfacecolor=face,
+            zorder=3,
+            clip_on=False,
+        )
+
+
+def _reach(every: Iterable[Shown], reference: float | None) -> tuple[float, float]:
+    """The ends of a log axis: around every estimate, and around the intervals as far as they are of use."""
+    every = list(every)
+    values = [x for s in every if not s.note for x in (s.value, s.lower, s.upper) if x and math.isfinite(x)]
+    values += [reference] if reference else []
+    low, high = min(values, default=0.01), max(values, default=1.0)
+    low = max(low, high / 10**5)
+    spare = 1.4 if high / low > 12 else 1.1
+    return low / spare, high * spare
+
+
+def _number_ticks(axes: Axes, panel: Dots, low: float, high: float) -> None:
+    from matplotlib.ticker import FixedLocator, NullLocator
+
+    if panel.scale == "log":
+        reach = high / low
+        steps = (1,) if reach > 300 else (1, 3) if reach > 12 else (1, 2, 5) if reach > 4 else (1, 1.2, 1.5, 2, 3, 5, 8)
+        every = [step * 10.0**power for power in range(-6, 4) for step in steps]
+        axes.xaxis.set_major_locator(FixedLocator([x for x in every if low <= x <= high]))
+        axes.xaxis.set_minor_locator(NullLocator())
+    else:
+        axes.xaxis.set_major_locator(few_ticks(panel.ticks))
+    axes.xaxis.set_major_formatter(lambda x, _: panel.shown(x))

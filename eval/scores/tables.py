@@ -1,0 +1,259 @@
+"""Tables to compare: rows of one schema as `CodedTable`s, and the strata that a score covers.
+
+Data frames without a schema are coded by the values that occur in them (`coded_alike`). Values are matched as values (a
+1 is a 1.0), never by position; an absent cell is a value of its own in marginals, and is skipped in means.
+
+>>> real, synthetic = pd.DataFrame({"G": ["a", "b"], "A": [0, 1]}), pd.DataFrame({"G": ["c", "b"], "A": [1, 1]})
+>>> pair = Pair.of(real, synthetic, ["G"])
+>>> pair.labels, pair.real_place.tolist(), pair.synthetic_place.tolist()
+(('G=a', 'G=b'), [0, 1], [-1, 1])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from equistrata.arrays import Counts, Floats
+from equistrata.data.schema import Column, Schema, Value
+from equistrata.data.table import CodedTable, code_dtype
+from equistrata.errors import InputError
+
+TableLike = CodedTable | pd.DataFrame
+
+ALL_ROWS = "all"  # the label of the whole table, as `Strata.label` writes it
+LEFT_OUT = -1
+MIN_SHARE = 0.001
+_LARGEST_KEY = 2**62
+_NUMERIC_KINDS = {"integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty"}
+
+
+@dataclass(frozen=True, eq=False)
+class Pair:
+    """A real and a synthetic table of one schema, and the strata that scores cover: those with enough real rows.
+
+    Attributes:
+        real, synthetic: the rows, n and m of them.
+        times: how often each real and each synthetic row occurs; None for once each.
+        strata: the columns that define strata; may be none.
+        labels: of the k strata covered, in the order of their codes; `all` without columns.
+        real_place, synthetic_place: each row's stratum in [0, k), or -1 where its stratum is not covered.
+    """
+
+    real: CodedTable
+    synthetic: CodedTable
+    times: tuple[Counts, Counts] | None
+    strata: tuple[str, ...]
+    labels: tuple[str, ...]
+    real_place: Counts
+    synthetic_place: Counts
+
+    @classmethod
+    def of(
+        cls,
+        real: TableLike,
+        synthetic: TableLike,
+        strata: Sequence[str] = (),
+        *,
+        min_share: float = MIN_SHARE,
+        times: tuple[Counts, Counts] | None = None,
+    ) -> Pair:
+        """Check two tables and find their strata; the real table alone decides which are covered.
+
+        Args:
+            real, synthetic: coded tables of one schema, or data frames with the same columns in any order.
+            strata: the columns that define strata; at least one column must be left.
+            min_share: strata with a smaller share of the real rows are not covered; in [0, 1).
+            times: how often each row occurs, where the tables hold distinct rows only.
+
+        Raises:
+            InputError: the tables cannot be compared, a setting is out of its range, or no stratum reaches `min_share`.
+        """
+        if not 0 <= min_share < 1:
+            raise InputError(f"min_share is {min_share}, but a share of rows lies in [0, 1); correct it")
+        coded = coded_alike({"real": real, "synthetic": synthetic}, strata)
+        for found, table in zip(times or (), coded.values(), strict=False):
+            if found.shape != (len(table),) or found.dtype.kind not in "iu" or not (found > 0).all():
+                raise InputError(
+                    "a table that is given by its distinct rows needs a positive whole number for each of them"
+                )
+        labels, (in_real, in_synthetic) = strata_of(list(coded.values()), strata)
+        counts = np.bincount(in_real, None if times is None else times[0], minlength=len(labels))
+        covered = np.flatnonzero((counts > 0) & (counts / counts.sum() >= min_share))
+        if not covered.size:
+            raise InputError(f"no stratum holds a share of {min_share:g} of the real rows; lower min_share")
+        place = np.full(len(labels), LEFT_OUT, dtype=np.int64)
+        place[covered] = np.arange(covered.size)
+        kept = tuple(labels[i] for i in covered)
+        return cls(coded["real"], coded["synthetic"], times, tuple(strata), kept, place[in_real], place[in_synthetic])
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns that define no strata: those that scores within strata are about. Raises InputError if none."""
+        names = tuple(name for name in self.real.schema.names if name not in self.strata)
+        if not names:
+            raise InputError("the strata use up every column; leave at least one column to compare")
+        return names
+
+
+def coded_alike(tables: Mapping[str, TableLike], *named: Sequence[str]) -> dict[str, CodedTable]:
+    """Tables coded by one schema: their own, or for data frames one that declares the values that occur in any of them.
+
+    Args:
+        tables: name (for messages) → table; the first one's columns are the schema's. Data frames beside coded tables hold
+            released values.
+        named: lists of columns that a caller refers to; each must exist, once in its list.
+
+    Raises:
+        InputError: a table is empty, schemas or columns differ, a column is named twice or absent, or a column holds
+            numbers in one table and text in another, or an infinite number. No row's value is quoted.
+    """
+    first, reference = next(iter(tables.items()))
+    frames = {name: table for name, table in tables.items() if isinstance(table, pd.DataFrame)}
+    coded = {name: table for name, table in tables.items() if isinstance(table, CodedTable)}
+    for name, table in tables.items():
+        if not len(table):
+            raise InputError(f"the {name} table holds no rows; give a table with at least one row")
+    if coded and frames:  # of released values, as a synthesizer samples them
+        released = next(iter(coded.values())).schema.coded()
+        for name, frame in frames.items():
+            _check_columns(name, frame, "coded", pd.DataFrame(columns=list(released.names)))
+        coded |= {name: CodedTable.encode(frame, released) for name, frame in frames.items()}
+        frames, coded = {}, {name: coded[name] for name in tables}
+    if len({(each.schema.names, each.schema.sizes) for each in coded.values()}) > 1:
+        raise InputError(f"the {' and the '.join(tables)} table are of different schemas; code all by one")
+    for name, frame in frames.items():
+        _check_columns(name, frame, first, frames[first])
+    columns = list(reference.columns) if isinstance(reference, pd.DataFrame) else list(reference.schema.names)
+    for names in named:
+        if isinstance(names, str):
+            raise InputError(f"columns are a list of names, not the text {names!r}; put it in brackets")
+        for column in names:
+            if column not in columns:
+                raise InputError(f"the {first} table has no column {column!r}; correct the name")
+        if len(set(names)) < len(names):
+            raise InputError("a column is named twice; name each once")
+    if coded:
+        return coded
+    found = [_coded_column(column, [frame[column] for frame in frames.values()]) for column in columns]
+    schema = Schema("values that occur", tuple(column for column, _ in found))
+    kind = code_dtype(schema)
+    return {
+        name: CodedTable(np.stack([codes[i].astype(kind) for _, codes in found], axis=1), schema)
+        for i, name in enumerate(frames)
+    }
+
+
+def numbers_of(column: Column) -> Floats:
+    """What each code of a column counts as: its value where that is a number, else its place; of a bin, its index.
+
+    Text has no mean of its own, so a mean of places is as arbitrary as the order of the values. An absent cell is NaN.
+
+    >>> schema = Schema.load("acs_employment")
+    >>> numbers_of(schema["SEX"]).tolist(), numbers_of(schema["AGEP"]).tolist()
+    ([1.0, 2.0], [0.0, 1.0, 2.0, 3.0, 4.0])
+    """
+    text = any(isinstance(key, str) for key in column.keys)
+    worth = np.arange(column.size, dtype=np.float64) if text else np.array(column.keys, dtype=np.float64)
+    return np.where([key != key for key in column.keys], np.nan, worth)
+
+
+def row_keys(codes: Sequence[npt.NDArray[np.integer]], sizes: Sequence[int]) -> tuple[Counts, int]:
+    """One key per row from several columns of codes, in lexicographic order; and a bound on the keys.
+
+    >>> row_keys([np.array([0, 1]), np.array([2, 0])], [2, 3])
+    (array([2, 3]), 6)
+    """
+    key, bound = np.asarray(codes[0], dtype=np.int64), sizes[0]
+    for column, size in zip(codes[1:], sizes[1:], strict=True):
+        if bound * size > _LARGEST_KEY:
+            key, distinct = pd.factorize(key, sort=True)
+            bound = len(distinct)
+        key = key * size + column
+        bound *= size
+    return key, bound
+
+
+def first_rows(keys: Counts) -> tuple[Counts, Counts]:
+    """Each row's place among the distinct keys, shape (n,), and the first row with each of them, shape (u,)."""
+    place, distinct = pd.factorize(keys)
+    first = np.empty(len(distinct), dtype=np.int64)
+    first[place[::-1]] = np.arange(len(place))[::-1]
+    return place.astype(np.int64), first
+
+
+def strata_of(tables: Sequence[CodedTable], columns: Sequence[str]) -> tuple[tuple[str, ...], list[Counts]]:
+    """The strata that occur in any of the tables, and each row's place among them.
+
+    Returns:
+        Labels as `SEX=1,RAC1P=2`, in the order of the codes (`all` without columns), and one (n,) array of places per
+        table.
+    """
+    if not columns:
+        return (ALL_ROWS,), [np.zeros(len(table), dtype=np.int64) for table in tables]
+    declared = [tables[0].schema[name] for name in columns]
+    stacked = [np.concatenate([table.column(name) for table in tables]) for name in columns]
+    keys, inverse = np.unique(row_keys(stacked, [column.size for column in declared])[0], return_inverse=True)
+    first = np.empty(len(keys), dtype=np.int64)
+    first[inverse[::-1]] = np.arange(len(inverse))[::-1]
+    labels = tuple(
+        ",".join(
+            f"{column.name}={_text(column.keys[codes[row]])}" for column, codes in zip(declared, stacked, strict=True)
+        )
+        for row in first
+    )
+    return labels, np.split(inverse.astype(np.int64), np.cumsum([len(table) for table in tables])[:-1])
+
+
+def _check_columns(name: str, frame: pd.DataFrame, first: str, reference: pd.DataFrame) -> None:
+    if not frame.columns.is_unique:
+        raise InputError(f"the {name} table has two columns of one name; name each column once")
+    for column in reference.columns:
+        if column not in frame.columns:
+            raise InputError(
+                f"the {name} table has no column {column!r}, which the {first} table has; give both the same columns"
+            )
+    if len(frame.columns) > len(reference.columns):
+        raise InputError(f"the {name} table has columns that the {first} table has not; give both the same columns")
+
+
+def _coded_column(name: str, parts: Sequence[pd.Series]) -> tuple[Column, list[Counts]]:
+    """The sorted distinct values of a column in all tables (an absent cell last, as NaN), and the codes of each
+    table."""
+    plain = [pd.Series(np.asarray(each)) if isinstance(each.dtype, pd.CategoricalDtype) else each for each in parts]
+    kinds = {_is_numeric(series) for series in plain} - {None}
+    if len(kinds) > 1:
+        raise InputError(
+            f"column {name!r} holds numbers in one table and text in another; code every table by the same schema"
+        )
+    if kinds == {False}:
+        cells = np.concatenate([each.astype(object).where(each.isna(), each.astype(str)).to_numpy() for each in plain])
+    else:
+        cells = np.concatenate([series.to_numpy(dtype=np.float64, na_value=np.nan) for series in plain])
+        if np.isinf(cells).any():
+            raise InputError(f"column {name!r} holds an infinite number; replace it or leave it empty")
+    codes, levels = pd.factorize(cells, sort=True)
+    absent: Iterable[Value] = (float("nan"),) if (codes < 0).any() else ()
+    values = (*(_whole(value) for value in levels.tolist()), *absent)
+    codes = np.where(codes < 0, len(levels), codes).astype(np.int64)
+    return Column(name, values=values), np.split(codes, np.cumsum([len(part) for part in parts])[:-1])
+
+
+def _is_numeric(series: pd.Series) -> bool | None:
+    """None if the series has no value at all, so that it agrees with either kind."""
+    if pd.api.types.is_numeric_dtype(series):
+        return True if series.notna().any() else None
+    kind = pd.api.types.infer_dtype(series, skipna=True)
+    return None if kind == "empty" else kind in _NUMERIC_KINDS
+
+
+def _whole(value: float | str) -> Value:
+    return int(value) if isinstance(value, float) and value.is_integer() else value
+
+
+def _text(key: Value) -> str:
+    return "missing" if key != key else str(key)
