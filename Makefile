@@ -1,8 +1,8 @@
 # Needs make and Python 3.11 to 3.13, nothing else: the first target you run makes .venv.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check
-EXTRAS := .[dev,reference,dask,ray,bench,postgres]
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile
+EXTRAS := .[dev,audit,acs,reference,dask,ray,postgres]
 
 .DEFAULT_GOAL := help
 .PHONY: help release test test-slow lint bench smartnoise flower install deploy clean
@@ -55,6 +55,8 @@ define check-python
 		{ echo "equistrata needs Python 3.11 to 3.13, which $(PYTHON) is not; name one, as in: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
 endef
 
+comma := ,
+
 define install
 	$(check-python)
 	@echo "Installing equistrata into .venv ($(1)); this takes a few minutes the first time."
@@ -66,11 +68,11 @@ define install
 endef
 
 .venv/.installed: pyproject.toml
-	$(call install,.)
+	$(call install,.[audit$(comma)acs])
 	@touch $@
 
 .venv/.installed-server: pyproject.toml
-	$(call install,.[postgres])
+	$(call install,.[audit$(comma)acs$(comma)postgres])
 	@touch .venv/.installed $@
 
 .venv/.installed-dev: pyproject.toml
@@ -78,22 +80,22 @@ endef
 	@touch .venv/.installed .venv/.installed-server $@
 
 # smartnoise-synth pins opendp < 0.15, pandas < 3 and mbi < 2, so it cannot live in .venv.
-.venv-smartnoise/.installed: synth/foreign/smartnoise_requirements.txt
+.venv-smartnoise/.installed: equistrata/synth/foreign/smartnoise_requirements.txt
 	$(check-python)
 	@echo "Installing smartnoise-synth into .venv-smartnoise (about 1 GB); this takes a few minutes."
 	@rm -rf .venv-smartnoise
 	@$(PYTHON) -m venv .venv-smartnoise
-	@.venv-smartnoise/bin/python -m pip install -qq --disable-pip-version-check -r synth/foreign/smartnoise_requirements.txt
+	@.venv-smartnoise/bin/python -m pip install -qq --disable-pip-version-check -r equistrata/synth/foreign/smartnoise_requirements.txt
 	@.venv-smartnoise/bin/python -m pip install -qq --disable-pip-version-check --no-deps smartnoise-synth==1.0.8
-	@.venv-smartnoise/bin/python -I synth/foreign/_smartnoise_worker.py --check
+	@.venv-smartnoise/bin/python -I equistrata/synth/foreign/_smartnoise_worker.py --check
 	@touch $@
 
 # Flower pins typer < 0.13 and rich < 14, so it cannot live in .venv.
-.venv-flower/.installed: inference/federated/flower_requirements.txt
+.venv-flower/.installed: equistrata/inference/federated/flower_requirements.txt
 	$(check-python)
 	@echo "Installing Flower into .venv-flower (about 150 MB)."
 	@rm -rf .venv-flower
 	@$(PYTHON) -m venv .venv-flower
-	@.venv-flower/bin/python -m pip install -qq --disable-pip-version-check -r inference/federated/flower_requirements.txt
-	@.venv-flower/bin/python -I inference/federated/_flower_worker.py --check >/dev/null
+	@.venv-flower/bin/python -m pip install -qq --disable-pip-version-check -r equistrata/inference/federated/flower_requirements.txt
+	@.venv-flower/bin/python -I equistrata/inference/federated/_flower_worker.py --check >/dev/null
 	@touch $@

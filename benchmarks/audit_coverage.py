@@ -1,7 +1,7 @@
 """How often the public audit's intervals hold the truth: `python -m benchmarks.audit_coverage`.
 
-Private rows are drawn again for each audit from a population whose every mean, rate and ratio is known, so both errors are
-at play: sampling and noise. Strata have from 12 to 10,000 rows. Seeded noise (not private).
+Private rows are drawn again for each audit from a population whose every mean, rate and ratio is known: both
+sampling and noise are at play. Strata have from 12 to 10,000 rows. Seeded noise (not private).
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Scores:
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """Probabilities of the cells (A, B, C, Y) within each stratum, shape (k, 60), and the classifier that is audited."""
+    """Probabilities of the cells (A, B, C, Y) within each stratum, shape (k, 60), and the audited classifier."""
 
     cells: Floats
     classifier: Scores

@@ -1,8 +1,9 @@
 """What a cluster costs over plain processes: `python -m benchmarks.cluster`, 36 strata of SEX × RAC1P × DIS.
 
-Starts a Dask scheduler and two worker processes on loopback, runs `equistrata release` with two processes, with that cluster
-and, if asked, with other runners, and prints each one's seconds and the seconds beyond processes. Fails unless every
-runner's measurements and synthetic rows are the same bytes. Needs the extra dask. Linux only. Seeded noise (not private).
+Starts a Dask scheduler and two worker processes on loopback, runs `equistrata release` with two processes, with that
+cluster and, if asked, with other runners, and prints each one's seconds and the seconds beyond processes. Fails
+unless every runner's measurements and synthetic rows are the same bytes. Needs the extra dask. Linux only. Seeded
+noise (not private).
 """
 
 from __future__ import annotations
@@ -54,8 +55,9 @@ def release(source: list[str], folder: Path, options: list[str]) -> tuple[TreeCo
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     environment |= {"PREFECT_HOME": str(place / "prefect"), "TMPDIR": str(place)}
     command = [
-        sys.executable, "-m", "equistrata.flows.cli.main", "release", *source, "--columns", ",".join(COLUMNS), "--strata", STRATA, "--seed", "0",
-        "--evaluate", "none", "--scratch", str(place), "--output", str(place / "release"), *options,
+        sys.executable, "-m", "equistrata.flows.cli.main", "release", *source, "--columns", ",".join(COLUMNS),
+        "--strata", STRATA, "--seed", "0", "--evaluate", "none", "--scratch", str(place),
+        "--output", str(place / "release"), *options,
     ]  # fmt: skip
     return measure_tree(command, environment), place / "release"
 

@@ -52,7 +52,7 @@ class Run:
 
 
 def contestants(strata: Sequence[str], peers: Sequence[str], mbi: bool) -> list[Contestant]:
-    """Ours, by stratum (with shared selection where it can be) and vanilla, MST on the reference engine too if asked, peers."""
+    """Ours, by stratum (with shared selection where possible) and vanilla, MST also on the reference engine, peers."""
     both = (tuple(strata), ())
     shared = [Contestant(name, tuple(strata), selection="shared") for name in SHARED]
     alone = [Contestant(name, tuple(strata), selection="per-stratum") for name in MECHANISMS]
@@ -182,7 +182,7 @@ def _range(values: Sequence[float]) -> list[list[float]]:
 
 
 def draw_strata(results: Mapping[str, Sequence[Run]], labels: Mapping[str, str], path: Path) -> None:
-    """Error of the means in each stratum by some contestants (name → label), the first for the order: the README's picture."""
+    """Error of the means in each stratum by some contestants (name → label), the first for the order: in the README."""
     from matplotlib import pyplot
 
     figure, axes = pyplot.subplots(figsize=(8, 4.6), layout="constrained")

@@ -2,9 +2,9 @@
 
     python -m benchmarks.grid --root-dir ACS --state NY --year 2024 --mechanisms mst,aim --strata vanilla,SEX_RAC1P
 
-Every mechanism × strata × form × ε × seed is one line of a CSV file, written as soon as it is known; lines that are there are
-not made again. `equistrata experiments figure` makes the parts that the paper's figures need, from the same code
-(`paper.synthesizers`). Seeded noise (not private): for measuring only.
+Every mechanism × strata × form × ε × seed is one line of a CSV file, written as soon as it is known; lines that are
+there are not made again. `python -m paper figure` makes the parts that the paper's figures need, from the same
+code (`paper.synthesizers`). Seeded noise (not private): for measuring only.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """A table larger than one would load: `python -m benchmarks.large`, seconds and peak memory of a whole release by rows.
 
-Repeats the source's rows until there are as many as asked (3, 10 and 30 million), streaming them into a Parquet file, and
-runs `equistrata release` on it: MST by SEX × RAC1P, as many synthetic rows as there are rows, exact internal scores. Memory
-is of all processes of the release together. Says how far the middle lies from the straight line through the ends. Takes
-some 3 GB of disk in --folder. Linux only. Seeded noise (not private).
+Repeats the source's rows until there are as many as asked (3, 10 and 30 million), streaming them into a Parquet file,
+and runs `equistrata release` on it: MST by SEX × RAC1P, as many synthetic rows as there are rows, exact internal
+scores. Memory is of all processes of the release together. Says how far the middle lies from the straight line
+through the ends. Takes some 3 GB of disk in --folder. Linux only. Seeded noise (not private).
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def release(rows: Path, folder: Path, runner: str, evaluate: str) -> TreeCost:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
     environment |= {"PREFECT_HOME": str(place / "prefect"), "TMPDIR": str(place)}
     command = [
-        sys.executable, "-m", "equistrata.flows.cli.main", "release", "--source", "parquet", "--input", str(rows), "--schema", "acs_employment",
-        "--columns", ",".join(COLUMNS), "--strata", "SEX,RAC1P", "--synthesizer", "mst", "--evaluate", evaluate, "--seed", "0",
-        "--runner", runner, "--output", str(place / "release"),
+        sys.executable, "-m", "equistrata.flows.cli.main", "release", "--source", "parquet", "--input", str(rows),
+        "--schema", "acs_employment", "--columns", ",".join(COLUMNS), "--strata", "SEX,RAC1P", "--synthesizer", "mst",
+        "--evaluate", evaluate, "--seed", "0", "--runner", runner, "--output", str(place / "release"),
     ]  # fmt: skip
     return measure_tree(command, environment)
 
@@ -65,8 +65,8 @@ def main() -> None:
             repeat(frame, rows, path)
             cost = release(path, Path(name), arguments.runner, arguments.evaluate)
         console.print(
-            f"{rows:>11,} rows {cost.seconds:>8.1f} s {cost.cpu_seconds:>8.1f} processor s {cost.mebibytes / 1024:>6.2f} GiB "
-            f"(at most {cost.mebibytes_at_most / 1024:.2f})"
+            f"{rows:>11,} rows {cost.seconds:>8.1f} s {cost.cpu_seconds:>8.1f} processor s "
+            f"{cost.mebibytes / 1024:>6.2f} GiB (at most {cost.mebibytes_at_most / 1024:.2f})"
         )
         found.append({"rows": rows} | vars(cost))
     arguments.results.mkdir(parents=True, exist_ok=True)
@@ -92,7 +92,8 @@ def growth(costs: pd.DataFrame) -> list[str]:
         start = taken[0] - slope * millions[0]
         off = abs(taken / (start + slope * millions) - 1).max()
         lines.append(
-            f"{name.replace('cpu_', 'processor ')}: {start:.1f} + {slope:.2f} per million rows, the rest within {100 * off:.1f} % of that; "
+            f"{name.replace('cpu_', 'processor ')}: {start:.1f} + {slope:.2f} per million rows, "
+            f"the rest within {100 * off:.1f} % of that; "
             f"{millions[-1] / millions[0]:g} times the rows take {taken[-1] / taken[0]:.2f} times as long"
         )
     return lines

@@ -1,7 +1,8 @@
 """How many charges a ledger takes: `python -m benchmarks.ledger`.
 
-Processes reserve and commit from one data set as fast as they can, on a SQLite file and on a PostgreSQL server that is started
-for it (or the one of `--url`). A charge is one reservation with its commit: two transactions, each on the disk before it ends.
+Processes reserve and commit from one data set as fast as they can, on a SQLite file and on a PostgreSQL server that
+is started for it (or the one of `--url`). A charge is one reservation with its commit: two transactions, each on the
+disk before it ends.
 """
 
 from __future__ import annotations

@@ -1,10 +1,11 @@
 """Means at two levels against the better of vanilla and stratified: `python -m benchmarks.means_levels --root-dir ACS`.
 
-For each outcome, choice of strata (k = 2, 9, 18, 90, 180) and ρ: the mean error over seeds of `Coinpress.hierarchical`, divided by
-that of the better of a vanilla and a stratified estimate, for the population's mean and for the parity error (Definition 11, strata
-of 0.1 % of the rows or more). Against the paper's algorithms (Gaussian clip), and against this package's own (adaptive clip,
-declared bounds); each with public sizes (replace-one) and with noisy ones (add-remove), and like is set against like. Errors
-are against the means of the rows themselves. Seeded noise and exact scores (not private): for measuring only.
+For each outcome, choice of strata (k = 2, 9, 18, 90, 180) and ρ: the mean error over seeds of
+`Coinpress.hierarchical`, divided by that of the better of a vanilla and a stratified estimate, for the population's
+mean and for the parity error (Definition 11, strata of 0.1 % of the rows or more). Against the paper's algorithms
+(Gaussian clip), and against this package's own (adaptive clip, declared bounds); each with public sizes (replace-one)
+and with noisy ones (add-remove), and like is set against like. Errors are against the means of the rows themselves.
+Seeded noise and exact scores (not private): for measuring only.
 """
 
 from __future__ import annotations

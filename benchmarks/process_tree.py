@@ -1,4 +1,4 @@
-"""What a command and all processes it starts cost together: seconds of clock and of processors, and peak memory (Linux)."""
+"""The cost of a command with all processes it starts: clock and processor seconds, and peak memory (Linux)."""
 
 from __future__ import annotations
 
@@ -20,10 +20,9 @@ class TreeCost:
     Attributes:
         seconds: of clock.
         cpu_seconds: of processors, of all processes that ended; depends little on what else the machine does.
-        mebibytes: the largest sum over the processes of their memory at one moment, pages they share counted once (PSS), seen
-            at every look.
-        mebibytes_at_most: the sum of each process's own peak (RSS, mapped files included), whenever it fell: no less than the
-            peak of all.
+        mebibytes: the largest sum over the processes of their memory at one sampled moment, shared pages counted
+            once (PSS).
+        mebibytes_at_most: the sum of each process's own peak (RSS, with mapped files): at least the peak of all.
     """
 
     seconds: float

@@ -88,7 +88,8 @@ def draw(frame: pd.DataFrame, title: str, path: Path) -> None:
     from matplotlib import pyplot
 
     axes_names = list(dict.fromkeys(frame["axis"]))
-    figure, panels = pyplot.subplots(1, len(axes_names), figsize=(3.4 * len(axes_names), 3.4), layout="constrained", squeeze=False)  # fmt: skip
+    size = 3.4 * len(axes_names), 3.4
+    figure, panels = pyplot.subplots(1, len(axes_names), figsize=size, layout="constrained", squeeze=False)
     figure.suptitle(title, fontsize=10)
     for panel, axis in zip(panels[0], axes_names, strict=True):
         by_value = frame[frame["axis"] == axis].groupby(axis)
@@ -142,7 +143,8 @@ def main() -> None:
             pd.DataFrame(found).to_csv(csv, index=False)  # at once: what was measured stays if the next is interrupted
             console.print(
                 f"{setting.rows:>9,} rows {setting.columns:>3} columns {setting.strata:>4} strata "
-                f"{setting.workers} workers {cost.seconds:>8.1f} s {cost.cpu_seconds:>8.1f} processor s {cost.mebibytes:>7,.0f} MiB",
+                f"{setting.workers} workers {cost.seconds:>8.1f} s {cost.cpu_seconds:>8.1f} processor s "
+                f"{cost.mebibytes:>7,.0f} MiB",
                 soft_wrap=True, highlight=False
             )  # fmt: skip
     if not found:

@@ -1,13 +1,13 @@
-"""Group weights from a public file, from noisy counts, and from both by inverse variance: `python -m benchmarks.weights`.
+"""Group weights from a public file, noisy counts, or both by inverse variance: `python -m benchmarks.weights`.
 
     python -m benchmarks.weights --root-dir ACS --weights data/public/ny2018_sex_rac1p.csv
 
-The file's shares are another year's than the rows': the default, New York's of 2018 for rows of 2024, has a third of the people
-of two or more races. For each ε and source of weights, means over seeds of: the L1 error of the shares; the worst relative error of a
-stratum with at least 0.1 % of the rows, and which it is most often; the 3-way workload error of the release; and the relative
-error of a population mean, once from exact means of the strata (the weights' part alone), once by the stratified estimator at a
-quarter of the release's ρ (with noisy counts: its own, as in a release). Errors are exact and noise is seeded (not private): for
-measuring only.
+The file's shares are another year's than the rows': the default, New York's of 2018 for rows of 2024, has a third of
+the people of two or more races. For each ε and source of weights, means over seeds of: the L1 error of the shares;
+the worst relative error of a stratum with at least 0.1 % of the rows, and which it is most often; the 3-way workload
+error of the release; and the relative error of a population mean, once from exact means of the strata (the weights'
+part alone), once by the stratified estimator at a quarter of the release's ρ (with noisy counts: its own, as in a
+release). Errors are exact and noise is seeded (not private): for measuring only.
 """
 
 from __future__ import annotations

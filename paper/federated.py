@@ -1,8 +1,7 @@
-"""Simulated experiments: how wide the intervals are, and how often they cover, over many rounds.
+"""Simulated A/B tests over federated holders: width and coverage of the intervals over many rounds.
 
-`TABLES` holds the settings of the federated-experiments paper's seven tables, with their numbers read off the tables where
-these contradict the text (docs/federated.md says how each was found). Any other setting can be simulated too. Outcomes
-are made up; nothing here is private, and nothing needs to be.
+`TABLES` holds the settings of the federated-experiments paper's seven tables, read off the tables where these
+contradict the text (docs/federated.md). Outcomes are made up: nothing here is private.
 
 >>> setting = Setting(arms=(600, 400), epsilons=(1.0,), trials=(64,), rounds=200)
 >>> rows = simulate(setting, seed=1)
@@ -28,8 +27,6 @@ from equistrata.inference.federated.arms import Arm, Target, combine, exact_arm
 from equistrata.inference.federated.renyi import MAX_THETA, ThetaTarget
 from paper.gaussian_arms import GaussianSettings, settle_gaussian
 
-__all__ = ["TABLES", "Row", "Setting", "as_users_would", "simulate"]
-
 Outcomes = Literal["gaussian", "constant-effect"]
 Variances = Literal["exact", "private"]
 
@@ -44,19 +41,17 @@ class Setting:
     """What to simulate. The defaults are those of the paper's Table 3, but for the privacy of the variances.
 
     Attributes:
-        outcomes: "gaussian": N(−effect/2, σ²) in the control arm and N(effect/2, σ²) in the treated, cut off at ±1, the two
-            outcomes of a person independent; "constant-effect": uniform on `uniform` in the control arm, and that plus
-            `effect` in the treated.
+        outcomes: "gaussian": N(∓effect/2, σ²) in the control and the treated arm, clipped to ±1, a person's two
+            outcomes independent; "constant-effect": uniform on `uniform`, plus `effect` in the treated arm.
         sigma, uniform: of these.
-        effect: the true difference in the population; for "gaussian", before values are cut off at ±1. The intervals are
-            for the difference of what is left.
+        effect: the true difference in the population; for "gaussian", before clipping (intervals are for that after).
         arms: people in the treated and in the control arm, at least 2 each.
         target: what the intervals are for.
         epsilons, trials: every ε is simulated with every m.
         delta, level: δ, and the nominal coverage.
-        mean_share, orders, maximum: as `equistrata.inference.federated.ab_test.ArmDesign` and its target; None for defaults.
-        variances: "private": from the noisy second moments. "exact": the exact sample variances and the coins' largest
-            variance, as the paper's tables; such an interval is **not** private.
+        mean_share, orders, maximum: as `ArmDesign` and its target; None for the defaults.
+        variances: "private": from noisy second moments. "exact": the exact sample variances and the coins' largest
+            variance, as in the paper's tables, which is **not** private.
         rounds: how many experiments.
     """
 
@@ -86,9 +81,8 @@ class Setting:
             if value not in known:
                 raise InputError(f"unknown {name} {value!r}; choose {' or '.join(known)}")
         low, high = self.uniform
-        if self.outcomes == "constant-effect" and not (low < high and min(low, low + self.effect) >= -1):
-            raise InputError("the uniform outcomes need two ascending ends in [-1, 1], also after the effect is added")
-        if self.outcomes == "constant-effect" and max(high, high + self.effect) > 1:
+        inside = low < high and min(low, low + self.effect) >= -1 and max(high, high + self.effect) <= 1
+        if self.outcomes == "constant-effect" and not inside:
             raise InputError("the uniform outcomes need two ascending ends in [-1, 1], also after the effect is added")
         if not (math.isfinite(self.sigma) and self.sigma > 0) or not -2 < self.effect < 2:
             raise InputError("the outcomes need a positive sigma and an effect between -2 and 2")
@@ -111,8 +105,7 @@ TABLES: dict[int, Setting] = {
 
 
 def as_users_would(setting: Setting) -> Setting:
-    """The same people and target, by the defaults of `equistrata.inference.federated.ab_test` instead of the paper's: private variances, the
-    best share and order, and θ up to ¼."""
+    """The same people and target by equistrata's defaults: private variances, the best share and order, θ up to ¼."""
     return replace(setting, mean_share=None, orders=None, maximum=MAX_THETA, variances="private")
 
 
@@ -168,12 +161,8 @@ def simulate(setting: Setting, *, seed: int, workers: int = 1) -> list[Row]:
 
 
 def _row(method: _Method, coverage: float, width: float, square: float) -> Row:
-    thetas = None
-    if method.trials is not None and method.settings is not None:
-        first, second = method.settings
-        assert isinstance(first, ArmSettings)
-        assert isinstance(second, ArmSettings)
-        thetas = (first.mean.theta, second.mean.theta)
+    chosen = [arm.mean.theta for arm in method.settings or () if isinstance(arm, ArmSettings)]
+    thetas = (chosen[0], chosen[1]) if chosen else None
     deviation = math.sqrt(max(square - width**2, 0.0))
     return Row(method.name, method.trials, method.epsilon, float(coverage), float(width), deviation, thetas)
 
@@ -220,9 +209,9 @@ def _block(
 
 
 def _outcomes(setting: Setting, rounds: int, rng: np.random.Generator) -> tuple[tuple[Floats, Floats], Floats]:
-    """What the two arms' people are seen to have, shape (rounds, n_j), and the true effect of each round.
+    """The outcomes observed in the two arms, each (rounds, n_j), and the true effect of each round.
 
-    People are exchangeable, so the first n_t are the treated. What nobody sees is drawn only where the truth needs it.
+    People are exchangeable, so the first n_t are the treated. Counterfactuals are drawn only for the SATE.
     """
     treated, control = setting.arms
     if setting.outcomes == "constant-effect":
@@ -237,14 +226,12 @@ def _outcomes(setting: Setting, rounds: int, rng: np.random.Generator) -> tuple[
     if setting.target == "pate":
         return seen, np.full(rounds, _clipped_mean(half, setting.sigma) - _clipped_mean(-half, setting.sigma))
     unseen = draw(half, control), draw(-half, treated)
-    effect = (seen[0].sum(axis=1) + unseen[0].sum(axis=1) - seen[1].sum(axis=1) - unseen[1].sum(axis=1)) / (
-        treated + control
-    )
-    return seen, effect
+    totals = [seen[arm].sum(axis=1) + unseen[arm].sum(axis=1) for arm in (0, 1)]
+    return seen, (totals[0] - totals[1]) / (treated + control)
 
 
 def _clipped_mean(mean: float, sigma: float) -> float:
-    """The mean of N(mean, σ²) cut off at ±1: what the people's values have, whatever the normal law had before."""
+    """The mean of N(mean, σ²) clipped to ±1."""
     low, high = (-1 - mean) / sigma, (1 - mean) / sigma
     inside = mean * (norm.cdf(high) - norm.cdf(low)) - sigma * (norm.pdf(high) - norm.pdf(low))
     return float(inside - norm.cdf(low) + norm.sf(high))

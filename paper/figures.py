@@ -5,7 +5,7 @@ The paper numbers two pictures 7: its caption's mixture by k, and its text's pan
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
 from typing import Any
 
@@ -16,9 +16,8 @@ from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.weights import PublicWeights
 from equistrata.inference.means.dirichlet import equal_log_sizes, expected_log_sizes, fit_alpha, least_log_sizes
-from paper.config import ExperimentConfig
 from paper.curves import Curve, CurvePicture, Panel, by_place
-from paper.grid import FINEST, MEANS, MECHANISMS, MIXTURE, SYNTHESIZERS, runs_of
+from paper.grid import FINEST, MEANS, MECHANISMS, MIXTURE, SYNTHESIZERS, FigureSettings, runs_of
 from paper.means import COINPRESS, ESTIMATORS, STRATIFIED, MeanLine
 from paper.mixture import MixtureLine
 from paper.synthesizers import REAL, VANILLA, Cell, Line
@@ -28,44 +27,73 @@ Lines = Mapping[str, Mapping[Any, Any]]
 SIZES_2018 = "ny2018_sex_rac1p.csv"
 SYNTHESIZERS_2018, MEANS_2018 = "stratification_synthesizers.csv", "stratification_means.csv"
 PUBLISHED = "published by the paper (New York 2018)"
-FAIRNESS = {
-    "maximum_disparity": ("(a) Maximum disparity", "largest relative error"),
-    "demographic_parity_ratio": ("(b) Demographic parity", "ratio of selection rates"),
-    "fnr_difference": ("(c) False negatives", "largest FNR difference"),
+CLASSIFIED = ("accuracy", "demographic_parity_ratio", "fnr_difference")  # linear axes, and what real rows reach
+SCORES: dict[
+    int, tuple[str, str, list[tuple[str, str, str, str]]]
+] = {  # figure → title, how to read it, and of each row of panels: title, axis, score, column of published numbers
+    4: (
+        "Figure 4: employment classifier trained on synthetic rows",
+        "Accuracy of a random forest on the 20 % of real rows that no synthesizer saw.",
+        [("{}", "accuracy", "accuracy", "accuracy")],
+    ),
+    5: (
+        "Figure 5: parity error of the means",
+        "Definition 11 over the strata of SEX × RAC1P with at least 0.1 % of the rows, averaged over the columns that "
+        "define no strata (the published curves: over all).",
+        [("{}", "parity error over SEX × RAC1P", "parity_means_sex_rac1p", "parity_sex_rac1p")],
+    ),
+    7: (
+        "Figure 7 (a) to (c): disparity of means, demographic parity, false negatives",
+        "Over SEX × RAC1P: (a) the largest relative error of a column's mean in a stratum, 0 is best; (b) least over "
+        "greatest selection rate, 1 is even; (c) greatest less least false-negative rate, 0 is even.",
+        [
+            ("(a) Maximum disparity, {}", "largest relative error", "maximum_disparity", ""),
+            (
+                "(b) Demographic parity, {}",
+                "ratio of selection rates",
+                "demographic_parity_ratio",
+                "demographic_parity_ratio",
+            ),
+            ("(c) False negatives, {}", "largest FNR difference", "fnr_difference", "fnr_difference"),
+        ],
+    ),
+    9: (
+        "Figure 9: parity error, where f is the 3-way marginals",
+        "Workload error of all 3-way marginals, summed over strata, plus 1/k of the population's.",
+        [
+            ("{} by RAC1P", "parity error of 3-way marginals", "parity_workload3_rac1p", ""),
+            ("{} by SEX × RAC1P", "parity error of 3-way marginals", "parity_workload3_sex_rac1p", ""),
+        ],
+    ),
 }
 MIXTURE_NAMES = {"coinpress": "Coinpress", "stratified": "StratCoinpress", "public": "PubStratCoinpress"}
 FORMS = (
     "vanilla: one model for all rows; a name of columns: the paper's form, each stratum by itself; (default): "
-    "equistrata's, which for MST and AIM chooses once for all strata and measures at all levels, and for GEM lets small "
-    "strata lean on the others."
+    "equistrata's, which for MST and AIM chooses once for all strata and measures at all levels, and for GEM shrinks "
+    "small strata towards the others."
 )
 
 
-def pictures(config: ExperimentConfig, found: Lines, rows: str) -> list[CurvePicture]:
+def pictures(settings: FigureSettings, found: Lines, rows: str) -> list[CurvePicture]:
     """The pictures of a figure.
 
     Args:
-        found: kind → place → line; every place that `runs_of(config)` names must be there.
+        found: kind → place → line; every place that `runs_of(settings)` names must be there.
         rows: what the rows are, for the note.
     """
-    wanted = runs_of(config).cells
-    lines = {kind: [found[kind][cell] for cell in cells] for kind, cells in wanted.items()}
-    band = "bands the 10 % to 90 % quantiles"
-    seeds = f"Lines are means of {config.runs} seeds, {band}." if config.runs > 1 else "One seed."
+    figure, band = settings.figure, "bands the 10 % to 90 % quantiles"
+    lines = {kind: [found[kind][cell] for cell in cells] for kind, cells in runs_of(settings).cells.items()}
+    seeds = f"Lines are means of {settings.runs} seeds, {band}." if settings.runs > 1 else "One seed."
     exact = f"Not private: exact scores of {rows}; noise from seeds. {seeds}"
     simulated = f"Simulated rows, noise from seeds. Lines are means over runs, {band}."
-    draw: Mapping[int, Callable[[], list[CurvePicture]]] = {
-        1: lambda: [_theory()],
-        2: lambda: [_means(2, lines[MEANS], exact)],
-        3: lambda: [_mixture_by_size(3, lines[MIXTURE], simulated)],
-        4: lambda: [_accuracy(lines[SYNTHESIZERS], exact)],
-        5: lambda: [_parity(lines[SYNTHESIZERS], exact)],
-        6: lambda: [_mixture_by_size(6, lines[MIXTURE], simulated)],
-        7: lambda: [_fairness(lines[SYNTHESIZERS], exact), _mixture_by_groups(lines[MIXTURE], simulated)],
-        8: lambda: [_means(8, lines[MEANS], exact)],
-        9: lambda: [_parity_of_marginals(lines[SYNTHESIZERS], exact)],
-    }
-    return draw[config.figure]()
+    if figure == 1:
+        return [_theory()]
+    if figure in (2, 8):
+        return [_means(figure, lines[MEANS], exact)]
+    if figure in (3, 6):
+        return [_mixture_by_size(figure, lines[MIXTURE], simulated)]
+    drawn = [_by_mechanism(figure, lines[SYNTHESIZERS], exact)]
+    return [*drawn, _mixture_by_groups(lines[MIXTURE], simulated)] if figure == 7 else drawn
 
 
 def _theory() -> CurvePicture:
@@ -129,9 +157,10 @@ def _means(number: int, lines: Sequence[MeanLine], note: str) -> CurvePicture:
     return CurvePicture(
         f"figure-{number}",
         f"Figure {number}: means by Coinpress, stratified and not",
-        "Above the relative error of the population's mean, below the parity error (Definition 11), against the number of "
-        "declared strata; where two choices of columns give one k, both are in the mean and the band. ρ = 0.5 for each "
-        "estimate. (default), (no shrinkage): as a release estimates it, with noisy sizes, without and with `--no-shrinkage`.",
+        "Above the relative error of the population's mean, below the parity error (Definition 11), against the number "
+        "of declared strata; where two choices of columns give one k, both are in the mean and the band. ρ = 0.5 for "
+        "each estimate. (default), (no shrinkage): as a release estimates it, with noisy sizes, without and with "
+        "`--no-shrinkage`.",
         note,
         tuple(panels),
         len(outcomes),
@@ -184,110 +213,39 @@ def _mixture_curves(lines: Sequence[MixtureLine], axis: str, ending: str) -> tup
     )
 
 
-def _accuracy(lines: Sequence[Line], note: str) -> CurvePicture:
-    panels = [
-        Panel(
-            name.upper(), _by_epsilon(lines, name, "accuracy", published="accuracy"), "ε", "accuracy", y_log=False,
-            levels=_real(lines, "accuracy"),
-        )
-        for name in MECHANISMS
-    ]  # fmt: skip
-    return CurvePicture(
-        "figure-4",
-        "Figure 4: employment classifier trained on synthetic rows",
-        f"Accuracy of a random forest on the 20 % of real rows that no synthesizer saw. {FORMS}",
-        note,
-        tuple(panels),
-        len(panels),
-        PUBLISHED,
-    )
+def _by_mechanism(number: int, lines: Sequence[Line], note: str) -> CurvePicture:
+    """Scores of the synthesizers against ε: a row of panels for each score, a panel for each mechanism."""
+    panels = []
+    title, reading, scores = SCORES[number]
+    for name, axis, score, published in scores:
+        linear = score in CLASSIFIED
+        by = {"parity_workload3_rac1p": "RAC1P", "parity_workload3_sex_rac1p": FINEST}.get(score)
+        shown = [line for line in lines if by is None or line.strata in (VANILLA, by)]
+        real = [getattr(line, score) for line in lines if line.mechanism == REAL]
+        levels = {"trained on real rows": float(np.mean(real))} if linear else None
+        for mechanism in MECHANISMS:
+            curves = _by_epsilon(shown, mechanism, score, published)
+            called = name.format(mechanism.upper())
+            panels.append(Panel(called, curves, "ε", axis, y_log=not linear, levels=levels))
+    dotted = PUBLISHED if any(published for *_, published in scores) else ""
+    return CurvePicture(f"figure-{number}", title, f"{reading} {FORMS}", note, tuple(panels), len(MECHANISMS), dotted)
 
 
-def _parity(lines: Sequence[Line], note: str) -> CurvePicture:
-    panels = [
-        Panel(
-            name.upper(), _by_epsilon(lines, name, "parity_means_sex_rac1p", published="parity_sex_rac1p"), "ε",
-            "parity error over SEX × RAC1P",
-        )
-        for name in MECHANISMS
-    ]  # fmt: skip
-    return CurvePicture(
-        "figure-5",
-        "Figure 5: parity error of the means",
-        "Definition 11 over the strata of SEX × RAC1P with at least 0.1 % of the rows, averaged over the columns that define no "
-        f"strata (the published curves: over all). {FORMS}",
-        note,
-        tuple(panels),
-        len(panels),
-        PUBLISHED,
-    )
-
-
-def _fairness(lines: Sequence[Line], note: str) -> CurvePicture:
-    panels = [
-        Panel(
-            f"{title}, {name.upper()}",
-            _by_epsilon(lines, name, score, published="" if score == "maximum_disparity" else score),
-            "ε", axis, y_log=score == "maximum_disparity",
-            levels={} if score == "maximum_disparity" else _real(lines, score),
-        )
-        for score, (title, axis) in FAIRNESS.items()
-        for name in MECHANISMS
-    ]  # fmt: skip
-    return CurvePicture(
-        "figure-7",
-        "Figure 7 (a) to (c): disparity of means, demographic parity, false negatives",
-        f"Over SEX × RAC1P: (a) the largest relative error of a column's mean in a stratum, 0 is best; (b) least over "
-        f"greatest selection rate, 1 is even; (c) greatest less least false-negative rate, 0 is even. {FORMS}",
-        note,
-        tuple(panels),
-        len(MECHANISMS),
-        PUBLISHED,
-    )
-
-
-def _parity_of_marginals(lines: Sequence[Line], note: str) -> CurvePicture:
-    panels = [
-        Panel(
-            f"{name.upper()} by {by.replace('_', ' × ')}",
-            _by_epsilon([line for line in lines if line.strata in (VANILLA, by)], name, f"parity_workload3_{by.lower()}"),
-            "ε", "parity error of 3-way marginals",
-        )
-        for by in ("RAC1P", FINEST)
-        for name in MECHANISMS
-    ]  # fmt: skip
-    return CurvePicture(
-        "figure-9",
-        "Figure 9: parity error, where f is the 3-way marginals",
-        f"Workload error of all 3-way marginals, summed over strata, plus 1/k of the population's. {FORMS}",
-        note,
-        tuple(panels),
-        len(MECHANISMS),
-    )
-
-
-def _real(lines: Iterable[Line], score: str) -> dict[str, float]:
-    """What a classifier that was trained on the real rows reaches."""
-    return {"trained on real rows": float(np.mean([getattr(x, score) for x in lines if x.mechanism == REAL]))}
-
-
-def _by_epsilon(lines: Iterable[Line], mechanism: str, score: str, published: str = "") -> tuple[Curve, ...]:
+def _by_epsilon(lines: Iterable[Line], mechanism: str, score: str, published: str) -> tuple[Curve, ...]:
     """A curve for each variant of a mechanism, and the published one of the same name where there is one."""
     mine = [line for line in lines if line.mechanism == mechanism]
-    variants = dict.fromkeys((line.strata, line.form) for line in mine)
+    variants = {(line.strata, line.form): _name(line.strata, line.form) for line in mine}
     curves = []
-    for strata, form in variants:
-        pairs = ((line.epsilon, getattr(line, score)) for line in mine if (line.strata, line.form) == (strata, form))
-        curves.append(Curve.of(_name(strata, form), by_place(pairs)))
+    for variant, name in variants.items():
+        pairs = ((line.epsilon, getattr(line, score)) for line in mine if (line.strata, line.form) == variant)
+        curves.append(Curve.of(name, by_place(pairs)))
     if published:
-        told = _public(SYNTHESIZERS_2018)
-        places = {line.epsilon for line in mine}
-        told = told[(told.synthesizer == mechanism.upper()) & told.epsilon.isin(places)]
-        for strata, form in variants:
-            part = told[told.strata == strata]
+        table = _public(SYNTHESIZERS_2018)
+        table = table[(table.synthesizer == mechanism.upper()) & table.epsilon.isin({line.epsilon for line in mine})]
+        for (strata, form), name in variants.items():
+            part = table[table.strata == strata]
             if form != "default" and len(part):
                 points = dict(zip(part.epsilon, part[published], strict=True))
-                name = _name(strata, form)
                 curves.append(Curve.plain(f"{name}, published", points, "dotted", name))
     return tuple(curves)
 

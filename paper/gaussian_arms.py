@@ -30,17 +30,14 @@ from equistrata.inference.means.lattice import Purchase, noisy_sum
 from equistrata.privacy.budget import REPLACE_ONE, Budget, Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
 
-__all__ = ["GaussianSettings", "gaussian_arm", "settle_gaussian"]
-
 
 @dataclass(frozen=True)
 class GaussianSettings:
-    """Noise for an arm of n rows: standard deviations for its mean and for its mean square.
+    """Noise for the mean and the mean square of an arm of n rows (n ≥ 2, public).
 
     Attributes:
-        rows: n ≥ 2, public.
-        radius: R; values lie in [−R, R].
-        mean_rho, square_rho: what each costs, in zCDP.
+        radius: R; values are in [−R, R].
+        mean_rho, square_rho: the cost of each, in zCDP.
     """
 
     rows: int
@@ -59,7 +56,7 @@ class GaussianSettings:
         return gaussian_sigma(self.square_rho, self.radius**2 / self.rows)
 
     def arm(self, mean: npt.ArrayLike, moment: npt.ArrayLike) -> Arm:
-        """The arm that noisy means of the values and of their squares tell of (any shape). See `private_arm`."""
+        """The arm by noisy means of the values and of their squares (any shape). See `private_arm`."""
         noisy, squares = np.asarray(mean, dtype=np.float64), np.asarray(moment, dtype=np.float64)
         noise = self.mean_sigma**2
         kept = 1 - 1 / self.rows
@@ -82,12 +79,12 @@ def settle_gaussian(
 ) -> GaussianSettings:
     """Noise at which both means of an arm of `rows` people are (ε, δ)-DP together.
 
-    Args: as `equistrata.inference.federated.ab_test.ArmDesign`; `mean_share` is the mean's part of ρ, and None stands for 0.99, or less
-    where the rest could not tell the variance from the noise, by the rule of `default_mean_share`.
+    Args: as `equistrata.inference.federated.ab_test.ArmDesign`; `mean_share` is the mean's part of ρ, None for 0.99, or
+    less where the variance would be below the noise floor.
 
-    Privacy: replace-one within the arm, n public. The mean has sensitivity 2R/n and the mean square R²/n; Gaussian noise of
-    standard deviation Δ/√(2ρ) costs ρ (Bun and Steinke, Proposition 1.6), and the two amounts add up to the ρ that (ε, δ)
-    implies.
+    Privacy: replace-one within the arm, n public. The mean has sensitivity 2R/n and the mean square R²/n; Gaussian
+    noise of standard deviation Δ/√(2ρ) costs ρ (Bun and Steinke, Proposition 1.6), and the two amounts add up to the
+    ρ that (ε, δ) implies.
     """
     if rows < 2:
         raise InputError(f"an arm needs at least two rows for a variance, and one has {rows!r}")
@@ -113,7 +110,8 @@ def gaussian_arm(
 ) -> Arm:
     """An arm by central Gaussian noise. Arguments, raises and privacy as `settle_gaussian`; n is public.
 
-    Both means are of values in whole units, so that no rounding error adds to a sensitivity (`equistrata.inference.means.lattice`).
+    Both means are of values in whole units, so that no rounding error adds to a sensitivity
+    (`equistrata.inference.means.lattice`).
     """
     x = check_values(values, radius)
     settings = settle_gaussian(len(x), radius=radius, epsilon=epsilon, delta=delta, mean_share=mean_share)

@@ -1,17 +1,25 @@
-"""Which runs each figure of the stratification paper needs. Figures share runs, so what one has made is there for the next."""
+"""What a figure of the stratification paper needs: its settings, and the runs behind it.
+
+Figures share runs, so what one has made is there for the next.
+
+>>> FigureSettings(5, quick=True).runs
+2
+>>> FigureSettings(10)
+Traceback (most recent call last):
+equistrata.errors.InputError: setting 'figure' is 10, but the paper has figures 1 to 9
+"""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from paper import means as experiment_means
-from paper import mixture as experiment_mixture
-from paper import synthesizers as experiment_synthesizers
-from paper.config import ExperimentConfig
+from equistrata.errors import InputError
+from paper import means, mixture, synthesizers
 from paper.lines import LineFile
 from paper.means import MeanCell, MeanLine
 from paper.mixture import MixtureCell, MixtureLine
@@ -23,12 +31,56 @@ KINDS: Mapping[str, tuple[type, type]] = {
     MEANS: (MeanCell, MeanLine),
     MIXTURE: (MixtureCell, MixtureLine),
 }
+SOURCES = ("folktables", "sample")
+SEEDS, QUICK_SEEDS = 5, 2
 MECHANISMS = ("mst", "aim", "gem")
 FINEST = "SEX_RAC1P"
 QUICK_EPSILONS = (0.01, 0.1, 1.0)
 QUICK_SIZES = (2_000, 10_000, 20_000)
 QUICK_STRATA = ("SEX", "RAC1P", "SEX_RAC1P", "SEX_RAC1P_AGEP", "SEX_RAC1P_AGEP_DIS")
 MANY_SIZES = (10_000,)  # n of the picture whose axis is k
+
+
+def _setting(default: Any, text: str) -> Any:
+    return field(default=default, metadata={"help": text})
+
+
+@dataclass(frozen=True)
+class FigureSettings:
+    """Everything that decides a figure. Raises InputError on a setting out of its range."""
+
+    figure: int = field(metadata={"help": "the figure of the paper, 1 to 9"})
+    quick: bool = _setting(False, "fewer seeds, places and strata: minutes, not hours")
+    source: str = _setting("folktables", "where the rows are from: folktables or sample")
+    state: str = _setting("NY", "state, for source folktables")
+    year: int = _setting(2024, "survey year, for source folktables")
+    root_dir: str = _setting("acs", "folder with <year>/1-Year/psam_p….csv, for source folktables")
+    download: bool = _setting(False, "let folktables download what is not there")
+    output: str = _setting("experiments", "folder for figures, their data, and the runs behind them")
+    seeds: int | None = _setting(None, "how many seeds (5; 2 with --quick)")
+    workers: int | None = _setting(None, "processes (one for each core)")
+
+    def __post_init__(self) -> None:
+        wrong = {
+            "figure": (not 1 <= self.figure <= 9, "the paper has figures 1 to 9"),
+            "source": (self.source not in SOURCES, f"the sources are {' and '.join(SOURCES)}"),
+            "year": (self.year < 2014, "the surveys of 2014 and later can be read"),
+            "seeds": (self.seeds is not None and self.seeds < 1, "at least one is needed"),
+            "workers": (self.workers is not None and self.workers < 1, "at least one is needed"),
+        }
+        for name, (is_wrong, reason) in wrong.items():
+            if is_wrong:
+                raise InputError(f"setting {name!r} is {getattr(self, name)!r}, but {reason}")
+
+    @property
+    def runs(self) -> int:
+        """The number of seeds."""
+        return self.seeds or (QUICK_SEEDS if self.quick else SEEDS)
+
+    @property
+    def processes(self) -> int:
+        """The number of worker processes."""
+        return self.workers or os.cpu_count() or 1
 
 
 @dataclass(frozen=True)
@@ -68,35 +120,25 @@ class Unit:
     classifiers: bool = False
 
 
-def runs_of(config: ExperimentConfig) -> Runs:
+def runs_of(settings: FigureSettings) -> Runs:
     """The runs behind a figure."""
-    seeds, quick = config.runs, config.quick
-    sizes = QUICK_SIZES if quick else experiment_mixture.SIZES
-    simulated = seeds * experiment_mixture.RUNS_PER_SEED
-    match config.figure:
-        case 1:
-            return Runs()
-        case 2 | 8:
-            outcomes = experiment_means.OUTCOMES[: 2 if config.figure == 2 else None]
-            strata = QUICK_STRATA if quick else experiment_means.STRATA
-            return Runs({MEANS: list(experiment_means.grid(outcomes, strata, seeds))})
-        case 3:
-            return Runs({MIXTURE: list(experiment_mixture.grid(experiment_mixture.GROUPS, (1.0,), sizes, simulated))})
-        case 6:
-            return Runs({
-                MIXTURE: list(
-                    experiment_mixture.grid(experiment_mixture.GROUPS, experiment_mixture.ALPHAS, sizes, simulated)
-                )
-            })  # fmt: skip
-        case 7:
-            many = experiment_mixture.grid(
-                experiment_mixture.MANY_GROUPS, experiment_mixture.ALPHAS, MANY_SIZES, simulated
-            )
-            return Runs({MIXTURE: list(many), SYNTHESIZERS: _classified(config)}, classifiers=True)
-        case 4:
-            return Runs({SYNTHESIZERS: _classified(config)}, classifiers=True)
-        case _:
-            return Runs({SYNTHESIZERS: list(_grid(config))})
+    figure, quick, seeds = settings.figure, settings.quick, settings.runs
+    sizes = QUICK_SIZES if quick else mixture.SIZES
+    if figure in (2, 8):
+        strata = QUICK_STRATA if quick else means.STRATA
+        return Runs({MEANS: [*means.grid(means.OUTCOMES[: 2 if figure == 2 else None], strata, seeds)]})
+    cells: dict[str, Sequence[Any]] = {}
+    simulated = {
+        3: (mixture.GROUPS, (1.0,), sizes),
+        6: (mixture.GROUPS, mixture.ALPHAS, sizes),
+        7: (mixture.MANY_GROUPS, mixture.ALPHAS, MANY_SIZES),
+    }
+    if figure in simulated:
+        cells[MIXTURE] = [*mixture.grid(*simulated[figure], seeds * mixture.RUNS_PER_SEED)]
+    classified = figure in (4, 7)
+    if figure in (4, 5, 7, 9):  # with classifiers: also what one reaches that is trained on the real rows
+        cells[SYNTHESIZERS] = [*(real_rows(seeds) if classified else ()), *_grid(settings)]
+    return Runs(cells, classified)
 
 
 def files(output: str) -> dict[str, LineFile[Any, Any]]:
@@ -104,23 +146,18 @@ def files(output: str) -> dict[str, LineFile[Any, Any]]:
     return {kind: LineFile(Path(output) / "runs" / f"{kind}.csv", *types) for kind, types in KINDS.items()}
 
 
-def _grid(config: ExperimentConfig) -> Iterator[Cell]:
+def _grid(settings: FigureSettings) -> Iterator[Cell]:
     """Every mechanism, unstratified, in the paper's form by strata, and in equistrata's by the finest."""
-    strata = (VANILLA, FINEST) if config.quick else experiment_synthesizers.STRATA
+    strata: tuple[str, ...] = (VANILLA, FINEST) if settings.quick else synthesizers.STRATA
     default: tuple[str, ...] = (FINEST,)
-    if config.figure == 9:  # its two halves: error by race, and by sex and race
+    if settings.figure == 9:  # its two halves: error by race, and by sex and race
         strata, default = (VANILLA, "RAC1P", FINEST), ("RAC1P", FINEST)
     every = [cell for name in MECHANISMS for cell in variants(name, strata, default)]
-    if config.quick and config.figure == 5:
+    if settings.quick and settings.figure == 5:
         # GEM chooses nothing for all strata at once, and its default form is a quarter of the time.
         every = [cell for cell in every if (cell.mechanism, cell.form) != ("gem", "default")]
-    epsilons = QUICK_EPSILONS if config.quick else experiment_synthesizers.EPSILONS
-    return experiment_synthesizers.grid(every, epsilons, config.runs)
-
-
-def _classified(config: ExperimentConfig) -> list[Cell]:
-    """The grid, and what a classifier makes of the real rows."""
-    return [*real_rows(config.runs), *_grid(config)]
+    epsilons = QUICK_EPSILONS if settings.quick else synthesizers.EPSILONS
+    return synthesizers.grid(every, epsilons, settings.runs)
 
 
 def _part(cell: Any) -> Any:

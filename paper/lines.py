@@ -1,4 +1,4 @@
-"""Measurements as lines of a CSV file: each is written as soon as it is known, and one that is there is not made again."""
+"""Measured lines in a CSV file, each written as soon as it is known, so that none is made twice."""
 
 from __future__ import annotations
 
@@ -7,14 +7,16 @@ import io
 import os
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, fields
-from functools import cache
 from pathlib import Path
-from typing import Any, Generic, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, get_args, get_type_hints
 
 from equistrata.errors import InputError
 
-C = TypeVar("C")
-L = TypeVar("L")
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
+
+C = TypeVar("C", bound="DataclassInstance")
+L = TypeVar("L", bound="DataclassInstance")
 
 
 @dataclass(frozen=True)
@@ -39,17 +41,14 @@ class LineFile(Generic[C, L]):
         if not self.path.exists():
             return {}
         text = self.path.read_text("utf-8")
-        rows = list(csv.reader(io.StringIO(text[: text.rfind("\n") + 1])))
-        if rows and rows[0] != self._header:
+        header, *rows = [*csv.reader(io.StringIO(text[: text.rfind("\n") + 1]))] or [self._header]
+        if header != self._header:
             raise InputError(
                 f"{str(self.path)!r} holds other columns than this version writes; move it away, or name another output"
             )
-        lines = (self._parse(row) for row in rows[1:] if len(row) == len(self._header))
-        return {self.place(line): line for line in lines}
-
-    def place(self, line: L) -> C:
-        """The place that a line is about."""
-        return self.cell(**{field.name: getattr(line, field.name) for field in fields(self.cell)})  # type: ignore[arg-type]
+        places = [field.name for field in fields(self.cell)]
+        lines = (self._parse(row) for row in rows if len(row) == len(header))
+        return {self.cell(**{name: getattr(line, name) for name in places}): line for line in lines}
 
     def append(self, lines: Iterable[L]) -> None:
         """Write lines at the end, after a header if the file is new; first drop the rest of a line that was cut off."""
@@ -62,17 +61,17 @@ class LineFile(Generic[C, L]):
             file.truncate(whole)
             if not whole:
                 writer.writeheader()
-            writer.writerows(asdict(line) for line in lines)  # type: ignore[call-overload]
+            writer.writerows(asdict(line) for line in lines)
             file.write(buffer.getvalue().encode("utf-8"))
             file.flush()
             os.fsync(file.fileno())
 
     @property
     def _header(self) -> list[str]:
-        return [field.name for field in fields(self.line)]  # type: ignore[arg-type]
+        return [field.name for field in fields(self.line)]
 
     def _parse(self, row: list[str]) -> L:
-        kinds = _kinds(self.line)
+        kinds = get_type_hints(self.line)
         try:
             return self.line(**{name: _value(text, kinds[name]) for name, text in zip(self._header, row, strict=True)})
         except ValueError:
@@ -81,16 +80,7 @@ class LineFile(Generic[C, L]):
             ) from None
 
 
-@cache
-def _kinds(line: type) -> dict[str, tuple[type, bool]]:
-    """Field → its type, and whether it may be None."""
-    hints = get_type_hints(line)
-    return {
-        name: (next(kind for kind in get_args(hint) or (hint,) if kind is not type(None)), type(None) in get_args(hint))
-        for name, hint in hints.items()
-    }
-
-
-def _value(text: str, kind: tuple[type, bool]) -> Any:
-    of, optional = kind
-    return None if optional and not text else of(text)
+def _value(text: str, kind: Any) -> Any:
+    """The text as its declared type, of which `X | None` is empty for None."""
+    either = get_args(kind)
+    return None if either and not text else (either[0] if either else kind)(text)

@@ -1,27 +1,27 @@
 """The paper's means of census columns: Coinpress over all rows and by strata, for every choice of strata columns.
 
-Errors are exact and noise is seeded, so nothing of this is private. Each seed's 80 % are the private rows; the other 20 % are the
-disjoint public table that PubStratCoinpress takes its weights from.
+Errors are exact and noise is seeded: nothing of this is private. Each seed's 80 % are the private rows, the other 20 %
+the public table that gives PubStratCoinpress its weights.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from itertools import combinations, product
+from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 
 from equistrata.arrays import Floats
 from equistrata.data.schema import Column, Schema
-from equistrata.data.strata import Key, Strata
+from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable, numbers
 from equistrata.data.weights import PublicWeights
 from equistrata.eval.scores.parity import relative_error
 from equistrata.inference.means.coinpress import Coinpress
-from equistrata.privacy.noise import NoiseSource, SeededNoise
+from equistrata.privacy.noise import SeededNoise
 from paper.synthesizers import TRAINING_SHARE
 
 SCHEMA = "acs_means"
@@ -40,10 +40,10 @@ ESTIMATORS = (COINPRESS, STRATIFIED, PUBLIC, ALONE, RELEASED)
 class MeanCell:
     """One place: an outcome's mean by these strata (columns joined by "_"), by one estimator at one ρ.
 
-    The estimators: "Coinpress" answers for every stratum with the population's mean; "StratCoinpress" and
-    "PubStratCoinpress" are the paper's (Gaussian tail, sizes declared public), with the rows' own shares and with those of the
-    public rows; "StratCoinpress at two levels (default)" is what a release does: noisy sizes, adaptive tail, declared bounds, all
-    rows measured beside the strata, which lean on each other; "(no shrinkage)" is a release with `--no-shrinkage`.
+    "Coinpress" gives every stratum the population's mean. "StratCoinpress" and "PubStratCoinpress" are the paper's
+    (Gaussian tail, public sizes), weighted by the rows' own shares and by those of the public rows. "StratCoinpress at
+    two levels (default)" is a release's: noisy sizes, adaptive tail, declared bounds, shrinkage towards all rows;
+    "(no shrinkage)" is a release with `--no-shrinkage`.
     """
 
     outcome: str
@@ -100,9 +100,9 @@ def read_outcomes(frame: pd.DataFrame, schema: Schema) -> dict[str, Floats]:
     return outcomes
 
 
-def errors(groups: Mapping[Key, Floats], population: float, by_stratum: Floats) -> tuple[int, float, float]:
-    """How many strata hold at least 0.1 % of the rows; the relative error of the population's mean; the parity error over those
-    strata with ω = 1/k.
+def errors(groups: Mapping[Any, Floats], population: float, by_stratum: Floats) -> tuple[int, float, float]:
+    """The number of strata with at least 0.1 % of the rows, the relative error of the population's mean, and the parity
+    error over these strata with ω = 1/k.
 
     >>> errors({(1,): np.array([1.0, 3.0]), (2,): np.array([4.0, 4.0])}, 3.0, np.array([1.0, 4.0]))
     (2, 0.0, 0.5)
@@ -119,40 +119,31 @@ def _measure(cell: MeanCell, table: CodedTable, values: Floats, column: Column) 
     private = np.random.default_rng(cell.seed).random(len(table)) < TRAINING_SHARE
     strata = Strata.over(table.schema, cell.strata.split("_"))
     index, present = strata.index(table), ~np.isnan(values)
-    count = len(strata.keys)
-    own, public = (np.bincount(index[present & of], minlength=count) for of in (private, ~private))
-    groups = {key: values[present & private & (index == i)] for i, key in enumerate(strata.keys)}
-    everybody = values[present & private]
-    kept, error, parity = errors(groups, *_estimate(cell, column, groups, everybody, strata, own, public))
-    return MeanLine(**asdict(cell), declared=count, kept=kept, population_error=error, parity_error=parity)
+    groups: dict[Hashable, Floats] = {
+        key: values[present & private & (index == i)] for i, key in enumerate(strata.keys)
+    }
+    weighing = {STRATIFIED: private, PUBLIC: ~private}.get(cell.estimator)
+    weights = None
+    if weighing is not None:
+        sizes = np.bincount(index[present & weighing], minlength=len(groups)).tolist()
+        weights = PublicWeights.from_counts(dict(zip(strata.keys, sizes, strict=True)), strata, cell.estimator)
+    estimates = _estimate(cell, column, groups, values[present & private], weights)
+    kept, error, parity = errors(groups, *estimates)
+    return MeanLine(**asdict(cell), declared=len(groups), kept=kept, population_error=error, parity_error=parity)
 
 
 def _estimate(
-    cell: MeanCell,
-    column: Column,
-    groups: Mapping[Key, Floats],
-    everybody: Floats,
-    strata: Strata,
-    own: npt.NDArray[np.intp],
-    public: npt.NDArray[np.intp],
+    cell: MeanCell, column: Column, groups: dict[Hashable, Floats], everybody: Floats, weights: PublicWeights | None
 ) -> tuple[float, Floats]:
     """The population's mean, and each stratum's, shape (k,)."""
-    coinpress, noise = _coinpress(cell, column), _noise(cell)
+    coinpress = _coinpress(cell, column)
+    noise = SeededNoise(cell.seed).spawn(STRATA.index(cell.strata)).spawn(OUTCOMES.index(cell.outcome))
     if cell.estimator == COINPRESS:
         value = coinpress.mean(everybody, cell.rho, noise).value
-        return value, np.full(len(strata.keys), value)
-    sizes = {STRATIFIED: own, PUBLIC: public}.get(cell.estimator)
-    shares = None
-    if sizes is not None:
-        counts = dict(zip(strata.keys, sizes.tolist(), strict=True))
-        shares = PublicWeights.from_counts(counts, strata, cell.estimator).shares
+        return value, np.full(len(groups), value)
     estimator = coinpress.hierarchical if cell.estimator == RELEASED else coinpress.by_strata
-    found = estimator(groups, shares, cell.rho, noise)
-    return found.value, np.array([found.strata[key].value for key in strata.keys])
-
-
-def _noise(cell: MeanCell) -> NoiseSource:
-    return SeededNoise(cell.seed).spawn(STRATA.index(cell.strata)).spawn(OUTCOMES.index(cell.outcome))
+    found = estimator(groups, weights, cell.rho, noise)
+    return found.value, np.array([found.strata[key].value for key in groups])
 
 
 def _coinpress(cell: MeanCell, column: Column) -> Coinpress:

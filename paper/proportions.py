@@ -1,16 +1,14 @@
-"""The talk's tables for tests of a proportion, beside ours: `python -m paper.proportions`.
+"""The talk's tables for tests of a proportion, beside ours: `python -m paper table proportions`.
 
-K, the factor by which noise multiplies the rows that a test needs, by both laws; and the errors of the classical test on
-noisy counts, without correction and with K times the rows, by simulation (100,000 runs, seeded).
+K, the factor by which noise multiplies the rows that a test needs, by both laws; and the errors of the classical test
+on noisy counts, without correction and with K times the rows, by simulation (100,000 runs, seeded).
 """
 
 from __future__ import annotations
 
-import argparse
 import math
 
 import numpy as np
-from rich.console import Console
 from rich.table import Table
 from scipy.special import ndtri
 
@@ -55,7 +53,7 @@ def rows_of(law: Law | None, epsilon: float) -> int:
 
 
 def simulated_errors(rows: int, epsilon: float, runs: int, seed: int) -> tuple[float, float]:
-    """The talk's experiment: how often the classical test, on one side, errs on noisy counts under either hypothesis."""
+    """The talk's experiment: the one-sided classical test's error rates on noisy counts under either hypothesis."""
     rng = np.random.default_rng(seed)
     middle = P0 + EFFECT / 2
     critical = P0 - float(ndtri(ALPHA / 2)) * math.sqrt(middle * (1 - middle) / rows)
@@ -69,8 +67,8 @@ def simulated_errors(rows: int, epsilon: float, runs: int, seed: int) -> tuple[f
 def forgotten_noise_errors(p0: float, effect: float, *, rows: int, epsilon: float, alpha: float) -> tuple[float, float]:
     """The exact errors of the classical test of p₀ + effect on a noisy count as if there were no noise.
 
-    It rejects on the effect's side of p₀ ± z(1 − α/2)√(σ²/rows), σ² = p̄(1 − p̄), p̄ = p₀ + effect/2. More rows restore its
-    power, but its level stays far above α/2.
+    It rejects on the effect's side of p₀ ± z(1 − α/2)√(σ²/rows), σ² = p̄(1 − p̄), p̄ = p₀ + effect/2. More rows restore
+    its power, but its level stays far above α/2.
 
     Args:
         p0, effect, alpha: as for `proportion_sizing`.
@@ -87,9 +85,7 @@ def forgotten_noise_errors(p0: float, effect: float, *, rows: int, epsilon: floa
     >>> [(round(first, 3), round(second, 3)) for first, second in errors]
     [(0.161, 0.256), (0.097, 0.026)]
     """
-    middle = proportion_sizing(
-        p0, effect, alpha=alpha, beta=0.5
-    )  # checks the settings; the type II error is not one of them
+    middle = proportion_sizing(p0, effect, alpha=alpha, beta=0.5)  # checks the settings; beta is not one of them
     rows, scale = whole("rows", rows, 1), 1 / positive("epsilon", epsilon)
     step = math.copysign(float(-ndtri(alpha / 2)) * math.sqrt(middle.variance / rows), effect)
     critical = rows * (p0 + step)
@@ -112,30 +108,21 @@ def standardized_mse(p: float, *, rows: int, epsilon: float, sensitivity: float 
     return 1 + 2 * scale**2 / (rows * p * (1 - p))
 
 
-def main() -> None:
-    """Print both tables."""
-    parser = argparse.ArgumentParser(prog="python -m paper.proportions", description=__doc__.splitlines()[0])
-    parser.add_argument("--runs", type=int, default=RUNS)
-    runs = parser.parse_args().runs
-    console = Console(width=124)
+def tables(runs: int) -> list[Table]:
+    """Both tables."""
     factors = Table(title="K (the talk's)", title_justify="left")
     errors = Table(title=f"errors of the classical test, {runs:,} runs (the talk's)", title_justify="left")
     for table, first in ((factors, "β, law"), (errors, "rows, error")):
-        table.add_column(first)
-        for epsilon in EPSILONS:
-            table.add_column(f"ε = {epsilon:g}", justify="right")
+        for heading in (first, *(f"ε = {epsilon:g}" for epsilon in EPSILONS)):
+            table.add_column(heading, justify="left" if heading == first else "right")
     for (beta, law), printed in TALK_K.items():
         sizing = proportion_sizing(P0, EFFECT, alpha=ALPHA, beta=beta)
         found = [sizing.correction_factor(e, law) for e in EPSILONS]
         factors.add_row(f"{beta:g}, {law}", *(f"{k:.3f} ({p:.2f})" for k, p in zip(found, printed, strict=True)))
-    for law in TALK_LEVEL:
-        measured = [simulated_errors(rows_of(law, e), e, runs, seed) for seed, e in enumerate(EPSILONS)]
+    for kept in TALK_LEVEL:
+        size = "N" if kept is None else f"K·N, {kept}"
+        measured = [simulated_errors(rows_of(kept, e), e, runs, seed) for seed, e in enumerate(EPSILONS)]
         for kind, (name, talk) in enumerate((("level", TALK_LEVEL), ("type II", TALK_TYPE_TWO))):
-            cells = (f"{pair[kind]:.4f} ({t:.4f})" for pair, t in zip(measured, talk[law], strict=True))
-            errors.add_row(f"{'N' if law is None else f'K·N, {law}'}, {name}", *cells)
-    console.print(factors)
-    console.print(errors)
-
-
-if __name__ == "__main__":
-    main()
+            cells = (f"{pair[kind]:.4f} ({t:.4f})" for pair, t in zip(measured, talk[kept], strict=True))
+            errors.add_row(f"{size}, {name}", *cells)
+    return [factors, errors]

@@ -1,7 +1,8 @@
-"""The simulation of section 3 of the ratio paper: how wide private intervals are, and how often they hold the truth.
+"""The simulation of section 3 of the ratio paper: width and coverage of private intervals.
 
-Scores s ~ Beta(2, 2), labels y ~ Bernoulli(s/1.1), weights Exponential(1) clipped to [1/3, 3], δ = 10⁻⁶: the true ratio
-is 1.1. Source: Miao and Li, Privacy-preserving inference on the ratio of two Gaussians using sums (2023), Tables 1 to 4.
+Scores s ~ Beta(2, 2), labels y ~ Bernoulli(s/1.1), weights Exponential(1) clipped to [1/3, 3], δ = 10⁻⁶: the true
+ratio is 1.1. Source: Miao and Li, Privacy-preserving inference on the ratio of two Gaussians using sums (2023),
+Tables 1 to 4.
 
 >>> cells = simulate_ratio(1, repetitions=200, sizes=(5000,), epsilons=(0.2,))
 >>> [(cell.method, round(cell.width, 2), cell.coverage > 0.91) for cell in cells if not cell.weighted]
@@ -27,7 +28,7 @@ from equistrata.privacy.noise import NoiseSource, SeededNoise
 Method = Literal["public", "none", "monte-carlo", "analytical"]
 Draw = Callable[[np.random.Generator, int], tuple[Floats, Floats]]
 
-TABLES: Mapping[int, tuple[Mechanism, bool]] = {
+TABLES: Mapping[int, tuple[Mechanism, bool]] = {  # noise, and whether of the log ratio
     1: ("gaussian", False),
     2: ("gaussian", True),
     3: ("laplace", False),
@@ -39,9 +40,7 @@ DELTA = 1e-6
 LEVEL = 0.95
 TRUE_RATIO = 1.1
 WEIGHT_BOUND = 3.0
-NOISES = (
-    10  # draws of the noise for each table of people: they are cheap, and most of what differs between runs is noise
-)
+NOISES = 10  # draws of the noise for each table of people
 PEOPLE, NOISE, MONTE_CARLO = 0, 1, 2  # streams
 BLOCK = 400_000  # people that are drawn at once
 TABLES_AT_ONCE = 1_000  # of people, that intervals are made for at once
@@ -55,11 +54,9 @@ class Cell:
         n, weighted, epsilon, method: which cell. "public" has no noise and is the same for every ε.
         width: mean length of the 95 % interval (of ln r in Tables 2 and 4).
         coverage: share of intervals that hold the true ratio.
-        score: mean interval score, length plus 40 times the distance of a truth outside (Gneiting and Raftery 2007,
-            eq. 43): smaller is better.
+        score: mean interval score, smaller is better (Gneiting and Raftery 2007, eq. 43).
 
-    Where the noisy variance is negative, or the noisy sums or Monte Carlo draws leave no logarithm, there is no finite
-    interval: that counts as a miss, and not towards width and score, as in the authors' simulation.
+    Without a finite interval (a negative variance, no logarithm) a run is a miss, left out of width and score.
     """
 
     n: int
@@ -84,8 +81,7 @@ def simulate_ratio(
 
     Args:
         table: 1 (ratio, Gaussian noise), 2 (log ratio, Gaussian), 3 (ratio, Laplace) or 4 (log ratio, Laplace).
-        repetitions: how many tables of people are drawn; noise is added to each ten times. Every ε (and Tables 1 and 2, and
-            3 and 4) sees the same people and the same noise but for its size.
+        repetitions: tables of people; noise is added to each ten times. Every ε sees the same people and unit noise.
         composition: "basic", the paper's, or "joint".
         sizes, epsilons: the numbers of people, and the ε.
         seed: of everything. There are no private rows here.
@@ -187,12 +183,8 @@ def _wald_of(
 def _score(method: Method, lower: Floats, upper: Floats, log: bool) -> tuple[Method, float, float, float]:
     truth = float(np.log(TRUE_RATIO)) if log else TRUE_RATIO
     width = upper - lower
-    told = np.isfinite(width)
-    missed = np.where(told, np.maximum(lower - truth, 0) + np.maximum(truth - upper, 0), np.nan)
+    finite = np.isfinite(width)
+    missed = np.where(finite, np.maximum(lower - truth, 0) + np.maximum(truth - upper, 0), np.nan)
     score = width + 2 / (1 - LEVEL) * missed
-    covered = float((missed == 0).mean())
-    return method, _mean(width[told]), covered, _mean(score[told])
-
-
-def _mean(values: Floats) -> float:
-    return float(values.mean()) if len(values) else float("nan")
+    means = [float(values[finite].mean()) if finite.any() else float("nan") for values in (width, score)]
+    return method, means[0], float((missed == 0).mean()), means[1]

@@ -1,7 +1,7 @@
 """The paper's grid of synthesizers: mechanism × strata × form × ε × seed, each place fitted, drawn and scored.
 
-Scores are exact and noise is seeded, so nothing of this is private. Each seed has its own 80 % of the rows, the same for all
-mechanisms, strata, forms and ε; the other 20 % test the classifiers, and no synthesizer sees them.
+Scores are exact and noise is seeded, so nothing of this is private. Each seed has its own 80 % of the rows, the same
+for all mechanisms, strata, forms and ε; the other 20 % test the classifiers, and no synthesizer sees them.
 
 >>> [cell.name for cell in variants("aim", ["vanilla", "SEX_RAC1P"], ["SEX_RAC1P"])]
 ['AIM_vanilla', 'AIM_SEX_RAC1P', 'AIM_SEX_RAC1P (default)']
@@ -34,7 +34,7 @@ DELTA = 1e-9
 TRAINING_SHARE = 0.8
 REAL = "real"
 
-# What a form asks of `StratifiedSynthesizer`: the paper's fits share nothing, neither what is measured nor what is found.
+# The settings of `StratifiedSynthesizer` for a form: the paper's fits share neither selection nor estimates.
 FORMS: dict[str, dict[str, Any]] = {
     VANILLA: {},
     "per-stratum": {"selection": "per-stratum", "shrinkage": False},
@@ -73,10 +73,9 @@ class Cell:
 
 @dataclass(frozen=True)
 class Line(Cell):
-    """A place in the grid and what was measured there; classifiers' scores are None where none were trained.
+    """A place in the grid and its scores; classifiers' are None where none were trained.
 
-    `parity_means_…` average over the columns that define no strata. Files that call them `parity_…` averaged over all, and are
-    refused for their header.
+    `parity_means_…` average over the columns that define no strata (files with `parity_…`, over all, are refused).
     """
 
     seconds: float
@@ -94,7 +93,7 @@ class Line(Cell):
 
 
 def variants(mechanism: str, strata: Sequence[str], default: Sequence[str]) -> list[Cell]:
-    """The variants of a mechanism: the paper's for `strata`, equistrata's for `default` (ε and seed are to be filled in)."""
+    """The variants of a mechanism, without ε and seed: the paper's for `strata`, equistrata's for `default`."""
     paper = [Cell(mechanism, by, VANILLA if by == VANILLA else "per-stratum", math.nan, 0) for by in strata]
     return paper + [Cell(mechanism, by, "default", math.nan, 0) for by in default]
 
@@ -148,10 +147,6 @@ def measure(cell: Cell, table: CodedTable, classifiers: bool = True, workers: in
 
 
 def _draw(cell: Cell, rows: CodedTable, workers: int) -> pd.DataFrame:
-    published = cell.mechanism == "mst" and cell.form != "default"
-    return (
-        StratifiedSynthesizer(
-            PaperMST() if published else cell.mechanism, cell.columns, epsilon=cell.epsilon, delta=DELTA, seed=cell.seed, workers=workers,
-            **FORMS[cell.form],
-        ).fit(rows).sample()
-    )  # fmt: skip
+    mechanism = PaperMST() if cell.mechanism == "mst" and cell.form != "default" else cell.mechanism
+    settings = {"epsilon": cell.epsilon, "delta": DELTA, "seed": cell.seed, "workers": workers} | FORMS[cell.form]
+    return StratifiedSynthesizer(mechanism, cell.columns, **settings).fit(rows).sample()

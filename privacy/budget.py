@@ -20,12 +20,15 @@ from functools import lru_cache, total_ordering
 from operator import index
 from typing import Literal, TypeVar
 
-import opendp.prelude as dp
-from opendp.mod import OpenDPException
+from opendp.combinators import make_zCDP_to_approxDP  # opendp.prelude would import scikit-learn and Polars
+from opendp.domains import atom_domain
+from opendp.measurements import make_gaussian
+from opendp.metrics import absolute_distance
+from opendp.mod import OpenDPException, enable_features
 
 from equistrata.errors import EquistrataError, InputError
 
-dp.enable_features("contrib")
+enable_features("contrib")
 
 Relation = Literal["add-remove", "replace-one within a stratum"]
 ADD_REMOVE: Relation = "add-remove"
@@ -213,9 +216,9 @@ class Budget:
 def _epsilon(rho: float, delta: float) -> float:
     if rho == 0:
         return 0.0
-    space = dp.atom_domain(T=float, nan=False), dp.absolute_distance(T=float)
-    gaussian = dp.m.make_gaussian(*space, scale=1.0)  # its privacy map sends a distance d to ρ = d²/2
-    profile = dp.c.make_zCDP_to_approxDP(gaussian).map(math.sqrt(2 * max(rho, MINIMAL_RHO)))
+    space = atom_domain(T=float, nan=False), absolute_distance(T=float)
+    gaussian = make_gaussian(*space, scale=1.0)  # its privacy map sends a distance d to ρ = d²/2
+    profile = make_zCDP_to_approxDP(gaussian).map(math.sqrt(2 * max(rho, MINIMAL_RHO)))
     try:
         return float(profile.epsilon(delta))
     except OpenDPException:  # e^ε overflows

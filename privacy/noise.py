@@ -26,14 +26,19 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
-import opendp.prelude as dp
+from opendp.domains import atom_domain, vector_domain
+from opendp.measurements import make_gaussian, make_laplace, make_noisy_max
+from opendp.measures import zero_concentrated_divergence
+from opendp.metrics import l1_distance, l2_distance, linf_distance
+from opendp.mod import __version__ as opendp_version
+from opendp.mod import enable_features
 
 from equistrata.arrays import Counts, Floats
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.coins import checked_trials, exact_binomial
 
-dp.enable_features("contrib")
+enable_features("contrib")
 
 
 A = TypeVar("A")
@@ -176,7 +181,7 @@ class SecureNoise(NoiseSource):
     @property
     def name(self) -> str:
         """The library and its version."""
-        return f"OpenDP {dp.__version__} (cryptographically seeded, exact arithmetic)"
+        return f"OpenDP {opendp_version} (cryptographically seeded, exact arithmetic)"
 
     def binomial(self, trials: int, probabilities: Floats) -> Counts:
         """See `NoiseSource.binomial` and `equistrata.privacy.coins`."""
@@ -279,16 +284,16 @@ def _check_claim(charged: float, claimed: float) -> None:
 
 @lru_cache(maxsize=256)
 def _discrete_gaussian(sigma: float) -> Any:
-    return dp.m.make_gaussian(dp.vector_domain(dp.atom_domain(T="i64")), dp.l2_distance(T="f64"), scale=sigma)
+    return make_gaussian(vector_domain(atom_domain(T="i64")), l2_distance(T="f64"), scale=sigma)
 
 
 @lru_cache(maxsize=256)
 def _laplace_vector(scale: float) -> Any:
-    space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.l1_distance(T=float)
-    return dp.m.make_laplace(*space, scale=scale)
+    space = vector_domain(atom_domain(T=float, nan=False)), l1_distance(T=float)
+    return make_laplace(*space, scale=scale)
 
 
 @lru_cache(maxsize=256)
 def _noisy_max(scale: float) -> Any:
-    space = dp.vector_domain(dp.atom_domain(T=float, nan=False)), dp.linf_distance(T=float)
-    return dp.m.make_noisy_max(*space, dp.zero_concentrated_divergence(), scale=scale)
+    space = vector_domain(atom_domain(T=float, nan=False)), linf_distance(T=float)
+    return make_noisy_max(*space, zero_concentrated_divergence(), scale=scale)

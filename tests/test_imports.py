@@ -36,7 +36,8 @@ def test_importing_the_core_loads_none_of_the_heavy_packages(repo_root):
 
 
 def test_no_cluster_is_imported_unless_it_is_asked_for(repo_root):
-    program = "import sys, equistrata.flows.cli.main, equistrata.flows.release.flow; print([n for n in ('dask', 'distributed', 'ray') if n in sys.modules])"
+    imports = "import sys, equistrata.flows.cli.main, equistrata.flows.release.flow"
+    program = f"{imports}; print([n for n in ('dask', 'distributed', 'ray') if n in sys.modules])"
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=repo_root, capture_output=True, text=True, timeout=300, check=True
     )

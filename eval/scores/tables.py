@@ -104,7 +104,8 @@ def coded_alike(tables: Mapping[str, TableLike], *named: Sequence[str]) -> dict[
     """Tables coded by one schema: their own, or for data frames one that declares the values that occur in any of them.
 
     Args:
-        tables: name (for messages) → table, all coded or all data frames. The first one's columns are the schema's.
+        tables: name (for messages) → table; the first one's columns are the schema's. Data frames beside coded tables hold
+            released values.
         named: lists of columns that a caller refers to; each must exist, once in its list.
 
     Raises:
@@ -117,7 +118,13 @@ def coded_alike(tables: Mapping[str, TableLike], *named: Sequence[str]) -> dict[
     for name, table in tables.items():
         if not len(table):
             raise InputError(f"the {name} table holds no rows; give a table with at least one row")
-    if (frames and coded) or len({(each.schema.names, each.schema.sizes) for each in coded.values()}) > 1:
+    if coded and frames:  # of released values, as a synthesizer samples them
+        released = next(iter(coded.values())).schema.coded()
+        for name, frame in frames.items():
+            _check_columns(name, frame, "coded", pd.DataFrame(columns=list(released.names)))
+        coded |= {name: CodedTable.encode(frame, released) for name, frame in frames.items()}
+        frames, coded = {}, {name: coded[name] for name in tables}
+    if len({(each.schema.names, each.schema.sizes) for each in coded.values()}) > 1:
         raise InputError(f"the {' and the '.join(tables)} table are of different schemas; code all by one")
     for name, frame in frames.items():
         _check_columns(name, frame, first, frames[first])

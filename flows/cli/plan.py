@@ -55,25 +55,31 @@ def plan_command(settings: PlanSettings) -> None:
       equistrata plan --column WKHP --reference 38 --relative-error 0.02 --json
       equistrata plan --schema people.yaml --strata SEX --weights sizes.csv --plot plan.svg
     """
-    from equistrata.data.schema import Schema
-    from equistrata.data.strata import Strata
     from equistrata.flows.cli.plan_figure import check_plot, draw
     from equistrata.flows.cli.plan_text import print_plan
 
     if settings.plot is not None:
         check_plot(settings.plot)
-    schema = Schema.load(settings.schema_)
-    strata = Strata.over(schema, settings.strata)
-    if settings.column in strata.columns:
-        raise InputError(f"column {settings.column!r} defines strata, so it is constant in each; plan another column")
-    asked = _question(settings, None if settings.column is None else schema[settings.column])
-    document = _document(asked, strata, _sizes(settings, strata), settings)
+    asked, document = planned(settings)
     if settings.plot is not None:
         draw(asked, document, settings.plot)
     if settings.as_json:
         print_json(document, allow_nan=False)
     else:
         print_plan(document)
+
+
+def planned(settings: PlanSettings) -> tuple[MeanQuestion | ProportionQuestion, dict[str, Any]]:
+    """What is asked, and the plan as plain values. Raises InputError for a setting out of its range."""
+    from equistrata.data.schema import Schema
+    from equistrata.data.strata import Strata
+
+    schema = Schema.load(settings.schema_)
+    strata = Strata.over(schema, settings.strata)
+    if settings.column in strata.columns:
+        raise InputError(f"column {settings.column!r} defines strata, so it is constant in each; plan another column")
+    asked = _question(settings, None if settings.column is None else schema[settings.column])
+    return asked, _document(asked, strata, _sizes(settings, strata), settings)
 
 
 def _question(settings: PlanSettings, column: Column | None) -> MeanQuestion | ProportionQuestion:

@@ -15,8 +15,8 @@ from paper.ratio import DRAWS, Cell, simulate_ratio
 
 PRINTED = Path(__file__).with_name("miao_li_2023_tables.csv")  # Tables 1 to 4 as printed, to three decimals
 
-# Coverages that the paper's own 1,000 repetitions put farther than 0.025 from those of 20,000 (0.256 and 0.425): by 1.6 to 1.9
-# of their standard errors. Tables 1 and 2 show the same intervals, on two scales.
+# Coverages that the paper's own 1,000 repetitions put farther than 0.025 from those of 20,000 (0.256 and 0.425): by 1.6
+# to 1.9 of their standard errors. Tables 1 and 2 show the same intervals, on two scales.
 FAR = {(table, 5000, *cell, "none") for table in (1, 2) for cell in ((False, 0.2), (True, 1.0))}
 
 
@@ -51,8 +51,8 @@ def test_reproduces_the_papers_table(table):
 
 @pytest.mark.slow
 def test_joint_noise_is_better_in_every_cell_of_table_1():
-    """Shorter intervals, or, uncorrected, ones that cover more. The scores compared are what the noise adds to the public
-    one: at n = 10,000 and ε = 4 the paper's people had some luck, 0.051 where the score without noise is 0.0516."""
+    """Shorter intervals, or, uncorrected, ones that cover more. Scores are compared by what the noise adds:
+    at n = 10,000 and ε = 4 the paper's people had some luck, 0.051 where the score without noise is 0.0516."""
     cells, theirs = cells_of(1, "joint"), {key: score for key, _, _, score in printed(1)}
     for key, width, coverage, score in printed(1):
         cell, method = cells[key], key[3]

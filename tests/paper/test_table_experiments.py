@@ -1,27 +1,33 @@
-"""`equistrata simulate experiments`: the library's numbers, and what it refuses."""
+"""`python -m paper table experiments`: the library's numbers, and what it refuses."""
 
 import json
 from dataclasses import replace
 
 import pytest
-from typer.testing import CliRunner
 
 from equistrata.errors import InputError
-from equistrata.flows.cli.main import app
 from paper.federated import TABLES, as_users_would, simulate
 
 
-def run(*arguments):
-    """The command in this process; raises what it raises."""
-    command = ["simulate", "experiments", *map(str, arguments)]
-    return CliRunner(env={"COLUMNS": "120"}).invoke(app, command, catch_exceptions=False).stdout
+@pytest.fixture
+def run(paper):
+    """What the command prints; raises InputError with what it says where it refuses."""
+
+    def call(*arguments):
+        result = paper("table", "experiments", *arguments)
+        if result.returncode == 2:
+            raise InputError(result.stderr)
+        assert result.returncode == 0, result.stderr
+        return result.stdout
+
+    return call
 
 
 def rows_of(setting, seed=0):
     return [(row.method, row.trials, row.epsilon, row.coverage, row.width) for row in simulate(setting, seed=seed)]
 
 
-def test_a_table_is_the_papers_setting():
+def test_a_table_is_the_papers_setting(run):
     given = ("--table", 2, "--rounds", 40, "--trials", 256, "--epsilon", "0.4,1.9", "--json")
     found = json.loads(run(*given))
     setting = replace(TABLES[2], rounds=40, trials=(256,), epsilons=(0.4, 1.9))
@@ -34,7 +40,7 @@ def test_a_table_is_the_papers_setting():
     assert run(*given) == run(*given, "--workers", 1)
 
 
-def test_private_variances_bring_the_defaults_of_the_product():
+def test_private_variances_bring_the_defaults_of_the_product(run):
     given = ("--variances", "private", "--arms", "60,90", "--rounds", 30, "--trials", 8, "--epsilon", 1, "--seed", 3)
     found = json.loads(run(*given, "--json"))
     expected = replace(as_users_would(TABLES[3]), arms=(60, 90), rounds=30, trials=(8,), epsilons=(1.0,))
@@ -44,7 +50,7 @@ def test_private_variances_bring_the_defaults_of_the_product():
     assert shown == rows_of(expected, seed=3)
 
 
-def test_the_table_for_people_to_read():
+def test_the_table_for_people_to_read(run):
     shown = run("--table", 4, "--rounds", 20, "--trials", 256, "--epsilon", 1)
     assert "SATE, exact variances (not private)" in shown
     assert "poisson-binomial" in shown
@@ -66,6 +72,6 @@ def test_the_table_for_people_to_read():
         (("--variances", "guessed"), "variances"),
     ],
 )
-def test_what_is_refused(given, sentence):
+def test_what_is_refused(run, given, sentence):
     with pytest.raises(InputError, match=sentence):
         run(*given)

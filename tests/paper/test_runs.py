@@ -11,11 +11,8 @@ from equistrata.data.table import CodedTable, numbers
 from equistrata.eval.scores.parity import parity_error
 from equistrata.eval.scores.tables import Pair
 from equistrata.synth.synthesizer import StratifiedSynthesizer
-from paper import means as experiment_means
-from paper import mixture as experiment_mixture
-from paper import synthesizers as experiment_synthesizers
-from paper.config import ExperimentConfig
-from paper.grid import MEANS, MIXTURE, SYNTHESIZERS, Unit, runs_of
+from paper import means, mixture, synthesizers
+from paper.grid import MEANS, MIXTURE, SYNTHESIZERS, FigureSettings, Unit, runs_of
 from paper.means import ALONE, COINPRESS, ESTIMATORS, PUBLIC, RELEASED, STRATIFIED, MeanCell
 from paper.mixture import MixtureCell
 from paper.mst import PaperMST
@@ -33,33 +30,32 @@ def table():
 @pytest.fixture(scope="module")
 def people():
     """The columns that define strata, and the outcomes, of the sample."""
-    schema = Schema.load(experiment_means.SCHEMA)
-    frame = SampleSource().read([*experiment_means.CODED, *experiment_means.OUTCOMES])
+    schema = Schema.load(means.SCHEMA)
+    frame = SampleSource().read([*means.CODED, *means.OUTCOMES])
     outcomes = {}
-    for name in experiment_means.OUTCOMES:
+    for name in means.OUTCOMES:
         values, absent = numbers(frame[name], schema[name])
         outcomes[name] = np.where(absent, np.nan, values)
-    return CodedTable.encode(frame, schema.select(experiment_means.CODED)), outcomes, schema
+    return CodedTable.encode(frame, schema.select(means.CODED)), outcomes, schema
 
 
 @pytest.mark.parametrize(
     ("cell", "settings"),
     [
-        (Cell("mst", "vanilla", "vanilla", 1.0, 3), {"strata": []}),
+        (Cell("mst", "vanilla", "vanilla", 1.0, 3), {"mechanism": PaperMST(), "strata": []}),
         (
             Cell("mst", "SEX", "per-stratum", 1.0, 3),
-            {"strata": ["SEX"], "selection": "per-stratum", "shrinkage": False},
+            {"mechanism": PaperMST(), "strata": ["SEX"], "selection": "per-stratum", "shrinkage": False},
         ),
-        (Cell("mst", "SEX", "default", 1.0, 3), {"strata": ["SEX"]}),
+        (Cell("mst", "SEX", "default", 1.0, 3), {"mechanism": "mst", "strata": ["SEX"]}),
     ],
 )
 def test_a_line_is_of_the_form_that_it_names(table, cell, settings):
     """The same fit, made by hand, has the same scores; so the paper's form and ours are not mixed up."""
-    line = experiment_synthesizers.measure(cell, table, classifiers=False)
+    line = synthesizers.measure(cell, table, classifiers=False)
     rng = np.random.default_rng(3)
     rows = table.take(rng.random(len(table)) < 0.8)
-    mst = "mst" if cell.form == "default" else PaperMST()
-    synthetic = StratifiedSynthesizer(mst, epsilon=1.0, delta=1e-9, seed=3, **settings).fit(rows).sample()
+    synthetic = StratifiedSynthesizer(**settings, epsilon=1.0, delta=1e-9, seed=3).fit(rows).sample()
     real = rows.decode(rng)
     assert line.parity_means_sex == parity_error(Pair.of(real, synthetic, ["SEX"])).value
     assert line.parity_means_sex_rac1p == parity_error(Pair.of(real, synthetic, ["SEX", "RAC1P"])).value
@@ -70,15 +66,15 @@ def test_a_line_is_of_the_form_that_it_names(table, cell, settings):
 
 def test_the_forms_differ(table):
     lines = [
-        experiment_synthesizers.measure(Cell("mst", "SEX_RAC1P", form, 0.1, 0), table, classifiers=False)
+        synthesizers.measure(Cell("mst", "SEX_RAC1P", form, 0.1, 0), table, classifiers=False)
         for form in ("per-stratum", "default")
     ]
     assert lines[0].parity_means_sex_rac1p != lines[1].parity_means_sex_rac1p
 
 
 def test_real_rows_have_no_error_and_a_classifier(table):
-    (cell,) = experiment_synthesizers.real_rows(1)
-    line = experiment_synthesizers.measure(cell, table)
+    (cell,) = synthesizers.real_rows(1)
+    line = synthesizers.measure(cell, table)
     assert line.parity_means_sex_rac1p == line.workload3 == line.maximum_disparity == 0.0
     assert 0.6 < line.accuracy <= 1.0
 
@@ -86,7 +82,7 @@ def test_real_rows_have_no_error_and_a_classifier(table):
 def test_mean_lines(people):
     """By hand for one place; and what is exact about the others."""
     cells = [MeanCell("WKHP", "SEX_RAC1P", name, 0.5, 1) for name in ESTIMATORS]
-    lines = {line.estimator: line for line in experiment_means.measure(cells, *people)}
+    lines = {line.estimator: line for line in means.measure(cells, *people)}
     table, outcomes, _ = people
     values = outcomes["WKHP"]
     private = np.random.default_rng(1).random(len(table)) < 0.8
@@ -115,7 +111,7 @@ def test_mean_lines(people):
 
 
 def test_empty_strata_are_no_error(people):
-    (line,) = experiment_means.measure([MeanCell("JWMNP", "SEX_RAC1P_AGEP_DIS", STRATIFIED, 0.5, 0)], *people)
+    (line,) = means.measure([MeanCell("JWMNP", "SEX_RAC1P_AGEP_DIS", STRATIFIED, 0.5, 0)], *people)
     assert line.declared == 180
     assert np.isfinite(line.parity_error)
 
@@ -126,7 +122,7 @@ def test_mixture_errors_are_of_the_size_that_theory_says():
     Expected |error| of 20 tables is √(2/π) of the deviation; the limits are about three times that: a false alarm of
     under 10⁻⁶ for means of 20.
     """
-    lines = experiment_mixture.measure([MixtureCell(3, 1.0, 20_000, run) for run in range(20)])
+    lines = mixture.measure([MixtureCell(3, 1.0, 20_000, run) for run in range(20)])
     assert np.mean([line.coinpress for line in lines]) < 0.04
     assert np.mean([line.coinpress_rows for line in lines]) < 0.005
     assert np.mean([line.stratified for line in lines]) < 0.03
@@ -134,52 +130,52 @@ def test_mixture_errors_are_of_the_size_that_theory_says():
 
 
 def test_mixture_tables_and_noise_differ_from_place_to_place():
-    lines = experiment_mixture.measure(list(experiment_mixture.grid((3, 6), (0.1, 1.0), (2000, 4000), 2)))
+    lines = mixture.measure(list(mixture.grid((3, 6), (0.1, 1.0), (2000, 4000), 2)))
     for name in ("coinpress", "coinpress_rows", "stratified_rows"):
         assert len({round(getattr(line, name), 12) for line in lines}) == len(lines) == 16
 
 
 def test_the_same_place_gives_the_same_line(people):
     cell = MeanCell("SCHL", "SEX", RELEASED, 0.5, 0)
-    assert experiment_means.measure([cell], *people) == experiment_means.measure([cell], *people)
+    assert means.measure([cell], *people) == means.measure([cell], *people)
     place = MixtureCell(6, 0.1, 2000, 3)
-    assert experiment_mixture.measure([place]) == experiment_mixture.measure([place])
+    assert mixture.measure([place]) == mixture.measure([place])
 
 
 @pytest.mark.parametrize("quick", [False, True])
 @pytest.mark.parametrize("figure", range(1, 10))
 def test_no_figure_names_a_place_twice(figure, quick):
-    for cells in runs_of(ExperimentConfig(figure=figure, quick=quick)).cells.values():
+    for cells in runs_of(FigureSettings(figure=figure, quick=quick)).cells.values():
         assert len(cells) == len(set(cells))
 
 
 def test_the_papers_settings():
-    runs = runs_of(ExperimentConfig(figure=5))
+    runs = runs_of(FigureSettings(figure=5))
     assert {cell.seed for cell in runs.cells[SYNTHESIZERS]} == set(range(5))
     assert {cell.epsilon for cell in runs.cells[SYNTHESIZERS]} == {0.01, 0.05, 0.1, 0.5, 1.0, 5.0}
     names = {cell.name for cell in runs.cells[SYNTHESIZERS]}
     assert {"AIM_vanilla", "AIM_SEX", "AIM_RAC1P", "AIM_SEX_RAC1P", "AIM_SEX_RAC1P (default)"} < names
     assert len(names) == 15
-    mixture = runs_of(ExperimentConfig(figure=6)).cells[MIXTURE]
-    assert {cell.k for cell in mixture} == {3, 6, 12}
-    assert (min(cell.n for cell in mixture), max(cell.n for cell in mixture)) == (2_000, 20_000)
-    assert max(cell.run for cell in mixture) == 49
-    means = runs_of(ExperimentConfig(figure=8)).cells[MEANS]
-    assert len(means) == 5 * 4 * 15 * 5
-    assert {cell.outcome for cell in runs_of(ExperimentConfig(figure=2)).cells[MEANS]} == {"SCHL", "WKHP"}
+    simulated = runs_of(FigureSettings(figure=6)).cells[MIXTURE]
+    assert {cell.k for cell in simulated} == {3, 6, 12}
+    assert (min(cell.n for cell in simulated), max(cell.n for cell in simulated)) == (2_000, 20_000)
+    assert max(cell.run for cell in simulated) == 49
+    estimated = runs_of(FigureSettings(figure=8)).cells[MEANS]
+    assert len(estimated) == 5 * 4 * 15 * 5
+    assert {cell.outcome for cell in runs_of(FigureSettings(figure=2)).cells[MEANS]} == {"SCHL", "WKHP"}
 
 
 @pytest.mark.parametrize("figure", range(1, 10))
 def test_a_quick_figures_runs_are_part_of_the_whole_ones(figure):
     """So that a quick figure is a beginning of the whole one, and not time lost."""
-    quick, whole = (runs_of(ExperimentConfig(figure=figure, quick=quick)).cells for quick in (True, False))
+    quick, whole = (runs_of(FigureSettings(figure=figure, quick=quick)).cells for quick in (True, False))
     assert quick.keys() == whole.keys()
     for kind, cells in quick.items():
         assert set(cells) < set(whole[kind])
 
 
 def test_what_is_there_is_not_made_again():
-    config = ExperimentConfig(figure=5, quick=True, seeds=1)
+    config = FigureSettings(figure=5, quick=True, seeds=1)
     runs = runs_of(config)
     cells = runs.cells[SYNTHESIZERS]
     others = [field.name for field in dataclasses.fields(Line)][5:]

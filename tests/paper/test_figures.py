@@ -1,19 +1,21 @@
-"""`equistrata experiments figure`: what it leaves, how it goes on after an interruption, how it refuses."""
+"""`python -m paper figure`: what it leaves, how it goes on after an interruption, how it refuses."""
 
 import csv
 import dataclasses
+import fcntl
 import json
 import os
 import signal
+import subprocess
+import sys
 import time
 
 import pytest
 
 from equistrata.errors import InputError
-from paper import steps as experiment_steps
-from paper.config import ExperimentConfig
+from paper import figure_runs
 from paper.figures import pictures
-from paper.grid import MEANS, MIXTURE, SYNTHESIZERS, files, runs_of
+from paper.grid import MEANS, MIXTURE, SYNTHESIZERS, FigureSettings, files, runs_of
 from paper.means import MeanLine
 from paper.mixture import MixtureLine
 from paper.synthesizers import Line
@@ -38,18 +40,18 @@ def made_up(config):
 
 @pytest.mark.parametrize("figure", range(1, 10))
 def test_every_figure_shows_what_was_measured(figure):
-    config = ExperimentConfig(figure=figure, quick=True)
+    config = FigureSettings(figure=figure, quick=True)
     found = made_up(config)
     drawn = pictures(config, found, "rows")
     assert [picture.name for picture in drawn] == [f"figure-{figure}", "figure-7-groups"][: 2 if figure == 7 else 1]
     for picture in drawn:
-        assert picture.note.startswith(NOT_PRIVATE)
+        assert picture.description.startswith(NOT_PRIVATE)
         assert all(panel.curves for panel in picture.panels)
         assert all(len(curve.x) > 0 for panel in picture.panels for curve in panel.curves)
 
 
 def test_figure_5_is_the_mean_over_seeds_of_each_variant():
-    config = ExperimentConfig(figure=5, quick=True)
+    config = FigureSettings(figure=5, quick=True)
     found = made_up(config)
     (picture,) = pictures(config, found, "rows")
     lines = found[SYNTHESIZERS].values()
@@ -76,7 +78,7 @@ def test_figure_5_is_the_mean_over_seeds_of_each_variant():
 
 
 def test_figure_1_is_theorem_10_between_its_bounds():
-    (picture,) = pictures(ExperimentConfig(figure=1), {}, "")
+    (picture,) = pictures(FigureSettings(figure=1), {}, "")
     (panel,) = picture.panels
     theorem, fitted = panel.curves
     levels = dict(panel.levels)
@@ -86,10 +88,10 @@ def test_figure_1_is_theorem_10_between_its_bounds():
     assert fitted.value[1] == pytest.approx(levels["New York 2018 itself"])  # at the likeliest α, exactly
 
 
-def test_a_figure_of_simulated_rows_needs_no_files(served):
-    result = served("experiments", "figure", "3", "--quick", "--seeds", "1", "--workers", "1", "--output", "made")
+def test_a_figure_of_simulated_rows_needs_no_files(paper, home):
+    result = paper("figure", "3", "--quick", "--seeds", "1", "--workers", "1", "--output", "made")
     assert result.returncode == 0, result.stderr
-    made = served.home / "made"
+    made = home / "made"
     assert {path.name for path in made.iterdir()} == {
         "runs",
         *(f"figure-3.{end}" for end in ("svg", "png", "csv", "md")),
@@ -100,18 +102,18 @@ def test_a_figure_of_simulated_rows_needs_no_files(served):
     assert {row["runs"] for row in rows} == {"10"}
     assert all(0 <= float(row["lower"]) <= float(row["upper"]) for row in rows)
     before = {path: path.read_bytes() for path in made.rglob("*.csv")}
-    again = served("experiments", "figure", "3", "--quick", "--seeds", "1", "--workers", "1", "--output", "made")
+    again = paper("figure", "3", "--quick", "--seeds", "1", "--workers", "1", "--output", "made")
     assert again.returncode == 0, again.stderr
     assert {path: path.read_bytes() for path in made.rglob("*.csv")} == before
-    assert not list(served.tmp.glob("equistrata-*"))
+    assert [path.name for path in home.iterdir()] == ["made"]
 
 
 @pytest.mark.slow
-def test_an_interrupted_figure_goes_on_where_it_was(served):
+def test_an_interrupted_figure_goes_on_where_it_was(paper, start, home):
     """Killed in the middle, with half a line written: what was whole stays as it was, and the rest is made."""
-    arguments = ("experiments", "figure", "2", "--quick", "--seeds", "2", "--workers", "1", "--source", "sample")
-    lines = served.home / "made" / "runs" / "means.csv"
-    process = served.start(*arguments, "--output", "made")
+    arguments = ("figure", "2", "--quick", "--seeds", "2", "--workers", "1", "--source", "sample")
+    lines = home / "made" / "runs" / "means.csv"
+    process = start(*arguments, "--output", "made")
     deadline = time.monotonic() + 200
     while not (lines.exists() and lines.read_bytes().count(b"\n") > 1):
         assert process.poll() is None, process.stderr.read()
@@ -122,49 +124,77 @@ def test_an_interrupted_figure_goes_on_where_it_was(served):
     first = lines.read_bytes()
     whole = first[: first.rindex(b"\n") + 1]
     lines.write_bytes(whole + b"WKHP,SEX,Coinp")
-    assert not (served.home / "made" / "figure-2.svg").exists()
-    result = served(*arguments, "--output", "made")
+    assert not (home / "made" / "figure-2.svg").exists()
+    result = paper(*arguments, "--output", "made")
     assert result.returncode == 0, result.stderr
     assert lines.read_bytes().startswith(whole)
-    config = ExperimentConfig(figure=2, quick=True, seeds=2)
-    (file,) = [file for kind, file in files(str(served.home / "made")).items() if kind == MEANS]
+    config = FigureSettings(figure=2, quick=True, seeds=2)
+    (file,) = [file for kind, file in files(str(home / "made")).items() if kind == MEANS]
     assert set(file.read()) == set(runs_of(config).cells[MEANS])
     text = lines.read_text("utf-8").splitlines()
     assert len(text) == 1 + len(set(text[1:]))  # nothing was made twice
-    assert (served.home / "made" / "figure-2.svg").exists()
-    # No row and no private folder is left, of either run, once a run has ended.
-    assert not list(served.tmp.glob("equistrata-*"))
+    assert (home / "made" / "figure-2.svg").exists()
+    # Nothing is left elsewhere, of either run.
+    assert [path.name for path in home.iterdir()] == ["made"]
     assert json.loads((lines.parent / "rows.json").read_text("utf-8")) == {"rows": "embedded simulated sample"}
 
 
 @pytest.mark.slow
-def test_a_small_grid_on_the_sample(tmp_path):
-    """Steps of the flow, without Prefect, on two variants of the grid: measured, kept, drawn."""
-    from equistrata.flows.run.workspace import private_workspace
-
-    config = ExperimentConfig(figure=5, quick=True, seeds=1, source="sample", output=str(tmp_path / "made"))
-    cells = [c for c in runs_of(config).cells[SYNTHESIZERS] if c.mechanism == "mst" and c.epsilon == 1.0]
-    experiment_steps.check(config)
-    with private_workspace() as work:
-        experiment_steps.load(config, work)
-        units = [u for u in experiment_steps.missing(config, runs_of(config)) if u.cells[0] in cells]
-        assert len(units) == 3
-        for unit in units:
-            experiment_steps.keep(config, unit, experiment_steps.measure(unit, work))
-    found = files(config.output)[SYNTHESIZERS].read()
+def test_a_small_grid_on_the_sample(tmp_path, monkeypatch):
+    """Two variants of the grid, by two workers: measured, kept, drawn."""
+    settings = FigureSettings(5, True, seeds=1, workers=2, source="sample", output=str(tmp_path / "made"))
+    every = runs_of(settings)
+    cells = [c for c in every.cells[SYNTHESIZERS] if c.mechanism == "mst" and c.epsilon == 1.0]
+    some = dataclasses.replace(every, cells={SYNTHESIZERS: cells})
+    assert len(some.missing({SYNTHESIZERS: {}})) == 3
+    monkeypatch.setattr(figure_runs, "runs_of", lambda settings: some)
+    monkeypatch.setattr(figure_runs, "pictures", lambda settings, found, rows: [])
+    calls = []
+    assert figure_runs.make_figure(settings, lambda done, of: calls.append((done, of))) == []
+    assert calls == [(0, 3), (1, 3), (2, 3), (3, 3)]
+    found = files(settings.output)[SYNTHESIZERS].read()
     assert set(found) == set(cells)
     assert all(0 < line.parity_means_sex_rac1p < 10 for line in found.values())
-    assert not {unit.cells[0] for unit in experiment_steps.missing(config, runs_of(config))} & set(cells)
+    figure_runs.make_figure(settings, lambda done, of: calls.append((done, of)))
+    assert calls[4:] == [(0, 0)]  # all of it is there
 
 
-def test_without_acs_files_it_says_so_and_offers_the_sample(equistrata):
-    result = equistrata("experiments", "figure", "5", "--quick", "--root-dir", "nowhere")
+def test_two_runs_do_not_write_to_one_folder(tmp_path):
+    settings = FigureSettings(3, output=str(tmp_path))
+    figure_runs.check(settings)
+    with (tmp_path / "runs" / ".lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        with pytest.raises(InputError, match="another run is writing to"):
+            figure_runs.make_figure(settings)
+
+
+def test_prefect_is_not_needed(repo_root, tmp_path):
+    """A figure is made where Prefect, its client and the rooms that use it cannot be imported."""
+    program = """
+import sys
+from importlib.abc import MetaPathFinder
+class Refuse(MetaPathFinder):
+    def find_spec(self, name, path=None, target=None):
+        if name.split(".")[0] == "prefect" or name.startswith("equistrata.flows"):
+            raise ImportError(name)
+sys.meta_path.insert(0, Refuse())
+from paper.program import main
+main(["figure", "1", "--output", sys.argv[1]])
+"""
+    command = [sys.executable, "-c", program, str(tmp_path / "made")]
+    done = subprocess.run(command, cwd=repo_root, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert (tmp_path / "made" / "figure-1.svg").exists()
+
+
+def test_without_acs_files_it_says_so_and_offers_the_sample(paper, home):
+    result = paper("figure", "5", "--quick", "--root-dir", "nowhere")
     assert result.returncode == 2
     assert "no ACS files in nowhere/2024/1-Year" in result.stderr
     assert "--source sample" in result.stderr
     assert len(result.stderr.strip().splitlines()) == 1
     assert result.stdout == ""
-    assert not (equistrata.home / "experiments").exists()
+    assert not (home / "experiments").exists()
 
 
 @pytest.mark.parametrize(
@@ -180,32 +210,32 @@ def test_without_acs_files_it_says_so_and_offers_the_sample(equistrata):
 )
 def test_bad_settings_are_refused(settings, sentence):
     with pytest.raises(InputError, match=sentence):
-        ExperimentConfig.build(**{"figure": 5} | settings)
+        FigureSettings(**{"figure": 5} | settings)
 
 
-def test_bad_settings_end_the_command(equistrata):
+def test_bad_settings_end_the_command(paper, home):
     for arguments, sentence in ((["10"], "setting 'figure' is 10"), (["5", "--state", "XX"], "unknown state XX")):
-        result = equistrata("experiments", "figure", *arguments)
+        result = paper("figure", *arguments)
         assert result.returncode == 2
         assert sentence in result.stderr
         assert len(result.stderr.strip().splitlines()) == 1
-        assert {path.name for path in equistrata.home.iterdir()} <= {"tmp"}  # nothing is left behind
+        assert not list(home.iterdir())  # nothing is left behind
 
 
 def test_runs_on_other_rows_are_not_mixed(tmp_path):
     runs = tmp_path / "runs"
     runs.mkdir()
     (runs / "rows.json").write_text(json.dumps({"rows": "ACS 2018 1-Year person records of NY (folktables)"}))
-    config = ExperimentConfig(figure=5, quick=True, source="sample", output=str(tmp_path))
+    config = FigureSettings(figure=5, quick=True, source="sample", output=str(tmp_path))
     with pytest.raises(InputError, match=r"holds runs on ACS 2018 .* not on embedded simulated sample"):
-        experiment_steps.check(config)
-    experiment_steps.check(config.model_copy(update={"figure": 3}))  # its rows are simulated
+        figure_runs.check(config)
+    figure_runs.check(dataclasses.replace(config, figure=3))  # its rows are simulated
     (runs / "rows.json").write_text("{")
     with pytest.raises(InputError, match="does not say of which rows"):
-        experiment_steps.check(config)
+        figure_runs.check(config)
 
 
 def test_an_output_that_cannot_be_written(tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="cannot be written"):
-        experiment_steps.check(ExperimentConfig(figure=3, output=str(tmp_path / "file")))
+        figure_runs.check(FigureSettings(figure=3, output=str(tmp_path / "file")))

@@ -1,0 +1,133 @@
+"""The public names: which they are, what importing them costs, and a notebook's ten lines."""
+
+import inspect
+import subprocess
+import sys
+import typing
+
+import pytest
+
+import equistrata
+from equistrata.errors import InputError
+
+NAMES = {
+    "AIM", "GEM", "MST", "Coinpress", "Ledger", "Schema", "Strata", "StratifiedSynthesizer",
+    "audit", "plan", "publish", "ratio", "read_table", "release", "score",
+}  # fmt: skip
+HEAVY = ("prefect", "sklearn", "pandas", "numpy", "scipy", "matplotlib", "pyarrow", "opendp")
+
+
+def test_the_public_names_are_these():
+    """Frozen: who adds or renames one changes this set, docs/api.md and CHANGELOG.md."""
+    assert set(equistrata.__all__) == NAMES
+    assert set(equistrata.__dir__()) >= NAMES
+
+
+@pytest.mark.parametrize("name", sorted(NAMES))
+def test_a_name_is_there_and_documented(name):
+    value = getattr(equistrata, name)
+    assert value.__name__ == name
+    assert inspect.getdoc(value)
+    assert value is getattr(equistrata, name)
+
+
+def test_editors_and_mypy_know_the_same_names():
+    """The imports under TYPE_CHECKING are those that `__getattr__` makes."""
+    source = inspect.getsource(equistrata)
+    block = source.split("if TYPE_CHECKING:")[1].split("__all__")[0]
+    lines = [line.split("#")[0].split() for line in block.strip().splitlines()]
+    typed = {name.strip(","): line[1] for line in lines for name in line[3:]}
+    assert set(typed) == NAMES
+    for name, module in typed.items():
+        assert module == f"equistrata.{equistrata._MODULES.get(name, 'api')}"
+
+
+@pytest.mark.parametrize("name", ["audit", "plan", "publish", "ratio", "read_table", "release", "score"])
+def test_a_function_says_what_it_takes_and_gives(name):
+    function = getattr(equistrata, name)
+    assert "return" in function.__annotations__
+    assert all(p.annotation is not p.empty for p in inspect.signature(function).parameters.values())
+
+
+def test_another_name_is_refused():
+    with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
+        _ = equistrata.Nothing
+
+
+def test_the_import_is_light(repo_root):
+    """In an interpreter of its own; the time is the import's own, and ten times less where nothing else runs."""
+    program = f"""
+import sys, time
+start = time.perf_counter()
+import equistrata
+print(time.perf_counter() - start)
+print([name for name in {HEAVY} if name in sys.modules])
+from equistrata import Schema, StratifiedSynthesizer, read_table, score
+print([name for name in ("prefect", "sklearn", "matplotlib") if name in sys.modules])
+"""
+    done = subprocess.run([sys.executable, "-c", program], cwd=repo_root, capture_output=True, text=True, check=True)
+    seconds, at_once, later = done.stdout.splitlines()
+    assert float(seconds) < 0.3
+    assert at_once == later == "[]"
+
+
+def test_ten_lines_of_a_notebook():
+    table = equistrata.read_table(None, "acs_employment")
+    assert table.schema.names == equistrata.Schema.load("acs_employment").selected().names
+    part = table.select(["SEX", "MAR", "ESR"])
+    assert len(equistrata.Strata.over(part.schema, ["SEX"]).keys) == 2
+    synthesizer = equistrata.StratifiedSynthesizer(equistrata.MST(), ["SEX"], epsilon=1, delta=1e-9, seed=0).fit(part)
+    rows = synthesizer.sample()
+    scores = equistrata.score(rows, part, ["SEX"])
+    assert 0 < scores.parity_error < 0.5
+    assert scores.accuracy is None
+
+
+def test_read_table_reads_what_a_schema_declares(tmp_path):
+    people = tmp_path / "people.csv"
+    people.write_text("SEX,AGE,PAY\n1,30,9.5\n2,61,\n")
+    (tmp_path / "people.yaml").write_text(
+        "columns:\n  SEX: {values: [1, 2]}\n  AGE: {lower: 0, upper: 99, edges: [0, 50, 99]}\n"
+        "  PAY: {lower: 0, upper: 10}\n"
+    )
+    table = equistrata.read_table(people, tmp_path / "people.yaml")
+    assert table.schema.names == ("SEX", "AGE")  # PAY has no codes: it can be averaged, not synthesized
+    assert table.codes.tolist() == [[0, 0], [1, 1]]
+    people.write_text("SEX,AGE,PAY\n3,30,9.5\n")
+    with pytest.raises(InputError, match="SEX"):
+        equistrata.read_table(people, tmp_path / "people.yaml")
+
+
+def test_plan_is_what_the_command_prints():
+    found = equistrata.plan("WKHP", reference=38, relative_error=0.02, strata=["SEX"])
+    assert [part["stratum"] for part in found["strata"]] == ["SEX=1", "SEX=2"]
+    assert {part["status"] for part in found["strata"]} == {"readable"}
+    with pytest.raises(InputError, match="beta"):
+        equistrata.plan(effect=0.1, beta=2)
+
+
+def test_ratio_draws_secure_noise_unless_told_otherwise():
+    from equistrata.privacy.noise import SeededNoise
+
+    ones = [1.0] * 2000
+    found = equistrata.ratio([0.5] * 2000, ones, epsilon=1, delta=1e-6)
+    assert found.lower < 0.5 < found.upper or abs(found.value - 0.5) < 0.1
+    twice = [equistrata.ratio([0.5] * 2000, ones, epsilon=1, delta=1e-6, noise=SeededNoise(1)).value for _ in range(2)]
+    assert twice[0] == twice[1] != found.value
+
+
+def test_hints_can_be_read():
+    assert typing.get_type_hints(equistrata.plan)["return"] == dict[str, typing.Any]
+
+
+@pytest.mark.slow
+def test_release_audit_and_publish_as_the_commands(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
+    folder = equistrata.release(strata=["SEX"], output="made", evaluate="none")
+    assert (tmp_path / folder / "card.json").exists()
+    report = equistrata.audit(folder)
+    assert list((tmp_path / report).glob("*audit.html"))
+    assert equistrata.publish(folder, "public.zip").files > 4
+    with pytest.raises(InputError, match="unknown setting 'epsilons'"):
+        equistrata.release(epsilons=1, output="other")

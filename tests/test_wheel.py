@@ -1,0 +1,74 @@
+"""What the wheel and the sdist hold: one import name, every file of it, no link, no paper and no benchmark."""
+
+import subprocess
+import sys
+import tarfile
+import zipfile
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+pytestmark = pytest.mark.skipif(find_spec("hatchling") is None, reason="hatchling is not installed (extra 'dev')")
+
+ROOT = Path(__file__).resolve().parents[1]
+ROOMS = ("data", "privacy", "stats", "synth", "inference", "eval", "flows")
+SCRIPT = "import sys; from hatchling.cli import hatchling; sys.exit(hatchling())"
+
+
+def build(folder, to, *targets):
+    kinds = [word for target in targets for word in ("-t", target)]
+    command = [sys.executable, "-c", SCRIPT, "build", *kinds, "-d", str(to)]
+    subprocess.run(command, cwd=folder, check=True, capture_output=True, text=True, timeout=300)
+
+
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The folder with the wheel and the sdist of this checkout, and with the sdist unpacked."""
+    folder = tmp_path_factory.mktemp("built")
+    build(ROOT, folder, "sdist", "wheel")
+    (sdist,) = folder.glob("*.tar.gz")
+    with tarfile.open(sdist) as archive:
+        links = [member.name for member in archive if not (member.isfile() or member.isdir())]
+        assert links == []
+        archive.extractall(folder / "unpacked", filter="data")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def wheel(built):
+    """The names in the wheel."""
+    (path,) = built.glob("*.whl")
+    return set(zipfile.ZipFile(path).namelist())
+
+
+def test_the_wheel_installs_one_name(wheel):
+    tops = {name.split("/")[0] for name in wheel}
+    assert {top for top in tops if not top.endswith(".dist-info")} == {"equistrata"}
+
+
+def test_the_wheel_holds_every_file_of_every_room(wheel):
+    tracked = subprocess.run(["git", "ls-files", *ROOMS], cwd=ROOT, capture_output=True, text=True, check=False)
+    if tracked.returncode:
+        pytest.skip("not a checkout")
+    assert {f"equistrata/{name}" for name in tracked.stdout.split()} <= wheel
+    assert {"equistrata/__init__.py", "equistrata/api.py", "equistrata/py.typed"} <= wheel
+
+
+def test_the_sdist_makes_the_same_wheel(built, wheel):
+    (unpacked,) = (built / "unpacked").iterdir()
+    again = built / "again"
+    build(unpacked, again, "wheel")
+    (path,) = again.glob("*.whl")
+    assert set(zipfile.ZipFile(path).namelist()) == wheel
+    for name in ("prefect.yaml", "Makefile", "docs/guide.md", "paper/__main__.py", "benchmarks/__main__.py", "tests"):
+        assert (unpacked / name).exists(), name
+
+
+def test_the_files_that_make_needs_are_where_it_looks(built):
+    """In a checkout and in an unpacked sdist, which has no folder of a room at its root."""
+    (unpacked,) = (built / "unpacked").iterdir()
+    needed = [word for word in (ROOT / "Makefile").read_text("utf-8").split() if word.startswith("equistrata/")]
+    assert len(needed) >= 4
+    for root in (ROOT, unpacked):
+        assert [name for name in needed if not (root / name).is_file()] == []
