@@ -6,7 +6,7 @@ from equistrata.errors import InputError
 
 EXTRAS = {
     "acs": ("folktables",),
-    "audit": ("fairlearn", "matplotlib", "sklearn"),
+    "audit": ("matplotlib", "sklearn"),
 }
 
 

@@ -1,7 +1,9 @@
 """Runs of the budget check against the server at PREFECT_API_URL, in a process that imports Prefect once.
 
-As a program it reads lines of JSON, the check's arguments, and answers each with the type and message of the state it ended in.
-(Prefect leaves sockets to the garbage collector, which a test that takes warnings for errors cannot have in its own process.)
+As a program it reads lines of JSON, the check's arguments, and answers each with the type and message of the state it
+ended in.
+(Prefect leaves sockets to the garbage collector, which a test that takes warnings for errors cannot have in its own
+process.)
 """
 
 import json

@@ -1,8 +1,11 @@
 """Processes that take one place at the same moment, or die in it: a program of its own, since it forks.
 
-It reads lines of JSON, {"kind", "folder", "environment", …}, and answers each with one. "race": RUNNERS processes land a folder of
-their own at one output; tells what each ended with and said, whose files lie there, and what was left beside it. "workspace": a
-process dies in a private working folder there, with rows in it. "claim": one dies while it holds the place of that output.
+It reads lines of JSON, {"kind", "folder", "environment", …}, and answers each with one. "race": RUNNERS processes land
+a folder of
+their own at one output; tells what each ended with and said, whose files lie there, and what was left beside it.
+"workspace": a
+process dies in a private working folder there, with rows in it. "claim": one dies while it holds the place of that
+output.
 """
 
 import json

@@ -43,7 +43,8 @@ def programs() -> Iterator[Path]:
 def postgres_server(*settings: str, extension: str | None = None) -> Iterator[str]:
     """A server with one database; its URL, with a password that nothing may show. Raises NoPostgres.
 
-    With `extension`, a server that has it: the wheel has none, a distribution's package has those that come with PostgreSQL.
+    With `extension`, a server that has it: the wheel has none, a distribution's package has those that come with
+    PostgreSQL.
     """
     home = Path(tempfile.mkdtemp(prefix="postgres-for-tests-"))
     user = pwd.getpwnam("nobody") if os.geteuid() == 0 else None

@@ -54,8 +54,10 @@ def _regions(pid: int) -> Iterable[tuple[int, int]]:
 def traces(numbers: Sequence[int]) -> list[bytes]:
     """The shapes in which a vector of whole numbers above 2²⁴, below 2⁶⁰, could lie in the memory of a Flower process.
 
-    Each number in decimal, as a machine integer of either byte order, as a float, and as Python's own integer (digits of
-    30 bits); the vector's 24-bit limbs, as they are and with Flower's offset, as integers of 32 and 64 bits and as floats.
+    Each number in decimal, as a machine integer of either byte order, as a float, and as Python's own integer (digits
+    of
+    30 bits); the vector's 24-bit limbs, as they are and with Flower's offset, as integers of 32 and 64 bits and as
+    floats.
     """
     shapes = []
     for number in numbers:

@@ -1,4 +1,5 @@
-"""Processes that race for one ledger: run as a program, so that they start light and import the ledger once between them.
+"""Processes that race for one ledger: run as a program, so that they start light and import the ledger once between
+them.
 
     python racers.py WHAT PLACE PROCESSES [ARGUMENT ...]
 

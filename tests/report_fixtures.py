@@ -47,7 +47,8 @@ class Deaf(SeededNoise):
 def facts(name, **changes):
     """What a release's card says."""
     said = {
-        "name": name, "variant": name, "folder": name, "mechanism": "MST", "strata": ("G",), "rows": 1000, "epsilon": 1.0,
+        "name": name, "variant": name, "folder": name, "mechanism": "MST", "strata": ("G",), "rows": 1000,
+        "epsilon": 1.0,
         "delta": 1e-9, "rho": 0.015, "source": "people.csv", "created": "2026-11-01T00:00:00+00:00",
         "software": "equistrata 0", "private": True, "caveats": (), "manifest": "0" * 64,
     }  # fmt: skip

@@ -1,4 +1,5 @@
-"""A Prefect server, a worker and a checkout of their own on loopback, made by docs/deploy/settings.sh as on a real machine.
+"""A Prefect server, a worker and a checkout of their own on loopback, made by docs/deploy/settings.sh as on a real
+machine.
 
 Free ports, a home of its own, and every process ended afterwards, those that the worker started too.
 """
@@ -124,7 +125,8 @@ class Stack:
         """Start a program in the checkout that goes on; it writes into a log of that name."""
         with (self.folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
-                [sys.executable, "-m", *command], env=self._base | settings, cwd=self.checkout, stdin=subprocess.DEVNULL,
+                [sys.executable, "-m", *command], env=self._base | settings, cwd=self.checkout,
+                stdin=subprocess.DEVNULL,
                 stdout=log, stderr=log, start_new_session=True,
             )  # fmt: skip
         self.processes.append(process)
@@ -162,7 +164,8 @@ class Stack:
             return False
 
     def ask(self, method, path, body=None):
-        """What the server's API answers, once it has time: it says 503 while its database is locked, as Prefect's clients know."""
+        """What the server's API answers, once it has time: it says 503 while its database is locked, as Prefect's
+        clients know."""
 
         def answer():
             try:

@@ -120,7 +120,8 @@ def test_against_the_renyi_accountant_of_dp_accounting(epsilon, delta):
 
 @pytest.mark.parametrize(("epsilon", "delta"), [(0.5, 1e-9), (1.0, 1e-9), (1.0, 1e-6), (5.0, 1e-6)])
 def test_a_gaussian_that_costs_rho_keeps_epsilon_and_delta(epsilon, delta):
-    """The exact profile of the Gaussian mechanism (dp-accounting's loss distribution) lies under the zCDP conversion."""
+    """The exact profile of the Gaussian mechanism (dp-accounting's loss distribution) lies under the zCDP
+    conversion."""
     rho = Rho.from_epsilon_delta(epsilon, delta)
     loss = privacy_loss_distribution.from_gaussian_mechanism(1 / math.sqrt(2 * float(rho)))
     exact = loss.get_epsilon_for_delta(delta)
@@ -131,8 +132,10 @@ def test_a_gaussian_that_costs_rho_keeps_epsilon_and_delta(epsilon, delta):
 def test_a_group_is_bounded_and_no_smaller_bound_is_true(rows):
     """Gaussian noise on a sum about the middle of a clip: k rows at its end move it k times as far as one does.
 
-    Rényi divergences of Gaussians are known, D_α = α·(shift/σ)²/2, so k² is exact: a row that goes from end to end, which is
-    one removed and one added, moves the sum by two and costs 4ρ, not the 2ρ that two tables with a row more would add up to.
+    Rényi divergences of Gaussians are known, D_α = α·(shift/σ)²/2, so k² is exact: a row that goes from end to end,
+    which is
+    one removed and one added, moves the sum by two and costs 4ρ, not the 2ρ that two tables with a row more would add
+    up to.
     """
     rho = Rho.from_epsilon_delta(1, 1e-9)
     sigma = 1 / math.sqrt(2 * float(rho))

@@ -379,7 +379,8 @@ def test_binomial_draws_follow_their_own_probability(source, monkeypatch):
 
 @pytest.mark.parametrize("source", SOURCES)
 def test_neighbouring_binomial_draws_are_independent(source):
-    """The correlation of one draw with the next has standard deviation 1/√40,000; false alarm at six of them: 2·10⁻⁹."""
+    """The correlation of one draw with the next has standard deviation 1/√40,000; false alarm at six of them:
+    2·10⁻⁹."""
     drawn = source.binomial(10, np.full(40_001, 0.3)).astype(float)
     assert abs(np.corrcoef(drawn[1:], drawn[:-1])[0, 1]) < 6 / 200
 

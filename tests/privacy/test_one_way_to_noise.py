@@ -1,6 +1,7 @@
 """Noise is drawn by the call that charges for it: nothing outside this room can reach a sampler.
 
-By reading the program text: outside `privacy/` no module names a sampler (they are `NoiseSource`'s underscored methods), makes
+By reading the program text: outside `privacy/` no module names a sampler (they are `NoiseSource`'s underscored
+methods), makes
 noise of its own out of a random generator, or draws with OpenDP.
 """
 
@@ -25,7 +26,8 @@ NOT_NOISE = {  # draws from them that protect no row
     "paper/mixture.py": "made-up people",
     "paper/proportions.py": "a peer's noise, in a simulation",
 }
-COINS = "inference/federated/poisson_binomial.py"  # a person's own report: accounted for by `equistrata.inference.federated.renyi`, not by a budget
+# a person's own report: accounted for by `equistrata.inference.federated.renyi`, not by a budget
+COINS = "inference/federated/poisson_binomial.py"
 
 
 def modules(root: Path):

@@ -10,7 +10,8 @@ from equistrata.privacy.noise import SeededNoise
 
 
 def gaussian_epsilon(mu, delta):
-    """The exact ε of the Gaussian mechanism with shift mu (Balle and Wang, arXiv:1805.06530, Theorem 8), by bisection."""
+    """The exact ε of the Gaussian mechanism with shift mu (Balle and Wang, arXiv:1805.06530, Theorem 8), by
+    bisection."""
     low, high = 0.0, 50.0
     for _ in range(100):
         middle = (low + high) / 2

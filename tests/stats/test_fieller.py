@@ -1,4 +1,5 @@
-"""One-piece Fieller intervals: against their definition on a grid, Wilson's interval, and coverage where n is all noise."""
+"""One-piece Fieller intervals: against their definition on a grid, Wilson's interval, and coverage where n is all
+noise."""
 
 from __future__ import annotations
 

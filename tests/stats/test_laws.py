@@ -14,7 +14,8 @@ from equistrata.stats.laws import BinomialLaplace, NormalLaplace
 
 
 def integrated(x: float, sd: float, scale: float) -> float:
-    """P(N(0, sd²) + Laplace(scale) ≤ x) by quadrature over the Laplace variable, in pieces about its kink and the step."""
+    """P(N(0, sd²) + Laplace(scale) ≤ x) by quadrature over the Laplace variable, in pieces about its kink and the
+    step."""
     width = 6 * sd / scale
     cuts = sorted({-60.0, 60.0, 0.0, *(min(max(x / scale + s * width, -60.0), 60.0) for s in (-1, 0, 1))})
     pieces = itertools.pairwise(cuts)

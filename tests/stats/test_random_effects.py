@@ -26,7 +26,8 @@ def test_a_projection_takes_the_mean_out():
 
 
 def test_variances_are_found():
-    """400 replicates of 16 strata: the variance of 8 races is known to about 2.5 %, that of two sexes to 7 %; limits are 4 times that."""
+    """400 replicates of 16 strata: the variance of 8 races is known to about 2.5 %, that of two sexes to 7 %; limits
+    are 4 times that."""
     rng = np.random.default_rng(0)
     sex, race, own, noise = (rng.normal(0, s, (n, 400)) for s, n in ((3, 2), (2, 8), (1, 16), (0.5, 16)))
     observed = np.array([sex[i - 1] + race[j] for i, j in KEYS]) + own + noise
@@ -37,7 +38,8 @@ def test_variances_are_found():
 @pytest.mark.slow
 @pytest.mark.parametrize(("deviation", "limits"), [(1.0, (0.01, 1.5)), (1e3, (0.9, 1.1))])
 def test_where_noise_is_all_what_is_expected_of_the_strata_stays(deviation, limits):
-    """REML says that nothing is a stratum's own, or as much as the noise; expected to be about 1, it is neither zero nor large."""
+    """REML says that nothing is a stratum's own, or as much as the noise; expected to be about 1, it is neither zero
+    nor large."""
     noise = np.full(16, deviation**2)
     tables = [np.random.default_rng(seed).normal(0, deviation, (16, 1)) for seed in range(20)]
     for observed in tables:

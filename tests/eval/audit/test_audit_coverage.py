@@ -1,4 +1,5 @@
-"""The public audit's intervals hold the truth as often as they say: 500 audits at each ε, of strata from 12 to 10,000 rows."""
+"""The public audit's intervals hold the truth as often as they say: 500 audits at each ε, of strata from 12 to 10,000
+rows."""
 
 from __future__ import annotations
 
@@ -22,7 +23,8 @@ def kind_of(name):
 def test_coverage(epsilon):
     """Means, ratios and rates: nominal where a stratum has over 200 rows, and no worse than 0.90 elsewhere.
 
-    One interval's coverage of 500 has a standard error of 0.0097, so single ones are allowed 3.5 of these beyond the limits
+    One interval's coverage of 500 has a standard error of 0.0097, so single ones are allowed 3.5 of these beyond the
+    limits
     (a false alarm in 4,000); what is pooled over strata is not.
     """
     counts, pooled = simulate(epsilon, AUDITS), defaultdict(Count)

@@ -147,7 +147,8 @@ def exact_numbers(report):
 
 
 def numbers_in(files):
-    """All numbers in some texts, tables inside a page included, as texts with six digits; percentages also as shares."""
+    """All numbers in some texts, tables inside a page included, as texts with six digits; percentages also as
+    shares."""
     found = set()
     for text in files.values():
         parts = [text, *(base64.b64decode(code).decode() for code in re.findall(r"base64,([A-Za-z0-9+/=]+)", text))]
@@ -158,7 +159,8 @@ def numbers_in(files):
 
 
 def test_no_exact_number_is_in_any_file_of_a_public_report(internal, files):
-    """Canary: each number of the internal audit of the same releases, against every number in HTML, JSON, CSV, Markdown."""
+    """Canary: each number of the internal audit of the same releases, against every number in HTML, JSON, CSV,
+    Markdown."""
     canaries = exact_numbers(internal)
     assert len(canaries) > 60
     assert {name.rpartition(".")[2] for name in files["public"]} == {"html", "json", "csv", "md"}
@@ -340,7 +342,8 @@ def test_every_figure_is_there_twice_with_words(pages, public, internal):
     expected = {
         "public": {"served", "errors1", "errors2", "workload", "calibration", "rates", "accuracy", "budget"},
         "internal": {
-            "served", "errors1", "errors2", "workload", "marginals0", "marginals1", "marginals2", "pairs1", "pairs2", "pair1",
+            "served", "errors1", "errors2", "workload", "marginals0", "marginals1", "marginals2", "pairs1", "pairs2",
+            "pair1",
             "pair2", "calibration", "rates", "accuracy", "budget",
         },
     }  # fmt: skip

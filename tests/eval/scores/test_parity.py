@@ -147,7 +147,8 @@ def test_text_columns_count_by_their_sorted_place():
 
 
 def test_columns_that_define_strata_are_not_averaged_in():
-    """They agree with themselves within every stratum. With each one more, the score of the same error would be smaller."""
+    """They agree with themselves within every stratum. With each one more, the score of the same error would be
+    smaller."""
     rows = pd.DataFrame({"Y": [1, 3, 4, 4], "G": [1, 1, 2, 2]})
     real, synthetic = rows.assign(H=rows["G"]), rows.assign(Y=[1, 1, 4, 4], H=rows["G"])
     once = parity_of(real, synthetic, ["G"])

@@ -43,7 +43,8 @@ PRICE = Rho.from_epsilon_delta(1, 1e-9)
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory):
-    """A folder with a table of people, its schema, a ledger, and three releases: two that were charged, one that was not."""
+    """A folder with a table of people, its schema, a ledger, and three releases: two that were charged, one that was
+    not."""
     home = tmp_path_factory.mktemp("made")
     made_up_people(6137).to_csv(home / "people.csv", index=False)
     (home / "people.yaml").write_text(PEOPLE_SCHEMA.replace("[1, 2]", "[1, 2], labels: {1: men, 2: women}"))
@@ -322,7 +323,8 @@ def test_an_exact_verdict_is_printed_to_a_terminal_only(place, monkeypatch, caps
 
 
 def test_a_published_zip_holds_no_exact_number(made, tmp_path, monkeypatch):
-    """Bar 4: after scores, an internal audit and a public one, none of their exact numbers, and the price of all it holds.
+    """Bar 4: after scores, an internal audit and a public one, none of their exact numbers, and the price of all it
+    holds.
 
     Numbers are searched to eight digits; a chance hit has a probability of some 10⁻⁴.
     """
@@ -506,7 +508,8 @@ def spoil(folder, fault):
         path.write_bytes(path.read_bytes() + b"\n")
 
 
-FILES = ("synthetic.parquet", "synthetic.csv", "card.json", "card.md", "schema.json", "measurements/all.json", "means.json")  # fmt: skip
+ROWS, CARD = ("synthetic.parquet", "synthetic.csv"), ("card.json", "card.md", "schema.json")
+FILES = (*ROWS, *CARD, "measurements/all.json", "means.json")
 SENTENCES = {"missing": "lacks its file", "cut off": "is cut off", "edited": "was edited", "longer": "was edited"}
 
 

@@ -26,7 +26,8 @@ def released(people, equistrata, monkeypatch):
     Ledger(ledger).create("people", 10, 1e-9)
     release(
         {
-            "source": "csv", "input": str(table), "schema": str(schema), "strata": "SEX,GROUP", "means": "PAY", "workers": 1,
+            "source": "csv", "input": str(table), "schema": str(schema), "strata": "SEX,GROUP", "means": "PAY",
+            "workers": 1,
             "evaluate": "none", "ledger": str(ledger), "dataset": "people", "release_id": "one",
             "output": str(equistrata.home / "one"),
         }

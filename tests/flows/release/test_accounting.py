@@ -1,7 +1,10 @@
-"""A whole release: its true cost is at most what the ledger is charged, and its files tell nothing of the rows but noise.
+"""A whole release: its true cost is at most what the ledger is charged, and its files tell nothing of the rows but
+noise.
 
-By `recorder`: a release of a table, and one of its neighbour with the same answers of the noise source and the same public
-randomness (which rows are held out, what is drawn from models, the time on the card). Every file that the manifest lists is
+By `recorder`: a release of a table, and one of its neighbour with the same answers of the noise source and the same
+public
+randomness (which rows are held out, what is drawn from models, the time on the card). Every file that the manifest
+lists is
 then the same bytes. The steps run as in the flow, on its own workers; what Prefect adds is not in the way of a row.
 """
 
@@ -89,7 +92,8 @@ def released(tmp_path, frame, noise, pool, **settings):
     frame.to_csv(table, index=False)
     config = ReleaseConfig.build(
         **{
-            "source": "csv", "input": str(table), "schema": str(schema), "strata": "SEX,GROUP", "means": "PAY", "epsilon": 3,
+            "source": "csv", "input": str(table), "schema": str(schema), "strata": "SEX,GROUP", "means": "PAY",
+            "epsilon": 3,
             "rows": 200, "seed": 4, "evaluate": "none", "runner": "threads", "output": str(output),
         } | settings
     )  # fmt: skip
@@ -99,7 +103,8 @@ def released(tmp_path, frame, noise, pool, **settings):
 
 
 def released_twice(tmp_path, rows=300, **settings):
-    """The files of both releases; what was paid, and what it cost and was claimed for. The second is played back without workers."""
+    """The files of both releases; what was paid, and what it cost and was claimed for. The second is played back
+    without workers."""
     frame = made_up_people(rows)
     first, second = tmp_path / "first", tmp_path / "second"
     one, price = released(tmp_path, frame, Recorder(first), executor, **settings)

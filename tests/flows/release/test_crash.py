@@ -32,8 +32,10 @@ class Shop:
         """Start a charged release of the small table, into the folder of that name."""
         table, schema, _ = self.people
         return self.start(
-            "release", "--source", "csv", "--input", table, "--schema", schema, "--strata", "SEX,GROUP", "--synthesizer", "aim", "--selection", "per-stratum",
-            "--means", "PAY", "--means-estimator", "both", "--workers", workers, "--dataset", "people", "--output", name,
+            "release", "--source", "csv", "--input", table, "--schema", schema, "--strata", "SEX,GROUP",
+            "--synthesizer", "aim", "--selection", "per-stratum",
+            "--means", "PAY", "--means-estimator", "both", "--workers", workers, "--dataset", "people", "--output",
+            name,
             "--release-id", f"id-{name}",
         )  # fmt: skip
 
@@ -119,7 +121,8 @@ def kill(run, whole_group=True):
 
 @pytest.mark.slow
 def test_thirty_kills_at_random_points_end_in_whole_releases(shop):
-    """Half of the moments are random in time, half in progress: after a random number of files was written, which does not
+    """Half of the moments are random in time, half in progress: after a random number of files was written, which does
+    not
     depend on how busy the machine is. A release is resumed by its id; a tenth of them have worker processes.
     """
     began = time.monotonic()
@@ -151,7 +154,8 @@ def test_thirty_kills_at_random_points_end_in_whole_releases(shop):
         seen.append((charged, saved, again, working))
     shop.ledger.verify()
     print(
-        f"\n{duration:.1f} s each, {time.monotonic() - began:.0f} s in all; (charged, strata saved, drawn again, left over):"
+        f"\n{duration:.1f} s each, {time.monotonic() - began:.0f} s in all; "
+        "(charged, strata saved, drawn again, left over):"
     )
     print(*sorted(map(str, seen)), sep="\n")
     assert len({(charged, saved) for charged, saved, _, _ in seen}) >= 5, "the kills did not spread over the release"

@@ -22,7 +22,8 @@ def settings(people, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
     return {
-        "source": "csv", "input": str(table), "schema": str(schema), "columns": "SEX,JOB", "strata": "SEX", "workers": 1,
+        "source": "csv", "input": str(table), "schema": str(schema), "columns": "SEX,JOB", "strata": "SEX",
+        "workers": 1,
         "output": "out", "seed": 1,
     }  # fmt: skip
 

@@ -102,7 +102,8 @@ SPOIL = {
     "garbage": (lambda path: path.write_bytes(secrets.token_bytes(30_000)), "is damaged or no ledger"),
     "zeros": (lambda path: path.write_bytes(bytes(path.stat().st_size)), "is damaged or no ledger"),
     "cut off": (lambda path: os.truncate(path, path.stat().st_size // 2), "damaged"),
-    "one byte short": (lambda path: os.truncate(path, path.stat().st_size - 1), "damaged|its head does not fit its last entry"),
+    "one byte short": (lambda path: os.truncate(path, path.stat().st_size - 1),
+    "damaged|its head does not fit its last entry"),
     "a changed byte": (_flip, "entry [24] does not match its hash"),
     "last entry gone": (
         lambda path: _forge(path, "DELETE FROM equistrata_entries WHERE entry = 5"),
@@ -114,7 +115,8 @@ SPOIL = {
     ),
     "another database": (_another_database, "is damaged or no ledger"),
     "a folder": (_a_folder, "is not a file; correct the path"),
-    "another data set": (lambda path: path.unlink() or Ledger(path).create("others", 1, 1e-9), "'people' has no budget"),
+    "another data set": (lambda path: path.unlink() or Ledger(path).create("others", 1, 1e-9),
+    "'people' has no budget"),
 }  # fmt: skip
 
 
@@ -190,7 +192,8 @@ def test_a_locked_ledger_is_waited_for(equistrata, people, books):
         other.execute("BEGIN IMMEDIATE")
         run = start(
             "release", "--source", "csv", "--input", table, "--schema", schema, "--strata", "SEX", "--workers", 1,
-            "--dataset", "people", "--ledger", books, "--output", "waited", "--release-id", "waited", "--evaluate", "none",
+            "--dataset", "people", "--ledger", books, "--output", "waited", "--release-id", "waited", "--evaluate",
+            "none",
         )  # fmt: skip
         deadline = time.monotonic() + 60
         while not list(home.glob("tmp/equistrata-*/stratum*")) and time.monotonic() < deadline:

@@ -29,7 +29,8 @@ class Contest:
         spelled = (self.shared / name, self.shared / ".." / "shared" / name)[runner]
         account = ("--ledger", self.ledger.path, "--dataset", "people", "--release-id", f"{name}-{runner}")
         return self.starts[runner](
-            "release", "--source", "csv", "--input", table, "--schema", schema, "--strata", "SEX", "--synthesizer", "mst",
+            "release", "--source", "csv", "--input", table, "--schema", schema, "--strata", "SEX", "--synthesizer",
+            "mst",
             "--evaluate", "none", "--seed", runner, "--workers", 1, "--output", spelled, *(account if charged else ()),
         )  # fmt: skip
 

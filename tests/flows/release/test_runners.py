@@ -309,7 +309,8 @@ class Cluster:
         self.scheduler = self._start("scheduler", "--host", "127.0.0.1", "--port", str(port), "--no-dashboard")
         self.workers = [
             self._start(
-                "worker", self.address, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory", str(folder)
+                "worker", self.address, "--nthreads", "1", "--no-nanny", "--no-dashboard", "--local-directory",
+                str(folder)
             )
             for _ in range(2)
         ]  # fmt: skip

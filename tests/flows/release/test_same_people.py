@@ -1,4 +1,5 @@
-"""A budget belongs to people: their rows are known under a second name in whatever form, and an audit knows its own rows."""
+"""A budget belongs to people: their rows are known under a second name in whatever form, and an audit knows its own
+rows."""
 
 import tempfile
 
@@ -62,7 +63,8 @@ def place(home, tmp_path, monkeypatch):
 def settings(dataset, table, schema="people.yaml", **more):
     kind = "parquet" if table.endswith("parquet") else "csv"
     return {
-        "source": kind, "input": table, "schema": schema, "strata": "SEX", "workers": 1, "evaluate": "none", "ledger": "ledger.db",
+        "source": kind, "input": table, "schema": schema, "strata": "SEX", "workers": 1, "evaluate": "none",
+        "ledger": "ledger.db",
         "dataset": dataset, "output": f"out-{dataset}", "release_id": f"of-{dataset}", "epsilon": 0.1,
     } | more  # fmt: skip
 

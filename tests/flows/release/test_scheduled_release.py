@@ -105,7 +105,8 @@ def test_the_sentence_on_a_failure_names_the_release_of_that_month(monthly):
 def test_only_our_own_words_on_the_cause_are_repeated(monthly, state, told):
     config, _, _ = monthly
     run = FlowRun(
-        id=UUID(int=1), flow_id=UUID(int=2), name="any", parameters={"config": config.public()}, expected_start_time=DECEMBER
+        id=UUID(int=1), flow_id=UUID(int=2), name="any", parameters={"config": config.public()},
+        expected_start_time=DECEMBER
     )  # fmt: skip
     assert f"ended as Failed{told} " in failure_sentence(run, Failed(**state))
 

@@ -34,7 +34,8 @@ def plan(people, tmp_path):
     frame.to_parquet(path, index=False)
     return Plan.of(
         ReleaseConfig.build(
-            source="parquet", input=str(path), schema=str(schema), strata="SEX,GROUP", means="PAY", evaluate="full", seed=1,
+            source="parquet", input=str(path), schema=str(schema), strata="SEX,GROUP", means="PAY", evaluate="full",
+            seed=1,
             selection="per-stratum", output=str(tmp_path / "out"),
         )
     )  # fmt: skip

@@ -61,7 +61,8 @@ class Place:
         self.ledger = Ledger(home / "ledger.db")
         self.ledger.create("people", 50, 1e-9)
         self.settings = {
-            "source": "csv", "input": str(table), "schema": str(schema), "strata": "SEX", "means": "PAY", "workers": 1, "selection": "per-stratum",
+            "source": "csv", "input": str(table), "schema": str(schema), "strata": "SEX", "means": "PAY",
+            "workers": 1, "selection": "per-stratum",
             "means_estimator": "both", "ledger": str(home / "ledger.db"), "dataset": "people",
             "output": str(home / "out{n}"), "release_id": "release-{n}",
         }  # fmt: skip
@@ -219,7 +220,8 @@ def test_weights_joined_with_counts_are_made_of_what_was_saved(place, selection,
 
 
 def test_a_stratum_is_drawn_at_most_as_often_as_it_was_paid_for(place):
-    """Two runs die in the same stratum: three charges. In different strata: the second redraw was paid for by the first."""
+    """Two runs die in the same stratum: three charges. In different strata: the second redraw was paid for by the
+    first."""
     place.die("first drawn, not saved")
     place.die("drawn, not saved")  # the first stratum again, which is saved now, and the second for the first time
     place.resume()
@@ -267,7 +269,8 @@ def test_rows_that_changed_since_cannot_be_joined(place, people):
 
 
 def test_a_release_that_has_become_another_is_not_resumed(place, people, monkeypatch):
-    """After the men were measured: whatever decides a unit and has changed is named, and nothing is drawn or charged."""
+    """After the men were measured: whatever decides a unit and has changed is named, and nothing is drawn or
+    charged."""
     schema, weights, means = people[1], place.home / "weights.csv", place.home / "means.yaml"
     declared = people[1].read_text().replace("[1, 2]", "[1, 2], labels: {1: men, 2: women}")
     job = "  JOB: {values: ['no', 'yes']}\n"
@@ -334,7 +337,8 @@ def test_a_release_that_has_become_another_is_not_resumed(place, people, monkeyp
 
 
 def test_what_has_changed_before_the_charge_or_after_the_release_is_no_matter(place, people):
-    """Nothing was charged: it begins anew, as it is now. It is whole: nothing more is drawn, the ledger only has to be told."""
+    """Nothing was charged: it begins anew, as it is now. It is whole: nothing more is drawn, the ledger only has to be
+    told."""
     schema = people[1]
     turned = schema.read_text().replace("SEX: {values: [1, 2]}", "SEX: {values: [2, 1]}")
     place.die("before the charge", "in place", "committed")
@@ -484,7 +488,8 @@ def test_a_release_that_does_not_fit_is_refused_with_what_is_left(place):
 
 
 def test_no_mechanism_sees_a_row_before_the_charge(place, monkeypatch):
-    """Every read of rows from the working folder, and every mechanism, finds the charge in the ledger; none is made without."""
+    """Every read of rows from the working folder, and every mechanism, finds the charge in the ledger; none is made
+    without."""
     seen = []
 
     def watch(target):

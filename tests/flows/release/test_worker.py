@@ -1,6 +1,7 @@
 """A real Prefect server, work pool and worker: what is deployed fires by itself, is charged, and says what happened.
 
-The steps and settings are those of docs/deploy.md, once with SQLite files and once with PostgreSQL. Times are generous: a
+The steps and settings are those of docs/deploy.md, once with SQLite files and once with PostgreSQL. Times are generous:
+a
 release takes seconds, and a process that imports Prefect up to a minute where the machine has other work.
 """
 
@@ -40,7 +41,8 @@ def with_more_deployments(checkout):
     every_minute = [{"cron": "* * * * *", "timezone": "America/New_York"}]
     document["deployments"] += [
         like_monthly(
-            "minutely", every_minute, dataset="minutely", release_id="minutely-{time}", output="releases/minutely/{time}",
+            "minutely", every_minute, dataset="minutely", release_id="minutely-{time}",
+            output="releases/minutely/{time}",
             evaluate="quick",
         ),
         like_monthly(

@@ -1,4 +1,5 @@
-"""One output has one maker, appears whole or not at all, and what could keep it from landing is said before it is paid for."""
+"""One output has one maker, appears whole or not at all, and what could keep it from landing is said before it is paid
+for."""
 
 import errno
 import os

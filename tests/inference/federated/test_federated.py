@@ -1,4 +1,5 @@
-"""Joint estimates from several holders: against their pooled rows, with drop-outs, and attempts at refutation. Seeded."""
+"""Joint estimates from several holders: against their pooled rows, with drop-outs, and attempts at refutation.
+Seeded."""
 
 import json
 import math
@@ -178,7 +179,8 @@ def test_the_result_as_json():
     assert (again["epsilon"], again["delta"], again["simulated"]) == (1, 1e-6, True)
 
 
-# Attempts at refutation: one person's outcome, from one end of the range to the other. False alarm of each: 10⁻³, and none
+# Attempts at refutation: one person's outcome, from one end of the range to the other. False alarm of each: 10⁻³, and
+# none
 # once the seeds have passed.
 
 RUNS, DELTA, EPSILON = 20_000, 0.05, 1.0

@@ -155,7 +155,8 @@ def stops(check, asked):
 
 settings = {"holders": 4, "needed": 3}
 agreed = {Key.STAGE: Stage.SETUP, Key.SAMPLE_NUMBER: 4, Key.SHARE_NUMBER: 4, Key.THRESHOLD: 3, Key.MAX_WEIGHT: 1.0,
-          Key.MOD_RANGE: worker.MODULUS_RANGE, Key.TARGET_RANGE: 2 * worker.LIMB, Key.CLIPPING_RANGE: float(worker.LIMB)}
+          Key.MOD_RANGE: worker.MODULUS_RANGE, Key.TARGET_RANGE: 2 * worker.LIMB, Key.CLIPPING_RANGE:
+          float(worker.LIMB)}
 guard = worker.guard(settings)
 lets(guard, message(agreed))
 lets(guard, message(agreed | {Key.SAMPLE_NUMBER: 3, Key.SHARE_NUMBER: 3, Key.THRESHOLD: 2}))
@@ -180,7 +181,8 @@ three = worker.guard({"holders": 3, "needed": 3})
 lets(three, message(agreed | {Key.SAMPLE_NUMBER: 3, Key.SHARE_NUMBER: 3, Key.THRESHOLD: 2}))
 for members in (4, 5, 6):
     held = worker.guard({"holders": 6, "needed": 4})
-    lets(held, message(agreed | {Key.SAMPLE_NUMBER: members, Key.SHARE_NUMBER: members, Key.THRESHOLD: min(4, members - 1)}))
+    lets(held, message(agreed | {Key.SAMPLE_NUMBER: members, Key.SHARE_NUMBER: members, Key.THRESHOLD: min(4, members -
+    1)}))
 print("passed", passed, "refused", refused)
 """
 
@@ -254,7 +256,8 @@ def vectors():
 
 
 def look(commands, folder, dropped=()):
-    """Run one question while looking into the server all the time: the total, and which of each vector's traces were seen."""
+    """Run one question while looking into the server all the time: the total, and which of each vector's traces were
+    seen."""
     expected = {place: process_memory.traces(vector[:2]) for place, vector in enumerate(vectors())}
     seen, stop = set(), threading.Event()
     with flower(commands, missing=1, timeout=8, folder=folder) as running:

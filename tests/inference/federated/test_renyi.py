@@ -1,4 +1,5 @@
-"""Accounting of the Poisson-binomial mechanism against slow convolutions, and against every worse case that small n allows.
+"""Accounting of the Poisson-binomial mechanism against slow convolutions, and against every worse case that small n
+allows.
 
 Nothing here is random.
 """

@@ -150,7 +150,8 @@ def test_questions_that_do_not_follow_from_the_plan_draw_no_coin(frame, asked, s
 
 
 def test_a_server_that_claims_too_few_people_is_caught_where_it_shows(frame):
-    """Fewer than this holder alone has: refused. More than there are would weaken θ, and shows to nobody; see the docs."""
+    """Fewer than this holder alone has: refused. More than there are would weaken θ, and shows to nobody; see the
+    docs."""
     agreed = plan()
     with pytest.raises(InputError, match="SEX=1, control is said to have fewer rows"):
         holder(frame).answer(agreed.sums([len(cells(frame)[0]) - 1, 900, 900, 900]))

@@ -1,6 +1,7 @@
 """Every mean, sum and count: its true cost is at most its price, and nothing but noise tells of the rows.
 
-By `recorder`, on a table and a neighbour: one row more where the number of rows is private, one row replaced where it is
+By `recorder`, on a table and a neighbour: one row more where the number of rows is private, one row replaced where it
+is
 declared public. The row is as far out as can be, so that Gaussian noise costs all that is charged.
 """
 
@@ -152,7 +153,8 @@ def test_counts(tmp_path, relation):
 
 
 def test_the_central_arm_of_an_experiment(tmp_path):
-    """The worst row moves the mean by all of 2R/n and the mean square by nothing, or that by R²/n and the mean by R/n."""
+    """The worst row moves the mean by all of 2R/n and the mean square by nothing, or that by R²/n and the mean by
+    R/n."""
     values = np.linspace(-1, 1, 301)
     make = lambda rows, noise: gaussian_arm(rows, radius=1, epsilon=1, delta=1e-6, noise=noise)  # noqa: E731
     charge = Rho.from_epsilon_delta(1, 1e-6)

@@ -149,9 +149,10 @@ def test_noisy_sizes_are_right_without_rows():
 @pytest.mark.parametrize("rows", [500, 2000, 20_000])
 def test_adaptive_loses_nothing_on_gaussian_rows(rows, sizes):
     values = normal(rows)
+    mean = values.mean()
     error = {
         tail: np.sqrt(np.mean([
-            (coinpress_mean(values, **SETTINGS, tail=tail, sizes=sizes, noise=SeededNoise(i)).value - values.mean()) ** 2
+            (coinpress_mean(values, **SETTINGS, tail=tail, sizes=sizes, noise=SeededNoise(i)).value - mean) ** 2
             for i in range(100)
         ]))
         for tail in ("adaptive", "gaussian")
@@ -161,7 +162,8 @@ def test_adaptive_loses_nothing_on_gaussian_rows(rows, sizes):
 
 @pytest.mark.parametrize("sizes", ["public", "noisy"])
 def test_adaptive_expects_a_tail_that_noise_hides(sizes):
-    """Of 3,000 rows one in a hundred lies seven deviations out: 30 rows, in noise of 8 (public: 11), and 0.7 of the mean."""
+    """Of 3,000 rows one in a hundred lies seven deviations out: 30 rows, in noise of 8 (public: 11), and 0.7 of the
+    mean."""
     values = np.append(normal(2970), np.full(30, 110.0))
     found = [
         coinpress_mean(values, **SETTINGS | {"rho": 0.1}, bounds=(0, 200), sizes=sizes, noise=SeededNoise(i)).raw
@@ -173,7 +175,8 @@ def test_adaptive_expects_a_tail_that_noise_hides(sizes):
 
 @pytest.mark.parametrize("sizes", ["public", "noisy"])
 def test_adaptive_keeps_a_heavy_tail(sizes):
-    """A log-normal column: clipping as if it were Gaussian loses over 1 % of the mean, the adaptive form a fifth of it."""
+    """A log-normal column: clipping as if it were Gaussian loses over 1 % of the mean, the adaptive form a fifth of
+    it."""
     values = np.exp(np.random.default_rng(0).normal(10, 1.4, 100_000))
     settings = {"lower": 0.0, "upper": 1e6, "sigma": 50_000.0, "rho": 0.5, "sizes": sizes}
     error = {

@@ -66,7 +66,8 @@ def test_fit_recovers_the_parameter(alpha, method):
 
 
 def test_the_papers_table():
-    """Its α ≈ 0.13 is the fit of Σ g², not the likeliest; the claim built on it ("80 % better") does not hold for the table."""
+    """Its α ≈ 0.13 is the fit of Σ g², not the likeliest; the claim built on it ("80 % better") does not hold for the
+    table."""
     assert fit_alpha(RACE, method="moments") == pytest.approx(0.13, abs=0.0005)
     assert fit_alpha(RACE) == pytest.approx(0.2566, abs=0.0001)
     worst, best = equal_log_sizes(9, 196_967), least_log_sizes(9, 196_967)
@@ -83,7 +84,8 @@ def test_even_and_uneven_shares(method):
 
 
 def test_bound_holds_for_the_estimator_it_is_about():
-    """400 runs: the noise of the stratified Laplace mean passes the bound with its own sum of logarithms in at most γ of them.
+    """400 runs: the noise of the stratified Laplace mean passes the bound with its own sum of logarithms in at most γ
+    of them.
 
     Rows are all 0, so no row is clipped and the exact mean is 0. It is within a factor of ten of the 95 % quantile.
     """

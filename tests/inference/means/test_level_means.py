@@ -25,7 +25,8 @@ SETTINGS = {"lower": 0.0, "upper": 100.0, "sigma": 12.0, "bounds": (0.0, 100.0)}
 
 
 def people(k: int = 12, seed: int = 0) -> dict[tuple[int, int], np.ndarray]:
-    """Two sexes by k/2 races, sizes from 20,000 down to about 100, means that the two effects make, and a little of their own."""
+    """Two sexes by k/2 races, sizes from 20,000 down to about 100, means that the two effects make, and a little of
+    their own."""
     rng = np.random.default_rng(seed)
     return {
         (sex, race): rng.normal(
@@ -103,7 +104,8 @@ CHANGES = {"noisy": (LOW, np.append(LOW, 1e9)), "public": (LOW, np.append(LOW[1:
 
 
 def likelihood_ratio(levels: TwoLevelMeans) -> float:
-    """Of all that was measured: each number's distance from what the first table gives, times what the row would move it by."""
+    """Of all that was measured: each number's distance from what the first table gives, times what the row would move
+    it by."""
     whole, stratum = levels.whole, levels.strata["changes"]
     total = 0.0
     for found, rows in ((whole, 16), (stratum, 8)):
@@ -116,7 +118,8 @@ def likelihood_ratio(levels: TwoLevelMeans) -> float:
 
 
 def gaussian_epsilon(rho: Rho, delta: float) -> float:
-    """The ε of Gaussian mechanisms that cost ρ together, exactly: they are √(2ρ)-GDP (Dong, Roth and Su, arXiv:1905.02383,
+    """The ε of Gaussian mechanisms that cost ρ together, exactly: they are √(2ρ)-GDP (Dong, Roth and Su,
+    arXiv:1905.02383,
     Corollary 3.3, and 2.13 for the ε). Sharper than what zCDP says of any mechanism, so that a doubled ρ is caught."""
     mu = math.sqrt(2 * float(rho))
     return float(brentq(lambda e: norm.cdf(mu / 2 - e / mu) - math.exp(e) * norm.cdf(-mu / 2 - e / mu) - delta, 0, 50))
@@ -183,7 +186,8 @@ def test_strata_sum_to_the_population(monkeypatch, sizes, rho):
 
 @pytest.mark.parametrize("lost", [0.0, 0.4])
 def test_agreement_is_least_squares(monkeypatch, lost):
-    """Against the normal equations, solved whole; also where clips are thought to lose a part of every stratum's tail."""
+    """Against the normal equations, solved whole; also where clips are thought to lose a part of every stratum's
+    tail."""
     levels = captured(monkeypatch)
     hierarchical_coinpress(PEOPLE, None, **SETTINGS, rho=0.01, noise=SeededNoise(3))
     seen, k = levels[0], len(PEOPLE)
@@ -200,7 +204,8 @@ def test_agreement_is_least_squares(monkeypatch, lost):
 
 
 def test_the_population_s_noise_is_that_of_the_formula():
-    """k equal strata, public sizes, one step, one clip: deviation (w/n)/√(2ρ(a + (1 − a)/k)); 400 runs, so within 12 % (3.4 σ)."""
+    """k equal strata, public sizes, one step, one clip: deviation (w/n)/√(2ρ(a + (1 − a)/k)); 400 runs, so within 12 %
+    (3.4 σ)."""
     rng = np.random.default_rng(1)
     groups = [rng.uniform(20, 80, 400) for _ in range(4)]
     exact, a, rho = np.concatenate(groups).mean(), 0.5, 0.001
@@ -218,7 +223,8 @@ def test_the_population_s_noise_is_that_of_the_formula():
 
 
 def test_public_weights_are_those_of_the_population():
-    """Rows that are half of each sex, a population that is not: the mean of all rows must not pull the answer to the rows'."""
+    """Rows that are half of each sex, a population that is not: the mean of all rows must not pull the answer to the
+    rows'."""
     rng = np.random.default_rng(1)
     groups = {"a": rng.normal(20, 5, 5000), "b": rng.normal(60, 5, 5000)}
     found = hierarchical_coinpress(groups, {"a": 0.9, "b": 0.1}, **SETTINGS, rho=0.1, noise=SeededNoise(1))
@@ -253,7 +259,8 @@ def by_strata(estimator, **own):
 @pytest.mark.slow
 @pytest.mark.parametrize("rho", [0.0003, 0.003, 0.3])
 def test_it_is_nearly_as_good_as_the_better_of_both_in_both(rho):
-    """At most √2 times (the theory's limit for many strata), and 20 % for 25 runs; from ρ = 0.003 on each of the two alone loses over twice."""
+    """At most √2 times (the theory's limit for many strata), and 20 % for 25 runs; from ρ = 0.003 on each of the two
+    alone loses over twice."""
     more = {"rho": rho, "sizes": "noisy"}
     levels = errors(by_strata(hierarchical_coinpress), **more)
     others = errors(vanilla, **more), errors(by_strata(stratified_coinpress), **more)
@@ -291,7 +298,8 @@ def test_strata_whose_noise_hides_everything_are_told_the_mean_of_all(sizes):
 
 
 def test_a_stratum_that_is_unlike_the_others_keeps_its_own(monkeypatch):
-    """Limited translation: whatever the model says (here, that strata hardly differ), none is moved by more than three standard
+    """Limited translation: whatever the model says (here, that strata hardly differ), none is moved by more than three
+    standard
     deviations of its own measurement's noise."""
     monkeypatch.setattr(level_means, "variances", lambda kernels, *_, **__: np.full(len(kernels), 1e-6))
     levels = captured(monkeypatch)
@@ -330,7 +338,8 @@ def test_half_goes_to_all_rows_where_strata_can_be_read_and_more_where_they_cann
 @pytest.mark.parametrize("sizes", ["public", "noisy"])
 @pytest.mark.parametrize("weights", [None, {(0, 0): 0.6, (0, 1): 0.1, (1, 0): 0.25, (1, 1): 0.05}])
 def test_intervals_cover(sizes, weights):
-    """At 1 − β = 0.8, the mean that rows are drawn from, of all and of each stratum, though strata lean on each other."""
+    """At 1 − β = 0.8, the mean that rows are drawn from, of all and of each stratum, though strata lean on each
+    other."""
     true = {(0, 0): 30.0, (0, 1): 45.0, (1, 0): 38.0, (1, 1): 60.0}
     rows = {(0, 0): 3000, (0, 1): 500, (1, 0): 1250, (1, 1): 250}
     population = sum(true[k] * (rows[k] / 5000 if weights is None else weights[k]) for k in true)

@@ -51,7 +51,8 @@ def noisy_size(rows, noise):
 
 
 def off_the_middle(rows, noise):
-    """Both steps, the second about a point that the first one chose: rows lie near one end of the clip, and a new one at the other."""
+    """Both steps, the second about a point that the first one chose: rows lie near one end of the clip, and a new one
+    at the other."""
     found = coinpress_mean(rows, **MEAN, sizes="noisy", bounds=(0, 1), noise=noise)
     # A row at 0 moves the sum about the centre by -centre, and the number of rows by one.
     total = (found.raw - found.centre) * found.rows - (1 - found.centre) * len(HIGH)
@@ -100,7 +101,8 @@ def histogram(relation):
 
 
 def test_the_second_sum_is_off_the_middle():
-    """What the claim about it needs: the centre that is stated weighs the last step above the first, whose centre is 1/2."""
+    """What the claim about it needs: the centre that is stated weighs the last step above the first, whose centre is
+    1/2."""
     assert coinpress_mean(HIGH, **MEAN, sizes="noisy", bounds=(0, 1), noise=SeededNoise(1)).centre > 0.6
 
 

@@ -104,7 +104,8 @@ def test_stated_bias_is_what_the_clip_takes():
 
 @pytest.mark.parametrize(("counts", "rows"), [([60, 2, 0], 5000.0), ([9, 3, 4], 2000.0), ([900, 80, 30], 50_000.0)])
 def test_expected_loss_is_that_of_its_model(monkeypatch, counts, rows):
-    """Against numbers of rows drawn from the model, weighted by how likely they make the counts. False alarms: seeded."""
+    """Against numbers of rows drawn from the model, weighted by how likely they make the counts. False alarms:
+    seeded."""
     monkeypatch.setattr(tail, "ANYWHERE", 0.1)
     rng = np.random.default_rng(3)
     sigma, lost = 15.0, np.array([[1.0, 4.0, 10.0], [0.0, 2.0, 9.0]])

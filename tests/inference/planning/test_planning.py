@@ -120,7 +120,8 @@ def test_a_means_deviation_is_the_one_that_coinpress_reports(settings, rows, eps
     for seed in range(11):
         values = np.clip(rng.normal(settings["reference"], settings["sigma"], rows), *bounds)
         found = coinpress_mean(
-            values, lower=settings["lower"], upper=settings["upper"], sigma=settings["sigma"], rho=rho, sizes="noisy", bounds=bounds, noise=SeededNoise(seed)
+            values, lower=settings["lower"], upper=settings["upper"], sigma=settings["sigma"], rho=rho, sizes="noisy",
+            bounds=bounds, noise=SeededNoise(seed)
         )  # fmt: skip
         least = max(found.rows - 2 * found.count_deviation, 1.0)
         reported["population"].append(math.sqrt(found.variance))
@@ -149,7 +150,8 @@ def test_no_tail_histogram_is_planned_for_where_none_is_bought():
 
 @pytest.mark.parametrize("about", ["population", "rows"])
 def test_a_planned_mean_is_as_good_as_planned(about):
-    """400 runs of Coinpress at the planned rows: within the relative error in at least 95 %, less three standard errors."""
+    """400 runs of Coinpress at the planned rows: within the relative error in at least 95 %, less three standard
+    errors."""
     asked = MeanQuestion(**HOURS, relative_error=0.03, about=about)
     rows = math.ceil(asked.rows(1.0))
     rho = Rho.from_epsilon_delta(1.0, 1e-9)

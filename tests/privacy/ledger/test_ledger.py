@@ -38,8 +38,10 @@ def made_once(tmp_path_factory):
     ledger.create("patients", 1, 1e-6)
     for number in range(12):
         reservation = ledger.reserve(
-            "people" if number % 3 else "patients", Rho(0.0007), f"release-{number}", mechanism="MST", strata="SEX × RAC1P",
-            parts=["synthesis", "stratified mean of PAY"], epsilon=0.1, delta=1e-9, config="c" * 64, who="steward@office",
+            "people" if number % 3 else "patients", Rho(0.0007), f"release-{number}", mechanism="MST",
+            strata="SEX × RAC1P",
+            parts=["synthesis", "stratified mean of PAY"], epsilon=0.1, delta=1e-9, config="c" * 64,
+            who="steward@office",
         )  # fmt: skip
         (ledger.commit if number % 4 else ledger.fail)(reservation)
     return path
@@ -342,7 +344,8 @@ def test_a_flipped_byte_anywhere_in_history_is_found(file, tmp_path):
 
 
 def _is_slack(content, offset):
-    """Whether a byte lies where SQLite keeps nothing: leftovers of moved rows between a page's pointers and its cells."""
+    """Whether a byte lies where SQLite keeps nothing: leftovers of moved rows between a page's pointers and its
+    cells."""
     page_size = int.from_bytes(content[16:18], "big")
     page, inside = divmod(offset, page_size)
     head = content[page * page_size + (100 if page == 0 else 0) :][:12]

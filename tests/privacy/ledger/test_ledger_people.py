@@ -1,4 +1,5 @@
-"""A budget belongs to people: their rows under a second name are refused, unless the steward said so when he opened it."""
+"""A budget belongs to people: their rows under a second name are refused, unless the steward said so when he opened
+it."""
 
 import threading
 

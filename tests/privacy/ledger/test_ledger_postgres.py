@@ -19,7 +19,8 @@ psycopg = pytest.importorskip("psycopg", reason="psycopg is not installed (extra
 
 @pytest.fixture(scope="module")
 def roles(postgres, repo_root, tmp_path_factory):
-    """The ledger's URLs of the steward and of the worker, with the roles and rights that docs/deploy/settings.sh gives them."""
+    """The ledger's URLs of the steward and of the worker, with the roles and rights that docs/deploy/settings.sh gives
+    them."""
     folder = tmp_path_factory.mktemp("deploy") / "settings"
     address = re.search(r"@([^:/]+):(\d+)/", postgres)
     environment = {"PGHOST": address[1], "PGPORT": address[2], "STATE": str(folder / "state"), "PATH": "/usr/bin:/bin"}
@@ -68,14 +69,20 @@ def rows(name, columns="abc", key=b"k" * 32):
     return str(Fingerprint.of(name.encode(), {"rows": name, "columns": dict.fromkeys(columns, name)}, key, "ledger"))
 
 
-CHARGE = "SELECT equistrata_charge('people', '{id}', {rho}, NULL, NULL, NULL, NULL, '{relation}', NULL, NULL, NULL, NULL, NULL, 'me', 'mine')"
+CHARGE = (
+    "SELECT equistrata_charge('people', '{id}', {rho}, NULL, NULL, NULL, NULL, '{relation}', NULL, NULL, NULL, NULL, "
+    "NULL, 'me', 'mine')"
+)
 
 
 def charge(rho="'1/1000'", relation="add-remove", id="forged"):
     return CHARGE.format(rho=rho, relation=relation, id=id)
 
 
-ROW = "NULL, 'now', 'me', '{kind}', '{name}', {id}, '{rho}', '{spent}', NULL, NULL, 'add-remove', NULL, NULL, NULL, NULL, NULL, NULL, 'x', NULL"
+ROW = (
+    "NULL, 'now', 'me', '{kind}', '{name}', {id}, '{rho}', '{spent}', NULL, NULL, 'add-remove', NULL, NULL, NULL, "
+    "NULL, NULL, NULL, 'x', NULL"
+)
 INSERT = f"INSERT INTO equistrata_entries SELECT entries + 1, {ROW}, hash, repeat('0', 64) FROM equistrata_ledger"
 HOSTILE = {
     "open an account": INSERT.format(kind="create", name="mine", id="NULL", rho="1000", spent="0"),
@@ -88,13 +95,20 @@ HOSTILE = {
     "forge a charge": INSERT.format(kind="reserve", name="people", id="'free'", rho="0", spent="0"),
     "append without a check": "SELECT equistrata_append(e) FROM equistrata_entries e WHERE entry = 3",
     "drop the table": "DROP TABLE equistrata_entries",
-    "replace a function": "CREATE OR REPLACE FUNCTION equistrata_above(fraction text) RETURNS numeric LANGUAGE sql AS 'SELECT 0.0'",
+    "replace a function": (
+        "CREATE OR REPLACE FUNCTION equistrata_above(fraction text) RETURNS numeric LANGUAGE sql AS 'SELECT 0.0'"
+    ),
     "shadow a function": "CREATE FUNCTION public.gcd(numeric, numeric) RETURNS numeric LANGUAGE sql AS 'SELECT 1.0'",
     "shadow a table": "CREATE TEMPORARY TABLE equistrata_entries (entry integer)",
     "own the table": "ALTER TABLE equistrata_entries OWNER TO CURRENT_USER",
-    "become the steward": "DO $$ BEGIN EXECUTE 'SET ROLE ' || (SELECT tableowner FROM pg_tables WHERE tablename = 'equistrata_entries'); END $$",
+    "become the steward": (
+        "DO $$ BEGIN EXECUTE 'SET ROLE ' || "
+        "(SELECT tableowner FROM pg_tables WHERE tablename = 'equistrata_entries'); END $$"
+    ),
     "overspend": charge("'1000'"),
-    "overspend by a hair": charge("(SELECT split_part(rho, '/', 1) || '/' || split_part(rho, '/', 2) FROM equistrata_entries WHERE entry = 1)"),
+    "overspend by a hair": charge(
+        "(SELECT split_part(rho, '/', 1) || '/' || split_part(rho, '/', 2) FROM equistrata_entries WHERE entry = 1)"
+    ),
     "give back": charge("'-1/1000'"),
     "spend nothing": charge("'0'"),
     "spend nonsense": charge("'NaN'"),
@@ -143,8 +157,16 @@ def test_the_worker_cannot_open_raise_cut_or_spoil_anything(worker, urls):
 
 
 def test_a_session_cannot_have_the_functions_write_an_entry_that_does_not_verify(worker, urls):
-    settings = ["standard_conforming_strings = off", "search_path = pg_temp", "datestyle = 'SQL, DMY'", "timezone = 'Asia/Kathmandu'",
-                "extra_float_digits = -15", "bytea_output = 'escape'", "client_encoding = 'LATIN1'", "default_transaction_isolation = 'serializable'"]  # fmt: skip
+    settings = [
+        "standard_conforming_strings = off",
+        "search_path = pg_temp",
+        "datestyle = 'SQL, DMY'",
+        "timezone = 'Asia/Kathmandu'",
+        "extra_float_digits = -15",
+        "bytea_output = 'escape'",
+        "client_encoding = 'LATIN1'",
+        "default_transaction_isolation = 'serializable'",
+    ]
     for number, setting in enumerate(settings):
         with psycopg.connect(urls["worker"]) as connection:
             connection.execute(f"SET {setting}")
@@ -182,7 +204,8 @@ def test_the_workers_role_charges_settles_and_is_refused_as_any_ledger_is(worker
 )
 def test_what_is_hashed_in_the_database_is_what_python_hashes(worker, words):
     worker.reserve(
-        "people", Rho(Fraction(3, 70000)), f"r{len(words)}", parts=[words, "b"], epsilon=1e-05, delta=1e-300, mechanism=words,
+        "people", Rho(Fraction(3, 70000)), f"r{len(words)}", parts=[words, "b"], epsilon=1e-05, delta=1e-300,
+        mechanism=words,
         strata=words, config=words, journal=words, who=words,
     )  # fmt: skip
     worker.verify()
@@ -230,7 +253,8 @@ def test_a_ledger_of_an_earlier_version_is_upgraded_by_its_steward(urls):
 
 
 def test_numbers_of_many_digits_leave_room_for_ordinary_charges(worker, urls):
-    """A crumb whose denominator fills what may be written would have every later charge refused, though the budget is whole."""
+    """A crumb whose denominator fills what may be written would have every later charge refused, though the budget is
+    whole."""
     for number, prime in enumerate((3, 7, 11, 13, 17)):
         with psycopg.connect(urls["worker"]) as connection, suppress(psycopg.DatabaseError):
             connection.execute(charge(f"'1/{prime ** int(690 / math.log10(prime))}'", id=f"crumb {number}"))
@@ -240,7 +264,8 @@ def test_numbers_of_many_digits_leave_room_for_ordinary_charges(worker, urls):
 
 
 def test_a_fingerprint_of_the_workers_own_making_blocks_no_other_account(worker, urls):
-    """What would have the other accounts' charges refused for good: another key, no fingerprint, or another account's own."""
+    """What would have the other accounts' charges refused for good: another key, no fingerprint, or another account's
+    own."""
     steward, theirs = Ledger(urls["steward"]), rows("hospital")
     steward.create("panel", 1, 1e-9, same_people_as=["patients"])
     worker.reserve("patients", Rho(0.001), "one", fingerprint=theirs)

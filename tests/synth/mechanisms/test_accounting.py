@@ -96,7 +96,8 @@ def test_where_nothing_can_be_read(tmp_path, name, make):
 
 
 def fitted_twice(monkeypatch, folder, **settings):
-    """A StratifiedSynthesizer fitted to both tables: what it measured, its sizes, and rows that it draws; and its price."""
+    """A StratifiedSynthesizer fitted to both tables: what it measured, its sizes, and rows that it draws; and its
+    price."""
     price = []
 
     def fit(table, noise):
@@ -131,7 +132,8 @@ CHOOSERS = {  # most of the price is for choices, among marginals of one weight
 
 
 def assert_choices_kept(folder, name):
-    """Over several tables: somewhere a row moves one score up and another down, and a choice costs all that is claimed."""
+    """Over several tables: somewhere a row moves one score up and another down, and a choice costs all that is
+    claimed."""
     for seed in range(4):
         found = made_twice(
             lambda table, noise: CHOOSERS[name].measure(table, RHO, noise), *tables(60, seed), folder / str(seed), seed
@@ -220,7 +222,8 @@ def test_a_decision_that_looks_at_rows_is_caught(monkeypatch, tmp_path, what):
 
 
 def test_one_row_moves_a_score_by_one_at_most_in_floating_point_too():
-    """Models of every size, with noise of every size: beyond 2⁴² they are held, and a float still adds without error."""
+    """Models of every size, with noise of every size: beyond 2⁴² they are held, and a float still adds without
+    error."""
     rng = np.random.default_rng(1)
     for _ in range(300):
         cells, size, sigma = rng.integers(2, 60), 10.0 ** rng.uniform(-3, 18), 10.0 ** rng.uniform(-3, 15)

@@ -98,7 +98,8 @@ def test_what_is_measured_first_and_for_which_part():
 
 
 def test_columns_are_not_measured_within_strata_where_noise_would_drown_them():
-    """Two columns with 12 and 8 cells in all strata, each at 0.2 of ρ: 10·√(2/π)/√(2·0.2·ρ) of noise on the mean of them."""
+    """Two columns with 12 and 8 cells in all strata, each at 0.2 of ρ: 10·√(2/π)/√(2·0.2·ρ) of noise on the mean of
+    them."""
     levels, rho = Levels(("R", "S"), columns=0.4), Rho(0.5)
     noise = 10 * (2 / np.pi) ** 0.5 / 0.2**0.5
     assert len(levels.within_strata(SCHEMA, rho, noise / NOISE_FLOOR * 1.001)) == 3
@@ -207,7 +208,8 @@ def test_exact_measurements_are_cut_into_exact_strata(shrinkage):
 
 
 def test_sizes_join_all_levels_and_none_is_nothing():
-    """The number of rows by S is also told by A × S; a stratum is never smaller than a quarter of its standard deviation."""
+    """The number of rows by S is also told by A × S; a stratum is never smaller than a quarter of its standard
+    deviation."""
     told = [
         Measurement(("R", "S"), np.array([[900.0, -50.0], [100.0, 50.0]]), 10.0),
         *[Measurement(("A", "S"), np.array([[400.0, 0.0], [400, 0], [200, 0]]), 0.5)],

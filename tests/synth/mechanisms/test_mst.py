@@ -181,8 +181,10 @@ def test_by_name():
 
 @pytest.mark.parametrize("most", [60, 200, 1000, 10_000])
 def test_pairs_that_would_make_the_model_too_large_are_found_without_a_tree_for_each(most):
-    """Against a junction tree for each pair. What is told without one holds for an order of elimination that may be a better one than
-    the tree's own: then, and seldom, a pair stays open that the slow way closes, for a model not much over the bound."""
+    """Against a junction tree for each pair. What is told without one holds for an order of elimination that may be a
+    better one than
+    the tree's own: then, and seldom, a pair stays open that the slow way closes, for a model not much over the
+    bound."""
     rng = np.random.default_rng(most)
     odd = seen = 0
     for _ in range(6):

@@ -156,7 +156,8 @@ def test_sampled_cells_are_within_rounding_of_their_expectation(shape):
 
 @pytest.mark.parametrize("shape", ["cycle", "clique", "nested"])
 def test_few_rows_keep_the_counts_of_every_column(shape):
-    """By chance alone, a count in 40 rows has a standard deviation of 2 to 3; rounded group by group it still errs by 1 or 2."""
+    """By chance alone, a count in 40 rows has a standard deviation of 2 to 3; rounded group by group it still errs by 1
+    or 2."""
     model, _ = random_model(shape, seed=4)
     names = model.schema.names
     tables = [model.sample(40, np.random.default_rng(seed)) for seed in range(30)]

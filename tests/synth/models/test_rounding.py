@@ -37,7 +37,8 @@ def test_the_first_column_adds_up_in_every_run_of_rows_and_the_others_nearly(see
 
 
 def test_columns_of_many_small_rows_are_kept():
-    """Rows of one to three people: rounded one by one they add up to columns that are off by 6 in the mean; here by 2."""
+    """Rows of one to three people: rounded one by one they add up to columns that are off by 6 in the mean; here by
+    2."""
     rng = np.random.default_rng(1)
     together, apart = [], []
     for _ in range(50):
@@ -51,7 +52,8 @@ def test_columns_of_many_small_rows_are_kept():
 
 
 def test_unbiased():
-    """20,000 draws, each within two of its quota: by Hoeffding's bound a mean is off by 0.05 with probability below 1e-5."""
+    """20,000 draws, each within two of its quota: by Hoeffding's bound a mean is off by 0.05 with probability below
+    1e-5."""
     rng, totals, shares = np.random.default_rng(0), np.array([3, 2, 1]), np.array([[2, 5, 3.0], [6, 0, 4], [1, 1, 1]])
     mean = np.mean([spread(totals, shares, rng) for _ in range(20_000)], axis=0)
     np.testing.assert_allclose(mean, shares / shares.sum(axis=1, keepdims=True) * totals[:, None], atol=0.05)

@@ -1,4 +1,5 @@
-"""Models on disk: each kind comes back as it was, and a file that is no model of the schema is refused in a sentence."""
+"""Models on disk: each kind comes back as it was, and a file that is no model of the schema is refused in a
+sentence."""
 
 import json
 

@@ -21,7 +21,8 @@ SCHEMA = Schema(
     ),
 )
 STRATA = Strata.over(SCHEMA, ("SEX", "RAC1P"))
-# By race, for either sex: an old table's sizes, and today's, in which one race has tripled and most others are off by a tenth.
+# By race, for either sex: an old table's sizes, and today's, in which one race has tripled and most others are off by a
+# tenth.
 OLD = np.tile([70_000.0, 12_000, 270, 2, 120, 8_500, 40, 5_500, 2_800], 2)
 NEW = OLD * np.tile([0.9, 0.85, 1.4, 2.0, 1.2, 1.15, 0.8, 1.35, 3.0], 2) * np.where(np.arange(18) < 9, 1.02, 0.98)
 
@@ -93,14 +94,16 @@ def test_never_worse_than_the_better_of_the_two(sigma):
 
 
 def test_in_the_middle_both_are_beaten():
-    """Noise of 1,000 makes counts err by 0.065 and the old table by 0.18; together they err by less than 0.6 of the better."""
+    """Noise of 1,000 makes counts err by 0.065 and the old table by 0.18; together they err by less than 0.6 of the
+    better."""
     noisy = np.mean([distance(noisy_weights(STRATA, readings(NEW, 1000, s)), NEW) for s in range(20)])
     both = np.mean([distance(combined_weights(STRATA, readings(NEW, 1000, s), public()), NEW) for s in range(20)])
     assert both < 0.6 * min(noisy, distance(public(), NEW))
 
 
 def test_one_race_that_has_tripled_is_seen_in_both_sexes():
-    """Each sex's count alone is 2.2 standard deviations off, both together 3.2; the two largest say that all else holds."""
+    """Each sex's count alone is 2.2 standard deviations off, both together 3.2; the two largest say that all else
+    holds."""
     sizes = np.where(np.tile(np.arange(9), 2) == 8, 3 * OLD, OLD)
     found = vector(combined_weights(STRATA, readings(sizes, 0.0), public()))
     assert found * sizes.sum() == pytest.approx(sizes, rel=1e-3)
@@ -149,7 +152,8 @@ def test_counts_that_tell_nothing_leave_the_public_shares():
 
 
 def test_marginals_of_the_whole_table_say_what_strata_by_themselves_say():
-    """A count by strata is a count of each stratum; a marginal's cells add up to one, with as many times the variance."""
+    """A count by strata is a count of each stratum; a marginal's cells add up to one, with as many times the
+    variance."""
     one = readings(NEW, 300.0, 3)
     values = np.array([float(ms[0].values) for ms in one.values()]).reshape(2, 9)
     whole = {(): [Measurement(("SEX", "RAC1P"), values, 300.0)]}

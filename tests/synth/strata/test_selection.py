@@ -177,7 +177,8 @@ def first_round(aim: AIM, rho: float) -> float:
 
 
 def test_first_rounds_are_as_dear_as_noise_on_a_pair_asks():
-    """A pair of c cells has c·√(2/π)/√(2ρ') of noise: at a 16th of ρ per column 0.004 of 20,000 rows, or at a 4th 0.1 of them."""
+    """A pair of c cells has c·√(2/π)/√(2ρ') of noise: at a 16th of ρ per column 0.004 of 20,000 rows, or at a 4th 0.1
+    of them."""
     names, cells = SCHEMA.names, np.mean([SCHEMA[a].size * SCHEMA[b].size for a, b in combinations(SCHEMA.names, 2)])
     aim = AIM(levels=Levels(CUT), engine=QUICK, readable=1e9)
     for rounds, noise, other in ((16, 0.004, 4), (4, 0.1, 1)):
@@ -280,7 +281,8 @@ def test_aim_s_candidates_and_their_weights_by_hand():
     ab, a_s, a, ab_s = 2.0, 3.5, 4.0, 1.0
     assert aim.candidates_of(schema) == {
         ("A",): ab + a_s + a + ab_s, ("S",): a_s + ab_s, ("B",): ab + ab_s,
-        ("A", "S"): ab + 2 * a_s + a + 2 * ab_s, ("A", "B"): 2 * ab + a_s + a + 2 * ab_s, ("S", "B"): ab + a_s + 2 * ab_s,
+        ("A", "S"): ab + 2 * a_s + a + 2 * ab_s, ("A", "B"): 2 * ab + a_s + a + 2 * ab_s, ("S",
+        "B"): ab + a_s + 2 * ab_s,
         ("A", "S", "B"): 2 * ab + 2 * a_s + a + 3 * ab_s,
     }  # fmt: skip
     fine = replace(aim, levels=Levels(("S",), coarse=False)).candidates_of(schema)
@@ -380,7 +382,8 @@ def test_structural_zeros_and_impossible_strata(mechanism, levels):
 @pytest.mark.parametrize("levels", ALL_LEVELS)
 @EACH
 def test_tables_that_noise_drowns(mechanism, levels, cut, rows):
-    """Nobody, or hardly anybody, at ε = 0.01: still a release, with every stratum, also of those that public weights name."""
+    """Nobody, or hardly anybody, at ε = 0.01: still a release, with every stratum, also of those that public weights
+    name."""
     strata = Strata.over(SCHEMA, cut)
     public = PublicWeights({key: 1 / len(strata.keys) for key in strata.keys}, "test")
     for weights in ("noisy", public):

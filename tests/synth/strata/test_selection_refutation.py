@@ -1,8 +1,10 @@
 """Attempts to refute the privacy of shared selection and levels, each shown to catch planted faults.
 
-Two neighbouring tables (one added row), thousands of whole releases of each, and one number per release: the logarithm of
+Two neighbouring tables (one added row), thousands of whole releases of each, and one number per release: the logarithm
+of
 the likelihood ratio of all that was published. It is found by playing a release again on the other table, with the same
-noisy numbers and the same choices: what the noise source was given then, on either side, decides the ratio, and no other
+noisy numbers and the same choices: what the noise source was given then, on either side, decides the ratio, and no
+other
 statistic tells the tables apart better. Nothing in here knows how a mechanism scores or what it measures, so a fault
 cannot hide by being in both.
 
@@ -210,9 +212,11 @@ def first_choice(mechanism, table, model):
 
 
 def dearest_choice(mechanism, order):
-    """The largest Rényi divergence of the first choice, as a part of what was charged, over models and both directions. Exact.
+    """The largest Rényi divergence of the first choice, as a part of what was charged, over models and both directions.
+    Exact.
 
-    The models lie close to the table, on all sides of it, so that marginals are worth about the same and a row pulls some apart.
+    The models lie close to the table, on all sides of it, so that marginals are worth about the same and a row pulls
+    some apart.
     """
     rng, worst = np.random.default_rng(5), 0.0
     for seed in range(60):

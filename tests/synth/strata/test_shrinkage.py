@@ -59,7 +59,8 @@ def test_it_sees_nothing_but_paid_for_measurements():
 
 @pytest.mark.parametrize("wider", [False, True])
 def test_leaving_a_stratum_out_by_the_identity_is_leaving_it_out(wider):
-    """The prediction of a stratum is what generalised least squares on all other observations gives, their variances being
+    """The prediction of a stratum is what generalised least squares on all other observations gives, their variances
+    being
     fixed. One of them may be of all strata together."""
     rng = np.random.default_rng(0)
     shares, noise, design = population(rng), (150 / SIZES) ** 2, np.eye(16)
@@ -159,7 +160,8 @@ def test_equal_strata_are_pooled_and_stay_finite():
 
 @pytest.mark.slow
 def test_strata_of_few_rows_differ_by_chance_and_are_told_so():
-    """Equal strata, and counts without noise: what is left is chance, as large as the binomial law says. 300 populations; the
+    """Equal strata, and counts without noise: what is left is chance, as large as the binomial law says. 300
+    populations; the
     standard deviation of the z-scores has a standard error of about 0.01 over seeds."""
     rng, scores = np.random.default_rng(9), []
     for _ in range(300):

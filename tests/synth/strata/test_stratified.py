@@ -232,7 +232,8 @@ def test_with_faked_noise_two_private_tables_give_the_same_release(
     releases = []
     for i, table in enumerate(tables):
         synthesizer = StratifiedSynthesizer(
-            FAST, cut, weights="noisy" if weights == "noisy" else public, combine_weights=weights == "both" and bool(cut),
+            FAST, cut, weights="noisy" if weights == "noisy" else public,
+            combine_weights=weights == "both" and bool(cut),
             selection=selection,
         ).fit(table)  # fmt: skip
         assert (list(synthesizer.measurements_) == [()]) == (selection != "per-stratum")
@@ -310,7 +311,8 @@ def test_one_batch_is_the_sample(fitted):
 
 
 def test_many_batches_follow_the_model_as_closely_as_one(fitted):
-    """Every cell's count is within one per branch and batch of what the model expects; chance alone would be off by more."""
+    """Every cell's count is within one per branch and batch of what the model expects; chance alone would be off by
+    more."""
     model, rows = fitted.model_, 20_000
     drawn = CodedTable.concatenate(list(model.batches(rows, np.random.default_rng(2), size=500)))
     expected = model.marginal(["AGE", "MAR"]) / model.total * rows
