@@ -265,6 +265,9 @@ def evaluate(plan: Plan, work: Workspace) -> None:
     rng = _rng(plan, SAMPLING + 2)
     parts = [work.load_table(work.stratum(i), plan.fitted.rest(key)) for i, key in enumerate(plan.fitted.keys)]
     drawn = work.load_table(work.synthetic, plan.schema)
+    if not len(drawn):  # a tiny table's noisy size may be 0
+        work.save_json(work.root / SCORES, {"warning": "not scored: the release has no rows"})
+        return
     distinct, times = zip(*(table.distinct() for table in (*parts, drawn)), strict=True)
     document: dict[str, Any] = {
         "warning": "exact: computed from private rows at no cost; internal, not to be published"

@@ -45,7 +45,7 @@ def test_what_is_quick_gets_no_word(wide, tmp_path):
             r"about \d+ minutes .* MST over 100 columns in 4 strata, one fit, .*fewer columns",
         ),
         ({"columns": 60, "evaluate": "none", "synthesizer": "aim"}, "AIM over 60 columns.* or synthesizer mst"),
-        ({"columns": 100, "strata": 1, "values": 2}, "MST over 100 columns in 1 stratum.*--evaluate none"),
+        ({"columns": 100, "strata": 1, "values": 2}, "MST over 100 columns in 1 stratum"),
         ({"columns": 9, "strata": 2000, "evaluate": "none"}, "in 2,000 strata.*--no-shrinkage"),
         ({"columns": 30, "strata": 60, "evaluate": "none", "synthesizer": "gem"}, "60 fits"),
     ],
@@ -71,7 +71,7 @@ def test_what_would_take_weeks_is_refused(wide):
 def test_what_does_not_fit_into_memory_is_refused(wide, monkeypatch):
     monkeypatch.setattr(equistrata.flows.release.size, "available_memory", lambda: 1 << 20)
     with pytest.raises(
-        InputError, match=r"about 0\.0488 GiB of memory and this machine has 0\.000977: MST over 41 columns"
+        InputError, match=r"about 0\.0489 GiB of memory and this machine has 0\.000977: MST over 41 columns"
     ):
         wide(41)
     assert wide(
@@ -102,11 +102,7 @@ def test_times_are_told_in_words(time, words):
 @pytest.mark.parametrize(
     ("schema", "options", "told"),
     [
-        (
-            "c0: {values: [0, 1]}\n  c1: {values: %s}\n  c2: {values: %s}" % ((list(range(3000)),) * 2),
-            (),
-            "may need 9,006,000 cells",
-        ),
+        ("c0: {values: [0, 1]}", ("--rows", 10**13), "draw fewer (--rows)"),
         (
             "\n  ".join(f"c{n}: {{values: {list(range(10))}}}" for n in range(9)),
             ("--strata", "c0,c1,c2,c3,c4,c5,c6"),

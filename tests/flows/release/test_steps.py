@@ -9,6 +9,7 @@ import pandas as pd
 import pytest
 
 from equistrata.data.sources import FileSource
+from equistrata.data.table import CodedTable
 from equistrata.eval.scores.scores import score
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import steps
@@ -288,3 +289,11 @@ def test_means_by_strata_are_measured_at_two_levels_unless_shrinkage_is_turned_o
         shown = entry["strata"][plan.strata.label(key)]
         assert (shown["value"], shown["rho"]) == (stratum.value, float(plan.price.means))
         assert shown.keys() == {"value", "lower", "upper", "rho", "rows", "share"}
+
+
+def test_a_release_without_rows_is_not_scored(plan, work):
+    steps.partition(plan, work)
+    none = CodedTable(np.zeros((0, len(plan.schema.names)), np.uint8), plan.schema)
+    work.append_table(work.synthetic, none)
+    steps.evaluate(plan, work)
+    assert json.loads((work.root / "scores.json").read_text("utf-8")) == {"warning": "not scored: the release has no rows"}

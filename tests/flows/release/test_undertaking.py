@@ -100,7 +100,7 @@ def killer():
     """Has releases die; a process of its own, which imports everything once."""
     script = Path(__file__).parents[2] / "plain_release.py"
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    with subprocess.Popen([sys.executable, script], cwd=script.parents[1], text=True, **pipes) as process:
+    with subprocess.Popen([sys.executable, script], cwd=script.parents[2], text=True, **pipes) as process:
 
         def kill(**order):
             process.stdin.write(json.dumps(order) + "\n")
