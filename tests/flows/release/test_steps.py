@@ -296,4 +296,5 @@ def test_a_release_without_rows_is_not_scored(plan, work):
     none = CodedTable(np.zeros((0, len(plan.schema.names)), np.uint8), plan.schema)
     work.append_table(work.synthetic, none)
     steps.evaluate(plan, work)
-    assert json.loads((work.root / "scores.json").read_text("utf-8")) == {"warning": "not scored: the release has no rows"}
+    scores = json.loads((work.root / "scores.json").read_text("utf-8"))
+    assert scores == {"warning": "not scored: the release has no rows"}
