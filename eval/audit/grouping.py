@@ -18,15 +18,17 @@ from typing import TypeVar
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.arrays import Counts
+from equistrata.arrays import Counts, Floats
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.eval.audit.noisy_number import NoisyNumber
+from equistrata.eval.audit.noisy_number import NoisyNumber, with_noise
+from equistrata.eval.scores.classifiers import Classifier, Predicted, truth_of
 from equistrata.eval.scores.tables import ALL_ROWS, numbers_of
 
 ByStratum = Mapping[str, NoisyNumber]
 Measured = Mapping[str, ByStratum]  # stratum → name → noisy sum
+Answers = tuple[Mapping[str, ByStratum], Mapping[str, Measured]]  # a section's numbers, and the noisy sums behind them
 V = TypeVar("V")
 
 
@@ -47,9 +49,14 @@ class Grouping:
         """The columns that define no strata."""
         return tuple(name for name in self.strata.schema.names if name not in self.strata.columns)
 
-    def labelled(self, values: Sequence[V]) -> dict[str, V]:
-        """One value per stratum, by label."""
-        return dict(zip(self.labels, values, strict=True))
+    def labelled(self, values: Sequence[V], *whole: V) -> dict[str, V]:
+        """One value per stratum, by label; and one of the whole table, if it is given."""
+        labels = (*self.labels, ALL_ROWS) if whole else self.labels
+        return dict(zip(labels, [*values, *whole], strict=True))
+
+    def drawn(self, value: float, deviation: float) -> NoisyNumber:
+        """A sum or count as it was drawn, with the interval of its noise."""
+        return with_noise(value, deviation, self.level)
 
     def index(self, table: CodedTable) -> Counts:
         """The place of each row's stratum among the labels. Raises InputError on a row in an impossible stratum."""
@@ -74,6 +81,51 @@ class Grouping:
         return {label: a / b if b else None for label, (a, b) in sums.items()}
 
 
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """A classifier's predictions for n rows, and which of them really have the positive value, shape (n,)."""
+
+    predicted: Predicted
+    truth: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, classifier: Classifier, table: CodedTable) -> Predictions:
+        """Predict every row of a table."""
+        return cls(classifier.predict(table), truth_of(table, classifier))
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateRows:
+    """The rows that a public audit measures, by stratum, and their noisy numbers.
+
+    Attributes:
+        table: n rows.
+        index: the place of each row's stratum among the k labels, shape (n,).
+        sizes, sigma: noisy numbers of rows of the strata, shape (k,), and the standard deviation of the noise of each.
+    """
+
+    table: CodedTable
+    grouping: Grouping
+    index: Counts
+    sizes: Floats
+    sigma: float
+
+    @cached_property
+    def groups(self) -> list[npt.NDArray[np.intp]]:
+        """The rows of each stratum."""
+        return self.grouping.rows(self.index)
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What the sections about one release measure; `degree` is of the workload's marginals."""
+
+    private: PrivateRows
+    synthetic: CodedTable
+    predictions: Predictions | None
+    degree: int
+
+
 @dataclass(frozen=True)
 class SyntheticSummary:
     """What a report shows of synthetic rows, which are public.
@@ -86,11 +138,16 @@ class SyntheticSummary:
     rows: Mapping[str, int]
     means: Mapping[str, Mapping[str, float | None]]
 
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """The strata without a row."""
+        return tuple(label for label, rows in self.rows.items() if not rows)
+
     @classmethod
     def of(cls, table: CodedTable, grouping: Grouping) -> SyntheticSummary:
         """Count and average a synthetic table; each code counts as `numbers_of` says."""
         index = grouping.index(table)
-        rows = grouping.labelled(np.bincount(index, minlength=len(grouping.labels)).tolist()) | {ALL_ROWS: len(table)}
+        rows = grouping.labelled(np.bincount(index, minlength=len(grouping.labels)).tolist(), len(table))
         means = {}
         for name in grouping.columns:
             numbers = numbers_of(table.schema[name])[table.column(name)]

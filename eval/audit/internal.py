@@ -26,12 +26,12 @@ import numpy.typing as npt
 from equistrata.arrays import Counts
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
-from equistrata.eval.audit.classifier import Classifier, train_classifier, truth_of
-from equistrata.eval.audit.grouping import ByStratum, Grouping, SyntheticSummary
+from equistrata.eval.audit.grouping import ByStratum, Grouping, Predictions, SyntheticSummary
 from equistrata.eval.audit.marginals import MarginalComparison, marginals
+from equistrata.eval.scores.classifiers import Classifier, train_classifier
 from equistrata.eval.scores.fairness import GroupFairness, group_fairness
-from equistrata.eval.scores.scores import Scores, score
-from equistrata.eval.scores.tables import ALL_ROWS, MIN_SHARE, numbers_of
+from equistrata.eval.scores.scores import Scores, table_scores
+from equistrata.eval.scores.tables import ALL_ROWS, MIN_SHARE, Pair, numbers_of
 
 Outcomes = Mapping[str, Mapping[str, npt.ArrayLike]]
 
@@ -166,15 +166,16 @@ def internal_audit(
     """
     grouping = Grouping(strata)
     index = grouping.index(private)
-    scores = score(synthetic, private, strata, min_share=min_share)
+    scores = table_scores(Pair.of(private, synthetic, strata.columns, min_share=min_share))
     fairness: GroupFairness | None = None
     calibration: dict[str, float | None] = {}
     if classifier is None and (target or private.schema.target) is not None:
         classifier = train_classifier(synthetic, target)
     if classifier is not None:
-        prediction, truth = classifier.predict(private), truth_of(private, classifier)
-        fairness = group_fairness(truth, prediction.selected, np.array(grouping.labels)[index], positive=True)
-        calibration = grouping.ratios(index, prediction.score, truth)
+        found = Predictions.of(classifier, private)
+        labels = np.array(grouping.labels)[index]
+        fairness = group_fairness(found.truth, found.predicted.selected, labels, positive=True)
+        calibration = grouping.ratios(index, found.predicted.score, found.truth)
     worst = max(scores.parity_by_stratum, key=scores.parity_by_stratum.__getitem__, default="")
     return InternalAudit(
         strata_columns=strata.columns,

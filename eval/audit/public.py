@@ -19,20 +19,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from equistrata.arrays import Counts
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.eval.audit.classifier import Classifier, train_classifier, truth_of
-from equistrata.eval.audit.grouping import ByStratum, Grouping, Measured, SyntheticSummary
-from equistrata.eval.audit.means import Sizes, means_section, noisy_sizes, sizes_section
+from equistrata.eval.audit.grouping import (
+    Answers,
+    ByStratum,
+    Grouping,
+    Measured,
+    Predictions,
+    Subject,
+    SyntheticSummary,
+)
+from equistrata.eval.audit.means import means_section, measured_rows, sizes_section
 from equistrata.eval.audit.noisy_number import NoisyNumber
 from equistrata.eval.audit.rates import calibration_section, rates_section
 from equistrata.eval.audit.workload import workload_section
+from equistrata.eval.scores.classifiers import Classifier, train_classifier
 from equistrata.privacy.budget import ADD_REMOVE, Budget, Relation, Rho
 from equistrata.privacy.noise import NoiseSource
 
@@ -42,6 +49,11 @@ SECTION_SHARES: Mapping[str, float] = {
     "calibration": 0.2,
     "rates": 0.15,
     "workload": 0.15,
+}
+OF_RELEASE: Mapping[str, Callable[[Subject, Budget, NoiseSource], Answers]] = {
+    "calibration": calibration_section,
+    "rates": rates_section,
+    "workload": workload_section,
 }
 OF_CLASSIFIER = ("calibration", "rates")
 OF_ROWS = ("sizes", "means")  # about private rows alone, so that one measurement serves every release of them
@@ -241,51 +253,35 @@ def public_audits(
         else:
             for (name, budgets), part in zip(paying.items(), rho.split([1] * len(paying)), strict=True):
                 budgets[section] = spend.part(part, f"audit: {section}{f' of {name}' if name else ''}")
-    grouping = Grouping(strata, float(level))
-    index = grouping.index(private)
-    of_rows = next(iter(paying.values()))
-    counts = noisy_sizes(index, grouping, of_rows["sizes"], noise.spawn(0))
-    means = means_section(private, index, grouping, counts, of_rows["means"], noise.spawn(1))
+    grouping, of_rows = Grouping(strata, float(level)), next(iter(paying.values()))
+    rows = measured_rows(private, grouping, of_rows["sizes"], noise.spawn(0))
+    measured = {"sizes": sizes_section(rows), "means": means_section(rows, of_rows["means"], noise.spawn(1))}
     audits = {}
     for place, (name, table) in enumerate(synthetic.items()):
-        source = noise if place == 0 else noise.spawn(len(SECTION_SHARES) + place)
-        known = classifiers.get(name)
-        audits[name] = _audit_one(private, table, index, grouping, counts, means, paying[name], known, degree, source)
+        source, classifier = noise if place == 0 else noise.spawn(len(SECTION_SHARES) + place), classifiers.get(name)
+        predictions = Predictions.of(classifier, private) if classifier is not None else None
+        answers = measured | _about_release(Subject(rows, table, predictions, degree), paying[name], source)
+        audits[name] = _audit(answers, paying[name], classifier, noise, SyntheticSummary.of(table, grouping), grouping)
     return audits
 
 
-def _audit_one(
-    private: CodedTable,
-    synthetic: CodedTable,
-    index: Counts,
-    grouping: Grouping,
-    counts: Sizes,
-    measured_means: tuple[Mapping[str, ByStratum], Mapping[str, Measured]],
+def _about_release(subject: Subject, budgets: Mapping[str, Budget], noise: NoiseSource) -> dict[str, Answers]:
+    """The sections about one release, from budgets that are charged; each has its stream of the noise."""
+    streams = {name: noise.spawn(stream) for stream, name in enumerate(SECTION_SHARES)}
+    asked = [name for name in OF_RELEASE if name in budgets and (subject.predictions or name not in OF_CLASSIFIER)]
+    return {name: OF_RELEASE[name](subject, budgets[name], streams[name]) for name in asked}
+
+
+def _audit(
+    answers: Mapping[str, Answers],
     budgets: Mapping[str, Budget],
     classifier: Classifier | None,
-    degree: int,
     noise: NoiseSource,
+    synthetic: SyntheticSummary,
+    grouping: Grouping,
 ) -> PublicAudit:
-    """The audit of one release, given the noisy sizes and means of the rows, from budgets that are charged."""
-    streams = {name: noise.spawn(stream) for stream, name in enumerate(SECTION_SHARES)}
-    sizes, drawn_sizes = sizes_section(counts, grouping)
-    means, drawn_means = measured_means
-    calibration: ByStratum = {}
-    rates: Mapping[str, ByStratum] = {}
-    measurements: dict[str, Measured] = {"sizes": drawn_sizes} | {
-        f"mean of {name}": of for name, of in drawn_means.items()
-    }
-    if classifier is not None:
-        prediction, truth = classifier.predict(private), truth_of(private, classifier)
-        calibration, measurements["calibration"] = calibration_section(
-            prediction, truth, index, grouping, budgets["calibration"], streams["calibration"]
-        )
-        rates, measurements["rates"] = rates_section(
-            prediction, truth, index, grouping, budgets["rates"], streams["rates"]
-        )
-    workload, measurements["workload"], lost = workload_section(
-        private, synthetic, index, grouping, counts, budgets["workload"], degree, streams["workload"]
-    )
+    """The audit of one release from the answers of its sections, which `budgets` paid for."""
+    shown = {field: numbers for name, (of, _) in answers.items() if name != "means" for field, numbers in of.items()}
     return PublicAudit(
         rho=sum((budget.total for budget in budgets.values()), start=Rho(0)),
         relation=ADD_REMOVE,
@@ -297,16 +293,16 @@ def _audit_one(
         classifier=classifier.name if classifier is not None else "",
         target=classifier.target if classifier is not None else "",
         positive=str(classifier.positive) if classifier is not None else "",
-        sizes=sizes,
-        means=means,
-        calibration=calibration,
-        accuracy=rates.get("accuracy", {}),
-        selection_rate=rates.get("selection_rate", {}),
-        false_negative_rate=rates.get("false_negative_rate", {}),
-        workload_error=workload,
-        without_synthetic_rows=lost,
-        measurements=measurements,
-        synthetic=SyntheticSummary.of(synthetic, grouping),
+        sizes=shown["sizes"],
+        means=answers["means"][0],
+        calibration=shown.get("calibration", {}),
+        accuracy=shown.get("accuracy", {}),
+        selection_rate=shown.get("selection_rate", {}),
+        false_negative_rate=shown.get("false_negative_rate", {}),
+        workload_error=shown["workload_error"],
+        without_synthetic_rows=synthetic.lost,
+        measurements={name: sums for _, drawn in answers.values() for name, sums in drawn.items()},
+        synthetic=synthetic,
     )
 
 

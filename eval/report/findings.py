@@ -195,7 +195,7 @@ def public_findings(release: ReleaseFacts, audit: PublicAudit) -> Findings:
         selection_rate=shown(audit.selection_rate),
         false_negative_rate=shown(audit.false_negative_rate),
         sizes=shown(audit.sizes),
-        lost=tuple(label for label, rows in made.rows.items() if not rows),
+        lost=made.lost,
     )
 
 
@@ -218,7 +218,7 @@ def internal_findings(release: ReleaseFacts, audit: InternalAudit) -> Findings:
         selection_rate=shown(fairness.selection_rate) if fairness else {},
         false_negative_rate=shown(fairness.false_negative_rate) if fairness else {},
         sizes=shown(audit.sizes) | {ALL_ROWS: Shown(sum(audit.sizes.values()))},
-        lost=tuple(label for label, rows in audit.synthetic.rows.items() if not rows),
+        lost=audit.synthetic.lost,
     )
 
 
