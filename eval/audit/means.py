@@ -10,7 +10,7 @@ import numpy as np
 
 from equistrata.arrays import Floats
 from equistrata.data.table import CodedTable
-from equistrata.eval.audit.grouping import Answers, ByStratum, Grouping, Measured, PrivateRows
+from equistrata.eval.audit.grouping import Answers, ByStratum, Grouping, Measured, PrivateRows, Subject
 from equistrata.eval.audit.noisy_number import NoisyNumber, clipped
 from equistrata.eval.scores.tables import ALL_ROWS, numbers_of
 from equistrata.inference.means.coinpress import Coinpress, RowCount
@@ -99,13 +99,13 @@ class ColumnSums:
         return clipped(value, (centre + least, centre + greatest), upper - lower)
 
 
-def means_section(rows: PrivateRows, budget: Budget, noise: NoiseSource) -> Answers:
+def means_section(subject: Subject, budget: Budget, noise: NoiseSource) -> Answers:
     """Means of the columns that define no strata, column → stratum → mean, and the noisy sums, as they were drawn.
 
     Cost: the budget for all columns and strata, given the sizes. Columns share it equally (composition), strata are
     disjoint.
     """
-    grouping = rows.grouping
+    rows, grouping = subject.private, subject.private.grouping
     worth = {name: numbers_of(rows.table.schema[name]) for name in grouping.columns}
     names = [name for name in grouping.columns if np.ptp(worth[name]) > 0]  # a column of one value is known
     shares = budget.remaining.split([1] * len(names)) if names else []

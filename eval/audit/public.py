@@ -50,11 +50,12 @@ SECTION_SHARES: Mapping[str, float] = {
     "rates": 0.15,
     "workload": 0.15,
 }
-OF_RELEASE: Mapping[str, Callable[[Subject, Budget, NoiseSource], Answers]] = {
+SECTIONS: Mapping[str, Callable[[Subject, Budget, NoiseSource], Answers]] = {
+    "means": means_section,
     "calibration": calibration_section,
     "rates": rates_section,
     "workload": workload_section,
-}
+}  # given the sizes, which come first
 OF_CLASSIFIER = ("calibration", "rates")
 OF_ROWS = ("sizes", "means")  # about private rows alone, so that one measurement serves every release of them
 NOISY_FIELDS = (
@@ -253,23 +254,27 @@ def public_audits(
         else:
             for (name, budgets), part in zip(paying.items(), rho.split([1] * len(paying)), strict=True):
                 budgets[section] = spend.part(part, f"audit: {section}{f' of {name}' if name else ''}")
-    grouping, of_rows = Grouping(strata, float(level)), next(iter(paying.values()))
-    rows = measured_rows(private, grouping, of_rows["sizes"], noise.spawn(0))
-    measured = {"sizes": sizes_section(rows), "means": means_section(rows, of_rows["means"], noise.spawn(1))}
-    audits = {}
+    grouping = Grouping(strata, float(level))
+    rows = measured_rows(private, grouping, next(iter(paying.values()))["sizes"], noise.spawn(0))
+    measured, audits = {"sizes": sizes_section(rows)}, {}
     for place, (name, table) in enumerate(synthetic.items()):
         source, classifier = noise if place == 0 else noise.spawn(len(SECTION_SHARES) + place), classifiers.get(name)
         predictions = Predictions.of(classifier, private) if classifier is not None else None
-        answers = measured | _about_release(Subject(rows, table, predictions, degree), paying[name], source)
+        answers = _answers(Subject(rows, table, predictions, degree), paying[name], source, measured)
+        measured = {section: answers[section] for section in OF_ROWS}
         audits[name] = _audit(answers, paying[name], classifier, noise, SyntheticSummary.of(table, grouping), grouping)
     return audits
 
 
-def _about_release(subject: Subject, budgets: Mapping[str, Budget], noise: NoiseSource) -> dict[str, Answers]:
-    """The sections about one release, from budgets that are charged; each has its stream of the noise."""
-    streams = {name: noise.spawn(stream) for stream, name in enumerate(SECTION_SHARES)}
-    asked = [name for name in OF_RELEASE if name in budgets and (subject.predictions or name not in OF_CLASSIFIER)]
-    return {name: OF_RELEASE[name](subject, budgets[name], streams[name]) for name in asked}
+def _answers(
+    subject: Subject, budgets: Mapping[str, Budget], noise: NoiseSource, measured: Mapping[str, Answers]
+) -> dict[str, Answers]:
+    """The sections' answers: those measured already, and the others, from budgets that are charged."""
+    answers = dict(measured)
+    for stream, section in enumerate(SECTION_SHARES):
+        if section in budgets and section not in answers and (subject.predictions or section not in OF_CLASSIFIER):
+            answers[section] = SECTIONS[section](subject, budgets[section], noise.spawn(stream))
+    return answers
 
 
 def _audit(

@@ -46,14 +46,15 @@ def test_noise_too_small_by_a_tenth_is_caught(monkeypatch, tmp_path):
 
 def test_sizes_that_are_not_charged_are_caught(monkeypatch, tmp_path):
     """Each release measures them for itself, and they are charged once."""
-    honest = equistrata.eval.audit.public._about_release
+    honest = equistrata.eval.audit.public._answers
 
-    def about_release(subject, budgets, noise):
+    def answers(subject, budgets, noise, measured):
         rows = subject.private
         again = measured_rows(rows.table, rows.grouping, Budget(budgets["sizes"].total), noise.spawn(99))
-        return {"sizes": sizes_section(again)} | honest(replace(subject, private=again), budgets, noise)
+        own = {**measured, "sizes": sizes_section(again)}
+        return honest(replace(subject, private=again), budgets, noise, own)
 
-    monkeypatch.setattr(equistrata.eval.audit.public, "_about_release", about_release)
+    monkeypatch.setattr(equistrata.eval.audit.public, "_answers", answers)
     found = made_twice(audited, *BOTH, tmp_path)
     assert found.pure
     assert found.claimed > float(RHO) * 1.1

@@ -256,14 +256,14 @@ def test_every_number_that_depends_on_rows_depends_on_noise(budget):
 
 def test_that_test_sees_an_exact_number(monkeypatch):
     """A planted fault: the accuracy itself, with an interval to look noisy."""
-    honest = equistrata.eval.audit.public.OF_RELEASE["rates"]
+    honest = equistrata.eval.audit.public.SECTIONS["rates"]
 
     def leaky(subject, *rest):
         shown, drawn = honest(subject, *rest)
         exact = float(np.mean(subject.predictions.truth == subject.predictions.predicted.selected))
         return {**shown, "accuracy": {"all": NoisyNumber(exact, 0.0, 1.0)}}, drawn
 
-    monkeypatch.setitem(equistrata.eval.audit.public.OF_RELEASE, "rates", leaky)
+    monkeypatch.setitem(equistrata.eval.audit.public.SECTIONS, "rates", leaky)
     assert leaked(lambda rows, seed: audit(rows, noise=SeededNoise(seed))) == [("accuracy", "all", "value")]
 
 
