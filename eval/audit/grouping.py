@@ -6,6 +6,9 @@
 {'SEX=1': 1.5, 'SEX=2': 2.5}
 >>> [rows.tolist() for rows in grouping.rows(np.array([1, 0, 1]))]
 [[1], [0, 2]]
+>>> number = grouping.drawn(100.0, 10.0)
+>>> round(number.lower, 1), round(number.upper, 1)
+(80.4, 119.6)
 """
 
 from __future__ import annotations
@@ -17,12 +20,13 @@ from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtri
 
 from equistrata.arrays import Counts, Floats
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.eval.audit.noisy_number import NoisyNumber, with_noise
+from equistrata.eval.audit.noisy_number import NoisyNumber
 from equistrata.eval.scores.classifiers import Classifier, Predicted, truth_of
 from equistrata.eval.scores.tables import ALL_ROWS, numbers_of
 
@@ -55,8 +59,9 @@ class Grouping:
         return dict(zip(labels, [*values, *whole], strict=True))
 
     def drawn(self, value: float, deviation: float) -> NoisyNumber:
-        """A sum or count as it was drawn, with the interval of its noise."""
-        return with_noise(value, deviation, self.level)
+        """A sum or count as it was drawn, with Gaussian noise of this deviation: its interval is for what rows hold."""
+        half = float(ndtri((1 + self.level) / 2)) * deviation
+        return NoisyNumber(float(value), value - half, value + half)
 
     def index(self, table: CodedTable) -> Counts:
         """The place of each row's stratum among the labels. Raises InputError on a row in an impossible stratum."""

@@ -166,7 +166,8 @@ def internal_audit(
     """
     grouping = Grouping(strata)
     index = grouping.index(private)
-    scores = table_scores(Pair.of(private, synthetic, strata.columns, min_share=min_share))
+    pair = Pair.of(private, synthetic, strata.columns, min_share=min_share)
+    scores = table_scores(pair)
     fairness: GroupFairness | None = None
     calibration: dict[str, float | None] = {}
     if classifier is None and (target or private.schema.target) is not None:
@@ -190,7 +191,7 @@ def internal_audit(
             column: _compare(means, _exact_means(column, (outcomes or {}).get(column), private, grouping, index))
             for column, means in (published or {}).items()
         },
-        marginals=marginals(private, synthetic, grouping, worst),
+        marginals=marginals(pair, worst),
         synthetic=SyntheticSummary.of(synthetic, grouping),
     )
 
