@@ -28,7 +28,7 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.audit.noisy_number import NoisyNumber
 from equistrata.eval.scores.classifiers import Classifier, Predicted, truth_of
-from equistrata.eval.scores.tables import ALL_ROWS, numbers_of
+from equistrata.eval.scores.tables import ALL_ROWS, numbers_of, rows_by_place
 
 ByStratum = Mapping[str, NoisyNumber]
 Measured = Mapping[str, ByStratum]  # stratum → name → noisy sum
@@ -72,8 +72,7 @@ class Grouping:
 
     def rows(self, index: Counts) -> list[npt.NDArray[np.intp]]:
         """The rows of each stratum."""
-        order = np.argsort(index, kind="stable")
-        return np.split(order, np.searchsorted(index[order], np.arange(1, len(self.labels))))
+        return rows_by_place(index, len(self.labels))
 
     def ratios(self, index: Counts, above: npt.ArrayLike, below: npt.ArrayLike) -> dict[str, float | None]:
         """Σ above / Σ below of each stratum and of all rows; None where the denominator is 0. Exact."""

@@ -54,14 +54,12 @@ class MeanComparison:
 
     @property
     def relative_error(self) -> float | None:
-        """See the class."""
         if self.exact is None or self.value is None or not self.exact:
             return None
         return abs(self.value - self.exact) / abs(self.exact)
 
     @property
     def covered(self) -> bool:
-        """See the class."""
         return self.exact is not None and self.lower <= self.exact <= self.upper
 
     def to_dict(self) -> dict[str, Any]:

@@ -89,9 +89,8 @@ class PublicAudit:
         accuracy, selection_rate: stratum → share of rows predicted right; predicted positive.
         false_negative_rate: stratum → share of its positive rows that are predicted negative.
         workload_error: stratum → workload error, in [0, 2]; `all` over all columns, a stratum over those that define
-            none.
-            The interval is for the rows at hand: it allows for noise, not for sampling.
-        without_synthetic_rows: strata without synthetic rows; they have no workload error (it counts as 2).
+            none; a stratum without synthetic rows has none (it counts as 2). The interval is for the rows at hand: it
+            allows for noise, not for sampling.
         measurements: section → stratum → name → the noisy sum or count behind all of the above, with the interval of
             its noise alone.
         synthetic: what a report shows of the synthetic rows, which are public. Not in `to_dict`.
@@ -117,7 +116,6 @@ class PublicAudit:
     selection_rate: ByStratum
     false_negative_rate: ByStratum
     workload_error: ByStratum
-    without_synthetic_rows: tuple[str, ...]
     measurements: Mapping[str, Measured]
     synthetic: SyntheticSummary
 
@@ -143,7 +141,7 @@ class PublicAudit:
             "classifier": self.classifier,
             "target": self.target,
             "positive": self.positive,
-            "without_synthetic_rows": list(self.without_synthetic_rows),
+            "without_synthetic_rows": list(self.synthetic.lost),
         } | {name: _plain(getattr(self, name)) for name in NOISY_FIELDS}
 
 
@@ -305,7 +303,6 @@ def _audit(
         selection_rate=shown.get("selection_rate", {}),
         false_negative_rate=shown.get("false_negative_rate", {}),
         workload_error=shown["workload_error"],
-        without_synthetic_rows=synthetic.lost,
         measurements={name: sums for _, drawn in answers.values() for name, sums in drawn.items()},
         synthetic=synthetic,
     )

@@ -173,6 +173,15 @@ class Comparison:
         return len(self._strata())
 
 
+def certain(numbers: Mapping[str, Shown]) -> dict[str, float]:
+    """The values of strata above the noise floor."""
+    return {
+        label: shown.value
+        for label, shown in numbers.items()
+        if label != ALL_ROWS and shown.value is not None and not shown.note
+    }
+
+
 def public_findings(release: ReleaseFacts, audit: PublicAudit) -> Findings:
     """From noisy numbers, each with its interval."""
 
@@ -184,7 +193,7 @@ def public_findings(release: ReleaseFacts, audit: PublicAudit) -> Findings:
         column: {label: relative_error_interval(mean, made.means[column][label]) for label, mean in means.items()}
         for column, means in audit.means.items()
     }
-    lost = {label: Shown(WORST_WORKLOAD, note=NO_SYNTHETIC_ROW) for label in audit.without_synthetic_rows}
+    lost = {label: Shown(WORST_WORKLOAD, note=NO_SYNTHETIC_ROW) for label in made.lost}
     return Findings(
         release=release,
         errors=errors,

@@ -11,11 +11,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from equistrata.eval.report.findings import Comparison, Findings, ReleaseFacts, Shown
+from equistrata.eval.report.findings import Comparison, Findings, ReleaseFacts, Shown, certain
 from equistrata.eval.report.report import About, InternalReport, Report
 from equistrata.eval.scores.tables import ALL_ROWS
 
@@ -145,16 +145,12 @@ def _on_release(found: Findings, about: About) -> Iterator[str]:
 
 def _on_classifier(found: Findings, about: About) -> str:
     whole = found.accuracy[ALL_ROWS]
-    judged = {
-        label: shown
-        for label, shown in found.accuracy.items()
-        if label != ALL_ROWS and shown.value is not None and not shown.note
-    }
+    judged = certain(found.accuracy)
     said = f"A classifier trained on its synthetic rows is right for {interval(whole, rate)} of the real people"
-    least = min(judged, key=lambda label: _at_most(judged[label]), default="")
-    if len(judged) < 2 or (judged[least].value or 0.0) >= (whole.value or 0.0):
+    least = min(judged, key=lambda label: _at_most(found.accuracy[label]), default="")
+    if len(judged) < 2 or judged[least] >= (whole.value or 0.0):
         return f"{said}."
-    return f"{said}; least often for {about.names[least]}, {interval(judged[least], rate)}."
+    return f"{said}; least often for {about.names[least]}, {interval(found.accuracy[least], rate)}."
 
 
 def _compared(each: Comparison, report: Report) -> str:
@@ -252,27 +248,18 @@ def _largest(report: Report, name: str, what: str) -> str:
     """The group with the largest of some numbers in each release."""
     said = []
     for found in report.findings:
-        numbers: Mapping[str, Shown] = getattr(found, name)
-        known = {
-            label: s.value for label, s in numbers.items() if label != ALL_ROWS and s.value is not None and not s.note
-        }
+        known = certain(getattr(found, name))
         if known:
             top = max(known, key=known.__getitem__)
             number = ratio(known[top]) if name in ("workload", "calibration") else percent(known[top])
             said.append(f"{found.release.name}: {what} is {number}, of {report.about.names[top]}")
-    return (
-        f"A dot plot of {len(report.about.groups)} groups. {'; '.join(said) or 'Every group is below the noise floor'}."
-    )
+    largest = "; ".join(said) or "Every group is below the noise floor"
+    return f"A dot plot of {len(report.about.groups)} groups. {largest}."
 
 
 def _largest_cell(found: Findings, about: About) -> str:
     """The column and group with the largest error."""
-    known = {
-        (column, label): shown.value
-        for column, of in found.errors.items()
-        for label, shown in of.items()
-        if label != ALL_ROWS and shown.value is not None and not shown.note
-    }
+    known = {(column, label): value for column, of in found.errors.items() for label, value in certain(of).items()}
     said = f"A grid of {len(found.errors)} columns and {len(about.groups)} groups."
     if not known:
         return f"{said} Every cell is below the noise floor."

@@ -186,6 +186,12 @@ def first_rows(keys: Counts) -> tuple[Counts, Counts]:
     return place.astype(np.int64), first
 
 
+def rows_by_place(place: Counts, count: int) -> list[npt.NDArray[np.intp]]:
+    """The rows of each of the places 0 to `count` - 1; those elsewhere are left out."""
+    order = np.argsort(place, kind="stable")
+    return np.split(order, np.searchsorted(place[order], np.arange(count + 1)))[1:-1]
+
+
 def strata_of(tables: Sequence[CodedTable], columns: Sequence[str]) -> tuple[tuple[str, ...], list[Counts]]:
     """The strata that occur in any of the tables, and each row's place among them.
 

@@ -21,7 +21,7 @@ import numpy as np
 from equistrata.arrays import Counts
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.eval.scores.tables import Pair, row_keys
+from equistrata.eval.scores.tables import Pair, row_keys, rows_by_place
 
 WORST_WORKLOAD = 2.0  # the L1 distance of two tables of shares that share no cell
 DENSE_CELLS = 1 << 20  # marginals with more cells are counted by the cells that occur
@@ -104,6 +104,5 @@ def _distinct(rows: Weighted) -> Weighted:
 def _split(rows: Weighted, place: Counts, count: int) -> list[Weighted]:
     """The distinct rows of each stratum."""
     table, often = rows
-    order = np.argsort(place, kind="stable")
-    parts = np.split(order, np.searchsorted(place[order], np.arange(count)))[1:]
+    parts = rows_by_place(place, count)
     return [_distinct((table.take(part), None if often is None else often[part])) for part in parts]
