@@ -18,7 +18,7 @@ from equistrata.flows.run.snapshots import fingerprint_of
 from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import BudgetExceeded, Rho
 from equistrata.privacy.ledger.fingerprint import Fingerprint
-from equistrata.privacy.ledger.ledger import Charge, Head, Ledger, LedgerError, Reservation
+from equistrata.privacy.ledger.ledger import Charge, Head, Ledger, LedgerError
 
 
 @dataclass(frozen=True)
@@ -99,8 +99,8 @@ class AuditAccount:
             LedgerError: the fingerprints cannot be compared, since they were made with another key.
         """
         mine = fingerprint_of(work, content, self.ledger, self.key)
-        charges = self._fingerprints(self.ledger.charges(self.dataset))
-        audited = [each for named in self.charged for each in self._fingerprints(self.ledger.charges(*named))]
+        charges = _fingerprints(self.ledger.charges(self.dataset))
+        audited = [each for named in self.charged for each in _fingerprints(self.ledger.charges(*named))]
         for _, found in audited or charges:
             if found.key and (mine is None or found.key != mine.key):
                 raise LedgerError(
@@ -122,35 +122,6 @@ class AuditAccount:
                 "the people in them with --dataset"
             )
         return mine
-
-    @staticmethod
-    def _fingerprints(charges: Sequence[Charge]) -> list[tuple[str | None, Fingerprint]]:
-        """Release id and fingerprint of the rows, of charges that have one."""
-        found = [(charge.entry.release_id, Fingerprint.parse(charge.entry.fingerprint)) for charge in charges]
-        return [(name, each) for name, each in found if each is not None]
-
-    def reserve(
-        self,
-        rho: Rho,
-        epsilon: float,
-        delta: float,
-        strata: Sequence[str],
-        parts: Sequence[str],
-        fingerprint: Fingerprint | None,
-    ) -> Reservation:
-        """Charge the audit. Raises BudgetExceeded, with what is left, or LedgerError; then nothing was charged."""
-        by, rows = " × ".join(strata) or None, None if fingerprint is None else str(fingerprint)
-        return self.ledger.reserve(
-            self.dataset,
-            rho,
-            self.audit,
-            parts=parts,
-            epsilon=epsilon,
-            delta=delta,
-            mechanism="public audit",
-            strata=by,
-            fingerprint=rows,
-        )
 
     def history(self) -> BudgetHistory:
         """The account up to now, for the report."""
@@ -177,3 +148,9 @@ class AuditAccount:
             mine=(*self.releases, self.audit),
             head=str(self.ledger.head),
         )
+
+
+def _fingerprints(charges: Sequence[Charge]) -> list[tuple[str | None, Fingerprint]]:
+    """Release id and fingerprint of the rows, of charges that have one."""
+    found = [(charge.entry.release_id, Fingerprint.parse(charge.entry.fingerprint)) for charge in charges]
+    return [(name, each) for name, each in found if each is not None]
