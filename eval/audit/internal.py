@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -64,14 +64,8 @@ class MeanComparison:
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON; an infinite end is null."""
-        return {
-            "exact": self.exact,
-            "value": self.value,
-            "lower": self.lower,
-            "upper": self.upper if math.isfinite(self.upper) else None,
-            "relative_error": self.relative_error,
-            "covered": self.covered,
-        }
+        end = {"upper": self.upper if math.isfinite(self.upper) else None}
+        return asdict(self) | end | {"relative_error": self.relative_error, "covered": self.covered}
 
 
 @dataclass(frozen=True, eq=False)
@@ -126,7 +120,7 @@ class InternalAudit:
             "classifier": self.classifier,
             "target": self.target,
             "positive": self.positive,
-            "fairness": self.fairness.to_dict() if self.fairness is not None else None,
+            "fairness": asdict(self.fairness) if self.fairness is not None else None,
             "calibration": dict(self.calibration),
             "means": {
                 column: {label: mean.to_dict() for label, mean in means.items()} for column, means in self.means.items()
