@@ -94,17 +94,15 @@ def _one_way(report: InternalReport) -> Iterator[Picture]:
 
 def _two_way(report: InternalReport, said: Mapping[str, str]) -> Iterator[Picture]:
     """For each release, the distances of all pairs of columns, and the pair with the largest."""
-    distance = (
-        "Each cell is the L1 distance between the private and the synthetic marginal of two columns: 0 is best, "
-        "2 is no overlap."
-    )
+    what = "Each cell is the L1 distance between the private and the synthetic marginal of two columns"
+    distance, share = f"{what}: 0 is best, 2 is no overlap.", "Each cell is the share of people, in per cent."
     names = list(report.about.columns)
     for number, (release, audit) in enumerate(zip(report.releases, report.audits, strict=True), start=1):
         each, name = audit.marginals, f"pairs{number}"
         if each.worst is None or each.real is None or each.synthetic is None:
             continue
         yield PairMap(name, f"Two-way marginals: {release.name}", distance, said[name], each.pairs, names)
-        name, share = f"pair{number}", "Each cell is the share of people, in per cent."
+        name = f"pair{number}"
         title = " × ".join(report.about.columns[column] for column in each.worst)
         title = f"The pair that {release.name} keeps worst: {title}"
         words = (each.columns[each.worst[0]].words, each.columns[each.worst[1]].words)
@@ -121,10 +119,8 @@ def _classifier(report: Report, words: Mapping[str, str], said: Mapping[str, str
             "predicted over real number (log scale)",
         )
         calibration = Dots(numbers, axis, shown=lambda x: f"{x:g}", reference=1.0)
-        reading = (
-            f"How many people the classifier expects to have {what}, over how many have: 1 is right, above 1 promises "
-            "too much."
-        )
+        reading = f"How many people the classifier expects to have {what}, over how many have: "
+        reading += "1 is right, above 1 promises too much."
         yield DotPlot(name, "Calibration by group", reading, said[name], [calibration], words)
         rates = [
             Dots({f.release.name: getattr(f, name) for f in findings}, axis, "linear", limits=(0.0, 1.0), ticks=2)

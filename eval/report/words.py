@@ -71,10 +71,8 @@ def _what(report: Report) -> str:
     about, releases = report.about, report.releases
     number = SMALL_NUMBERS[len(releases)] if len(releases) < len(SMALL_NUMBERS) else str(len(releases))
     whom = f"{len(about.groups)} groups by {about.grouping}" if about.strata_columns else "everybody together"
-    return (
-        f"{number} {_plural('release', len(releases))} of synthetic people, made from private rows ({about.rows}), "
-        f"audited for {whom}."
-    )
+    people = f"{_plural('release', len(releases))} of synthetic people, made from private rows ({about.rows})"
+    return f"{number} {people}, audited for {whom}."
 
 
 def _total_price(report: Report) -> str:
@@ -100,10 +98,8 @@ def _total_price(report: Report) -> str:
 
 def _made(release: ReleaseFacts) -> str:
     by = f"each group of {' × '.join(release.strata)}" if release.strata else "all"
-    return (
-        f"{release.mechanism}, one synthesizer for {by}; {count(release.rows)} rows; ε = {price(release.epsilon)}, "
-        f"δ = {price(release.delta)}"
-    )
+    cost = f"ε = {price(release.epsilon)}, δ = {price(release.delta)}"
+    return f"{release.mechanism}, one synthesizer for {by}; {count(release.rows)} rows; {cost}"
 
 
 def _on_release(found: Findings, about: About) -> Iterator[str]:
@@ -135,10 +131,8 @@ def _on_release(found: Findings, about: About) -> Iterator[str]:
         yield f"Over everybody, its means are off by {off[ALL_ROWS]} on average."
     if hidden:
         names = "; ".join(about.groups.get(label, label) for label in hidden)
-        yield (
-            f"{len(hidden)} of the {len(about.groups)} groups {_are(len(hidden))} too small to be judged at this price "
-            f"(below the noise floor): {names}."
-        )
+        small = f"{len(hidden)} of the {len(about.groups)} groups {_are(len(hidden))} too small to be judged"
+        yield f"{small} at this price (below the noise floor): {names}."
     if ALL_ROWS in found.accuracy:
         yield _on_classifier(found, about)
 
@@ -195,10 +189,8 @@ def _caveats(report: Report) -> Iterator[str]:
         return
     if not report.private:
         yield "This audit was made with a seeded noise source, for tests: it is not private."
-    yield (
-        f"Every number from private rows is noisy and has an interval at {percent(report.audits[0].level)} coverage, "
-        "each interval by itself."
-    )
+    noisy, level = "Every number from private rows is noisy", percent(report.audits[0].level)
+    yield f"{noisy} and has an interval at {level} coverage, each interval by itself."
     if not report.price.charged_as:
         yield "No ledger was charged for this audit: its price must be added to the account of these rows by hand."
 

@@ -67,8 +67,8 @@ class AuditAccount:
             raise InputError(SEEDED_CHARGE)
         if not named:
             raise InputError(
-                f"a public audit of data set {dataset!r} must be charged to its ledger; name it with --ledger, or set "
-                f"{URL_VARIABLE}"
+                f"a public audit of data set {dataset!r} must be charged to its ledger; "
+                f"name it with --ledger, or set {URL_VARIABLE}"
             )
         place = place_of(config.ledger)
         ledger = Ledger(place.url)
@@ -113,13 +113,13 @@ class AuditAccount:
         for name, found in audited:
             if not mine.same_rows(found):
                 raise InputError(
-                    f"these are not the rows that release {name!r} was made from; name their file with --input, or the "
-                    "release's configuration with --config"
+                    f"these are not the rows that release {name!r} was made from; "
+                    "name their file with --input, or the release's configuration with --config"
                 )
         if charges and not audited and not any(mine.alike(found) for _, found in charges):
             raise InputError(
-                f"these are not rows that anything was charged for in data set {self.dataset!r}; name the account of "
-                "the people in them with --dataset"
+                f"these are not rows that anything was charged for in data set {self.dataset!r}; "
+                "name the account of the people in them with --dataset"
             )
         return mine
 
