@@ -28,7 +28,7 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.audit.noisy_number import NoisyNumber
 from equistrata.eval.scores.classifiers import Classifier, Predicted, truth_of
-from equistrata.eval.scores.tables import ALL_ROWS, numbers_of, rows_by_place
+from equistrata.eval.scores.tables import ALL_ROWS, Places, numbers_of, rows_by_place
 
 ByStratum = Mapping[str, NoisyNumber]
 Measured = Mapping[str, ByStratum]  # stratum → name → noisy sum
@@ -70,7 +70,7 @@ class Grouping:
             raise InputError("the table holds rows in a stratum that the schema declares impossible; clean those rows")
         return index
 
-    def rows(self, index: Counts) -> list[npt.NDArray[np.intp]]:
+    def rows(self, index: Counts) -> list[Places]:
         """The rows of each stratum."""
         return rows_by_place(index, len(self.labels))
 
@@ -115,7 +115,7 @@ class PrivateRows:
     sigma: float
 
     @cached_property
-    def groups(self) -> list[npt.NDArray[np.intp]]:
+    def groups(self) -> list[Places]:
         """The rows of each stratum."""
         return self.grouping.rows(self.index)
 

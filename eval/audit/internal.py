@@ -162,7 +162,7 @@ def internal_audit(
     scores = table_scores(pair)
     fairness: GroupFairness | None = None
     calibration: dict[str, float | None] = {}
-    if classifier is None and (target or private.schema.target) is not None:
+    if classifier is None and (target or synthetic.schema.target) is not None:
         classifier = train_classifier(synthetic, target)
     if classifier is not None:
         found = Predictions.of(classifier, private)

@@ -70,16 +70,16 @@ class MarginalComparison:
 
 def marginals(pair: Pair, group: str) -> MarginalComparison:
     """Marginals of two tables, over all rows and within the stratum of this label (if any)."""
-    tables = pair.real, pair.synthetic
-    pairs = pair_errors(*tables)
+    private, synthetic = pair.real, pair.synthetic
+    pairs = pair_errors(private, synthetic)
     worst = max(pairs, key=pairs.__getitem__, default=None)
-    real, made = (None if worst is None else _shares(table, worst) for table in tables)
-    within: dict[str, ColumnShares] = {}
+    real, made = (None if worst is None else _shares(table, worst) for table in (private, synthetic))
+    compared = [(private, synthetic, private.schema.names)]
     if group:
-        places = zip(tables, (pair.real_place, pair.synthetic_place), strict=True)
-        parts = [table.take(np.flatnonzero(place == pair.labels.index(group))) for table, place in places]
-        within = _columns(parts[0], parts[1], pair.columns)
-    return MarginalComparison(_columns(*tables, pair.real.schema.names), group, within, pairs, worst, real, made)
+        rows = pair.rows[group]
+        compared.append((private.take(rows[0]), synthetic.take(rows[1]), pair.columns))
+    columns, *within = (_columns(*each) for each in compared)
+    return MarginalComparison(columns, group, within[0] if within else {}, pairs, worst, real, made)
 
 
 def pair_errors(private: CodedTable, synthetic: CodedTable) -> dict[ColumnPair, float]:

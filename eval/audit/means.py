@@ -8,7 +8,7 @@ from operator import add
 
 import numpy as np
 
-from equistrata.arrays import Floats
+from equistrata.arrays import Counts, Floats
 from equistrata.data.table import CodedTable
 from equistrata.eval.audit.grouping import Answers, ByStratum, Grouping, Measured, PrivateRows, Subject
 from equistrata.eval.audit.noisy_number import NoisyNumber, clipped
@@ -22,9 +22,10 @@ from equistrata.stats.fieller import Spread, ratio_interval
 SQUARES_SHARE = 0.1  # of a column's ρ, for the second moment where a column has more than two values
 
 
-def measured_rows(table: CodedTable, grouping: Grouping, budget: Budget, noise: NoiseSource) -> PrivateRows:
+def measured_rows(
+    table: CodedTable, index: Counts, grouping: Grouping, budget: Budget, noise: NoiseSource
+) -> PrivateRows:
     """The rows and the noisy numbers of them. Costs the budget: a row counts in one stratum, sensitivity 1."""
-    index = grouping.index(table)
     counts, sigma = noise.gaussian(
         lambda: np.bincount(index, minlength=len(grouping.labels)).astype(np.int64),
         1.0,

@@ -240,8 +240,8 @@ def public_audits(
     if not spend.remaining:
         raise InputError("nothing is left of the audit's budget; give it a positive amount")
     if classifiers is None:
-        predicted = target or private.schema.target
-        classifiers = {name: train_classifier(table, target) for name, table in synthetic.items() if predicted}
+        predicting = {name: table for name, table in synthetic.items() if target or table.schema.target}
+        classifiers = {name: train_classifier(table, target) for name, table in predicting.items()}
     sections = [name for name in SECTION_SHARES if classifiers or name not in OF_CLASSIFIER]
     paying: dict[str, dict[str, Budget]] = {name: {} for name in synthetic}
     for section, rho in zip(sections, spend.remaining.split([shares[name] for name in sections]), strict=True):
@@ -253,7 +253,8 @@ def public_audits(
             for (name, budgets), part in zip(paying.items(), rho.split([1] * len(paying)), strict=True):
                 budgets[section] = spend.part(part, f"audit: {section}{f' of {name}' if name else ''}")
     grouping = Grouping(strata, float(level))
-    rows = measured_rows(private, grouping, next(iter(paying.values()))["sizes"], noise.spawn(0))
+    of_rows = next(iter(paying.values()))
+    rows = measured_rows(private, grouping.index(private), grouping, of_rows["sizes"], noise.spawn(0))
     measured, audits = {"sizes": sizes_section(rows)}, {}
     for place, (name, table) in enumerate(synthetic.items()):
         source, classifier = noise if place == 0 else noise.spawn(len(SECTION_SHARES) + place), classifiers.get(name)

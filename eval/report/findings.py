@@ -177,15 +177,6 @@ class Comparison:
         return len(self._strata())
 
 
-def certain(numbers: Mapping[str, Shown]) -> dict[str, float]:
-    """The values of strata above the noise floor."""
-    return {
-        label: shown.value
-        for label, shown in numbers.items()
-        if label != ALL_ROWS and shown.value is not None and not shown.note
-    }
-
-
 def public_findings(release: ReleaseFacts, audit: PublicAudit) -> Findings:
     """From noisy numbers, each with its interval."""
 

@@ -11,11 +11,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from equistrata.eval.report.findings import Comparison, Findings, ReleaseFacts, Shown, certain
+from equistrata.eval.report.findings import Comparison, Findings, ReleaseFacts, Shown
 from equistrata.eval.report.report import About, InternalReport, Report
 from equistrata.eval.scores.tables import ALL_ROWS
 
@@ -139,7 +139,7 @@ def _on_release(found: Findings, about: About) -> Iterator[str]:
 
 def _on_classifier(found: Findings, about: About) -> str:
     whole = found.accuracy[ALL_ROWS]
-    judged = certain(found.accuracy)
+    judged = _certain(found.accuracy)
     said = f"A classifier trained on its synthetic rows is right for {interval(whole, rate)} of the real people"
     least = min(judged, key=lambda label: _at_most(found.accuracy[label]), default="")
     if len(judged) < 2 or judged[least] >= (whole.value or 0.0):
@@ -240,7 +240,7 @@ def _largest(report: Report, name: str, what: str) -> str:
     """The group with the largest of some numbers in each release."""
     said = []
     for found in report.findings:
-        known = certain(getattr(found, name))
+        known = _certain(getattr(found, name))
         if known:
             top = max(known, key=known.__getitem__)
             number = ratio(known[top]) if name in ("workload", "calibration") else percent(known[top])
@@ -249,9 +249,18 @@ def _largest(report: Report, name: str, what: str) -> str:
     return f"A dot plot of {len(report.about.groups)} groups. {largest}."
 
 
+def _certain(numbers: Mapping[str, Shown]) -> dict[str, float]:
+    """The values of strata above the noise floor."""
+    return {
+        label: shown.value
+        for label, shown in numbers.items()
+        if label != ALL_ROWS and shown.value is not None and not shown.note
+    }
+
+
 def _largest_cell(found: Findings, about: About) -> str:
     """The column and group with the largest error."""
-    known = {(column, label): value for column, of in found.errors.items() for label, value in certain(of).items()}
+    known = {(column, label): value for column, of in found.errors.items() for label, value in _certain(of).items()}
     said = f"A grid of {len(found.errors)} columns and {len(about.groups)} groups."
     if not known:
         return f"{said} Every cell is below the noise floor."

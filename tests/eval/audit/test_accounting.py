@@ -50,7 +50,7 @@ def test_sizes_that_are_not_charged_are_caught(monkeypatch, tmp_path):
 
     def answers(subject, budgets, noise, measured):
         rows = subject.private
-        again = measured_rows(rows.table, rows.grouping, Budget(budgets["sizes"].total), noise.spawn(99))
+        again = measured_rows(rows.table, rows.index, rows.grouping, Budget(budgets["sizes"].total), noise.spawn(99))
         own = {**measured, "sizes": sizes_section(again)}
         return honest(replace(subject, private=again), budgets, noise, own)
 
