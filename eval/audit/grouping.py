@@ -27,12 +27,13 @@ from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.audit.noisy_number import NoisyNumber
-from equistrata.eval.scores.classifiers import Classifier, Predicted, truth_of
+from equistrata.eval.scores.classifiers import Classifier, truth_of
 from equistrata.eval.scores.tables import ALL_ROWS, Places, numbers_of, rows_by_place
 
 ByStratum = Mapping[str, NoisyNumber]
 Measured = Mapping[str, ByStratum]  # stratum → name → noisy sum
-Answers = tuple[Mapping[str, ByStratum], Mapping[str, Measured]]  # a section's numbers, and the noisy sums behind them
+# A section's numbers, field or column → stratum → number; and the noisy sums behind them, section → …
+SectionNumbers = tuple[Mapping[str, ByStratum], Mapping[str, Measured]]
 V = TypeVar("V")
 
 
@@ -87,15 +88,17 @@ class Grouping:
 
 @dataclass(frozen=True, eq=False)
 class Predictions:
-    """A classifier's predictions for n rows, and which of them really have the positive value, shape (n,)."""
+    """A classifier's score for n rows, and which of them are selected, and really have the positive value."""
 
-    predicted: Predicted
+    score: Floats
+    selected: npt.NDArray[np.bool_]
     truth: npt.NDArray[np.bool_]
 
     @classmethod
     def of(cls, classifier: Classifier, table: CodedTable) -> Predictions:
         """Predict every row of a table."""
-        return cls(classifier.predict(table), truth_of(table, classifier))
+        found = classifier.predict(table)
+        return cls(found.score, found.selected, truth_of(table, classifier))
 
 
 @dataclass(frozen=True, eq=False)

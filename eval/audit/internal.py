@@ -167,8 +167,8 @@ def internal_audit(
     if classifier is not None:
         found = Predictions.of(classifier, private)
         labels = np.array(grouping.labels)[index]
-        fairness = group_fairness(found.truth, found.predicted.selected, labels, positive=True)
-        calibration = grouping.ratios(index, found.predicted.score, found.truth)
+        fairness = group_fairness(found.truth, found.selected, labels, positive=True)
+        calibration = grouping.ratios(index, found.score, found.truth)
     worst = max(scores.parity_by_stratum, key=scores.parity_by_stratum.__getitem__, default="")
     return InternalAudit(
         strata_columns=strata.columns,

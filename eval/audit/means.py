@@ -10,7 +10,7 @@ import numpy as np
 
 from equistrata.arrays import Counts, Floats
 from equistrata.data.table import CodedTable
-from equistrata.eval.audit.grouping import Answers, ByStratum, Grouping, Measured, PrivateRows, Subject
+from equistrata.eval.audit.grouping import ByStratum, Grouping, Measured, PrivateRows, SectionNumbers, Subject
 from equistrata.eval.audit.noisy_number import NoisyNumber, clipped
 from equistrata.eval.scores.tables import ALL_ROWS, numbers_of
 from equistrata.inference.means.coinpress import Coinpress, RowCount
@@ -36,7 +36,7 @@ def measured_rows(
     return PrivateRows(table, grouping, index, counts.astype(np.float64), sigma)
 
 
-def sizes_section(rows: PrivateRows) -> Answers:
+def sizes_section(rows: PrivateRows) -> SectionNumbers:
     """Numbers of rows, which are not negative; and the counts as they were drawn. Post-processing."""
     grouping, sigma = rows.grouping, rows.sigma
     drawn = grouping.labelled([grouping.drawn(count, sigma) for count in rows.sizes.tolist()])
@@ -100,7 +100,7 @@ class ColumnSums:
         return clipped(value, (centre + least, centre + greatest), upper - lower)
 
 
-def means_section(subject: Subject, budget: Budget, noise: NoiseSource) -> Answers:
+def means_section(subject: Subject, budget: Budget, noise: NoiseSource) -> SectionNumbers:
     """Means of the columns that define no strata, column → stratum → mean, and the noisy sums, as they were drawn.
 
     Cost: the budget for all columns and strata, given the sizes. Columns share it equally (composition), strata are

@@ -27,11 +27,11 @@ from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.audit.grouping import (
-    Answers,
     ByStratum,
     Grouping,
     Measured,
     Predictions,
+    SectionNumbers,
     Subject,
     SyntheticSummary,
 )
@@ -50,7 +50,7 @@ SECTION_SHARES: Mapping[str, float] = {
     "rates": 0.15,
     "workload": 0.15,
 }
-SECTIONS: Mapping[str, Callable[[Subject, Budget, NoiseSource], Answers]] = {
+SECTIONS: Mapping[str, Callable[[Subject, Budget, NoiseSource], SectionNumbers]] = {
     "means": means_section,
     "calibration": calibration_section,
     "rates": rates_section,
@@ -266,8 +266,8 @@ def public_audits(
 
 
 def _answers(
-    subject: Subject, budgets: Mapping[str, Budget], noise: NoiseSource, measured: Mapping[str, Answers]
-) -> dict[str, Answers]:
+    subject: Subject, budgets: Mapping[str, Budget], noise: NoiseSource, measured: Mapping[str, SectionNumbers]
+) -> dict[str, SectionNumbers]:
     """The sections' answers: those measured already, and the others, from budgets that are charged."""
     answers = dict(measured)
     for stream, section in enumerate(SECTION_SHARES):
@@ -277,7 +277,7 @@ def _answers(
 
 
 def _audit(
-    answers: Mapping[str, Answers],
+    answers: Mapping[str, SectionNumbers],
     budgets: Mapping[str, Budget],
     classifier: Classifier | None,
     noise: NoiseSource,

@@ -8,7 +8,7 @@ from operator import add
 import numpy as np
 
 from equistrata.arrays import Counts, Floats
-from equistrata.eval.audit.grouping import Answers, ByStratum, Subject
+from equistrata.eval.audit.grouping import ByStratum, SectionNumbers, Subject
 from equistrata.eval.audit.noisy_number import NoisyNumber, clipped
 from equistrata.inference.ratios.design import PricedDesign
 from equistrata.inference.ratios.rates import noisy_rate
@@ -26,13 +26,13 @@ RATES = {  # rate → the cells that count as successes, and as failures
 }
 
 
-def calibration_section(subject: Subject, budget: Budget, noise: NoiseSource) -> Answers:
+def calibration_section(subject: Subject, budget: Budget, noise: NoiseSource) -> SectionNumbers:
     """Calibration ratios, Σ score / Σ positive, with Fieller intervals; and the noisy sums.
 
     Cost: the budget; strata are disjoint.
     """
     assert subject.predictions is not None
-    score, truth = subject.predictions.predicted.score, subject.predictions.truth
+    score, truth = subject.predictions.score, subject.predictions.truth
     rho, grouping = budget.remaining, subject.private.grouping
     parts = budget.parallel(rho, range(len(grouping.labels)), "strata")
     price = PricedDesign.of_rho(rho, weighted=False, binary=True)
@@ -51,7 +51,7 @@ def calibration_section(subject: Subject, budget: Budget, noise: NoiseSource) ->
     )
 
 
-def rates_section(subject: Subject, budget: Budget, noise: NoiseSource) -> Answers:
+def rates_section(subject: Subject, budget: Budget, noise: NoiseSource) -> SectionNumbers:
     """Rates, by name and stratum, from noisy confusion matrices; and these.
 
     Cost: the budget; a row is in one cell, so the sensitivity is 1.
@@ -60,7 +60,7 @@ def rates_section(subject: Subject, budget: Budget, noise: NoiseSource) -> Answe
     index, grouping, found = subject.private.index, subject.private.grouping, subject.predictions
 
     def counts() -> Counts:
-        places = 4 * index + 2 * found.truth + found.predicted.selected
+        places = 4 * index + 2 * found.truth + found.selected
         return np.bincount(places, minlength=4 * len(grouping.labels)).astype(np.int64)
 
     cells, sigma = noise.gaussian(counts, 1.0, budget.remaining, budget, "confusion matrices")

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.eval.audit.grouping import Answers, Subject
+from equistrata.eval.audit.grouping import SectionNumbers, Subject
 from equistrata.eval.audit.noisy_number import NoisyNumber, clipped
 from equistrata.eval.scores.tables import ALL_ROWS
 from equistrata.eval.scores.workload import WORST_WORKLOAD, marginal_gap, subsets_of
@@ -81,7 +81,7 @@ def noisy_workload_distance(
     return WorkloadDistance(float(noisy[0]) / unit, sigma / unit)
 
 
-def workload_section(subject: Subject, budget: Budget, noise: NoiseSource) -> Answers:
+def workload_section(subject: Subject, budget: Budget, noise: NoiseSource) -> SectionNumbers:
     """Workload errors of the whole table (over all columns) and of strata (over those that define none), and distances.
 
     Strata without a synthetic row have none. Cost: the budget, half for the whole table and half for all strata

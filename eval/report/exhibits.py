@@ -14,7 +14,7 @@ from equistrata.eval.report.tables import Table
 from equistrata.eval.scores.tables import ALL_ROWS
 
 LONGEST_WORDS = 42  # characters of a group's name in a figure
-RATES = (("accuracy", "right"), ("selection_rate", "selected"), ("false_negative_rate", "positive, missed"))
+RATE_PANELS = (("accuracy", "right"), ("selection_rate", "selected"), ("false_negative_rate", "positive, missed"))
 
 
 @dataclass(frozen=True)
@@ -124,7 +124,7 @@ def _classifier(report: Report, words: Mapping[str, str], said: Mapping[str, str
         yield DotPlot(name, "Calibration by group", reading, said[name], [calibration], words)
         rates = [
             Dots({f.release.name: getattr(f, name) for f in findings}, axis, "linear", limits=(0.0, 1.0), ticks=2)
-            for name, axis in RATES
+            for name, axis in RATE_PANELS
         ]
         reading = f"Trained on synthetic rows to find {what}; tried on private rows. Rates of the groups should agree."
         yield DotPlot("rates", "The classifier's rates by group", reading, said["rates"], rates, words)

@@ -112,8 +112,8 @@ def coded_alike(tables: Mapping[str, TableLike], *named: Sequence[str]) -> dict[
     """Tables coded by one schema: their own, or for data frames one that declares the values that occur in any of them.
 
     Args:
-        tables: name (for messages) → table; the first one's columns are the schema's. Data frames beside coded tables hold
-            released values.
+        tables: name (for messages) → table; the first one's columns are the schema's. Data frames beside coded tables
+            hold released values.
         named: lists of columns that a caller refers to; each must exist, once in its list.
 
     Raises:

@@ -128,23 +128,19 @@ class AuditAccount:
         opened = self.ledger.account(self.dataset)
         assert opened.epsilon is not None
         assert opened.delta is not None
-        charges = tuple(
-            ChargeLine(
-                at=each.entry.at,
-                release=each.entry.release_id or "",
-                rho=float(each.entry.rho),
-                spent=float(each.entry.spent),
-                outcome="this audit" if each.entry.release_id == self.audit else each.outcome,
-            )
-            for each in self.ledger.charges(self.dataset)
-        )
+
+        def line(charge: Charge) -> ChargeLine:
+            of = charge.entry
+            outcome = "this audit" if of.release_id == self.audit else charge.outcome
+            return ChargeLine(of.at, of.release_id or "", float(of.rho), float(of.spent), outcome)
+
         return BudgetHistory(
             dataset=self.dataset,
             epsilon=opened.epsilon,
             delta=opened.delta,
             rho=float(opened.rho),
             opened=opened.at,
-            charges=charges,
+            charges=tuple(map(line, self.ledger.charges(self.dataset))),
             mine=(*self.releases, self.audit),
             head=str(self.ledger.head),
         )
