@@ -20,9 +20,9 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
-from equistrata.eval.audit.classifier import Predicted
 from equistrata.eval.audit.noisy_number import NoisyNumber
 from equistrata.eval.audit.public import PublicAudit, public_audit
+from equistrata.eval.scores.classifiers import Predicted
 from equistrata.eval.scores.tables import ALL_ROWS
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SeededNoise
@@ -54,7 +54,7 @@ class Scores:
     positive: int = 1
 
     def predict(self, table: CodedTable) -> Predicted:
-        """See `equistrata.eval.audit.classifier.Classifier`."""
+        """See `equistrata.eval.scores.classifiers.Classifier`."""
         score = self.table.ravel()[table.index_of(["A", "B", "C"])]
         return Predicted(score, score > 0.5)
 

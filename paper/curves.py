@@ -12,6 +12,7 @@ from __future__ import annotations
 import csv
 import io
 import math
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -104,7 +105,7 @@ class CurvePicture(Picture):
         width = 2.6 + 2.6 * self.columns
         abreast = max(1, int(width / 2.3))
         head = 0.55 + 0.2 * math.ceil((len(names) + len(dotted)) / abreast)
-        canvas = canvas_of(width, PANEL * rows + head)
+        canvas = canvas_of(narrow, PANEL * rows + head, width=width)
         grid = canvas.subplots(rows, self.columns, squeeze=False, sharey="row")
         positive = all(value > 0 for panel in self.panels if panel.y_log for c in panel.curves for value in c.value)
         for axes in list(grid.flat)[len(self.panels) :]:
@@ -117,12 +118,10 @@ class CurvePicture(Picture):
         handles += [_handle(-1, name, linestyle=":", marker="") for name in dotted]
         canvas.legend(
             handles=handles, loc="outside upper left", ncols=abreast, fontsize=8.5, title=self.title,
-            title_fontsize=11.5,
-            alignment="left",
+            title_fontsize=11.5, alignment="left",
         )  # fmt: skip
-        canvas.supxlabel(
-            _wrapped(self.description, int(width * 15)), fontsize=7.5, color=LIGHT["alarm"], x=0.01, ha="left"
-        )
+        note = textwrap.fill(self.description, int(width * 15))
+        canvas.supxlabel(note, fontsize=7.5, color=LIGHT["alarm"], x=0.01, ha="left")
         return canvas
 
 
@@ -244,12 +243,6 @@ def _handle(series: int, name: str, linestyle: Literal["-", ":"] = "-", marker: 
     handle = series_mark(series, name, linestyle, marker, size=4)
     handle.set_linewidth(1.6)
     return handle
-
-
-def _wrapped(text: str, length: int) -> str:
-    import textwrap
-
-    return "\n".join(textwrap.wrap(text, length))
 
 
 def by_place(pairs: Iterable[tuple[float, float]]) -> dict[float, list[float]]:

@@ -9,7 +9,7 @@ import numpy as np
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
-from equistrata.eval.audit.classifier import Predicted
+from equistrata.eval.scores.classifiers import Predicted
 
 SCHEMA = Schema(
     "audited",

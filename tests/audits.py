@@ -14,7 +14,7 @@ def audit(*releases, **settings):
     plain = {name: getattr(audit_steps, name) for name in ("load_rows", "examine", "deliver")}
     artifact = {"create_markdown_artifact": lambda text, **about: shown.append((text, about))}
     few_trees = mock.patch(
-        "equistrata.eval.audit.classifier.TREES", 20
+        "equistrata.eval.scores.classifiers.TREES", 20
     )  # what is tested here is not how well it predicts
     with few_trees, mock.patch.multiple(equistrata.flows.audit.flow, **plain, **artifact):
         config = AuditConfig.build(releases=releases, **{"input": "people.csv"} | settings)

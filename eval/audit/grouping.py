@@ -6,6 +6,9 @@
 {'SEX=1': 1.5, 'SEX=2': 2.5}
 >>> [rows.tolist() for rows in grouping.rows(np.array([1, 0, 1]))]
 [[1], [0, 2]]
+>>> number = grouping.drawn(100.0, 10.0)
+>>> round(number.lower, 1), round(number.upper, 1)
+(80.4, 119.6)
 """
 
 from __future__ import annotations
@@ -17,16 +20,20 @@ from typing import TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtri
 
-from equistrata.arrays import Counts
+from equistrata.arrays import Counts, Floats
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.audit.noisy_number import NoisyNumber
-from equistrata.eval.scores.tables import ALL_ROWS, numbers_of
+from equistrata.eval.scores.classifiers import Classifier, truth_of
+from equistrata.eval.scores.tables import ALL_ROWS, Places, numbers_of, rows_by_place
 
 ByStratum = Mapping[str, NoisyNumber]
 Measured = Mapping[str, ByStratum]  # stratum → name → noisy sum
+# A section's numbers, field or column → stratum → number; and the noisy sums behind them, section → …
+SectionNumbers = tuple[Mapping[str, ByStratum], Mapping[str, Measured]]
 V = TypeVar("V")
 
 
@@ -47,9 +54,15 @@ class Grouping:
         """The columns that define no strata."""
         return tuple(name for name in self.strata.schema.names if name not in self.strata.columns)
 
-    def labelled(self, values: Sequence[V]) -> dict[str, V]:
-        """One value per stratum, by label."""
-        return dict(zip(self.labels, values, strict=True))
+    def labelled(self, values: Sequence[V], *whole: V) -> dict[str, V]:
+        """One value per stratum, by label; and one of the whole table, if it is given."""
+        labels = (*self.labels, ALL_ROWS) if whole else self.labels
+        return dict(zip(labels, [*values, *whole], strict=True))
+
+    def drawn(self, value: float, deviation: float) -> NoisyNumber:
+        """A sum or count as it was drawn, with Gaussian noise of this deviation: its interval is for what rows hold."""
+        half = float(ndtri((1 + self.level) / 2)) * deviation
+        return NoisyNumber(float(value), value - half, value + half)
 
     def index(self, table: CodedTable) -> Counts:
         """The place of each row's stratum among the labels. Raises InputError on a row in an impossible stratum."""
@@ -58,10 +71,9 @@ class Grouping:
             raise InputError("the table holds rows in a stratum that the schema declares impossible; clean those rows")
         return index
 
-    def rows(self, index: Counts) -> list[npt.NDArray[np.intp]]:
+    def rows(self, index: Counts) -> list[Places]:
         """The rows of each stratum."""
-        order = np.argsort(index, kind="stable")
-        return np.split(order, np.searchsorted(index[order], np.arange(1, len(self.labels))))
+        return rows_by_place(index, len(self.labels))
 
     def ratios(self, index: Counts, above: npt.ArrayLike, below: npt.ArrayLike) -> dict[str, float | None]:
         """Σ above / Σ below of each stratum and of all rows; None where the denominator is 0. Exact."""
@@ -72,6 +84,53 @@ class Grouping:
         sums = self.labelled(list(zip(top.tolist(), bottom.tolist(), strict=True)))
         sums[ALL_ROWS] = (float(top.sum()), float(bottom.sum()))
         return {label: a / b if b else None for label, (a, b) in sums.items()}
+
+
+@dataclass(frozen=True, eq=False)
+class Predictions:
+    """A classifier's score for n rows, and which of them are selected, and really have the positive value."""
+
+    score: Floats
+    selected: npt.NDArray[np.bool_]
+    truth: npt.NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, classifier: Classifier, table: CodedTable) -> Predictions:
+        """Predict every row of a table."""
+        found = classifier.predict(table)
+        return cls(found.score, found.selected, truth_of(table, classifier))
+
+
+@dataclass(frozen=True, eq=False)
+class PrivateRows:
+    """The rows that a public audit measures, by stratum, and their noisy numbers.
+
+    Attributes:
+        table: n rows.
+        index: the place of each row's stratum among the k labels, shape (n,).
+        sizes, sigma: noisy numbers of rows of the strata, shape (k,), and the standard deviation of the noise of each.
+    """
+
+    table: CodedTable
+    grouping: Grouping
+    index: Counts
+    sizes: Floats
+    sigma: float
+
+    @cached_property
+    def groups(self) -> list[Places]:
+        """The rows of each stratum."""
+        return self.grouping.rows(self.index)
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """What the sections about one release measure; `degree` is of the workload's marginals."""
+
+    private: PrivateRows
+    synthetic: CodedTable
+    predictions: Predictions | None
+    degree: int
 
 
 @dataclass(frozen=True)
@@ -86,11 +145,16 @@ class SyntheticSummary:
     rows: Mapping[str, int]
     means: Mapping[str, Mapping[str, float | None]]
 
+    @property
+    def lost(self) -> tuple[str, ...]:
+        """The strata without a row."""
+        return tuple(label for label, rows in self.rows.items() if not rows)
+
     @classmethod
     def of(cls, table: CodedTable, grouping: Grouping) -> SyntheticSummary:
         """Count and average a synthetic table; each code counts as `numbers_of` says."""
         index = grouping.index(table)
-        rows = grouping.labelled(np.bincount(index, minlength=len(grouping.labels)).tolist()) | {ALL_ROWS: len(table)}
+        rows = grouping.labelled(np.bincount(index, minlength=len(grouping.labels)).tolist(), len(table))
         means = {}
         for name in grouping.columns:
             numbers = numbers_of(table.schema[name])[table.column(name)]

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,12 +26,12 @@ import numpy.typing as npt
 from equistrata.arrays import Counts
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
-from equistrata.eval.audit.classifier import Classifier, train_classifier, truth_of
-from equistrata.eval.audit.grouping import ByStratum, Grouping, SyntheticSummary
+from equistrata.eval.audit.grouping import ByStratum, Grouping, Predictions, SyntheticSummary
 from equistrata.eval.audit.marginals import MarginalComparison, marginals
+from equistrata.eval.scores.classifiers import Classifier, train_classifier
 from equistrata.eval.scores.fairness import GroupFairness, group_fairness
-from equistrata.eval.scores.scores import Scores, score
-from equistrata.eval.scores.tables import ALL_ROWS, MIN_SHARE, numbers_of
+from equistrata.eval.scores.scores import Scores, table_scores
+from equistrata.eval.scores.tables import ALL_ROWS, MIN_SHARE, Pair, numbers_of
 
 Outcomes = Mapping[str, Mapping[str, npt.ArrayLike]]
 
@@ -54,26 +54,18 @@ class MeanComparison:
 
     @property
     def relative_error(self) -> float | None:
-        """See the class."""
         if self.exact is None or self.value is None or not self.exact:
             return None
         return abs(self.value - self.exact) / abs(self.exact)
 
     @property
     def covered(self) -> bool:
-        """See the class."""
         return self.exact is not None and self.lower <= self.exact <= self.upper
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON; an infinite end is null."""
-        return {
-            "exact": self.exact,
-            "value": self.value,
-            "lower": self.lower,
-            "upper": self.upper if math.isfinite(self.upper) else None,
-            "relative_error": self.relative_error,
-            "covered": self.covered,
-        }
+        end = {"upper": self.upper if math.isfinite(self.upper) else None}
+        return asdict(self) | end | {"relative_error": self.relative_error, "covered": self.covered}
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,7 +120,7 @@ class InternalAudit:
             "classifier": self.classifier,
             "target": self.target,
             "positive": self.positive,
-            "fairness": self.fairness.to_dict() if self.fairness is not None else None,
+            "fairness": asdict(self.fairness) if self.fairness is not None else None,
             "calibration": dict(self.calibration),
             "means": {
                 column: {label: mean.to_dict() for label, mean in means.items()} for column, means in self.means.items()
@@ -166,15 +158,17 @@ def internal_audit(
     """
     grouping = Grouping(strata)
     index = grouping.index(private)
-    scores = score(synthetic, private, strata, min_share=min_share)
+    pair = Pair.of(private, synthetic, strata.columns, min_share=min_share)
+    scores = table_scores(pair)
     fairness: GroupFairness | None = None
     calibration: dict[str, float | None] = {}
-    if classifier is None and (target or private.schema.target) is not None:
+    if classifier is None and (target or synthetic.schema.target) is not None:
         classifier = train_classifier(synthetic, target)
     if classifier is not None:
-        prediction, truth = classifier.predict(private), truth_of(private, classifier)
-        fairness = group_fairness(truth, prediction.selected, np.array(grouping.labels)[index], positive=True)
-        calibration = grouping.ratios(index, prediction.score, truth)
+        found = Predictions.of(classifier, private)
+        labels = np.array(grouping.labels)[index]
+        fairness = group_fairness(found.truth, found.selected, labels, positive=True)
+        calibration = grouping.ratios(index, found.score, found.truth)
     worst = max(scores.parity_by_stratum, key=scores.parity_by_stratum.__getitem__, default="")
     return InternalAudit(
         strata_columns=strata.columns,
@@ -189,7 +183,7 @@ def internal_audit(
             column: _compare(means, _exact_means(column, (outcomes or {}).get(column), private, grouping, index))
             for column, means in (published or {}).items()
         },
-        marginals=marginals(private, synthetic, grouping, worst),
+        marginals=marginals(pair, worst),
         synthetic=SyntheticSummary.of(synthetic, grouping),
     )
 

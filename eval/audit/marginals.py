@@ -20,7 +20,7 @@ import numpy as np
 
 from equistrata.arrays import Floats
 from equistrata.data.table import CodedTable
-from equistrata.eval.audit.grouping import Grouping
+from equistrata.eval.scores.tables import Pair
 
 ColumnPair = tuple[str, str]
 
@@ -57,34 +57,29 @@ class MarginalComparison:
 
     def to_dict(self) -> dict[str, Any]:
         """For the internal audit's JSON."""
-
-        def plain(columns: dict[str, ColumnShares]) -> dict[str, Any]:
-            return {
+        columns, in_group = (
+            {
                 name: {"values": list(of.words), "real": of.real.tolist(), "synthetic": of.synthetic.tolist()}
-                for name, of in columns.items()
+                for name, of in shares.items()
             }
-
-        return {
-            "columns": plain(self.columns),
-            "group": self.group,
-            "in_group": plain(self.in_group),
-            "pairs": {" × ".join(pair): error for pair, error in self.pairs.items()},
-        }
+            for shares in (self.columns, self.in_group)
+        )
+        pairs = {" × ".join(pair): error for pair, error in self.pairs.items()}
+        return {"columns": columns, "group": self.group, "in_group": in_group, "pairs": pairs}
 
 
-def marginals(private: CodedTable, synthetic: CodedTable, grouping: Grouping, group: str) -> MarginalComparison:
-    """Marginals of two tables of one schema, over all rows and within the stratum of this label (if any)."""
+def marginals(pair: Pair, group: str) -> MarginalComparison:
+    """Marginals of two tables, over all rows and within the stratum of this label (if any)."""
+    private, synthetic = pair.real, pair.synthetic
     pairs = pair_errors(private, synthetic)
-    worst = max(pairs, key=lambda pair: pairs[pair]) if pairs else None
+    worst = max(pairs, key=pairs.__getitem__, default=None)
     real, made = (None if worst is None else _shares(table, worst) for table in (private, synthetic))
-    within: dict[str, ColumnShares] = {}
+    compared = [(private, synthetic, private.schema.names)]
     if group:
-        place = grouping.labels.index(group)
-        parts = [table.take(np.flatnonzero(grouping.index(table) == place)) for table in (private, synthetic)]
-        within = _columns(parts[0], parts[1], grouping.columns)
-    return MarginalComparison(
-        _columns(private, synthetic, private.schema.names), group, within, pairs, worst, real, made
-    )
+        rows = pair.rows[group]
+        compared.append((private.take(rows[0]), synthetic.take(rows[1]), pair.columns))
+    columns, *within = (_columns(*each) for each in compared)
+    return MarginalComparison(columns, group, within[0] if within else {}, pairs, worst, real, made)
 
 
 def pair_errors(private: CodedTable, synthetic: CodedTable) -> dict[ColumnPair, float]:

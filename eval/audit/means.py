@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import reduce
 from operator import add
@@ -11,8 +10,8 @@ import numpy as np
 
 from equistrata.arrays import Counts, Floats
 from equistrata.data.table import CodedTable
-from equistrata.eval.audit.grouping import ByStratum, Grouping, Measured
-from equistrata.eval.audit.noisy_number import NoisyNumber, clipped, with_noise
+from equistrata.eval.audit.grouping import ByStratum, Grouping, Measured, PrivateRows, SectionNumbers, Subject
+from equistrata.eval.audit.noisy_number import NoisyNumber, clipped
 from equistrata.eval.scores.tables import ALL_ROWS, numbers_of
 from equistrata.inference.means.coinpress import Coinpress, RowCount
 from equistrata.inference.means.lattice import Purchase, noisy_sum
@@ -23,16 +22,10 @@ from equistrata.stats.fieller import Spread, ratio_interval
 SQUARES_SHARE = 0.1  # of a column's ρ, for the second moment where a column has more than two values
 
 
-@dataclass(frozen=True, eq=False)
-class Sizes:
-    """Noisy numbers of rows of the strata, shape (k,), and the standard deviation of the noise of each."""
-
-    counts: Floats
-    sigma: float
-
-
-def noisy_sizes(index: Counts, grouping: Grouping, budget: Budget, noise: NoiseSource) -> Sizes:
-    """The noisy number of rows of each stratum. Costs the budget: a row counts in one of them, sensitivity 1."""
+def measured_rows(
+    table: CodedTable, index: Counts, grouping: Grouping, budget: Budget, noise: NoiseSource
+) -> PrivateRows:
+    """The rows and the noisy numbers of them. Costs the budget: a row counts in one stratum, sensitivity 1."""
     counts, sigma = noise.gaussian(
         lambda: np.bincount(index, minlength=len(grouping.labels)).astype(np.int64),
         1.0,
@@ -40,18 +33,19 @@ def noisy_sizes(index: Counts, grouping: Grouping, budget: Budget, noise: NoiseS
         budget,
         "sizes",
     )
-    return Sizes(counts.astype(np.float64), sigma)
+    return PrivateRows(table, grouping, index, counts.astype(np.float64), sigma)
 
 
-def sizes_section(sizes: Sizes, grouping: Grouping) -> tuple[ByStratum, Measured]:
+def sizes_section(rows: PrivateRows) -> SectionNumbers:
     """Numbers of rows, which are not negative; and the counts as they were drawn. Post-processing."""
-    drawn = grouping.labelled([with_noise(count, sizes.sigma, grouping.level) for count in sizes.counts.tolist()])
-    whole = with_noise(float(sizes.counts.sum()), sizes.sigma * len(sizes.counts) ** 0.5, grouping.level)
+    grouping, sigma = rows.grouping, rows.sigma
+    drawn = grouping.labelled([grouping.drawn(count, sigma) for count in rows.sizes.tolist()])
+    whole = grouping.drawn(float(rows.sizes.sum()), sigma * len(rows.sizes) ** 0.5)
     shown = {
-        label: clipped(number.value, (max(number.lower, 0.0), max(number.upper, sizes.sigma)))
+        label: clipped(number.value, (max(number.lower, 0.0), max(number.upper, sigma)))
         for label, number in (drawn | {ALL_ROWS: whole}).items()
     }
-    return shown, {label: {"rows": number} for label, number in drawn.items()}
+    return {"sizes": shown}, {"sizes": {label: {"rows": number} for label, number in drawn.items()}}
 
 
 @dataclass(frozen=True)
@@ -105,36 +99,33 @@ class ColumnSums:
         value = centre + self.total / self.rows if self.rows > 0 else None
         return clipped(value, (centre + least, centre + greatest), upper - lower)
 
-    def numbers(self, level: float) -> dict[str, NoisyNumber]:
-        """The noisy total as it was drawn."""
-        return {"sum about the middle": with_noise(self.total, self.total_variance**0.5, level)}
 
-
-def means_section(
-    private: CodedTable, index: Counts, grouping: Grouping, sizes: Sizes, budget: Budget, noise: NoiseSource
-) -> tuple[Mapping[str, ByStratum], Mapping[str, Measured]]:
-    """Means of the columns that define no strata, column → stratum → mean, and the noisy sums, column → stratum → sum.
+def means_section(subject: Subject, budget: Budget, noise: NoiseSource) -> SectionNumbers:
+    """Means of the columns that define no strata, column → stratum → mean, and the noisy sums, as they were drawn.
 
     Cost: the budget for all columns and strata, given the sizes. Columns share it equally (composition), strata are
     disjoint.
     """
-    worth = {name: numbers_of(private.schema[name]) for name in grouping.columns}
+    rows, grouping = subject.private, subject.private.grouping
+    worth = {name: numbers_of(rows.table.schema[name]) for name in grouping.columns}
     names = [name for name in grouping.columns if np.ptp(worth[name]) > 0]  # a column of one value is known
     shares = budget.remaining.split([1] * len(names)) if names else []
-    groups = grouping.rows(index)
+    counts = [RowCount(count, rows.sigma) for count in rows.sizes.tolist()]
     shown: dict[str, ByStratum] = {}
     drawn: dict[str, Measured] = {}
     for stream, (name, part) in enumerate(zip(names, shares, strict=True)):
-        values, declared, source = worth[name][private.column(name)], worth[name], noise.spawn(stream)
-        paying = budget.parallel(part, range(len(groups)), f"strata's means of {name}")
+        values, declared, source = worth[name][rows.table.column(name)], worth[name], noise.spawn(stream)
+        paying = budget.parallel(part, range(len(counts)), f"strata's means of {name}")
         sums = [
-            _column_sums(values[rows], declared, RowCount(count, sizes.sigma), paying[stratum], source.spawn(stratum))
-            for stratum, (rows, count) in enumerate(zip(groups, sizes.counts.tolist(), strict=True))
+            _column_sums(values[group], declared, count, paying[stratum], source.spawn(stratum))
+            for stratum, (group, count) in enumerate(zip(rows.groups, counts, strict=True))
         ]
         ends = float(declared.min()), float(declared.max())
-        whole = reduce(add, sums).mean(*ends, grouping.level)
-        shown[name] = grouping.labelled([each.mean(*ends, grouping.level) for each in sums]) | {ALL_ROWS: whole}
-        drawn[name] = grouping.labelled([each.numbers(grouping.level) for each in sums])
+        means = [each.mean(*ends, grouping.level) for each in (*sums, reduce(add, sums))]
+        shown[name] = grouping.labelled(means[:-1], means[-1])
+        drawn[f"mean of {name}"] = grouping.labelled(
+            [{"sum about the middle": grouping.drawn(each.total, each.total_variance**0.5)} for each in sums]
+        )
     return shown, drawn
 
 

@@ -15,10 +15,6 @@ import math
 from dataclasses import dataclass
 from typing import Any
 
-from scipy.special import ndtri
-
-__all__ = ["TOO_SMALL", "TOO_WIDE", "NoisyNumber", "clipped", "with_noise"]
-
 TOO_SMALL = "± wider than the value"
 TOO_WIDE = "leaves more than half of what is possible"
 
@@ -66,17 +62,6 @@ class NoisyNumber:
         """For JSON: value, lower, upper (null where infinite), and the note if there is one."""
         plain = {"value": self.value, "lower": self.lower, "upper": self.upper if math.isfinite(self.upper) else None}
         return plain | {"note": self.note} if self.note else plain
-
-
-def with_noise(value: float, deviation: float, level: float) -> NoisyNumber:
-    """A sum or count with Gaussian noise of this standard deviation: the interval is for what the rows hold.
-
-    >>> number = with_noise(100.0, 10.0, 0.95)
-    >>> round(number.lower, 1), round(number.upper, 1)
-    (80.4, 119.6)
-    """
-    half = float(ndtri((1 + level) / 2)) * deviation
-    return NoisyNumber(float(value), value - half, value + half)
 
 
 def clipped(value: float | None, interval: tuple[float, float], possible: float = math.inf) -> NoisyNumber:

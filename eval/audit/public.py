@@ -19,20 +19,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from equistrata.arrays import Counts
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.eval.audit.classifier import Classifier, train_classifier, truth_of
-from equistrata.eval.audit.grouping import ByStratum, Grouping, Measured, SyntheticSummary
-from equistrata.eval.audit.means import Sizes, means_section, noisy_sizes, sizes_section
+from equistrata.eval.audit.grouping import (
+    ByStratum,
+    Grouping,
+    Measured,
+    Predictions,
+    SectionNumbers,
+    Subject,
+    SyntheticSummary,
+)
+from equistrata.eval.audit.means import means_section, measured_rows, sizes_section
 from equistrata.eval.audit.noisy_number import NoisyNumber
 from equistrata.eval.audit.rates import calibration_section, rates_section
 from equistrata.eval.audit.workload import workload_section
+from equistrata.eval.scores.classifiers import Classifier, train_classifier
 from equistrata.privacy.budget import ADD_REMOVE, Budget, Relation, Rho
 from equistrata.privacy.noise import NoiseSource
 
@@ -43,6 +50,12 @@ SECTION_SHARES: Mapping[str, float] = {
     "rates": 0.15,
     "workload": 0.15,
 }
+SECTIONS: Mapping[str, Callable[[Subject, Budget, NoiseSource], SectionNumbers]] = {
+    "means": means_section,
+    "calibration": calibration_section,
+    "rates": rates_section,
+    "workload": workload_section,
+}  # given the sizes, which come first
 OF_CLASSIFIER = ("calibration", "rates")
 OF_ROWS = ("sizes", "means")  # about private rows alone, so that one measurement serves every release of them
 NOISY_FIELDS = (
@@ -76,9 +89,8 @@ class PublicAudit:
         accuracy, selection_rate: stratum → share of rows predicted right; predicted positive.
         false_negative_rate: stratum → share of its positive rows that are predicted negative.
         workload_error: stratum → workload error, in [0, 2]; `all` over all columns, a stratum over those that define
-            none.
-            The interval is for the rows at hand: it allows for noise, not for sampling.
-        without_synthetic_rows: strata without synthetic rows; they have no workload error (it counts as 2).
+            none; a stratum without synthetic rows has none (it counts as 2). The interval is for the rows at hand: it
+            allows for noise, not for sampling.
         measurements: section → stratum → name → the noisy sum or count behind all of the above, with the interval of
             its noise alone.
         synthetic: what a report shows of the synthetic rows, which are public. Not in `to_dict`.
@@ -104,7 +116,6 @@ class PublicAudit:
     selection_rate: ByStratum
     false_negative_rate: ByStratum
     workload_error: ByStratum
-    without_synthetic_rows: tuple[str, ...]
     measurements: Mapping[str, Measured]
     synthetic: SyntheticSummary
 
@@ -130,7 +141,7 @@ class PublicAudit:
             "classifier": self.classifier,
             "target": self.target,
             "positive": self.positive,
-            "without_synthetic_rows": list(self.without_synthetic_rows),
+            "without_synthetic_rows": list(self.synthetic.lost),
         } | {name: _plain(getattr(self, name)) for name in NOISY_FIELDS}
 
 
@@ -229,8 +240,8 @@ def public_audits(
     if not spend.remaining:
         raise InputError("nothing is left of the audit's budget; give it a positive amount")
     if classifiers is None:
-        predicted = target or private.schema.target
-        classifiers = {name: train_classifier(table, target) for name, table in synthetic.items() if predicted}
+        predicting = {name: table for name, table in synthetic.items() if target or table.schema.target}
+        classifiers = {name: train_classifier(table, target) for name, table in predicting.items()}
     sections = [name for name in SECTION_SHARES if classifiers or name not in OF_CLASSIFIER]
     paying: dict[str, dict[str, Budget]] = {name: {} for name in synthetic}
     for section, rho in zip(sections, spend.remaining.split([shares[name] for name in sections]), strict=True):
@@ -242,50 +253,39 @@ def public_audits(
             for (name, budgets), part in zip(paying.items(), rho.split([1] * len(paying)), strict=True):
                 budgets[section] = spend.part(part, f"audit: {section}{f' of {name}' if name else ''}")
     grouping = Grouping(strata, float(level))
-    index = grouping.index(private)
     of_rows = next(iter(paying.values()))
-    counts = noisy_sizes(index, grouping, of_rows["sizes"], noise.spawn(0))
-    means = means_section(private, index, grouping, counts, of_rows["means"], noise.spawn(1))
-    audits = {}
+    rows = measured_rows(private, grouping.index(private), grouping, of_rows["sizes"], noise.spawn(0))
+    measured, audits = {"sizes": sizes_section(rows)}, {}
     for place, (name, table) in enumerate(synthetic.items()):
-        source = noise if place == 0 else noise.spawn(len(SECTION_SHARES) + place)
-        known = classifiers.get(name)
-        audits[name] = _audit_one(private, table, index, grouping, counts, means, paying[name], known, degree, source)
+        source, classifier = noise if place == 0 else noise.spawn(len(SECTION_SHARES) + place), classifiers.get(name)
+        predictions = Predictions.of(classifier, private) if classifier is not None else None
+        answers = _answers(Subject(rows, table, predictions, degree), paying[name], source, measured)
+        measured = {section: answers[section] for section in OF_ROWS}
+        audits[name] = _audit(answers, paying[name], classifier, noise, SyntheticSummary.of(table, grouping), grouping)
     return audits
 
 
-def _audit_one(
-    private: CodedTable,
-    synthetic: CodedTable,
-    index: Counts,
-    grouping: Grouping,
-    counts: Sizes,
-    measured_means: tuple[Mapping[str, ByStratum], Mapping[str, Measured]],
+def _answers(
+    subject: Subject, budgets: Mapping[str, Budget], noise: NoiseSource, measured: Mapping[str, SectionNumbers]
+) -> dict[str, SectionNumbers]:
+    """The sections' answers: those measured already, and the others, from budgets that are charged."""
+    answers = dict(measured)
+    for stream, section in enumerate(SECTION_SHARES):
+        if section in budgets and section not in answers and (subject.predictions or section not in OF_CLASSIFIER):
+            answers[section] = SECTIONS[section](subject, budgets[section], noise.spawn(stream))
+    return answers
+
+
+def _audit(
+    answers: Mapping[str, SectionNumbers],
     budgets: Mapping[str, Budget],
     classifier: Classifier | None,
-    degree: int,
     noise: NoiseSource,
+    synthetic: SyntheticSummary,
+    grouping: Grouping,
 ) -> PublicAudit:
-    """The audit of one release, given the noisy sizes and means of the rows, from budgets that are charged."""
-    streams = {name: noise.spawn(stream) for stream, name in enumerate(SECTION_SHARES)}
-    sizes, drawn_sizes = sizes_section(counts, grouping)
-    means, drawn_means = measured_means
-    calibration: ByStratum = {}
-    rates: Mapping[str, ByStratum] = {}
-    measurements: dict[str, Measured] = {"sizes": drawn_sizes} | {
-        f"mean of {name}": of for name, of in drawn_means.items()
-    }
-    if classifier is not None:
-        prediction, truth = classifier.predict(private), truth_of(private, classifier)
-        calibration, measurements["calibration"] = calibration_section(
-            prediction, truth, index, grouping, budgets["calibration"], streams["calibration"]
-        )
-        rates, measurements["rates"] = rates_section(
-            prediction, truth, index, grouping, budgets["rates"], streams["rates"]
-        )
-    workload, measurements["workload"], lost = workload_section(
-        private, synthetic, index, grouping, counts, budgets["workload"], degree, streams["workload"]
-    )
+    """The audit of one release from the answers of its sections, which `budgets` paid for."""
+    shown = {field: numbers for name, (of, _) in answers.items() if name != "means" for field, numbers in of.items()}
     return PublicAudit(
         rho=sum((budget.total for budget in budgets.values()), start=Rho(0)),
         relation=ADD_REMOVE,
@@ -297,16 +297,15 @@ def _audit_one(
         classifier=classifier.name if classifier is not None else "",
         target=classifier.target if classifier is not None else "",
         positive=str(classifier.positive) if classifier is not None else "",
-        sizes=sizes,
-        means=means,
-        calibration=calibration,
-        accuracy=rates.get("accuracy", {}),
-        selection_rate=rates.get("selection_rate", {}),
-        false_negative_rate=rates.get("false_negative_rate", {}),
-        workload_error=workload,
-        without_synthetic_rows=lost,
-        measurements=measurements,
-        synthetic=SyntheticSummary.of(synthetic, grouping),
+        sizes=shown["sizes"],
+        means=answers["means"][0],
+        calibration=shown.get("calibration", {}),
+        accuracy=shown.get("accuracy", {}),
+        selection_rate=shown.get("selection_rate", {}),
+        false_negative_rate=shown.get("false_negative_rate", {}),
+        workload_error=shown["workload_error"],
+        measurements={name: sums for _, drawn in answers.values() for name, sums in drawn.items()},
+        synthetic=synthetic,
     )
 
 

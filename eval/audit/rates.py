@@ -2,26 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from functools import reduce
 from operator import add
 
 import numpy as np
-import numpy.typing as npt
 
 from equistrata.arrays import Counts, Floats
-from equistrata.eval.audit.classifier import Predicted
-from equistrata.eval.audit.grouping import ByStratum, Grouping, Measured
-from equistrata.eval.audit.noisy_number import NoisyNumber, clipped, with_noise
-from equistrata.eval.scores.tables import ALL_ROWS
+from equistrata.eval.audit.grouping import ByStratum, SectionNumbers, Subject
+from equistrata.eval.audit.noisy_number import NoisyNumber, clipped
 from equistrata.inference.ratios.design import PricedDesign
 from equistrata.inference.ratios.rates import noisy_rate
 from equistrata.inference.ratios.ratio import fieller_from_sums
 from equistrata.inference.ratios.sums import RatioSums, measure_sums
 from equistrata.privacy.budget import Budget
 from equistrata.privacy.noise import NoiseSource
-
-Truth = npt.NDArray[np.bool_]
 
 # A stratum's confusion matrix: row r has cell 2·(really positive) + (selected).
 CELLS = ("true negatives", "false positives", "false negatives", "true positives")
@@ -32,40 +26,41 @@ RATES = {  # rate → the cells that count as successes, and as failures
 }
 
 
-def calibration_section(
-    prediction: Predicted, truth: Truth, index: Counts, grouping: Grouping, budget: Budget, noise: NoiseSource
-) -> tuple[ByStratum, Measured]:
+def calibration_section(subject: Subject, budget: Budget, noise: NoiseSource) -> SectionNumbers:
     """Calibration ratios, Σ score / Σ positive, with Fieller intervals; and the noisy sums.
 
     Cost: the budget; strata are disjoint.
     """
-    rho = budget.remaining
+    assert subject.predictions is not None
+    score, truth = subject.predictions.score, subject.predictions.truth
+    rho, grouping = budget.remaining, subject.private.grouping
     parts = budget.parallel(rho, range(len(grouping.labels)), "strata")
     price = PricedDesign.of_rho(rho, weighted=False, binary=True)
     sums = [
-        measure_sums(prediction.score[rows], truth[rows], price, noise.spawn(stratum), budget=parts[stratum])
-        for stratum, rows in enumerate(grouping.rows(index))
+        measure_sums(score[rows], truth[rows], price, noise.spawn(stratum), budget=parts[stratum])
+        for stratum, rows in enumerate(subject.private.groups)
     ]
-    shown = [_calibration(each, grouping.level) for each in sums]
-    whole = _calibration(reduce(add, sums), grouping.level)
+    shown = [_calibration(each, grouping.level) for each in (*sums, reduce(add, sums))]
     deviations = np.sqrt(np.diag(sums[0].covariance)).tolist()
     drawn = [
-        {name: with_noise(each[name], sigma, grouping.level) for name, sigma in zip(each, deviations, strict=True)}
-        for each in sums
+        {name: grouping.drawn(each[name], sigma) for name, sigma in zip(each, deviations, strict=True)} for each in sums
     ]
-    return grouping.labelled(shown) | {ALL_ROWS: whole}, grouping.labelled(drawn)
+    return (
+        {"calibration": grouping.labelled(shown[:-1], shown[-1])},
+        {"calibration": grouping.labelled(drawn)},
+    )
 
 
-def rates_section(
-    prediction: Predicted, truth: Truth, index: Counts, grouping: Grouping, budget: Budget, noise: NoiseSource
-) -> tuple[Mapping[str, ByStratum], Measured]:
+def rates_section(subject: Subject, budget: Budget, noise: NoiseSource) -> SectionNumbers:
     """Rates, by name and stratum, from noisy confusion matrices; and these.
 
     Cost: the budget; a row is in one cell, so the sensitivity is 1.
     """
+    assert subject.predictions is not None
+    index, grouping, found = subject.private.index, subject.private.grouping, subject.predictions
 
-    def counts() -> npt.NDArray[np.int64]:
-        places = 4 * index + 2 * truth + prediction.selected
+    def counts() -> Counts:
+        places = 4 * index + 2 * found.truth + found.selected
         return np.bincount(places, minlength=4 * len(grouping.labels)).astype(np.int64)
 
     cells, sigma = noise.gaussian(counts, 1.0, budget.remaining, budget, "confusion matrices")
@@ -73,13 +68,12 @@ def rates_section(
     shown: dict[str, ByStratum] = {}
     for rate in RATES:
         whole = _rate(rate, tables.sum(axis=0), sigma**2 * len(tables), grouping.level)
-        strata = [_rate(rate, table, sigma**2, grouping.level) for table in tables]
-        shown[rate] = grouping.labelled(strata) | {ALL_ROWS: whole}
+        shown[rate] = grouping.labelled([_rate(rate, table, sigma**2, grouping.level) for table in tables], whole)
     drawn = [
-        {cell: with_noise(count, sigma, grouping.level) for cell, count in zip(CELLS, table.tolist(), strict=True)}
+        {cell: grouping.drawn(count, sigma) for cell, count in zip(CELLS, table.tolist(), strict=True)}
         for table in tables
     ]
-    return shown, grouping.labelled(drawn)
+    return shown, {"rates": grouping.labelled(drawn)}
 
 
 def _calibration(sums: RatioSums, level: float) -> NoisyNumber:

@@ -19,12 +19,10 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.arrays import Counts
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.eval.audit.grouping import ByStratum, Grouping, Measured
-from equistrata.eval.audit.means import Sizes
-from equistrata.eval.audit.noisy_number import NoisyNumber, clipped, with_noise
+from equistrata.eval.audit.grouping import SectionNumbers, Subject
+from equistrata.eval.audit.noisy_number import NoisyNumber, clipped
 from equistrata.eval.scores.tables import ALL_ROWS
 from equistrata.eval.scores.workload import WORST_WORKLOAD, marginal_gap, subsets_of
 from equistrata.privacy.budget import Budget, Rho
@@ -83,24 +81,14 @@ def noisy_workload_distance(
     return WorkloadDistance(float(noisy[0]) / unit, sigma / unit)
 
 
-def workload_section(
-    private: CodedTable,
-    synthetic: CodedTable,
-    index: Counts,
-    grouping: Grouping,
-    sizes: Sizes,
-    budget: Budget,
-    degree: int,
-    noise: NoiseSource,
-) -> tuple[ByStratum, Measured, tuple[str, ...]]:
-    """Workload errors of the whole table (over all columns) and of strata (over those that define none).
+def workload_section(subject: Subject, budget: Budget, noise: NoiseSource) -> SectionNumbers:
+    """Workload errors of the whole table (over all columns) and of strata (over those that define none), and distances.
 
-    Returns:
-        stratum → error, stratum → noisy distance, and the strata that have no synthetic row (and no error here).
-
-    Cost: the budget, half for the whole table and half for all strata together, which are disjoint; without strata all
-    for the whole.
+    Strata without a synthetic row have none. Cost: the budget, half for the whole table and half for all strata
+    together, which are disjoint; without strata all for the whole.
     """
+    private, synthetic, rows = subject.private.table, subject.synthetic, subject.private
+    grouping, degree = rows.grouping, subject.degree
     shown: dict[str, NoisyNumber] = {}
     drawn: dict[str, dict[str, NoisyNumber]] = {}
 
@@ -108,26 +96,23 @@ def workload_section(
         spread = Spread(distance.deviation**2, 0.0, count_variance)
         interval = ratio_interval(distance.value, count, spread, level=grouping.level, lower=0.0, upper=WORST_WORKLOAD)
         shown[label] = clipped(distance.value / count if count > 0 else None, interval, WORST_WORKLOAD)
-        drawn[label] = {"distance": with_noise(distance.value, distance.deviation, grouping.level)}
+        drawn[label] = {"distance": grouping.drawn(distance.value, distance.deviation)}
 
     halves = budget.remaining.split([1, 1] if grouping.strata.columns else [1])
     whole = budget.part(halves[0], "whole table")
-    variance, counts = sizes.sigma**2, sizes.counts.tolist()
+    variance, counts = rows.sigma**2, rows.sizes.tolist()
     distance = noisy_workload_distance(private, synthetic, private.schema.names, whole, noise.spawn(0), degree=degree)
     put(ALL_ROWS, distance, sum(counts), variance * len(counts))
-    if not grouping.strata.columns:
-        return shown, drawn, ()
-    lost, source, parts = [], noise.spawn(1), budget.parallel(halves[1], range(len(grouping.labels)), "strata")
-    groups = zip(grouping.labels, grouping.rows(index), grouping.rows(grouping.index(synthetic)), counts, strict=True)
-    for stratum, (label, ours, theirs, count) in enumerate(groups):
-        if not len(theirs):
-            lost.append(label)
-            continue
-        pair = private.take(ours), synthetic.take(theirs)
-        put(
-            label,
-            noisy_workload_distance(*pair, grouping.columns, parts[stratum], source.spawn(stratum), degree=degree),
-            count,
-            variance,
-        )
-    return shown, drawn, tuple(lost)
+    if grouping.strata.columns:
+        source, parts = noise.spawn(1), budget.parallel(halves[1], range(len(grouping.labels)), "strata")
+        theirs = grouping.rows(grouping.index(synthetic))
+        for stratum, (label, group, made, count) in enumerate(
+            zip(grouping.labels, rows.groups, theirs, counts, strict=True)
+        ):
+            if len(made):
+                pair, paying = (private.take(group), synthetic.take(made)), parts[stratum]
+                distance = noisy_workload_distance(
+                    *pair, grouping.columns, paying, source.spawn(stratum), degree=degree
+                )
+                put(label, distance, count, variance)
+    return {"workload_error": shown}, {"workload": drawn}

@@ -14,6 +14,7 @@ from equistrata.eval.report.tables import Table
 from equistrata.eval.scores.tables import ALL_ROWS
 
 LONGEST_WORDS = 42  # characters of a group's name in a figure
+RATE_PANELS = (("accuracy", "right"), ("selection_rate", "selected"), ("false_negative_rate", "positive, missed"))
 
 
 @dataclass(frozen=True)
@@ -38,61 +39,37 @@ def exhibits(report: Report, tables: Mapping[str, tuple[Table, ...]], said: Mapp
         said: as `equistrata.eval.report.words.descriptions` puts it.
     """
     words = {label: shorten(report.about.groups[label], LONGEST_WORDS) for label in report.order}
-    pictures: list[tuple[Picture | None, str]] = [*_errors(report, words, said)]
+    pictures: list[tuple[Picture, str]] = list(_errors(report, words, said))
+    alone: list[Exhibit] = []
     if isinstance(report, InternalReport):
-        pictures += [(each, "marginals.csv") for each in _one_way(report)]
-        pictures += [(each, "pairs.csv") for each in _two_way(report, said)]
-        pictures += [(None, "means.csv") for _ in tables["means"]]
+        pictures += [*((each, "marginals.csv") for each in _one_way(report))]
+        pictures += [*((each, "pairs.csv") for each in _two_way(report, said))]
+        alone = [Exhibit(None, (table,), "means.csv") for table in tables["means"]]
+    of_rows = len(pictures)
     pictures += [(each, "groups.csv") for each in _classifier(report, words, said)]
     if report.history is not None:
         pictures.append((_budget(report.history, said), "budget.csv"))
-    alone = iter(tables.get("means", ()))
-    return [
-        Exhibit(picture, (next(alone),) if picture is None else tables.get(picture.name, ()), csv)
-        for picture, csv in pictures
-    ]
+    drawn = [Exhibit(picture, tables.get(picture.name, ()), csv) for picture, csv in pictures]
+    return [*drawn[:of_rows], *alone, *drawn[of_rows:]]
 
 
 def _errors(report: Report, words: Mapping[str, str], said: Mapping[str, str]) -> Iterator[tuple[Picture, str]]:
     noisy = isinstance(report, PublicReport)
     interval = " The line is the interval; a hollow mark on a dotted line is below the noise floor." if noisy else ""
     served = Dots({each.release.name: each.served for each in report.findings}, "error of the means (log scale)")
-    yield (
-        DotPlot(
-            "served",
-            "How well each group is served",
-            "Each mark is the error of a group's means, averaged over the columns: the further left, the better."
-            + interval,
-            said["served"],
-            [served],
-            words,
-        ),
-        "groups.csv",
-    )
+    title = "How well each group is served"
+    reading = "Each mark is the error of a group's means, averaged over the columns: the further left, the better."
+    yield DotPlot("served", title, reading + interval, said["served"], [served], words), "groups.csv"
     hatched = "where it is below the noise floor" if noisy else "where too few people are"
     for number, each in enumerate(report.findings, start=1):
         name, title = f"errors{number}", f"Errors by column and group: {each.release.name}"
         reading = f"Each cell is the relative error of a column's mean in a group, in per cent; hatched {hatched}."
         yield HeatMap(name, title, reading, said[name], each.errors, words), "errors.csv"
-    workload = Dots(
-        {each.release.name: each.workload for each in report.findings},
-        "workload error (0 to 2)",
-        scale="linear",
-        shown=lambda x: f"{x:g}",
-        limits=(0.0, _workload_limit(report)),
-    )
-    yield (
-        DotPlot(
-            "workload",
-            "How well relations between columns are kept",
-            "Each mark is a group's workload error over all marginals of three columns: 0 is best, 2 is no overlap."
-            + interval,
-            said["workload"],
-            [workload],
-            words,
-        ),
-        "groups.csv",
-    )
+    numbers, limits = {each.release.name: each.workload for each in report.findings}, (0.0, _workload_limit(report))
+    workload = Dots(numbers, "workload error (0 to 2)", "linear", shown=lambda x: f"{x:g}", limits=limits)
+    title = "How well relations between columns are kept"
+    reading = "Each mark is a group's workload error over all marginals of three columns: 0 is best, 2 is no overlap."
+    yield DotPlot("workload", title, reading + interval, said["workload"], [workload], words), "groups.csv"
 
 
 def _one_way(report: InternalReport) -> Iterator[Picture]:
@@ -106,103 +83,67 @@ def _one_way(report: InternalReport) -> Iterator[Picture]:
             shown.append((f"marginals{k + 1}", title, {k: each.in_group}))
     releases = [each.name for each in report.releases]
     titles = {name: words if words == name else f"{words} ({name})" for name, words in report.about.columns.items()}
+    reading = (
+        "Bars are the private rows' exact shares, marks the synthetic rows': a mark at the end of its bar is best."
+    )
     for name, title, sides in shown:
         columns = {column: {k: side[column] for k, side in sides.items()} for column in next(iter(sides.values()))}
-        yield ShareBars(
-            name,
-            title,
-            "Bars are the private rows' exact shares, marks the synthetic rows': a mark at the end of its bar is best.",
-            f"Bar charts of {len(columns)} columns; the shares are in marginals.csv.",
-            columns,
-            releases,
-            titles,
-        )
+        description = f"Bar charts of {len(columns)} columns; the shares are in marginals.csv."
+        yield ShareBars(name, title, reading, description, columns, releases, titles)
 
 
 def _two_way(report: InternalReport, said: Mapping[str, str]) -> Iterator[Picture]:
     """For each release, the distances of all pairs of columns, and the pair with the largest."""
+    what = "Each cell is the L1 distance between the private and the synthetic marginal of two columns"
+    distance, share = f"{what}: 0 is best, 2 is no overlap.", "Each cell is the share of people, in per cent."
+    names = list(report.about.columns)
     for number, (release, audit) in enumerate(zip(report.releases, report.audits, strict=True), start=1):
-        each = audit.marginals
+        each, name = audit.marginals, f"pairs{number}"
         if each.worst is None or each.real is None or each.synthetic is None:
             continue
-        yield PairMap(
-            f"pairs{number}",
-            f"Two-way marginals: {release.name}",
-            "Each cell is the L1 distance between the private and the synthetic marginal of two columns: 0 is best, "
-            "2 is no overlap.",
-            said[f"pairs{number}"],
-            each.pairs,
-            list(report.about.columns),
-        )
-        one, other = each.worst
-        pair = " × ".join(report.about.columns[name] for name in each.worst)
-        yield PairTables(
-            f"pair{number}",
-            f"The pair that {release.name} keeps worst: {pair}",
-            "Each cell is the share of people, in per cent.",
-            said[f"pair{number}"],
-            each.worst,
-            (each.columns[one].words, each.columns[other].words),
-            {"private rows (exact)": each.real, "synthetic rows": each.synthetic},
-        )
+        yield PairMap(name, f"Two-way marginals: {release.name}", distance, said[name], each.pairs, names)
+        name = f"pair{number}"
+        title = " × ".join(report.about.columns[column] for column in each.worst)
+        title = f"The pair that {release.name} keeps worst: {title}"
+        words = (each.columns[each.worst[0]].words, each.columns[each.worst[1]].words)
+        tables = {"private rows (exact)": each.real, "synthetic rows": each.synthetic}
+        yield PairTables(name, title, share, said[name], each.worst, words, tables)
 
 
 def _classifier(report: Report, words: Mapping[str, str], said: Mapping[str, str]) -> Iterator[Picture]:
     findings, column, positive = report.findings, report.audits[0].target, report.audits[0].positive
     if column:
-        what = f"{report.about.columns.get(column, column)} = {positive}"
-        calibration = Dots(
+        what, name = f"{report.about.columns.get(column, column)} = {positive}", "calibration"
+        numbers, axis = (
             {each.release.name: each.calibration for each in findings},
             "predicted over real number (log scale)",
-            shown=lambda x: f"{x:g}",
-            reference=1.0,
         )
-        yield DotPlot(
-            "calibration",
-            "Calibration by group",
-            f"How many people the classifier expects to have {what}, over how many have: 1 is right, above 1 promises "
-            "too much.",
-            said["calibration"],
-            [calibration],
-            words,
-        )
-        yield DotPlot(
-            "rates",
-            "The classifier's rates by group",
-            f"Trained on synthetic rows to find {what}; tried on private rows. Rates of the groups should agree.",
-            said["rates"],
-            [
-                Dots({f.release.name: getattr(f, name) for f in findings}, axis, "linear", limits=(0.0, 1.0), ticks=2)
-                for name, axis in (
-                    ("accuracy", "right"),
-                    ("selection_rate", "selected"),
-                    ("false_negative_rate", "positive, missed"),
-                )
-            ],
-            words,
-        )
+        calibration = Dots(numbers, axis, shown=lambda x: f"{x:g}", reference=1.0)
+        reading = f"How many people the classifier expects to have {what}, over how many have: "
+        reading += "1 is right, above 1 promises too much."
+        yield DotPlot(name, "Calibration by group", reading, said[name], [calibration], words)
+        rates = [
+            Dots({f.release.name: getattr(f, name) for f in findings}, axis, "linear", limits=(0.0, 1.0), ticks=2)
+            for name, axis in RATE_PANELS
+        ]
+        reading = f"Trained on synthetic rows to find {what}; tried on private rows. Rates of the groups should agree."
+        yield DotPlot("rates", "The classifier's rates by group", reading, said["rates"], rates, words)
     if len(findings) > 1 and all(ALL_ROWS in each.accuracy for each in findings):
-        yield AccuracyPlot(
-            "accuracy",
-            "Accuracy against ε",
+        points = {each.release.name: (each.release.epsilon, each.accuracy[ALL_ROWS]) for each in findings}
+        reading = (
             "The share of real people that each release's classifier predicts right, against the price of the release. "
-            "Releases of one price are drawn side by side.",
-            said["accuracy"],
-            {each.release.name: (each.release.epsilon, each.accuracy[ALL_ROWS]) for each in findings},
+            "Releases of one price are drawn side by side."
         )
+        yield AccuracyPlot("accuracy", "Accuracy against ε", reading, said["accuracy"], points)
 
 
 def _budget(history: BudgetHistory, said: Mapping[str, str]) -> Picture:
-    return BudgetPlot(
-        "budget",
-        f"The budget of {history.dataset} over time",
-        f"What all charges have spent of the lifetime budget, ε = {history.epsilon:g} at δ = {history.delta:g}.",
-        said["budget"],
-        [datetime.fromisoformat(at) for at in (history.opened, *(each.at for each in history.charges))],
-        [0.0, *(each.spent for each in history.charges)],
-        history.rho,
-        [False, *(each.release in history.mine for each in history.charges)],
-    )
+    title = f"The budget of {history.dataset} over time"
+    spent = f"What all charges have spent of the lifetime budget, ε = {history.epsilon:g} at δ = {history.delta:g}."
+    moments = [datetime.fromisoformat(at) for at in (history.opened, *(each.at for each in history.charges))]
+    sums = [0.0, *(each.spent for each in history.charges)]
+    mine = [False, *(each.release in history.mine for each in history.charges)]
+    return BudgetPlot("budget", title, spent, said["budget"], moments, sums, history.rho, mine)
 
 
 def _workload_limit(report: Report) -> float:

@@ -104,7 +104,6 @@ class Findings:
 
     Attributes:
         errors: column → label → relative error of the column's mean there, for columns that define no strata.
-        served: label → the same, averaged over these columns. 0 is best.
         workload: label → workload error, in [0, 2].
         calibration: label → predicted over real number of positive rows.
         accuracy, selection_rate, false_negative_rate: label → rate of the classifier's predictions.
@@ -114,7 +113,6 @@ class Findings:
 
     release: ReleaseFacts
     errors: Mapping[str, Mapping[str, Shown]]
-    served: Mapping[str, Shown]
     workload: Mapping[str, Shown]
     calibration: Mapping[str, Shown]
     accuracy: Mapping[str, Shown]
@@ -122,6 +120,12 @@ class Findings:
     false_negative_rate: Mapping[str, Shown]
     sizes: Mapping[str, Shown]
     lost: tuple[str, ...]
+
+    @cached_property
+    def served(self) -> dict[str, Shown]:
+        """Label → the error, averaged over the columns. 0 is best."""
+        labels = next(iter(self.errors.values()), {})
+        return {label: mean_error([of[label] for of in self.errors.values()]) for label in labels}
 
     @cached_property
     def ranking(self) -> tuple[str, ...]:
@@ -180,22 +184,20 @@ def public_findings(release: ReleaseFacts, audit: PublicAudit) -> Findings:
         return {label: Shown.of(number) for label, number in numbers.items()}
 
     made = audit.synthetic
-    errors = {
-        column: {label: relative_error_interval(mean, made.means[column][label]) for label, mean in means.items()}
-        for column, means in audit.means.items()
-    }
-    lost = {label: Shown(WORST_WORKLOAD, note=NO_SYNTHETIC_ROW) for label in audit.without_synthetic_rows}
     return Findings(
         release=release,
-        errors=errors,
-        served={label: mean_error([of[label] for of in errors.values()]) for label in audit.sizes} if errors else {},
-        workload=shown(audit.workload_error) | lost,
+        errors={
+            column: {label: relative_error_interval(mean, made.means[column][label]) for label, mean in means.items()}
+            for column, means in audit.means.items()
+        },
+        workload=shown(audit.workload_error)
+        | {label: Shown(WORST_WORKLOAD, note=NO_SYNTHETIC_ROW) for label in made.lost},
         calibration=shown(audit.calibration),
         accuracy=shown(audit.accuracy),
         selection_rate=shown(audit.selection_rate),
         false_negative_rate=shown(audit.false_negative_rate),
         sizes=shown(audit.sizes),
-        lost=tuple(label for label, rows in made.rows.items() if not rows),
+        lost=made.lost,
     )
 
 
@@ -206,19 +208,16 @@ def internal_findings(release: ReleaseFacts, audit: InternalAudit) -> Findings:
         return {label: Shown(number, note=NO_POSITIVE if number is None else "") for label, number in numbers.items()}
 
     fairness, scores = audit.fairness, audit.scores
-    errors = {column: shown(of) for column, of in audit.parity.items()}
-    labels = next(iter(errors.values()), {})
     return Findings(
         release=release,
-        errors=errors,
-        served={label: mean_error([of[label] for of in errors.values()]) for label in labels},
+        errors={column: shown(of) for column, of in audit.parity.items()},
         workload=shown(scores.workload3_strata) | {ALL_ROWS: Shown(scores.workload3)},
         calibration=shown(audit.calibration),
         accuracy=shown(fairness.accuracy_by_stratum) | {ALL_ROWS: Shown(fairness.accuracy)} if fairness else {},
         selection_rate=shown(fairness.selection_rate) if fairness else {},
         false_negative_rate=shown(fairness.false_negative_rate) if fairness else {},
         sizes=shown(audit.sizes) | {ALL_ROWS: Shown(sum(audit.sizes.values()))},
-        lost=tuple(label for label, rows in audit.synthetic.rows.items() if not rows),
+        lost=audit.synthetic.lost,
     )
 
 
@@ -232,7 +231,8 @@ def public_comparison(one: tuple[Findings, PublicAudit], other: tuple[Findings, 
             for column, of in means.items()
         ]
         mean = _mean(pairs)
-        differences[label] = mean if _finite(mean) else replace(mean, note=TOO_SMALL)
+        known = mean.lower is not None and mean.upper is not None and math.isfinite(mean.upper - mean.lower)
+        differences[label] = mean if known else replace(mean, note=TOO_SMALL)
     return Comparison(one[0].release.name, other[0].release.name, differences)
 
 
@@ -316,7 +316,3 @@ def _error_note(value: float | None, lower: float, upper: float) -> str:
 
 def _without_zero(mean: NoisyNumber) -> bool:
     return math.isfinite(mean.upper) and not mean.lower <= 0 <= mean.upper
-
-
-def _finite(shown: Shown) -> bool:
-    return shown.lower is not None and shown.upper is not None and math.isfinite(shown.upper - shown.lower)

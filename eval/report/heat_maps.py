@@ -15,7 +15,7 @@ import numpy as np
 from equistrata.arrays import Floats
 from equistrata.eval.audit.marginals import ColumnPair
 from equistrata.eval.report.findings import Shown
-from equistrata.eval.report.pictures import NARROW, WIDE, Picture, canvas_of, shorten
+from equistrata.eval.report.pictures import Picture, canvas_of, shorten
 from equistrata.eval.report.plots import NAME_HEIGHT
 from equistrata.eval.report.theme import HEAT, LIGHT
 from equistrata.eval.report.words import short
@@ -47,11 +47,10 @@ class HeatMap(Picture):
     words: Mapping[str, str]
 
     def draw(self, narrow: bool = False) -> Canvas:
-        """See `Picture.draw`."""
         labels = list(self.words)
         columns = list(self.errors)
         row = 0.26 + (NAME_HEIGHT if narrow else 0.0)
-        canvas = canvas_of(NARROW if narrow else WIDE, row * len(labels) + (1.9 if narrow else 1.3))
+        canvas = canvas_of(narrow, row * len(labels) + (1.9 if narrow else 1.3))
         axes = canvas.subplots()
         top = NAME_HEIGHT / row if narrow else 0.0  # narrow: a group's name above its cells
         for i, label in enumerate(labels):
@@ -75,8 +74,7 @@ class PairMap(Picture):
     columns: Sequence[str]
 
     def draw(self, narrow: bool = False) -> Canvas:
-        """See `Picture.draw`."""
-        canvas = canvas_of(NARROW if narrow else WIDE, 0.27 * len(self.columns) + 1.3 if not narrow else 4.2)
+        canvas = canvas_of(narrow, 0.27 * len(self.columns) + 1.3 if not narrow else 4.2)
         axes = canvas.subplots()
         for (one, other), error in self.pairs.items():
             _cell(
@@ -108,11 +106,10 @@ class PairTables(Picture):
     tables: Mapping[str, Floats]
 
     def draw(self, narrow: bool = False) -> Canvas:
-        """See `Picture.draw`."""
         across = 1 if narrow else min(len(self.tables), 3)
         rows = math.ceil(len(self.tables) / across)
         height = 0.3 * len(self.words[0]) + 1.4
-        canvas = canvas_of(NARROW if narrow else WIDE, height * rows)
+        canvas = canvas_of(narrow, height * rows)
         grid = canvas.subplots(rows, across, squeeze=False, sharey=not narrow)
         for axes in grid.flat[len(self.tables) :]:
             axes.remove()

@@ -71,11 +71,11 @@ class Picture(ABC):
             return inline_svg(self.draw(narrow), f"{self.name}-{width}", self.title, self.description)
 
 
-def canvas_of(width: float, height: float) -> Canvas:
-    """An empty figure of this size in inches."""
+def canvas_of(narrow: bool, height: float, *, width: float | None = None) -> Canvas:
+    """An empty figure of this height in inches, as wide as a wide or a narrow screen, or of another width."""
     from matplotlib.figure import Figure as Canvas
 
-    return Canvas(figsize=(width, height), layout="constrained")
+    return Canvas(figsize=(width or (NARROW if narrow else WIDE), height), layout="constrained")
 
 
 def series_mark(

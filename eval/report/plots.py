@@ -13,8 +13,6 @@ import numpy as np
 from equistrata.eval.audit.marginals import ColumnShares
 from equistrata.eval.report.findings import Shown
 from equistrata.eval.report.pictures import (
-    NARROW,
-    WIDE,
     Picture,
     add_legend,
     canvas_of,
@@ -71,7 +69,6 @@ class DotPlot(Picture):
     words: Mapping[str, str]
 
     def draw(self, narrow: bool = False) -> Canvas:
-        """See `Picture.draw`."""
         labels = list(self.words)
         releases = list(self.panels[0].numbers)
         noisy = any(
@@ -80,9 +77,7 @@ class DotPlot(Picture):
         dodge = DODGE * (len(releases) - 1) if noisy else 0.0
         row = (NAME_HEIGHT if narrow else 0.0) + ROW + dodge
         rows, columns = (len(self.panels), 1) if narrow else (1, len(self.panels))
-        canvas = canvas_of(
-            NARROW if narrow else WIDE, (len(labels) * row + 0.8) * rows + legend_height(releases, narrow)
-        )
+        canvas = canvas_of(narrow, (len(labels) * row + 0.8) * rows + legend_height(releases, narrow))
         grid = canvas.subplots(rows, columns, squeeze=False, sharey=not narrow)
         for axes, panel in zip(grid.flat, self.panels, strict=True):
             for i in range(0, len(labels), 2):
@@ -123,7 +118,6 @@ class ShareBars(Picture):
     titles: Mapping[str, str]
 
     def draw(self, narrow: bool = False) -> Canvas:
-        """See `Picture.draw`."""
         from matplotlib.patches import Patch
 
         across = 1 if narrow else 2
@@ -133,7 +127,7 @@ class ShareBars(Picture):
         lines = [names[i : i + across] for i in range(0, len(names), across)]
         tall = [max(heights[name] for name in line) for line in lines]
         shown = [release if k in self.columns[names[0]] else "" for k, release in enumerate(self.releases)]
-        canvas = canvas_of(NARROW if narrow else WIDE, sum(tall) + legend_height([*shown, "private rows"], narrow))
+        canvas = canvas_of(narrow, sum(tall) + legend_height([*shown, "private rows"], narrow))
         grid = canvas.subplots(len(lines), across, squeeze=False, gridspec_kw={"height_ratios": tall})
         for axes in grid.flat[len(names) :]:
             axes.remove()
@@ -165,10 +159,7 @@ class AccuracyPlot(Picture):
     points: Mapping[str, tuple[float, Shown]]
 
     def draw(self, narrow: bool = False) -> Canvas:
-        """See `Picture.draw`."""
-        canvas = canvas_of(
-            NARROW if narrow else WIDE, 3.1 + (0.22 * len(self.points) if narrow else 0.11 * len(self.points))
-        )
+        canvas = canvas_of(narrow, 3.1 + (0.22 * len(self.points) if narrow else 0.11 * len(self.points)))
         axes = canvas.subplots()
         seen: dict[float, int] = {}
         for k, (epsilon, shown) in enumerate(self.points.values()):
@@ -203,10 +194,9 @@ class BudgetPlot(Picture):
     mine: Sequence[bool]
 
     def draw(self, narrow: bool = False) -> Canvas:
-        """See `Picture.draw`."""
         from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
 
-        canvas = canvas_of(NARROW if narrow else WIDE, 2.9)
+        canvas = canvas_of(narrow, 2.9)
         axes = canvas.subplots()
         places = date2num(list(self.moments))  # type: ignore[no-untyped-call]
         axes.step(places, self.spent, where="post", color=LIGHT["series1"], linewidth=1.6)

@@ -14,7 +14,8 @@ from equistrata.eval.report.words import count, interval, percent, price, rate, 
 from equistrata.eval.scores.tables import ALL_ROWS
 
 Digits = str | float | int | None
-WRITTEN: Mapping[str, Callable[[float], str]] = {  # numbers by group, and how they are written
+Writer = Callable[[float], str]
+WRITTEN: Mapping[str, Writer] = {  # numbers by group, and how they are written
     "error of means": percent,
     "workload error": ratio,
     "calibration": ratio,
@@ -30,7 +31,7 @@ class TableCell:
     """A number in a table: written with its interval when the page is, and marked `?` where it has a note."""
 
     shown: Shown | None
-    write: Callable[[float], str]
+    write: Writer
     short: bool = False  # without interval and note
 
     def __str__(self) -> str:
@@ -73,27 +74,19 @@ def summary(report: Report) -> Table:
     found = [quantities(each) for each in report.findings]
     for name in ("error of means", "workload error", "accuracy", "calibration"):
         if all(ALL_ROWS in each[name] for each in found):
-            rows.append(
-                (
-                    f"{name}, everybody",
-                    [TableCell(replace(each[name][ALL_ROWS], note=""), WRITTEN[name]) for each in found],
-                )
-            )
+            whole = [TableCell(replace(each[name][ALL_ROWS], note=""), WRITTEN[name]) for each in found]
+            rows.append((f"{name}, everybody", [*whole]))
     if isinstance(report, InternalReport):
-        rows += [
-            ("parity error", [TableCell(Shown(each.scores.parity_error), ratio) for each in report.audits]),
-            ("maximum disparity", [TableCell(Shown(each.scores.maximum_disparity), ratio) for each in report.audits]),
-            (
-                "workload error, mean of groups",
-                [TableCell(Shown(each.scores.workload3_by_stratum), ratio) for each in report.audits],
-            ),
-        ]
-        fairness = [each.fairness for each in report.audits if each.fairness is not None]
-        if len(fairness) == len(report.audits):
-            rows.append(("demographic parity ratio", [TableCell(Shown(each.dpr), ratio) for each in fairness]))
-            rows.append(
-                ("false negative rate difference", [TableCell(Shown(each.fnr_diff), ratio) for each in fairness])
-            )
+        scores, fairness = [each.scores for each in report.audits], [each.fairness for each in report.audits]
+        exact: dict[str, list[float]] = {
+            "parity error": [each.parity_error for each in scores],
+            "maximum disparity": [each.maximum_disparity for each in scores],
+            "workload error, mean of groups": [each.workload3_by_stratum for each in scores],
+        }
+        if None not in fairness:
+            exact["demographic parity ratio"] = [each.dpr for each in fairness if each]
+            exact["false negative rate difference"] = [each.fnr_diff for each in fairness if each]
+        rows += [(name, [TableCell(Shown(value), ratio) for value in values]) for name, values in exact.items()]
     names = tuple(each.name for each in report.releases)
     return Table("The releases in numbers", ("", *names), tuple((name, *cells) for name, cells in rows))
 
@@ -108,12 +101,11 @@ def figure_tables(report: Report) -> dict[str, tuple[Table, ...]]:
         "accuracy": (_by_group(report, (), "accuracy", "Accuracy over everybody"),),
         "rates": (),
     }
-    names = report.about.names
     for number, each in enumerate(report.findings, start=1):
         of, rates = each.release.name, {"accuracy": each.accuracy, "selected": each.selection_rate}
         rates["missed"] = each.false_negative_rate
-        found[f"errors{number}"] = (_of_release(f"Errors of means, {of}", each.errors, percent, names, labels, True),)
-        found["rates"] += (_of_release(f"Rates of the classifier, {of}", rates, rate, names, labels),)
+        found[f"errors{number}"] = (_of_release(report, f"Errors of means, {of}", each.errors, percent, short=True),)
+        found["rates"] += (_of_release(report, f"Rates of the classifier, {of}", rates, rate),)
     if isinstance(report, InternalReport):
         for number, (release, audit) in enumerate(zip(report.releases, report.audits, strict=True), start=1):
             ranked = sorted(audit.marginals.pairs.items(), key=lambda item: -item[1])
@@ -129,30 +121,31 @@ def _by_group(report: Report, labels: Sequence[str], name: str, caption: str) ->
     """One quantity of every group, a column for each release."""
     found = [quantities(each)[name] for each in report.findings]
     lines = [ALL_ROWS, *labels] if any(ALL_ROWS in each for each in found) else labels
-    return Table(
-        caption,
-        ("group", *(each.name for each in report.releases)),
-        tuple(
-            (report.about.names[label], *(TableCell(each.get(label), WRITTEN[name]) for each in found))
-            for label in dict.fromkeys(lines)
-        ),
-    )
+    columns = {each.name: numbers for each, numbers in zip(report.releases, found, strict=True)}
+    return _group_table(report, caption, columns, WRITTEN[name], lines)
 
 
 def _of_release(
-    caption: str,
-    numbers: Mapping[str, Mapping[str, Shown]],
-    write: Callable[[float], str],
-    names: Mapping[str, str],
-    labels: Sequence[str],
-    short: bool = False,
+    report: Report, caption: str, numbers: Mapping[str, Mapping[str, Shown]], write: Writer, *, short: bool = False
 ) -> Table:
     """Several numbers of every group and of everybody, a column for each."""
+    return _group_table(report, caption, numbers, write, [ALL_ROWS, *report.order], short=short)
+
+
+def _group_table(
+    report: Report,
+    caption: str,
+    columns: Mapping[str, Mapping[str, Shown]],
+    write: Writer,
+    labels: Sequence[str],
+    *,
+    short: bool = False,
+) -> Table:
     rows: tuple[tuple[str | TableCell, ...], ...] = tuple(
-        (names[label], *(TableCell(of.get(label), write, short) for of in numbers.values()))
-        for label in dict.fromkeys([ALL_ROWS, *labels])
+        (report.about.names[label], *(TableCell(of.get(label), write, short) for of in columns.values()))
+        for label in dict.fromkeys(labels)
     )
-    return Table(caption, ("group", *numbers), rows)
+    return Table(caption, ("group", *columns), rows)
 
 
 def _published(report: InternalReport) -> tuple[Table, ...]:
@@ -198,22 +191,19 @@ def _worst_group(found: Findings, report: Report) -> str:
 
 def csv_files(report: Report) -> dict[str, str]:
     """File name → CSV: one row for each number, with all its digits."""
-    groups = [
-        (each.release.name, quantity, label, report.about.groups.get(label, EVERYBODY), *_cells(shown))
-        for each in report.findings
-        for quantity, numbers in quantities(each).items()
-        for label, shown in numbers.items()
-    ]
-    errors = [
-        (each.release.name, column, label, report.about.groups.get(label, EVERYBODY), *_cells(shown))
-        for each in report.findings
-        for column, of in each.errors.items()
-        for label, shown in of.items()
-    ]
-    ends = ("value", "lower", "upper", "note")
+
+    def by_group(what: str, numbers: Callable[[Findings], Mapping[str, Mapping[str, Shown]]]) -> str:
+        rows = [
+            (each.release.name, name, label, report.about.groups.get(label, EVERYBODY), *_cells(shown))
+            for each in report.findings
+            for name, of in numbers(each).items()
+            for label, shown in of.items()
+        ]
+        return _csv(("release", what, "group", "words", "value", "lower", "upper", "note"), rows)
+
     files = {
-        "groups.csv": _csv(("release", "quantity", "group", "words", *ends), groups),
-        "errors.csv": _csv(("release", "column", "group", "words", *ends), errors),
+        "groups.csv": by_group("quantity", quantities),
+        "errors.csv": by_group("column", lambda found: found.errors),
     }
     files |= _public_files(report) if isinstance(report, PublicReport) else _internal_files(report)
     if report.history is not None:
@@ -223,24 +213,16 @@ def csv_files(report: Report) -> dict[str, str]:
 
 
 def _public_files(report: PublicReport) -> dict[str, str]:
+    audits = [(release.name, audit) for release, audit in zip(report.releases, report.audits, strict=True)]
     means = [
-        (
-            release.name,
-            column,
-            label,
-            audit.synthetic.means[column][label],
-            mean.value,
-            mean.lower,
-            _finite(mean.upper),
-            mean.note,
-        )
-        for release, audit in zip(report.releases, report.audits, strict=True)
+        (release, column, label, audit.synthetic.means[column][label], *_cells(Shown.of(mean)))
+        for release, audit in audits
         for column, of in audit.means.items()
         for label, mean in of.items()
     ]
     sums = [
-        (release.name, section, label, name, number.value, number.lower, _finite(number.upper))
-        for release, audit in zip(report.releases, report.audits, strict=True)
+        (release, section, label, name, number.value, number.lower, _finite(number.upper))
+        for release, audit in audits
         for section, measured in audit.measurements.items()
         for label, numbers in measured.items()
         for name, number in numbers.items()
@@ -253,24 +235,21 @@ def _public_files(report: PublicReport) -> dict[str, str]:
 
 
 def _internal_files(report: InternalReport) -> dict[str, str]:
+    audits = [(release.name, audit) for release, audit in zip(report.releases, report.audits, strict=True)]
     means = [
-        (release.name, column, label, mean.value, mean.lower, _finite(mean.upper), mean.exact, mean.relative_error)
-        for release, audit in zip(report.releases, report.audits, strict=True)
+        (release, column, label, mean.value, mean.lower, _finite(mean.upper), mean.exact, mean.relative_error)
+        for release, audit in audits
         for column, of in audit.means.items()
         for label, mean in of.items()
     ]
     marginals = [
-        (release.name, group, column, word, real, made)
-        for release, audit in zip(report.releases, report.audits, strict=True)
+        (release, group, column, word, real, made)
+        for release, audit in audits
         for group, columns in ((ALL_ROWS, audit.marginals.columns), (audit.marginals.group, audit.marginals.in_group))
         for column, of in columns.items()
         for word, real, made in zip(of.words, of.real.tolist(), of.synthetic.tolist(), strict=True)
     ]
-    pairs = [
-        (release.name, *pair, error)
-        for release, audit in zip(report.releases, report.audits, strict=True)
-        for pair, error in audit.marginals.pairs.items()
-    ]
+    pairs = [(release, *pair, error) for release, audit in audits for pair, error in audit.marginals.pairs.items()]
     files = {
         "marginals.csv": _csv(("release", "group", "column", "value", "private", "synthetic"), marginals),
         "pairs.csv": _csv(("release", "one", "other", "distance"), pairs),

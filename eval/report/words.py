@@ -71,10 +71,8 @@ def _what(report: Report) -> str:
     about, releases = report.about, report.releases
     number = SMALL_NUMBERS[len(releases)] if len(releases) < len(SMALL_NUMBERS) else str(len(releases))
     whom = f"{len(about.groups)} groups by {about.grouping}" if about.strata_columns else "everybody together"
-    return (
-        f"{number} {_plural('release', len(releases))} of synthetic people, made from private rows ({about.rows}), "
-        f"audited for {whom}."
-    )
+    people = f"{_plural('release', len(releases))} of synthetic people, made from private rows ({about.rows})"
+    return f"{number} {people}, audited for {whom}."
 
 
 def _total_price(report: Report) -> str:
@@ -100,10 +98,8 @@ def _total_price(report: Report) -> str:
 
 def _made(release: ReleaseFacts) -> str:
     by = f"each group of {' × '.join(release.strata)}" if release.strata else "all"
-    return (
-        f"{release.mechanism}, one synthesizer for {by}; {count(release.rows)} rows; ε = {price(release.epsilon)}, "
-        f"δ = {price(release.delta)}"
-    )
+    cost = f"ε = {price(release.epsilon)}, δ = {price(release.delta)}"
+    return f"{release.mechanism}, one synthesizer for {by}; {count(release.rows)} rows; {cost}"
 
 
 def _on_release(found: Findings, about: About) -> Iterator[str]:
@@ -135,26 +131,20 @@ def _on_release(found: Findings, about: About) -> Iterator[str]:
         yield f"Over everybody, its means are off by {off[ALL_ROWS]} on average."
     if hidden:
         names = "; ".join(about.groups.get(label, label) for label in hidden)
-        yield (
-            f"{len(hidden)} of the {len(about.groups)} groups {_are(len(hidden))} too small to be judged at this price "
-            f"(below the noise floor): {names}."
-        )
+        small = f"{len(hidden)} of the {len(about.groups)} groups {_are(len(hidden))} too small to be judged"
+        yield f"{small} at this price (below the noise floor): {names}."
     if ALL_ROWS in found.accuracy:
         yield _on_classifier(found, about)
 
 
 def _on_classifier(found: Findings, about: About) -> str:
     whole = found.accuracy[ALL_ROWS]
-    judged = {
-        label: shown
-        for label, shown in found.accuracy.items()
-        if label != ALL_ROWS and shown.value is not None and not shown.note
-    }
+    judged = _certain(found.accuracy)
     said = f"A classifier trained on its synthetic rows is right for {interval(whole, rate)} of the real people"
-    least = min(judged, key=lambda label: _at_most(judged[label]), default="")
-    if len(judged) < 2 or (judged[least].value or 0.0) >= (whole.value or 0.0):
+    least = min(judged, key=lambda label: _at_most(found.accuracy[label]), default="")
+    if len(judged) < 2 or judged[least] >= (whole.value or 0.0):
         return f"{said}."
-    return f"{said}; least often for {about.names[least]}, {interval(judged[least], rate)}."
+    return f"{said}; least often for {about.names[least]}, {interval(found.accuracy[least], rate)}."
 
 
 def _compared(each: Comparison, report: Report) -> str:
@@ -199,10 +189,8 @@ def _caveats(report: Report) -> Iterator[str]:
         return
     if not report.private:
         yield "This audit was made with a seeded noise source, for tests: it is not private."
-    yield (
-        f"Every number from private rows is noisy and has an interval at {percent(report.audits[0].level)} coverage, "
-        "each interval by itself."
-    )
+    noisy, level = "Every number from private rows is noisy", percent(report.audits[0].level)
+    yield f"{noisy} and has an interval at {level} coverage, each interval by itself."
     if not report.price.charged_as:
         yield "No ledger was charged for this audit: its price must be added to the account of these rows by hand."
 
@@ -252,27 +240,27 @@ def _largest(report: Report, name: str, what: str) -> str:
     """The group with the largest of some numbers in each release."""
     said = []
     for found in report.findings:
-        numbers: Mapping[str, Shown] = getattr(found, name)
-        known = {
-            label: s.value for label, s in numbers.items() if label != ALL_ROWS and s.value is not None and not s.note
-        }
+        known = _certain(getattr(found, name))
         if known:
             top = max(known, key=known.__getitem__)
             number = ratio(known[top]) if name in ("workload", "calibration") else percent(known[top])
             said.append(f"{found.release.name}: {what} is {number}, of {report.about.names[top]}")
-    return (
-        f"A dot plot of {len(report.about.groups)} groups. {'; '.join(said) or 'Every group is below the noise floor'}."
-    )
+    largest = "; ".join(said) or "Every group is below the noise floor"
+    return f"A dot plot of {len(report.about.groups)} groups. {largest}."
+
+
+def _certain(numbers: Mapping[str, Shown]) -> dict[str, float]:
+    """The values of strata above the noise floor."""
+    return {
+        label: shown.value
+        for label, shown in numbers.items()
+        if label != ALL_ROWS and shown.value is not None and not shown.note
+    }
 
 
 def _largest_cell(found: Findings, about: About) -> str:
     """The column and group with the largest error."""
-    known = {
-        (column, label): shown.value
-        for column, of in found.errors.items()
-        for label, shown in of.items()
-        if label != ALL_ROWS and shown.value is not None and not shown.note
-    }
+    known = {(column, label): value for column, of in found.errors.items() for label, value in _certain(of).items()}
     said = f"A grid of {len(found.errors)} columns and {len(about.groups)} groups."
     if not known:
         return f"{said} Every cell is below the noise floor."

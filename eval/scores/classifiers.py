@@ -1,6 +1,5 @@
-"""What a classifier trained on synthetic rows is worth on real ones, as a whole and to each stratum.
-
-An EXACT score is a query on private rows at no privacy cost: it is internal, and must not be published.
+"""Classifiers trained on synthetic rows: their utility on real rows (`classifier_utility`, an EXACT score, which must
+not be published), and the forest that an audit is about (`train_classifier`, which may be).
 
 >>> import pandas as pd
 >>> train = pd.DataFrame({"A": [0, 0, 1, 1] * 10, "G": [1, 2] * 20, "Y": [0, 0, 1, 1] * 10})
@@ -8,6 +7,13 @@ An EXACT score is a query on private rows at no privacy cost: it is internal, an
 >>> forest = classifier_utility(train, test, "Y", ["G"], models=["random_forest"])["random_forest"]
 >>> forest.accuracy, forest.dpr, round(forest.fnr_diff, 4)
 (0.95, 1.0, 0.1667)
+
+>>> from equistrata.data.schema import Schema
+>>> schema = Schema.load("acs_employment").select(["SEX", "DIS", "ESR"])
+>>> rows = CodedTable(np.tile(np.array([[0, 0, 1], [0, 1, 0], [1, 0, 1], [1, 1, 0]], dtype=np.uint8), (50, 1)), schema)
+>>> prediction = train_classifier(rows, "ESR").predict(rows.take(np.arange(2)))
+>>> prediction.score.tolist(), prediction.selected.tolist()
+([1.0, 0.0], [True, False])
 """
 
 from __future__ import annotations
@@ -15,12 +21,13 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from equistrata.arrays import Counts, Floats
-from equistrata.data.schema import Column
+from equistrata.data.schema import Column, Value
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.scores.fairness import GroupFairness, group_fairness
@@ -29,7 +36,97 @@ from equistrata.extras import need
 
 Training = Callable[["_Features", Counts, int], Callable[["_Features"], Counts]]
 
+TREES = 100
 _ONE_HOT_LEVELS = 50
+
+
+@dataclass(frozen=True, eq=False)
+class Predicted:
+    """For each of n rows: the probability of the positive value, in [0, 1], and whether that value is predicted."""
+
+    score: Floats
+    selected: npt.NDArray[np.bool_]
+
+
+class Classifier(Protocol):
+    """Predicts one value of one column from the others.
+
+    Attributes:
+        name: of the kind of model.
+        target: the column.
+        positive: the released value that counts as selected.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    @property
+    def target(self) -> str: ...
+
+    @property
+    def positive(self) -> Value: ...
+
+    def predict(self, table: CodedTable) -> Predicted:
+        """Predictions for a table that has all the columns of the schema."""
+        ...
+
+
+@dataclass(frozen=True, eq=False)
+class Forest:
+    """A random forest over the released numbers of the other columns, for one value of the target against the rest."""
+
+    target: str
+    positive: Value
+    model: Any
+    name: str = "random_forest"
+
+    def predict(self, table: CodedTable) -> Predicted:
+        """See `Classifier.predict`. Equal rows are predicted once."""
+        if not len(table):
+            return Predicted(np.zeros(0), np.zeros(0, dtype=bool))
+        names = [name for name in table.schema.names if name != self.target]
+        keys, _ = row_keys([table.column(name) for name in names], [table.schema[name].size for name in names])
+        place, rows = first_rows(keys)
+        features = _Features.of([table.take(rows)], self.target)[0]
+        chances = dict(zip(self.model.classes_, self.model.predict_proba(features.numbers).T, strict=True))
+        score = chances.get(1, np.zeros(len(rows)))
+        return Predicted(np.clip(score, 0.0, 1.0)[place], (score > 0.5)[place])
+
+
+def train_classifier(
+    synthetic: CodedTable, target: str | None = None, *, positive: Value | None = None, seed: int = 42
+) -> Forest:
+    """The random forest of `classifier_utility`, for one value of the target against the rest.
+
+    A row is selected if its score is above one half.
+
+    Args:
+        synthetic: at least one row.
+        target: the column to predict; the schema's by default.
+        positive: the released value that counts as selected; the greatest one by default.
+        seed: the forest's random_state.
+
+    Raises:
+        InputError: no synthetic row, no such column, no target, a value that is not declared, or no other column.
+
+    Privacy: reads synthetic rows only.
+    """
+    target = target if target is not None else synthetic.schema.target
+    if target is None:
+        raise InputError(f"schema {synthetic.schema.name!r} declares no target; name the column to predict")
+    column = synthetic.schema[target]
+    value = max(column.keys) if positive is None else positive
+    answers = (synthetic.column(target) == _place(value, column)).astype(np.int64)
+    features = _Features.of([synthetic], target)[0]
+    if not len(synthetic):
+        raise InputError("the synthetic table holds no rows; give a table with at least one row")
+    return Forest(target, value, _forest(features, answers, seed))
+
+
+def truth_of(table: CodedTable, classifier: Classifier) -> npt.NDArray[np.bool_]:
+    """Which rows really have the positive value, shape (n,)."""
+    column = table.schema[classifier.target]
+    return np.asarray(table.column(classifier.target) == column.keys.index(classifier.positive))
 
 
 def classifier_utility(
@@ -87,7 +184,7 @@ def classifier_utility(
     if np.isnan(worth).any():
         raise InputError(f"target {target!r} has absent cells; give them a value of their own or drop those rows")
     selected = int(found[worth.argmax()]) if positive is None else _place(positive, column)
-    features = _Features.of([held_out, training], [name for name in held_out.schema.names if name != target], target)
+    features = _Features.of([held_out, training], target)
     place, distinct = first_rows(features[0].keys())
     labels, (strata, _) = strata_of([held_out, training], strata_columns)
     stratum_names = np.array(labels)[strata]
@@ -118,9 +215,11 @@ class _Features:
     text: tuple[bool, ...]
 
     @classmethod
-    def of(cls, tables: Sequence[CodedTable], names: Sequence[str], target: str) -> list[_Features]:
+    def of(cls, tables: Sequence[CodedTable], target: str) -> list[_Features]:
+        """All columns but the target, of tables of one schema."""
+        names = [name for name in tables[0].schema.names if name != target]
         if not names:
-            raise InputError(f"target {target!r} is the only column; give the classifiers another to learn from")
+            raise InputError(f"target {target!r} is the only column; give a classifier another to learn from")
         numbers, codes, sizes, text = [], [], [], []
         for name in names:
             column, declared = np.concatenate([table.column(name) for table in tables]), tables[0].schema[name]
@@ -142,10 +241,14 @@ class _Features:
         return row_keys(list(self.codes.T), self.sizes)[0]
 
 
-def _random_forest(train: _Features, answers: Counts, seed: int) -> Callable[[_Features], Counts]:
+def _forest(train: _Features, answers: Counts, seed: int) -> Any:
     from sklearn.ensemble import RandomForestClassifier
 
-    model = RandomForestClassifier(n_estimators=100, random_state=seed, n_jobs=-1).fit(train.numbers, answers)
+    return RandomForestClassifier(n_estimators=TREES, random_state=seed, n_jobs=-1).fit(train.numbers, answers)
+
+
+def _random_forest(train: _Features, answers: Counts, seed: int) -> Callable[[_Features], Counts]:
+    model = _forest(train, answers, seed)
     return lambda test: np.asarray(model.predict(test.numbers))
 
 
@@ -215,7 +318,8 @@ MODELS: dict[str, Training] = {
 }
 
 
-def _place(positive: float | str, column: Column) -> int:
+def _place(positive: Value, column: Column) -> int:
+    """The code of a value. Raises InputError if it is not declared."""
     if positive not in column.keys:
         raise InputError(f"positive is {positive!r}, which is not a value of target {column.name!r}; correct it")
     return column.keys.index(positive)

@@ -14,8 +14,7 @@ An EXACT score is a query on private rows at no privacy cost: it is internal, an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -47,10 +46,6 @@ class GroupFairness:
     selection_rate: Mapping[str, float]
     false_negative_rate: Mapping[str, float]
     accuracy_by_stratum: Mapping[str, float]
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain numbers and mappings, ready for JSON."""
-        return asdict(self)
 
 
 def group_fairness(

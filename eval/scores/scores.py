@@ -14,7 +14,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -122,29 +122,33 @@ def score(
     tables = {"real": private, "synthetic": synthetic} | ({} if held_out is None else {"test": held_out})
     coded = coded_alike(tables, columns, [] if target is None else [target])
     pair = Pair.of(coded["real"], coded["synthetic"], columns, min_share=min_share, times=times)
+    scores = table_scores(pair)
+    if "test" not in coded or target is None or not classifiers:
+        return scores
+    if times is not None:
+        raise InputError("classifiers need whole tables, not their distinct rows; leave out 'times' or 'held_out'")
+    trained = classifier_utility(coded["synthetic"], coded["test"], target, columns, models=classifiers)
+    reference: Mapping[str, GroupFairness] = {}
+    if baseline:
+        reference = classifier_utility(coded["real"], coded["test"], target, columns, models=classifiers)
+    scores = replace(scores, classifiers=trained, baseline=reference)
+    if FOREST not in trained:
+        return scores
+    forest = trained[FOREST]
+    return replace(scores, accuracy=forest.accuracy, dpr=forest.dpr, fnr_diff=forest.fnr_diff)
+
+
+def table_scores(pair: Pair) -> Scores:
+    """The scores without classifiers. Privacy: EXACT, so internal; not private."""
     parity, workload = parity_error(pair), workload_by_stratum(pair)
-    trained: dict[str, GroupFairness] = {}
-    reference: dict[str, GroupFairness] = {}
-    if "test" in coded and target is not None and classifiers:
-        if times is not None:
-            raise InputError("classifiers need whole tables, not their distinct rows; leave out 'times' or 'held_out'")
-        trained = classifier_utility(coded["synthetic"], coded["test"], target, columns, models=classifiers)
-        if baseline:
-            reference = classifier_utility(coded["real"], coded["test"], target, columns, models=classifiers)
-    forest = trained.get(FOREST)
     return Scores(
         parity_error=parity.value,
         maximum_disparity=parity.maximum,
         workload3=workload_error(pair),
         workload3_by_stratum=float(np.mean(list(workload.values()))),
-        accuracy=forest.accuracy if forest else None,
-        dpr=forest.dpr if forest else None,
-        fnr_diff=forest.fnr_diff if forest else None,
         parity_by_stratum=parity.by_stratum,
         parity_by_column=parity.by_column,
         population_by_column=parity.population_by_column,
         workload3_strata=workload,
         parity_by_group=parity.by_group,
-        classifiers=trained,
-        baseline=reference,
     )

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,7 @@ from equistrata.data.schema import Column, Schema, Value
 from equistrata.data.table import CodedTable, code_dtype
 from equistrata.errors import InputError
 
+Places = npt.NDArray[np.intp]
 TableLike = CodedTable | pd.DataFrame
 
 ALL_ROWS = "all"  # the label of the whole table, as `Strata.label` writes it
@@ -99,14 +101,19 @@ class Pair:
             raise InputError("the strata use up every column; leave at least one column to compare")
         return names
 
+    @cached_property
+    def rows(self) -> dict[str, tuple[Places, Places]]:
+        """Stratum → its rows in the real and in the synthetic table."""
+        sides = [rows_by_place(place, len(self.labels)) for place in (self.real_place, self.synthetic_place)]
+        return dict(zip(self.labels, zip(*sides, strict=True), strict=True))
+
 
 def coded_alike(tables: Mapping[str, TableLike], *named: Sequence[str]) -> dict[str, CodedTable]:
     """Tables coded by one schema: their own, or for data frames one that declares the values that occur in any of them.
 
     Args:
         tables: name (for messages) → table; the first one's columns are the schema's. Data frames beside coded tables
-        hold
-            released values.
+            hold released values.
         named: lists of columns that a caller refers to; each must exist, once in its list.
 
     Raises:
@@ -187,6 +194,12 @@ def first_rows(keys: Counts) -> tuple[Counts, Counts]:
     return place.astype(np.int64), first
 
 
+def rows_by_place(place: Counts, count: int) -> list[Places]:
+    """The rows of each of the places 0 to `count` - 1; those elsewhere are left out."""
+    order = np.argsort(place, kind="stable")
+    return np.split(order, np.searchsorted(place[order], np.arange(count + 1)))[1:-1]
+
+
 def strata_of(tables: Sequence[CodedTable], columns: Sequence[str]) -> tuple[tuple[str, ...], list[Counts]]:
     """The strata that occur in any of the tables, and each row's place among them.
 
@@ -198,15 +211,10 @@ def strata_of(tables: Sequence[CodedTable], columns: Sequence[str]) -> tuple[tup
         return (ALL_ROWS,), [np.zeros(len(table), dtype=np.int64) for table in tables]
     declared = [tables[0].schema[name] for name in columns]
     stacked = [np.concatenate([table.column(name) for table in tables]) for name in columns]
-    keys, inverse = np.unique(row_keys(stacked, [column.size for column in declared])[0], return_inverse=True)
-    first = np.empty(len(keys), dtype=np.int64)
-    first[inverse[::-1]] = np.arange(len(inverse))[::-1]
-    labels = tuple(
-        ",".join(
-            f"{column.name}={_text(column.keys[codes[row]])}" for column, codes in zip(declared, stacked, strict=True)
-        )
-        for row in first
-    )
+    keys, _ = row_keys(stacked, [column.size for column in declared])
+    _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+    named = list(zip(declared, stacked, strict=True))
+    labels = tuple(",".join(f"{of.name}={_text(of.keys[codes[row]])}" for of, codes in named) for row in first)
     return labels, np.split(inverse.astype(np.int64), np.cumsum([len(table) for table in tables])[:-1])
 
 

@@ -55,12 +55,15 @@ def workload_by_stratum(pair: Pair, degree: int = 3) -> dict[str, float]:
     Privacy: EXACT, so internal; not private.
     Source: stratification paper, Definition 14 and Figure 9, per stratum as in its published evaluation.
     """
-    subsets = subsets_of(pair.columns, degree)
+    subsets, errors = subsets_of(pair.columns, degree), {}
     times = pair.times or (None, None)
-    real = _split((pair.real, times[0]), pair.real_place, len(pair.labels))
-    synthetic = _split((pair.synthetic, times[1]), pair.synthetic_place, len(pair.labels))
-    sides = zip(pair.labels, real, synthetic, strict=True)
-    return {label: _error(ours, theirs, subsets) for label, ours, theirs in sides}
+    for label, parts in pair.rows.items():
+        sides = zip((pair.real, pair.synthetic), times, parts, strict=True)
+        real, synthetic = (
+            _distinct((table.take(rows), None if often is None else often[rows])) for table, often, rows in sides
+        )
+        errors[label] = _error(real, synthetic, subsets)
+    return errors
 
 
 def subsets_of(columns: Sequence[str], degree: int) -> list[tuple[str, ...]]:
@@ -99,11 +102,3 @@ def _distinct(rows: Weighted) -> Weighted:
     """Distinct rows with their counts: all that a marginal depends on."""
     table, often = rows
     return table.distinct() if often is None else rows
-
-
-def _split(rows: Weighted, place: Counts, count: int) -> list[Weighted]:
-    """The distinct rows of each stratum."""
-    table, often = rows
-    order = np.argsort(place, kind="stable")
-    parts = np.split(order, np.searchsorted(place[order], np.arange(count)))[1:]
-    return [_distinct((table.take(part), None if often is None else often[part])) for part in parts]

@@ -18,7 +18,7 @@ from equistrata.flows.run.snapshots import fingerprint_of
 from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import BudgetExceeded, Rho
 from equistrata.privacy.ledger.fingerprint import Fingerprint
-from equistrata.privacy.ledger.ledger import Charge, Head, Ledger, LedgerError, Reservation
+from equistrata.privacy.ledger.ledger import Charge, Head, Ledger, LedgerError
 
 
 @dataclass(frozen=True)
@@ -67,8 +67,8 @@ class AuditAccount:
             raise InputError(SEEDED_CHARGE)
         if not named:
             raise InputError(
-                f"a public audit of data set {dataset!r} must be charged to its ledger; name it with --ledger, or set "
-                f"{URL_VARIABLE}"
+                f"a public audit of data set {dataset!r} must be charged to its ledger; "
+                f"name it with --ledger, or set {URL_VARIABLE}"
             )
         place = place_of(config.ledger)
         ledger = Ledger(place.url)
@@ -99,8 +99,8 @@ class AuditAccount:
             LedgerError: the fingerprints cannot be compared, since they were made with another key.
         """
         mine = fingerprint_of(work, content, self.ledger, self.key)
-        charges = self._fingerprints(self.ledger.charges(self.dataset))
-        audited = [each for named in self.charged for each in self._fingerprints(self.ledger.charges(*named))]
+        charges = _fingerprints(self.ledger.charges(self.dataset))
+        audited = [each for named in self.charged for each in _fingerprints(self.ledger.charges(*named))]
         for _, found in audited or charges:
             if found.key and (mine is None or found.key != mine.key):
                 raise LedgerError(
@@ -113,67 +113,40 @@ class AuditAccount:
         for name, found in audited:
             if not mine.same_rows(found):
                 raise InputError(
-                    f"these are not the rows that release {name!r} was made from; name their file with --input, or the "
-                    "release's configuration with --config"
+                    f"these are not the rows that release {name!r} was made from; "
+                    "name their file with --input, or the release's configuration with --config"
                 )
         if charges and not audited and not any(mine.alike(found) for _, found in charges):
             raise InputError(
-                f"these are not rows that anything was charged for in data set {self.dataset!r}; name the account of "
-                "the people in them with --dataset"
+                f"these are not rows that anything was charged for in data set {self.dataset!r}; "
+                "name the account of the people in them with --dataset"
             )
         return mine
-
-    @staticmethod
-    def _fingerprints(charges: Sequence[Charge]) -> list[tuple[str | None, Fingerprint]]:
-        """Release id and fingerprint of the rows, of charges that have one."""
-        found = [(charge.entry.release_id, Fingerprint.parse(charge.entry.fingerprint)) for charge in charges]
-        return [(name, each) for name, each in found if each is not None]
-
-    def reserve(
-        self,
-        rho: Rho,
-        epsilon: float,
-        delta: float,
-        strata: Sequence[str],
-        parts: Sequence[str],
-        fingerprint: Fingerprint | None,
-    ) -> Reservation:
-        """Charge the audit. Raises BudgetExceeded, with what is left, or LedgerError; then nothing was charged."""
-        by, rows = " × ".join(strata) or None, None if fingerprint is None else str(fingerprint)
-        return self.ledger.reserve(
-            self.dataset,
-            rho,
-            self.audit,
-            parts=parts,
-            epsilon=epsilon,
-            delta=delta,
-            mechanism="public audit",
-            strata=by,
-            fingerprint=rows,
-        )
 
     def history(self) -> BudgetHistory:
         """The account up to now, for the report."""
         opened = self.ledger.account(self.dataset)
         assert opened.epsilon is not None
         assert opened.delta is not None
-        charges = tuple(
-            ChargeLine(
-                at=each.entry.at,
-                release=each.entry.release_id or "",
-                rho=float(each.entry.rho),
-                spent=float(each.entry.spent),
-                outcome="this audit" if each.entry.release_id == self.audit else each.outcome,
-            )
-            for each in self.ledger.charges(self.dataset)
-        )
+
+        def line(charge: Charge) -> ChargeLine:
+            of = charge.entry
+            outcome = "this audit" if of.release_id == self.audit else charge.outcome
+            return ChargeLine(of.at, of.release_id or "", float(of.rho), float(of.spent), outcome)
+
         return BudgetHistory(
             dataset=self.dataset,
             epsilon=opened.epsilon,
             delta=opened.delta,
             rho=float(opened.rho),
             opened=opened.at,
-            charges=charges,
+            charges=tuple(map(line, self.ledger.charges(self.dataset))),
             mine=(*self.releases, self.audit),
             head=str(self.ledger.head),
         )
+
+
+def _fingerprints(charges: Sequence[Charge]) -> list[tuple[str | None, Fingerprint]]:
+    """Release id and fingerprint of the rows, of charges that have one."""
+    found = [(charge.entry.release_id, Fingerprint.parse(charge.entry.fingerprint)) for charge in charges]
+    return [(name, each) for name, each in found if each is not None]

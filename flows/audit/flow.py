@@ -6,6 +6,8 @@ the public report's Markdown; for an internal report it only says where the repo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from prefect import flow
@@ -18,7 +20,7 @@ from equistrata.flows.audit.plan import AuditPlan
 from equistrata.flows.config.audit import AuditConfig
 from equistrata.flows.release.flow import private_task
 from equistrata.flows.run.progress import tell
-from equistrata.flows.run.workspace import private_workspace
+from equistrata.flows.run.workspace import Workspace, private_workspace
 from equistrata.privacy.ledger.fingerprint import content_digest
 
 load_rows = private_task("load rows")(audit_steps.load_rows)
@@ -43,12 +45,7 @@ def audit(config: AuditConfig) -> str:
     with audit_steps.place(plan) as landing, private_workspace(landing=landing) as work:
         tell("load rows")
         load_rows(plan, work)
-        charge = None
-        if plan.account is not None:
-            rows = plan.account.check_rows(work, content_digest(plan.source.files()))
-            if plan.public:
-                charge = plan.account.reserve(plan.price, *config.price, plan.strata.columns, plan.sections, rows)
-        try:
+        with charged(plan, work):
             tell("examine")
             examine(plan, work)
             if config.pdf:
@@ -56,18 +53,41 @@ def audit(config: AuditConfig) -> str:
                 printed = print_pdf(page_of(work.staging))  # before it lands: a release's manifest lists it too
             tell("publish")
             folder = deliver(plan, work)
-        except BaseException as error:
-            if charge is not None and plan.account is not None:
-                plan.account.ledger.fail(charge, type(error).__name__)
-            raise
-        if charge is not None and plan.account is not None:
-            plan.account.ledger.commit(charge)
     _show(plan, folder)
     if config.pdf and not printed:
         raise InputError(
             f"the report is whole in {str(page_of(folder))!r}, but could not be printed as PDF; print it from a browser"
         )
     return str(folder)
+
+
+@contextmanager
+def charged(plan: AuditPlan, work: Workspace) -> Iterator[None]:
+    """Check whose rows were read, and charge what is done in the block, if it is public and an account is known."""
+    account = plan.account
+    rows = None if account is None else account.check_rows(work, content_digest(plan.source.files()))
+    if account is None or not plan.public:
+        yield
+        return
+    ledger, (epsilon, delta) = account.ledger, plan.config.price
+    strata, fingerprint = " × ".join(plan.strata.columns) or None, None if rows is None else str(rows)
+    charge = ledger.reserve(
+        account.dataset,
+        plan.price,
+        account.audit,
+        parts=plan.sections,
+        epsilon=epsilon,
+        delta=delta,
+        mechanism="public audit",
+        strata=strata,
+        fingerprint=fingerprint,
+    )
+    try:
+        yield
+    except BaseException as error:
+        ledger.fail(charge, type(error).__name__)
+        raise
+    ledger.commit(charge)
 
 
 def page_of(folder: Path) -> Path:

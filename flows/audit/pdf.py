@@ -30,8 +30,8 @@ def printer() -> Printer:
     if find_spec("weasyprint") is not None:
         return _weasyprint
     raise InputError(
-        "nothing here prints PDF: install Chromium, or WeasyPrint with pip install 'equistrata[pdf]', or leave out "
-        "--pdf and print the page from any browser"
+        "nothing here prints PDF: install Chromium, or WeasyPrint with pip install 'equistrata[pdf]', "
+        "or leave out --pdf and print the page from any browser"
     )
 
 

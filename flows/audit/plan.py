@@ -114,8 +114,8 @@ class AuditPlan:
             card_markdown(card, host.means)
         except (KeyError, TypeError):
             raise InputError(
-                f"the card of {where} is of another version, so no audit can be added to it; name a folder with "
-                "--output"
+                f"the card of {where} is of another version, so no audit can be added to it; "
+                "name a folder with --output"
             ) from None
         if host.private and not card["private"]:
             raise InputError(
@@ -193,8 +193,8 @@ def _source_settings(config: AuditConfig, release: Released) -> ReleaseConfig:
     settings = release.source_settings | config.model_dump(include=set(SOURCE_SETTINGS), exclude_none=True)
     if settings.get("source") in ("csv", "parquet") and "input" not in settings:
         raise InputError(
-            f"release {str(release.folder)!r} does not say where its rows are; give their file with --input, or the "
-            "release's configuration with --config"
+            f"release {str(release.folder)!r} does not say where its rows are; "
+            "give their file with --input, or the release's configuration with --config"
         )
     return ReleaseConfig.build(**settings)
 
@@ -223,8 +223,8 @@ def _place(config: AuditConfig, releases: Sequence[Released]) -> tuple[Path, Rel
     host = next((release for release in releases if os.path.samefile(release.folder, around)), None)
     if host is None:
         raise InputError(
-            f"{str(output)!r} is in release {str(around)!r}, which this audit is not about; name another folder with "
-            "--output"
+            f"{str(output)!r} is in release {str(around)!r}, which this audit is not about; "
+            "name another folder with --output"
         )
     # Not `means.json`, say: readers of a release would expect that file.
     taken = output.name.startswith(".") or output.name == "internal" or output.name in OWN

@@ -1,5 +1,7 @@
 """A public audit: its true cost is at most its price, and nothing but noise tells of the rows. By `recorder`."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from audit_fixtures import SCHEMA, STRATA, Fixed, people
@@ -9,6 +11,7 @@ import equistrata.eval.audit.public
 import equistrata.eval.audit.workload
 import equistrata.privacy.noise
 from equistrata.data.table import CodedTable
+from equistrata.eval.audit.means import measured_rows, sizes_section
 from equistrata.eval.audit.public import public_audits
 from equistrata.privacy.budget import Budget, Rho
 
@@ -43,15 +46,15 @@ def test_noise_too_small_by_a_tenth_is_caught(monkeypatch, tmp_path):
 
 def test_sizes_that_are_not_charged_are_caught(monkeypatch, tmp_path):
     """Each release measures them for itself, and they are charged once."""
-    honest = equistrata.eval.audit.public._audit_one
+    honest = equistrata.eval.audit.public._answers
 
-    def audit_one(private, table, index, layout, counts, means, budgets, *rest):
-        again = equistrata.eval.audit.public.noisy_sizes(
-            index, layout, Budget(budgets["sizes"].total), rest[-1].spawn(99)
-        )
-        return honest(private, table, index, layout, again, means, budgets, *rest)
+    def answers(subject, budgets, noise, measured):
+        rows = subject.private
+        again = measured_rows(rows.table, rows.index, rows.grouping, Budget(budgets["sizes"].total), noise.spawn(99))
+        own = {**measured, "sizes": sizes_section(again)}
+        return honest(replace(subject, private=again), budgets, noise, own)
 
-    monkeypatch.setattr(equistrata.eval.audit.public, "_audit_one", audit_one)
+    monkeypatch.setattr(equistrata.eval.audit.public, "_answers", answers)
     found = made_twice(audited, *BOTH, tmp_path)
     assert found.pure
     assert found.claimed > float(RHO) * 1.1

@@ -166,7 +166,7 @@ def test_every_declared_stratum_is_there_also_where_nobody_is():
 
 def test_strata_that_the_release_lost_are_named_and_not_measured():
     found = audit(synthetic=people((500, 400, 0)))
-    assert found.without_synthetic_rows == ("G=z",)
+    assert found.to_dict()["without_synthetic_rows"] == ["G=z"]
     assert set(found.workload_error) == {"G=x", "G=y", "all"}
 
 
@@ -257,14 +257,14 @@ def test_every_number_that_depends_on_rows_depends_on_noise(budget):
 
 def test_that_test_sees_an_exact_number(monkeypatch):
     """A planted fault: the accuracy itself, with an interval to look noisy."""
-    honest = equistrata.eval.audit.public.rates_section
+    honest = equistrata.eval.audit.public.SECTIONS["rates"]
 
-    def leaky(prediction, truth, *rest):
-        shown, drawn = honest(prediction, truth, *rest)
-        exact = float(np.mean(truth == prediction.selected))
+    def leaky(subject, *rest):
+        shown, drawn = honest(subject, *rest)
+        exact = float(np.mean(subject.predictions.truth == subject.predictions.selected))
         return {**shown, "accuracy": {"all": NoisyNumber(exact, 0.0, 1.0)}}, drawn
 
-    monkeypatch.setattr(equistrata.eval.audit.public, "rates_section", leaky)
+    monkeypatch.setitem(equistrata.eval.audit.public.SECTIONS, "rates", leaky)
     assert leaked(lambda rows, seed: audit(rows, noise=SeededNoise(seed))) == [("accuracy", "all", "value")]
 
 

@@ -10,8 +10,7 @@ from sklearn.ensemble import RandomForestClassifier
 from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.eval.audit.classifier import train_classifier, truth_of
-from equistrata.eval.scores.classifiers import classifier_utility
+from equistrata.eval.scores.classifiers import classifier_utility, train_classifier, truth_of
 from equistrata.eval.scores.fairness import group_fairness
 
 SCHEMA = Schema(

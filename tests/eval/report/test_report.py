@@ -54,7 +54,7 @@ NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?")
 def few_trees():
     """What is tested here is not how well they predict."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("equistrata.eval.audit.classifier.TREES", 20)
+        patch.setattr("equistrata.eval.scores.classifiers.TREES", 20)
         yield
 
 
@@ -110,14 +110,14 @@ def test_with_noise_that_does_not_listen_the_whole_report_is_the_same_for_other_
 @pytest.mark.parametrize("fault", ["a rate", "a size", "a note"])
 def test_that_test_sees_what_goes_around_the_noise(monkeypatch, fault):
     if fault == "a rate":
-        honest = equistrata.eval.audit.public.rates_section
+        honest = equistrata.eval.audit.public.SECTIONS["rates"]
 
-        def leaky(prediction, truth, *rest):
-            shown, drawn = honest(prediction, truth, *rest)
-            exact = float(np.mean(truth == prediction.selected))
+        def leaky(subject, *rest):
+            shown, drawn = honest(subject, *rest)
+            exact = float(np.mean(subject.predictions.truth == subject.predictions.selected))
             return {**shown, "accuracy": {**shown["accuracy"], "all": NoisyNumber(exact, 0.0, 1.0)}}, drawn
 
-        monkeypatch.setattr(equistrata.eval.audit.public, "rates_section", leaky)
+        monkeypatch.setitem(equistrata.eval.audit.public.SECTIONS, "rates", leaky)
     if fault == "a size":
         monkeypatch.setattr(Deaf, "_gaussian", lambda self, counts, *claim: counts)
     if fault == "a note":
