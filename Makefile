@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile
-EXTRAS := .[dev,audit,acs,reference,dask,ray,postgres]
+EXTRAS := .[dev,reference,dask,ray,postgres]
 
 .DEFAULT_GOAL := help
 .PHONY: help release test test-slow lint bench smartnoise flower install deploy clean

@@ -19,7 +19,6 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
 from equistrata.errors import InputError
-from equistrata.extras import need
 
 Item = TypeVar("Item")
 
@@ -102,7 +101,6 @@ class FolktablesSource:
 
     def check(self, columns: Sequence[str]) -> None:
         """See `Source.check`; columns are checked when the file is read."""
-        need("acs", "source folktables")
         from folktables.load_acs import state_list
 
         unknown = [state for state in self.states if state not in state_list]
@@ -144,7 +142,6 @@ class FolktablesSource:
 
     def files(self) -> list[Path]:
         """See `Source.files`."""
-        need("acs", "source folktables")
         from folktables.load_acs import initialize_and_download
 
         folder = str(Path(self.root_dir) / str(self.year) / self.horizon)

@@ -32,7 +32,6 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.scores.fairness import GroupFairness, group_fairness
 from equistrata.eval.scores.tables import TableLike, coded_alike, first_rows, numbers_of, row_keys, strata_of
-from equistrata.extras import need
 
 Training = Callable[["_Features", Counts, int], Callable[["_Features"], Counts]]
 
@@ -173,7 +172,6 @@ def classifier_utility(
     Privacy: EXACT, so internal; not private.
     Source: stratification paper, Figures 4 and 5 (random forest; the other two models are ours).
     """
-    need("audit", "a classifier")
     check_models(models)
     tables = coded_alike({"test": test, "train": train}, [target], strata_columns)
     held_out, training = tables["test"], tables["train"]

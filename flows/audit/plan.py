@@ -16,7 +16,6 @@ from equistrata.eval.audit.grouping import ByStratum
 from equistrata.eval.audit.noisy_number import NoisyNumber
 from equistrata.eval.audit.public import OF_CLASSIFIER, SECTION_SHARES
 from equistrata.eval.report.findings import ReleaseFacts
-from equistrata.extras import need
 from equistrata.flows.audit import pdf
 from equistrata.flows.audit.account import AuditAccount
 from equistrata.flows.config.audit import AuditConfig
@@ -64,7 +63,6 @@ class AuditPlan:
 
         Raises InputError, LedgerError or BudgetExceeded; nothing is written or charged.
         """
-        need("audit", "an audit")
         if not config.releases:
             raise InputError("no release is named; give the folder of one at least")
         releases = tuple(Released.open(folder) for folder in config.releases)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equistrata.errors import InputError
-from equistrata.extras import need
 
 if TYPE_CHECKING:
     from equistrata.inference.planning.questions import MeanQuestion, ProportionQuestion
@@ -23,7 +22,6 @@ COLOURS = {"readable": "#1f6f8b", "unreadable": "#b5541c", "too few rows": "#8b1
 
 def check_plot(path: Path) -> None:
     """Raise InputError unless the file can be drawn: its ending and its folder are there."""
-    need("audit", "a plot")
     if path.suffix.lower() not in ENDINGS:
         raise InputError(f"plot {str(path)!r} must end in {', '.join(ENDINGS)}; choose one")
     if not path.absolute().parent.is_dir():

@@ -13,7 +13,6 @@ from equistrata.data.sources import FileSource, FolktablesSource, SampleSource, 
 from equistrata.data.strata import Strata
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
-from equistrata.extras import need
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import runners
 from equistrata.flows.release.inside import check_place
@@ -87,8 +86,6 @@ class Plan:
             check_output(Path(config.output))
             check_place(Path(config.output))
         runners.check_runner(config)
-        if config.evaluate == "full":
-            need("audit", "evaluate full")
         declared = _schema(config)
         schema = declared.select(config.columns) if config.columns else declared.selected()
         _ = schema.sizes  # raises for a column without bins
