@@ -77,9 +77,7 @@ class Column:
     def bounds(self) -> tuple[float, float]:
         """The declared bounds. Raises InputError without them."""
         if self.lower is None or self.upper is None:
-            raise InputError(
-                f"column {self.name!r} has no bounds; add 'lower' and 'upper' to it in the schema to use it here"
-            )
+            raise InputError(f"column {self.name!r} has no bounds; add 'lower' and 'upper' to it in the schema")
         return self.lower, self.upper
 
     @property
@@ -101,9 +99,7 @@ class Column:
     def size(self) -> int:
         """The number of codes."""
         if not self.discrete:
-            raise InputError(
-                f"column {self.name!r} is numeric and has no bins; add 'edges' to it in the schema to use it here"
-            )
+            raise InputError(f"column {self.name!r} is numeric and has no bins; add 'edges' to it in the schema")
         return len(self.values) or self.bins + (self.missing == OWN_CATEGORY)
 
     @cached_property
@@ -169,9 +165,7 @@ class Schema:
         try:
             return self.names.index(name)
         except ValueError:
-            raise InputError(
-                f"unknown column {name!r}; schema {self.name!r} declares {', '.join(self.names)}"
-            ) from None
+            raise InputError(f"unknown column {name!r}; schema {self.name!r} has {', '.join(self.names)}") from None
 
     def select(self, names: Sequence[str]) -> Schema:
         """The schema of these columns only, in this order, with the structural zeros that lie wholly within them."""
@@ -278,14 +272,10 @@ class Schema:
             if not isinstance(document.get(key) or [], list):
                 raise InputError(f"schema {where} needs {key!r} to be a list")
         if len(document["columns"]) > MOST_COLUMNS:
-            raise InputError(
-                f"schema {where} declares {len(document['columns']):,} columns; {MOST_COLUMNS:,} are the most"
-            )
+            raise InputError(f"schema {where} has {len(document['columns']):,} columns; {MOST_COLUMNS:,} are the most")
         for name in document["columns"]:
             if not isinstance(name, str) or not name.strip():
-                raise InputError(
-                    f"schema {where} has the column name {name!r}, which YAML reads as no text; put it into quotes"
-                )
+                raise InputError(f"schema {where} has the column name {name!r}, which is no text to YAML; quote it")
         columns = tuple(_column(name, spec, where) for name, spec in document["columns"].items())
         schema = cls(
             name=_text(document, "name", f"schema {where}") or Path(where).stem,
@@ -376,9 +366,7 @@ def _categorical(name: str, spec: Mapping[str, Any], here: str) -> Column:
         raise InputError(f"{here} needs the keys of 'recode' to be numbers or quoted text")
     unclear = [value for value in values if value not in recode and value != others]
     if recode and others is not None and unclear:
-        raise InputError(
-            f"{here} leaves open what a raw {unclear[0]!r} becomes, itself or 'others'; list it in 'recode'"
-        )
+        raise InputError(f"{here} leaves open what a raw {unclear[0]!r} becomes; list it in 'recode'")
     return Column(
         name, _text(spec, "label", here), tuple(values), tuple(recode.items()), others, spec.get("missing"),
         sigma=_positive(spec, "sigma", here), labels=_labels(spec, values, here),
@@ -475,8 +463,6 @@ def _impossible(schema: Schema, entry: Any, where: str) -> Impossible:
         listed: Iterable[Value] = values if isinstance(values, list) else [values]
         for value in listed:
             if not isinstance(value, Hashable) or value not in place:
-                raise InputError(
-                    f"schema {where} declares {name}={value!r} impossible, but {value!r} is not a value of {name!r}"
-                )
+                raise InputError(f"schema {where} rules out {name}={value!r}, but {value!r} is not a value of {name!r}")
         codes.append(tuple(sorted(place[value] for value in listed)))
     return Impossible(tuple(entry), tuple(codes))

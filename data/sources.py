@@ -111,8 +111,7 @@ class FolktablesSource:
         # folktables makes the folder it looks in; a mistyped path must not leave one behind.
         if not self.download and not (Path(self.root_dir) / str(self.year) / self.horizon).is_dir():
             raise InputError(
-                f"no ACS files in {self.root_dir}/{self.year}/{self.horizon}; correct the root folder, year or "
-                "horizon, or allow the download"
+                f"no ACS files in {self.root_dir}/{self.year}/{self.horizon}; correct these, or allow the download"
             )
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
@@ -128,13 +127,13 @@ class FolktablesSource:
                 )
         except FileNotFoundError:
             raise InputError(
-                f"no ACS person file for {', '.join(self.states)} in {self.root_dir}/{self.year}/{self.horizon}; put "
-                "it there or allow the download"
+                f"no ACS person file for {', '.join(self.states)} in {self.root_dir}/{self.year}/{self.horizon}; add "
+                "it, or allow the download"
             ) from None
         except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError, StopIteration, RuntimeError):
             raise InputError(
-                f"the ACS file for {', '.join(self.states)} in {self.root_dir}/{self.year}/{self.horizon} cannot be "
-                "read as CSV; fetch it again"
+                f"the ACS file for {', '.join(self.states)} in {self.root_dir}/{self.year}/{self.horizon} is not CSV; "
+                "fetch it again"
             ) from None
         return _checked(frame, columns, self.describe())
 

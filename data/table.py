@@ -263,8 +263,7 @@ def _fill(
         return codes
     if code is None:
         raise InputError(
-            f"column {column.name!r} has missing cells, but the schema does not say what missing means; declare "
-            "'missing' for it"
+            f"column {column.name!r} has missing cells, but the schema does not say what missing means; declare it"
         )
     codes[absent] = code
     return codes

@@ -48,7 +48,7 @@ class PublicWeights:
             raise InputError(f"the weights from {self.source} hold a negative or non-finite share; mend them")
         if abs(values.sum() - 1) > SUM_TOLERANCE:
             raise InputError(
-                f"the shares from {self.source} sum to {values.sum():.6g}, not to 1; make them sum to 1, or give counts"
+                f"the shares from {self.source} sum to {values.sum():.6g}; make them sum to 1, or give counts"
             )
 
     @classmethod

@@ -53,8 +53,7 @@ class Settings(BaseModel):
             for text in value if isinstance(value, list | tuple) else (value,):
                 if isinstance(text, str) and any("\ud800" <= character <= "\udfff" for character in text):
                     raise InputError(
-                        f"setting {str(name).rstrip('_')!r} holds bytes that are not UTF-8; rename what it names, or "
-                        "choose another"
+                        f"setting {str(name).rstrip('_')!r} holds bytes that are not UTF-8; choose another"
                     )
         return given
 

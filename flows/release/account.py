@@ -52,8 +52,7 @@ class Account:
                 raise InputError("a ledger is named but no data set; say whose budget is charged with --dataset")
             if os.environ.get(URL_VARIABLE) and config.source != "sample":
                 raise InputError(
-                    f"{URL_VARIABLE} is set, so a release must be charged; name the data set with --dataset, or unset "
-                    "it"
+                    f"{URL_VARIABLE} is set, so a release must be charged; name the --dataset, or unset it"
                 )
             return None
         place = place_of(config.ledger)

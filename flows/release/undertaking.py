@@ -277,8 +277,8 @@ def check_standing(config: ReleaseConfig, account: Account, charges: list[Charge
         if Journal.unreadable(account.release) is not None:
             raise InputError(unreadable_sentence(account.release))
         raise InputError(
-            f"release {account.release!r} was charged already, and what it paid for is not kept in "
-            f"{str(state_folder())!r}; choose another id"
+            f"release {account.release!r} was charged already, and is not kept in {str(state_folder())!r}; choose "
+            "another id"
         )
 
 
@@ -345,9 +345,7 @@ def _on_its_way_to(config: ReleaseConfig, journal: Journal) -> Journal:
     """The journal, with this output from now on. Raises InputError if the release has landed elsewhere."""
     there = journal.config.model_copy(update={"output": str(journal.output)})
     if is_published(there) and not is_published(config):
-        raise InputError(
-            f"release {config.release_id!r} is whole in {there.output!r}; resume it as it is, then move that folder"
-        )
+        raise InputError(f"release {config.release_id!r} is whole in {there.output!r}; resume it as it is")
     return journal.moved_to(config.output)
 
 
@@ -386,9 +384,7 @@ def discard(journal: Journal) -> None:
     """
     with journal.held():
         if is_published(journal.config):
-            raise InputError(
-                f"release {journal.root.name!r} is whole in {journal.config.output!r}; resume it, to tell the ledger"
-            )
+            raise InputError(f"release {journal.root.name!r} is whole in {journal.config.output!r}; resume it instead")
         account = Account.of(journal.config)
         assert account is not None
         with account.lease(journal):
@@ -407,9 +403,7 @@ def give_up_charges(ledger: Ledger, release: str) -> int:
     charges = [charge for account in ledger.accounts() for charge in ledger.charges(account.dataset, release)]
     open_ones = [charge for charge in charges if charge.outcome == "reserved"]
     if not open_ones:
-        raise InputError(
-            f"release {release!r} has no charge in this ledger that is still open; see equistrata budget history"
-        )
+        raise InputError(f"release {release!r} has no open charge in this ledger; see equistrata budget history")
     for charge in open_ones:
         host = ledger.lease_holder(charge.entry.dataset, release)
         if host is not None:

@@ -71,13 +71,11 @@ class Journal:
         if found is not None:
             if found.config.digest != config.digest or found.config.dataset != config.dataset:
                 raise InputError(
-                    f"release {release!r} was begun with other settings; resume it as it was (equistrata resume "
-                    f"{release}), or choose another id"
+                    f"release {release!r} was begun with other settings; run equistrata resume {release}, or choose "
+                    "another id"
                 )
             if found.ledger != ledger:
-                raise InputError(
-                    f"release {release!r} was begun with another ledger; name that one, or choose another id"
-                )
+                raise InputError(f"release {release!r} was begun with another ledger; name that, or choose another id")
         return found
 
     @classmethod
@@ -112,8 +110,7 @@ class Journal:
                 rmtree(made)
         except OSError as error:
             raise disk_full(error, state_folder()) or InputError(
-                f"the state folder {str(root.parent)!r} cannot be written; mend its permissions, or name another in "
-                f"{STATE_VARIABLE}"
+                f"the state folder {str(root.parent)!r} cannot be written; name another in {STATE_VARIABLE}"
             ) from None
         opened = cls._read(root)
         if opened is None:

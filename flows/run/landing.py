@@ -44,12 +44,8 @@ def check_output(output: Path) -> None:
         raise _refusal(output, error) from None
     else:
         if output.exists():
-            raise InputError(
-                f"output folder {str(output)!r} exists already; choose another with --output, or remove it"
-            )
-        raise InputError(
-            f"output folder {str(output)!r} is a link that leads nowhere; choose another with --output, or remove it"
-        )
+            raise InputError(f"output folder {str(output)!r} exists already; choose another --output, or remove it")
+        raise InputError(f"output folder {str(output)!r} is a link that leads nowhere; choose another --output")
     try:
         parent = next(folder for folder in output.absolute().parents if folder.exists())
     except OSError as error:
@@ -77,8 +73,7 @@ def claimed_output(output: Path, parent_mode: int = 0o777) -> Iterator[Path]:
         except Held as held:
             made = held.args[0] if held.args else output
             raise InputError(
-                f"another run is making output folder {str(made)!r}; wait for it to end, or choose another with "
-                "--output"
+                f"another run is making output folder {str(made)!r}; wait for it to end, or choose another --output"
             ) from None
         except (OSError, ValueError) as error:
             raise _refusal(output, error) from None
@@ -106,9 +101,7 @@ def land(work: Workspace, output: Path, mode: int | None = None, parent_mode: in
             sync_tree(made)
             rename_to_new(made, folder.parent / output.name)
         except FileExistsError:
-            raise InputError(
-                f"output folder {str(output)!r} was made by somebody else meanwhile; choose another with --output"
-            ) from None
+            raise InputError(f"output folder {str(output)!r} was made meanwhile; choose another --output") from None
         except OSError as error:
             raise _refusal(output, error) from None
         with suppress(OSError):  # some file systems cannot sync a folder
@@ -228,25 +221,16 @@ def _refusal(output: Path, error: Exception) -> InputError:
     name = str(output)
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         shown = name if len(name) <= 80 else f"{name[:40]}…{name[-39:]}"
-        return InputError(
-            f"output folder {shown!r} has a name or path that is too long for its file system; choose a shorter one "
-            "with --output"
-        )
+        return InputError(f"output folder {shown!r} has a name or path that is too long; choose a shorter --output")
     parent = next((str(folder) for folder in output.absolute().parents if _is_there(folder)), "/")
     full = disk_full(error, parent)
     if full is not None:
         return full
     if isinstance(error, FileExistsError) and error.filename and Path(error.filename).name.endswith(".part"):
-        return InputError(
-            f"{error.filename!r} is in the way of output folder {name!r}; remove it, or choose another with --output"
-        )
+        return InputError(f"{error.filename!r} is in the way of {name!r}; remove it, or choose another --output")
     if isinstance(error, OSError) and error.errno in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
-        return InputError(
-            f"output folder {name!r} would lie on a file system without file locks; choose another with --output"
-        )
-    return InputError(
-        f"output folder {name!r} cannot be made in {parent!r}; choose a folder you may write to with --output"
-    )
+        return InputError(f"output folder {name!r} is on a file system without file locks; choose another --output")
+    return InputError(f"output folder {name!r} cannot be made in {parent!r}; choose an --output you may write to")
 
 
 def _is_there(folder: Path) -> bool:

@@ -317,17 +317,14 @@ def _refusal(scratch: str, error: Exception) -> InputError:
     """Why a working folder cannot be made, and what to do."""
     number = error.errno if isinstance(error, OSError) else None
     if number == errno.ENAMETOOLONG:
-        return InputError(
-            "the name of the folder for private working files is too long; give a shorter one as --scratch"
-        )
+        return InputError("the name of the folder for private working files is too long; give a shorter --scratch")
     if number in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
         return InputError(
-            f"the folder for private working files ({scratch!r}) is on a file system without file locks; give "
-            "another as --scratch"
+            f"the folder for private working files ({scratch!r}) is on a file system without file locks; give another "
+            "--scratch"
         )
     return disk_full(error, scratch) or InputError(
-        f"the folder for private working files ({scratch!r}) cannot be written; give an existing one with permission "
-        "to write as --scratch"
+        f"the folder for private working files ({scratch!r}) cannot be written; give an existing, writable --scratch"
     )
 
 

@@ -149,9 +149,7 @@ class Ledger:
         self._store.create(_first_head)
         with self._writing() as now:
             if any(now.rows(select(ENTRIES).where(IS_CREATE, ENTRIES.c.dataset == dataset))):
-                raise LedgerError(
-                    f"data set {dataset!r} has a budget already, which is never changed; use another name"
-                )
+                raise LedgerError(f"data set {dataset!r} has a budget already, which never changes; use another name")
             for named in same_people_as:
                 now.account(named)
             parts = _list(same_people_as) if same_people_as else None
