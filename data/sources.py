@@ -23,7 +23,6 @@ from equistrata.extras import need
 
 Item = TypeVar("Item")
 
-SAMPLE = "ny2024_synthetic.parquet"
 BATCH_ROWS = 1 << 18
 _CSV_BLOCK = 1 << 24  # bytes of a CSV file that are parsed at a time; no row may be longer
 _PARQUET_BUFFER = 1 << 20  # bytes of each column that are read ahead: row groups of any size do
@@ -56,31 +55,6 @@ class Source(Protocol):
 
     def describe(self) -> str:
         """The source for a release card: public settings only."""
-
-
-@dataclass(frozen=True)
-class SampleSource:
-    """The simulated table that comes with equistrata: offline, and no person's record (see data/sample/card.md)."""
-
-    def check(self, columns: Sequence[str]) -> None:
-        """See `Source.check`."""
-        check_file(self.files()[0], columns)
-
-    def read(self, columns: Sequence[str]) -> pd.DataFrame:
-        """These columns of the embedded sample."""
-        return _checked(read_frame(self.files()[0], columns), columns, "the embedded sample")
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
-        """See `Source.batches`: one batch."""
-        yield self.read(columns)
-
-    def files(self) -> list[Path]:
-        """See `Source.files`."""
-        return [Path(str(resources.files("equistrata.data").joinpath("sample", SAMPLE)))]
-
-    def describe(self) -> str:
-        """The sample's name."""
-        return "embedded simulated sample"
 
 
 @dataclass(frozen=True)
@@ -189,7 +163,7 @@ class FileSource:
                 found = True
                 yield _checked(frame, columns, self.describe())
         if not found:
-            raise InputError(_no_rows(self.describe()))
+            raise _no_rows(self.describe())
 
     def files(self) -> list[Path]:
         """See `Source.files`."""
@@ -199,6 +173,17 @@ class FileSource:
     def describe(self) -> str:
         """The file's name, without its folder."""
         return f"file {Path(self.path).name!r}"
+
+
+@dataclass(frozen=True)
+class SampleSource(FileSource):
+    """The simulated table that comes with equistrata: offline, and no person's record (see data/sample/card.md)."""
+
+    path: str = str(resources.files("equistrata.data").joinpath("sample", "ny2024_synthetic.parquet"))
+
+    def describe(self) -> str:
+        """The sample's name."""
+        return "embedded simulated sample"
 
 
 def ahead(items: Iterator[Item]) -> Iterator[Item]:
@@ -353,9 +338,9 @@ def _checked(frame: pd.DataFrame, columns: Sequence[str], name: str) -> pd.DataF
     if missing:
         raise InputError(f"{name} has no column {missing[0]!r}; choose among the columns it has with --columns")
     if not len(frame):
-        raise InputError(_no_rows(name))
+        raise _no_rows(name)
     return frame[list(dict.fromkeys(columns))]
 
 
-def _no_rows(name: str) -> str:
-    return f"{name} holds no rows; give a table with at least one row"
+def _no_rows(name: str) -> InputError:
+    return InputError(f"{name} holds no rows; give a table with at least one row")
