@@ -74,17 +74,6 @@ def claim(folder: Path) -> int | None:
 
 
 @contextmanager
-def claimed(folder: Path) -> Iterator[bool]:
-    """Hold a folder while the block runs; gives whether it could be taken."""
-    handle = claim(folder)
-    try:
-        yield handle is not None
-    finally:
-        if handle is not None:
-            os.close(handle)
-
-
-@contextmanager
 def beating(handle: int) -> Iterator[None]:
     """Touch a leased lock while the block runs."""
     ended = threading.Event()

@@ -24,7 +24,7 @@ from typing import Any
 
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.run.claims import HELD_NAMES, claim, claimed
+from equistrata.flows.run.claims import HELD_NAMES, claim
 from equistrata.flows.run.disk import disk_full, write_durably
 
 STATE_VARIABLE = "EQUISTRATA_STATE"
@@ -197,8 +197,10 @@ class Journal:
     @property
     def free(self) -> bool:
         """Whether no process holds it at this moment."""
-        with claimed(self.root) as free:
-            return free
+        lock = claim(self.root)
+        if lock is not None:
+            os.close(lock)
+        return lock is not None
 
     @contextmanager
     def held(self) -> Iterator[None]:
