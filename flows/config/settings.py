@@ -52,9 +52,7 @@ class Settings(BaseModel):
         for name, value in given.items() if isinstance(given, dict) else ():
             for text in value if isinstance(value, list | tuple) else (value,):
                 if isinstance(text, str) and any("\ud800" <= character <= "\udfff" for character in text):
-                    raise InputError(
-                        f"setting {str(name).rstrip('_')!r} holds bytes that are not UTF-8; choose another"
-                    )
+                    raise InputError(f"setting {str(name).rstrip('_')!r} holds bytes that are not UTF-8; rename that")
         return given
 
     @classmethod

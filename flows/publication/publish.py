@@ -225,9 +225,8 @@ def _zip(made: Path, source: _Files, files: Mapping[str, Entry], manifest: bytes
             for name in sorted([*files, MANIFEST]):
                 about = zipfile.ZipInfo(name, EPOCH)
                 about.compress_type, about.create_system, about.external_attr = zipfile.ZIP_DEFLATED, 3, 0o100644 << 16
-                about.file_size = (
-                    len(manifest) if name == MANIFEST else files[name]["bytes"]
-                )  # for it to know a large file
+                # Of a large file, the archive must know it before.
+                about.file_size = len(manifest) if name == MANIFEST else files[name]["bytes"]
                 with archive.open(about, "w") as file:
                     if name == MANIFEST:
                         file.write(manifest)

@@ -312,8 +312,11 @@ def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
             run = Undertaking(plan, work, account, journal)
             run.bind()
             try:
-                if not run.published:
-                    _check_place(config)
+                if not run.published and os.path.lexists(config.output):
+                    raise InputError(
+                        f"output folder {config.output!r} exists already and is not this release; move it away, or "
+                        f"choose another: equistrata resume {config.release_id} --output FOLDER"
+                    )
                 yield run
             except BaseException as error:
                 run.fail(error)
@@ -347,14 +350,6 @@ def _on_its_way_to(config: ReleaseConfig, journal: Journal) -> Journal:
     if is_published(there) and not is_published(config):
         raise InputError(f"release {config.release_id!r} is whole in {there.output!r}; resume it as it is")
     return journal.moved_to(config.output)
-
-
-def _check_place(config: ReleaseConfig) -> None:
-    if os.path.lexists(config.output):
-        raise InputError(
-            f"output folder {config.output!r} exists already and is not this release; move it away, or choose another: "
-            f"equistrata resume {config.release_id} --output FOLDER"
-        )
 
 
 def _all_committed(charges: Sequence[Charge]) -> bool:

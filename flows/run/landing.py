@@ -18,13 +18,11 @@ import time
 import unicodedata
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 from equistrata.errors import InputError
 from equistrata.flows.run.claims import LOCK, TRIES, Held, empty, remove_if_dead
-from equistrata.flows.run.disk import disk_full, sync
+from equistrata.flows.run.disk import NO_LOCKS, disk_full, sync
 from equistrata.flows.run.holdings import held_folder, remove_dead_holdings
 from equistrata.flows.run.workspace import Workspace, sync_tree
 
@@ -125,17 +123,12 @@ def rename_to_new(source: Path, target: Path) -> None:
 
 def _rename_exclusively(source: Path, target: Path) -> int:
     """renameat2(2) with RENAME_NOREPLACE; the number of its error, 0 for none."""
-    call = getattr(_c_library(), "renameat2", None)
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if call is None:
         return errno.ENOSYS
     here = -100  # AT_FDCWD
     done = call(here, os.fsencode(source.absolute()), here, os.fsencode(target.absolute()), 1)
     return 0 if done == 0 else ctypes.get_errno()
-
-
-@cache
-def _c_library() -> Any:
-    return ctypes.CDLL(None, use_errno=True)
 
 
 def _take_place(output: Path, parent_mode: int, stack: ExitStack) -> Path:
@@ -228,7 +221,7 @@ def _refusal(output: Path, error: Exception) -> InputError:
         return full
     if isinstance(error, FileExistsError) and error.filename and Path(error.filename).name.endswith(".part"):
         return InputError(f"{error.filename!r} is in the way of {name!r}; remove it, or choose another --output")
-    if isinstance(error, OSError) and error.errno in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
+    if isinstance(error, OSError) and error.errno in NO_LOCKS:
         return InputError(f"output folder {name!r} is on a file system without file locks; choose another --output")
     return InputError(f"output folder {name!r} cannot be made in {parent!r}; choose an --output you may write to")
 
