@@ -116,10 +116,6 @@ class ReleaseConfig(SourceSettings):
             **{name: filled(text, scheduled, self.time_zone) for name, text in names.items() if text is not None}
         )
 
-    def with_release_id(self, release_id: str) -> Self:
-        """The same settings under this name in the ledger."""
-        return self.changed(release_id=release_id)
-
     @property
     def digest(self) -> str:
         """SHA-256 of the settings that decide what is released: not its place, its workers or its account.

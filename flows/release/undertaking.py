@@ -221,7 +221,7 @@ def with_release_id(config: ReleaseConfig, unique: str | None = None) -> Release
         return config
     stem = id_stem(Path(config.output).name).lstrip("._-")
     unique = (unique or uuid4().hex).replace("-", "")[:12]
-    return config.with_release_id(f"{stem[:60] or 'release'}-{unique}")
+    return config.changed(release_id=f"{stem[:60] or 'release'}-{unique}")
 
 
 _prepared: list[Prepared] = []  # the last that this process prepared and did not run yet: a plan is made once
@@ -266,20 +266,16 @@ def _prepare(config: ReleaseConfig) -> Prepared:
 def check_standing(config: ReleaseConfig, account: Account, charges: list[Charge], found: Journal | None) -> None:
     """Raise InputError (AlreadyMade, if it is whole) if a release was charged and cannot go on from this journal."""
     known = found is not None and all(charge.entry.journal == found.mark for charge in charges)
-    if charges and not known and _all_committed(charges):
-        if settings_hash(charges[0].entry.config) != config.digest:
-            raise InputError(f"release {account.release!r} was charged already, with other settings; choose another id")
-        raise AlreadyMade(
-            f"release {account.release!r} of data set {account.dataset!r} was charged already and is whole; there is "
-            "nothing to do"
-        )
-    if charges and not known:
+    if known or not charges:
+        return
+    charged = f"release {account.release!r} of data set {account.dataset!r} was charged already"
+    if not _all_committed(charges):
         if Journal.unreadable(account.release) is not None:
             raise InputError(unreadable_sentence(account.release))
-        raise InputError(
-            f"release {account.release!r} was charged already, and is not kept in {str(state_folder())!r}; choose "
-            "another id"
-        )
+        raise InputError(f"{charged}, and is not kept in {str(state_folder())!r}; choose another id")
+    if settings_hash(charges[0].entry.config) != config.digest:
+        raise InputError(f"{charged}, with other settings; choose another id")
+    raise AlreadyMade(f"{charged} and is whole; there is nothing to do")
 
 
 @contextmanager
