@@ -71,9 +71,8 @@ class Snapshot:
         rows = _sha256("rows", *names, self._sum.tobytes().hex())
         columns = {}
         for column, meanings, counts in zip(self._columns, self._meanings, self._counts, strict=True):
-            found = sorted(
-                f"{count} {meaning}" for count, meaning in zip(counts.tolist(), meanings, strict=True) if count
-            )
+            pairs = zip(counts.tolist(), meanings, strict=True)
+            found = sorted(f"{count} {meaning}" for count, meaning in pairs if count)
             columns[column.name] = _sha256("column", column.name, *(found if len(found) > 1 else [rows]))
         return {"rows": rows, "columns": columns}
 

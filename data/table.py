@@ -147,9 +147,8 @@ class CodedTable:
 
     def decode(self, rng: np.random.Generator) -> pd.DataFrame:
         """The rows as released values. `rng` draws values from bins that are released as draws."""
-        return pd.DataFrame(
-            {c.name: _decode(self.codes[:, j], c, rng) for j, c in enumerate(self.schema.columns)}, copy=False
-        )
+        columns = zip(self.schema.columns, self.codes.T, strict=True)
+        return pd.DataFrame({column.name: _decode(codes, column, rng) for column, codes in columns}, copy=False)
 
     @classmethod
     def concatenate(cls, tables: Sequence[CodedTable]) -> CodedTable:

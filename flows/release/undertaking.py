@@ -286,15 +286,13 @@ def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
     """
     ready = [each for each in _prepared if each.plan.config == config] or [prepare(config)]
     _prepared.clear()
-    plan, account, _ = ready[0]
+    (plan, account, _), output = ready[0], Path(config.output)
     with ExitStack() as stack:
-        stack.enter_context(
-            telling_full_disk(state_folder(), config.scratch or gettempdir(), Path(config.output).parent)
-        )
+        stack.enter_context(telling_full_disk(state_folder(), config.scratch or gettempdir(), output.parent))
         # The place comes first: without it nothing is left or charged.
-        landing = None if is_published(config) else stack.enter_context(claimed_output(Path(config.output)))
+        landing = None if is_published(config) else stack.enter_context(claimed_output(output))
         if account is None:
-            check_output(Path(config.output))  # another run may have made it before this one got its place
+            check_output(output)  # another run may have made it before this one got its place
             yield Undertaking(plan, stack.enter_context(private_workspace(config.scratch, landing=landing)))
             return
         journal = Journal.open(config, account.ledger.identity)

@@ -65,9 +65,8 @@ def budget_check(dataset: str, ledger: str | None = None, ahead: int = 3) -> Sta
         with get_client(sync_client=True) as client:
             releases = upcoming_releases(client, dataset, ledger)
     except (LedgerError, InputError) as error:
-        create_markdown_artifact(
-            f"# Budget of {_plain(dataset)}\n\n**The check failed:** {_plain(str(error))}\n", key=page
-        )
+        failed = f"# Budget of {_plain(dataset)}\n\n**The check failed:** {_plain(str(error))}\n"
+        create_markdown_artifact(failed, key=page)
         raise
     after = those_that_fit(left, [release.price for release in releases])
     short = [release for release, rest in zip(releases[:ahead], after, strict=False) if rest is None]
