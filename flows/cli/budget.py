@@ -72,10 +72,7 @@ def create_budget(settings: CreateSettings) -> None:
     [bold]Example[/bold]: equistrata budget create census --epsilon 4 --delta 1e-9 --ledger ledger.db
     """
     books, dataset, epsilon, delta = settings.open(), settings.dataset, settings.epsilon, settings.delta
-    try:
-        rho = books.create(dataset, epsilon, delta, same_people_as=tuple(dict.fromkeys(settings.same_people_as)))
-    except ValueError as error:
-        raise InputError(str(error)) from None
+    rho = books.create(dataset, epsilon, delta, same_people_as=tuple(dict.fromkeys(settings.same_people_as)))
     if settings.as_json:
         return _print(books.head, {"dataset": dataset, "epsilon": epsilon, "delta": delta} | _amount("rho", rho))
     print_lines(f"{dataset}: ε = {epsilon:g}, δ = {delta:g}, which is ρ = {float(rho):.6g}")
@@ -179,11 +176,8 @@ def forecast(settings: ForecastSettings) -> None:
     left, account = books.remaining(dataset), books.account(dataset)
     delta = settings.delta or account.delta
     assert delta is not None
-    try:
-        price = None if epsilon is None else Rho.from_epsilon_delta(epsilon, delta)
-        each = epsilon_within(left, releases, delta)
-    except ValueError as error:
-        raise InputError(str(error)) from None
+    price = None if epsilon is None else Rho.from_epsilon_delta(epsilon, delta)
+    each = epsilon_within(left, releases, delta)
     count = None if price is None else releases_left(left, price)
     if settings.as_json:
         found = {"dataset": dataset, "delta": delta, "horizon": releases, "epsilon_each": each} | _amount("left", left)

@@ -26,8 +26,8 @@ def _names(value: Any) -> Any:
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Flag = Annotated[bool, Given.BY_FLAG]
-Value = TypeVar("Value")
-ByPlace = Annotated[Value, Given.BY_PLACE]
+Placed = TypeVar("Placed")
+ByPlace = Annotated[Placed, Given.BY_PLACE]
 
 
 def setting(default: Any, description: str, **checks: Any) -> Any:
