@@ -77,9 +77,7 @@ class Column:
     def bounds(self) -> tuple[float, float]:
         """The declared bounds. Raises InputError without them."""
         if self.lower is None or self.upper is None:
-            raise InputError(
-                f"column {self.name!r} has no bounds; add 'lower' and 'upper' to it in the schema to use it here"
-            )
+            raise InputError(f"column {self.name!r} has no bounds; add 'lower' and 'upper' to it in the schema")
         return self.lower, self.upper
 
     @property
@@ -101,9 +99,7 @@ class Column:
     def size(self) -> int:
         """The number of codes."""
         if not self.discrete:
-            raise InputError(
-                f"column {self.name!r} is numeric and has no bins; add 'edges' to it in the schema to use it here"
-            )
+            raise InputError(f"column {self.name!r} is numeric and has no bins; add 'edges' to it in the schema")
         return len(self.values) or self.bins + (self.missing == OWN_CATEGORY)
 
     @cached_property
@@ -169,9 +165,7 @@ class Schema:
         try:
             return self.names.index(name)
         except ValueError:
-            raise InputError(
-                f"unknown column {name!r}; schema {self.name!r} declares {', '.join(self.names)}"
-            ) from None
+            raise InputError(f"unknown column {name!r}; schema {self.name!r} has {', '.join(self.names)}") from None
 
     def select(self, names: Sequence[str]) -> Schema:
         """The schema of these columns only, in this order, with the structural zeros that lie wholly within them."""
@@ -275,17 +269,12 @@ class Schema:
             raise InputError(f"schema {where} needs a mapping 'columns' from column names to declarations")
         _refuse_unknown(document, _SCHEMA_KEYS, f"schema {where}")
         for key in ("default", "impossible"):
-            if not isinstance(document.get(key) or [], list):
-                raise InputError(f"schema {where} needs {key!r} to be a list")
-        if len(document["columns"]) > MOST_COLUMNS:
-            raise InputError(
-                f"schema {where} declares {len(document['columns']):,} columns; {MOST_COLUMNS:,} are the most"
-            )
+            _need(isinstance(document.get(key) or [], list), f"schema {where} needs {key!r} to be a list")
+        count = len(document["columns"])
+        _need(count <= MOST_COLUMNS, f"schema {where} declares {count:,} columns; {MOST_COLUMNS:,} are the most")
         for name in document["columns"]:
-            if not isinstance(name, str) or not name.strip():
-                raise InputError(
-                    f"schema {where} has the column name {name!r}, which YAML reads as no text; put it into quotes"
-                )
+            text = isinstance(name, str) and name.strip()
+            _need(text, f"schema {where} has the column name {name!r}, which is no text to YAML; quote it")
         columns = tuple(_column(name, spec, where) for name, spec in document["columns"].items())
         schema = cls(
             name=_text(document, "name", f"schema {where}") or Path(where).stem,
@@ -325,6 +314,11 @@ def _read(source: str | Path) -> tuple[str, str]:
     return documents.read_text(path, f"schema file {str(path)!r}"), str(path)
 
 
+def plain_text(value: object) -> str:
+    """A value as text, whole numbers without a point, so that 1, 1.0 and "1" agree."""
+    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+
+
 def _tuples(value: Any) -> Any:
     return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
 
@@ -347,38 +341,31 @@ def _refuse_unknown(spec: Mapping[str, Any], known: set[str], where: str) -> Non
 
 def _column(name: str, spec: Any, where: str) -> Column:
     here = f"column {name!r} of schema {where}"
-    if not isinstance(spec, dict):
-        raise InputError(f"{here} needs a mapping with 'values' or with 'lower' and 'upper'")
+    _need(isinstance(spec, dict), f"{here} needs a mapping with 'values' or with 'lower' and 'upper'")
     _refuse_unknown(spec, {field.name for field in fields(Column)} - {"name"}, here)
-    if ("values" in spec) == ("lower" in spec and "upper" in spec):
-        raise InputError(f"{here} needs either 'values' (categorical) or 'lower' and 'upper' (numeric), not both")
+    one_kind = ("values" in spec) != ("lower" in spec and "upper" in spec)
+    _need(one_kind, f"{here} needs either 'values' (categorical) or 'lower' and 'upper' (numeric), not both")
     return _categorical(name, spec, here) if "values" in spec else _numeric(name, spec, here)
 
 
 def _categorical(name: str, spec: Mapping[str, Any], here: str) -> Column:
     values = spec["values"]
-    if not isinstance(values, list) or not values:
-        raise InputError(f"{here} needs 'values' to be a list of distinct values")
+    _need(isinstance(values, list) and values, f"{here} needs 'values' to be a list of distinct values")
     text = all(isinstance(value, str) for value in values)
-    if not text and not all(_is_number(value) for value in values):
-        raise InputError(f"{here} mixes kinds of values; make them all numbers or all quoted text")
-    distinct = set(values)
-    if len(distinct if text else set(map(float, values))) != len(values):  # rows are compared as numbers of this kind
-        raise InputError(f"{here} needs 'values' to be a list of distinct values")
+    _need(text or all(map(_is_number, values)), f"{here} mixes kinds of values; make all numbers or all quoted text")
+    distinct, compared = set(values), set(values if text else map(float, values))  # as rows are compared with them
+    _need(len(compared) == len(values), f"{here} needs 'values' to be a list of distinct values")
     _refuse_many(len(values), "values", here)
     recode, others = spec.get("recode") or {}, spec.get("others")
-    if not isinstance(recode, dict):
-        raise InputError(f"{here} needs 'recode' to be a mapping from raw to released values")
+    _need(isinstance(recode, dict), f"{here} needs 'recode' to be a mapping from raw to released values")
     for key, value in [*recode.items(), ("others", others), ("missing", spec.get("missing"))]:
         if (not isinstance(value, Hashable) or value not in distinct) and (value is not None or key in recode):
             raise InputError(f"{here} sends {key!r} to {value!r}, which is not one of its values")
-    if not all(isinstance(key, str) or _is_number(key) for key in recode):
-        raise InputError(f"{here} needs the keys of 'recode' to be numbers or quoted text")
+    numeric = all(isinstance(key, str) or _is_number(key) for key in recode)
+    _need(numeric, f"{here} needs the keys of 'recode' to be numbers or quoted text")
     unclear = [value for value in values if value not in recode and value != others]
     if recode and others is not None and unclear:
-        raise InputError(
-            f"{here} leaves open what a raw {unclear[0]!r} becomes, itself or 'others'; list it in 'recode'"
-        )
+        raise InputError(f"{here} leaves open what a raw {unclear[0]!r} becomes; list it in 'recode'")
     return Column(
         name, _text(spec, "label", here), tuple(values), tuple(recode.items()), others, spec.get("missing"),
         sigma=_positive(spec, "sigma", here), labels=_labels(spec, values, here),
@@ -387,34 +374,28 @@ def _categorical(name: str, spec: Mapping[str, Any], here: str) -> Column:
 
 def _numeric(name: str, spec: Mapping[str, Any], here: str) -> Column:
     listed = spec.get("edges") or []
-    if "labels" in spec:
-        raise InputError(f"{here} needs no 'labels'; its bins are called by their edges")
+    _need("labels" not in spec, f"{here} needs no 'labels'; its bins are called by their edges")
     numbers = [spec["lower"], spec["upper"], *(listed if isinstance(listed, list) else [None])]
-    if not all(_is_number(x) for x in numbers):
-        raise InputError(f"{here} needs finite numbers as 'lower', 'upper' and 'edges'")
+    _need(all(map(_is_number, numbers)), f"{here} needs finite numbers as 'lower', 'upper' and 'edges'")
     lower, upper, *edges = (float(x) for x in numbers)
-    if lower >= upper:
-        raise InputError(f"{here} needs 'lower' to be less than 'upper'")
+    _need(lower < upper, f"{here} needs 'lower' to be less than 'upper'")
     _refuse_many(len(edges) - 1, "bins", here)
-    if edges and (len(edges) < 2 or sorted(set(edges)) != edges):
-        raise InputError(f"{here} needs 'edges' to be at least two ascending numbers")
-    if edges and (edges[0] > lower or edges[-1] < upper):
-        raise InputError(f"{here} has 'edges' that do not reach from 'lower' to 'upper'; widen them")
-    if edges and (edges[1] < lower or edges[-2] >= upper):
-        raise InputError(f"{here} has a bin that lies outside 'lower' and 'upper'; remove its edge")
-    release = spec.get("release", "draw")
-    if release not in ("index", "draw", "midpoint"):
-        raise InputError(f"{here} needs 'release' to be index, draw or midpoint")
-    missing = spec.get("missing")
-    if missing is not None and missing != OWN_CATEGORY and not (_is_number(missing) and lower <= missing <= upper):
-        raise InputError(f"{here} needs 'missing' to be 'own' or a number between its bounds")
-    integer = spec.get("integer", False)
-    if not isinstance(integer, bool):
-        raise InputError(f"{here} needs 'integer' to be true or false")
+    if edges:
+        ascending = len(edges) > 1 and sorted(set(edges)) == edges
+        _need(ascending, f"{here} needs 'edges' to be at least two ascending numbers")
+        reach = edges[0] <= lower and edges[-1] >= upper
+        _need(reach, f"{here} has 'edges' that do not reach from 'lower' to 'upper'; widen them")
+        inside = edges[1] >= lower and edges[-2] < upper
+        _need(inside, f"{here} has a bin that lies outside 'lower' and 'upper'; remove its edge")
+    release, missing, integer = spec.get("release", "draw"), spec.get("missing"), spec.get("integer", False)
+    _need(release in ("index", "draw", "midpoint"), f"{here} needs 'release' to be index, draw or midpoint")
+    fits = missing in (None, OWN_CATEGORY) or (_is_number(missing) and lower <= missing <= upper)
+    _need(fits, f"{here} needs 'missing' to be 'own' or a number between its bounds")
+    _need(isinstance(integer, bool), f"{here} needs 'integer' to be true or false")
     if edges and integer and release == "draw":
-        inner = [np.floor(edge) for edge in edges[1:-1]]
-        if any(low >= high for low, high in pairwise([np.ceil(lower) - 1, *inner, np.floor(upper)])):
-            raise InputError(f"{here} has a bin without a whole number in it, but draws whole numbers; widen that bin")
+        ends = pairwise([np.ceil(lower) - 1, *map(np.floor, edges[1:-1]), np.floor(upper)])
+        whole = all(low < high for low, high in ends)
+        _need(whole, f"{here} has a bin without a whole number in it, but draws whole numbers; widen that bin")
     return Column(
         name, _text(spec, "label", here), missing=missing, lower=lower, upper=upper, edges=tuple(edges),
         integer=integer, release=release, sigma=_positive(spec, "sigma", here), mean=_interval(spec, here),
@@ -423,24 +404,27 @@ def _numeric(name: str, spec: Mapping[str, Any], here: str) -> Column:
 
 def _labels(spec: Mapping[str, Any], values: list[Value], here: str) -> tuple[tuple[Value, str], ...]:
     labels = spec.get("labels") or {}
-    if not isinstance(labels, dict) or not all(isinstance(words, str) for words in labels.values()):
-        raise InputError(f"{here} needs 'labels' to be a mapping from values to quoted words")
+    texts = isinstance(labels, dict) and all(isinstance(words, str) for words in labels.values())
+    _need(texts, f"{here} needs 'labels' to be a mapping from values to quoted words")
     known = set(values)
     for value in labels:
-        if value not in known:
-            raise InputError(f"{here} has words for {value!r}, which is not one of its values")
+        _need(value in known, f"{here} has words for {value!r}, which is not one of its values")
     return tuple(labels.items())
 
 
+def _need(holds: object, sentence: str) -> None:
+    if not holds:
+        raise InputError(sentence)
+
+
 def _refuse_many(codes: int, what: str, here: str) -> None:
-    if codes > MOST_CODES:
-        raise InputError(f"{here} has {codes:,} {what}; {MOST_CODES:,} are the most, so join some or declare bins")
+    most = f"{MOST_CODES:,} are the most, so join some or declare bins"
+    _need(codes <= MOST_CODES, f"{here} has {codes:,} {what}; {most}")
 
 
 def _text(spec: Mapping[str, Any], key: str, here: str) -> str:
     value = spec.get(key)
-    if value is not None and not isinstance(value, str | int | float):
-        raise InputError(f"{here} needs {key!r} to be a text")
+    _need(value is None or isinstance(value, str | int | float), f"{here} needs {key!r} to be a text")
     return "" if value is None else str(value)
 
 
@@ -451,8 +435,7 @@ def _is_number(value: Any) -> bool:
 
 def _positive(spec: Mapping[str, Any], key: str, here: str) -> float | None:
     value = spec.get(key)
-    if value is not None and not (_is_number(value) and value > 0):
-        raise InputError(f"{here} needs {key!r} to be a positive number")
+    _need(value is None or (_is_number(value) and value > 0), f"{here} needs {key!r} to be a positive number")
     return None if value is None else float(value)
 
 
@@ -460,23 +443,20 @@ def _interval(spec: Mapping[str, Any], here: str) -> tuple[float, float] | None:
     value = spec.get("mean")
     if value is None:
         return None
-    numbers = isinstance(value, list) and len(value) == 2 and all(map(_is_number, value))
-    if not numbers or not value[0] < value[1]:
-        raise InputError(f"{here} needs 'mean' to be two ascending numbers that surely hold its mean")
+    numbers = isinstance(value, list) and len(value) == 2 and all(map(_is_number, value)) and value[0] < value[1]
+    _need(numbers, f"{here} needs 'mean' to be two ascending numbers that surely hold its mean")
     return float(value[0]), float(value[1])
 
 
 def _impossible(schema: Schema, entry: Any, where: str) -> Impossible:
-    if not isinstance(entry, dict) or not entry:
-        raise InputError(f"schema {where} needs each entry of 'impossible' to map columns to lists of values")
+    mapping = isinstance(entry, dict) and entry
+    _need(mapping, f"schema {where} needs each entry of 'impossible' to map columns to lists of values")
     codes = []
     for name, values in entry.items():
         place = {key: code for code, key in enumerate(schema[name].keys)}
         listed: Iterable[Value] = values if isinstance(values, list) else [values]
         for value in listed:
-            if not isinstance(value, Hashable) or value not in place:
-                raise InputError(
-                    f"schema {where} declares {name}={value!r} impossible, but {value!r} is not a value of {name!r}"
-                )
+            known = isinstance(value, Hashable) and value in place
+            _need(known, f"schema {where} rules out {name}={value!r}, but {value!r} is not a value of {name!r}")
         codes.append(tuple(sorted(place[value] for value in listed)))
     return Impossible(tuple(entry), tuple(codes))

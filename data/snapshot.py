@@ -28,7 +28,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.data.schema import OWN_CATEGORY, Column, Schema
+from equistrata.data.schema import OWN_CATEGORY, Column, Schema, plain_text
 from equistrata.data.table import CHUNK_ROWS, CodedTable
 
 LANES = 4
@@ -71,9 +71,8 @@ class Snapshot:
         rows = _sha256("rows", *names, self._sum.tobytes().hex())
         columns = {}
         for column, meanings, counts in zip(self._columns, self._meanings, self._counts, strict=True):
-            found = sorted(
-                f"{count} {meaning}" for count, meaning in zip(counts.tolist(), meanings, strict=True) if count
-            )
+            pairs = zip(counts.tolist(), meanings, strict=True)
+            found = sorted(f"{count} {meaning}" for count, meaning in pairs if count)
             columns[column.name] = _sha256("column", column.name, *(found if len(found) > 1 else [rows]))
         return {"rows": rows, "columns": columns}
 
@@ -81,14 +80,9 @@ class Snapshot:
 def _meanings(column: Column) -> list[str]:
     """What each code stands for: a value, a bin by its ends, or that there is none."""
     if column.values:
-        return [_plain(value) for value in column.values]
+        return [plain_text(value) for value in column.values]
     bins = [f"{low!r} to {high!r}" for low, high in zip(column.edges[:-1], column.edges[1:], strict=True)]
     return bins + ["missing"] * (column.missing == OWN_CATEGORY)
-
-
-def _plain(value: object) -> str:
-    """A value as text, whole numbers without a point, so that 1, 1.0 and "1" agree."""
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _numbers(name: str, meaning: str) -> list[int]:

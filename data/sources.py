@@ -22,7 +22,6 @@ from equistrata.errors import InputError
 
 Item = TypeVar("Item")
 
-SAMPLE = "ny2024_synthetic.parquet"
 BATCH_ROWS = 1 << 18
 _CSV_BLOCK = 1 << 24  # bytes of a CSV file that are parsed at a time; no row may be longer
 _PARQUET_BUFFER = 1 << 20  # bytes of each column that are read ahead: row groups of any size do
@@ -58,31 +57,6 @@ class Source(Protocol):
 
 
 @dataclass(frozen=True)
-class SampleSource:
-    """The simulated table that comes with equistrata: offline, and no person's record (see data/sample/card.md)."""
-
-    def check(self, columns: Sequence[str]) -> None:
-        """See `Source.check`."""
-        check_file(self.files()[0], columns)
-
-    def read(self, columns: Sequence[str]) -> pd.DataFrame:
-        """These columns of the embedded sample."""
-        return _checked(read_frame(self.files()[0], columns), columns, "the embedded sample")
-
-    def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
-        """See `Source.batches`: one batch."""
-        yield self.read(columns)
-
-    def files(self) -> list[Path]:
-        """See `Source.files`."""
-        return [Path(str(resources.files("equistrata.data").joinpath("sample", SAMPLE)))]
-
-    def describe(self) -> str:
-        """The sample's name."""
-        return "embedded simulated sample"
-
-
-@dataclass(frozen=True)
 class FolktablesSource:
     """ACS person records through folktables, from `root_dir`, downloaded there first if `download` is set.
 
@@ -99,6 +73,10 @@ class FolktablesSource:
     root_dir: str = "data"
     download: bool = False
 
+    @property
+    def _folder(self) -> Path:
+        return Path(self.root_dir) / str(self.year) / self.horizon
+
     def check(self, columns: Sequence[str]) -> None:
         """See `Source.check`; columns are checked when the file is read."""
         from folktables.load_acs import state_list
@@ -107,10 +85,9 @@ class FolktablesSource:
         if unknown or not self.states:
             raise InputError(f"unknown state {', '.join(unknown) or '(none given)'}; give postal codes such as NY")
         # folktables makes the folder it looks in; a mistyped path must not leave one behind.
-        if not self.download and not (Path(self.root_dir) / str(self.year) / self.horizon).is_dir():
+        if not self.download and not self._folder.is_dir():
             raise InputError(
-                f"no ACS files in {self.root_dir}/{self.year}/{self.horizon}; correct the root folder, year or "
-                "horizon, or allow the download"
+                f"no ACS files in {self._folder}; correct root folder, year, horizon, or allow the download"
             )
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
@@ -118,6 +95,7 @@ class FolktablesSource:
         from folktables import ACSDataSource
 
         self.check(columns)
+        where = f"{', '.join(self.states)} in {self._folder}"
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", pd.errors.DtypeWarning)
@@ -125,15 +103,9 @@ class FolktablesSource:
                     states=list(self.states), download=self.download
                 )
         except FileNotFoundError:
-            raise InputError(
-                f"no ACS person file for {', '.join(self.states)} in {self.root_dir}/{self.year}/{self.horizon}; put "
-                "it there or allow the download"
-            ) from None
+            raise InputError(f"no ACS person file for {where}; add it, or allow the download") from None
         except (UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError, StopIteration, RuntimeError):
-            raise InputError(
-                f"the ACS file for {', '.join(self.states)} in {self.root_dir}/{self.year}/{self.horizon} cannot be "
-                "read as CSV; fetch it again"
-            ) from None
+            raise InputError(f"the ACS file for {where} cannot be read as CSV; fetch it again") from None
         return _checked(frame, columns, self.describe())
 
     def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
@@ -144,14 +116,11 @@ class FolktablesSource:
         """See `Source.files`."""
         from folktables.load_acs import initialize_and_download
 
-        folder = str(Path(self.root_dir) / str(self.year) / self.horizon)
+        which = str(self.year), self.horizon, "person"
         try:
-            return [
-                Path(initialize_and_download(folder, state, str(self.year), self.horizon, "person"))
-                for state in self.states
-            ]
+            return [Path(initialize_and_download(str(self._folder), state, *which)) for state in self.states]
         except FileNotFoundError:
-            raise InputError(f"no ACS person file for {', '.join(self.states)} in {folder}; put it there") from None
+            raise InputError(f"no ACS person file for {', '.join(self.states)} in {self._folder}; add it") from None
 
     def describe(self) -> str:
         """Survey, year, horizon and states."""
@@ -172,22 +141,44 @@ class FileSource:
     batch_rows: int = BATCH_ROWS
 
     def check(self, columns: Sequence[str]) -> None:
-        """See `Source.check`."""
-        check_file(self.path, columns, self.kind)
+        """See `Source.check`. Reads one row at most."""
+        path, kind = _file(self.path, self.kind)
+        with _file_errors(path, kind):
+            _require(_header(path, kind), columns, path.name)
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
         """These columns of every row of the file."""
         return _checked(read_frame(self.path, columns, self.kind), columns, self.describe())
 
     def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
-        """See `Source.batches`. The cells of a CSV file come as text (categories of the batch)."""
+        """See `Source.batches`. The cells of a CSV file come as text (categories of the batch).
+
+        Raises InputError also on a CSV row that has fewer or more cells than the header.
+        """
         found = False
-        for frame in read_batches(self.path, columns, self.kind, self.batch_rows):
+        for frame in self._frames(list(dict.fromkeys(columns))):
             if len(frame):
                 found = True
                 yield _checked(frame, columns, self.describe())
         if not found:
-            raise InputError(_no_rows(self.describe()))
+            raise _no_rows(self.describe())
+
+    def _frames(self, names: list[str]) -> Iterator[pd.DataFrame]:
+        path, kind = _file(self.path, self.kind)
+        with _file_errors(path, kind):
+            _require(_header(path, kind), names, path.name)
+            if kind == "parquet":
+                with pq.ParquetFile(path, buffer_size=_PARQUET_BUFFER) as file:
+                    for batch in file.iter_batches(self.batch_rows, columns=names):
+                        yield batch.to_pandas()
+                return
+            types = dict.fromkeys(names, pa.dictionary(pa.int32(), pa.string()))
+            convert = arrow_csv.ConvertOptions(
+                include_columns=names, column_types=types, null_values=ABSENT, strings_can_be_null=True
+            )
+            with _open_csv(path, convert) as reader:
+                for batch in reader:
+                    yield batch.to_pandas()
 
     def files(self) -> list[Path]:
         """See `Source.files`."""
@@ -197,6 +188,17 @@ class FileSource:
     def describe(self) -> str:
         """The file's name, without its folder."""
         return f"file {Path(self.path).name!r}"
+
+
+@dataclass(frozen=True)
+class SampleSource(FileSource):
+    """The simulated table that comes with equistrata: offline, and no person's record (see data/sample/card.md)."""
+
+    path: str = str(resources.files("equistrata.data").joinpath("sample", "ny2024_synthetic.parquet"))
+
+    def describe(self) -> str:
+        """The sample's name."""
+        return "embedded simulated sample"
 
 
 def ahead(items: Iterator[Item]) -> Iterator[Item]:
@@ -238,40 +240,6 @@ def read_frame(path: str | Path, columns: Sequence[str] | None = None, kind: str
         return pd.read_csv(path, usecols=names, encoding="utf-8", low_memory=False, index_col=False)
 
 
-def read_batches(
-    path: str | Path, columns: Sequence[str], kind: str | None = None, rows: int = BATCH_ROWS
-) -> Iterator[pd.DataFrame]:
-    """These columns of a CSV (UTF-8, with a header) or Parquet file, some rows at a time; CSV cells as text.
-
-    Raises:
-        InputError: as `read_frame`, and on a CSV row that has fewer or more cells than the header.
-    """
-    path, kind = _file(path, kind)
-    names = list(dict.fromkeys(columns))
-    with _file_errors(path, kind):
-        _require(_header(path, kind), names, path.name)
-        if kind == "parquet":
-            with pq.ParquetFile(path, buffer_size=_PARQUET_BUFFER) as file:
-                for batch in file.iter_batches(rows, columns=names):
-                    yield batch.to_pandas()
-            return
-        text = pa.dictionary(pa.int32(), pa.string())
-        convert = arrow_csv.ConvertOptions(
-            include_columns=names, column_types=dict.fromkeys(names, text), null_values=ABSENT, strings_can_be_null=True
-        )
-        options = arrow_csv.ReadOptions(block_size=_CSV_BLOCK), arrow_csv.ParseOptions(newlines_in_values=True), convert
-        with arrow_csv.open_csv(path, *options) as reader:
-            for batch in reader:
-                yield batch.to_pandas()
-
-
-def check_file(path: str | Path, columns: Sequence[str], kind: str | None = None) -> None:
-    """Raise InputError unless the file is there, is of its kind, and has these columns. Reads one row at most."""
-    path, kind = _file(path, kind)
-    with _file_errors(path, kind):
-        _require(_header(path, kind), columns, path.name)
-
-
 def _file(path: str | Path, kind: str | None) -> tuple[Path, str]:
     path = Path(path)
     _there(path)
@@ -305,10 +273,14 @@ def _header(path: Path, kind: str) -> list[str]:
 def _refuse_ragged(path: Path) -> None:
     """Raise ArrowInvalid if a line has fewer or more cells than the header: pandas fills or cuts it silently."""
     convert = arrow_csv.ConvertOptions(include_columns=["f0"], column_types={"f0": pa.binary()})
-    options = arrow_csv.ReadOptions(block_size=_CSV_BLOCK, autogenerate_column_names=True)
-    with arrow_csv.open_csv(path, options, arrow_csv.ParseOptions(newlines_in_values=True), convert) as reader:
+    with _open_csv(path, convert, autogenerate_column_names=True) as reader:
         for _ in reader:
             pass
+
+
+def _open_csv(path: Path, convert: arrow_csv.ConvertOptions, **named: bool) -> arrow_csv.CSVStreamingReader:
+    options = arrow_csv.ReadOptions(block_size=_CSV_BLOCK, **named)
+    return arrow_csv.open_csv(path, options, arrow_csv.ParseOptions(newlines_in_values=True), convert)
 
 
 @contextmanager
@@ -351,9 +323,9 @@ def _checked(frame: pd.DataFrame, columns: Sequence[str], name: str) -> pd.DataF
     if missing:
         raise InputError(f"{name} has no column {missing[0]!r}; choose among the columns it has with --columns")
     if not len(frame):
-        raise InputError(_no_rows(name))
+        raise _no_rows(name)
     return frame[list(dict.fromkeys(columns))]
 
 
-def _no_rows(name: str) -> str:
-    return f"{name} holds no rows; give a table with at least one row"
+def _no_rows(name: str) -> InputError:
+    return InputError(f"{name} holds no rows; give a table with at least one row")

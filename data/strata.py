@@ -43,11 +43,6 @@ class Strata:
     @classmethod
     def over(cls, schema: Schema, columns: Sequence[str]) -> Strata:
         """Strata by these columns. Raises InputError on an unknown, repeated or unbinned column, or if none is left."""
-        for name in columns:
-            if not schema[name].discrete:
-                raise InputError(
-                    f"stratum column {name!r} is numeric and has no bins; add 'edges' to it in schema {schema.name!r}"
-                )
         if len(set(columns)) < len(columns):
             raise InputError("a stratum column is named twice; name each once")
         if len(columns) == len(schema.columns):

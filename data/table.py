@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from equistrata.data.schema import OWN_CATEGORY, Column, Schema
+from equistrata.data.schema import OWN_CATEGORY, Column, Schema, plain_text
 from equistrata.errors import InputError
 
 Codes = npt.NDArray[np.unsignedinteger]
@@ -134,7 +134,8 @@ class CodedTable:
         for j, column in enumerate(schema.columns):
             if column.name not in frame.columns:
                 raise InputError(f"column {column.name!r} of schema {schema.name!r} is not in the table; add it")
-            codes[:, j] = _encode(frame[column.name], column)
+            encode = _encode_numeric if column.numeric else _encode_values
+            codes[:, j] = encode(frame[column.name], column)
         table = cls(codes, schema)
         for zero in schema.impossible:
             if schema.zero_mask(zero).ravel()[table.index_of(zero.columns)].any():
@@ -146,9 +147,8 @@ class CodedTable:
 
     def decode(self, rng: np.random.Generator) -> pd.DataFrame:
         """The rows as released values. `rng` draws values from bins that are released as draws."""
-        return pd.DataFrame(
-            {c.name: _decode(self.codes[:, j], c, rng) for j, c in enumerate(self.schema.columns)}, copy=False
-        )
+        columns = zip(self.schema.columns, self.codes.T, strict=True)
+        return pd.DataFrame({column.name: _decode(codes, column, rng) for column, codes in columns}, copy=False)
 
     @classmethod
     def concatenate(cls, tables: Sequence[CodedTable]) -> CodedTable:
@@ -170,10 +170,6 @@ def _cells(
 def code_dtype(schema: Schema) -> type[np.unsignedinteger]:
     """The smallest unsigned type that holds every code of a schema."""
     return np.uint8 if max(schema.sizes) <= 256 else np.uint16 if max(schema.sizes) <= 65536 else np.uint32
-
-
-def _encode(series: pd.Series, column: Column) -> npt.NDArray[np.int64]:
-    return _encode_numeric(series, column) if column.numeric else _encode_values(series, column)
 
 
 def _encode_values(series: pd.Series, column: Column) -> npt.NDArray[np.int64]:
@@ -218,7 +214,7 @@ def _read(text: str) -> float | bool | str:
 def _key(value: object, column: Column) -> float | str:
     """What raw and declared values are compared by: as numbers where the declared ones are, else as text."""
     if isinstance(column.values[0], str):
-        return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
+        return plain_text(value)
     try:
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError):
@@ -227,20 +223,17 @@ def _key(value: object, column: Column) -> float | str:
 
 def _encode_numeric(series: pd.Series, column: Column) -> npt.NDArray[np.int64]:
     values, absent = numbers(series, column)
-    inside = values[~absent]
-    if inside.size and (inside.min() < _bound(column.lower) or inside.max() > _bound(column.upper)):
+    inside, (lower, upper) = values[~absent], column.bounds
+    if inside.size and (inside.min() < lower or inside.max() > upper):
         raise InputError(
-            f"column {column.name!r} holds a number outside its declared bounds [{column.lower:g}, {column.upper:g}]; "
+            f"column {column.name!r} holds a number outside its declared bounds [{lower:g}, {upper:g}]; "
             "widen the bounds in the schema or clean the rows"
         )
-    if not column.bins:
-        raise InputError(f"column {column.name!r} is numeric and has no bins; add 'edges' to it in the schema")
     codes = np.searchsorted(column.edges[1:-1], values, side="left").astype(np.int64)
-    if column.missing == OWN_CATEGORY:
-        return _fill(codes, absent, column, column.bins)
-    if column.missing is None:
-        return _fill(codes, absent, column, None)
-    return _fill(codes, absent, column, int(np.searchsorted(column.edges[1:-1], float(column.missing), side="left")))
+    code = column.bins if column.missing == OWN_CATEGORY else None
+    if code is None and column.missing is not None:
+        code = int(np.searchsorted(column.edges[1:-1], float(column.missing), side="left"))
+    return _fill(codes, absent, column, code)
 
 
 def numbers(series: pd.Series, column: Column) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
@@ -263,8 +256,7 @@ def _fill(
         return codes
     if code is None:
         raise InputError(
-            f"column {column.name!r} has missing cells, but the schema does not say what missing means; declare "
-            "'missing' for it"
+            f"column {column.name!r} has missing cells, but the schema does not say what missing means; declare it"
         )
     codes[absent] = code
     return codes
@@ -294,11 +286,6 @@ def _decode(codes: Codes, column: Column, rng: np.random.Generator) -> npt.NDArr
         return np.asarray(drawn)
     series = pd.Series(drawn).mask(own)
     return series.astype("Int64") if column.integer and column.release == "draw" else series
-
-
-def _bound(value: float | None) -> float:
-    assert value is not None  # numeric columns have bounds by construction
-    return value
 
 
 def _shorten(values: Sequence[object]) -> str:

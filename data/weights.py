@@ -19,6 +19,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from equistrata.data.schema import plain_text
 from equistrata.data.sources import read_frame
 from equistrata.data.strata import Key, Strata
 from equistrata.data.table import CodedTable
@@ -48,7 +49,7 @@ class PublicWeights:
             raise InputError(f"the weights from {self.source} hold a negative or non-finite share; mend them")
         if abs(values.sum() - 1) > SUM_TOLERANCE:
             raise InputError(
-                f"the shares from {self.source} sum to {values.sum():.6g}, not to 1; make them sum to 1, or give counts"
+                f"the shares from {self.source} sum to {values.sum():.6g}, not to 1; mend them, or give counts"
             )
 
     @classmethod
@@ -72,8 +73,8 @@ class PublicWeights:
         for name in (*strata.columns, column):
             if name not in frame.columns:
                 raise InputError(f"the weights table {source} lacks column {name!r}; it needs {_needs(strata)}")
-        names = [tuple(map(_text, row)) for row in frame[list(strata.columns)].to_numpy(dtype=object)]
-        known = {tuple(map(_text, key)): key for key in strata.keys}
+        names = [tuple(map(plain_text, row)) for row in frame[list(strata.columns)].to_numpy(dtype=object)]
+        known = {tuple(map(plain_text, key)): key for key in strata.keys}
         sizes = pd.to_numeric(frame[column], errors="coerce").to_numpy(dtype=float)
         if np.isnan(sizes).any() or (sizes < 0).any():
             raise InputError(f"column {column!r} of the weights table {source} needs a non-negative number in each row")
@@ -126,10 +127,6 @@ class PublicWeights:
         short = rows - int(whole.sum())
         whole[np.argsort(-(quotas - whole), kind="stable")[:short]] += 1
         return dict(zip(self.shares, whole.tolist(), strict=True))
-
-
-def _text(value: object) -> str:
-    return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
 
 
 def _check_keys(found: Mapping[Key, float], strata: Strata, source: str) -> None:

@@ -48,8 +48,7 @@ def audit_command(options: AuditOptions, given: dict[str, Any]) -> None:
     if plan.account is None and any(release.ledger is not None for release in plan.releases):
         err.print(
             "[yellow]no ledger is named[/], so whether these are the rows that the releases were made from is not "
-            "checked; "
-            "name it with --ledger"
+            "checked; name it with --ledger"
         )
     with place(plan):
         pass

@@ -72,15 +72,12 @@ def create_budget(settings: CreateSettings) -> None:
     [bold]Example[/bold]: equistrata budget create census --epsilon 4 --delta 1e-9 --ledger ledger.db
     """
     books, dataset, epsilon, delta = settings.open(), settings.dataset, settings.epsilon, settings.delta
-    try:
-        rho = books.create(dataset, epsilon, delta, same_people_as=tuple(dict.fromkeys(settings.same_people_as)))
-    except ValueError as error:
-        raise InputError(str(error)) from None
+    rho = books.create(dataset, epsilon, delta, same_people_as=tuple(dict.fromkeys(settings.same_people_as)))
     if settings.as_json:
         return _print(books.head, {"dataset": dataset, "epsilon": epsilon, "delta": delta} | _amount("rho", rho))
     print_lines(f"{dataset}: ε = {epsilon:g}, δ = {delta:g}, which is ρ = {float(rho):.6g}")
     _print_people(books, dataset)
-    return _print_head(books.head)
+    return print_lines(f"head {books.head}")
 
 
 @command("budget show", AccountSettings)
@@ -104,7 +101,7 @@ def show(settings: AccountSettings) -> None:
     if pending:
         out.print(f"{pending} of the charges neither committed nor failed yet: under way, or to be resumed.")
     _print_people(books, dataset)
-    return _print_head(books.head)
+    return print_lines(f"head {books.head}")
 
 
 @command("budget history", AccountSettings)
@@ -121,7 +118,7 @@ def history(settings: AccountSettings) -> None:
         for charge in books.charges(name):
             grid.add_row(*map(_plain, _charge_row(charge)))
         out.print(grid)
-    return _print_head(books.head)
+    return print_lines(f"head {books.head}")
 
 
 @command("budget verify", VerifySettings)
@@ -142,7 +139,7 @@ def verify(settings: VerifySettings) -> None:
     checked = f", through {len(anchors)} anchor{'s' * (len(anchors) != 1)}" if anchors else ""
     out.print(f"[green]whole[/]: {head.entries} entries{checked}")
     _print_people(books)
-    return _print_head(head)
+    return print_lines(f"head {head}")
 
 
 @command("budget upgrade", LedgerSettings)
@@ -154,7 +151,7 @@ def upgrade(settings: LedgerSettings) -> None:
     books = settings.open()
     books.upgrade()
     out.print("[green]up to date[/]")
-    _print_head(books.head)
+    print_lines(f"head {books.head}")
 
 
 @command("budget forecast", ForecastSettings)
@@ -179,11 +176,8 @@ def forecast(settings: ForecastSettings) -> None:
     left, account = books.remaining(dataset), books.account(dataset)
     delta = settings.delta or account.delta
     assert delta is not None
-    try:
-        price = None if epsilon is None else Rho.from_epsilon_delta(epsilon, delta)
-        each = epsilon_within(left, releases, delta)
-    except ValueError as error:
-        raise InputError(str(error)) from None
+    price = None if epsilon is None else Rho.from_epsilon_delta(epsilon, delta)
+    each = epsilon_within(left, releases, delta)
     count = None if price is None else releases_left(left, price)
     if settings.as_json:
         found = {"dataset": dataset, "delta": delta, "horizon": releases, "epsilon_each": each} | _amount("left", left)
@@ -274,10 +268,6 @@ def _grid(title: str | Text, *headings: str) -> Table:
         column.no_wrap = str(column.header).startswith("when")
         column.min_width = 24 if column.header == "release" else None
     return grid
-
-
-def _print_head(head: Head) -> None:
-    print_lines(f"head {head}")
 
 
 def _print(head: Head, document: dict[str, Any]) -> None:

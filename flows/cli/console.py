@@ -59,6 +59,4 @@ def flow_here(verbose: bool) -> Iterator[None]:
 
             if not isinstance(error.__cause__, httpx.HTTPError):
                 raise
-            raise InputError(
-                "no Prefect server answers at PREFECT_API_URL; start one (prefect server start) or unset it"
-            ) from None
+            raise InputError("no Prefect server answers at PREFECT_API_URL; start one, or unset it") from None

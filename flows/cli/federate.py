@@ -138,13 +138,13 @@ def federate_answer_command(settings: AnswerSettings) -> None:
 
 @contextmanager
 def _aggregator(plan: FederatedPlan, settings: FederateSettings) -> Iterator[SecureAggregator]:
-    from equistrata.data.sources import check_file
+    from equistrata.data.sources import FileSource
     from equistrata.inference.federated.aggregation import InProcessAggregator
     from equistrata.inference.federated.holder import FileRows, TableHolder
 
     tables, schema, seed = settings.tables, settings.schema_, settings.seed
     for each in tables:
-        check_file(each, plan.columns)
+        FileSource(str(each)).check(plan.columns)
     seeds = [None if seed is None else seed * len(tables) + place for place in range(len(tables))]
     if settings.aggregator == "simulation":
         holders = [TableHolder(plan, FileRows(str(each)), _noise(own)) for each, own in zip(tables, seeds, strict=True)]

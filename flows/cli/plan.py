@@ -97,14 +97,12 @@ def _question(settings: PlanSettings, column: Column | None) -> MeanQuestion | P
     if column.sigma is None or column.lower is None or column.upper is None:
         raise InputError(
             f"column {column.name!r} is numeric and has no 'sigma' in the schema; declare it to plan the column's "
-            "mean, or "
-            "leave --column out to plan a proportion"
+            "mean, or leave --column out to plan a proportion"
         )
     if reference is None and error is not None:
         raise InputError(
             f"the relative error of the mean of {column.name!r} needs the mean that is expected; give it with "
-            "--reference, "
-            "or a difference to detect with --effect"
+            "--reference, or a difference to detect with --effect"
         )
     lower, upper = column.mean_bounds
     return MeanQuestion(
@@ -126,16 +124,12 @@ def _sizes(settings: PlanSettings, strata: Strata) -> PublicWeights:
 
     if settings.weights is not None:
         if settings.weight_column is not None and settings.rows is None:
-            raise InputError(
-                "survey weights count the people behind a sample, not rows; give the rows in all with --rows"
-            )
+            raise InputError("survey weights count people behind a sample; give the rows in all with --rows")
         return PublicWeights.from_file(settings.weights, strata, settings.weight_column)
     if not strata.columns:
         return PublicWeights({WHOLE: 1.0}, "no table (one stratum)")
     if not set(strata.columns) <= set(NEW_YORK_COLUMNS):
-        raise InputError(
-            f"a plan needs public sizes of the groups of {', '.join(strata.columns)}; give a file with --weights"
-        )
+        raise InputError(f"the groups of {', '.join(strata.columns)} need public sizes; give a file with --weights")
     with resources.as_file(resources.files("equistrata.data").joinpath("public", NEW_YORK)) as file:
         frame = read_frame(file)
     summed = frame.groupby(list(strata.columns))["count"].sum().reset_index()

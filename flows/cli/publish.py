@@ -34,8 +34,7 @@ def publish_command(settings: PublishSettings) -> None:
     print_lines(
         f"{made.place} ({made.files} files)",
         f"{made.card['name']}: ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g} (ρ = {guarantee['rho']:.6g}) "
-        "for "
-        "all of it together",
+        "for all of it together",
     )
     if guarantee.get("caveats"):
         print_lines("the guarantee is weaker than these numbers: see the caveats on its card")

@@ -80,8 +80,7 @@ def resume_command(settings: ResumeSettings) -> None:
         os.chdir(journal.folder)
     except OSError:
         raise InputError(
-            f"release {settings.release!r} was begun in {str(journal.folder)!r}, which is not there any more; bring "
-            "it back"
+            f"release {settings.release!r} was begun in {str(journal.folder)!r}, which is gone; bring it back"
         ) from None
     if settings.discard:
         from equistrata.flows.release.undertaking import discard
@@ -145,9 +144,7 @@ def _release(config: ReleaseConfig, verbose: bool, resumed: bool = False) -> Non
         _print_what_is_kept(config)
         raise
     if folder is None:
-        raise AlreadyMade(
-            f"release {config.release_id!r} was made by another run meanwhile and is whole; there is nothing to do"
-        )
+        raise AlreadyMade(f"release {config.release_id!r} was made by another run meanwhile and is whole")
     if not (folder / "card.json").exists():
         return print_lines(f"{config.release_id} was whole and charged already, and has been moved from {folder}")
     return _report(folder)
@@ -179,8 +176,7 @@ def _report(folder: Path) -> None:
     out.print(f"[bold green]released[/] {escape(str(folder))}", soft_wrap=True, highlight=False)
     out.print(
         f"{escape(card['name'])}: {card['rows']:,} rows, [bold]ε = {guarantee['epsilon']:g}, δ = "
-        f"{guarantee['delta']:g}[/] "
-        f"(ρ = {guarantee['rho']:.6g}), {card['strata']['count']} strata",
+        f"{guarantee['delta']:g}[/] (ρ = {guarantee['rho']:.6g}), {card['strata']['count']} strata",
         highlight=False,
     )
     if isinstance(card["ledger"], dict):

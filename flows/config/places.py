@@ -28,8 +28,7 @@ def without_credentials(named: str) -> str:
             open_secret = True
         if open_secret:
             raise InputError(
-                f"a ledger's URL with a password must not stand among the settings; put it into {URL_VARIABLE} or a "
-                "Prefect Secret block (block:NAME)"
+                f"a ledger's URL with a password must not stand among the settings; use {URL_VARIABLE} or block:NAME"
             )
     return named
 
@@ -68,8 +67,7 @@ def _from_block(name: str) -> Place:
         value = Secret.load(name, _sync=True).get()  # type: ignore[call-arg, union-attr]
     except Exception:  # Prefect's own words may show the server's address or the block's content
         raise InputError(
-            f"Prefect Secret block {name!r} cannot be loaded; create it, and set PREFECT_API_URL to the server that "
-            "has it"
+            f"Prefect Secret block {name!r} cannot be loaded; create it, and set PREFECT_API_URL to its server"
         ) from None
     found = value if isinstance(value, Mapping) else {"url": value}
     url, key = found.get("url"), found.get("key")

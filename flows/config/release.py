@@ -111,14 +111,8 @@ class ReleaseConfig(SourceSettings):
 
     def at(self, scheduled: datetime) -> Self:
         """The settings of the release scheduled for this time (with a time zone): placeholders are filled in."""
-        names = {"output": self.output, "release_id": self.release_id}
-        return self.changed(
-            **{name: filled(text, scheduled, self.time_zone) for name, text in names.items() if text is not None}
-        )
-
-    def with_release_id(self, release_id: str) -> Self:
-        """The same settings under this name in the ledger."""
-        return self.changed(release_id=release_id)
+        given = {"output": self.output} | ({} if self.release_id is None else {"release_id": self.release_id})
+        return self.changed(**{name: filled(text, scheduled, self.time_zone) for name, text in given.items()})
 
     @property
     def digest(self) -> str:

@@ -26,8 +26,8 @@ def _names(value: Any) -> Any:
 
 Names = Annotated[tuple[str, ...], BeforeValidator(_names)]
 Flag = Annotated[bool, Given.BY_FLAG]
-Value = TypeVar("Value")
-ByPlace = Annotated[Value, Given.BY_PLACE]
+Placed = TypeVar("Placed")
+ByPlace = Annotated[Placed, Given.BY_PLACE]
 
 
 def setting(default: Any, description: str, **checks: Any) -> Any:
@@ -52,10 +52,7 @@ class Settings(BaseModel):
         for name, value in given.items() if isinstance(given, dict) else ():
             for text in value if isinstance(value, list | tuple) else (value,):
                 if isinstance(text, str) and any("\ud800" <= character <= "\udfff" for character in text):
-                    raise InputError(
-                        f"setting {str(name).rstrip('_')!r} holds bytes that are not UTF-8; rename what it names, or "
-                        "choose another"
-                    )
+                    raise InputError(f"setting {str(name).rstrip('_')!r} holds bytes that are not UTF-8; rename that")
         return given
 
     @classmethod

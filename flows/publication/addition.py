@@ -53,8 +53,7 @@ def add(release: Path, name: str, made: Path, priced: Callable[[Card, str], Card
         except OSError as error:
             raise InputError(
                 f"nothing can be added to release {str(release)!r} ({os.strerror(error.errno or 0).lower()}); mend "
-                "that, or "
-                "give the audit a folder of its own with --output"
+                "that, or give the audit a folder of its own with --output"
             ) from None
         _finish(release)
     return release / name

@@ -139,8 +139,7 @@ def publish_release(release: Path, destination: Path) -> Published:
             raise _taken(destination) from None
         except OSError as error:
             raise InputError(
-                f"{str(destination)!r} cannot be written ({os.strerror(error.errno or 0).lower()}); nothing was "
-                "published"
+                f"{str(destination)!r} cannot be made ({os.strerror(error.errno or 0).lower()}); nothing was published"
             ) from None
     return Published(destination, len(files) + 1, card, hashlib.sha256(manifest).hexdigest())
 
@@ -177,16 +176,13 @@ def _checked_card(source: _Files, files: Mapping[str, Entry]) -> Mapping[str, An
         raise InputError(f"card.json of {source} is not the card of a release; {MEND}") from None
     if private is not True:
         raise InputError(
-            f"{source} was made with a seeded noise source, for tests: it is not private, and is not published; make "
-            "it again "
-            "without --seed"
+            f"{source} was made with a seeded noise source, so it is not private; make it again without --seed"
         )
     if strays:
         raise InputError(f"the card of {source} does not account for {strays[0]!r}, so its cost is unknown; {MEND}")
     if isinstance(ledger, Mapping) and Journal.of(str(ledger.get("release_id"))) is not None:
         raise InputError(
-            f"{source} is under way still, and its ledger does not know that it is whole; run equistrata resume "
-            f"{ledger.get('release_id')} first"
+            f"{source} is not committed in its ledger yet; run equistrata resume {ledger.get('release_id')} first"
         )
     return dict(card)
 
@@ -229,9 +225,8 @@ def _zip(made: Path, source: _Files, files: Mapping[str, Entry], manifest: bytes
             for name in sorted([*files, MANIFEST]):
                 about = zipfile.ZipInfo(name, EPOCH)
                 about.compress_type, about.create_system, about.external_attr = zipfile.ZIP_DEFLATED, 3, 0o100644 << 16
-                about.file_size = (
-                    len(manifest) if name == MANIFEST else files[name]["bytes"]
-                )  # for it to know a large file
+                # Of a large file, the archive must know it before.
+                about.file_size = len(manifest) if name == MANIFEST else files[name]["bytes"]
                 with archive.open(about, "w") as file:
                     if name == MANIFEST:
                         file.write(manifest)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hmac
 import os
 import platform
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from equistrata.errors import InputError
@@ -52,8 +51,7 @@ class Account:
                 raise InputError("a ledger is named but no data set; say whose budget is charged with --dataset")
             if os.environ.get(URL_VARIABLE) and config.source != "sample":
                 raise InputError(
-                    f"{URL_VARIABLE} is set, so a release must be charged; name the data set with --dataset, or unset "
-                    "it"
+                    f"{URL_VARIABLE} is set, so a release must be charged; name the --dataset, or unset it"
                 )
             return None
         place = place_of(config.ledger)
@@ -89,7 +87,7 @@ class Account:
         found = fingerprint_of(work, content, self.ledger, self.key)
         return None if found is None else str(found)
 
-    def lease(self, journal: Journal) -> AbstractContextManager[Lease]:
+    def lease(self, journal: Journal) -> Lease:
         """Hold the release for everyone who shares the ledger; the journal's holder proves it by a secret.
 
         The next run from the same journal on this machine takes a dead run's lease over.

@@ -113,9 +113,8 @@ def _field_words(field: str, then: Any, now: Any) -> str | None:
     """What is to be said of a column's field; None if it is as it was."""
     if _same(then, now):
         return None
-    moved = (
-        isinstance(then, list) and isinstance(now, list) and _same(*(sorted(map(_text, each)) for each in (then, now)))
-    )
+    lists = isinstance(then, list) and isinstance(now, list)
+    moved = lists and _same(*(sorted(map(_text, each)) for each in (then, now)))
     return f"the order of its {field}" if moved else f"its {field}"
 
 

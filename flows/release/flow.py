@@ -43,17 +43,17 @@ from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
 
 Given = ParamSpec("Given")
-Result = TypeVar("Result")
+Made = TypeVar("Made")
 
 PUBLISHED = "equistrata.release.published"
 
 
-def private_task(name: str) -> Callable[[Callable[Given, Result]], Task[Given, Result]]:
+def private_task(name: str) -> Callable[[Callable[Given, Made]], Task[Given, Made]]:
     """A Prefect task that may touch private rows: nothing of it is cached, persisted, printed or tried again."""
     return task(name=name, cache_policy=NO_CACHE, persist_result=False, log_prints=False, retries=0, task_run_name=None)
 
 
-def _run(step: Callable[Given, Result], *args: Given.args, **kwargs: Given.kwargs) -> Result:
+def _run(step: Callable[Given, Made], *args: Given.args, **kwargs: Given.kwargs) -> Made:
     """Run a step as a task of its name."""
     return private_task(step.__name__.replace("_", " "))(step)(*args, **kwargs)
 

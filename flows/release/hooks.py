@@ -16,10 +16,7 @@ from prefect.logging.loggers import flow_run_logger
 from equistrata.errors import EquistrataError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.undertaking import with_release_id
-from equistrata.flows.run.guard import StepFailed
 from equistrata.flows.run.journal import Journal
-from equistrata.privacy.budget import BudgetExceeded
-from equistrata.privacy.ledger.ledger import LedgerError
 
 
 def tell_failure(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
@@ -61,5 +58,4 @@ def failure_sentence(flow_run: FlowRun, state: State[Any]) -> str:
 def _cause(state: State[Any]) -> str:
     """Our own sentence, if the flow raised one of our own errors; a foreign message might quote a row."""
     error = getattr(state.data, "result", state.data)  # Prefect keeps what a flow raised in a record in memory
-    ours = isinstance(error, EquistrataError | BudgetExceeded | LedgerError | StepFailed)
-    return f" ({str(error).strip().rstrip('.')})" if ours else ""
+    return f" ({str(error).strip().rstrip('.')})" if isinstance(error, EquistrataError) else ""

@@ -30,9 +30,7 @@ def check_place(output: Path) -> None:
     """Raise InputError unless a release may be made there with a new private folder beside it. Nothing is written."""
     host = release_around(output)
     if host is not None:
-        raise InputError(
-            f"output folder {str(output)!r} is inside release {str(host)!r}; choose one outside it with --output"
-        )
+        raise InputError(f"output folder {str(output)!r} is inside release {str(host)!r}; choose another --output")
     private = private_folder(output)
     try:
         os.lstat(private)
@@ -44,8 +42,7 @@ def check_place(output: Path) -> None:
             f"({os.strerror(error.errno or 0).lower()}); choose another with --output"
         ) from None
     raise InputError(
-        f"folder {str(private)!r} holds exact results of an earlier release of that name; move it away, or choose "
-        "another folder with --output"
+        f"folder {str(private)!r} holds exact results of an earlier release; move it away, or choose another --output"
     )
 
 

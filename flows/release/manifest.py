@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -79,32 +80,21 @@ def listed(folder: Path, where: str) -> dict[str, Entry]:
 
 def entries(content: bytes, where: str) -> dict[str, Entry]:
     """What a manifest lists, from its bytes. Raises InputError if it is damaged, or names a file outside its folder."""
-    damaged = InputError(f"{MANIFEST} of {where} is damaged; {MEND}")
-    try:
+    with suppress(ValueError, KeyError, TypeError, AttributeError, RecursionError):
         document = json.loads(content)
         files = document["files"]
-        whole = (
-            document["format"] == MANIFEST_FORMAT and bool(files) and all(_is_entry(*each) for each in files.items())
-        )
-    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
-        raise damaged from None
-    if not whole:
-        raise damaged
-    return dict(files)
+        if document["format"] == MANIFEST_FORMAT and files and all(_is_entry(*each) for each in files.items()):
+            return dict(files)
+    raise InputError(f"{MANIFEST} of {where} is damaged; {MEND}")
 
 
 def _is_entry(name: str, entry: Any) -> bool:
     path = PurePosixPath(name)
     # A manifest from elsewhere must not lead out, nor name one file in two ways.
     name.encode("utf-8")  # raises ValueError if it cannot be a file's name
-    inside = (
-        "\0" not in name
-        and bool(path.parts)
-        and not path.is_absolute()
-        and ".." not in path.parts
-        and str(path) == name
-    )
-    return inside and isinstance(entry["bytes"], int) and isinstance(entry["sha256"], str)
+    inside = path.parts and not path.is_absolute() and ".." not in path.parts and str(path) == name
+    typed = isinstance(entry["bytes"], int) and isinstance(entry["sha256"], str)
+    return bool(inside) and "\0" not in name and typed
 
 
 def _sha256(path: Path) -> str:

@@ -242,9 +242,7 @@ def _of_means(config: ReleaseConfig, declared: Schema) -> Schema:
 def _contained(strata: tuple[str, ...], schema: Schema) -> tuple[str, ...]:
     for name in strata:
         if name not in schema.names:
-            raise InputError(
-                f"stratum column {name!r} is not among the released columns ({', '.join(schema.names)}); add it to them"
-            )
+            raise InputError(f"stratum column {name!r} is not among the released columns ({', '.join(schema.names)})")
     return strata
 
 

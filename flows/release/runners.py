@@ -42,12 +42,10 @@ def check_runner(config: ReleaseConfig) -> None:
     """Raise InputError if the runner is not installed, or a cluster is named that it does not use."""
     package = PACKAGES.get(config.runner)
     if package is None and config.cluster is not None:
-        raise InputError(
-            f"runner {config.runner!r} uses no cluster; choose runner dask or ray, or leave the cluster out"
-        )
+        raise InputError(f"runner {config.runner!r} uses no cluster; choose dask or ray, or leave the cluster out")
     if package is not None and find_spec(package) is None:
         raise InputError(
-            f"runner {config.runner!r} is not installed; install equistrata[{config.runner}], or choose processes"
+            f"runner {config.runner!r} is missing; install equistrata[{config.runner}], or choose processes"
         )
 
 
@@ -73,8 +71,7 @@ def wait(future: Future[None]) -> None:
         raise
     except Exception as error:
         raise StepFailed(
-            f"a stratum's worker was lost ({type(error).__name__}): its process or the cluster ended, perhaps for want "
-            "of memory; nothing was released"
+            f"a stratum's worker was lost ({type(error).__name__}), perhaps for want of memory; nothing was released"
         ) from None
 
 
@@ -103,15 +100,12 @@ def _dask(address: str | None, workers: int, work: Workspace) -> Iterator[Execut
                 client = stack.enter_context(distributed.Client(address, timeout=WAIT_SECONDS))
             except (OSError, ValueError, TypeError):  # TypeError: no certificates for tls://
                 raise InputError(
-                    f"no Dask scheduler answers at {address!r}; start one, or correct the address (tls:// needs Dask's "
-                    "settings distributed.comm.tls)"
+                    f"no Dask scheduler answers at {address!r}; correct it (tls:// needs Dask's distributed.comm.tls)"
                 ) from None
         try:
             client.wait_for_workers(1, timeout=WAIT_SECONDS)
         except TimeoutError:
-            raise InputError(
-                f"the Dask cluster at {address!r} has no workers; start some (dask worker ADDRESS)"
-            ) from None
+            raise InputError(f"the Dask cluster at {address!r} has no workers; start one (dask worker)") from None
         _check_workers(partial(_ask_dask, client), work)
         yield stack.enter_context(client.get_executor(pure=False, retries=0))
 
@@ -155,9 +149,7 @@ def _check_workers(ask: Callable[..., Answers], work: Workspace) -> None:
         ) from None
     for found, seen in answers.values():
         if found != version("equistrata"):
-            raise InputError(
-                f"the cluster runs equistrata {found}, not {version('equistrata')}; install the same version everywhere"
-            )
+            raise InputError(f"the cluster runs equistrata {found}, not {version('equistrata')}; install one version")
         if not all(seen):
             means = f"name one in {STATE_VARIABLE}" if seen[0] else "give one as --scratch"
             raise InputError(
@@ -191,8 +183,7 @@ def _ray(address: str | None, workers: int, work: Workspace) -> Iterator[Executo
             ray.init(address or "local", **settings)
         except (ConnectionError, ValueError, RuntimeError):
             raise InputError(
-                f"no Ray cluster answers at {address!r} from this machine; join it (ray start --address=…), or correct "
-                "the address"
+                f"no Ray cluster answers at {address!r} from this machine; join it (ray start), or correct the address"
             ) from None
         _check_workers(partial(_ask_ray_nodes, ray), work)
         yield stack.enter_context(_RayExecutor(ray))

@@ -35,9 +35,5 @@ def own_code() -> str:
     if declared.exists():
         found[declared.name] = declared
     for name in sorted(found):
-        _add(whole, name, found[name])
+        whole.update(name.encode() + b"\0" + hashlib.sha256(found[name].read_bytes()).digest())
     return whole.hexdigest()
-
-
-def _add(whole: hashlib._Hash, name: str, path: Path) -> None:
-    whole.update(name.encode() + b"\0" + hashlib.sha256(path.read_bytes()).digest())

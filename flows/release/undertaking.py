@@ -221,7 +221,7 @@ def with_release_id(config: ReleaseConfig, unique: str | None = None) -> Release
         return config
     stem = id_stem(Path(config.output).name).lstrip("._-")
     unique = (unique or uuid4().hex).replace("-", "")[:12]
-    return config.with_release_id(f"{stem[:60] or 'release'}-{unique}")
+    return config.changed(release_id=f"{stem[:60] or 'release'}-{unique}")
 
 
 _prepared: list[Prepared] = []  # the last that this process prepared and did not run yet: a plan is made once
@@ -266,20 +266,16 @@ def _prepare(config: ReleaseConfig) -> Prepared:
 def check_standing(config: ReleaseConfig, account: Account, charges: list[Charge], found: Journal | None) -> None:
     """Raise InputError (AlreadyMade, if it is whole) if a release was charged and cannot go on from this journal."""
     known = found is not None and all(charge.entry.journal == found.mark for charge in charges)
-    if charges and not known and _all_committed(charges):
-        if settings_hash(charges[0].entry.config) != config.digest:
-            raise InputError(f"release {account.release!r} was charged already, with other settings; choose another id")
-        raise AlreadyMade(
-            f"release {account.release!r} of data set {account.dataset!r} was charged already and is whole; there is "
-            "nothing to do"
-        )
-    if charges and not known:
+    if known or not charges:
+        return
+    charged = f"release {account.release!r} of data set {account.dataset!r} was charged already"
+    if not _all_committed(charges):
         if Journal.unreadable(account.release) is not None:
             raise InputError(unreadable_sentence(account.release))
-        raise InputError(
-            f"release {account.release!r} was charged already, and what it paid for is not kept in "
-            f"{str(state_folder())!r}; choose another id"
-        )
+        raise InputError(f"{charged}, and is not kept in {str(state_folder())!r}; choose another id")
+    if settings_hash(charges[0].entry.config) != config.digest:
+        raise InputError(f"{charged}, with other settings; choose another id")
+    raise AlreadyMade(f"{charged} and is whole; there is nothing to do")
 
 
 @contextmanager
@@ -290,15 +286,13 @@ def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
     """
     ready = [each for each in _prepared if each.plan.config == config] or [prepare(config)]
     _prepared.clear()
-    plan, account, _ = ready[0]
+    (plan, account, _), output = ready[0], Path(config.output)
     with ExitStack() as stack:
-        stack.enter_context(
-            telling_full_disk(state_folder(), config.scratch or gettempdir(), Path(config.output).parent)
-        )
+        stack.enter_context(telling_full_disk(state_folder(), config.scratch or gettempdir(), output.parent))
         # The place comes first: without it nothing is left or charged.
-        landing = None if is_published(config) else stack.enter_context(claimed_output(Path(config.output)))
+        landing = None if is_published(config) else stack.enter_context(claimed_output(output))
         if account is None:
-            check_output(Path(config.output))  # another run may have made it before this one got its place
+            check_output(output)  # another run may have made it before this one got its place
             yield Undertaking(plan, stack.enter_context(private_workspace(config.scratch, landing=landing)))
             return
         journal = Journal.open(config, account.ledger.identity)
@@ -312,8 +306,11 @@ def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
             run = Undertaking(plan, work, account, journal)
             run.bind()
             try:
-                if not run.published:
-                    _check_place(config)
+                if not run.published and os.path.lexists(config.output):
+                    raise InputError(
+                        f"output folder {config.output!r} exists already and is not this release; move it away, or "
+                        f"choose another: equistrata resume {config.release_id} --output FOLDER"
+                    )
                 yield run
             except BaseException as error:
                 run.fail(error)
@@ -345,18 +342,8 @@ def _on_its_way_to(config: ReleaseConfig, journal: Journal) -> Journal:
     """The journal, with this output from now on. Raises InputError if the release has landed elsewhere."""
     there = journal.config.model_copy(update={"output": str(journal.output)})
     if is_published(there) and not is_published(config):
-        raise InputError(
-            f"release {config.release_id!r} is whole in {there.output!r}; resume it as it is, then move that folder"
-        )
+        raise InputError(f"release {config.release_id!r} is whole in {there.output!r}; resume it as it is")
     return journal.moved_to(config.output)
-
-
-def _check_place(config: ReleaseConfig) -> None:
-    if os.path.lexists(config.output):
-        raise InputError(
-            f"output folder {config.output!r} exists already and is not this release; move it away, or choose another: "
-            f"equistrata resume {config.release_id} --output FOLDER"
-        )
 
 
 def _all_committed(charges: Sequence[Charge]) -> bool:
@@ -386,9 +373,7 @@ def discard(journal: Journal) -> None:
     """
     with journal.held():
         if is_published(journal.config):
-            raise InputError(
-                f"release {journal.root.name!r} is whole in {journal.config.output!r}; resume it, to tell the ledger"
-            )
+            raise InputError(f"release {journal.root.name!r} is whole in {journal.config.output!r}; resume it instead")
         account = Account.of(journal.config)
         assert account is not None
         with account.lease(journal):
@@ -407,9 +392,7 @@ def give_up_charges(ledger: Ledger, release: str) -> int:
     charges = [charge for account in ledger.accounts() for charge in ledger.charges(account.dataset, release)]
     open_ones = [charge for charge in charges if charge.outcome == "reserved"]
     if not open_ones:
-        raise InputError(
-            f"release {release!r} has no charge in this ledger that is still open; see equistrata budget history"
-        )
+        raise InputError(f"release {release!r} has no open charge in this ledger; see equistrata budget history")
     for charge in open_ones:
         host = ledger.lease_holder(charge.entry.dataset, release)
         if host is not None:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from types import TracebackType
 
 import numpy as np
 import pandas as pd
@@ -40,9 +39,7 @@ class RowWriter:
     def __enter__(self) -> RowWriter:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._beside.shutdown()
         self._csv.close()
         if self._parquet is not None:

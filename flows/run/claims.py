@@ -15,6 +15,7 @@ import os
 import platform
 import re
 import shutil
+import stat
 import threading
 import time
 from collections.abc import Iterator
@@ -74,17 +75,6 @@ def claim(folder: Path) -> int | None:
 
 
 @contextmanager
-def claimed(folder: Path) -> Iterator[bool]:
-    """Hold a folder while the block runs; gives whether it could be taken."""
-    handle = claim(folder)
-    try:
-        yield handle is not None
-    finally:
-        if handle is not None:
-            os.close(handle)
-
-
-@contextmanager
 def beating(handle: int) -> Iterator[None]:
     """Touch a leased lock while the block runs."""
     ended = threading.Event()
@@ -118,12 +108,8 @@ def remove_if_dead(folder: Path) -> bool:
         return True
     except OSError:
         return False
-    if (
-        folder.is_symlink()
-        or not folder.is_dir()
-        or status.st_uid != os.geteuid()
-        or not HELD_NAMES.fullmatch(folder.name)
-    ):
+    ours = stat.S_ISDIR(status.st_mode) and status.st_uid == os.geteuid()
+    if not ours or not HELD_NAMES.fullmatch(folder.name):
         return False
     if not (folder / LOCK).exists():
         # Just made, or left by a process that died right then: removed if it is empty.

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from equistrata.errors import InputError
 
-FULL = (errno.ENOSPC, errno.EDQUOT)
+FULL = errno.ENOSPC, errno.EDQUOT
+NO_LOCKS = errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS  # of file systems without file locks
 
 
 class DiskFull(InputError):

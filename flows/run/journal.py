@@ -24,7 +24,7 @@ from typing import Any
 
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.run.claims import HELD_NAMES, claim, claimed
+from equistrata.flows.run.claims import HELD_NAMES, claim
 from equistrata.flows.run.disk import disk_full, write_durably
 
 STATE_VARIABLE = "EQUISTRATA_STATE"
@@ -71,13 +71,11 @@ class Journal:
         if found is not None:
             if found.config.digest != config.digest or found.config.dataset != config.dataset:
                 raise InputError(
-                    f"release {release!r} was begun with other settings; resume it as it was (equistrata resume "
-                    f"{release}), or choose another id"
+                    f"release {release!r} was begun with other settings; run equistrata resume {release}, or choose "
+                    "another id"
                 )
             if found.ledger != ledger:
-                raise InputError(
-                    f"release {release!r} was begun with another ledger; name that one, or choose another id"
-                )
+                raise InputError(f"release {release!r} was begun with another ledger; name that, or choose another id")
         return found
 
     @classmethod
@@ -112,8 +110,7 @@ class Journal:
                 rmtree(made)
         except OSError as error:
             raise disk_full(error, state_folder()) or InputError(
-                f"the state folder {str(root.parent)!r} cannot be written; mend its permissions, or name another in "
-                f"{STATE_VARIABLE}"
+                f"the state folder {str(root.parent)!r} cannot be written; name another in {STATE_VARIABLE}"
             ) from None
         opened = cls._read(root)
         if opened is None:
@@ -200,8 +197,10 @@ class Journal:
     @property
     def free(self) -> bool:
         """Whether no process holds it at this moment."""
-        with claimed(self.root) as free:
-            return free
+        lock = claim(self.root)
+        if lock is not None:
+            os.close(lock)
+        return lock is not None
 
     @contextmanager
     def held(self) -> Iterator[None]:

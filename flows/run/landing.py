@@ -18,13 +18,11 @@ import time
 import unicodedata
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cache
 from pathlib import Path
-from typing import Any
 
 from equistrata.errors import InputError
 from equistrata.flows.run.claims import LOCK, TRIES, Held, empty, remove_if_dead
-from equistrata.flows.run.disk import disk_full, sync
+from equistrata.flows.run.disk import NO_LOCKS, disk_full, sync
 from equistrata.flows.run.holdings import held_folder, remove_dead_holdings
 from equistrata.flows.run.workspace import Workspace, sync_tree
 
@@ -44,12 +42,8 @@ def check_output(output: Path) -> None:
         raise _refusal(output, error) from None
     else:
         if output.exists():
-            raise InputError(
-                f"output folder {str(output)!r} exists already; choose another with --output, or remove it"
-            )
-        raise InputError(
-            f"output folder {str(output)!r} is a link that leads nowhere; choose another with --output, or remove it"
-        )
+            raise InputError(f"output folder {str(output)!r} exists already; choose another --output, or remove it")
+        raise InputError(f"output folder {str(output)!r} is a link that leads nowhere; choose another --output")
     try:
         parent = next(folder for folder in output.absolute().parents if folder.exists())
     except OSError as error:
@@ -77,8 +71,7 @@ def claimed_output(output: Path, parent_mode: int = 0o777) -> Iterator[Path]:
         except Held as held:
             made = held.args[0] if held.args else output
             raise InputError(
-                f"another run is making output folder {str(made)!r}; wait for it to end, or choose another with "
-                "--output"
+                f"another run is making output folder {str(made)!r}; wait for it to end, or choose another --output"
             ) from None
         except (OSError, ValueError) as error:
             raise _refusal(output, error) from None
@@ -106,9 +99,7 @@ def land(work: Workspace, output: Path, mode: int | None = None, parent_mode: in
             sync_tree(made)
             rename_to_new(made, folder.parent / output.name)
         except FileExistsError:
-            raise InputError(
-                f"output folder {str(output)!r} was made by somebody else meanwhile; choose another with --output"
-            ) from None
+            raise InputError(f"output folder {str(output)!r} was made meanwhile; choose another --output") from None
         except OSError as error:
             raise _refusal(output, error) from None
         with suppress(OSError):  # some file systems cannot sync a folder
@@ -132,17 +123,12 @@ def rename_to_new(source: Path, target: Path) -> None:
 
 def _rename_exclusively(source: Path, target: Path) -> int:
     """renameat2(2) with RENAME_NOREPLACE; the number of its error, 0 for none."""
-    call = getattr(_c_library(), "renameat2", None)
+    call = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
     if call is None:
         return errno.ENOSYS
     here = -100  # AT_FDCWD
     done = call(here, os.fsencode(source.absolute()), here, os.fsencode(target.absolute()), 1)
     return 0 if done == 0 else ctypes.get_errno()
-
-
-@cache
-def _c_library() -> Any:
-    return ctypes.CDLL(None, use_errno=True)
 
 
 def _take_place(output: Path, parent_mode: int, stack: ExitStack) -> Path:
@@ -228,25 +214,16 @@ def _refusal(output: Path, error: Exception) -> InputError:
     name = str(output)
     if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
         shown = name if len(name) <= 80 else f"{name[:40]}…{name[-39:]}"
-        return InputError(
-            f"output folder {shown!r} has a name or path that is too long for its file system; choose a shorter one "
-            "with --output"
-        )
+        return InputError(f"output folder {shown!r} has a name or path that is too long; choose a shorter --output")
     parent = next((str(folder) for folder in output.absolute().parents if _is_there(folder)), "/")
     full = disk_full(error, parent)
     if full is not None:
         return full
     if isinstance(error, FileExistsError) and error.filename and Path(error.filename).name.endswith(".part"):
-        return InputError(
-            f"{error.filename!r} is in the way of output folder {name!r}; remove it, or choose another with --output"
-        )
-    if isinstance(error, OSError) and error.errno in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
-        return InputError(
-            f"output folder {name!r} would lie on a file system without file locks; choose another with --output"
-        )
-    return InputError(
-        f"output folder {name!r} cannot be made in {parent!r}; choose a folder you may write to with --output"
-    )
+        return InputError(f"{error.filename!r} is in the way of {name!r}; remove it, or choose another --output")
+    if isinstance(error, OSError) and error.errno in NO_LOCKS:
+        return InputError(f"output folder {name!r} is on a file system without file locks; choose another --output")
+    return InputError(f"output folder {name!r} cannot be made in {parent!r}; choose an --output you may write to")
 
 
 def _is_there(folder: Path) -> bool:

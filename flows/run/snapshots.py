@@ -43,6 +43,5 @@ def _check_key_is_there(ledger: Ledger, key: str | None) -> None:
         return
     if any(found.key for found in map(Fingerprint.parse, (entry.fingerprint for entry in ledger.history())) if found):
         raise LedgerError(
-            f"key file {str(key_file(ledger.path))!r} is gone, so the ledger cannot recognise its rows; "
-            "restore it from a copy"
+            f"key file {str(key_file(ledger.path))!r} is gone, so rows cannot be recognised; restore it from a copy"
         )

@@ -31,7 +31,7 @@ from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.flows.run.claims import LANDING, TRIES, Held, remove_dead
-from equistrata.flows.run.disk import disk_full, sync, write_durably
+from equistrata.flows.run.disk import NO_LOCKS, disk_full, sync, write_durably
 from equistrata.flows.run.holdings import held_folder, remove_dead_holdings
 from equistrata.synth.measurements import Measurement, save_measurements
 from equistrata.synth.models.base import Model
@@ -317,17 +317,14 @@ def _refusal(scratch: str, error: Exception) -> InputError:
     """Why a working folder cannot be made, and what to do."""
     number = error.errno if isinstance(error, OSError) else None
     if number == errno.ENAMETOOLONG:
+        return InputError("the name of the folder for private working files is too long; give a shorter --scratch")
+    if number in NO_LOCKS:
         return InputError(
-            "the name of the folder for private working files is too long; give a shorter one as --scratch"
-        )
-    if number in (errno.ENOLCK, errno.ENOTSUP, errno.ENOSYS):
-        return InputError(
-            f"the folder for private working files ({scratch!r}) is on a file system without file locks; give "
-            "another as --scratch"
+            f"the folder for private working files ({scratch!r}) is on a file system without file locks; give another "
+            "--scratch"
         )
     return disk_full(error, scratch) or InputError(
-        f"the folder for private working files ({scratch!r}) cannot be written; give an existing one with permission "
-        "to write as --scratch"
+        f"the folder for private working files ({scratch!r}) cannot be written; give an existing, writable --scratch"
     )
 
 

@@ -65,9 +65,8 @@ def budget_check(dataset: str, ledger: str | None = None, ahead: int = 3) -> Sta
         with get_client(sync_client=True) as client:
             releases = upcoming_releases(client, dataset, ledger)
     except (LedgerError, InputError) as error:
-        create_markdown_artifact(
-            f"# Budget of {_plain(dataset)}\n\n**The check failed:** {_plain(str(error))}\n", key=page
-        )
+        failed = f"# Budget of {_plain(dataset)}\n\n**The check failed:** {_plain(str(error))}\n"
+        create_markdown_artifact(failed, key=page)
         raise
     after = those_that_fit(left, [release.price for release in releases])
     short = [release for release, rest in zip(releases[:ahead], after, strict=False) if rest is None]
@@ -94,8 +93,7 @@ def _verified(books: Ledger, dataset: str) -> Head:
     if last is not None and last["ledger"] != identity:
         raise LedgerError(
             f"the ledger of data set {dataset!r} is another one than at the last check, so what was spent may be "
-            "forgotten; "
-            f"bring the old one back, or, if this is meant, remove its mark: prefect artifact delete {key}"
+            f"forgotten; bring the old one back, or, if this is meant, remove its mark: prefect artifact delete {key}"
         )
     head = books.verify([Head.parse(last["head"])] if last is not None else [])
     books.budget(dataset)  # raises if there is no such data set
@@ -114,8 +112,7 @@ def _last_head(key: str) -> dict[str, str] | None:
     except (ValueError, KeyError, TypeError):
         raise LedgerError(
             f"artifact {key!r} does not hold the ledger's last head, though only this check writes it; look into it, "
-            "then "
-            f"remove it: prefect artifact delete {key}"
+            f"then remove it: prefect artifact delete {key}"
         ) from None
 
 

@@ -109,9 +109,7 @@ def ledger_key(ledger_file: Path | None, given: str | None = None) -> bytes | No
     given = given or os.environ.get(KEY_VARIABLE)
     if given:
         if len(given) < SHORTEST_KEY:
-            raise LedgerError(
-                f"the key for fingerprints ({KEY_VARIABLE}) is too short; give {SHORTEST_KEY} characters or more"
-            )
+            raise LedgerError(f"the key for fingerprints ({KEY_VARIABLE}) is too short; give {SHORTEST_KEY} characters")
         return given.encode()
     if ledger_file is None:
         return None
@@ -124,9 +122,7 @@ def ledger_key(ledger_file: Path | None, given: str | None = None) -> bytes | No
             raise ValueError
         return key
     except (OSError, ValueError):
-        raise LedgerError(
-            f"key file {str(path)!r} cannot be used; mend its permissions, or set {KEY_VARIABLE}"
-        ) from None
+        raise LedgerError(f"key file {str(path)!r} cannot be used; mend its mode, or set {KEY_VARIABLE}") from None
 
 
 def _make(path: Path) -> None:

@@ -14,8 +14,7 @@ import hashlib
 import socket
 import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 
 from sqlalchemy import Connection, text
 
@@ -28,12 +27,29 @@ RENEWALS = 4  # in the time of one lease: so many may fail before it ends
 
 
 class Lease:
-    """A release that this process holds in a ledger."""
+    """A release that this process holds in a ledger while a `with` block runs; see `Lease.check`."""
 
     def __init__(self, store: Store, dataset: str, release_id: str, token: str) -> None:
         self._store, self._named, self._token = store, (dataset, release_id), token
         self._over = threading.Event()
         self._lost = False
+        self._renewing = threading.Thread(target=self._renew, name="lease of a release", daemon=True)
+
+    def __enter__(self) -> Lease:
+        host = self._take()
+        if host is not None:
+            raise LedgerError(
+                f"release {self._named[1]!r} is running already, on {host!r}; wait for it to end (if it was killed "
+                f"there, for {LEASE_SECONDS / 60:g} minutes)"
+            )
+        self._renewing.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._renewing.join()
+        with suppress(LedgerError):  # then it ends by itself
+            self._let_go()
 
     def check(self) -> None:
         """Raise LedgerError if another run has taken the release, after this one was silent for too long."""
@@ -68,33 +84,8 @@ class Lease:
                 self._lost = self._lost or self._take() is not None
 
 
-@contextmanager
-def leased(store: Store, dataset: str, release_id: str, token: str) -> Iterator[Lease]:
-    """Hold a release while the block runs; see `Lease.check`.
-
-    Raises LedgerError if another run holds it, or the ledger cannot be used.
-    """
-    lease = Lease(store, dataset, release_id, token)
-    host = lease._take()
-    if host is not None:
-        raise LedgerError(
-            f"release {release_id!r} is running already, on {host!r}; wait for it to end (if it was killed there, for "
-            f"{LEASE_SECONDS / 60:g} minutes)"
-        )
-    renewing = threading.Thread(target=lease._renew, name="lease of a release", daemon=True)
-    renewing.start()
-    try:
-        yield lease
-    finally:
-        lease._over.set()
-        renewing.join()
-        with suppress(LedgerError):  # then it ends by itself
-            lease._let_go()
-
-
 def _take_in_file(connection: Connection, dataset: str, release_id: str, sealed: str) -> str | None:
-    found = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :name"
-    if connection.execute(text(found), {"name": LEASES}).scalar() is None:
+    if not _has_leases(connection):
         connection.exec_driver_sql(LEASES_TABLE)
     now = time.time()
     connection.execute(text(f"DELETE FROM {LEASES} WHERE until < :now"), {"now": now})
@@ -111,15 +102,18 @@ def _take_in_file(connection: Connection, dataset: str, release_id: str, sealed:
 def lease_holder(store: Store, dataset: str, release_id: str) -> str | None:
     """The host of the run that holds a release now; None if none does. Raises LedgerError."""
     with store.reading() as (connection, _):
-        if store.path is not None:
-            found = "SELECT 1 FROM sqlite_master WHERE name = :name"
-            if connection.execute(text(found), {"name": LEASES}).scalar() is None:
-                return None
+        if store.path is not None and not _has_leases(connection):
+            return None
         now = ":now" if store.path is not None else "clock_timestamp()"
         held = f"SELECT host FROM {LEASES} WHERE dataset = :dataset AND release_id = :release AND until >= {now}"
         given = {"dataset": dataset, "release": release_id, "now": time.time()}
         host = connection.execute(text(held), given).scalar()
     return None if host is None else str(host)
+
+
+def _has_leases(connection: Connection) -> bool:
+    found = "SELECT 1 FROM sqlite_master WHERE type = 'table' AND name = :name"
+    return connection.execute(text(found), {"name": LEASES}).scalar() is not None
 
 
 def _host() -> str:

@@ -21,10 +21,11 @@ from __future__ import annotations
 import os
 import uuid
 from collections.abc import Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fractions import Fraction
+from functools import partial
 from json import dumps
 from pathlib import Path
 from typing import Any
@@ -34,7 +35,7 @@ from sqlalchemy import select
 from equistrata.errors import InputError
 from equistrata.privacy.budget import ADD_REMOVE, BudgetExceeded, Relation, Rho
 from equistrata.privacy.ledger.chain import OUTCOMES, Books, Entry, Head, Kind, Outcome, genesis
-from equistrata.privacy.ledger.lease import Lease, lease_holder, leased
+from equistrata.privacy.ledger.lease import Lease, lease_holder
 from equistrata.privacy.ledger.people import SamePeople, check_people, same_people
 from equistrata.privacy.ledger.store import LOCK_SECONDS, LedgerError, Store
 from equistrata.privacy.ledger.tables import ENTRIES, VERSION
@@ -98,7 +99,8 @@ class Ledger:
         return f"<{self._store.describe()}>"
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return _again, self._arguments
+        url, lock_seconds = self._arguments
+        return partial(Ledger, lock_seconds=lock_seconds), (url,)
 
     @property
     def path(self) -> Path | None:
@@ -149,9 +151,7 @@ class Ledger:
         self._store.create(_first_head)
         with self._writing() as now:
             if any(now.rows(select(ENTRIES).where(IS_CREATE, ENTRIES.c.dataset == dataset))):
-                raise LedgerError(
-                    f"data set {dataset!r} has a budget already, which is never changed; use another name"
-                )
+                raise LedgerError(f"data set {dataset!r} has a budget, which is never changed; use another name")
             for named in same_people_as:
                 now.account(named)
             parts = _list(same_people_as) if same_people_as else None
@@ -167,12 +167,12 @@ class Ledger:
         """
         self._store.upgrade()
 
-    def lease(self, dataset: str, release_id: str, token: str) -> AbstractContextManager[Lease]:
+    def lease(self, dataset: str, release_id: str, token: str) -> Lease:
         """Hold a release while the block runs, for everyone who shares the ledger (`equistrata.privacy.ledger.lease`).
 
         Raises LedgerError on entering if another run, with another token, holds it.
         """
-        return leased(self._store, dataset, release_id, token)
+        return Lease(self._store, dataset, release_id, token)
 
     def lease_holder(self, dataset: str, release_id: str) -> str | None:
         """The host of the run that holds a release now; None if none does."""
@@ -380,7 +380,3 @@ def _number(value: float | None) -> str | None:
 def _check_name(name: str, what: str) -> None:
     if not (1 <= len(name) <= 100 and name.isprintable() and name.strip() == name):
         raise LedgerError(f"the name of {what} needs 1 to 100 printable characters, without blanks at its ends")
-
-
-def _again(url: str, lock_seconds: float) -> Ledger:
-    return Ledger(url, lock_seconds=lock_seconds)

@@ -82,8 +82,8 @@ def check_people(dataset: str, fingerprint: str | None, accounts: Sequence[Entry
         if theirs.key and (told is None or told.key != theirs.key):
             raise LedgerError(
                 f"whether these rows are those of data set {charge.dataset!r} cannot be told, since its fingerprints "
-                f"were made with {'a' if told is None else 'another'} key; bring that key back "
-                "(EQUISTRATA_LEDGER_KEY, or the file .key beside the ledger)"
+                f"were made with {'a' if told is None else 'another'} key; bring that key back (EQUISTRATA_LEDGER_KEY, "
+                "or the file .key beside the ledger)"
             )
         if told is not None and told.alike(theirs):
             raise LedgerError(

@@ -47,8 +47,8 @@ def _guard(name: str, when: str, each: str = "ROW", condition: str = "true") -> 
 
 
 GUARDS = (
-    "CREATE FUNCTION equistrata_only_grows() RETURNS trigger LANGUAGE plpgsql AS "
-    "$$ BEGIN RAISE EXCEPTION 'the ledger only grows'; END $$",
+    "CREATE FUNCTION equistrata_only_grows() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN RAISE EXCEPTION 'the ledger "
+    "only grows'; END $$",
     _guard("equistrata_entries_rows", f"UPDATE OR DELETE ON {ENTRIES}"),
     _guard("equistrata_entries_all", f"TRUNCATE ON {ENTRIES}", "STATEMENT"),
     _guard("equistrata_ledger_update", f"UPDATE ON {HEAD}", condition=HEAD_MOVED),
@@ -154,8 +154,8 @@ def install(connection: Connection) -> None:
     for functions, rights in ((_functions("helper"), "SECURITY INVOKER"), (DOORS, "SECURITY DEFINER")):
         for signature, gives, body in functions:
             run(
-                f"CREATE OR REPLACE FUNCTION {signature} RETURNS {gives} "
-                f"LANGUAGE plpgsql {rights} {pinned} AS $${body}$$"
+                f"CREATE OR REPLACE FUNCTION {signature} RETURNS {gives} LANGUAGE plpgsql {rights} {pinned} AS "
+                f"$${body}$$"
             )
             run(f"REVOKE ALL ON FUNCTION {signature.partition('(')[0]} FROM PUBLIC")
     run(_SEAL)

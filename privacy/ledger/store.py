@@ -104,8 +104,7 @@ class Store:
                     sqlite.create_file(self.path, first_head, self.lock_seconds)
             except OSError:
                 raise LedgerError(
-                    f"{self.describe()} cannot be made; its folder must exist and be writable, on a "
-                    "file system with hard links"
+                    f"{self.describe()} cannot be made; it needs a writable folder, on a file system with hard links"
                 ) from None
 
     def upgrade(self) -> None:

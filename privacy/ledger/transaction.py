@@ -66,7 +66,7 @@ class Transaction:
         if not entries or entries[0].kind != "create":
             known = ", ".join(str(row["dataset"]) for row in self.rows(select(ENTRIES).where(IS_CREATE))) or "none"
             raise LedgerError(
-                f"data set {dataset!r} has no budget in {self._where} (it has: {known}); run equistrata budget create"
+                f"data set {dataset!r} has no budget in {self._where} ({known}); see equistrata budget create"
             )
         if Head(rows[-1]["entry"], self._entry(rows[-1]).hash) != self.head:
             raise LedgerError(f"{self._where} is damaged: its head does not fit its last entry")
@@ -113,7 +113,7 @@ class Transaction:
     def _entry(self, row: Mapping[str, Any]) -> Entry:
         if digest(row) != row["hash"]:
             raise LedgerError(
-                f"{self._where} is damaged: an entry does not match its hash; see equistrata budget verify"
+                f"{self._where} is damaged: an entry does not match its hash; run equistrata budget verify"
             )
         return Entry.of(row)
 

@@ -84,7 +84,7 @@ def test_a_copy_validates_what_changes_and_nothing_else(monkeypatch):
     with pytest.raises(InputError, match="setting 'workers' is 0"):
         config.changed(workers=0)
     monkeypatch.setattr(ReleaseConfig, "__init__", None)
-    named = config.with_release_id("people-{month}").at(datetime(2026, 11, 1, tzinfo=UTC))
+    named = config.changed(release_id="people-{month}").at(datetime(2026, 11, 1, tzinfo=UTC))
     assert (named.output, named.release_id) == ("out/2026-11", "people-2026-11")
     assert named.at(datetime(2030, 1, 1, tzinfo=UTC)) is named
     assert named.model_fields_set == {"dataset", "output", "release_id"}
