@@ -23,8 +23,6 @@ from scipy.special import ndtri
 from equistrata.errors import InputError
 from equistrata.stats.checks import share
 
-__all__ = ["Spread", "ratio_interval"]
-
 
 @dataclass(frozen=True)
 class Spread:

@@ -38,9 +38,6 @@ class NormalLaplace:
         sd, mean: standard deviation of the normal part, positive; any finite mean.
         scale: b of the Laplace part (its standard deviation is √2·b), zero or more; 0 is the normal distribution.
 
-    Raises:
-        InputError: a parameter out of its range.
-
     Source: NL(μ, σ², 1/b, 1/b, 1) of the talk on private estimators and tests; the convolution in closed form,
     Φ(z) − ½φ(z)(R(r − z) − R(r + z)) with z = (x − mean)/sd, r = sd/scale and R Mills' ratio, which cannot overflow.
     """
@@ -88,9 +85,6 @@ class BinomialLaplace:
     Attributes:
         rows, p: the number of trials, at least 1, and the probability of a success, 0 ≤ p ≤ 1.
         scale: b of the Laplace noise, positive, in rows: 1/ε for a count of sensitivity 1.
-
-    Raises:
-        InputError: a parameter out of its range.
     """
 
     rows: int

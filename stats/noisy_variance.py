@@ -23,8 +23,6 @@ from scipy.stats import norm
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
 
-__all__ = ["LARGEST_OMEGA", "normal_quantile", "variance_factor"]
-
 SMALLEST_OMEGA = 0.02  # below it the noise of the variance is negligible
 LARGEST_OMEGA = 1.0  # above it no width is right at every v
 LEAST_FACTOR = 0.8

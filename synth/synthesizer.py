@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from inspect import signature
 from typing import Any, Literal, Self
 
@@ -44,6 +44,7 @@ def stratified_name(mechanism: Mechanism, strata: Sequence[str]) -> str:
     return "_".join([mechanism.name, *(strata or ["vanilla"])])
 
 
+@dataclass(eq=False, repr=False)
 class StratifiedSynthesizer:
     """Fit a synthesizer to every stratum and draw synthetic rows.
 
@@ -72,36 +73,26 @@ class StratifiedSynthesizer:
         InputError: a setting that no table could be fitted with.
     """
 
-    def __init__(
-        self,
-        mechanism: str | Mechanism = "mst",
-        strata: Sequence[str] = (),
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-9,
-        weights: PublicWeights | Literal["noisy"] = NOISY,
-        combine_weights: bool = False,
-        count_share: float = DEFAULT_COUNT_SHARE,
-        engine: str = "numpy",
-        shrinkage: bool = True,
-        selection: Literal["shared", "per-stratum"] | None = None,
-        levels: Literal["auto", "strata", "none"] = "auto",
-        workers: int = 1,
-        seed: int | None = None,
-    ) -> None:
-        self.mechanism = mechanism
-        self.strata = strata
-        self.epsilon = epsilon
-        self.delta = delta
-        self.weights = weights
-        self.combine_weights = combine_weights
-        self.count_share = count_share
-        self.engine = engine
-        self.shrinkage = shrinkage
-        self.selection = selection
-        self.levels = levels
-        self.workers = workers
-        self.seed = seed
+    mechanism: str | Mechanism = "mst"
+    strata: Sequence[str] = ()
+    _: KW_ONLY
+    epsilon: float = 1.0
+    delta: float = 1e-9
+    weights: PublicWeights | Literal["noisy"] = NOISY
+    combine_weights: bool = False
+    count_share: float = DEFAULT_COUNT_SHARE
+    engine: str = "numpy"
+    shrinkage: bool = True
+    selection: Literal["shared", "per-stratum"] | None = None
+    levels: Literal["auto", "strata", "none"] = "auto"
+    workers: int = 1
+    seed: int | None = None
+
+    model_: StratifiedModel = field(init=False)
+    measurements_: StrataMeasurements = field(init=False)
+    rho_: Rho = field(init=False)
+
+    def __post_init__(self) -> None:
         self._check()
 
     @property
@@ -171,11 +162,6 @@ class StratifiedSynthesizer:
             raise InputError("the synthesizer is not fitted yet; call fit first")
         rng = np.random.default_rng(self.seed if seed is None else seed)
         return self.model_.sample(rows, rng, where).decode(rng)
-
-    # Set by `fit`.
-    model_: StratifiedModel
-    measurements_: StrataMeasurements
-    rho_: Rho
 
     def _check(self) -> None:
         """Raise InputError for settings that no table could be fitted with."""

@@ -21,10 +21,8 @@ from scipy.optimize import brentq
 
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
-from equistrata.stats.checks import closed_share, positive, share, whole
+from equistrata.stats.checks import closed_share, one_of, positive, share, whole
 from equistrata.stats.laws import BinomialLaplace
-
-__all__ = ["exact_interval", "exact_p_value", "exact_power"]
 
 Alternative = Literal["two-sided", "greater", "less"]
 
@@ -49,8 +47,7 @@ def exact_p_value(
         InputError: a setting out of its range, or a count that is not a finite number.
     """
     law = BinomialLaplace(whole("rows", rows, 1), closed_share("p0", p0), 1 / positive("epsilon", epsilon))
-    if alternative not in get_args(Alternative):
-        raise InputError(f"alternative is {alternative!r}, but must be two-sided, greater or less; choose one")
+    one_of("alternative", alternative, get_args(Alternative))
     count = _released(noisy_count)
     if alternative == "greater":
         return law.sf(count)
@@ -87,9 +84,6 @@ def exact_power(p: float, *, p0: float, rows: int, epsilon: float, alpha: float)
         rows: at least 1.
         epsilon: positive.
         alpha: in (0, 1).
-
-    Raises:
-        InputError: a setting out of its range.
 
     >>> [round(exact_power(p, p0=0.25, rows=20, epsilon=1.0, alpha=0.05), 3) for p in (0.05, 0.25, 0.5, 0.75)]
     [0.378, 0.05, 0.518, 0.979]

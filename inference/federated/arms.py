@@ -15,17 +15,15 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
-from equistrata.stats.checks import share
+from equistrata.stats.checks import one_of, share
 from equistrata.stats.noisy_variance import LARGEST_OMEGA, normal_quantile, variance_factor
-
-__all__ = ["Arm", "Target", "check_interval", "combine", "exact_arm"]
 
 Number = float | Floats
 Target = Literal["pate", "sate"]
@@ -117,8 +115,7 @@ def combine(
 def check_interval(level: float, target: str) -> None:
     """Raise InputError unless 0 < level < 1 and the target is "pate" or "sate"."""
     share("level", level)
-    if target not in ("pate", "sate"):
-        raise InputError(f"the target of an interval is 'pate' or 'sate', not {target!r}")
+    one_of("target", target, get_args(Target))
 
 
 def _shared_part(treated: Arm, control: Arm) -> Floats:

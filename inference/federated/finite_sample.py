@@ -24,8 +24,6 @@ from equistrata.arrays import Floats
 from equistrata.inference.federated.ab_test import ArmSettings
 from equistrata.inference.federated.arms import Arm, Target, check_interval
 
-__all__ = ["finite_sample_interval"]
-
 MAIN_SHARE = 0.95  # of the failure probability, for the estimate; eight bounds on the variances share the rest
 
 

@@ -28,8 +28,6 @@ import numpy as np
 from equistrata.errors import EquistrataError, InputError
 from equistrata.inference.federated.aggregation import SumQuestion, TooFewHolders, Total
 
-__all__ = ["FlowerAggregator", "FlowerFailed", "flower"]
-
 FLOWER_PYTHON_VARIABLE = "EQUISTRATA_FLOWER_PYTHON"
 FLOWER_DEFAULT_PYTHON = Path(".venv-flower/bin/python")
 FLOWER_WORKER = Path(__file__).with_name("_flower_worker.py")

@@ -36,17 +36,6 @@ from equistrata.errors import InputError
 from equistrata.stats.checks import positive, whole
 from equistrata.stats.checks import share as share_of_one
 
-__all__ = [
-    "MAX_THETA",
-    "ThetaTarget",
-    "epsilon_of",
-    "epsilon_spent",
-    "renyi_exact",
-    "renyi_fast",
-    "solve_theta",
-    "solve_thetas",
-]
-
 Curve = Callable[[float], float]
 
 MAX_THETA = 0.25
@@ -65,9 +54,6 @@ class ThetaTarget:
         epsilon, delta: ε > 0 and 0 < δ < 1.
         orders: the orders of the conversion to (ε, δ); None for the best one. The paper's tables fit 2, 3, …, 128.
         maximum: the largest θ, in (0, ¼].
-
-    Raises:
-        InputError: a setting out of its range.
     """
 
     epsilon: float
@@ -79,9 +65,7 @@ class ThetaTarget:
         positive("epsilon", self.epsilon)
         share_of_one("delta", self.delta)
         if not 0 < self.maximum <= MAX_THETA:
-            raise InputError(
-                f"the largest theta must lie in (0, 1/4], not {self.maximum}; beyond it the accounting does not hold"
-            )
+            raise InputError(f"the largest theta must lie in (0, 1/4], where the accounting holds, not {self.maximum}")
 
 
 def renyi_exact(n: int, m: int, theta: float, order: float) -> float:
@@ -91,9 +75,6 @@ def renyi_exact(n: int, m: int, theta: float, order: float) -> float:
         n, m: people whose reports are added, public, and trials of each; at least 1.
         theta: θ in [0, ¼].
         order: α > 1.
-
-    Raises:
-        InputError: a setting out of its range.
 
     Source: the federated-experiments paper, Algorithms 3 and 4.
 
@@ -109,7 +90,7 @@ def renyi_fast(n: int, m: int, theta: float, order: float) -> float:
     """A bound on `renyi_exact`, never below it and within 1 % of it, for n to 10⁷ and m to 4,096 in milliseconds.
 
     Trials move block by block (data processing inequality). The paper's blocks are single trials (Algorithm 5); here
-    they are longer below 1,024 people. Arguments and errors: as `renyi_exact`.
+    they are longer below 1,024 people. Arguments: as `renyi_exact`.
 
     >>> round(renyi_fast(10**7, 4096, 0.25, 32), 6)
     0.008738
@@ -189,9 +170,7 @@ def solve_theta(n: int, m: int, target: ThetaTarget, *, spent: Curve | None = No
     while excess(low) > 0:
         low -= 2.0
         if low < -60:
-            raise InputError(
-                f"no theta gives epsilon = {target.epsilon} at delta = {target.delta} here; raise epsilon or delta"
-            )
+            raise InputError(f"no theta gives epsilon = {target.epsilon} at delta = {target.delta}; raise one of them")
     root = float(brentq(excess, low, high, xtol=1e-10, rtol=1e-12))
     step = 1e-10
     while excess(root) > 0:

@@ -28,8 +28,6 @@ from equistrata.inference.means.settings import CoinpressSettings
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
 
-__all__ = ["Coinpress", "RowCount"]
-
 
 @dataclass(frozen=True)
 class Coinpress(CoinpressSettings):

@@ -26,8 +26,6 @@ from equistrata.privacy.budget import REPLACE_ONE, Budget, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.stats.checks import number, positive, share, whole
 
-__all__ = ["LaplaceMean"]
-
 
 @dataclass(frozen=True)
 class LaplaceMean:
@@ -38,9 +36,6 @@ class LaplaceMean:
         epsilon: ε > 0.
         gamma: γ in (0, 1): sets the clip ±(R + σ√(ln(n/γ))), and is the failure probability of an interval.
         sigma: a declared bound on the standard deviation, positive.
-
-    Raises:
-        InputError: a setting out of its range.
 
     Cost: ε-DP (ε²/2-zCDP) for all outputs of one call; replace-one within a stratum. See docs/proofs/laplace-mean.md.
     Source: the stratification paper, eq. 2 to 4.
@@ -148,9 +143,6 @@ class LaplaceMean:
             k, n: the numbers of groups, at least 1, and of rows, positive.
             log_sizes: Σ log|Gᵢ|: known, bounded or expected (`equistrata.inference.means.dirichlet`). The bound is
                 concave in it, so that of the expected sum is at least the expected bound.
-
-        Raises:
-            InputError: an argument out of its range.
 
         >>> round(LaplaceMean(radius=1, epsilon=1).error_bound(9, 196967, 9 * math.log(196967 / 9)), 5)
         0.00107

@@ -22,8 +22,6 @@ from equistrata.errors import InputError
 from equistrata.inference.planning.questions import Question
 from equistrata.stats.checks import number, positive
 
-__all__ = ["StratumPlan", "plan_strata"]
-
 Status = Literal["readable", "unreadable", "too few rows"]
 
 

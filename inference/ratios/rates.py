@@ -14,8 +14,6 @@ from equistrata.errors import InputError
 from equistrata.inference.means.estimate import Interval
 from equistrata.stats.fieller import Spread, ratio_interval
 
-__all__ = ["noisy_rate"]
-
 
 def noisy_rate(
     successes: float,

@@ -28,19 +28,8 @@ from equistrata.errors import InputError
 from equistrata.inference.ratios.design import Composition, Mechanism, PricedDesign
 from equistrata.inference.ratios.sums import RatioSums, RatioWeights, measure_sums
 from equistrata.privacy.noise import NoiseSource
-from equistrata.stats.checks import share
+from equistrata.stats.checks import one_of, share
 from equistrata.stats.fieller import Spread, ratio_interval
-
-__all__ = [
-    "RatioEstimate",
-    "RatioSettings",
-    "RatioTest",
-    "RatioWeights",
-    "equal_ratios",
-    "fieller_from_sums",
-    "private_ratio",
-    "ratio_from_sums",
-]
 
 Correction = Literal["analytical", "monte-carlo", "none"]
 
@@ -60,9 +49,6 @@ class RatioSettings:
         log: estimate ln r.
         level: nominal coverage, in (0, 1).
         binary: whether y is 0 or 1; then Σwy² = Σwy is not measured.
-
-    Raises:
-        InputError: a setting out of its range.
     """
 
     epsilon: float
@@ -75,8 +61,8 @@ class RatioSettings:
     binary: bool = True
 
     def __post_init__(self) -> None:
-        _one_of("mechanism", self.mechanism, get_args(Mechanism))
-        _one_of("composition", self.composition, get_args(Composition))
+        one_of("mechanism", self.mechanism, get_args(Mechanism))
+        one_of("composition", self.composition, get_args(Composition))
         _check(self.correction, self.level)
         self.priced(weighted=False)
 
@@ -320,10 +306,5 @@ def draws_of(sums: RatioSums, correction: Correction, seed: int = 0) -> tuple[Fl
 
 
 def _check(correction: Correction, level: float) -> None:
-    _one_of("correction", correction, get_args(Correction))
+    one_of("correction", correction, get_args(Correction))
     share("level", level)
-
-
-def _one_of(name: str, given: str, known: tuple[str, ...]) -> None:
-    if given not in known:
-        raise InputError(f"{name} is {given!r}; choose among {', '.join(known)}")

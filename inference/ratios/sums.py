@@ -211,8 +211,5 @@ def _vector(values: npt.ArrayLike, name: str, upper: float = 1.0) -> Floats:
     if array.ndim != 1:
         raise InputError(f"the {name} must be one-dimensional, not of {array.ndim} dimensions")
     if array.size and not (array.min() >= 0 and array.max() <= upper):  # also when one is not a number
-        raise InputError(
-            f"the {name} must lie in [0, {upper:g}] with none missing; divide by the declared bound and drop "
-            "absent cells"
-        )
+        raise InputError(f"the {name} must lie in [0, {upper:g}] with none missing; divide by the declared bound")
     return array

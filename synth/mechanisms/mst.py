@@ -58,19 +58,13 @@ class MST(SharingMechanism):
     max_model_size: float = 4.0
     engine: Estimator = field(default_factory=MirrorDescent)
 
+    name = "MST"
+
     def __post_init__(self) -> None:
         if not 0 < self.choice < 1 - self.levels.first_share:
-            raise InputError(
-                f"MST's choice is {self.choice}; give a part of ρ above 0 that, with what is measured first, leaves a "
-                "part for pairs"
-            )
+            raise InputError(f"MST's choice is {self.choice}; give a part of ρ above 0 that leaves a part for pairs")
         if self.trees < 1 or not self.readable > 0 or not self.max_model_size > 0:
             raise InputError("MST needs one tree or more, and a readable and a max_model_size above 0")
-
-    @property
-    def name(self) -> str:
-        """MST."""
-        return "MST"
 
     @property
     def model_size(self) -> float:
@@ -87,7 +81,6 @@ class MST(SharingMechanism):
         """Measure first marginals (`Levels.measure_first`), choose pairs (`_choose_pairs`), measure what was chosen.
 
         Cost: `rho` in zCDP; neighbours differ by one added or removed row. See docs/proofs/mst.md.
-
         """
         session, schema = Session(table, rho, noise, known), table.schema
         first = self.levels.measure_first(session)

@@ -77,10 +77,7 @@ class MirrorDescent:
     tolerance: float = 3e-4
     most_cells: int = 5_000_000
 
-    @property
-    def weighs_cells(self) -> bool:
-        """See `Estimator.weighs_cells`."""
-        return True
+    weighs_cells = True
 
     def estimate(
         self, schema: Schema, measurements: Sequence[Measurement], warm_start: GraphicalModel | None = None
@@ -90,8 +87,8 @@ class MirrorDescent:
         tree = JunctionTree.build(schema.sizes, model_cliques(schema, measurements))
         if tree.cells > self.most_cells:
             raise InputError(
-                f"a model of {', '.join(schema.names)} needs {tree.cells:,} cells, more than {self.most_cells:,}; use "
-                "fewer columns, coarser bins, or fewer impossible combinations that tie columns together"
+                f"a model of {', '.join(schema.names)} needs {tree.cells:,} cells, more than {self.most_cells:,}; "
+                "use fewer columns, coarser bins, or fewer impossible combinations that tie columns together"
             )
         layout = Layout.of(tree)
         factors = _start(schema, tree, warm_start)

@@ -39,10 +39,7 @@ class MbiEngine:
 
     iterations: int = 5000
 
-    @property
-    def weighs_cells(self) -> bool:
-        """See `Estimator.weighs_cells`."""
-        return False
+    weighs_cells = False
 
     def estimate(
         self, schema: Schema, measurements: Sequence[Measurement], warm_start: GraphicalModel | None = None

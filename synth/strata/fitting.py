@@ -107,22 +107,20 @@ def measure_stratum(
 
     Cost: the rest of `budget`, of which `count_rho` buys the noisy number of rows (of each stratum).
     """
-    known = _count(mechanism, table, budget, count_rho, noise)
-    return mechanism.measure(table, _rest(mechanism, budget), noise, known)
+    return mechanism.measure(table, *_paid(mechanism, table, budget, count_rho, noise))
 
 
 def fit_stratum(mechanism: Mechanism, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource) -> Fit:
     """As `measure_stratum`, and the model."""
-    known = _count(mechanism, table, budget, count_rho, noise)
-    return mechanism.fit(table, _rest(mechanism, budget), noise, known)
+    return mechanism.fit(table, *_paid(mechanism, table, budget, count_rho, noise))
 
 
-def _count(mechanism: Mechanism, table: CodedTable, budget: Budget, rho: Rho, noise: NoiseSource) -> list[Measurement]:
-    return [measure_marginal(table, mechanism.strata, rho, budget, noise)] if rho else []
-
-
-def _rest(mechanism: Mechanism, budget: Budget) -> Rho:
-    return budget.spend(budget.remaining, f"{mechanism.name} on one stratum")
+def _paid(
+    mechanism: Mechanism, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource
+) -> tuple[Rho, NoiseSource, list[Measurement]]:
+    """What a mechanism may spend, its noise, and the counts that were bought before."""
+    known = [measure_marginal(table, mechanism.strata, count_rho, budget, noise)] if count_rho else []
+    return budget.spend(budget.remaining, f"{mechanism.name} on one stratum"), noise, known
 
 
 def fit_strata(

@@ -62,7 +62,7 @@ BUSY = [Impossible(("c0", "c1", "c2"), ((n,), (n,), (n,))) for n in range(200)]
         (
             AIM(),
             whole([60, 60, 60], TIED),
-            "216,000 cells before anything is measured together, more than AIM's 131,072",
+            "216,000 cells, more than 131,072, before anything is measured together",
         ),
         (GEM(), whole([200, 200, 200], BUSY), "more than 20,000 combinations left"),
     ],
