@@ -30,9 +30,9 @@ from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.registry import mechanism as named_mechanism
-from equistrata.synth.strata.fitting import StrataMeasurements, fitting_of
+from equistrata.synth.strata.fitting import Fitting, StrataMeasurements
 from equistrata.synth.strata.model import StratifiedModel, Where
-from equistrata.synth.strata.selection import check_selection
+from equistrata.synth.strata.selection import check_selection, shared_selection
 from equistrata.synth.strata.weights import combined_weights
 
 NOISY: Literal["noisy"] = "noisy"
@@ -135,7 +135,9 @@ class StratifiedSynthesizer:
         public = self.weights if isinstance(self.weights, PublicWeights) else None
         if public is not None and set(public.shares) != set(strata.keys):
             raise InputError("the weights are for other strata than these; make them for the same columns and schema")
-        fitting = fitting_of(self._mechanism(), strata, self.selection, self.levels, self.shrinkage, self.workers)
+        mechanism = self._mechanism()
+        shared = shared_selection(mechanism, strata, self.selection, self.levels)
+        fitting = Fitting(mechanism, strata, shared, self.shrinkage, self.workers)
         rho = self._price()
         paid_counts = (public is None or self.combine_weights) and len(strata.keys) > 1
         count_rho = rho * self.count_share if paid_counts else Rho(0)

@@ -42,9 +42,6 @@ def exact_p_value(
     Returns:
         P-values, shape kept, uniform on [0, 1] under the null hypothesis. The one-sided tests are uniformly most
         powerful among tests of the noisy count. See docs/proofs/proportions.md.
-
-    Raises:
-        InputError: a setting out of its range, or a count that is not a finite number.
     """
     law = BinomialLaplace(whole("rows", rows, 1), closed_share("p0", p0), 1 / positive("epsilon", epsilon))
     one_of("alternative", alternative, get_args(Alternative))
@@ -67,9 +64,6 @@ def exact_interval(noisy_count: float, *, rows: int, epsilon: float, alpha: floa
         (lower, upper), 0 ≤ lower ≤ upper ≤ 1: the p that neither one-sided test at α/2 rejects (Clopper-Pearson with
         noise). A count outside [0, rows] is first clipped to it, since its likelihood is proportional to that of the
         end; else the interval of a far count would be empty. Clipping only widens intervals.
-
-    Raises:
-        InputError: a setting out of its range, or a count that is not a finite number.
     """
     rows, scale, tail = whole("rows", rows, 1), 1 / positive("epsilon", epsilon), share("alpha", alpha) / 2
     count = min(max(float(_released(noisy_count)), 0.0), float(rows))

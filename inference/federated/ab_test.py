@@ -203,8 +203,6 @@ def private_difference(
 
     Args:
         treated, control: values in [−R, R], shape (n_t,) and (n_c,), at least two each; sizes are public.
-        design: range, guarantee and trials of both arms.
-        noise: the source of the coins.
         target, level: as `equistrata.inference.federated.arms.combine`.
 
     Raises:

@@ -42,9 +42,6 @@ def finite_sample_interval(
     Returns:
         The estimate and the half-width, in the unit of the values; arrays if the arms hold arrays.
 
-    Raises:
-        InputError: a level outside (0, 1).
-
     Cost: none (post-processing).
     """
     check_interval(level, target)

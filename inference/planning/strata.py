@@ -47,10 +47,7 @@ class StratumPlan:
 
 
 def plan_strata(asked: Question, sizes: Mapping[str, float], epsilon: float) -> tuple[StratumPlan, ...]:
-    """Plan every stratum: label → public size (zero or more). Every stratum gets the whole ε: strata are disjoint.
-
-    Raises InputError: ε not positive, or a size that is negative or not a number.
-    """
+    """Plan every stratum: label → public size (zero or more). Every stratum gets the whole ε: strata are disjoint."""
     needed = math.ceil(asked.rows(positive("epsilon", epsilon)))
     return tuple(_plan(asked, label, size, epsilon, needed) for label, size in sizes.items())
 

@@ -124,8 +124,6 @@ def private_ratio(
     Args:
         numerator: s, shape (n,), n ≥ 0, in [0, 1] (divide by the declared bound if it is another).
         denominator: y, shape (n,), 0 or 1 if `settings.binary`, else in [0, 1].
-        settings: price, mechanism and interval.
-        noise: the source of noise.
         weights: w and its declared bound; None for 1 each.
 
     Returns:
@@ -148,9 +146,6 @@ def ratio_from_sums(
     """The ratio from noisy sums, of one group or of several added up. Post-processing.
 
     The draws of "monte-carlo" have a fixed seed: the same sums give the same interval.
-
-    Raises:
-        InputError: an unknown correction, or a level that is not in (0, 1).
     """
     _check(correction, level)
     named = {name: sums.vector[[i]] for i, name in enumerate(sums.names)}

@@ -110,7 +110,6 @@ def measure_sums(
         numerator: s, shape (n,), n ≥ 0, in [0, 1]: divided by its declared bound.
         denominator: y, shape (n,), in [0, 1]; 0 or 1 where the design is for binary labels.
         priced: the design and its noise; must agree on whether there are weights.
-        noise: the source of noise.
         weights: w and its declared bound; None for 1 each.
         budget: what `priced.rho` is charged to; None for one of that amount.
 

@@ -141,7 +141,7 @@ class GEM(LoggedMechanism):
         """Logits after so many steps from these (None for the start), and their model."""
         total = max(total_estimate(measurements)[0], 1.0)
         if logits is None:
-            logits = start_logits(sum(schema.sizes), self.components, self.seed)
+            logits = start_logits(schema, self.components, self.seed)
         if steps:
             logits = self.optimizer.train(MixtureLoss.of(schema, measurements, total), logits, steps)
         return logits, mixture(schema, total, logits)

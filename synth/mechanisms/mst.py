@@ -8,7 +8,7 @@ values are not merged. The paper's own algorithm is `paper.mst.PaperMST`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, partial
@@ -144,7 +144,7 @@ class _Forest:
         self.schema, self.cliques = schema, set(cliques)
         self.model = Elimination(schema.sizes, self.cliques)
         self.most: dict[Edge, int] = {}  # bounds from above on the cells of the model with each pair
-        self.part: dict[str, str] = {}
+        self.part: dict[str, str] = {}  # column → the name of its part of the tree
         self.used: set[Edge] = set()  # in a tree already, or too large for the model
 
     def begin_tree(self, names: Sequence[str]) -> None:
@@ -165,7 +165,8 @@ class _Forest:
         self.model = Elimination(self.schema.sizes, self.cliques)
         growth = max(self.schema[name].size for name in pair)
         self.most = {each: most * growth for each, most in self.most.items()}
-        self.part = _joined(self.part, pair)
+        old, new = (self.part[name] for name in pair)
+        self.part = {name: new if root == old else root for name, root in self.part.items()}
 
     def _may_pass(self, pair: Edge, most_cells: float) -> bool:
         """Whether a pair's model must be worked out: a new junction tree for every pair takes minutes.
@@ -194,9 +195,3 @@ def _offers(schema: Schema, names: Sequence[str], levels: Levels) -> list[tuple[
 def _scores(score: Callable[[Columns], float], options: Sequence[tuple[Edge, Columns]], none: bool) -> list[float]:
     """The options' scores, and that of choosing nothing if it is offered."""
     return [*(score(columns) for _, columns in options), *([0.0] * none)]
-
-
-def _joined(part: Mapping[str, str], edge: Edge) -> dict[str, str]:
-    """The parts of a forest (column → the name of its part) once an edge has made two of them one."""
-    old, new = part[edge[0]], part[edge[1]]
-    return {name: new if root == old else root for name, root in part.items()}

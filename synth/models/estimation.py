@@ -20,7 +20,7 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Columns, Measurement, total_estimate
-from equistrata.synth.models.graphical import GraphicalModel, Layout, Tables, cell_map
+from equistrata.synth.models.graphical import GraphicalModel, Layout, Tables, cell_map, layout_of, multiply
 from equistrata.synth.models.junction_tree import Clique, JunctionTree
 from equistrata.synth.models.shared_sums import SharedSums, zeros_and_ones
 
@@ -90,7 +90,7 @@ class MirrorDescent:
                 f"a model of {', '.join(schema.names)} needs {tree.cells:,} cells, more than {self.most_cells:,}; "
                 "use fewer columns, coarser bins, or fewer impossible combinations that tie columns together"
             )
-        layout = Layout.of(tree)
+        layout = layout_of(tree)
         factors = _start(schema, tree, warm_start)
         problem = _Problem.of(schema, tree, measurements, total)
         if problem.answers.size == 0:
@@ -182,9 +182,7 @@ def possible_cells(schema: Schema, tree: JunctionTree) -> Tables:
     factors = [np.ones(int(np.prod([tree.sizes[v] for v in clique]))) for clique in tree.cliques]
     for zero in schema.impossible:
         variables = tuple(schema.index(name) for name in zero.columns)
-        home = tree.home(variables)
-        assert home is not None
-        factors[home] *= ~schema.zero_mask(zero).ravel()[cell_map(tree.sizes, tree.cliques[home], variables)]
+        multiply(tree, factors, variables, (~schema.zero_mask(zero)).ravel().astype(float))
     return factors
 
 
@@ -194,7 +192,5 @@ def _start(schema: Schema, tree: JunctionTree, warm_start: GraphicalModel | None
     if warm_start is None:
         return factors
     for clique, table in zip(warm_start.tree.cliques, warm_start.conditional, strict=True):
-        home = tree.home(clique)
-        if home is not None:
-            factors[home] *= np.maximum(table, _REVIVED)[cell_map(tree.sizes, tree.cliques[home], clique)]
+        multiply(tree, factors, clique, np.maximum(table, _REVIVED))
     return factors

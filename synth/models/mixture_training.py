@@ -16,9 +16,10 @@ from equistrata.synth.models.mixture_loss import MixtureLoss, Singles
 _START_SPREAD = 0.1  # standard deviation of the logits at the start, which makes components differ
 
 
-def start_logits(codes: int, components: int, seed: int) -> Singles:
-    """Logits to start from, shape (codes, components); `codes` counts those of all columns. `seed` is public."""
-    return np.random.default_rng(seed).normal(0.0, _START_SPREAD, (codes, components)).astype(np.float32)
+def start_logits(schema: Schema, components: int, seed: int) -> Singles:
+    """Logits to start from, shape (codes of all columns, components). `seed` is public."""
+    shape = sum(schema.sizes), components
+    return np.random.default_rng(seed).normal(0.0, _START_SPREAD, shape).astype(np.float32)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,6 @@ from no_noise import ForbiddenNoise
 from refutation import HalvedNoise, empirical_epsilon
 
 from equistrata.errors import InputError
-from equistrata.inference.federated import estimate as federated
 from equistrata.inference.federated import protocol
 from equistrata.inference.federated.aggregation import InProcessAggregator, SumQuestion, TooFewHolders, Total
 from equistrata.inference.federated.estimate import RowsMissing, federate
