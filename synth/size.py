@@ -26,7 +26,7 @@ from equistrata.synth.mechanisms.aim import AIM, ROUNDS
 from equistrata.synth.mechanisms.base import Mechanism, serving_all
 from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.mst import FIRST_TREE_CELLS, MST
-from equistrata.synth.models.estimation import model_cliques
+from equistrata.synth.models.estimation import check_cells, few, model_cliques
 from equistrata.synth.models.junction_tree import CELL_BYTES, cells_in, tree_cells
 from equistrata.synth.models.possible import Possible
 
@@ -123,7 +123,7 @@ def _found(mechanism: Mechanism, schema: Schema) -> _Found:
     most = getattr(mechanism, "most_cells", None)
     if most is not None and cells > most:
         raise InputError(
-            f"{mechanism.name} keeps every combination of codes, and {_few(schema.names)} have {_amount(cells)} "
+            f"{mechanism.name} keeps every combination of codes, and {few(schema.names)} have {_amount(cells)} "
             f"in a stratum, more than {most:,}; release fewer columns, or choose another synthesizer"
         )
     return 0, 0, 0, 0.0
@@ -134,7 +134,7 @@ def _mst(mechanism: MST, schema: Schema) -> _Found:
     sizes, every = [schema[name].size for name in names], prod(schema[name].size for name in strata)
     bare = tree_cells(schema.sizes, model_cliques(schema, [], strata))
     most = getattr(mechanism.engine, "most_cells", bare)
-    _check_bare(schema, bare, most)
+    check_cells(schema, bare, most)
     pairs, offered = comb(len(sizes), 2), len(mechanism.levels.offered)
     first_tree = min(_widest_tree_cells(sizes) * every, FIRST_TREE_CELLS)
     largest = cells_in(mechanism.max_model_size)
@@ -147,18 +147,10 @@ def _mst(mechanism: MST, schema: Schema) -> _Found:
     return cells * FITTING_BYTES + first_tree * 6 * CELL_BYTES, pairs * offered, cells, seconds
 
 
-def _check_bare(schema: Schema, cells: int, most: int) -> None:
-    if cells > most:
-        raise InputError(
-            f"a model of {_few(schema.names)} needs {cells:,} cells, more than {most:,}, before anything is measured "
-            "together; use fewer columns, coarser bins, or fewer impossible combinations that tie columns together"
-        )
-
-
 def _aim(mechanism: AIM, schema: Schema) -> _Found:
     strata, sizes, most = mechanism.strata, schema.sizes, int(cells_in(mechanism.model_size))
     bare = tree_cells(sizes, model_cliques(schema, [], strata))
-    _check_bare(schema, bare, most)
+    check_cells(schema, bare, most)
     degrees, cells = range(1, mechanism.degree + 1), min(most, prod(sizes))
     candidates = sum(comb(len(sizes), n) for n in degrees)
     counted = sum(min(_symmetric(sizes, n), comb(len(sizes), n) * most) for n in degrees)
@@ -210,10 +202,6 @@ def _symmetric(sizes: Sequence[int], degree: int) -> int:
         for n in range(degree, 0, -1):
             sums[n] += sums[n - 1] * each
     return sums[degree]
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names) if len(names) <= 6 else f"{', '.join(names[:5])} and {len(names) - 5} more columns"
 
 
 def _amount(count: int) -> str:

@@ -28,6 +28,7 @@ from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource, SecureNoise, SeededNoise
+from equistrata.stats.checks import whole
 from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.registry import mechanism as named_mechanism
 from equistrata.synth.strata.fitting import Fitting, StrataMeasurements
@@ -169,8 +170,7 @@ class StratifiedSynthesizer:
         """Raise InputError for settings that no table could be fitted with."""
         if isinstance(self.strata, str) or not all(isinstance(name, str) for name in self.strata):
             raise InputError(f"strata is {self.strata!r}; give a list of column names")
-        if not (isinstance(self.workers, int) and self.workers >= 1):
-            raise InputError(f"workers is {self.workers}, but at least one process has to work; give 1 or more")
+        whole("workers", self.workers, 1)
         if not 0 <= self.count_share < 1:
             raise InputError(f"count_share is {self.count_share}, but it is a part of the budget; give 0 up to, not 1")
         if not isinstance(self.weights, PublicWeights) and self.weights != NOISY:

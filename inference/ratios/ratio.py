@@ -209,14 +209,8 @@ def equal_ratios(first: RatioEstimate, second: RatioEstimate) -> RatioTest:
     deviation = math.sqrt(variance)
     half = float(ndtri((1 + first.level) / 2)) * deviation
     statistic = difference / deviation if deviation else math.copysign(math.inf, difference) if difference else 0.0
-    return RatioTest(
-        difference,
-        difference - half,
-        difference + half,
-        statistic,
-        float(2 * ndtr(-abs(statistic))),
-        first.level,
-    )
+    p_value = float(2 * ndtr(-abs(statistic)))
+    return RatioTest(difference, difference - half, difference + half, statistic, p_value, first.level)
 
 
 def value_and_variance(

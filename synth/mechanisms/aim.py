@@ -44,7 +44,7 @@ from equistrata.synth.mechanisms.base import SharingMechanism
 from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.session import NOTHING, Session, Step, weighed
 from equistrata.synth.models.base import Model
-from equistrata.synth.models.estimation import Estimator, MirrorDescent, model_cliques
+from equistrata.synth.models.estimation import Estimator, MirrorDescent, few, model_cliques
 from equistrata.synth.models.graphical import GraphicalModel
 from equistrata.synth.models.junction_tree import CELL_BYTES, Clique, cells_in, tree_cells
 
@@ -124,10 +124,10 @@ class AIM(SharingMechanism):
         """
         run = _Run(self, table, rho, noise, known)
         if run.cells > cells_in(self.model_size):
+            needed = f"{run.cells * CELL_BYTES / 2**20:.3g} MiB before anything is measured together"
             raise InputError(
-                f"a model of {', '.join(table.schema.names)} needs {run.cells * CELL_BYTES / 2**20:.3g} MiB before "
-                f"anything is measured together, but max_model_size is {self.model_size:g}; raise it, or use "
-                "fewer columns, coarser bins, or fewer impossible combinations that tie columns together"
+                f"a model of {few(table.schema.names)} needs {needed}, but max_model_size is {self.model_size:g}; "
+                "raise it, or use fewer columns or coarser bins, or fewer impossible combinations"
             )
         names = table.schema.names
         rounds = STRATA_ROUNDS if self.strata and self.rounds is None else ((self.rounds or ROUNDS, inf),)

@@ -57,6 +57,20 @@ def model_cliques(schema: Schema, measurements: Iterable[Measurement], strata: C
     return sorted({tuple(sorted(schema.index(name) for name in names)) for names in groups if names})
 
 
+def check_cells(schema: Schema, cells: int, most: int) -> None:
+    """Raise InputError if a model of these columns needs more cells than `most`."""
+    if cells > most:
+        raise InputError(
+            f"a model of {few(schema.names)} needs {cells:,} cells, more than {most:,}; "
+            "use fewer columns, coarser bins, or fewer impossible combinations that tie columns together"
+        )
+
+
+def few(names: Sequence[str]) -> str:
+    """Names in a message: of many, the first five."""
+    return ", ".join(names) if len(names) <= 6 else f"{', '.join(names[:5])} and {len(names) - 5} more columns"
+
+
 @dataclass(frozen=True)
 class MirrorDescent:
     """Entropic mirror descent with momentum, on calibrated clique conditionals.
@@ -85,11 +99,7 @@ class MirrorDescent:
         """See `Estimator.estimate`. `warm_start` may lie on another junction tree of the same schema."""
         total = max(total_estimate(measurements)[0], 1.0)
         tree = JunctionTree.build(schema.sizes, model_cliques(schema, measurements))
-        if tree.cells > self.most_cells:
-            raise InputError(
-                f"a model of {', '.join(schema.names)} needs {tree.cells:,} cells, more than {self.most_cells:,}; "
-                "use fewer columns, coarser bins, or fewer impossible combinations that tie columns together"
-            )
+        check_cells(schema, tree.cells, self.most_cells)
         layout = layout_of(tree)
         factors = _start(schema, tree, warm_start)
         problem = _Problem.of(schema, tree, measurements, total)
