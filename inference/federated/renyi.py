@@ -81,9 +81,8 @@ def renyi_exact(n: int, m: int, theta: float, order: float) -> float:
     >>> round(renyi_exact(1, 3, 0.25, 2) / renyi_exact(1, 1, 0.25, 2), 9)  # alone: three independent coins
     3.0
     """
-    _check(n, m, theta)
-    order = _check_order(order)
-    return _law(index(n), index(m), float(theta)).divergence(order) if theta else 0.0
+    law, order = _law(*_check(n, m, theta)), _check_order(order)
+    return law.divergence(order) if theta else 0.0
 
 
 def renyi_fast(n: int, m: int, theta: float, order: float) -> float:
@@ -95,8 +94,7 @@ def renyi_fast(n: int, m: int, theta: float, order: float) -> float:
     >>> round(renyi_fast(10**7, 4096, 0.25, 32), 6)
     0.008738
     """
-    _check(n, m, theta)
-    return _fast(index(n), index(m), float(theta))(_check_order(order))
+    return _fast(*_check(n, m, theta))(_check_order(order))
 
 
 def epsilon_of(curve: Curve, delta: float, orders: Sequence[float] | None = None) -> float:
@@ -134,9 +132,7 @@ def epsilon_spent(sums: Sequence[tuple[int, int, float]], delta: float, orders: 
 
     Sums over disjoint groups of people cost the largest of their ε, if a replaced person stays in the group.
     """
-    for n, m, theta in sums:
-        _check(n, m, theta)
-    curves = [_fast(index(n), index(m), float(theta)) for n, m, theta in sums]
+    curves = [_fast(*_check(n, m, theta)) for n, m, theta in sums]
     return epsilon_of(lambda order: sum(curve(order) for curve in curves), delta, orders)
 
 
@@ -154,12 +150,12 @@ def solve_theta(n: int, m: int, target: ThetaTarget, *, spent: Curve | None = No
 
     Cost: replace-one; see `renyi_exact`.
     """
-    _check(n, m, 0.0)
+    n, m, _ = _check(n, m, 0.0)
     if not 0 < share <= 1:
         raise InputError(f"the share of the budget must lie in (0, 1], not {share}")
 
     def excess(log_theta: float) -> float:
-        curve = _fast(index(n), index(m), math.exp(log_theta))
+        curve = _fast(n, m, math.exp(log_theta))
         total = curve if spent is None else (lambda order: share * spent(order) + curve(order))
         return epsilon_of(lambda order: total(order) / share, target.delta, target.orders) - target.epsilon
 
@@ -326,11 +322,11 @@ def _log_excess(u: Floats, order: float) -> Floats:
     return result
 
 
-def _check(n: int, m: int, theta: float) -> None:
-    whole("n, the number of people,", n, 1)
-    whole("m, the number of trials,", m, 1)
+def _check(n: int, m: int, theta: float) -> tuple[int, int, float]:
+    n, m = whole("n, the number of people,", n, 1), whole("m, the number of trials,", m, 1)
     if not 0 <= theta <= MAX_THETA:
         raise InputError(f"theta must lie in [0, 1/4], not {theta}; beyond it the accounting does not hold")
+    return n, m, float(theta)
 
 
 def _check_order(order: float) -> float:

@@ -161,7 +161,7 @@ class LaplaceMean:
             budget.spend(budget.remaining, "no rows")
         else:
             clip, scale, sampling = self.clip(rows), self.scale(rows), self.sigma**2 / rows
-            exact = lambda: np.array([lattice_sum(values, -clip, clip)[0]], dtype=np.float64)  # noqa: E731
+            exact = lambda: np.array([lattice_sum(values, -clip, clip)], dtype=np.float64)  # noqa: E731
             noisy, _ = noise.laplace(exact, 2.0 * HALF, self.epsilon, budget, "clipped mean")
             raw = value = float(noisy[0]) * lattice_unit(-clip, clip) / rows
             half = math.sqrt(2 * sampling * math.log(4 / self.gamma)) + scale * math.log(2 / self.gamma)
