@@ -106,7 +106,8 @@ class BinomialLaplace:
 
     def quantile(self, q: float) -> float:
         """The y with P(Y ≤ y) = q, 0 < q < 1. It lies between those of the noise about 0 and about `rows`."""
-        low = _laplace_quantile(share("q", q)) * self.scale
+        share("q", q)
+        low = (math.log(2 * q) if q <= 0.5 else -math.log(2 * (1 - q))) * self.scale
         if q <= 0.5:
             return _root(lambda y: float(self.cdf(y)) - q, low, low + self.rows)
         return _root(lambda y: float(self.sf(y)) - (1 - q), low, low + self.rows)
@@ -148,10 +149,6 @@ def _tilted(z: Floats, ratio: float) -> Floats:
     with np.errstate(over="ignore", invalid="ignore"):
         far = np.exp(np.where(gap < 0, ratio * (ratio / 2 - z), 0.0)) * ndtr(-gap)
     return np.where(gap >= 0, near, far)
-
-
-def _laplace_quantile(q: float) -> float:
-    return math.log(2 * q) if q <= 0.5 else -math.log(2 * (1 - q))
 
 
 def _root(function: Callable[[float], float], low: float, high: float) -> float:
