@@ -1,1 +1,1 @@
-"""Private estimates with intervals."""
+"""Private estimates with intervals. Everywhere, a setting or argument out of its range raises InputError."""

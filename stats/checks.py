@@ -48,6 +48,12 @@ def closed_share(name: str, value: Any) -> float:
     return found
 
 
+def one_of(name: str, value: Any, choices: tuple[str, ...]) -> None:
+    """Raises InputError unless the value is one of these words."""
+    if value not in choices:
+        raise InputError(f"{name} is {value!r}, but must be {' or '.join(map(repr, choices))}; choose one")
+
+
 def whole(name: str, value: Any, least: int) -> int:
     """A whole number of at least `least`. Raises InputError."""
     try:

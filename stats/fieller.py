@@ -23,8 +23,6 @@ from scipy.special import ndtri
 from equistrata.errors import InputError
 from equistrata.stats.checks import share
 
-__all__ = ["Spread", "ratio_interval"]
-
 
 @dataclass(frozen=True)
 class Spread:
@@ -69,9 +67,6 @@ def ratio_interval(
         (x − r'n > z·√V(r')), and below `greatest` if no r' ≤ r is refuted as too large. Where N is all noise, misses at
         level 0.95 rise from 5 % to at most 9.9 %. See docs/proofs/ratio.md.
 
-    Raises:
-        InputError: a level that is not in (0, 1), or bounds that do not ascend.
-
     Source: Fieller (1954), Some problems in interval estimation.
     """
     share("level", level)
@@ -83,7 +78,7 @@ def ratio_interval(
     roots = _roots(n**2 - z2 * spread.of_n, -2 * (x * n - z2 * spread.joint), x**2 - z2 * spread.of_x)
     edges = [lower, *(r for r in roots if lower < r < upper), upper]
     for left, right in pairwise(edges):
-        middle = _between(left, right)
+        middle = (left + right) / 2 if math.isfinite(right) else 2 * abs(left) + 1  # or beyond the last root
         difference = x - middle * n
         if difference**2 > z2 * spread.at(middle):
             if difference > 0:
@@ -98,11 +93,6 @@ def ratio_interval(
     if n > 0 and math.isfinite(upper) and least >= upper and greatest >= upper:
         return max(lower, upper - math.sqrt(z2) * math.sqrt(spread.at(upper)) / n), upper
     return lower, upper
-
-
-def _between(left: float, right: float) -> float:
-    """The midpoint, or a number beyond the last root where the right end is infinite."""
-    return (left + right) / 2 if math.isfinite(right) else 2 * abs(left) + 1
 
 
 def _roots(a: float, b: float, c: float) -> list[float]:

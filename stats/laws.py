@@ -38,9 +38,6 @@ class NormalLaplace:
         sd, mean: standard deviation of the normal part, positive; any finite mean.
         scale: b of the Laplace part (its standard deviation is √2·b), zero or more; 0 is the normal distribution.
 
-    Raises:
-        InputError: a parameter out of its range.
-
     Source: NL(μ, σ², 1/b, 1/b, 1) of the talk on private estimators and tests; the convolution in closed form,
     Φ(z) − ½φ(z)(R(r − z) − R(r + z)) with z = (x − mean)/sd, r = sd/scale and R Mills' ratio, which cannot overflow.
     """
@@ -88,9 +85,6 @@ class BinomialLaplace:
     Attributes:
         rows, p: the number of trials, at least 1, and the probability of a success, 0 ≤ p ≤ 1.
         scale: b of the Laplace noise, positive, in rows: 1/ε for a count of sensitivity 1.
-
-    Raises:
-        InputError: a parameter out of its range.
     """
 
     rows: int
@@ -112,7 +106,8 @@ class BinomialLaplace:
 
     def quantile(self, q: float) -> float:
         """The y with P(Y ≤ y) = q, 0 < q < 1. It lies between those of the noise about 0 and about `rows`."""
-        low = _laplace_quantile(share("q", q)) * self.scale
+        share("q", q)
+        low = (math.log(2 * q) if q <= 0.5 else -math.log(2 * (1 - q))) * self.scale
         if q <= 0.5:
             return _root(lambda y: float(self.cdf(y)) - q, low, low + self.rows)
         return _root(lambda y: float(self.sf(y)) - (1 - q), low, low + self.rows)
@@ -154,10 +149,6 @@ def _tilted(z: Floats, ratio: float) -> Floats:
     with np.errstate(over="ignore", invalid="ignore"):
         far = np.exp(np.where(gap < 0, ratio * (ratio / 2 - z), 0.0)) * ndtr(-gap)
     return np.where(gap >= 0, near, far)
-
-
-def _laplace_quantile(q: float) -> float:
-    return math.log(2 * q) if q <= 0.5 else -math.log(2 * (1 - q))
 
 
 def _root(function: Callable[[float], float], low: float, high: float) -> float:

@@ -23,13 +23,12 @@ from scipy.stats import norm
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
 
-__all__ = ["LARGEST_OMEGA", "normal_quantile", "variance_factor"]
-
 SMALLEST_OMEGA = 0.02  # below it the noise of the variance is negligible
 LARGEST_OMEGA = 1.0  # above it no width is right at every v
 LEAST_FACTOR = 0.8
 STEPS = 18  # of the grid in log ω
 SMOOTHNESS = 1e-5  # penalty on second differences
+_GRID = np.linspace(math.log(SMALLEST_OMEGA), math.log(LARGEST_OMEGA), STEPS)
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(61)
 _WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 
@@ -49,15 +48,11 @@ def variance_factor(reading: npt.ArrayLike, omega: npt.ArrayLike, level: float) 
 
     Returns:
         H ≥ 0.8, rising with W up to 1 % between knots. 1 + W⁺ where ω is 0, and about 1 + W for W far above ω.
-
-    Raises:
-        InputError: an ω out of its range.
     """
     w, noise = np.broadcast_arrays(np.asarray(reading, dtype=np.float64), np.asarray(omega, dtype=np.float64))
     if not ((noise >= 0) & (noise <= LARGEST_OMEGA)).all():
         raise InputError(f"omega must lie in [0, {LARGEST_OMEGA}]")
-    grid = _grid()
-    place = np.clip((np.log(np.maximum(noise, SMALLEST_OMEGA)) - grid[0]) / (grid[1] - grid[0]), 0, STEPS - 1)
+    place = np.clip((np.log(np.maximum(noise, SMALLEST_OMEGA)) - _GRID[0]) / (_GRID[1] - _GRID[0]), 0, STEPS - 1)
     below = np.minimum(place.astype(np.int64), STEPS - 2)
     part = place - below
     correction = np.zeros(w.shape)
@@ -68,14 +63,10 @@ def variance_factor(reading: npt.ArrayLike, omega: npt.ArrayLike, level: float) 
     return np.asarray(np.where(noise == 0, 1.0, np.exp(correction)) * (1 + np.maximum(w, 0)))
 
 
-def _grid() -> Floats:
-    return np.linspace(math.log(SMALLEST_OMEGA), math.log(LARGEST_OMEGA), STEPS)
-
-
 @lru_cache(maxsize=8 * STEPS)
 def _correction(step: int, level: float) -> tuple[Floats, Floats]:
     """Knots in W and log H − log(1 + W⁺) at them, for one ω of the grid: regularised least squares on the coverage."""
-    omega, z = math.exp(_grid()[step]), normal_quantile(level)
+    omega, z = math.exp(_GRID[step]), normal_quantile(level)
     far = 3 + 30 * omega + 5 * omega**2  # from here on the noise in W moves the coverage by less than 0.001
     v = np.unique(np.concatenate([np.linspace(0, 6 * omega, 40), np.linspace(6 * omega, far, 30)]))[:, None]
     knots = np.concatenate([np.linspace(-3 * omega, 6 * omega, 22), np.linspace(6 * omega, far + 6 * omega, 12)[1:]])

@@ -65,7 +65,10 @@ class Measurement:
         """Counts over the columns' codes, summed within groups: what this measurement is a noisy version of."""
         for axis, groups in enumerate(self.groups):
             if groups is not None:
-                counts = _sum_groups(counts, axis, groups)
+                front = np.moveaxis(counts, axis, 0)
+                summed = np.zeros((max(groups) + 1, *front.shape[1:]), dtype=counts.dtype)
+                np.add.at(summed, np.asarray(groups), front)
+                counts = np.moveaxis(summed, 0, axis)
         return counts
 
     def group_index(self, shape: Sequence[int]) -> npt.NDArray[np.intp]:
@@ -192,13 +195,4 @@ def load_measurements(path: Path) -> list[Measurement]:
             for entry in document["measurements"]
         ]
     except (OSError, ValueError, KeyError, TypeError):
-        raise InputError(
-            f"{str(path)!r} is not a measurements file of this version; give one from a release folder"
-        ) from None
-
-
-def _sum_groups(counts: npt.NDArray[Any], axis: int, groups: Sequence[int]) -> npt.NDArray[Any]:
-    front = np.moveaxis(counts, axis, 0)
-    summed = np.zeros((max(groups) + 1, *front.shape[1:]), dtype=counts.dtype)
-    np.add.at(summed, np.asarray(groups), front)
-    return np.moveaxis(summed, 0, axis)
+        raise InputError(f"{str(path)!r} is not a measurements file of this version; give a release's") from None

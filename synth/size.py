@@ -26,7 +26,7 @@ from equistrata.synth.mechanisms.aim import AIM, ROUNDS
 from equistrata.synth.mechanisms.base import Mechanism, serving_all
 from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.mst import FIRST_TREE_CELLS, MST
-from equistrata.synth.models.estimation import model_cliques
+from equistrata.synth.models.estimation import check_cells, few, model_cliques
 from equistrata.synth.models.junction_tree import CELL_BYTES, cells_in, tree_cells
 from equistrata.synth.models.possible import Possible
 
@@ -92,11 +92,9 @@ def size(mechanism: Mechanism, strata: Strata, shrinkage: bool = True) -> Size:
     else:
         fits, marginals = count, 2 * len(strata.schema.names)
         found = [_found(mechanism, rest) for rest in _rests(strata)]
-        memory = max(memory for memory, _, _, _ in found)
-        candidates = max(candidates for _, candidates, _, _ in found)
-        cells = max(cells for _, _, cells, _ in found)
-        fitting = max(seconds for _, _, _, seconds in found)
-        fitting = count * (fitting + _Seconds.FIT)
+        memories, options, models, seconds = zip(*found, strict=True)
+        memory, candidates, cells = max(memories), max(options), max(models)
+        fitting = count * (max(seconds) + _Seconds.FIT)
     borrowing, together = 0.0, 0
     if shrinkage and count >= 3 and mechanism.keeps_measurements:
         borrowing = marginals * (_Seconds.BORROW_TABLE + _Seconds.BORROW * count**3)
@@ -125,8 +123,8 @@ def _found(mechanism: Mechanism, schema: Schema) -> _Found:
     most = getattr(mechanism, "most_cells", None)
     if most is not None and cells > most:
         raise InputError(
-            f"{mechanism.name} keeps every combination of codes, and {_few(schema.names)} have {_amount(cells)} in a "
-            f"stratum, more than {most:,}; release fewer columns, or choose another synthesizer"
+            f"{mechanism.name} keeps every combination of codes, and {few(schema.names)} have {_amount(cells)} "
+            f"in a stratum, more than {most:,}; release fewer columns, or choose another synthesizer"
         )
     return 0, 0, 0, 0.0
 
@@ -136,18 +134,13 @@ def _mst(mechanism: MST, schema: Schema) -> _Found:
     sizes, every = [schema[name].size for name in names], prod(schema[name].size for name in strata)
     bare = tree_cells(schema.sizes, model_cliques(schema, [], strata))
     most = getattr(mechanism.engine, "most_cells", bare)
-    if bare > most:
-        raise InputError(
-            f"a model of {_few(schema.names)} needs {bare:,} cells, more than {most:,}, before pairs are measured; use "
-            "fewer columns, coarser values or bins, or fewer impossible combinations that tie columns together"
-        )
+    check_cells(schema, bare, most)
     pairs, offered = comb(len(sizes), 2), len(mechanism.levels.offered)
     first_tree = min(_widest_tree_cells(sizes) * every, FIRST_TREE_CELLS)
     largest = cells_in(mechanism.max_model_size)
     cells = max(min(int(largest), prod(schema.sizes)), first_tree, bare)
-    trees = (
-        mechanism.trees * len(sizes) * pairs / 2 * len(sizes) * _Seconds.TREE * min(1.0, prod(schema.sizes) / largest)
-    )
+    share = min(1.0, prod(schema.sizes) / largest)
+    trees = mechanism.trees * len(sizes) * pairs / 2 * len(sizes) * _Seconds.TREE * share
     seconds = pairs * offered * _Seconds.SET + _symmetric(sizes, 2) * every * _Seconds.CELL * 2 + trees
     filled = cells * min(1.0, len(sizes) / 30)  # trees of few columns seldom fill the largest model
     seconds += 3 * len(sizes) * _Seconds.TABLE + filled * _Seconds.MODEL
@@ -157,12 +150,7 @@ def _mst(mechanism: MST, schema: Schema) -> _Found:
 def _aim(mechanism: AIM, schema: Schema) -> _Found:
     strata, sizes, most = mechanism.strata, schema.sizes, int(cells_in(mechanism.model_size))
     bare = tree_cells(sizes, model_cliques(schema, [], strata))
-    if bare > most:
-        raise InputError(
-            f"a model of {_few(schema.names)} needs {bare:,} cells before anything is measured together, more than "
-            f"AIM's {most:,}; use fewer columns, coarser values or bins, or fewer impossible combinations that tie "
-            "columns together"
-        )
+    check_cells(schema, bare, most)
     degrees, cells = range(1, mechanism.degree + 1), min(most, prod(sizes))
     candidates = sum(comb(len(sizes), n) for n in degrees)
     counted = sum(min(_symmetric(sizes, n), comb(len(sizes), n) * most) for n in degrees)
@@ -173,14 +161,10 @@ def _aim(mechanism: AIM, schema: Schema) -> _Found:
         counted = sum(min(_symmetric(sizes, n) + every * _symmetric(inner, n), candidates * most) for n in degrees)
     # Prices are raised where little is learned, so fewer rounds are run than ρ could pay for.
     rounds = (mechanism.rounds or ROUNDS) * len(sizes) / (6 if strata else 4)
-    seconds = _rounds(rounds, candidates, counted, len(sizes), cells) + cells * _Seconds.MODEL
+    look = candidates * (_Seconds.SET + len(sizes) * _Seconds.TREE) + counted * _Seconds.CELL
+    # At first few candidates are small enough, and the model is small.
+    seconds = rounds * (look / 2 + cells / 8 * _Seconds.ROUND) + cells * _Seconds.MODEL
     return cells * FITTING_BYTES + candidates * CANDIDATE_BYTES + counted * CELL_BYTES, candidates, cells, seconds
-
-
-def _rounds(rounds: float, candidates: int, counted: int, columns: int, cells: int) -> float:
-    """AIM's rounds: at first few candidates are small enough, and the model is small."""
-    look = candidates * (_Seconds.SET + columns * _Seconds.TREE) + counted * _Seconds.CELL
-    return rounds * (look / 2 + cells / 8 * _Seconds.ROUND)
 
 
 def _gem(mechanism: GEM, schema: Schema) -> _Found:
@@ -201,10 +185,8 @@ def _gem(mechanism: GEM, schema: Schema) -> _Found:
     steps = rounds * mechanism.round_steps + mechanism.steps
     seconds = rounds * (candidates * _Seconds.SET / 4 + counted * _Seconds.CELL * 10)
     seconds += steps * (_Seconds.STEP + products * mechanism.components * _Seconds.PRODUCT)
-    memory = (
-        candidates * CANDIDATE_BYTES + (counted + 4 * products + 4 * mechanism.components * sum(sizes)) * CELL_BYTES
-    )
-    return memory, candidates, 0, seconds
+    arrays = counted + 4 * products + 4 * mechanism.components * sum(sizes)
+    return candidates * CANDIDATE_BYTES + arrays * CELL_BYTES, candidates, 0, seconds
 
 
 def _widest_tree_cells(sizes: Sequence[int]) -> int:
@@ -220,10 +202,6 @@ def _symmetric(sizes: Sequence[int], degree: int) -> int:
         for n in range(degree, 0, -1):
             sums[n] += sums[n - 1] * each
     return sums[degree]
-
-
-def _few(names: Sequence[str]) -> str:
-    return ", ".join(names) if len(names) <= 6 else f"{', '.join(names[:5])} and {len(names) - 5} more columns"
 
 
 def _amount(count: int) -> str:

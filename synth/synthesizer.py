@@ -14,7 +14,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from inspect import signature
 from typing import Any, Literal, Self
 
@@ -28,11 +28,12 @@ from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource, SecureNoise, SeededNoise
+from equistrata.stats.checks import whole
 from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.registry import mechanism as named_mechanism
-from equistrata.synth.strata.fitting import StrataMeasurements, fitting_of
+from equistrata.synth.strata.fitting import Fitting, StrataMeasurements
 from equistrata.synth.strata.model import StratifiedModel, Where
-from equistrata.synth.strata.selection import check_selection
+from equistrata.synth.strata.selection import check_selection, shared_selection
 from equistrata.synth.strata.weights import combined_weights
 
 NOISY: Literal["noisy"] = "noisy"
@@ -44,6 +45,7 @@ def stratified_name(mechanism: Mechanism, strata: Sequence[str]) -> str:
     return "_".join([mechanism.name, *(strata or ["vanilla"])])
 
 
+@dataclass(eq=False, repr=False)
 class StratifiedSynthesizer:
     """Fit a synthesizer to every stratum and draw synthetic rows.
 
@@ -72,36 +74,26 @@ class StratifiedSynthesizer:
         InputError: a setting that no table could be fitted with.
     """
 
-    def __init__(
-        self,
-        mechanism: str | Mechanism = "mst",
-        strata: Sequence[str] = (),
-        *,
-        epsilon: float = 1.0,
-        delta: float = 1e-9,
-        weights: PublicWeights | Literal["noisy"] = NOISY,
-        combine_weights: bool = False,
-        count_share: float = DEFAULT_COUNT_SHARE,
-        engine: str = "numpy",
-        shrinkage: bool = True,
-        selection: Literal["shared", "per-stratum"] | None = None,
-        levels: Literal["auto", "strata", "none"] = "auto",
-        workers: int = 1,
-        seed: int | None = None,
-    ) -> None:
-        self.mechanism = mechanism
-        self.strata = strata
-        self.epsilon = epsilon
-        self.delta = delta
-        self.weights = weights
-        self.combine_weights = combine_weights
-        self.count_share = count_share
-        self.engine = engine
-        self.shrinkage = shrinkage
-        self.selection = selection
-        self.levels = levels
-        self.workers = workers
-        self.seed = seed
+    mechanism: str | Mechanism = "mst"
+    strata: Sequence[str] = ()
+    _: KW_ONLY
+    epsilon: float = 1.0
+    delta: float = 1e-9
+    weights: PublicWeights | Literal["noisy"] = NOISY
+    combine_weights: bool = False
+    count_share: float = DEFAULT_COUNT_SHARE
+    engine: str = "numpy"
+    shrinkage: bool = True
+    selection: Literal["shared", "per-stratum"] | None = None
+    levels: Literal["auto", "strata", "none"] = "auto"
+    workers: int = 1
+    seed: int | None = None
+
+    model_: StratifiedModel = field(init=False)
+    measurements_: StrataMeasurements = field(init=False)
+    rho_: Rho = field(init=False)
+
+    def __post_init__(self) -> None:
         self._check()
 
     @property
@@ -144,7 +136,9 @@ class StratifiedSynthesizer:
         public = self.weights if isinstance(self.weights, PublicWeights) else None
         if public is not None and set(public.shares) != set(strata.keys):
             raise InputError("the weights are for other strata than these; make them for the same columns and schema")
-        fitting = fitting_of(self._mechanism(), strata, self.selection, self.levels, self.shrinkage, self.workers)
+        mechanism = self._mechanism()
+        shared = shared_selection(mechanism, strata, self.selection, self.levels)
+        fitting = Fitting(mechanism, strata, shared, self.shrinkage, self.workers)
         rho = self._price()
         paid_counts = (public is None or self.combine_weights) and len(strata.keys) > 1
         count_rho = rho * self.count_share if paid_counts else Rho(0)
@@ -172,17 +166,11 @@ class StratifiedSynthesizer:
         rng = np.random.default_rng(self.seed if seed is None else seed)
         return self.model_.sample(rows, rng, where).decode(rng)
 
-    # Set by `fit`.
-    model_: StratifiedModel
-    measurements_: StrataMeasurements
-    rho_: Rho
-
     def _check(self) -> None:
         """Raise InputError for settings that no table could be fitted with."""
         if isinstance(self.strata, str) or not all(isinstance(name, str) for name in self.strata):
             raise InputError(f"strata is {self.strata!r}; give a list of column names")
-        if not (isinstance(self.workers, int) and self.workers >= 1):
-            raise InputError(f"workers is {self.workers}, but at least one process has to work; give 1 or more")
+        whole("workers", self.workers, 1)
         if not 0 <= self.count_share < 1:
             raise InputError(f"count_share is {self.count_share}, but it is a part of the budget; give 0 up to, not 1")
         if not isinstance(self.weights, PublicWeights) and self.weights != NOISY:

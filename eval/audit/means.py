@@ -13,8 +13,9 @@ from equistrata.data.table import CodedTable
 from equistrata.eval.audit.grouping import ByStratum, Grouping, Measured, PrivateRows, SectionNumbers, Subject
 from equistrata.eval.audit.noisy_number import NoisyNumber, clipped
 from equistrata.eval.scores.tables import ALL_ROWS, numbers_of
-from equistrata.inference.means.coinpress import Coinpress, RowCount
+from equistrata.inference.means.coinpress import Coinpress
 from equistrata.inference.means.lattice import Purchase, noisy_sum
+from equistrata.inference.means.refinement import RowCount
 from equistrata.privacy.budget import ADD_REMOVE, Budget, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.stats.fieller import Spread, ratio_interval

@@ -23,7 +23,9 @@ from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, set
 if TYPE_CHECKING:
     from equistrata.data.schema import Column
     from equistrata.inference.federated.aggregation import SecureAggregator
-    from equistrata.inference.federated.estimate import FederatedPlan, FederatedResult, Interval
+    from equistrata.inference.federated.estimate import FederatedResult
+    from equistrata.inference.federated.protocol import FederatedPlan
+    from equistrata.inference.means.estimate import Interval
     from equistrata.privacy.noise import NoiseSource
 
 
@@ -91,7 +93,8 @@ def federate_command(settings: FederateSettings) -> None:
     """
     from equistrata.data.schema import Schema
     from equistrata.inference.federated.aggregation import TooFewHolders
-    from equistrata.inference.federated.estimate import FederatedPlan, federate
+    from equistrata.inference.federated.estimate import federate
+    from equistrata.inference.federated.protocol import FederatedPlan
 
     schema = Schema.load(settings.schema_)
     column = None if settings.arm is None else schema[settings.arm]
@@ -122,7 +125,7 @@ def federate_answer_command(settings: AnswerSettings) -> None:
     Aggregators start it in the holder's own process. The numbers are for a secure sum only: they are not private alone.
     """
     from equistrata.inference.federated.aggregation import SumQuestion
-    from equistrata.inference.federated.holder import FileRows, TableHolder
+    from equistrata.inference.federated.holder import TableHolder
     from equistrata.inference.federated.protocol import FederatedPlan
 
     try:
@@ -131,8 +134,8 @@ def federate_answer_command(settings: AnswerSettings) -> None:
         document = json.loads(settings.plan.read_text("utf-8"))
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError("a holder needs a plan file, and a question as JSON on standard input") from None
-    rows, noise = FileRows(str(settings.table)), _noise(settings.seed)
-    holder = TableHolder(FederatedPlan.from_dict(document), rows, noise, settings.state)
+    noise = _noise(settings.seed)
+    holder = TableHolder(FederatedPlan.from_dict(document), settings.table, noise, settings.state)
     print(json.dumps(holder.answer(question).tolist()))
 
 
@@ -140,14 +143,14 @@ def federate_answer_command(settings: AnswerSettings) -> None:
 def _aggregator(plan: FederatedPlan, settings: FederateSettings) -> Iterator[SecureAggregator]:
     from equistrata.data.sources import FileSource
     from equistrata.inference.federated.aggregation import InProcessAggregator
-    from equistrata.inference.federated.holder import FileRows, TableHolder
+    from equistrata.inference.federated.holder import TableHolder
 
     tables, schema, seed = settings.tables, settings.schema_, settings.seed
     for each in tables:
         FileSource(str(each)).check(plan.columns)
     seeds = [None if seed is None else seed * len(tables) + place for place in range(len(tables))]
     if settings.aggregator == "simulation":
-        holders = [TableHolder(plan, FileRows(str(each)), _noise(own)) for each, own in zip(tables, seeds, strict=True)]
+        holders = [TableHolder(plan, each, _noise(own)) for each, own in zip(tables, seeds, strict=True)]
         yield InProcessAggregator(holders, needed=plan.holders - plan.missing)
         return
     from equistrata.inference.federated.flower import flower

@@ -21,10 +21,8 @@ from scipy.optimize import brentq
 
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
-from equistrata.stats.checks import closed_share, positive, share, whole
+from equistrata.stats.checks import closed_share, one_of, positive, share, whole
 from equistrata.stats.laws import BinomialLaplace
-
-__all__ = ["exact_interval", "exact_p_value", "exact_power"]
 
 Alternative = Literal["two-sided", "greater", "less"]
 
@@ -44,13 +42,9 @@ def exact_p_value(
     Returns:
         P-values, shape kept, uniform on [0, 1] under the null hypothesis. The one-sided tests are uniformly most
         powerful among tests of the noisy count. See docs/proofs/proportions.md.
-
-    Raises:
-        InputError: a setting out of its range, or a count that is not a finite number.
     """
     law = BinomialLaplace(whole("rows", rows, 1), closed_share("p0", p0), 1 / positive("epsilon", epsilon))
-    if alternative not in get_args(Alternative):
-        raise InputError(f"alternative is {alternative!r}, but must be two-sided, greater or less; choose one")
+    one_of("alternative", alternative, get_args(Alternative))
     count = _released(noisy_count)
     if alternative == "greater":
         return law.sf(count)
@@ -70,9 +64,6 @@ def exact_interval(noisy_count: float, *, rows: int, epsilon: float, alpha: floa
         (lower, upper), 0 ≤ lower ≤ upper ≤ 1: the p that neither one-sided test at α/2 rejects (Clopper-Pearson with
         noise). A count outside [0, rows] is first clipped to it, since its likelihood is proportional to that of the
         end; else the interval of a far count would be empty. Clipping only widens intervals.
-
-    Raises:
-        InputError: a setting out of its range, or a count that is not a finite number.
     """
     rows, scale, tail = whole("rows", rows, 1), 1 / positive("epsilon", epsilon), share("alpha", alpha) / 2
     count = min(max(float(_released(noisy_count)), 0.0), float(rows))
@@ -87,9 +78,6 @@ def exact_power(p: float, *, p0: float, rows: int, epsilon: float, alpha: float)
         rows: at least 1.
         epsilon: positive.
         alpha: in (0, 1).
-
-    Raises:
-        InputError: a setting out of its range.
 
     >>> [round(exact_power(p, p0=0.25, rows=20, epsilon=1.0, alpha=0.05), 3) for p in (0.05, 0.25, 0.5, 0.75)]
     [0.378, 0.05, 0.518, 0.979]

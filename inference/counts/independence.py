@@ -29,9 +29,6 @@ from equistrata.inference.counts.noisy_counts import NoisyTable, cell_sensitivit
 from equistrata.privacy.budget import REPLACE_ONE, Relation
 from equistrata.stats.checks import positive, share, whole
 
-__all__ = ["IndependenceDesign", "IndependenceTest", "independence_test"]
-
-
 LEAST_EXPECTED = 1.0  # rows: no verdict where a cell's estimated expected count is smaller
 RULE_OF_FIVE = 5.0  # rows: the smallest expected count that is planned for
 LEAST_MARGIN = 0.5  # rows: the floor of a noisy margin
@@ -101,9 +98,6 @@ class IndependenceDesign:
             about 1/√draws at most.
         seed: of the simulation.
 
-    Raises:
-        InputError: a setting out of its range.
-
     >>> design = IndependenceDesign(((0.3, 0.2), (0.2, 0.3)), alpha=0.05, epsilon=0.2)
     >>> round(design.power(510), 1), round(design.sample_size(beta=0.2), -2)
     (0.8, 500)
@@ -129,8 +123,7 @@ class IndependenceDesign:
         two_columns = cells.ndim == 2 and min(cells.shape) >= 2
         if not two_columns or not (cells > 0).all() or not abs(cells.sum() - 1) < JOINT_SUM_TOLERANCE:
             raise InputError(
-                "the joint table needs two columns of at least two categories, and positive probabilities that add "
-                "up to 1; mend it"
+                "the joint table needs two columns of two categories, and positive probabilities that add up to 1"
             )
         return np.asarray(cells / cells.sum())
 
@@ -158,7 +151,7 @@ class IndependenceDesign:
         product = self._product
         if not share("beta", beta) < 1 - self.alpha:
             raise InputError(
-                f"beta is {beta:g}, but must be below 1 − alpha = {1 - self.alpha:g}; choose a smaller beta"
+                f"beta is {beta:g}, but must be below 1 − alpha = {1 - self.alpha:g}; choose a smaller one"
             )
         if float(((self._cells - product) ** 2 / product).sum()) < LEAST_DISTANCE:
             raise InputError("the joint table is that of independent columns; give the dependence that is to be seen")

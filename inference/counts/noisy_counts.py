@@ -21,9 +21,7 @@ from equistrata.arrays import Floats
 from equistrata.errors import InputError
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation, Rho
 from equistrata.privacy.noise import NoiseSource
-from equistrata.stats.checks import positive, whole
-
-__all__ = ["NoisyCount", "NoisyTable", "noisy_count", "noisy_table"]
+from equistrata.stats.checks import one_of, positive, whole
 
 
 @dataclass(frozen=True)
@@ -154,6 +152,5 @@ def noisy_table(
 
 def cell_sensitivity(relation: Relation) -> float:
     """The L1 sensitivity of all cells together."""
-    if relation not in (REPLACE_ONE, ADD_REMOVE):
-        raise InputError(f"relation is {relation!r}, but must be {REPLACE_ONE!r} or {ADD_REMOVE!r}; choose one")
+    one_of("relation", relation, (REPLACE_ONE, ADD_REMOVE))
     return 2.0 if relation == REPLACE_ONE else 1.0

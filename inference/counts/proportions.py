@@ -16,13 +16,12 @@ numbers follow. Noise: Laplace of scale 1/ε on the count, declared number of ro
 from __future__ import annotations
 
 import math
+from typing import get_args
 
 from equistrata.errors import InputError
 from equistrata.inference.counts.sizing import Law, Sizing
-from equistrata.stats.checks import number, positive, share, whole
+from equistrata.stats.checks import number, one_of, positive, share, whole
 from equistrata.stats.laws import NormalLaplace
-
-__all__ = ["power", "proportion_sizing"]
 
 
 def proportion_sizing(p0: float, effect: float, *, alpha: float, beta: float) -> Sizing:
@@ -35,17 +34,12 @@ def proportion_sizing(p0: float, effect: float, *, alpha: float, beta: float) ->
         effect: the difference to detect, not 0, of either sign; p₀ + effect in (0, 1).
         alpha: the level of the two-sided test, in (0, 1).
         beta: the type II error, in (0, 1 − alpha/2).
-
-    Raises:
-        InputError: a setting out of its range.
     """
     p0, effect = share("p0", p0), number("effect", effect)
     if effect == 0:
         raise InputError("effect is 0, and no number of rows can show no difference; give a difference to be seen")
     if not 0 < p0 + effect < 1:
-        raise InputError(
-            f"p0 + effect is {p0 + effect:g}, but a proportion must lie strictly between 0 and 1; choose another effect"
-        )
+        raise InputError(f"p0 + effect is {p0 + effect:g}, but a proportion must lie strictly between 0 and 1")
     middle = p0 + effect / 2
     return Sizing(middle * (1 - middle), abs(effect), alpha, beta)
 
@@ -62,9 +56,6 @@ def power(
         epsilon: of the released count, positive; None: without noise.
         law: as in `Sizing.rows`. The binomial part has the variance of its own p under either hypothesis.
 
-    Raises:
-        InputError: an argument out of its range.
-
     >>> [round(power(p, p0=0.25, rows=376, alpha=0.05, epsilon=0.1), 3) for p in (0.15, 0.25, 0.35, 0.45)]
     [0.625, 0.05, 0.611, 0.988]
     >>> round(power(0.35, p0=0.25, rows=376, alpha=0.05), 3)
@@ -78,10 +69,9 @@ def power(
 
 def _law(p: float, rows: int, epsilon: float | None, law: Law) -> NormalLaplace:
     """The distribution of the noisy proportion."""
+    one_of("law", law, get_args(Law))
     variance = p * (1 - p) / rows
     scale = 0.0 if epsilon is None else 1 / (positive("epsilon", epsilon) * rows)
     if law == "normal":
         return NormalLaplace(math.sqrt(variance + 2 * scale**2), 0.0, p)
-    if law != "normal-laplace":
-        raise InputError(f"law is {law!r}, but must be 'normal' or 'normal-laplace'; choose one")
     return NormalLaplace(math.sqrt(variance), scale, p)

@@ -23,7 +23,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtri
 
 from equistrata.errors import InputError
-from equistrata.stats.checks import positive, share
+from equistrata.stats.checks import one_of, positive, share
 from equistrata.stats.laws import NormalLaplace
 
 Law = Literal["normal", "normal-laplace"]
@@ -42,9 +42,6 @@ class Sizing:
         beta: the type II error, in (0, 1 − alpha/2); ½ asks for an interval of half-width `distance` at confidence
             1 − alpha.
         sensitivity: Δ of the sum, positive, in the unit of the data.
-
-    Raises:
-        InputError: a setting out of its range.
     """
 
     variance: float
@@ -60,8 +57,8 @@ class Sizing:
         share("alpha", self.alpha)
         if not share("beta", self.beta) < 1 - self.alpha / 2:
             raise InputError(
-                f"beta is {self.beta:g}, but a type II error of 1 − alpha/2 = {1 - self.alpha / 2:g} or more needs no "
-                "rows at all; choose a smaller beta"
+                f"beta is {self.beta:g}, but a type II error of 1 − alpha/2 = {1 - self.alpha / 2:g} or more "
+                "needs no rows at all; choose a smaller beta"
             )
 
     @cached_property
@@ -83,15 +80,17 @@ class Sizing:
         epsilon = positive("epsilon", epsilon)
         noise = 8 * (self.sensitivity * self.distance / (epsilon * self.quantiles * self.variance)) ** 2
         closed = self.classical_rows * (0.5 + math.sqrt(1 + noise) / 2)
-        if _checked(law) == "normal":
+        one_of("law", law, get_args(Law))
+        if law == "normal":
             return closed
         return crossing(lambda rows: self._excess(rows, epsilon), closed)
 
     def smallest_epsilon(self, rows: float, law: Law = "normal-laplace") -> float:
         """The ε at which this many rows (positive) suffice; infinite where they would not even without noise."""
+        one_of("law", law, get_args(Law))
         rows = positive("rows", rows)
         spare = rows / self.classical_rows
-        if _checked(law) and not spare > 1:
+        if not spare > 1:
             return math.inf
         root = math.sqrt((2 * spare - 1) ** 2 - 1)
         closed = math.sqrt(8) * self.sensitivity * self.distance / (self.quantiles * self.variance * root)
@@ -111,12 +110,6 @@ class Sizing:
         """The power at this many rows less the one asked for; rises in both."""
         law = NormalLaplace(sd=math.sqrt(self.variance / rows), scale=self.sensitivity / (rows * epsilon))
         return float(law.cdf(self.distance - law.quantile(1 - self.alpha / 2))) - (1 - self.beta)
-
-
-def _checked(law: Law) -> Law:
-    if law not in get_args(Law):
-        raise InputError(f"law is {law!r}, but must be 'normal' or 'normal-laplace'; choose one")
-    return law
 
 
 def crossing(rising: Callable[[float], float], near: float) -> float:

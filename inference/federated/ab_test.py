@@ -34,8 +34,6 @@ from equistrata.privacy.budget import REPLACE_ONE, Relation
 from equistrata.privacy.noise import NoiseSource
 from equistrata.stats.checks import share
 
-__all__ = ["ArmDesign", "ArmSettings", "Difference", "private_arm", "private_difference"]
-
 TRIALS = 1024
 MEAN_SHARE = 0.99  # of the divergence, at most, for the mean
 WANTED_OMEGA = 0.5  # standard deviation of ŝ²/n over the noise variance of the mean; see `default_mean_share`
@@ -81,9 +79,6 @@ class ArmDesign:
         target: the guarantee of both sums of an arm together.
         trials: m, for both sums.
         mean_share: the mean's part of the divergence, in (0, 1); None for `default_mean_share`. The paper's is 0.99.
-
-    Raises:
-        InputError: a setting out of its range.
     """
 
     radius: float
@@ -208,8 +203,6 @@ def private_difference(
 
     Args:
         treated, control: values in [−R, R], shape (n_t,) and (n_c,), at least two each; sizes are public.
-        design: range, guarantee and trials of both arms.
-        noise: the source of the coins.
         target, level: as `equistrata.inference.federated.arms.combine`.
 
     Raises:

@@ -19,8 +19,6 @@ import numpy as np
 from equistrata.arrays import Counts
 from equistrata.errors import EquistrataError, InputError
 
-__all__ = ["Holder", "InProcessAggregator", "SecureAggregator", "SumQuestion", "TooFewHolders", "Total", "add_modulo"]
-
 
 @dataclass(frozen=True)
 class SumQuestion:

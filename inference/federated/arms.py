@@ -13,19 +13,17 @@ central-Gaussian and Poisson-binomial arms all have this form.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
-from equistrata.stats.checks import share
+from equistrata.stats.checks import one_of, share
 from equistrata.stats.noisy_variance import LARGEST_OMEGA, normal_quantile, variance_factor
-
-__all__ = ["Arm", "Target", "check_interval", "combine", "exact_arm"]
 
 Number = float | Floats
 Target = Literal["pate", "sate"]
@@ -92,16 +90,14 @@ def combine(
     if target == "sate" and (len(arms) != 2 or list(coefficients) not in ([1, -1], [-1, 1])):
         raise InputError("an average effect among these people takes two arms and the coefficients 1 and -1")
     pairs = list(zip(arms, coefficients, strict=True))
-    value = sum((c * np.asarray(arm.mean) for arm, c in pairs), np.zeros(()))
-    known = sum((c**2 * np.asarray(arm.noise) for arm, c in pairs), np.zeros(()))
-    weights = [c**2 * (1 - arm.overlap) / arm.rows for arm, c in pairs]
-    people = sum((w * np.asarray(arm.variance) for (arm, _), w in zip(pairs, weights, strict=True)), np.zeros(()))
+    value = added(c * np.asarray(arm.mean) for arm, c in pairs)
+    known = added(c**2 * np.asarray(arm.noise) for arm, c in pairs)
+    weighted = [(arm, c**2 * (1 - arm.overlap) / arm.rows) for arm, c in pairs]
+    people = added(w * np.asarray(arm.variance) for arm, w in weighted)
     if target == "sate":
         people = people - _shared_part(arms[0], arms[1])
-    uncertain = np.sqrt(
-        sum((w**2 * np.asarray(arm.variance_noise) for (arm, _), w in zip(pairs, weights, strict=True)), np.zeros(()))
-    )
-    most = sum((w * arm.radius**2 for (arm, _), w in zip(pairs, weights, strict=True)), 0.0)
+    uncertain = np.sqrt(added(w**2 * np.asarray(arm.variance_noise) for arm, w in weighted))
+    most = sum(w * arm.radius**2 for arm, w in weighted)
     known, people, uncertain = np.broadcast_arrays(known, people, uncertain)
     variance = known + np.maximum(people, 0)
     noisy = (uncertain > 0) & (known > 0)
@@ -111,14 +107,18 @@ def combine(
         scale = np.where(readable, known, 1.0)
         factor = variance_factor(np.where(readable, people / scale, 0), np.where(readable, omega, 0), level)
         variance = np.where(readable, known * factor, np.where(noisy, known + most, variance))
-    return np.asarray(value), normal_quantile(level) * np.sqrt(variance)
+    return value, normal_quantile(level) * np.sqrt(variance)
+
+
+def added(terms: Iterable[Number]) -> Floats:
+    """Their sum."""
+    return np.asarray(sum(terms, np.zeros(())))
 
 
 def check_interval(level: float, target: str) -> None:
     """Raise InputError unless 0 < level < 1 and the target is "pate" or "sate"."""
     share("level", level)
-    if target not in ("pate", "sate"):
-        raise InputError(f"the target of an interval is 'pate' or 'sate', not {target!r}")
+    one_of("target", target, get_args(Target))
 
 
 def _shared_part(treated: Arm, control: Arm) -> Floats:

@@ -3,7 +3,7 @@
 >>> import numpy as np, pandas as pd
 >>> from equistrata.data.schema import Schema
 >>> from equistrata.inference.federated.aggregation import InProcessAggregator
->>> from equistrata.inference.federated.holder import FrameRows, TableHolder
+>>> from equistrata.inference.federated.holder import TableHolder
 >>> from equistrata.privacy.noise import SeededNoise
 >>> schema = Schema.from_dict({"name": "visits", "columns": {
 ...     "SEX": {"values": [1, 2]}, "NEW": {"values": [0, 1]}, "DAYS": {"lower": 0, "upper": 10}}})
@@ -13,7 +13,7 @@
 >>> for i in range(3):
 ...     rows = pd.DataFrame({"SEX": rng.integers(1, 3, 4000), "NEW": rng.integers(0, 2, 4000)})
 ...     rows["DAYS"] = (rng.normal(4, 1, 4000) + rows["NEW"]).clip(0, 10)
-...     holders.append(TableHolder(plan, FrameRows(rows), SeededNoise(i)))
+...     holders.append(TableHolder(plan, rows, SeededNoise(i)))
 >>> found = federate(plan, InProcessAggregator(holders))
 >>> [round(found.strata[0].difference.value, 2), round(found.overall.difference.half_width, 2), found.simulated]
 [0.93, 0.04, True]
@@ -25,15 +25,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from equistrata.data.strata import Key
 from equistrata.errors import EquistrataError
 from equistrata.inference.federated.ab_test import private_arm
 from equistrata.inference.federated.aggregation import SecureAggregator
-from equistrata.inference.federated.arms import Arm, combine
+from equistrata.inference.federated.arms import Arm, Target, combine
 from equistrata.inference.federated.protocol import Cell, FederatedPlan, Part
 from equistrata.inference.means.estimate import Interval
 from equistrata.privacy.budget import REPLACE_ONE, Relation
-
-__all__ = ["FederatedPlan", "FederatedResult", "Interval", "StratumResult", "federate"]
 
 
 @dataclass(frozen=True)
@@ -101,28 +100,26 @@ def federate(plan: FederatedPlan, aggregator: SecureAggregator) -> FederatedResu
 
     Cost: see `FederatedPlan`.
     """
-    sizes = aggregator.total(plan.sizes())
-    settings = plan.arm_settings(sizes.sums.tolist())
-    total = aggregator.total(plan.sums(sizes.sums.tolist()))
+    sizes = aggregator.total(plan.sizes()).sums.tolist()
+    settings = plan.arm_settings(sizes)
+    total = aggregator.total(plan.sums(sizes))
     means, squares, rows = total.sums.reshape(3, -1)
     arms: dict[Cell, Arm] = {}
-    counts = {cell: int(count) for cell, count in zip(plan.cells, sizes.sums, strict=True)}
+    counts: dict[Cell, int] = dict(zip(plan.cells, sizes, strict=True))
     for place, (cell, chosen) in enumerate(zip(plan.cells, settings, strict=True)):
         if chosen is None:
             continue
         if rows[place] < chosen.rows:
             raise RowsMissing(
-                f"cell {plan.label(cell)} lost more rows than the plan allows for; nothing is published, and what the "
-                "server has seen may cost more than the plan's epsilon"
+                f"cell {plan.label(cell)} lost more rows than the plan allows for; nothing is published, "
+                "and what the server has seen may cost more than the plan's epsilon"
             )
         counts[cell] = int(rows[place])
         arms[cell] = private_arm([means[place], squares[place]], chosen, rows=counts[cell])
-    strata = tuple(
-        _stratum(plan, [cell for cell in plan.cells if cell.key == key], arms, counts) for key in plan.partition.keys
-    )
+    keys, label = plan.partition.keys, plan.partition.label
     return FederatedResult(
-        strata=strata,
-        overall=_overall(plan, arms, counts),
+        strata=tuple(_together(plan, label(key), [key], arms, counts, plan.target) for key in keys),
+        overall=_together(plan, "all", keys, arms, counts),
         epsilon=plan.epsilon,
         delta=plan.delta,
         holders=aggregator.holders,
@@ -134,45 +131,37 @@ def federate(plan: FederatedPlan, aggregator: SecureAggregator) -> FederatedResu
     )
 
 
-def _stratum(
-    plan: FederatedPlan, cells: Sequence[Cell], arms: Mapping[Cell, Arm], counts: Mapping[Cell, int]
+def _together(
+    plan: FederatedPlan,
+    label: str,
+    keys: Sequence[Key],
+    arms: Mapping[Cell, Arm],
+    counts: Mapping[Cell, int],
+    target: Target = "pate",
 ) -> StratumResult:
-    means = {cell.arm: _interval(plan, [arms[cell]], [1.0], plan.centre) for cell in cells if cell in arms}
-    difference = None
-    if plan.arm is not None and len(means) == 2:
-        control, treated = (arms[cell] for cell in cells)
-        difference = _interval(plan, [treated, control], [1, -1], 0.0, target=plan.target)
-    return StratumResult(
-        plan.partition.label(cells[0].key), {cell.arm: counts[cell] for cell in cells}, means, difference
-    )
-
-
-def _overall(plan: FederatedPlan, arms: Mapping[Cell, Arm], counts: Mapping[Cell, int]) -> StratumResult:
-    parts = dict.fromkeys(cell.arm for cell in plan.cells)
-    means, rows = {}, {}
-    for part in parts:
-        rows[part] = sum(count for cell, count in counts.items() if cell.arm == part)
-        chosen = [arm for cell, arm in arms.items() if cell.arm == part]
+    """These strata together, weighted by their rows; the difference is over those that have both arms."""
+    rows: dict[Part, int] = {}
+    means: dict[Part, Interval] = {}
+    for part in dict.fromkeys(cell.arm for cell in plan.cells):
+        cells = [cell for cell in plan.cells if cell.arm == part and cell.key in keys]
+        rows[part] = sum(counts[cell] for cell in cells)
+        chosen = [arms[cell] for cell in cells if cell in arms]
         if chosen:
             people = sum(arm.rows for arm in chosen)
             means[part] = _interval(plan, chosen, [arm.rows / people for arm in chosen], plan.centre)
-    both = [
-        (arms[Cell(key, "treated")], arms[Cell(key, "control")])
-        for key in plan.partition.keys
-        if Cell(key, "treated") in arms and Cell(key, "control") in arms
-    ]
+    pairs = [(arms.get(Cell(key, "treated")), arms.get(Cell(key, "control"))) for key in keys]
+    both = [(treated, control) for treated, control in pairs if treated and control]
     difference = None
     if both:
         people = sum(treated.rows + control.rows for treated, control in both)
         shares = [(treated.rows + control.rows) / people for treated, control in both]
         flat = [arm for pair in both for arm in pair]
-        difference = _interval(plan, flat, [sign * share for share in shares for sign in (1, -1)], 0.0)
-    return StratumResult("all", rows, means, difference)
+        difference = _interval(plan, flat, [sign * share for share in shares for sign in (1, -1)], 0.0, target)
+    return StratumResult(label, rows, means, difference)
 
 
 def _interval(
-    plan: FederatedPlan, arms: Sequence[Arm], coefficients: Sequence[float], shift: float, **target: Any
+    plan: FederatedPlan, arms: Sequence[Arm], coefficients: Sequence[float], shift: float, target: Target = "pate"
 ) -> Interval:
-    value, half = (float(number) for number in combine(arms, coefficients, plan.level, **target))
-    value += shift
-    return Interval(value, value - half, value + half)
+    value, half = (float(number) for number in combine(arms, coefficients, plan.level, target=target))
+    return Interval(value + shift, value + shift - half, value + shift + half)

@@ -22,9 +22,7 @@ import numpy as np
 
 from equistrata.arrays import Floats
 from equistrata.inference.federated.ab_test import ArmSettings
-from equistrata.inference.federated.arms import Arm, Target, check_interval
-
-__all__ = ["finite_sample_interval"]
+from equistrata.inference.federated.arms import Arm, Target, added, check_interval
 
 MAIN_SHARE = 0.95  # of the failure probability, for the estimate; eight bounds on the variances share the rest
 
@@ -44,9 +42,6 @@ def finite_sample_interval(
     Returns:
         The estimate and the half-width, in the unit of the values; arrays if the arms hold arrays.
 
-    Raises:
-        InputError: a level outside (0, 1).
-
     Cost: none (post-processing).
     """
     check_interval(level, target)
@@ -57,10 +52,10 @@ def finite_sample_interval(
     deviations = [_largest_deviation(arm, chosen, small, target) for arm, chosen in zip(arms, settings, strict=True)]
     sizes = [arm.rows for arm in arms]
     if target == "pate":
-        people = sum((s**2 / n for s, n in zip(deviations, sizes, strict=True)), np.zeros(()))
+        people = added(s**2 / n for s, n in zip(deviations, sizes, strict=True))
         step = 2 * radius / min(sizes)
     else:
-        people = min(sizes) * sum((s / n for s, n in zip(deviations, sizes, strict=True)), np.zeros(())) ** 2
+        people = min(sizes) * added(s / n for s, n in zip(deviations, sizes, strict=True)) ** 2
         step = 2 * radius * sum(1 / n for n in sizes)
     coins = sum(chosen.mean.noise(n) for chosen, n in zip(settings, sizes, strict=True))
     half = np.sqrt(2 * (people + coins) * log) + step * log / 3

@@ -28,8 +28,6 @@ import numpy as np
 from equistrata.errors import EquistrataError, InputError
 from equistrata.inference.federated.aggregation import SumQuestion, TooFewHolders, Total
 
-__all__ = ["FlowerAggregator", "FlowerFailed", "flower"]
-
 FLOWER_PYTHON_VARIABLE = "EQUISTRATA_FLOWER_PYTHON"
 FLOWER_DEFAULT_PYTHON = Path(".venv-flower/bin/python")
 FLOWER_WORKER = Path(__file__).with_name("_flower_worker.py")
@@ -132,10 +130,11 @@ def flower(
     holders = len(commands)
     if holders < 3:
         raise InputError(f"Flower's SecAgg+ needs at least three holders, not {holders}")
-    if not 0 <= missing <= min((holders - 1) // 2, holders - 3 if holders > 3 else 0):
+    most = min((holders - 1) // 2, holders - 3)
+    if not 0 <= missing <= most:
         raise InputError(
-            f"of {holders} holders, Flower's SecAgg+ can do without at most {min((holders - 1) // 2, holders - 3)}, "
-            f"not {missing}: more than half must stay, and three at least"
+            f"of {holders} holders, Flower's SecAgg+ can do without at most {most}, not {missing}: "
+            "more than half must stay, and three at least"
         )
     if not (math.isfinite(timeout) and timeout > 0):
         raise InputError(f"the time-out must be a positive number of seconds, not {timeout}")
@@ -175,8 +174,8 @@ def interpreter() -> Path:
     path = Path(os.path.abspath(os.environ.get(FLOWER_PYTHON_VARIABLE) or FLOWER_DEFAULT_PYTHON))
     if not path.is_file():
         raise InputError(
-            f"Flower's environment is not there (no interpreter {str(path)!r}); run make flower or set "
-            f"{FLOWER_PYTHON_VARIABLE}"
+            f"Flower's environment is not there (no interpreter {str(path)!r}); "
+            f"run make flower or set {FLOWER_PYTHON_VARIABLE}"
         )
     return path
 
@@ -184,14 +183,8 @@ def interpreter() -> Path:
 @lru_cache
 def _version(python: str) -> str:
     try:
-        done = subprocess.run(
-            [python, "-I", str(FLOWER_WORKER), "--check"],
-            capture_output=True,
-            text=True,
-            timeout=120,
-            check=True,
-            cwd="/",
-        )
+        command = [python, "-I", str(FLOWER_WORKER), "--check"]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=True, cwd="/")
     except (OSError, subprocess.SubprocessError):
         raise InputError(f"interpreter {python!r} has no Flower that fits; run make flower") from None
     return done.stdout.strip()

@@ -9,10 +9,9 @@ that holder's answer by subtraction.
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
-from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -26,41 +25,6 @@ from equistrata.inference.federated.aggregation import SumQuestion
 from equistrata.inference.federated.protocol import SIZES, SUMS, FederatedPlan
 from equistrata.privacy.noise import NoiseSource
 
-__all__ = ["FileRows", "FrameRows", "RowSource", "TableHolder"]
-
-
-class RowSource(Protocol):
-    """The source of a holder's rows."""
-
-    def read(self, columns: tuple[str, ...]) -> pd.DataFrame:
-        """These columns of every row."""
-        ...
-
-
-@dataclass(frozen=True)
-class FileRows:
-    """A CSV or Parquet file."""
-
-    path: str
-
-    def read(self, columns: tuple[str, ...]) -> pd.DataFrame:
-        """See `RowSource.read`. Raises InputError as `equistrata.data.sources.read_frame` does."""
-        return read_frame(self.path, columns)
-
-
-@dataclass(frozen=True, repr=False)
-class FrameRows:
-    """A data frame in memory; never written to."""
-
-    frame: pd.DataFrame
-
-    def read(self, columns: tuple[str, ...]) -> pd.DataFrame:
-        """See `RowSource.read`."""
-        missing = [name for name in columns if name not in self.frame.columns]
-        if missing:
-            raise InputError(f"a holder's table has no column {missing[0]!r}; add it")
-        return self.frame[list(columns)]
-
 
 @dataclass(frozen=True)
 class TableHolder:
@@ -68,14 +32,14 @@ class TableHolder:
 
     Attributes:
         plan: the plan that this holder has agreed to.
-        rows: the source of its rows.
+        rows: a CSV or Parquet file, or a data frame, which is never written to.
         noise: the source of its people's coins.
         state: a folder of its own, made with mode 0700, that records which questions it has answered, and no number of
             its rows; None to record nothing.
     """
 
     plan: FederatedPlan
-    rows: RowSource
+    rows: str | Path | pd.DataFrame = field(repr=False)
     noise: NoiseSource
     state: Path | None = None
 
@@ -117,8 +81,8 @@ class TableHolder:
     def _check_once(self, kind: str) -> None:
         if self.state is not None and self._note(kind).exists():
             raise InputError(
-                f"this holder has answered the question for {kind} of this plan already; agree on a new plan, at a new "
-                "price, and give the holder a new state folder"
+                f"this holder has answered the question for {kind} of this plan already; "
+                "agree on a new plan, at a new price, and give the holder a new state folder"
             )
 
     def _remember(self, kind: str) -> None:
@@ -136,13 +100,10 @@ class TableHolder:
         for cell, size, values in zip(self.plan.cells, sizes, cells, strict=True):
             if len(values) > size:
                 raise InputError(
-                    f"cell {self.plan.label(cell)} is said to have fewer rows than this holder alone has; count again"
+                    f"cell {self.plan.label(cell)} is said to have fewer rows than this holder has; count again"
                 )
             if len(values) > self.plan.most_rows(size):
-                raise InputError(
-                    f"this holder has more of cell {self.plan.label(cell)} than the plan's largest share; raise it or "
-                    "join strata"
-                )
+                raise InputError(f"this holder has more of cell {self.plan.label(cell)} than the plan's largest share")
         answer = np.zeros((3, len(cells)), dtype=np.int64)
         for place, (chosen, values) in enumerate(zip(settings, cells, strict=True)):
             if chosen is not None:
@@ -150,10 +111,18 @@ class TableHolder:
                 answer[2, place] = len(values)
         return answer.ravel()
 
+    def _read(self, columns: tuple[str, ...]) -> pd.DataFrame:
+        if not isinstance(self.rows, pd.DataFrame):
+            return read_frame(self.rows, columns)
+        missing = [name for name in columns if name not in self.rows.columns]
+        if missing:
+            raise InputError(f"a holder's table has no column {missing[0]!r}; add it")
+        return self.rows[list(columns)]
+
     def _cells(self) -> list[npt.NDArray[np.float64]]:
         """The outcomes of each cell's rows, less the centre of their range. Rows without an outcome are left out."""
         plan = self.plan
-        frame = self.rows.read(plan.columns)
+        frame = self._read(plan.columns)
         values, absent = _outcomes(frame, plan)
         named = plan.columns[:-1]
         table = CodedTable.encode(frame, plan.schema.select(named)) if named else None
@@ -162,12 +131,11 @@ class TableHolder:
             assert table is not None
             stratum = plan.partition.index(table)
         kept = ~absent & (stratum >= 0)
-        parts = 1
-        place = stratum
+        parts, place = 1, stratum
         if plan.arm is not None:
             assert table is not None
-            keys, codes = plan.schema[plan.arm].keys, table.column(plan.arm)
-            treated, control = codes == keys.index(_value(plan.treated)), codes == keys.index(_value(plan.control))
+            codes, keys = table.column(plan.arm), list[object](plan.schema[plan.arm].keys)
+            treated, control = codes == keys.index(plan.treated), codes == keys.index(plan.control)
             kept, parts = kept & (treated | control), 2
             place = stratum * 2 + treated
         place, values = place[kept], values[kept]
@@ -191,13 +159,6 @@ def _outcomes(frame: pd.DataFrame, plan: FederatedPlan) -> tuple[npt.NDArray[np.
     assert column.lower is not None
     assert column.upper is not None
     if inside.size and (inside.min() < column.lower or inside.max() > column.upper):
-        raise InputError(
-            f"column {column.name!r} holds a number outside its declared bounds [{column.lower:g}, {column.upper:g}]; "
-            "widen the bounds in the schema or clean the rows"
-        )
+        bounds = f"[{column.lower:g}, {column.upper:g}]"
+        raise InputError(f"column {column.name!r} holds a number outside its declared bounds {bounds}; clean the rows")
     return np.where(absent, 0.0, values), absent
-
-
-def _value(value: int | float | str | None) -> int | float | str:
-    assert value is not None  # checked by the plan
-    return value

@@ -27,9 +27,6 @@ from equistrata.inference.federated.renyi import MAX_THETA
 from equistrata.privacy.noise import NoiseSource
 from equistrata.stats.checks import positive, whole
 
-__all__ = ["PoissonBinomial", "check_values"]
-
-
 LARGEST_TRIALS = 2**20
 
 
@@ -41,9 +38,6 @@ class PoissonBinomial:
         trials: m, 1 to 2²⁰: a report takes about log₂ m bits; m in the thousands is as good as Gaussian noise.
         theta: θ in (0, ¼], from `equistrata.inference.federated.renyi.solve_theta` for an (ε, δ).
         radius: R > 0; values lie in [−R, R], declared, never read off the rows.
-
-    Raises:
-        InputError: a setting out of its range.
 
     Cost: a report alone is m·ln((½ + θ)/(½ − θ))-DP; for the sum of n see `equistrata.inference.federated.renyi`.
     Replace-one, n public.
@@ -125,8 +119,6 @@ def check_values(values: npt.ArrayLike, radius: float) -> Floats:
     if x.ndim != 1:
         raise InputError(f"the values of an arm must be one-dimensional, not of {x.ndim} dimensions")
     if not (np.abs(x) <= radius).all():  # false for NaN
-        raise InputError(
-            f"a value lies outside the declared range [-{radius:g}, {radius:g}] or is missing; widen the range or "
-            "clean the rows"
-        )
+        bounds = f"[-{radius:g}, {radius:g}]"
+        raise InputError(f"a value lies outside the declared range {bounds} or is missing; clean the rows")
     return x

@@ -17,7 +17,7 @@ import hashlib
 import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Literal
 
@@ -28,8 +28,6 @@ from equistrata.inference.federated.ab_test import TRIALS, ArmDesign, ArmSetting
 from equistrata.inference.federated.aggregation import SumQuestion
 from equistrata.inference.federated.arms import Target, check_interval
 from equistrata.inference.federated.renyi import ThetaTarget
-
-__all__ = ["SIZES", "SUMS", "Cell", "FederatedPlan"]
 
 Part = Literal["all", "control", "treated"]
 
@@ -117,8 +115,7 @@ class FederatedPlan:
             raise InputError(f"the largest share of a cell lies above 0 and is at most 1, not {self.largest_share}")
         if self.missing and (self.largest_share is None or not 0 < self.largest_share * self.missing < 1):
             raise InputError(
-                "if holders may be missing, declare the largest share of a cell that one may have, so that together "
-                "they have less than all of it"
+                "if holders may be missing, declare a largest share with which they have less than all rows"
             )
         if self.smallest is not None and self.smallest < 2:
             raise InputError(f"the smallest cell that is estimated has at least 2 rows, not {self.smallest}")
@@ -178,15 +175,11 @@ class FederatedPlan:
         Args:
             sizes: rows in each cell, in the order of `cells`.
         """
-        arms = self.arm_settings(sizes)
-        means = tuple(2 if arm is None else arm.mean.modulus(size) for arm, size in zip(arms, sizes, strict=True))
-        squares = tuple(
-            2 if arm is None else arm.squares.unit.modulus(size) for arm, size in zip(arms, sizes, strict=True)
-        )
-        rows = tuple(max(2, int(size) + 1) for size in sizes)
-        return SumQuestion(
-            SUMS, (*means, *squares, *rows), {"plan": self.digest, "sizes": [int(size) for size in sizes]}
-        )
+        arms = zip(self.arm_settings(sizes), sizes, strict=True)
+        moduli = [(2, 2) if arm is None else replace(arm, rows=size).moduli for arm, size in arms]
+        means, squares = zip(*moduli, strict=True)
+        rows = (max(2, int(size) + 1) for size in sizes)
+        return SumQuestion(SUMS, (*means, *squares, *rows), {"plan": self.digest, "sizes": list(map(int, sizes))})
 
     def arm_settings(self, sizes: Sequence[int]) -> list[ArmSettings | None]:
         """Each cell's settings, None where it is left out. Every holder computes them, so no server can choose θ.
@@ -204,8 +197,8 @@ class FederatedPlan:
         left = self.rows_left(size)
         if left < 2:
             raise InputError(
-                f"cell {self.label(cell)} has fewer than two rows, or would have when holders are missing; join strata "
-                "or leave small cells out"
+                f"cell {self.label(cell)} has fewer than two rows, or would have when holders are missing; "
+                "join strata or leave small cells out"
             )
         return self.design.settings(left)
 
@@ -220,14 +213,16 @@ class FederatedPlan:
     @cached_property
     def digest(self) -> str:
         """SHA-256 of the plan: holders compare it with their own before they answer."""
-        settings = {name.name: getattr(self, name.name) for name in fields(self) if name.name != "schema"}
-        text = json.dumps({**settings, "schema": self.schema.digest}, sort_keys=True)
+        text = json.dumps({**self._settings, "schema": self.schema.digest}, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()
 
     def to_dict(self, schema: str) -> dict[str, Any]:
         """The plan as JSON values; `schema` is the path of its schema."""
-        settings = {k: v for k, v in asdict(replace(self)).items() if k != "schema"}
-        return {"schema": schema, "schema_digest": self.schema.digest, **settings}
+        return {"schema": schema, "schema_digest": self.schema.digest, **self._settings}
+
+    @property
+    def _settings(self) -> dict[str, Any]:
+        return {each.name: getattr(self, each.name) for each in fields(self) if each.name != "schema"}
 
     @classmethod
     def from_dict(cls, document: Mapping[str, Any]) -> FederatedPlan:

@@ -36,17 +36,6 @@ from equistrata.errors import InputError
 from equistrata.stats.checks import positive, whole
 from equistrata.stats.checks import share as share_of_one
 
-__all__ = [
-    "MAX_THETA",
-    "ThetaTarget",
-    "epsilon_of",
-    "epsilon_spent",
-    "renyi_exact",
-    "renyi_fast",
-    "solve_theta",
-    "solve_thetas",
-]
-
 Curve = Callable[[float], float]
 
 MAX_THETA = 0.25
@@ -65,9 +54,6 @@ class ThetaTarget:
         epsilon, delta: ε > 0 and 0 < δ < 1.
         orders: the orders of the conversion to (ε, δ); None for the best one. The paper's tables fit 2, 3, …, 128.
         maximum: the largest θ, in (0, ¼].
-
-    Raises:
-        InputError: a setting out of its range.
     """
 
     epsilon: float
@@ -79,9 +65,7 @@ class ThetaTarget:
         positive("epsilon", self.epsilon)
         share_of_one("delta", self.delta)
         if not 0 < self.maximum <= MAX_THETA:
-            raise InputError(
-                f"the largest theta must lie in (0, 1/4], not {self.maximum}; beyond it the accounting does not hold"
-            )
+            raise InputError(f"the largest theta must lie in (0, 1/4], where the accounting holds, not {self.maximum}")
 
 
 def renyi_exact(n: int, m: int, theta: float, order: float) -> float:
@@ -92,30 +76,25 @@ def renyi_exact(n: int, m: int, theta: float, order: float) -> float:
         theta: θ in [0, ¼].
         order: α > 1.
 
-    Raises:
-        InputError: a setting out of its range.
-
     Source: the federated-experiments paper, Algorithms 3 and 4.
 
     >>> round(renyi_exact(1, 3, 0.25, 2) / renyi_exact(1, 1, 0.25, 2), 9)  # alone: three independent coins
     3.0
     """
-    _check(n, m, theta)
-    order = _check_order(order)
-    return _law(index(n), index(m), float(theta)).divergence(order) if theta else 0.0
+    law, order = _law(*_check(n, m, theta)), _check_order(order)
+    return law.divergence(order) if theta else 0.0
 
 
 def renyi_fast(n: int, m: int, theta: float, order: float) -> float:
     """A bound on `renyi_exact`, never below it and within 1 % of it, for n to 10⁷ and m to 4,096 in milliseconds.
 
     Trials move block by block (data processing inequality). The paper's blocks are single trials (Algorithm 5); here
-    they are longer below 1,024 people. Arguments and errors: as `renyi_exact`.
+    they are longer below 1,024 people. Arguments: as `renyi_exact`.
 
     >>> round(renyi_fast(10**7, 4096, 0.25, 32), 6)
     0.008738
     """
-    _check(n, m, theta)
-    return _fast(index(n), index(m), float(theta))(_check_order(order))
+    return _fast(*_check(n, m, theta))(_check_order(order))
 
 
 def epsilon_of(curve: Curve, delta: float, orders: Sequence[float] | None = None) -> float:
@@ -153,9 +132,7 @@ def epsilon_spent(sums: Sequence[tuple[int, int, float]], delta: float, orders: 
 
     Sums over disjoint groups of people cost the largest of their ε, if a replaced person stays in the group.
     """
-    for n, m, theta in sums:
-        _check(n, m, theta)
-    curves = [_fast(index(n), index(m), float(theta)) for n, m, theta in sums]
+    curves = [_fast(*_check(n, m, theta)) for n, m, theta in sums]
     return epsilon_of(lambda order: sum(curve(order) for curve in curves), delta, orders)
 
 
@@ -173,12 +150,12 @@ def solve_theta(n: int, m: int, target: ThetaTarget, *, spent: Curve | None = No
 
     Cost: replace-one; see `renyi_exact`.
     """
-    _check(n, m, 0.0)
+    n, m, _ = _check(n, m, 0.0)
     if not 0 < share <= 1:
         raise InputError(f"the share of the budget must lie in (0, 1], not {share}")
 
     def excess(log_theta: float) -> float:
-        curve = _fast(index(n), index(m), math.exp(log_theta))
+        curve = _fast(n, m, math.exp(log_theta))
         total = curve if spent is None else (lambda order: share * spent(order) + curve(order))
         return epsilon_of(lambda order: total(order) / share, target.delta, target.orders) - target.epsilon
 
@@ -189,9 +166,7 @@ def solve_theta(n: int, m: int, target: ThetaTarget, *, spent: Curve | None = No
     while excess(low) > 0:
         low -= 2.0
         if low < -60:
-            raise InputError(
-                f"no theta gives epsilon = {target.epsilon} at delta = {target.delta} here; raise epsilon or delta"
-            )
+            raise InputError(f"no theta gives epsilon = {target.epsilon} at delta = {target.delta}; raise one of them")
     root = float(brentq(excess, low, high, xtol=1e-10, rtol=1e-12))
     step = 1e-10
     while excess(root) > 0:
@@ -347,11 +322,11 @@ def _log_excess(u: Floats, order: float) -> Floats:
     return result
 
 
-def _check(n: int, m: int, theta: float) -> None:
-    whole("n, the number of people,", n, 1)
-    whole("m, the number of trials,", m, 1)
+def _check(n: int, m: int, theta: float) -> tuple[int, int, float]:
+    n, m = whole("n, the number of people,", n, 1), whole("m, the number of trials,", m, 1)
     if not 0 <= theta <= MAX_THETA:
         raise InputError(f"theta must lie in [0, 1/4], not {theta}; beyond it the accounting does not hold")
+    return n, m, float(theta)
 
 
 def _check_order(order: float) -> float:

@@ -23,12 +23,10 @@ from equistrata.errors import InputError
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
 from equistrata.inference.means.groups import GroupedValues, GroupWeights, read_groups, read_values
 from equistrata.inference.means.hierarchical import two_level_means
-from equistrata.inference.means.refinement import PaidFor, RowCount, estimate_mean, spendable
+from equistrata.inference.means.refinement import RowCount, estimate_mean, spendable
 from equistrata.inference.means.settings import CoinpressSettings
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
-
-__all__ = ["Coinpress", "RowCount"]
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,7 @@ class Coinpress(CoinpressSettings):
         """
         if rows is not None and (self.sizes != "noisy" or not rows.sigma > 0):
             raise InputError("a count that was paid for is noisy: give its sigma, above 0, and sizes='noisy'")
-        return estimate_mean(read_values(values), Budget(spendable(rho)), self, noise, PaidFor(rows))
+        return estimate_mean(read_values(values), Budget(spendable(rho)), self, noise, rows)
 
     def by_strata(
         self, groups: GroupedValues, weights: GroupWeights | None, rho: Budget | Rho | float, noise: NoiseSource

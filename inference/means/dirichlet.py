@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -26,9 +26,7 @@ from scipy.optimize import brentq
 from scipy.special import psi
 
 from equistrata.errors import InputError
-from equistrata.stats.checks import positive, whole
-
-__all__ = ["equal_log_sizes", "expected_log_sizes", "fit_alpha", "least_log_sizes"]
+from equistrata.stats.checks import one_of, positive, whole
 
 AlphaFit = Literal["likelihood", "moments"]
 
@@ -72,11 +70,12 @@ def fit_alpha(shares: Sequence[float] | npt.ArrayLike, *, method: AlphaFit = "li
             "moments" matches Σ gᵢ² = (α + 1)/(kα + 1), which the largest groups decide.
 
     Raises:
-        InputError: fewer than two shares, one that is not positive and finite, or another method.
+        InputError: fewer than two shares, or one that is not positive and finite.
 
     >>> fit_alpha([0.25, 0.25, 0.25, 0.25])
     inf
     """
+    one_of("method", method, get_args(AlphaFit))
     sizes = np.asarray(shares, dtype=float)
     if sizes.ndim != 1 or len(sizes) < 2:
         raise InputError("a Dirichlet law needs at least two groups; give a share for each")
@@ -86,8 +85,6 @@ def fit_alpha(shares: Sequence[float] | npt.ArrayLike, *, method: AlphaFit = "li
     if method == "moments":
         squares = float((g**2).sum())
         return (1 - squares) / (k * squares - 1) if k * squares - 1 > EVEN else math.inf
-    if method != "likelihood":
-        raise InputError(f"method is {method!r}, but must be 'likelihood' or 'moments'; choose one")
     target = -float(np.log(g).mean())
     if target - math.log(k) < EVEN:
         return math.inf

@@ -17,8 +17,6 @@ from dataclasses import dataclass, field
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Relation, Rho
 
-__all__ = ["Estimate", "Interval", "StratifiedEstimate"]
-
 
 @dataclass(frozen=True)
 class Interval:

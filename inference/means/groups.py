@@ -11,8 +11,9 @@ equistrata.errors.InputError: the weights sum to 0.9, not to 1; make them sum to
 from __future__ import annotations
 
 import math
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -66,7 +67,8 @@ def read_groups(groups: GroupedValues, weights: GroupWeights | None) -> Weighted
         InputError: a group without a weight, a negative or non-finite weight, a sum that is not 1 within 10⁻⁶, or
             values that are not one-dimensional or hold NaN.
     """
-    arrays = {key: read_values(values) for key, values in _items(groups)}
+    entries = groups.items() if isinstance(groups, Mapping) else enumerate(groups)
+    arrays: dict[Hashable, Floats] = {key: read_values(values) for key, values in entries}
     if not arrays:
         raise InputError("there is no group to estimate; give at least one")
     if weights is None:
@@ -78,26 +80,16 @@ def read_groups(groups: GroupedValues, weights: GroupWeights | None) -> Weighted
     return WeightedGroups(arrays, {key: shares[key] for key in arrays}, _streams(arrays), weights is not None)
 
 
-def _items(
-    entries: Mapping[Hashable, npt.ArrayLike] | Sequence[npt.ArrayLike],
-) -> Iterable[tuple[Hashable, npt.ArrayLike]]:
-    return entries.items() if isinstance(entries, Mapping) else enumerate(entries)
-
-
 def _shares(weights: GroupWeights, arrays: Mapping[Hashable, Floats]) -> dict[Hashable, float]:
-    if isinstance(weights, PublicWeights):
-        shares: dict[Hashable, float] = {key: float(share) for key, share in weights.shares.items()}
-    elif isinstance(weights, Mapping):
-        shares = {key: float(share) for key, share in weights.items()}
-    else:
-        shares = {position: float(share) for position, share in enumerate(weights)}
-        if len(shares) != len(arrays):
-            raise InputError(f"{len(arrays)} groups need as many weights, not {len(shares)}")
+    given: Mapping[Any, float] | Sequence[float]
+    given = weights.shares if isinstance(weights, PublicWeights) else weights
+    if not isinstance(given, Mapping) and len(given) != len(arrays):
+        raise InputError(f"{len(arrays)} groups need as many weights, not {len(given)}")
+    entries = given.items() if isinstance(given, Mapping) else enumerate(given)
+    shares: dict[Hashable, float] = {key: float(share) for key, share in entries}
     missing = [key for key in arrays if key not in shares]
     if missing:
-        raise InputError(
-            f"the weights miss group {missing[0]!r}; give every group a weight, 0 where no row is expected"
-        )
+        raise InputError(f"the weights miss group {missing[0]!r}; give every group a weight, 0 if it has no row")
     values = np.array(list(shares.values()))
     if not np.isfinite(values).all() or (values < 0).any():
         raise InputError("the weights must be finite and must not be negative")

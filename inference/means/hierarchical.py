@@ -33,7 +33,7 @@ from equistrata.arrays import Floats
 from equistrata.inference.means.clip import gaussian_reach
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
 from equistrata.inference.means.groups import WeightedGroups
-from equistrata.inference.means.refinement import ROW_COUNT_SHARE, PaidFor, RowCount, estimate_mean, noisy_rows
+from equistrata.inference.means.refinement import ROW_COUNT_SHARE, RowCount, estimate_mean, noisy_rows
 from equistrata.inference.means.settings import CoinpressSettings
 from equistrata.privacy.budget import REPLACE_ONE, Budget, Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
@@ -77,8 +77,9 @@ def two_level_means(
         raise RuntimeError(f"the levels left ρ = {float(budget.remaining)} of the budget unspent")
     strata = {}
     for key, values in read.values.items():
-        paid = PaidFor(counts[key] if settings.sizes == "noisy" else None, whole.raw)
-        found = estimate_mean(values, budgets[key], settings, noise.spawn(read.streams[key]).spawn(1), paid)
+        counted = counts[key] if settings.sizes == "noisy" else None
+        own = noise.spawn(read.streams[key]).spawn(1)
+        found = estimate_mean(values, budgets[key], settings, own, counted, whole.raw)
         strata[key] = replace(found, rho=budget.total, entries=(*before, *found.entries))
     levels = TwoLevelMeans(whole, strata, settings, read.weights if read.declared else None)
     means = levels.shrunk() if shrinkage else levels.consistent

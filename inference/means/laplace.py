@@ -26,8 +26,6 @@ from equistrata.privacy.budget import REPLACE_ONE, Budget, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.stats.checks import number, positive, share, whole
 
-__all__ = ["LaplaceMean"]
-
 
 @dataclass(frozen=True)
 class LaplaceMean:
@@ -38,9 +36,6 @@ class LaplaceMean:
         epsilon: ε > 0.
         gamma: γ in (0, 1): sets the clip ±(R + σ√(ln(n/γ))), and is the failure probability of an interval.
         sigma: a declared bound on the standard deviation, positive.
-
-    Raises:
-        InputError: a setting out of its range.
 
     Cost: ε-DP (ε²/2-zCDP) for all outputs of one call; replace-one within a stratum. See docs/proofs/laplace-mean.md.
     Source: the stratification paper, eq. 2 to 4.
@@ -149,9 +144,6 @@ class LaplaceMean:
             log_sizes: Σ log|Gᵢ|: known, bounded or expected (`equistrata.inference.means.dirichlet`). The bound is
                 concave in it, so that of the expected sum is at least the expected bound.
 
-        Raises:
-            InputError: an argument out of its range.
-
         >>> round(LaplaceMean(radius=1, epsilon=1).error_bound(9, 196967, 9 * math.log(196967 / 9)), 5)
         0.00107
         """
@@ -169,7 +161,7 @@ class LaplaceMean:
             budget.spend(budget.remaining, "no rows")
         else:
             clip, scale, sampling = self.clip(rows), self.scale(rows), self.sigma**2 / rows
-            exact = lambda: np.array([lattice_sum(values, -clip, clip)[0]], dtype=np.float64)  # noqa: E731
+            exact = lambda: np.array([lattice_sum(values, -clip, clip)], dtype=np.float64)  # noqa: E731
             noisy, _ = noise.laplace(exact, 2.0 * HALF, self.epsilon, budget, "clipped mean")
             raw = value = float(noisy[0]) * lattice_unit(-clip, clip) / rows
             half = math.sqrt(2 * sampling * math.log(4 / self.gamma)) + scale * math.log(2 / self.gamma)

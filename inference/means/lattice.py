@@ -33,21 +33,20 @@ class Purchase:
         return self.noise.gaussian(make, sensitivity, self.rho, self.budget, self.what)
 
 
-def lattice_sum(values: Floats, lower: float, upper: float) -> tuple[int, float]:
-    """Σ(clip(x) − c) for the midpoint c of [lower, upper], in whole lattice units, and the unit. Not private.
+def lattice_sum(values: Floats, lower: float, upper: float) -> int:
+    """Σ(clip(x) − c) for the midpoint c of [lower, upper], in whole lattice units. Not private.
 
     Sensitivity: HALF under add-remove, 2·HALF under replace-one.
 
-    >>> total, unit = lattice_sum(np.array([0.0, 7.5, 1000.0]), 0.0, 10.0)
-    >>> total * unit  # −5 + 2.5 + 5
+    >>> lattice_sum(np.array([0.0, 7.5, 1000.0]), 0.0, 10.0) * lattice_unit(0.0, 10.0)  # −5 + 2.5 + 5
     2.5
     """
     unit = lattice_unit(lower, upper)
     if not unit:
-        return 0, 0.0
+        return 0
     with np.errstate(over="ignore"):
         places = np.rint((values - (lower + upper) / 2) / unit)
-    return int(np.clip(places, -HALF, HALF).astype(np.int64).sum()), unit
+    return int(np.clip(places, -HALF, HALF).astype(np.int64).sum())
 
 
 def lattice_unit(lower: float, upper: float) -> float:
@@ -71,7 +70,7 @@ def noisy_sum(values: Floats, lower: float, upper: float, relation: Relation, pu
     2003.5
     """
     sensitivity = float(2 * HALF if relation == REPLACE_ONE else HALF)
-    noisy, _ = purchase.gaussian(lambda: np.array([lattice_sum(values, lower, upper)[0]]), sensitivity)
+    noisy, _ = purchase.gaussian(lambda: np.array([lattice_sum(values, lower, upper)]), sensitivity)
     return float(noisy[0]) * lattice_unit(lower, upper)
 
 

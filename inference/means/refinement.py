@@ -123,24 +123,21 @@ class MeanNoise:
         return math.sqrt(2 * variance * math.log(2 / self.settings.step_beta(step)))
 
 
-@dataclass(frozen=True)
-class PaidFor:
-    """What was paid for elsewhere: a noisy number of rows, and a rough mean that helps to choose clips and centres."""
-
-    rows: RowCount | None = None
-    guess: float | None = None
-
-
-NOTHING_PAID = PaidFor()
-
-
 def estimate_mean(
-    values: Floats, budget: Budget, settings: CoinpressSettings, noise: NoiseSource, paid: PaidFor = NOTHING_PAID
+    values: Floats,
+    budget: Budget,
+    settings: CoinpressSettings,
+    noise: NoiseSource,
+    counted: RowCount | None = None,
+    guess: float | None = None,
 ) -> Estimate:
-    """The mean of `values`, shape (n,), for all of a budget. Cost and coverage: `Coinpress.mean`."""
-    total, guess = budget.total, paid.guess
-    if paid.rows is not None:
-        rows = RowCount(max(paid.rows.count, 1.0), paid.rows.sigma)
+    """The mean of `values`, shape (n,), for all of a budget. Cost and coverage: `Coinpress.mean`.
+
+    `counted`, a noisy number of rows, and `guess`, a rough mean to choose clips and centres by, were paid for before.
+    """
+    total = budget.total
+    if counted is not None:
+        rows = RowCount(max(counted.count, 1.0), counted.sigma)
     elif settings.sizes == "public":
         rows = RowCount(float(len(values)))
     else:

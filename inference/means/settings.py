@@ -5,12 +5,12 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Literal
+from typing import Literal, get_args
 
 from equistrata.errors import InputError
 from equistrata.inference.means.clip import Clip
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Relation
-from equistrata.stats.checks import number, positive, share, whole
+from equistrata.stats.checks import number, one_of, positive, share, whole
 
 Sizes = Literal["public", "noisy"]
 Tail = Literal["adaptive", "gaussian"]
@@ -35,9 +35,6 @@ class CoinpressSettings:
             sums about the point with the least noise.
         bounds: bounds (a, b) of the data; no clip goes beyond them. None where there are none.
         last_share: the share of the last step in the ρ of all steps; the other steps share the rest.
-
-    Raises:
-        InputError: a setting out of its range.
     """
 
     lower: float
@@ -60,10 +57,8 @@ class CoinpressSettings:
             object.__setattr__(self, name, value)
         if self.bounds is not None:
             object.__setattr__(self, "bounds", (float(self.bounds[0]), float(self.bounds[1])))
-        if self.sizes not in ("public", "noisy"):
-            raise InputError(f"sizes must be 'public' or 'noisy', not {self.sizes!r}")
-        if self.tail not in ("adaptive", "gaussian"):
-            raise InputError(f"tail must be 'adaptive' or 'gaussian', not {self.tail!r}")
+        one_of("sizes", self.sizes, get_args(Sizes))
+        one_of("tail", self.tail, get_args(Tail))
         if not self.limits[0] < self.limits[1]:
             raise InputError(f"bounds must be two ascending numbers, not {self.bounds}")
         share("last_share", self.last_share)

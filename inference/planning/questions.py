@@ -11,7 +11,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property
 from typing import Literal, get_args
 
 from scipy.special import ndtr, ndtri
@@ -34,10 +34,8 @@ from equistrata.inference.means.refinement import (
 from equistrata.inference.means.settings import CoinpressSettings
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Relation, Rho
 from equistrata.privacy.noise import gaussian_sigma
-from equistrata.stats.checks import number, positive, share
+from equistrata.stats.checks import number, one_of, positive, share
 from equistrata.stats.laws import NormalLaplace
-
-__all__ = ["About", "Goal", "MeanQuestion", "ProportionQuestion", "Question"]
 
 Goal = Literal["power", "relative error"]
 About = Literal["population", "rows"]
@@ -71,12 +69,9 @@ class Question(ABC):
     about: About = "population"
 
     def __post_init__(self) -> None:
-        if self.about not in get_args(About):
-            raise InputError(f"about is {self.about!r}, but must be 'population' or 'rows'; choose one")
+        one_of("about", self.about, get_args(About))
         if self.goal == "power" and self.about == "rows":
-            raise InputError(
-                "a test is about the population; ask for a relative error about the rows, or leave 'about' out"
-            )
+            raise InputError("a test is about the population; ask for a relative error, or leave 'about' out")
         if not 0 < number("part", self.part) <= 1:
             raise InputError(f"part is {self.part:g}, but must be above 0 and at most 1; choose another")
         _ = self._sizing
@@ -190,10 +185,8 @@ class MeanQuestion(Question):
         if not number("lower", self.lower) < number("upper", self.upper):
             raise InputError(f"the mean's interval is [{self.lower:g}, {self.upper:g}]; make its ends ascend")
         if not self.lower <= number("the reference", self.reference) <= self.upper:
-            raise InputError(
-                f"the reference is {self.reference:g}, outside the mean's declared interval "
-                f"[{self.lower:g}, {self.upper:g}]; choose one inside"
-            )
+            interval = f"[{self.lower:g}, {self.upper:g}]"
+            raise InputError(f"the reference is {self.reference:g}, outside the mean's declared interval {interval}")
         if self.effect is not None and number("effect", self.effect) == 0:
             raise InputError("effect is 0, and no number of rows can show no difference; give a difference to be seen")
         if self.goal == "relative error" and self.reference == 0:
@@ -220,7 +213,7 @@ class MeanQuestion(Question):
 
     def rows(self, epsilon: float) -> float:
         """See `Question.rows`. Searched on both sides of the size from which a tail histogram is bought."""
-        rho = _budget(positive("epsilon", epsilon), self.delta) * self.part
+        rho = Rho.from_epsilon_delta(positive("epsilon", epsilon), self.delta) * self.part
         below = HISTOGRAM_ROWS - 1.0
         if self._excess(below, rho) >= 0:
             return _search(lambda rows: self._excess(rows, rho), 1.0, below)
@@ -235,7 +228,7 @@ class MeanQuestion(Question):
 
     def reached(self, rows: float, epsilon: float) -> float:
         """See `Question.reached`."""
-        deviation = self.deviation(rows, _budget(epsilon, self.delta) * self.part)
+        deviation = self.deviation(rows, Rho.from_epsilon_delta(epsilon, self.delta) * self.part)
         z = float(-ndtri(self.alpha / 2))
         if self.effect is None:
             return z * deviation / abs(self.reference)
@@ -267,14 +260,6 @@ class MeanQuestion(Question):
     def _excess(self, rows: float, rho: Rho) -> float:
         """The distance to detect less the smallest one that this many rows detect; rises in both."""
         return self._sizing.distance - self._sizing.quantiles * self.deviation(rows, rho)
-
-
-@lru_cache(maxsize=64)
-def _budget(epsilon: float, delta: float) -> Rho:
-    try:
-        return Rho.from_epsilon_delta(epsilon, delta)
-    except ValueError as error:
-        raise InputError(f"epsilon and delta give no usable budget: {error}") from None
 
 
 def _search(rising: Callable[[float], float], low: float, high: float) -> float:

@@ -22,8 +22,6 @@ from equistrata.errors import InputError
 from equistrata.inference.planning.questions import Question
 from equistrata.stats.checks import number, positive
 
-__all__ = ["StratumPlan", "plan_strata"]
-
 Status = Literal["readable", "unreadable", "too few rows"]
 
 
@@ -49,10 +47,7 @@ class StratumPlan:
 
 
 def plan_strata(asked: Question, sizes: Mapping[str, float], epsilon: float) -> tuple[StratumPlan, ...]:
-    """Plan every stratum: label → public size (zero or more). Every stratum gets the whole ε: strata are disjoint.
-
-    Raises InputError: ε not positive, or a size that is negative or not a number.
-    """
+    """Plan every stratum: label → public size (zero or more). Every stratum gets the whole ε: strata are disjoint."""
     needed = math.ceil(asked.rows(positive("epsilon", epsilon)))
     return tuple(_plan(asked, label, size, epsilon, needed) for label, size in sizes.items())
 

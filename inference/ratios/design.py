@@ -13,7 +13,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Literal
 
 import numpy as np
@@ -157,27 +156,21 @@ class PricedDesign:
         epsilon = positive("epsilon", epsilon)
         if mechanism == "gaussian":
             delta = share("delta", delta)
-        joint = composition == "joint"
-        if joint:
-            design = Design.joint(mechanism, weighted=weighted, binary=binary)
-        else:
-            design = Design.basic(weighted=weighted, binary=binary)
+        joint, sums = composition == "joint", {"weighted": weighted, "binary": binary}
+        design = Design.joint(mechanism, **sums) if joint else Design.basic(**sums)
         k = len(design.names)
         if mechanism == "laplace":
             sensitivity = design.lattice_sensitivity("laplace") if joint else (HALF + 1.0) * k
             return cls(design, mechanism, sensitivity, Rho.of_pure(epsilon), epsilon, 0.0)
         if joint:
-            try:
-                rho = _rho_of(epsilon, delta)
-            except ValueError as error:
-                raise InputError(f"epsilon and delta give no usable price: {error}") from None
-            return replace(cls.of_rho(rho, weighted=weighted, binary=binary), epsilon=epsilon, delta=delta)
+            rho = Rho.from_epsilon_delta(epsilon, delta)
+            return replace(cls.of_rho(rho, **sums), epsilon=epsilon, delta=delta)
         multiple = math.sqrt(2 * math.log(1.25 * k / delta)) * k / epsilon
         one = Rho(0.5 / multiple**2)
         if one.epsilon(delta / k) > epsilon / k:
             raise InputError(
-                f"composition 'basic' with epsilon = {epsilon:g} asks more of the classical Gaussian mechanism than it "
-                "keeps; use composition 'joint', or a smaller epsilon"
+                f"composition 'basic' with epsilon = {epsilon:g} asks more of the classical Gaussian mechanism "
+                "than it keeps; use composition 'joint', or a smaller epsilon"
             )
         return cls(design, mechanism, (HALF + 1) * math.sqrt(k), one * k, epsilon, delta)
 
@@ -186,12 +179,6 @@ def sums_in_unit(features: Floats, names: Sequence[str], weight_bound: float) ->
     """Sums (…, k) in the weights' own unit: u times those of the features, and u² times for Σw²."""
     units: Floats = np.array([weight_bound**2 if name == "ww" else weight_bound for name in names])
     return features * units
-
-
-@lru_cache(maxsize=64)
-def _rho_of(epsilon: float, delta: float) -> Rho:
-    """Cached: the conversion is a search that takes a tenth of a second."""
-    return Rho.from_epsilon_delta(epsilon, delta)
 
 
 def _names(weighted: bool, binary: bool) -> tuple[str, ...]:

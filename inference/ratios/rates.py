@@ -14,8 +14,6 @@ from equistrata.errors import InputError
 from equistrata.inference.means.estimate import Interval
 from equistrata.stats.fieller import Spread, ratio_interval
 
-__all__ = ["noisy_rate"]
-
 
 def noisy_rate(
     successes: float,
@@ -36,9 +34,6 @@ def noisy_rate(
     Returns:
         The rate and an interval for the probability p of a success in the population: the p that A − pN, N = A + B,
         does not refute. Its variance at p is N·p(1 − p) + (1 − p)²σ_A² + p²σ_B²; without noise it is Wilson's interval.
-
-    Raises:
-        InputError: a variance that is not positive, or a level that is not in (0, 1).
 
     Cost: none (post-processing). Source: Wilson (1927) for sampling; `equistrata.stats.fieller` for the rest.
     """

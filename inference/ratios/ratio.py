@@ -28,19 +28,8 @@ from equistrata.errors import InputError
 from equistrata.inference.ratios.design import Composition, Mechanism, PricedDesign
 from equistrata.inference.ratios.sums import RatioSums, RatioWeights, measure_sums
 from equistrata.privacy.noise import NoiseSource
-from equistrata.stats.checks import share
+from equistrata.stats.checks import one_of, share
 from equistrata.stats.fieller import Spread, ratio_interval
-
-__all__ = [
-    "RatioEstimate",
-    "RatioSettings",
-    "RatioTest",
-    "RatioWeights",
-    "equal_ratios",
-    "fieller_from_sums",
-    "private_ratio",
-    "ratio_from_sums",
-]
 
 Correction = Literal["analytical", "monte-carlo", "none"]
 
@@ -60,9 +49,6 @@ class RatioSettings:
         log: estimate ln r.
         level: nominal coverage, in (0, 1).
         binary: whether y is 0 or 1; then Σwy² = Σwy is not measured.
-
-    Raises:
-        InputError: a setting out of its range.
     """
 
     epsilon: float
@@ -75,8 +61,8 @@ class RatioSettings:
     binary: bool = True
 
     def __post_init__(self) -> None:
-        _one_of("mechanism", self.mechanism, get_args(Mechanism))
-        _one_of("composition", self.composition, get_args(Composition))
+        one_of("mechanism", self.mechanism, get_args(Mechanism))
+        one_of("composition", self.composition, get_args(Composition))
         _check(self.correction, self.level)
         self.priced(weighted=False)
 
@@ -138,8 +124,6 @@ def private_ratio(
     Args:
         numerator: s, shape (n,), n ≥ 0, in [0, 1] (divide by the declared bound if it is another).
         denominator: y, shape (n,), 0 or 1 if `settings.binary`, else in [0, 1].
-        settings: price, mechanism and interval.
-        noise: the source of noise.
         weights: w and its declared bound; None for 1 each.
 
     Returns:
@@ -162,9 +146,6 @@ def ratio_from_sums(
     """The ratio from noisy sums, of one group or of several added up. Post-processing.
 
     The draws of "monte-carlo" have a fixed seed: the same sums give the same interval.
-
-    Raises:
-        InputError: an unknown correction, or a level that is not in (0, 1).
     """
     _check(correction, level)
     named = {name: sums.vector[[i]] for i, name in enumerate(sums.names)}
@@ -228,14 +209,8 @@ def equal_ratios(first: RatioEstimate, second: RatioEstimate) -> RatioTest:
     deviation = math.sqrt(variance)
     half = float(ndtri((1 + first.level) / 2)) * deviation
     statistic = difference / deviation if deviation else math.copysign(math.inf, difference) if difference else 0.0
-    return RatioTest(
-        difference,
-        difference - half,
-        difference + half,
-        statistic,
-        float(2 * ndtr(-abs(statistic))),
-        first.level,
-    )
+    p_value = float(2 * ndtr(-abs(statistic)))
+    return RatioTest(difference, difference - half, difference + half, statistic, p_value, first.level)
 
 
 def value_and_variance(
@@ -320,10 +295,5 @@ def draws_of(sums: RatioSums, correction: Correction, seed: int = 0) -> tuple[Fl
 
 
 def _check(correction: Correction, level: float) -> None:
-    _one_of("correction", correction, get_args(Correction))
+    one_of("correction", correction, get_args(Correction))
     share("level", level)
-
-
-def _one_of(name: str, given: str, known: tuple[str, ...]) -> None:
-    if given not in known:
-        raise InputError(f"{name} is {given!r}; choose among {', '.join(known)}")

@@ -110,7 +110,6 @@ def measure_sums(
         numerator: s, shape (n,), n ≥ 0, in [0, 1]: divided by its declared bound.
         denominator: y, shape (n,), in [0, 1]; 0 or 1 where the design is for binary labels.
         priced: the design and its noise; must agree on whether there are weights.
-        noise: the source of noise.
         weights: w and its declared bound; None for 1 each.
         budget: what `priced.rho` is charged to; None for one of that amount.
 
@@ -211,8 +210,5 @@ def _vector(values: npt.ArrayLike, name: str, upper: float = 1.0) -> Floats:
     if array.ndim != 1:
         raise InputError(f"the {name} must be one-dimensional, not of {array.ndim} dimensions")
     if array.size and not (array.min() >= 0 and array.max() <= upper):  # also when one is not a number
-        raise InputError(
-            f"the {name} must lie in [0, {upper:g}] with none missing; divide by the declared bound and drop "
-            "absent cells"
-        )
+        raise InputError(f"the {name} must lie in [0, {upper:g}] with none missing; divide by the declared bound")
     return array

@@ -91,6 +91,8 @@ class SmartNoise(Mechanism):
     count_share: float = 0.02
     folder: Path | None = None
 
+    keeps_measurements = False
+
     def __post_init__(self) -> None:
         if self.synthesizer not in SYNTHESIZERS:
             known = " or ".join(NAME_PREFIX + name for name in SYNTHESIZERS)
@@ -100,11 +102,6 @@ class SmartNoise(Mechanism):
     def name(self) -> str:
         """SmartNoiseMST, SmartNoiseAIM or SmartNoiseMWEM."""
         return f"SmartNoise{self.synthesizer.upper()}"
-
-    @property
-    def keeps_measurements(self) -> bool:
-        """No: smartnoise-synth keeps them to itself."""
-        return False
 
     @property
     def software(self) -> str:
@@ -162,22 +159,19 @@ class SmartNoise(Mechanism):
         cells = prod(table.schema.sizes)
         if self.most_cells is not None and cells > self.most_cells:
             raise InputError(
-                f"smartnoise-mwem keeps every combination of codes, and this schema has {cells:,} in a stratum (limit "
-                f"{LARGEST_HISTOGRAM:,}); release fewer columns or choose smartnoise-mst"
+                f"smartnoise-mwem keeps every combination of codes, and this schema has {cells:,} in a stratum "
+                f"(limit {LARGEST_HISTOGRAM:,}); release fewer columns or choose smartnoise-mst"
             )
-        budget = Budget(rho)
-        counted = math.isfinite(total_estimate(known)[1])
-        measurements = list(known)
-        if not counted:
+        budget, measurements = Budget(rho), list(known)
+        if not math.isfinite(total_estimate(known)[1]):
             measurements.append(measure_marginal(table, (), rho * self.count_share, budget, noise))
         rest = budget.spend(budget.remaining, self.name)
         total = max(total_estimate(measurements)[0], 0.0)
         draw = int(min(max(2 * total, SMALLEST_POOL), LARGEST_POOL))
         drawn = self._run(table, rest, draw)
-        pool = drawn.take(_possible(drawn))
+        pool = _possible(drawn)
         if not len(pool):
-            pool = _uniform(table.schema, SMALLEST_POOL)
-            pool = pool.take(_possible(pool))
+            pool = _possible(_uniform(table.schema, SMALLEST_POOL))
         if not len(pool):
             raise SmartNoiseFailed(f"{self.name} drew only rows that schema {table.schema.name!r} declares impossible")
         return Fit(tuple(measurements), SampledModel(total, pool))
@@ -187,8 +181,8 @@ class SmartNoise(Mechanism):
         path = Path(os.path.abspath(self.python or os.environ.get(SMARTNOISE_VARIABLE) or SMARTNOISE_PYTHON))
         if not path.is_file():
             raise InputError(
-                f"smartnoise-synth's environment is not there (no interpreter {str(path)!r}); run make smartnoise or "
-                f"set {SMARTNOISE_VARIABLE}"
+                f"smartnoise-synth's environment is not there (no interpreter {str(path)!r}); "
+                f"run make smartnoise or set {SMARTNOISE_VARIABLE}"
             )
         return path
 
@@ -264,12 +258,12 @@ def _uniform(schema: Schema, rows: int) -> CodedTable:
     return CodedTable(codes.astype(code_dtype(schema)), schema)
 
 
-def _possible(table: CodedTable) -> npt.NDArray[np.bool_]:
-    """Which rows hold no combination that the schema declares impossible."""
+def _possible(table: CodedTable) -> CodedTable:
+    """The rows that hold no combination that the schema declares impossible."""
     possible = np.ones(len(table), dtype=bool)
     for zero in table.schema.impossible:
         possible &= ~table.schema.zero_mask(zero).ravel()[table.index_of(zero.columns)]
-    return possible
+    return table.take(possible)
 
 
 def _read(path: Path, schema: Schema) -> npt.NDArray[np.uint32] | None:

@@ -43,7 +43,8 @@ from equistrata.synth.measurements import (
 from equistrata.synth.mechanisms.base import SharingMechanism
 from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.session import NOTHING, Session, Step, weighed
-from equistrata.synth.models.estimation import Estimator, MirrorDescent, model_cliques
+from equistrata.synth.models.base import Model
+from equistrata.synth.models.estimation import Estimator, MirrorDescent, few, model_cliques
 from equistrata.synth.models.graphical import GraphicalModel
 from equistrata.synth.models.junction_tree import CELL_BYTES, Clique, cells_in, tree_cells
 
@@ -85,6 +86,8 @@ class AIM(SharingMechanism):
     engine: Estimator = field(default_factory=MirrorDescent)
     round_engine: Estimator = field(default_factory=lambda: MirrorDescent(iterations=100, tolerance=1e-4))
 
+    name = "AIM"
+
     def __post_init__(self) -> None:
         if (
             self.degree < 1
@@ -95,11 +98,6 @@ class AIM(SharingMechanism):
             raise InputError("AIM needs a degree and rounds of at least 1, a positive size, and 0 < measured < 1")
         if any(not weight > 0 for weight in (self.workload or {}).values()):
             raise InputError("the weights of a workload must be positive")
-
-    @property
-    def name(self) -> str:
-        """AIM."""
-        return "AIM"
 
     @property
     def model_size(self) -> float:
@@ -119,7 +117,6 @@ class AIM(SharingMechanism):
 
         Cost: `rho` in zCDP; neighbours differ by one added or removed row. See docs/proofs/aim.md.
 
-
         Raises:
             InputError: the columns and structural zeros alone need more than `max_model_size`.
 
@@ -127,14 +124,18 @@ class AIM(SharingMechanism):
         """
         run = _Run(self, table, rho, noise, known)
         if run.cells > cells_in(self.model_size):
+            needed = f"{run.cells * CELL_BYTES / 2**20:.3g} MiB before anything is measured together"
             raise InputError(
-                f"a model of {', '.join(table.schema.names)} needs {run.cells * CELL_BYTES / 2**20:.3g} MiB before "
-                f"anything is measured together, but max_model_size is {self.model_size:g}; raise it, or use "
-                "fewer columns, coarser bins, or fewer impossible combinations that tie columns together"
+                f"a model of {few(table.schema.names)} needs {needed}, but max_model_size is {self.model_size:g}; "
+                "raise it, or use fewer columns or coarser bins, or fewer impossible combinations"
             )
         names = table.schema.names
-        prices = [(rho * Fraction(1, n * len(names)), noise) for n, noise in self._first_rounds]
-        first = self.levels.measure_first(run) if self.strata else run.measure_columns(prices[0][0] * self.measured)
+        rounds = STRATA_ROUNDS if self.strata and self.rounds is None else ((self.rounds or ROUNDS, inf),)
+        prices = [(rho * Fraction(1, n * len(names)), noise) for n, noise in rounds]
+        if self.strata:
+            first = self.levels.measure_first(run)
+        else:  # the paper's: every column
+            first = run.measure_all([((name,), prices[0][0] * self.measured) for name in names])
         rows = total_estimate(run.measurements)[0]
         if len(names) == 1 or not run.places or not pairs_readable(table.schema, rho, rows, self.readable):
             run.measure_again(first)
@@ -199,11 +200,6 @@ class AIM(SharingMechanism):
         heaviest = max(weight for columns, weight in found.items() if len(columns) <= self.degree)
         return {columns: min(weight, heaviest) for columns, weight in found.items()}
 
-    @property
-    def _first_rounds(self) -> tuple[tuple[int, float], ...]:
-        """The first rounds' parts of ρ and noise floors, as in STRATA_ROUNDS."""
-        return STRATA_ROUNDS if self.strata and self.rounds is None else ((self.rounds or ROUNDS, inf),)
-
 
 def _all_sets(names: Sequence[str], degree: int) -> dict[Columns, float]:
     """Every set of so many of these columns (of all, if there are fewer), with weight one."""
@@ -234,13 +230,6 @@ class _Run(Session):
         self.cells = tree_cells(self.table.schema.sizes, self.cliques)
         return noisy
 
-    def measure_columns(self, price: Rho) -> list[tuple[Columns, Rho]]:
-        """The paper's first marginals: every column, each at `price`."""
-        first: list[tuple[Columns, Rho]] = [((name,), price) for name in self.table.schema.names]
-        for columns, _ in first:
-            self.measure(columns, price)
-        return first
-
     def pick(self, model: GraphicalModel, measure_rho: Rho, select_rho: Rho) -> Columns:
         """Choose what to measure next among what keeps the model in bounds. Cost: `select_rho`."""
         used = self.budget.spent + select_rho + measure_rho - self.begun
@@ -252,15 +241,14 @@ class _Run(Session):
     def candidates(self, most_cells: float) -> list[Columns]:
         """The sets of the closure whose model has at most so many cells, or no more than the model has already."""
         sizes, limit = self.table.schema.sizes, max(most_cells, self.cells)
-        allowed = []
-        for columns, clique in self.places.items():
-            if any(set(clique).issubset(other) for other in self.cliques) or (
-                prod(sizes[v] for v in clique) <= limit and tree_cells(sizes, [*self.cliques, clique]) <= limit
-            ):
-                allowed.append(columns)
-        return allowed
 
-    def scores(self, candidates: Sequence[Columns], model: GraphicalModel, sigma: float) -> Floats:
-        """How badly the model explains each candidate, beyond the noise floor of measuring it, weighed."""
-        scores = np.array([self.score(columns, model, sigma) for columns in candidates])
-        return weighed(scores, np.array([self.weights[columns] for columns in candidates]))
+        def fits(clique: Clique) -> bool:
+            if any(set(clique).issubset(other) for other in self.cliques):
+                return True
+            return prod(sizes[v] for v in clique) <= limit and tree_cells(sizes, [*self.cliques, clique]) <= limit
+
+        return [columns for columns, clique in self.places.items() if fits(clique)]
+
+    def scores(self, candidates: Sequence[Columns], model: Model, sigma: float) -> Floats:
+        """See `Session.scores`; times the candidates' weights."""
+        return weighed(super().scores(candidates, model, sigma), np.array([self.weights[each] for each in candidates]))

@@ -71,6 +71,8 @@ class GEM(LoggedMechanism):
     seed: int = 0
     optimizer: Adam = field(default_factory=Adam)
 
+    name = "GEM"
+
     def __post_init__(self) -> None:
         for name in ("single_share", "selection_share"):
             if not 0 < getattr(self, name) < 1:
@@ -79,11 +81,6 @@ class GEM(LoggedMechanism):
             if getattr(self, name) < least:
                 raise InputError(f"GEM's {name} is {getattr(self, name)}; give {least} or more")
 
-    @property
-    def name(self) -> str:
-        """GEM."""
-        return "GEM"
-
     def measure_with_log(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
     ) -> tuple[list[Measurement], list[Step]]:
@@ -91,33 +88,28 @@ class GEM(LoggedMechanism):
 
         Cost: `rho` in zCDP; neighbours differ by one added or removed row. See docs/proofs/gem.md.
 
-
         Source: arXiv:2106.07153, algorithm 1, with the budget of its theorem 1 in zCDP.
         """
         session, schema = Session(table, rho, noise, known), table.schema
         single_rho, round_rho = rho.split([self.single_share, 1 - self.single_share])
         singles = single_rho.split([1] * len(schema.names))
-        first = [((name,), price) for name, price in zip(schema.names, singles, strict=True)]
-        for columns, price in first:
-            session.measure(columns, price)
+        first = session.measure_all([((name,), price) for name, price in zip(schema.names, singles, strict=True)])
         candidates = self.candidates(schema)
         rounds = self.rounds_for(schema, round_rho, total_estimate(session.measurements)[0])
         if not rounds:
             session.measure_again(first)
             return session.measurements, session.log
-        logits = self._start(schema)
+        logits = None
         for share in round_rho.split([1] * rounds):
             choice, rest = share.split([self.selection_share, 1 - self.selection_share])
-            logits = self._train(schema, session.measurements, logits, self.round_steps)
-            model, sigma = self._mixture(schema, session.measurements, logits), gaussian_sigma(rest)
-            scores = partial(_scores, session, candidates, model, sigma)
+            logits, model = self._trained(schema, session.measurements, self.round_steps, logits)
+            scores = partial(session.scores, candidates, model, gaussian_sigma(rest))
             session.measure(candidates[session.choose(scores, choice)], rest, choice)
         return session.measurements, session.log
 
     def model(self, schema: Schema, measurements: Sequence[Measurement]) -> ProductMixture:
         """The model that measurements imply: the same bits for the same measurements and settings. Post-processing."""
-        logits = self._train(schema, measurements, self._start(schema), self.steps)
-        return self._mixture(schema, measurements, logits)
+        return self._trained(schema, measurements, self.steps)[1]
 
     def candidates(self, schema: Schema) -> list[Columns]:
         """The marginals that can be chosen, by the schema alone."""
@@ -143,21 +135,13 @@ class GEM(LoggedMechanism):
         one = NOISE_L1 * gaussian_sigma(float(rho) * (1 - self.selection_share)) * cells
         return min(self.rounds, int(self.readable * rows / one))
 
-    def _start(self, schema: Schema) -> Singles:
-        return start_logits(sum(schema.sizes), self.components, self.seed)
-
-    def _train(self, schema: Schema, measurements: Sequence[Measurement], logits: Singles, steps: int) -> Singles:
-        if not steps:
-            return logits
-        return self.optimizer.train(MixtureLoss.of(schema, measurements, _total(measurements)), logits, steps)
-
-    def _mixture(self, schema: Schema, measurements: Sequence[Measurement], logits: Singles) -> ProductMixture:
-        return mixture(schema, _total(measurements), logits)
-
-
-def _total(measurements: Sequence[Measurement]) -> float:
-    return max(total_estimate(measurements)[0], 1.0)
-
-
-def _scores(session: Session, candidates: Sequence[Columns], model: ProductMixture, sigma: float) -> list[float]:
-    return [session.score(columns, model, sigma) for columns in candidates]
+    def _trained(
+        self, schema: Schema, measurements: Sequence[Measurement], steps: int, logits: Singles | None = None
+    ) -> tuple[Singles, ProductMixture]:
+        """Logits after so many steps from these (None for the start), and their model."""
+        total = max(total_estimate(measurements)[0], 1.0)
+        if logits is None:
+            logits = start_logits(schema, self.components, self.seed)
+        if steps:
+            logits = self.optimizer.train(MixtureLoss.of(schema, measurements, total), logits, steps)
+        return logits, mixture(schema, total, logits)

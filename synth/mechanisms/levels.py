@@ -19,6 +19,7 @@ See docs/proofs/shared-selection.md.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 from statistics import mean
@@ -58,8 +59,8 @@ class Levels:
         shares = self.columns > 0 and self.low_noise > 0 and self.first_share < 1
         if not (self.fine or (self.coarse and self.strata)) or not shares:
             raise InputError(
-                "levels must be coarse or fine or both, fine without strata, and give columns parts of ρ above 0 that "
-                "leave a rest"
+                "levels must be coarse or fine or both, fine without strata, "
+                "and give columns parts of ρ above 0 that leave a rest"
             )
 
     @property
@@ -108,7 +109,7 @@ class Levels:
         share = self.low_noise if sigma < LOW_NOISE else self.columns
         return [*sizes, *((columns, share / len(sets)) for columns in sets)]
 
-    def measure_first(self, session: Session) -> list[tuple[Columns, Rho]]:
+    def measure_first(self, session: Session) -> Sequence[tuple[Columns, Rho]]:
         """Measure what needs no choice: `over_all`, then `within_strata`. Cost: at most `first_share` of the budget.
 
         Returns:
@@ -116,11 +117,8 @@ class Levels:
             if there are any.
         """
         schema, rho = session.table.schema, session.budget.total
-        over_all = [(columns, rho * share) for columns, share in self.over_all(schema)]
-        for columns, price in over_all:
-            session.measure(columns, price)
+        over_all = session.measure_all([(columns, rho * share) for columns, share in self.over_all(schema)])
         rows = total_estimate(session.measurements)[0]
-        within = [(columns, rho * share) for columns, share in self.within_strata(schema, rho, rows)]
-        for columns, price in within:
-            session.measure(columns, price)
+        fine = self.within_strata(schema, rho, rows)
+        within = session.measure_all([(columns, rho * share) for columns, share in fine])
         return over_all or within

@@ -8,7 +8,7 @@ values are not merged. The paper's own algorithm is `paper.mst.PaperMST`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, partial
@@ -58,19 +58,13 @@ class MST(SharingMechanism):
     max_model_size: float = 4.0
     engine: Estimator = field(default_factory=MirrorDescent)
 
+    name = "MST"
+
     def __post_init__(self) -> None:
         if not 0 < self.choice < 1 - self.levels.first_share:
-            raise InputError(
-                f"MST's choice is {self.choice}; give a part of ρ above 0 that, with what is measured first, leaves a "
-                "part for pairs"
-            )
+            raise InputError(f"MST's choice is {self.choice}; give a part of ρ above 0 that leaves a part for pairs")
         if self.trees < 1 or not self.readable > 0 or not self.max_model_size > 0:
             raise InputError("MST needs one tree or more, and a readable and a max_model_size above 0")
-
-    @property
-    def name(self) -> str:
-        """MST."""
-        return "MST"
 
     @property
     def model_size(self) -> float:
@@ -87,7 +81,6 @@ class MST(SharingMechanism):
         """Measure first marginals (`Levels.measure_first`), choose pairs (`_choose_pairs`), measure what was chosen.
 
         Cost: `rho` in zCDP; neighbours differ by one added or removed row. See docs/proofs/mst.md.
-
         """
         session, schema = Session(table, rho, noise, known), table.schema
         first = self.levels.measure_first(session)
@@ -151,7 +144,7 @@ class _Forest:
         self.schema, self.cliques = schema, set(cliques)
         self.model = Elimination(schema.sizes, self.cliques)
         self.most: dict[Edge, int] = {}  # bounds from above on the cells of the model with each pair
-        self.part: dict[str, str] = {}
+        self.part: dict[str, str] = {}  # column → the name of its part of the tree
         self.used: set[Edge] = set()  # in a tree already, or too large for the model
 
     def begin_tree(self, names: Sequence[str]) -> None:
@@ -172,7 +165,8 @@ class _Forest:
         self.model = Elimination(self.schema.sizes, self.cliques)
         growth = max(self.schema[name].size for name in pair)
         self.most = {each: most * growth for each, most in self.most.items()}
-        self.part = _joined(self.part, pair)
+        old, new = (self.part[name] for name in pair)
+        self.part = {name: new if root == old else root for name, root in self.part.items()}
 
     def _may_pass(self, pair: Edge, most_cells: float) -> bool:
         """Whether a pair's model must be worked out: a new junction tree for every pair takes minutes.
@@ -201,9 +195,3 @@ def _offers(schema: Schema, names: Sequence[str], levels: Levels) -> list[tuple[
 def _scores(score: Callable[[Columns], float], options: Sequence[tuple[Edge, Columns]], none: bool) -> list[float]:
     """The options' scores, and that of choosing nothing if it is offered."""
     return [*(score(columns) for _, columns in options), *([0.0] * none)]
-
-
-def _joined(part: Mapping[str, str], edge: Edge) -> dict[str, str]:
-    """The parts of a forest (column → the name of its part) once an edge has made two of them one."""
-    old, new = part[edge[0]], part[edge[1]]
-    return {name: new if root == old else root for name, root in part.items()}

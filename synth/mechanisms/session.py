@@ -102,17 +102,26 @@ class Session:
         self.log.append(Step(names, noisy.sigma, price, selection))
         return noisy
 
+    def measure_all(self, priced: Sequence[tuple[Columns, Rho]]) -> Sequence[tuple[Columns, Rho]]:
+        """Measure each set of columns at its price. Returns what it was given."""
+        for columns, price in priced:
+            self.measure(columns, price)
+        return priced
+
     def measure_again(self, first: Sequence[tuple[Columns, Rho]]) -> None:
         """The fallback where no choice is worth its price: spend the rest on the first marginals, as they shared."""
         shares = self.budget.remaining.split([float(price) for _, price in first])
-        for (columns, _), share in zip(first, shares, strict=True):
-            self.measure(columns, share)
+        self.measure_all([(columns, share) for (columns, _), share in zip(first, shares, strict=True)])
 
     def score(self, columns: Columns, model: Model, sigma: float = 0.0) -> float:
         """`score` of these columns of the table. Not private: only `choose` may see it."""
         if columns not in self._counts:
             self._counts[columns] = self._count(columns)
         return score(self._counts[columns], model.marginal(columns), sigma)
+
+    def scores(self, candidates: Sequence[Columns], model: Model, sigma: float) -> Floats:
+        """`score` of each. Not private."""
+        return np.array([self.score(columns, model, sigma) for columns in candidates])
 
     def choose(self, scores: Callable[[], Sequence[float] | Floats], price: Rho) -> int:
         """The place of a high score, by the exponential mechanism. Cost: `price`; the scores have sensitivity 1.

@@ -20,7 +20,7 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Columns, Measurement, total_estimate
-from equistrata.synth.models.graphical import GraphicalModel, Layout, Tables, cell_map
+from equistrata.synth.models.graphical import GraphicalModel, Layout, Tables, cell_map, layout_of, multiply
 from equistrata.synth.models.junction_tree import Clique, JunctionTree
 from equistrata.synth.models.shared_sums import SharedSums, zeros_and_ones
 
@@ -57,6 +57,20 @@ def model_cliques(schema: Schema, measurements: Iterable[Measurement], strata: C
     return sorted({tuple(sorted(schema.index(name) for name in names)) for names in groups if names})
 
 
+def check_cells(schema: Schema, cells: int, most: int) -> None:
+    """Raise InputError if a model of these columns needs more cells than `most`."""
+    if cells > most:
+        raise InputError(
+            f"a model of {few(schema.names)} needs {cells:,} cells, more than {most:,}; "
+            "use fewer columns, coarser bins, or fewer impossible combinations that tie columns together"
+        )
+
+
+def few(names: Sequence[str]) -> str:
+    """Names in a message: of many, the first five."""
+    return ", ".join(names) if len(names) <= 6 else f"{', '.join(names[:5])} and {len(names) - 5} more columns"
+
+
 @dataclass(frozen=True)
 class MirrorDescent:
     """Entropic mirror descent with momentum, on calibrated clique conditionals.
@@ -77,10 +91,7 @@ class MirrorDescent:
     tolerance: float = 3e-4
     most_cells: int = 5_000_000
 
-    @property
-    def weighs_cells(self) -> bool:
-        """See `Estimator.weighs_cells`."""
-        return True
+    weighs_cells = True
 
     def estimate(
         self, schema: Schema, measurements: Sequence[Measurement], warm_start: GraphicalModel | None = None
@@ -88,12 +99,8 @@ class MirrorDescent:
         """See `Estimator.estimate`. `warm_start` may lie on another junction tree of the same schema."""
         total = max(total_estimate(measurements)[0], 1.0)
         tree = JunctionTree.build(schema.sizes, model_cliques(schema, measurements))
-        if tree.cells > self.most_cells:
-            raise InputError(
-                f"a model of {', '.join(schema.names)} needs {tree.cells:,} cells, more than {self.most_cells:,}; use "
-                "fewer columns, coarser bins, or fewer impossible combinations that tie columns together"
-            )
-        layout = Layout.of(tree)
+        check_cells(schema, tree.cells, self.most_cells)
+        layout = layout_of(tree)
         factors = _start(schema, tree, warm_start)
         problem = _Problem.of(schema, tree, measurements, total)
         if problem.answers.size == 0:
@@ -185,9 +192,7 @@ def possible_cells(schema: Schema, tree: JunctionTree) -> Tables:
     factors = [np.ones(int(np.prod([tree.sizes[v] for v in clique]))) for clique in tree.cliques]
     for zero in schema.impossible:
         variables = tuple(schema.index(name) for name in zero.columns)
-        home = tree.home(variables)
-        assert home is not None
-        factors[home] *= ~schema.zero_mask(zero).ravel()[cell_map(tree.sizes, tree.cliques[home], variables)]
+        multiply(tree, factors, variables, (~schema.zero_mask(zero)).ravel().astype(float))
     return factors
 
 
@@ -197,7 +202,5 @@ def _start(schema: Schema, tree: JunctionTree, warm_start: GraphicalModel | None
     if warm_start is None:
         return factors
     for clique, table in zip(warm_start.tree.cliques, warm_start.conditional, strict=True):
-        home = tree.home(clique)
-        if home is not None:
-            factors[home] *= np.maximum(table, _REVIVED)[cell_map(tree.sizes, tree.cliques[home], clique)]
+        multiply(tree, factors, clique, np.maximum(table, _REVIVED))
     return factors

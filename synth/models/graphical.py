@@ -43,11 +43,6 @@ class Layout:
     up: tuple[npt.NDArray[np.intp], ...]
     width: tuple[int, ...]
 
-    @classmethod
-    def of(cls, tree: JunctionTree) -> Layout:
-        """The maps of a tree (remembered, since strata and rounds share trees)."""
-        return _layout(tree)
-
     def conditionals(self, factors: Tables) -> tuple[Tables, float]:
         """Collect: from non-negative factors per clique, P(clique | separator), and the total mass.
 
@@ -81,7 +76,8 @@ class Layout:
 
 
 @lru_cache(maxsize=512)
-def _layout(tree: JunctionTree) -> Layout:
+def layout_of(tree: JunctionTree) -> Layout:
+    """The maps of a tree (remembered, since strata and rounds share trees)."""
     own, up, width = [], [], []
     for i, separator in enumerate(tree.separators):
         parent = tree.cliques[tree.parents[i]] if tree.parents[i] >= 0 else ()
@@ -100,6 +96,13 @@ def cell_map(sizes: Sequence[int], clique: Clique, part: Clique) -> npt.NDArray[
         steps = np.arange(sizes[v], dtype=np.intp).reshape([-1 if a == axis else 1 for a in range(len(shape))])
         index = index * sizes[v] + steps
     return np.broadcast_to(index, shape).ravel()
+
+
+def multiply(tree: JunctionTree, factors: Tables, part: Clique, table: Floats) -> None:
+    """Multiply a table over some variables into the factor of the smallest clique that holds them, if one does."""
+    home = tree.home(part)
+    if home is not None:
+        factors[home] *= table[cell_map(tree.sizes, tree.cliques[home], part)]
 
 
 @dataclass(frozen=True, eq=False)
@@ -121,7 +124,7 @@ class GraphicalModel:
     @cached_property
     def clique_marginals(self) -> Tables:
         """P(clique), one flat table per clique of the tree."""
-        return Layout.of(self.tree).marginals(self.conditional)
+        return layout_of(self.tree).marginals(self.conditional)
 
     def marginal(self, columns: Sequence[str]) -> Floats:
         """See `Model.marginal`."""
@@ -163,11 +166,8 @@ class GraphicalModel:
         factors = [table.copy() for table in self.conditional]
         for name, codes in allowed.items():
             v = self.schema.index(name)
-            home = self.tree.home([v])
-            assert home is not None
-            keep = np.isin(np.arange(self.tree.sizes[v]), codes)
-            factors[home] *= keep[cell_map(self.tree.sizes, self.tree.cliques[home], (v,))]
-        conditional, mass = Layout.of(self.tree).conditionals(factors)
+            multiply(self.tree, factors, (v,), np.isin(np.arange(self.tree.sizes[v]), codes).astype(float))
+        conditional, mass = layout_of(self.tree).conditionals(factors)
         check_possible(mass, allowed)
         return GraphicalModel(self.schema, self.total * mass, self.tree, conditional), mass
 

@@ -25,7 +25,7 @@ from equistrata.arrays import Floats  # noqa: E402
 from equistrata.data.schema import Schema  # noqa: E402
 from equistrata.synth.measurements import Measurement, Merging, total_estimate  # noqa: E402
 from equistrata.synth.models.estimation import model_cliques, possible_cells  # noqa: E402
-from equistrata.synth.models.graphical import GraphicalModel, Layout, Tables, cell_map  # noqa: E402
+from equistrata.synth.models.graphical import GraphicalModel, Tables, cell_map, layout_of  # noqa: E402
 from equistrata.synth.models.junction_tree import JunctionTree  # noqa: E402
 
 
@@ -39,10 +39,7 @@ class MbiEngine:
 
     iterations: int = 5000
 
-    @property
-    def weighs_cells(self) -> bool:
-        """See `Estimator.weighs_cells`."""
-        return False
+    weighs_cells = False
 
     def estimate(
         self, schema: Schema, measurements: Sequence[Measurement], warm_start: GraphicalModel | None = None
@@ -113,7 +110,7 @@ def _table(model: Any, names: Sequence[str], total: float) -> Floats:
 
 
 def _conditionals(tree: JunctionTree, marginals: Tables) -> Tables:
-    layout = Layout.of(tree)
+    layout = layout_of(tree)
     conditional = []
     for i, marginal in enumerate(marginals):
         own = cell_map(tree.sizes, tree.cliques[i], tree.separators[i])

@@ -69,8 +69,8 @@ class ProductMixture:
     @cached_property
     def _class_sums(self) -> tuple[Floats, ...]:
         return tuple(
-            factor @ np.eye(int(classes.max()) + 1)[classes]
-            for factor, classes in zip(self.factors, self.possible.classes, strict=True)
+            factor @ np.eye(self.possible.class_count(j))[self.possible.classes[j]]
+            for j, factor in enumerate(self.factors)
         )
 
     @cached_property
@@ -110,21 +110,14 @@ class ProductMixture:
 
     def _group_marginal(self, group: Group, table: Floats, inside: Sequence[int]) -> Floats:
         """P_k over the codes of some columns of one group, shape (K, cells), row-major in the order given."""
-        codes = np.unravel_index(
-            np.arange(prod(self.schema.sizes[j] for j in inside)), [self.schema.sizes[j] for j in inside]
-        )
-        key = np.zeros(len(group.cells), dtype=np.intp)
-        place = np.zeros(len(codes[0]), dtype=np.intp)
-        width = 1
-        result = np.ones((len(table), len(codes[0])))
-        for j, code in zip(inside, codes, strict=True):
-            classes = self.possible.classes[j]
-            count = int(classes.max()) + 1
-            key = key * count + group.cells[:, group.columns.index(j)]
-            place = place * count + classes[code]
-            width *= count
+        shape, widths = [self.schema.sizes[j] for j in inside], [self.possible.class_count(j) for j in inside]
+        codes = dict(zip(inside, np.indices(shape).reshape(len(shape), prod(shape)), strict=True))
+        key = np.ravel_multi_index([group.cells[:, group.columns.index(j)] for j in inside], widths)
+        place = np.ravel_multi_index([self.possible.classes[j][code] for j, code in codes.items()], widths)
+        result = np.ones((len(table), prod(shape)))
+        for j, code in codes.items():
             result *= self._within[j][:, code]
-        gather = np.zeros((len(group.cells), width))
+        gather = np.zeros((len(group.cells), prod(widths)))
         gather[np.arange(len(key)), key] = 1.0
         return np.asarray(result * (table @ gather)[:, place])
 
@@ -157,8 +150,7 @@ class ProductMixture:
         for group, (table, _) in zip(self.possible.groups, self._tables, strict=True):
             cell = assign(component, table, rng) if len(group.cells) > 1 else everyone
             for spot, j in enumerate(group.columns):
-                classes = self.possible.classes[j]
-                count = int(classes.max()) + 1
+                classes, count = self.possible.classes[j], self.possible.class_count(j)
                 inside = self._within[j][:, None, :] * (classes == np.arange(count)[:, None])
                 codes[:, j] = assign(component * count + group.cells[cell, spot], inside.reshape(-1, len(classes)), rng)
         return CodedTable(codes, self.schema)
@@ -176,9 +168,8 @@ class ProductMixture:
             total, weights = float(head["total"]), archive["weights"]
             factors = tuple(archive[f"factor{j}"] for j in range(len(schema.columns)))
             shapes = [(len(weights), size) for size in schema.sizes]
-            if weights.ndim != 1 or [factor.shape for factor in factors] != shapes:
-                raise ValueError
-            if not (np.isfinite(total) and abs(weights.sum() - 1) < 1e-6):
+            shaped = weights.ndim == 1 and [factor.shape for factor in factors] == shapes
+            if not (shaped and np.isfinite(total) and abs(weights.sum() - 1) < 1e-6):
                 raise ValueError
             if not all(np.isfinite(part).all() and (part >= 0).all() for part in (weights, *factors)):
                 raise ValueError

@@ -16,9 +16,10 @@ from equistrata.synth.models.mixture_loss import MixtureLoss, Singles
 _START_SPREAD = 0.1  # standard deviation of the logits at the start, which makes components differ
 
 
-def start_logits(codes: int, components: int, seed: int) -> Singles:
-    """Logits to start from, shape (codes, components); `codes` counts those of all columns. `seed` is public."""
-    return np.random.default_rng(seed).normal(0.0, _START_SPREAD, (codes, components)).astype(np.float32)
+def start_logits(schema: Schema, components: int, seed: int) -> Singles:
+    """Logits to start from, shape (codes of all columns, components). `seed` is public."""
+    shape = sum(schema.sizes), components
+    return np.random.default_rng(seed).normal(0.0, _START_SPREAD, shape).astype(np.float32)
 
 
 @dataclass(frozen=True)
@@ -37,21 +38,19 @@ class Adam:
 
     def train(self, loss: MixtureLoss, logits: Singles, steps: int) -> Singles:
         """Descend `steps` times. One thread: the matrices are too small to share."""
+        logits, smooth = logits.copy(), logits.copy()
+        mean, square = np.zeros_like(logits), np.zeros_like(logits)
         with _threads().limit(limits=1, user_api="blas"):
-            return self._descend(loss, logits.copy(), steps)
-
-    def _descend(self, loss: MixtureLoss, logits: Singles, steps: int) -> Singles:
-        mean, square, smooth = np.zeros_like(logits), np.zeros_like(logits), logits.copy()
-        for step in range(1, steps + 1):
-            _, _, slope = loss.value(logits, self.tolerance)
-            rate = self.rate * (0.55 + 0.45 * np.cos(np.pi * step / steps))
-            keep = min(self.average, step / (step + 10))
-            mean += 0.1 * (slope - mean)
-            square += 0.001 * (slope * slope - square)
-            scale = np.sqrt(square / (1 - 0.999**step))
-            scale += 1e-8
-            logits -= np.float32(rate / (1 - 0.9**step)) * mean / scale
-            smooth += np.float32(1 - keep) * (logits - smooth)
+            for step in range(1, steps + 1):
+                _, _, slope = loss.value(logits, self.tolerance)
+                rate = self.rate * (0.55 + 0.45 * np.cos(np.pi * step / steps))
+                keep = min(self.average, step / (step + 10))
+                mean += 0.1 * (slope - mean)
+                square += 0.001 * (slope * slope - square)
+                scale = np.sqrt(square / (1 - 0.999**step))
+                scale += 1e-8
+                logits -= np.float32(rate / (1 - 0.9**step)) * mean / scale
+                smooth += np.float32(1 - keep) * (logits - smooth)
         return smooth
 
 

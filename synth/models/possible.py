@@ -111,6 +111,7 @@ def _combinations(
     names: tuple[str, ...],
 ) -> Indices:
     """Grow combinations column by column; drop those that a zero rules out as soon as all its columns are there."""
+    tied = ", ".join(names[j] for j in columns)
     cells = np.zeros((1, 0), dtype=np.intp)
     for depth, column in enumerate(columns):
         width = int(classes[column].max()) + 1
@@ -125,11 +126,9 @@ def _combinations(
             cells = cells[~hit]
         if len(cells) > MOST_COMBINATIONS:
             raise InputError(
-                f"impossible combinations tie {', '.join(names[j] for j in columns)} together, with more than "
-                f"{MOST_COMBINATIONS:,} combinations left; use fewer of these columns or declare fewer combinations"
+                f"impossible combinations tie {tied} together, with more than {MOST_COMBINATIONS:,} combinations left; "
+                "use fewer of these columns or declare fewer combinations"
             )
     if not len(cells):
-        raise InputError(
-            f"the schema leaves no possible combination of {', '.join(names[j] for j in columns)}; correct 'impossible'"
-        )
+        raise InputError(f"the schema leaves no possible combination of {tied}; correct 'impossible'")
     return cells

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 
 from equistrata.data.schema import Schema
@@ -22,7 +23,6 @@ def save_model(model: Model, path: Path) -> None:
 
 def load_model(path: Path, schema: Schema) -> Model:
     """Read what `save_model` wrote. Raises InputError if the file is not a model of this schema."""
-    kind = archive_kind(path)
-    if kind == MIXTURE_FORMAT:
-        return ProductMixture.load(path, schema)
-    return SampledModel.load(path, schema) if kind == POOL_FORMAT else GraphicalModel.load(path, schema)
+    kinds: dict[str, Callable[[Path, Schema], Model]]
+    kinds = {MIXTURE_FORMAT: ProductMixture.load, POOL_FORMAT: SampledModel.load}
+    return kinds.get(archive_kind(path), GraphicalModel.load)(path, schema)

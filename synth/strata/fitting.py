@@ -6,7 +6,6 @@ rows, so under add/remove neighbours what they cost together is the largest of t
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from contextlib import contextmanager, nullcontext
@@ -24,7 +23,6 @@ from equistrata.synth.models.estimation import Estimator, MirrorDescent
 from equistrata.synth.strata.borrowing import borrow
 from equistrata.synth.strata.cutting import cut
 from equistrata.synth.strata.model import StratifiedModel, estimated_sizes
-from equistrata.synth.strata.selection import shared_selection
 
 Result = TypeVar("Result")
 StrataMeasurements = Mapping[Key, Sequence[Measurement]]
@@ -33,36 +31,32 @@ ALL_ROWS = "all.json"  # Strata.file_name of the one stratum that holds all rows
 
 
 @dataclass(frozen=True)
-class Fitting(ABC):
-    """One way to fit all strata.
+class Fitting:
+    """How all strata are fitted.
 
     Attributes:
+        mechanism: fits them one by one, and small ones then borrow from the others, unless one choice is `shared`.
+        shared: makes one choice for all strata, measured on the whole table; its model is cut into strata.
         shrinkage: whether small strata borrow from the others.
         workers: processes that fit strata side by side, where they are fitted one by one.
     """
 
     mechanism: Mechanism
     strata: Strata
+    shared: SharingMechanism | None = None
     shrinkage: bool = True
     workers: int = 1
 
-    @abstractmethod
     def fit(
         self, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource
     ) -> tuple[StrataMeasurements, StratifiedModel]:
-        """What was measured, and the model with the sizes that it estimates.
+        """What was measured, by stratum or with `shared` for `()`, and the model with the sizes that it estimates.
 
         Cost: what is left of `budget`, of which `count_rho` buys noisy sizes of the strata; add/remove.
         """
-
-
-class SeparateFitting(Fitting):
-    """Every stratum chooses and is measured by itself; small ones then borrow from the others."""
-
-    def fit(
-        self, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource
-    ) -> tuple[StrataMeasurements, StratifiedModel]:
-        """See `Fitting.fit`."""
+        if self.shared is not None:
+            found = measure_stratum(self.shared, table, budget, count_rho, noise)
+            return {(): found}, cut_strata(self.strata, found, self.shared.engine, self.shrinkage)
         parts = self.strata.partition(table)
         budgets = budget.parallel(budget.remaining, self.strata.keys, "synthesis, strata in parallel")
         borrowing = self.strata if self.shrinkage else None
@@ -72,34 +66,6 @@ class SeparateFitting(Fitting):
         return measured, StratifiedModel.of(self.strata, models, estimated_sizes(measured))
 
 
-class SharedFitting(Fitting):
-    """One choice for all strata, measured on the whole table; its model is cut into strata. The key is `()`."""
-
-    mechanism: SharingMechanism
-
-    def fit(
-        self, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource
-    ) -> tuple[StrataMeasurements, StratifiedModel]:
-        """See `Fitting.fit`."""
-        found = measure_stratum(self.mechanism, table, budget, count_rho, noise)
-        return {(): found}, cut_strata(self.strata, found, self.mechanism.engine, self.shrinkage)
-
-
-def fitting_of(
-    mechanism: Mechanism,
-    strata: Strata,
-    selection: str | None = None,
-    levels: str = "auto",
-    shrinkage: bool = True,
-    workers: int = 1,
-) -> Fitting:
-    """The way that settings and the schema allow: see `shared_selection`, which raises InputError."""
-    shared = shared_selection(mechanism, strata, selection, levels)
-    if shared is None:
-        return SeparateFitting(mechanism, strata, shrinkage, workers)
-    return SharedFitting(shared, strata, shrinkage)
-
-
 def measure_stratum(
     mechanism: Mechanism, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource
 ) -> list[Measurement]:
@@ -107,22 +73,20 @@ def measure_stratum(
 
     Cost: the rest of `budget`, of which `count_rho` buys the noisy number of rows (of each stratum).
     """
-    known = _count(mechanism, table, budget, count_rho, noise)
-    return mechanism.measure(table, _rest(mechanism, budget), noise, known)
+    return mechanism.measure(table, *_paid(mechanism, table, budget, count_rho, noise))
 
 
 def fit_stratum(mechanism: Mechanism, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource) -> Fit:
     """As `measure_stratum`, and the model."""
-    known = _count(mechanism, table, budget, count_rho, noise)
-    return mechanism.fit(table, _rest(mechanism, budget), noise, known)
+    return mechanism.fit(table, *_paid(mechanism, table, budget, count_rho, noise))
 
 
-def _count(mechanism: Mechanism, table: CodedTable, budget: Budget, rho: Rho, noise: NoiseSource) -> list[Measurement]:
-    return [measure_marginal(table, mechanism.strata, rho, budget, noise)] if rho else []
-
-
-def _rest(mechanism: Mechanism, budget: Budget) -> Rho:
-    return budget.spend(budget.remaining, f"{mechanism.name} on one stratum")
+def _paid(
+    mechanism: Mechanism, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource
+) -> tuple[Rho, NoiseSource, list[Measurement]]:
+    """What a mechanism may spend, its noise, and the counts that were bought before."""
+    known = [measure_marginal(table, mechanism.strata, count_rho, budget, noise)] if count_rho else []
+    return budget.spend(budget.remaining, f"{mechanism.name} on one stratum"), noise, known
 
 
 def fit_strata(

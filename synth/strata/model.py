@@ -164,8 +164,7 @@ def _codes(schema: Schema, name: str, value: Value | Sequence[Value]) -> list[in
     unknown = [v for v in values if v not in codes]
     if unknown or not values:
         known = [repr(key) if column.words(key) == str(key) else f"{key!r} ({column.words(key)})" for key in keys]
-        raise InputError(
-            f"column {name!r} has no value {', '.join(map(repr, unknown)) or '(none given)'}; choose among "
-            f"{', '.join(known[:20])}{', …' if len(known) > 20 else ''}"
-        )
+        given = ", ".join(map(repr, unknown)) or "(none given)"
+        options = ", ".join(known[:20]) + (", …" if len(known) > 20 else "")
+        raise InputError(f"column {name!r} has no value {given}; choose among {options}")
     return [codes[v] for v in values]

@@ -11,6 +11,7 @@ from math import prod
 
 from equistrata.data.strata import Strata
 from equistrata.errors import InputError
+from equistrata.stats.checks import one_of
 from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism
 from equistrata.synth.models.estimation import model_cliques
 from equistrata.synth.models.junction_tree import cells_in, tree_cells
@@ -21,10 +22,9 @@ MOST_PAIR_CELLS = 1_000_000  # of a pair of columns within all strata: with larg
 
 def check_selection(selection: str | None, levels: str) -> None:
     """Raise InputError for a selection or levels that `shared_selection` does not know."""
-    if selection not in (None, *SELECTIONS):
-        raise InputError(f"unknown selection {selection!r}; choose {' or '.join(SELECTIONS)}")
-    if levels not in LEVELS:
-        raise InputError(f"unknown levels {levels!r}; choose {', '.join(LEVELS[:-1])} or {LEVELS[-1]}")
+    if selection is not None:
+        one_of("selection", selection, SELECTIONS)
+    one_of("levels", levels, LEVELS)
 
 
 def shared_selection(

@@ -72,8 +72,8 @@ def test_a_clone_has_the_settings_and_is_not_fitted():
         ({"count_share": 1.0}, "count_share is 1.0"),
         ({"workers": 0}, "workers is 0"),
         ({"workers": 1.5}, "workers is 1.5"),
-        ({"selection": "both"}, "unknown selection"),
-        ({"levels": "fine"}, "unknown levels"),
+        ({"selection": "both"}, "selection is .both."),
+        ({"levels": "fine"}, "levels is .fine."),
     ],
 )
 def test_a_bad_setting_is_refused_when_made_and_when_set(setting, message):

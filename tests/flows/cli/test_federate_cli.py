@@ -14,7 +14,7 @@ from equistrata.flows.cli.main import app
 from equistrata.inference.federated import flower
 from equistrata.inference.federated.aggregation import InProcessAggregator
 from equistrata.inference.federated.estimate import FederatedPlan, federate
-from equistrata.inference.federated.holder import FileRows, TableHolder
+from equistrata.inference.federated.holder import TableHolder
 from equistrata.privacy.noise import SeededNoise
 
 ARMS = ("--outcome", "DAYS", "--strata", "SEX", "--arm", "NEW", "--treated", 1, "--control", 0)
@@ -45,7 +45,7 @@ def test_it_is_the_library_s_estimate(holders, tmp_path):
     agreed = FederatedPlan(
         Schema.load(str(schema)), "DAYS", holders=4, strata=("SEX",), arm="NEW", treated=1, control=0
     )
-    members = [TableHolder(agreed, FileRows(str(path)), SeededNoise(20 + i)) for i, path in enumerate(paths)]
+    members = [TableHolder(agreed, path, SeededNoise(20 + i)) for i, path in enumerate(paths)]
     expected = federate(agreed, InProcessAggregator(members)).to_dict()
     assert {key: found[key] for key in expected} == expected
     assert found["private"] is False
@@ -131,7 +131,7 @@ def test_a_holder_answers_each_question_once(holders, tmp_path):
 
     assert ask(agreed.sizes()) == [1500]
     answer = ask(agreed.sums([6000]))
-    assert answer == TableHolder(agreed, FileRows(str(paths[0])), SeededNoise(3)).answer(agreed.sums([6000])).tolist()
+    assert answer == TableHolder(agreed, paths[0], SeededNoise(3)).answer(agreed.sums([6000])).tolist()
     with pytest.raises(InputError, match="already"):
         ask(agreed.sums([6000]))
     for broken in ("", "[]", "{}", '{"kind": "sums", "moduli": 3, "settings": {}}'):

@@ -255,7 +255,7 @@ def test_a_plot_that_cannot_be_drawn_is_refused_first(tmp_path):
         (["--relative-error", "0"], "relative error is 0"),
         (["--epsilon", "0"], "epsilon"),
         (["--epsilon", "nan"], "epsilon"),
-        (["--column", "WKHP", "--effect", "2", "--epsilon", "1e6"], "no usable budget"),
+        (["--column", "WKHP", "--effect", "2", "--epsilon", "1e6"], "epsilon must be a positive number"),
         (["--column", "WKHP", "--effect", "2", "--delta", "0"], "delta"),
         (["--column", "WKHP"], "give it with --reference"),
         (["--column", "SEX"], "defines strata"),

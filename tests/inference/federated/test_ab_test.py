@@ -26,7 +26,6 @@ def test_names_that_users_call():
     names = {renyi: ("renyi_exact", "renyi_fast", "solve_theta"), ab_test: ("private_difference", "ArmDesign")}
     for module, name in ((module, name) for module, named in names.items() for name in named):
         assert callable(getattr(module, name))
-        assert name in module.__all__
 
 
 def test_a_private_arm_recovers_mean_and_variance():

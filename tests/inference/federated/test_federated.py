@@ -14,20 +14,16 @@ from no_noise import ForbiddenNoise
 from refutation import HalvedNoise, empirical_epsilon
 
 from equistrata.errors import InputError
-from equistrata.inference.federated import estimate as federated
 from equistrata.inference.federated import protocol
 from equistrata.inference.federated.aggregation import InProcessAggregator, SumQuestion, TooFewHolders, Total
 from equistrata.inference.federated.estimate import RowsMissing, federate
-from equistrata.inference.federated.holder import FrameRows, TableHolder
+from equistrata.inference.federated.holder import TableHolder
 from equistrata.privacy.noise import SeededNoise
 
 
 def aggregator(agreed, frames, seed=0, noise=None, **settings):
     return InProcessAggregator(
-        [
-            TableHolder(agreed, FrameRows(frame), noise or SeededNoise(1000 * seed + place))
-            for place, frame in enumerate(frames)
-        ],
+        [TableHolder(agreed, frame, noise or SeededNoise(1000 * seed + place)) for place, frame in enumerate(frames)],
         **settings,
     )
 
@@ -236,7 +232,7 @@ def test_the_answers_that_are_attacked_are_the_holders_own(monkeypatch):
     agreed = plan(**ONE_CELL)
     source = SeededNoise(5)
     source.spawn = lambda stream: source
-    own = TableHolder(agreed, FrameRows(frames[0]), source).answer(agreed.sums([2]))
+    own = TableHolder(agreed, frames[0], source).answer(agreed.sums([2]))
     again = SeededNoise(5)
     assert [answers(place, frames[:1], agreed, again)[0] for place in (SUM_OF_VALUES, SUM_OF_SQUARES)] == [*own[:2]]
 
@@ -278,4 +274,3 @@ def test_the_flow_has_two_questions_and_no_other():
     federate(agreed, Listens())
     assert [question.kind for question in asked] == ["sizes", "sums"]
     assert asked[1].settings["sizes"] == [len(pooled(frames, sex, new)) for sex in (1, 2) for new in (0, 1)]
-    assert federated.__all__[-1] == "federate"

@@ -22,7 +22,7 @@ from equistrata.inference.federated import flower as module
 from equistrata.inference.federated.aggregation import InProcessAggregator, SumQuestion, TooFewHolders
 from equistrata.inference.federated.estimate import federate
 from equistrata.inference.federated.flower import FlowerFailed, flower
-from equistrata.inference.federated.holder import FileRows, FrameRows, TableHolder
+from equistrata.inference.federated.holder import TableHolder
 from equistrata.privacy.noise import SeededNoise
 
 MODULI = (2**46, 2**46, 1000)
@@ -192,7 +192,7 @@ print("passed", passed, "refused", refused)
 def test_the_sums_are_those_of_the_in_process_aggregator_with_one_of_four_dropping_out():
     """Tables, plan, coins: both questions give the same integers; the third holder's process dies during the second."""
     agreed = plan(holders=4, missing=1, largest_share=0.3)
-    members = [TableHolder(agreed, FrameRows(frame), SeededNoise(i)) for i, frame in enumerate(tables(4, 2000))]
+    members = [TableHolder(agreed, frame, SeededNoise(i)) for i, frame in enumerate(tables(4, 2000))]
     simulated = InProcessAggregator(members, needed=3)
     sizes = simulated.total(agreed.sizes())
     question = agreed.sums(sizes.sums.tolist())
@@ -219,12 +219,12 @@ import json, sys
 from pathlib import Path
 from equistrata.inference.federated.protocol import FederatedPlan
 from equistrata.inference.federated.aggregation import SumQuestion
-from equistrata.inference.federated.holder import FileRows, TableHolder
+from equistrata.inference.federated.holder import TableHolder
 from equistrata.privacy.noise import SeededNoise
 folder, place = Path({folder!r}), {place}
 asked = json.load(sys.stdin)
 agreed = FederatedPlan.from_dict(json.loads((folder / "plan.json").read_text()))
-holder = TableHolder(agreed, FileRows(str(folder / f"{{place}}.csv")), SeededNoise(place), folder / f"state-{{place}}")
+holder = TableHolder(agreed, folder / f"{{place}}.csv", SeededNoise(place), folder / f"state-{{place}}")
 question = SumQuestion(asked["kind"], tuple(asked["moduli"]), asked["settings"])
 print(json.dumps(holder.answer(question).tolist()))
 """
@@ -238,7 +238,7 @@ def test_a_whole_estimate_on_flower_is_the_simulated_one(tmp_path):
     (tmp_path / "plan.json").write_text(json.dumps(agreed.to_dict(str(tmp_path / "visits.yaml"))))
     for place, frame in enumerate(frames):
         frame.to_csv(tmp_path / f"{place}.csv", index=False)
-    members = [TableHolder(agreed, FileRows(str(tmp_path / f"{place}.csv")), SeededNoise(place)) for place in range(3)]
+    members = [TableHolder(agreed, tmp_path / f"{place}.csv", SeededNoise(place)) for place in range(3)]
     commands = [[sys.executable, "-c", ANSWER.format(folder=str(tmp_path), place=place)] for place in range(3)]
     with flower(commands, timeout=200) as running:
         found = federate(agreed, running)

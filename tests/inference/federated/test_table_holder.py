@@ -11,7 +11,7 @@ from no_noise import ForbiddenNoise
 
 from equistrata.errors import InputError
 from equistrata.inference.federated.aggregation import SumQuestion
-from equistrata.inference.federated.holder import FileRows, FrameRows, TableHolder
+from equistrata.inference.federated.holder import TableHolder
 from equistrata.privacy.noise import SeededNoise
 
 SIZES = [900, 900, 900, 900]
@@ -28,7 +28,7 @@ class Means:
 
 
 def holder(frame, noise=None, state=None, **changes):
-    return TableHolder(plan(**changes), FrameRows(frame), noise or ForbiddenNoise(), state)
+    return TableHolder(plan(**changes), frame, noise or ForbiddenNoise(), state)
 
 
 def people(frame, sex, new):
@@ -114,12 +114,11 @@ def test_files_and_frames_answer_alike(frame, tmp_path):
     frame.to_parquet(tmp_path / "a.parquet")
     expected = holder(frame, SeededNoise(1)).answer(agreed.sums(SIZES)).tolist()
     for name in ("a.csv", "a.parquet"):
-        rows = FileRows(str(tmp_path / name))
-        assert TableHolder(agreed, rows, SeededNoise(1)).answer(agreed.sums(SIZES)).tolist() == expected
+        assert TableHolder(agreed, tmp_path / name, SeededNoise(1)).answer(agreed.sums(SIZES)).tolist() == expected
 
 
 def test_rows_do_not_show_in_a_holder_s_name(frame):
-    shown = repr(holder(frame)) + str(FrameRows(frame))
+    shown = repr(holder(frame))
     assert not any(str(value)[:6] in shown for value in people(frame, 1, 0) if 0 < value < 10)
 
 

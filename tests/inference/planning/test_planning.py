@@ -192,7 +192,7 @@ def test_empty_strata_have_nothing_to_read():
         (lambda: MeanQuestion(**(HOURS | {"lower": -1.0, "reference": 0.0}), relative_error=0.1), "mean of 0"),
         (lambda: MeanQuestion(**HOURS, effect=1, delta=0.0), "delta"),
         (lambda: MeanQuestion(**HOURS, effect=1, part=1.5), "part is 1.5"),
-        (lambda: MeanQuestion(**HOURS, effect=1).rows(1e6), "no usable budget"),
+        (lambda: MeanQuestion(**HOURS, effect=1).rows(1e6), "epsilon must be a positive number, at most 500"),
         (lambda: plan_strata(QUESTIONS[0], {"a": -1}, 1.0), "the size of a"),
         (lambda: plan_strata(QUESTIONS[0], {"a": 1}, 0.0), "epsilon"),
     ],

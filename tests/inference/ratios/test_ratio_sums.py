@@ -201,7 +201,7 @@ def test_bad_rows_are_refused_without_being_quoted(score, label, weight, sentenc
         ({"epsilon": math.inf}, "epsilon is inf"),
         ({"delta": 0.0}, "delta is 0"),
         ({"delta": 1.0}, "delta is 1"),
-        ({"epsilon": 1e4}, "no usable price"),
+        ({"epsilon": 1e4}, "epsilon must be a positive number, at most 500"),
         ({"epsilon": 40.0, "composition": "basic"}, "more of the classical Gaussian mechanism"),
     ],
 )

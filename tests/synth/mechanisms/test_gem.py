@@ -58,8 +58,7 @@ def test_scores_are_the_l1_distance_less_the_noise_to_come():
     table, noise = table_of(50_000, (2, 3, 4), seed=2), Spy()
     gem = replace(FAST, rounds=1)
     measured, log = gem.measure_with_log(table, Rho(1), noise)
-    logits = gem._train(table.schema, measured[:3], gem._start(table.schema), gem.round_steps)
-    model = gem._mixture(table.schema, measured[:3], logits)
+    _, model = gem._trained(table.schema, measured[:3], gem.round_steps)
     candidates = [*combinations("ABC", 2), tuple("ABC")]
     assert gem.candidates(table.schema) == candidates
     sigma = gaussian_sigma(log[-1].measurement)
@@ -77,10 +76,10 @@ def test_one_row_moves_no_score_by_more_than_one():
     schema = table.schema
     model = FAST.model(schema, [Measurement((n,), np.full(schema[n].size, 25.0), 3.0) for n in "ABC"])
     candidates, moved = FAST.candidates(schema), []
-    before = equistrata.synth.mechanisms.gem._scores(Session(table, Rho(1), Spy()), candidates, model, 3.0)
+    before = Session(table, Rho(1), Spy()).scores(candidates, model, 3.0)
     for row in product(range(2), range(3), range(2)):
         more = CodedTable(np.vstack([table.codes, np.array([row], dtype=np.uint8)]), schema)
-        after = equistrata.synth.mechanisms.gem._scores(Session(more, Rho(1), Spy()), candidates, model, 3.0)
+        after = Session(more, Rho(1), Spy()).scores(candidates, model, 3.0)
         moved.append(np.abs(np.subtract(after, before)).max())
     assert max(moved) == 1.0  # not a rounding error more
 
@@ -201,9 +200,10 @@ SEEN = []
 class Remembering(GEM):
     """Keeps its models: an attacker could make them again from the published measurements."""
 
-    def _mixture(self, schema, measurements, weights):
-        SEEN.append(super()._mixture(schema, measurements, weights))
-        return SEEN[-1]
+    def _trained(self, *arguments):
+        logits, model = super()._trained(*arguments)
+        SEEN.append(model)
+        return logits, model
 
 
 class SpentEachRound(Remembering):

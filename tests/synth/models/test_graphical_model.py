@@ -9,7 +9,7 @@ import pytest
 
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.errors import InputError
-from equistrata.synth.models.graphical import GraphicalModel, Layout, cell_map
+from equistrata.synth.models.graphical import GraphicalModel, cell_map, layout_of
 from equistrata.synth.models.junction_tree import JunctionTree
 
 SIZES = (2, 3, 4, 2, 3)
@@ -40,7 +40,7 @@ def random_model(shape, sizes=SIZES, seed=0, total=500.0, concentration=0.5, zer
         factors.append(factor.ravel())
         joint = joint * factor.reshape([sizes[v] if v in clique else 1 for v in range(len(sizes))])
     assert joint.sum() > 0
-    conditional, mass = Layout.of(tree).conditionals(factors)
+    conditional, mass = layout_of(tree).conditionals(factors)
     assert mass == pytest.approx(joint.sum())
     return GraphicalModel(schema_of(sizes), total, tree, conditional), joint / joint.sum()
 
@@ -79,7 +79,7 @@ def test_far_apart_columns_of_a_wide_table():
     schema = Schema("wide", tuple(Column(f"c{i}", values=(0, 1)) for i in range(d)))
     tree = JunctionTree.build((2,) * d, [(i, i + 1) for i in range(d - 1)])
     factors = [np.array([0.9, 0.1, 0.1, 0.9])] * len(tree.cliques)
-    conditional, _ = Layout.of(tree).conditionals(factors)
+    conditional, _ = layout_of(tree).conditionals(factors)
     model = GraphicalModel(schema, 1.0, tree, conditional)
     for a, b in ((0, 59), (59, 3), (10, 12), (30, 31)):
         agreement = np.trace(model.marginal([f"c{a}", f"c{b}"]))
@@ -118,7 +118,7 @@ def test_where_nobody_can_be():
     model, _ = random_model("tree", zero_share=0.0)
     with pytest.raises(InputError, match="no row can have"):
         model.where({"A": []})
-    layout = Layout.of(model.tree)
+    layout = layout_of(model.tree)
     factors = [table.copy() for table in model.conditional]
     home = model.tree.home((0, 1))
     a_zero = cell_map(SIZES, model.tree.cliques[home], (0,)) == 0

@@ -121,8 +121,8 @@ def test_where_it_cannot_be_each_stratum_chooses_unless_sharing_was_asked_for(me
 @pytest.mark.parametrize(
     ("settings", "message"),
     [
-        ({"selection": "both"}, "unknown selection 'both'; choose shared or per-stratum"),
-        ({"levels": "fine"}, "unknown levels 'fine'; choose auto, strata or none"),
+        ({"selection": "both"}, "selection is 'both', but must be 'shared' or 'per-stratum'"),
+        ({"levels": "fine"}, "levels is 'fine', but must be 'auto' or 'strata' or 'none'"),
         ({"selection": "per-stratum", "levels": "none"}, "every stratum was asked to choose for itself"),
         ({"mechanism": "gem", "selection": "shared"}, "GEM fits every stratum by itself"),
     ],
