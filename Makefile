@@ -55,7 +55,6 @@ define check-python
 		{ echo "equistrata needs Python 3.11 to 3.13, which $(PYTHON) is not; name one, as in: make $(MAKECMDGOALS) PYTHON=python3.12"; exit 1; }
 endef
 
-comma := ,
 
 define install
 	$(check-python)
@@ -68,11 +67,11 @@ define install
 endef
 
 .venv/.installed: pyproject.toml
-	$(call install,.[audit$(comma)acs])
+	$(call install,.)
 	@touch $@
 
 .venv/.installed-server: pyproject.toml
-	$(call install,.[audit$(comma)acs$(comma)postgres])
+	$(call install,.[postgres])
 	@touch .venv/.installed $@
 
 .venv/.installed-dev: pyproject.toml

@@ -4,7 +4,7 @@ MST, AIM and GEM decide only what to offer and what to pay. `Session.choose` is 
 mechanism), `Session.measure` the only measurement (Gaussian), both paid from `Session.budget` and written to its log.
 
 >>> truth, modelled = np.array([30, 10]), np.array([20.0, 20.0])
->>> score(truth, modelled), round(score(truth, modelled, sigma=5.0), 2)
+>>> marginal_score(truth, modelled), round(marginal_score(truth, modelled, sigma=5.0), 2)
 (20.0, 12.02)
 """
 
@@ -47,7 +47,7 @@ class Step:
     selection: Rho
 
 
-def score(truth: Counts, modelled: Floats, sigma: float = 0.0) -> float:
+def marginal_score(truth: Counts, modelled: Floats, sigma: float = 0.0) -> float:
     """How badly a model explains a marginal: ‖true − model‖₁, less the noise floor of measuring it, √(2/π)·σ·cells.
 
     Args:
@@ -114,13 +114,13 @@ class Session:
         self.measure_all([(columns, share) for (columns, _), share in zip(first, shares, strict=True)])
 
     def score(self, columns: Columns, model: Model, sigma: float = 0.0) -> float:
-        """`score` of these columns of the table. Not private: only `choose` may see it."""
+        """`marginal_score` of these columns of the table. Not private: only `choose` may see it."""
         if columns not in self._counts:
             self._counts[columns] = self._count(columns)
-        return score(self._counts[columns], model.marginal(columns), sigma)
+        return marginal_score(self._counts[columns], model.marginal(columns), sigma)
 
     def scores(self, candidates: Sequence[Columns], model: Model, sigma: float) -> Floats:
-        """`score` of each. Not private."""
+        """`marginal_score` of each. Not private."""
         return np.array([self.score(columns, model, sigma) for columns in candidates])
 
     def choose(self, scores: Callable[[], Sequence[float] | Floats], price: Rho) -> int:

@@ -27,7 +27,7 @@ from equistrata.synth.strata.model import StratifiedModel, estimated_sizes
 Result = TypeVar("Result")
 StrataMeasurements = Mapping[Key, Sequence[Measurement]]
 
-ALL_ROWS = "all.json"  # Strata.file_name of the one stratum that holds all rows
+ALL_ROWS_FILE = "all.json"  # Strata.file_name of the one stratum that holds all rows
 
 
 @dataclass(frozen=True)
@@ -160,7 +160,7 @@ def save_all_measurements(measured: StrataMeasurements, strata: Strata, folder: 
     """Write readable files: one per stratum, named by it, or `all.json` for what shared selection measured."""
     folder.mkdir(parents=True, exist_ok=True)
     for key, noisy in measured.items():
-        save_measurements(noisy, folder / (f"{strata.file_name(key)}.json" if key else ALL_ROWS))
+        save_measurements(noisy, folder / (f"{strata.file_name(key)}.json" if key else ALL_ROWS_FILE))
 
 
 def load_all_measurements(strata: Strata, folder: Path) -> dict[Key, list[Measurement]]:
@@ -168,6 +168,6 @@ def load_all_measurements(strata: Strata, folder: Path) -> dict[Key, list[Measur
 
     Raises InputError if a stratum's file is missing or broken.
     """
-    if (folder / ALL_ROWS).exists():
-        return {(): load_measurements(folder / ALL_ROWS)}
+    if (folder / ALL_ROWS_FILE).exists():
+        return {(): load_measurements(folder / ALL_ROWS_FILE)}
     return {key: load_measurements(folder / f"{strata.file_name(key)}.json") for key in strata.keys}

@@ -187,8 +187,8 @@ def test_a_marginal_that_is_not_charged_is_caught(monkeypatch, tmp_path):
 
 
 def test_a_score_of_sensitivity_two_is_caught(monkeypatch, tmp_path):
-    honest = equistrata.synth.mechanisms.session.score
-    monkeypatch.setattr(equistrata.synth.mechanisms.session, "score", lambda *given: 2 * honest(*given))
+    honest = equistrata.synth.mechanisms.session.marginal_score
+    monkeypatch.setattr(equistrata.synth.mechanisms.session, "marginal_score", lambda *given: 2 * honest(*given))
     with pytest.raises(AssertionError, match=r"\(select\) moves by 2\.0, not 1"):
         released_twice(tmp_path)
 

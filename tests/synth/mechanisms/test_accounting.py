@@ -173,8 +173,8 @@ def test_a_marginal_that_is_not_charged_is_caught(monkeypatch, tmp_path, name):
 
 @EACH
 def test_a_score_of_sensitivity_two_is_caught(monkeypatch, tmp_path, name):
-    honest = equistrata.synth.mechanisms.session.score
-    monkeypatch.setattr(equistrata.synth.mechanisms.session, "score", lambda *given: 2 * honest(*given))
+    honest = equistrata.synth.mechanisms.session.marginal_score
+    monkeypatch.setattr(equistrata.synth.mechanisms.session, "marginal_score", lambda *given: 2 * honest(*given))
     with pytest.raises(AssertionError, match=r"\(select\) moves by 2\.0, not 1"):
         assert_choices_kept(tmp_path, name)
 
@@ -183,7 +183,7 @@ def test_a_score_that_is_not_rounded_is_caught(monkeypatch, tmp_path):
     """Without the grid a score moves by a rounding error more than 1 somewhere."""
     monkeypatch.setattr(
         equistrata.synth.mechanisms.session,
-        "score",
+        "marginal_score",
         lambda truth, modelled, sigma=0.0: float(np.abs(truth - modelled).sum() - sigma),
     )
     with pytest.raises(AssertionError, match=r"\(select\) moves by 1\.0000000"):
@@ -230,13 +230,13 @@ def test_one_row_moves_a_score_by_one_at_most_in_floating_point_too():
         truth = rng.integers(0, 10 ** rng.integers(1, 8), cells)
         modelled, more = rng.random(cells) * size, truth.copy()
         more[rng.integers(cells)] += 1
-        change = equistrata.synth.mechanisms.session.score(
+        change = equistrata.synth.mechanisms.session.marginal_score(
             more, modelled, sigma
-        ) - equistrata.synth.mechanisms.session.score(truth, modelled, sigma)
+        ) - equistrata.synth.mechanisms.session.marginal_score(truth, modelled, sigma)
         assert abs(change) <= 1.0
         if size < 1e9 and sigma < 1e6:  # and it is the score, but for its rounding
             told = np.abs(truth - modelled).sum() - np.sqrt(2 / np.pi) * sigma * cells
-            assert equistrata.synth.mechanisms.session.score(truth, modelled, sigma) == pytest.approx(
+            assert equistrata.synth.mechanisms.session.marginal_score(truth, modelled, sigma) == pytest.approx(
                 told, abs=(cells + 1) / 2048 + 1e-6
             )
 

@@ -241,7 +241,7 @@ def statistics(gem, runs, noise):
                     for sign, truth in zip((-1, 1), truths, strict=True):
                         sigma = gaussian_sigma(step.measurement)
                         told = [
-                            equistrata.synth.mechanisms.session.score(truth[c], model.marginal(c), sigma)
+                            equistrata.synth.mechanisms.session.marginal_score(truth[c], model.marginal(c), sigma)
                             for c in candidates
                         ]
                         scores = scale * np.array(told)

@@ -255,6 +255,6 @@ def test_a_choice_costs_what_is_charged(name, order):
 @pytest.mark.parametrize("name", ["MST", "AIM within strata"])
 def test_a_score_that_counts_a_row_twice_is_caught(monkeypatch, name):
     """As a score would that adds up what every stratum says of a marginal over all rows."""
-    honest = equistrata.synth.mechanisms.session.score
-    monkeypatch.setattr(equistrata.synth.mechanisms.session, "score", lambda *given: 2 * honest(*given))
+    honest = equistrata.synth.mechanisms.session.marginal_score
+    monkeypatch.setattr(equistrata.synth.mechanisms.session, "marginal_score", lambda *given: 2 * honest(*given))
     assert dearest_choice(CHOOSERS[name], 2.0) > 1.5
