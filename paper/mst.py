@@ -59,7 +59,7 @@ class PaperMST(Mechanism):
 
         Proof sketch: the 1-way marginals are Gaussian at sensitivity 1. Whether pairs are readable, and which values
         are rare, is decided from noisy numbers alone. Each of the d − 1 choices scores pairs by ‖true − model‖₁, with a
-        model made from noisy numbers, at sensitivity 1 (`equistrata.synth.mechanisms.session.score`). The pairs are
+        model made from noisy numbers, at sensitivity 1 (`equistrata.synth.mechanisms.session.marginal_score`). The pairs are
         Gaussian again. All steps compose adaptively to ρ; the budget raises if they would pass it.
         """
         session = Session(table, rho, noise, known)
@@ -96,7 +96,7 @@ class PaperMST(Mechanism):
 def _choose_tree(session: Session, model: GraphicalModel, rho: Rho) -> list[tuple[Edge, Rho]]:
     """A spanning tree of columns, one edge at a time by the exponential mechanism (Kruskal's order), with its price."""
     names = session.table.schema.names
-    score = cache(lambda edge: session.score(edge, model))
+    score = cache(lambda edge: session.marginal_score(edge, model))
     part = {name: name for name in names}
     edges: list[tuple[Edge, Rho]] = []
     for price in rho.split([1] * (len(names) - 1)):
