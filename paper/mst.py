@@ -59,8 +59,8 @@ class PaperMST(Mechanism):
 
         Proof sketch: the 1-way marginals are Gaussian at sensitivity 1. Whether pairs are readable, and which values
         are rare, is decided from noisy numbers alone. Each of the d − 1 choices scores pairs by ‖true − model‖₁, with a
-        model made from noisy numbers, at sensitivity 1 (`equistrata.synth.mechanisms.session.marginal_score`). The pairs are
-        Gaussian again. All steps compose adaptively to ρ; the budget raises if they would pass it.
+        model made from noisy numbers, at sensitivity 1 (`equistrata.synth.mechanisms.session.marginal_score`). The
+        pairs are Gaussian again. All steps compose adaptively to ρ; the budget raises if they would pass it.
         """
         session = Session(table, rho, noise, known)
         names = table.schema.names
