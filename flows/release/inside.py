@@ -39,7 +39,7 @@ def check_place(output: Path) -> None:
     except OSError as error:
         raise InputError(
             f"folder {str(private)!r}, for exact results beside output folder {str(output)!r}, cannot be made "
-            f"({os.strerror(error.errno or 0).lower()}); choose another with --output"
+            f"({os.strerror(error.errno or 0).lower()}); choose another --output"
         ) from None
     raise InputError(
         f"folder {str(private)!r} holds exact results of an earlier release; move it away, or choose another --output"

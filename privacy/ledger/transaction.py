@@ -66,7 +66,7 @@ class Transaction:
         if not entries or entries[0].kind != "create":
             known = ", ".join(str(row["dataset"]) for row in self.rows(select(ENTRIES).where(IS_CREATE))) or "none"
             raise LedgerError(
-                f"data set {dataset!r} has no budget in {self._where} ({known}); see equistrata budget create"
+                f"data set {dataset!r} has no budget in {self._where} (it has: {known}); see equistrata budget create"
             )
         if Head(rows[-1]["entry"], self._entry(rows[-1]).hash) != self.head:
             raise LedgerError(f"{self._where} is damaged: its head does not fit its last entry")

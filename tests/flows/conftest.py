@@ -22,8 +22,6 @@ import pytest
 from forked_cli import forked_cli
 from made_up_people import PEOPLE_SCHEMA, made_up_people
 
-import equistrata.flows.cli.console  # consoles take COLUMNS when they are made: not from a test
-
 READ_AT_IMPORT = ("PREFECT_", "PYTHON", "COLUMNS")
 
 

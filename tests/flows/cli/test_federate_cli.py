@@ -3,6 +3,7 @@
 import json
 import os
 from pathlib import Path
+from unittest import mock
 
 import pytest
 from holders import EFFECT, SCHEMA_FILE, tables
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
+from equistrata.flows.cli.console import out
 from equistrata.flows.cli.main import app
 from equistrata.inference.federated import flower
 from equistrata.inference.federated.aggregation import InProcessAggregator
@@ -31,11 +33,8 @@ def holders(tmp_path):
 
 def run(*arguments, columns=140, question=None, command="federate"):
     """The command in this process; raises what it raises."""
-    return (
-        CliRunner(env={"COLUMNS": str(columns)})
-        .invoke(app, [command, *map(str, arguments)], catch_exceptions=False, input=question)
-        .stdout
-    )
+    with mock.patch.object(out, "_width", columns):  # pytest-xdist sets COLUMNS before the console is made
+        return CliRunner().invoke(app, [command, *map(str, arguments)], catch_exceptions=False, input=question).stdout
 
 
 def test_it_is_the_library_s_estimate(holders, tmp_path):

@@ -7,6 +7,7 @@ import math
 import os
 import subprocess
 import sys
+from unittest import mock
 
 import numpy as np
 import pandas as pd
@@ -16,6 +17,7 @@ from typer.testing import CliRunner
 
 from equistrata.data import sources
 from equistrata.errors import InputError
+from equistrata.flows.cli.console import out
 from equistrata.flows.cli.main import app
 from equistrata.inference.means.dirichlet import equal_log_sizes, least_log_sizes
 from equistrata.privacy.noise import SecureNoise, SeededNoise
@@ -23,10 +25,8 @@ from equistrata.privacy.noise import SecureNoise, SeededNoise
 
 def run(*arguments, columns=80):
     """The command in this process; raises what it raises."""
-    result = CliRunner(env={"COLUMNS": str(columns)}).invoke(
-        app, ["plan", *map(str, arguments)], catch_exceptions=False
-    )
-    return result.stdout
+    with mock.patch.object(out, "_width", columns):  # pytest-xdist sets COLUMNS before the console is made
+        return CliRunner().invoke(app, ["plan", *map(str, arguments)], catch_exceptions=False).stdout
 
 
 def plan(*arguments):
@@ -187,6 +187,7 @@ for name in ("read_table", "read_schema", "ParquetFile"):  # they open files out
         opened.append(str(path))
         return inner(path, *rest, **settings)
     setattr(pq, name, watched)
+from equistrata.flows.cli.console import out
 from equistrata.flows.cli.main import app
 app({arguments!r}, standalone_mode=False)
 print(json.dumps([path for path in opened if path.endswith((".csv", ".parquet", ".yaml", ".pq", ".npz", ".json"))]))

@@ -102,7 +102,7 @@ def test_times_are_told_in_words(time, words):
 @pytest.mark.parametrize(
     ("schema", "options", "told"),
     [
-        ("c0: {values: [0, 1]}", ("--rows", 10**13), "draw fewer (--rows)"),
+        ("c0: {values: [0, 1]}", ("--rows", 10**20), "draw fewer (--rows)"),
         (
             "\n  ".join(f"c{n}: {{values: {list(range(10))}}}" for n in range(9)),
             ("--strata", "c0,c1,c2,c3,c4,c5,c6"),

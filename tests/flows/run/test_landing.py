@@ -48,7 +48,7 @@ def race(racers, folder, number, deadly):
         assert set(each["codes"]) <= {0, 2, -9}, each
         refused, killed = map(each["codes"].count, (2, -9))  # who is killed may have said its sentence already
         assert refused <= len(each["sentences"]) <= refused + killed, each
-        assert all("choose another with --output" in sentence for sentence in each["sentences"]), each
+        assert all("choose another --output" in sentence for sentence in each["sentences"]), each
         assert not any("in the way" in sentence for sentence in each["sentences"]), each
         assert each["beside"] == [], each
     return races
