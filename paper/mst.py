@@ -96,7 +96,7 @@ class PaperMST(Mechanism):
 def _choose_tree(session: Session, model: GraphicalModel, rho: Rho) -> list[tuple[Edge, Rho]]:
     """A spanning tree of columns, one edge at a time by the exponential mechanism (Kruskal's order), with its price."""
     names = session.table.schema.names
-    score = cache(lambda edge: session.marginal_score(edge, model))
+    score = cache(lambda edge: session.score(edge, model))
     part = {name: name for name in names}
     edges: list[tuple[Edge, Rho]] = []
     for price in rho.split([1] * (len(names) - 1)):
