@@ -4,13 +4,13 @@ from itertools import combinations, product
 
 import numpy as np
 import pytest
-from small_tables import fit, grown_ups, schema_of, table_of
-from spies import FakeNoise, Spy, recorded_budgets
+from small_tables import fit, schema_of, table_of
+from spies import Spy, recorded_budgets
 
 import equistrata.synth.mechanisms.session
 from equistrata.data.table import CodedTable
 from equistrata.privacy.budget import Rho
-from equistrata.privacy.noise import SecureNoise, SeededNoise
+from equistrata.privacy.noise import SeededNoise
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.session import Session
 from equistrata.synth.models.estimation import MirrorDescent
@@ -99,60 +99,6 @@ def test_one_row_moves_no_score_by_more_than_one():
     assert max(moved) == 1.0
 
 
-@pytest.mark.parametrize("sizes", [(3,), (2, 3), (1,), (1, 1), (1, 2, 1)])
-@pytest.mark.parametrize("rows", [0, 1, 5, 5000])
-def test_few_columns_and_few_rows(sizes, rows, budgets):
-    table = table_of(rows, sizes)
-    result = fit(PaperMST(engine=FAST), table, Rho(0.2), SecureNoise())
-    assert budgets[0].remaining == Rho(0)
-    if len(sizes) == 1:
-        assert {m.columns for m in result.measurements} == {("A",)}
-    sample = result.model.sample(20, np.random.default_rng(0))
-    assert len(sample) == 20
-    assert sample.schema == table.schema
-
-
-def test_small_tables_spend_everything_on_single_columns():
-    for rows in (0, 1, 5):
-        measured = PaperMST().measure(table_of(rows, (2, 3, 4)), Rho(0.01), SeededNoise(rows))
-        assert [m.columns for m in measured] == [("A",), ("B",), ("C",)] * 2
-        assert sum(1 / (2 * m.sigma**2) for m in measured) == pytest.approx(0.01)
-
-
-@pytest.mark.parametrize(("level", "pairs"), [(5000, True), (1, False)])
-def test_whether_pairs_are_readable_is_decided_from_noisy_numbers_alone(level, pairs):
-    """The noisy counts say the opposite of the table's true size, and are believed."""
-    table = table_of(1 if pairs else 50_000, (2, 3, 4))
-    measured = PaperMST(engine=FAST).measure(table, Rho(0.05), FakeNoise(level))
-    assert any(len(m.columns) == 2 for m in measured) == pairs
-
-
-def test_a_paid_count_is_kept_and_used():
-    known = Measurement((), np.array(100_000.0), 0.5)
-    measured = PaperMST(engine=FAST).measure(table_of(5, (2, 3, 4)), Rho(0.01), SeededNoise(0), [known])
-    assert measured[0] is known
-    assert any(len(m.columns) == 2 for m in measured)  # the count says that the table is large
-
-
-@pytest.mark.parametrize("level", [60, 5000])
-def test_with_faked_noise_two_private_tables_give_the_same_bits(level):
-    """The strongest form of "nothing but noise is published": nothing else depends on the rows, not even a size."""
-    tables = [table_of(0, (2, 3, 4, 2)), table_of(1, (2, 3, 4, 2)), table_of(30_000, (2, 3, 4, 2), seed=9)]
-    tables.append(CodedTable(np.zeros((777, 4), dtype=np.uint8), schema_of(2, 3, 4, 2)))
-    results = [fit(PaperMST(engine=FAST), table, Rho(0.1), FakeNoise(level)) for table in tables]
-    first = results[0]
-    for other in results[1:]:
-        assert [m.columns for m in other.measurements] == [m.columns for m in first.measurements]
-        for a, b in zip(first.measurements, other.measurements, strict=True):
-            assert (a.sigma, a.groups) == (b.sigma, b.groups)
-            np.testing.assert_array_equal(a.values, b.values)
-        assert other.model.total == first.model.total
-        for a, b in zip(first.model.conditional, other.model.conditional, strict=True):
-            np.testing.assert_array_equal(a, b)
-        samples = [r.model.sample(300, np.random.default_rng(1)).codes for r in (first, other)]
-        np.testing.assert_array_equal(*samples)
-
-
 def test_merged_rare_values_keep_their_mass():
     """smartnoise turned a share of 30 % spread over rare values into 20 %.
 
@@ -200,19 +146,3 @@ def test_a_value_that_no_row_has_can_be_sampled():
         )
         seen |= set(sample.column("A").tolist())
     assert seen == {0, 1, 2}
-
-
-def test_the_callers_rows_are_left_as_they_were():
-    codes = np.random.default_rng(0).integers(0, 2, (2000, 3)).astype(np.uint8)
-    before = codes.copy()
-    fit(PaperMST(engine=FAST), CodedTable(codes, schema_of(2, 2, 2)), Rho(1), SeededNoise(0))
-    np.testing.assert_array_equal(codes, before)
-    assert codes.flags.writeable
-
-
-def test_structural_zeros_are_never_sampled():
-    table, rng = grown_ups(), np.random.default_rng(0)
-    for seed, rho in ((0, 0.0001), (1, 0.01), (2, 1)):
-        sample = fit(PaperMST(engine=FAST), table, Rho(rho), SeededNoise(seed)).model.sample(3000, rng)
-        for zero in table.schema.impossible:
-            assert (sample.marginal(zero.columns)[table.schema.zero_mask(zero)] == 0).all()

@@ -20,8 +20,10 @@ from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent
 from equistrata.synth.registry import mechanism
+from paper.mst import PaperMST
 
 FAST = MirrorDescent(iterations=50)
+BOTH = pytest.mark.parametrize("kind", [MST, PaperMST])  # what holds for any table, of ours and of the paper's
 
 
 @pytest.fixture
@@ -91,11 +93,12 @@ def test_settings_that_make_no_sense_are_refused():
             MST(**bad)
 
 
+@BOTH
 @pytest.mark.parametrize("sizes", [(3,), (2, 3), (1,), (1, 1), (1, 2, 1)])
 @pytest.mark.parametrize("rows", [0, 1, 5, 5000])
-def test_few_columns_and_few_rows(sizes, rows, budgets):
+def test_few_columns_and_few_rows(sizes, rows, budgets, kind):
     table = table_of(rows, sizes)
-    result = fit(MST(engine=FAST), table, Rho(0.2), SecureNoise())
+    result = fit(kind(engine=FAST), table, Rho(0.2), SecureNoise())
     assert budgets[0].remaining == Rho(0)
     if len(sizes) == 1:
         assert {m.columns for m in result.measurements} == {("A",)}
@@ -104,34 +107,38 @@ def test_few_columns_and_few_rows(sizes, rows, budgets):
     assert sample.schema == table.schema
 
 
-def test_small_tables_spend_everything_on_single_columns():
+@BOTH
+def test_small_tables_spend_everything_on_single_columns(kind):
     for rows in (0, 1, 5):
-        measured = MST().measure(table_of(rows, (2, 3, 4)), Rho(0.01), SeededNoise(rows))
+        measured = kind().measure(table_of(rows, (2, 3, 4)), Rho(0.01), SeededNoise(rows))
         assert [m.columns for m in measured] == [("A",), ("B",), ("C",)] * 2
         assert sum(1 / (2 * m.sigma**2) for m in measured) == pytest.approx(0.01)
 
 
+@BOTH
 @pytest.mark.parametrize(("level", "pairs"), [(5000, True), (1, False)])
-def test_whether_pairs_are_readable_is_decided_from_noisy_numbers_alone(level, pairs):
+def test_whether_pairs_are_readable_is_decided_from_noisy_numbers_alone(level, pairs, kind):
     """The noisy counts say the opposite of the table's true size, and are believed."""
     table = table_of(1 if pairs else 50_000, (2, 3, 4))
-    measured = MST(engine=FAST).measure(table, Rho(0.05), FakeNoise(level))
+    measured = kind(engine=FAST).measure(table, Rho(0.05), FakeNoise(level))
     assert any(len(m.columns) == 2 for m in measured) == pairs
 
 
-def test_a_paid_count_is_kept_and_used():
+@BOTH
+def test_a_paid_count_is_kept_and_used(kind):
     known = Measurement((), np.array(100_000.0), 0.5)
-    measured = MST(engine=FAST).measure(table_of(5, (2, 3, 4)), Rho(0.01), SeededNoise(0), [known])
+    measured = kind(engine=FAST).measure(table_of(5, (2, 3, 4)), Rho(0.01), SeededNoise(0), [known])
     assert measured[0] is known
     assert any(len(m.columns) == 2 for m in measured)  # the count says that the table is large
 
 
+@BOTH
 @pytest.mark.parametrize("level", [60, 5000])
-def test_with_faked_noise_two_private_tables_give_the_same_bits(level):
+def test_with_faked_noise_two_private_tables_give_the_same_bits(level, kind):
     """The strongest form of "nothing but noise is published": nothing else depends on the rows, not even a size."""
     tables = [table_of(0, (2, 3, 4, 2)), table_of(1, (2, 3, 4, 2)), table_of(30_000, (2, 3, 4, 2), seed=9)]
     tables.append(CodedTable(np.zeros((777, 4), dtype=np.uint8), schema_of(2, 3, 4, 2)))
-    results = [fit(MST(engine=FAST), table, Rho(0.1), FakeNoise(level)) for table in tables]
+    results = [fit(kind(engine=FAST), table, Rho(0.1), FakeNoise(level)) for table in tables]
     first = results[0]
     for other in results[1:]:
         assert [m.columns for m in other.measurements] == [m.columns for m in first.measurements]
@@ -155,18 +162,20 @@ def test_a_value_that_no_row_has_can_be_sampled():
     assert seen == {0, 1, 2}
 
 
-def test_the_callers_rows_are_left_as_they_were():
+@BOTH
+def test_the_callers_rows_are_left_as_they_were(kind):
     codes = np.random.default_rng(0).integers(0, 2, (2000, 3)).astype(np.uint8)
     before = codes.copy()
-    fit(MST(engine=FAST), CodedTable(codes, schema_of(2, 2, 2)), Rho(1), SeededNoise(0))
+    fit(kind(engine=FAST), CodedTable(codes, schema_of(2, 2, 2)), Rho(1), SeededNoise(0))
     np.testing.assert_array_equal(codes, before)
     assert codes.flags.writeable
 
 
-def test_structural_zeros_are_never_sampled():
+@BOTH
+def test_structural_zeros_are_never_sampled(kind):
     table, rng = grown_ups(), np.random.default_rng(0)
     for seed, rho in ((0, 0.0001), (1, 0.01), (2, 1)):
-        sample = fit(MST(engine=FAST), table, Rho(rho), SeededNoise(seed)).model.sample(3000, rng)
+        sample = fit(kind(engine=FAST), table, Rho(rho), SeededNoise(seed)).model.sample(3000, rng)
         for zero in table.schema.impossible:
             assert (sample.marginal(zero.columns)[table.schema.zero_mask(zero)] == 0).all()
 
