@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -99,12 +98,10 @@ def release(config: str | Path | None = None, **settings: Any) -> Path:
 
     Cost: the (ε, δ) of the settings, charged to the ledger if one is named; the card says it.
     """
-    from equistrata.flows.cli.release import run_release
-    from equistrata.flows.config.release import ReleaseConfig
-    from equistrata.flows.release.undertaking import AlreadyMade, prepare, try_place, with_release_id
+    from equistrata.flows.cli.release import configured, run_release
+    from equistrata.flows.release.undertaking import AlreadyMade, prepare, try_place
 
-    resolved = ReleaseConfig.load(config, **settings) if config is not None else ReleaseConfig.build(**settings)
-    resolved = with_release_id(resolved.at(datetime.now(UTC)))
+    resolved = configured(config, settings)
     prepare(resolved)  # all that can be wrong without the rows is said before Prefect starts
     try_place(resolved)
     folder = run_release(resolved)

@@ -40,10 +40,15 @@ def release_command(options: ReleaseOptions, given: dict[str, Any]) -> None:
 
     Options take precedence over the config file; (epsilon, delta) is the privacy budget of the whole release.
     """
-    config = ReleaseConfig.load(options.config, **given) if options.config else ReleaseConfig.build(**given)
+    _release(configured(options.config, given), options.verbose)
+
+
+def configured(path: str | Path | None, given: dict[str, Any]) -> ReleaseConfig:
+    """The settings of a file, if any, and those given, which win; as of now, with an id if they are charged."""
+    config = ReleaseConfig.load(path, **given) if path else ReleaseConfig.build(**given)
     from equistrata.flows.release.undertaking import with_release_id
 
-    _release(with_release_id(config.at(datetime.now(UTC))), options.verbose)
+    return with_release_id(config.at(datetime.now(UTC)))
 
 
 class ResumeSettings(Settings):
