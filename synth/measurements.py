@@ -61,6 +61,11 @@ class Measurement:
         """The standard deviation of each value, of the values' shape."""
         return np.full(self.values.shape, self.sigma)
 
+    @property
+    def sum_variance(self) -> float:
+        """The variance of the sum of all values."""
+        return self.values.size * self.sigma**2
+
     def merged(self, counts: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """Counts over the columns' codes, summed within groups: what this measurement is a noisy version of."""
         for axis, groups in enumerate(self.groups):
@@ -81,11 +86,11 @@ class Measurement:
 
 
 @dataclass(frozen=True, eq=False)
-class Prediction(Measurement):
-    """A posterior prediction of some cells of a marginal from other measurements. It does not count towards the total.
+class Summed(Measurement):
+    """A measurement whose cells are sums of several that were measured.
 
     Attributes:
-        sigmas: the standard deviation of each value, infinite for cells without a prediction; `sigma` is the least.
+        sigmas: the standard deviation of each value; `sigma` is their root mean square.
     """
 
     sigmas: Floats = field(default_factory=lambda: np.zeros(()))
@@ -94,6 +99,19 @@ class Prediction(Measurement):
     def cell_sigma(self) -> Floats:
         """See `Measurement.cell_sigma`."""
         return self.sigmas
+
+    @property
+    def sum_variance(self) -> float:
+        """See `Measurement.sum_variance`."""
+        return float((self.sigmas**2).sum())
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction(Summed):
+    """A posterior prediction of some cells of a marginal from other measurements. It does not count towards the total.
+
+    Its `sigmas` are infinite for cells without a prediction; `sigma` is the least.
+    """
 
 
 def measure_marginal(
@@ -142,7 +160,7 @@ def total_estimate(measurements: Sequence[Measurement]) -> tuple[float, float]:
             return float(measurement.values.sum()), 0.0
     if not measurements:
         return 0.0, float("inf")
-    precision = np.array([1 / (m.values.size * m.sigma**2) for m in measurements])
+    precision = np.array([1 / m.sum_variance for m in measurements])
     sums = np.array([m.values.sum() for m in measurements])
     return float(precision @ sums / precision.sum()), float(precision.sum() ** -0.5)
 

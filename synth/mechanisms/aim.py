@@ -41,7 +41,7 @@ from equistrata.synth.measurements import (
     total_estimate,
 )
 from equistrata.synth.mechanisms.base import SharingMechanism
-from equistrata.synth.mechanisms.levels import Levels
+from equistrata.synth.mechanisms.levels import WIDE_SHARE, Levels
 from equistrata.synth.mechanisms.session import NOTHING, Session, Step, weighed
 from equistrata.synth.models.base import Model
 from equistrata.synth.models.estimation import Estimator, MirrorDescent, few, model_cliques
@@ -136,16 +136,18 @@ class AIM(SharingMechanism):
             first = self.levels.measure_first(run)
         else:  # the paper's: every column
             first = run.measure_all([((name,), prices[0][0] * self.measured) for name in names])
-        rows = total_estimate(run.measurements)[0]
-        if len(names) == 1 or not run.places or not pairs_readable(table.schema, rho, rows, self.readable):
+            run.sharpen(names, rho * WIDE_SHARE)
+            run.coarsen(self.levels.pair_price(table.schema, rho))
+        schema, rows = run.table.schema, total_estimate(run.measurements)[0]
+        if len(names) == 1 or not run.places or not pairs_readable(schema, rho, rows, self.readable):
             run.measure_again(first)
-            return run.measurements, run.log
+            return run.found, run.log
         if self.strata:  # much is spent by now, and nothing of it on cliques: the size limit grows from here on
             run.begun = run.budget.spent
-        part = next(p for p, noise in prices if pair_noise(table.schema, float(p)) <= noise * max(rows, 1.0))
+        part = next(p for p, noise in prices if pair_noise(schema, float(p)) <= noise * max(rows, 1.0))
         measure_rho = part * self.measured
         select_rho = part - measure_rho
-        model = self.round_engine.estimate(table.schema, run.measurements)
+        model = self.round_engine.estimate(schema, run.measurements)
         last = False
         while not last:
             left = run.budget.remaining
@@ -157,11 +159,11 @@ class AIM(SharingMechanism):
             noisy = run.measure(columns, measure_rho, select_rho)
             if last:
                 break
-            model = self.round_engine.estimate(table.schema, run.measurements, model)
+            model = self.round_engine.estimate(schema, run.measurements, model)
             learned = float(np.abs(model.marginal(columns) - before).sum())
             if learned <= NOISE_L1 * noisy.sigma * noisy.values.size:
                 measure_rho, select_rho = measure_rho * 4, select_rho * 4
-        return run.measurements, run.log
+        return run.found, run.log
 
     def weights_of(self, names: Sequence[str]) -> dict[Columns, float]:
         """The downward closure of the workload on these columns, and the weight w_r = Σ_s c_s·|r ∩ s| of each set r."""
@@ -229,6 +231,11 @@ class _Run(Session):
         self.cliques.update(model_cliques(self.table.schema, [noisy]))
         self.cells = tree_cells(self.table.schema.sizes, self.cliques)
         return noisy
+
+    def coarsen(self, pair: Rho, kept: Columns = ()) -> None:
+        """See `Session.coarsen`; and the model shrinks."""
+        super().coarsen(pair, kept)
+        self.cells = tree_cells(self.table.schema.sizes, self.cliques)
 
     def pick(self, model: GraphicalModel, measure_rho: Rho, select_rho: Rho) -> Columns:
         """Choose what to measure next among what keeps the model in bounds. Cost: `select_rho`."""

@@ -16,8 +16,8 @@ from equistrata.synth.measurements import Columns, Measurement
 from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.session import Step
 from equistrata.synth.models.base import Model
+from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.models.estimation import Estimator
-from equistrata.synth.models.graphical import GraphicalModel
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,9 +124,11 @@ class SharingMechanism(LoggedMechanism):
         """See `Mechanism.strata`."""
         return self.levels.strata
 
-    def model(self, schema: Schema, measurements: Sequence[Measurement]) -> GraphicalModel:
+    def model(self, schema: Schema, measurements: Sequence[Measurement]) -> Model:
         """See `Mechanism.model`."""
-        return self.engine.estimate(schema, measurements)
+        coarsening = Coarsening.of(schema, measurements)
+        coarse = [coarsening.coarse(measurement) for measurement in measurements]
+        return coarsening.expanded(self.engine.estimate(coarsening.schema, coarse), measurements)
 
 
 def serving_all(mechanism: Mechanism) -> SharingMechanism | None:

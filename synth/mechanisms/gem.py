@@ -22,6 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from functools import partial
 from itertools import combinations
 from math import prod
@@ -35,6 +36,8 @@ from equistrata.privacy.noise import NoiseSource, gaussian_sigma
 from equistrata.synth.measurements import NOISE_L1, Columns, Measurement, total_estimate
 from equistrata.synth.mechanisms.base import LoggedMechanism
 from equistrata.synth.mechanisms.session import Session, Step
+from equistrata.synth.models.base import Model
+from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.models.mixture import ProductMixture
 from equistrata.synth.models.mixture_loss import MixtureLoss, Singles
 from equistrata.synth.models.mixture_training import Adam, mixture, start_logits
@@ -94,22 +97,26 @@ class GEM(LoggedMechanism):
         single_rho, round_rho = rho.split([self.single_share, 1 - self.single_share])
         singles = single_rho.split([1] * len(schema.names))
         first = session.measure_all([((name,), price) for name, price in zip(schema.names, singles, strict=True)])
+        session.coarsen(round_rho * Fraction(1, 2 * len(schema.names)))
+        schema = session.table.schema
         candidates = self.candidates(schema)
         rounds = self.rounds_for(schema, round_rho, total_estimate(session.measurements)[0])
         if not rounds:
             session.measure_again(first)
-            return session.measurements, session.log
+            return session.found, session.log
         logits = None
         for share in round_rho.split([1] * rounds):
             choice, rest = share.split([self.selection_share, 1 - self.selection_share])
             logits, model = self._trained(schema, session.measurements, self.round_steps, logits)
             scores = partial(session.scores, candidates, model, gaussian_sigma(rest))
             session.measure(candidates[session.choose(scores, choice)], rest, choice)
-        return session.measurements, session.log
+        return session.found, session.log
 
-    def model(self, schema: Schema, measurements: Sequence[Measurement]) -> ProductMixture:
+    def model(self, schema: Schema, measurements: Sequence[Measurement]) -> Model:
         """The model that measurements imply: the same bits for the same measurements and settings. Post-processing."""
-        return self._trained(schema, measurements, self.steps)[1]
+        coarsening = Coarsening.of(schema, measurements)
+        coarse = [coarsening.coarse(measurement) for measurement in measurements]
+        return coarsening.expanded(self._trained(coarsening.schema, coarse, self.steps)[1], measurements)
 
     def candidates(self, schema: Schema) -> list[Columns]:
         """The marginals that can be chosen, by the schema alone."""

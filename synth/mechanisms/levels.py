@@ -21,6 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from math import prod
 from statistics import mean
 
@@ -29,10 +30,12 @@ from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import gaussian_sigma
 from equistrata.synth.measurements import NOISE_L1, Columns, at_level, total_estimate
-from equistrata.synth.mechanisms.session import Session
+from equistrata.synth.mechanisms.session import NOTHING, Session
+from equistrata.synth.models.coarsening import WIDE
 
 # Tuned on New York and Vermont from ε = 0.01 to 5 (docs/experiments/levels.md).
 COARSE_SHARE, SIZES_SHARE = 0.03, 0.02  # of ρ: every column over all rows; the strata's sizes
+WIDE_SHARE = 0.4  # the most that `Session.sharpen` may spend
 LOW_NOISE = 10.0  # rows: σ of a cell under which strata of a hundred rows gain from still less noise
 NOISE_FLOOR = 1.0  # times the rows: columns within strata whose noise floor is higher are not measured
 
@@ -78,7 +81,8 @@ class Levels:
     @property
     def first_share(self) -> float:
         """The largest part of ρ that `measure_first` may spend."""
-        return COARSE_SHARE + SIZES_SHARE + max(self.columns, self.low_noise)
+        first = COARSE_SHARE + SIZES_SHARE + max(self.columns, self.low_noise)
+        return WIDE_SHARE * self.coarser + (1 - WIDE_SHARE * self.coarser) * first
 
     def inner(self, schema: Schema) -> Columns:
         """The columns that do not define strata."""
@@ -101,13 +105,15 @@ class Levels:
         sizes = [(at_level(schema, (), self.strata), SIZES_SHARE)] if self.coarse and len(self.strata) > 1 else []
         if not self.fine:
             return sizes
-        sets = [at_level(schema, (name,), self.strata) for name in self.inner(schema)]
+        names = self.inner(schema)
+        sets = [at_level(schema, (name,), self.strata) for name in names]
+        wide = [max(schema[name].size / WIDE, 1.0) ** (2 / 3) for name in names]
         cells = mean(prod(schema[name].size for name in columns) for columns in sets)
         sigma = gaussian_sigma(float(rho) * self.columns / len(sets))
         if self.coarser and NOISE_L1 * sigma * cells > NOISE_FLOOR * rows:
             return sizes
         share = self.low_noise if sigma < LOW_NOISE else self.columns
-        return [*sizes, *((columns, share / len(sets)) for columns in sets)]
+        return [*sizes, *((columns, share * part / sum(wide)) for columns, part in zip(sets, wide, strict=True))]
 
     def measure_first(self, session: Session) -> Sequence[tuple[Columns, Rho]]:
         """Measure what needs no choice: `over_all`, then `within_strata`. Cost: at most `first_share` of the budget.
@@ -118,7 +124,18 @@ class Levels:
         """
         schema, rho = session.table.schema, session.budget.total
         over_all = session.measure_all([(columns, rho * share) for columns, share in self.over_all(schema)])
+        if over_all:
+            session.sharpen(schema.names, rho * WIDE_SHARE)
+            session.coarsen(self.pair_price(schema, rho), self.strata)
+            schema = session.table.schema
         rows = total_estimate(session.measurements)[0]
         fine = self.within_strata(schema, rho, rows)
-        within = session.measure_all([(columns, rho * share) for columns, share in fine])
+        left = session.budget.remaining + sum((price for _, price in over_all), NOTHING)
+        within = session.measure_all([(columns, left * share) for columns, share in fine])
+        if not over_all and not self.strata:
+            session.coarsen(self.pair_price(schema, rho))
         return over_all or within
+
+    def pair_price(self, schema: Schema, rho: Rho) -> Rho:
+        """About what a pair of columns will cost, for `Session.coarsen`: that of two trees."""
+        return rho * Fraction(1, 2 * len(schema.names))

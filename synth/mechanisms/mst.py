@@ -82,8 +82,8 @@ class MST(SharingMechanism):
 
         Cost: `rho` in zCDP; neighbours differ by one added or removed row. See docs/proofs/mst.md.
         """
-        session, schema = Session(table, rho, noise, known), table.schema
-        first = self.levels.measure_first(session)
+        session = Session(table, rho, noise, known)
+        first, schema = self.levels.measure_first(session), session.table.schema
         names = self.levels.inner(schema) if self.levels.fine else schema.names
         chosen = self._choose_pairs(session, names, self._readable_trees(session, names))
         if not chosen:
@@ -92,7 +92,7 @@ class MST(SharingMechanism):
             parts = session.budget.remaining.split([1] * len(chosen))
             for (columns, paid), part in zip(chosen, parts, strict=True):
                 session.measure(columns, part, paid)
-        return session.measurements, session.log
+        return session.found, session.log
 
     def _readable_trees(self, session: Session, names: Sequence[str]) -> int:
         """How many trees of pairs the rest of the budget can pay to be read: see `readable`. Post-processing."""

@@ -21,13 +21,15 @@ from equistrata.arrays import Counts, Floats
 from equistrata.data.table import CodedTable
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
-from equistrata.synth.measurements import NOISE_L1, Columns, Measurement, Merging, measure_marginal
+from equistrata.synth.measurements import NOISE_L1, Columns, Measurement, Merging, measure_marginal, total_estimate
 from equistrata.synth.models.base import Model
+from equistrata.synth.models.coarsening import WIDE, Coarsening, groups_for
 
 GRID = 1024  # scores are whole multiples of 1/GRID
 LARGEST_TERM = 2.0**42  # of a score: up to twice this, a float holds every multiple of 1/GRID
 ALMOST_ONE = 1 - 2.0**-18  # a weight above it counts as one, see `weighed`
 NOTHING = Rho(0)
+WIDE_NOISE = 0.05  # times the rows: a low enough noise floor of a wide column (docs/experiments/coarsening.md)
 
 
 @dataclass(frozen=True)
@@ -76,8 +78,10 @@ class Session:
     """A private table, the budget for it, and what was measured and logged so far.
 
     Attributes:
+        table: private; with merged codes once they are (`coarsen`).
         budget: what the run may spend.
-        measurements: `known` first, then the run's own.
+        measurements: of `table`: `known` first, then the run's own.
+        coarsening: which codes are merged.
         log: a `Step` for each of these, and for each choice of nothing. Its amounts add up to what was spent.
 
     With `distinct`, marginals are counted on the table's distinct rows: worth it where hundreds are scored.
@@ -89,6 +93,8 @@ class Session:
         self.table, self.noise, self.distinct = table, noise, distinct
         self.budget = Budget(rho)
         self.measurements = list(known)
+        self.coarsening = Coarsening(table.schema, {})
+        self._found, self._all_codes = list(known), table
         self.log: list[Step] = []
         self._counts: dict[Columns, Counts] = {}
 
@@ -99,8 +105,41 @@ class Session:
         names = tuple(columns)
         noisy = measure_marginal(self.table, names, price, self.budget, self.noise, groups)
         self.measurements.append(noisy)
+        self._found.append(self.coarsening.measured(noisy))
         self.log.append(Step(names, noisy.sigma, price, selection))
         return noisy
+
+    @property
+    def found(self) -> list[Measurement]:
+        """All measurements, of the table with all codes: what the run yields."""
+        return self._found
+
+    def sharpen(self, names: Iterable[str], most: Rho) -> None:
+        """Measure columns of more than WIDE codes again, until their noise floors are WIDE_NOISE of the rows.
+
+        Cost: at most `most`, shared by the codes to the power 2/3, which minimises the noise of all together.
+        """
+        rows, schema = max(total_estimate(self._found)[0], 1.0), self.table.schema
+        wide = [name for name in names if schema[name].size > WIDE]
+        shares = most.split([schema[name].size ** (2 / 3) for name in wide]) if wide else []
+        for name, share in zip(wide, shares, strict=True):
+            wanted = NOISE_L1 * schema[name].size / (WIDE_NOISE * rows)  # 1/σ
+            known = sum(1 / m.sigma**2 for m in self._found if m.columns == (name,) and m.sigma)
+            price = min(Rho(max((wanted**2 - known) / 2, 0.0)), share)
+            if float(price) > float(share) / 100:
+                self.measure((name,), price)
+
+    def coarsen(self, pair: Rho, kept: Columns = ()) -> None:
+        """Merge codes, once every column was measured, by the noise floor of pairs that cost so much. Post-processing.
+
+        Args:
+            pair: the price of a pair of columns.
+            kept: columns whose codes stay apart.
+        """
+        rows = total_estimate(self._found)[0]
+        self.coarsening = Coarsening.chosen(self.table.schema, self._found, groups_for(float(pair), rows), kept)
+        self.table = self.coarsening.merged(self.table)
+        self.measurements = [self.coarsening.coarse(measurement) for measurement in self._found]
 
     def measure_all(self, priced: Sequence[tuple[Columns, Rho]]) -> Sequence[tuple[Columns, Rho]]:
         """Measure each set of columns at its price. Returns what it was given."""
@@ -109,7 +148,12 @@ class Session:
         return priced
 
     def measure_again(self, first: Sequence[tuple[Columns, Rho]]) -> None:
-        """The fallback where no choice is worth its price: spend the rest on the first marginals, as they shared."""
+        """The fallback where no choice is worth its price: spend the rest on the first marginals, as they shared.
+
+        Codes are told apart again.
+        """
+        self.coarsening, self.table = Coarsening(self._all_codes.schema, {}), self._all_codes
+        self.measurements = list(self._found)
         shares = self.budget.remaining.split([float(price) for _, price in first])
         self.measure_all([(columns, share) for (columns, _), share in zip(first, shares, strict=True)])
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Protocol
+from pathlib import Path
+from typing import BinaryIO, Protocol, Self
 
 import numpy as np
 
@@ -38,6 +39,26 @@ class Model(Protocol):
     def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:
         """Draw rows."""
         ...
+
+
+class Tilting(Model, Protocol):
+    """A model that can be reweighted, and saved."""
+
+    def tilted(self, weights: Mapping[str, Floats]) -> tuple[Self, float]:
+        """The model with each column's codes multiplied by weights from 0 to 1, and the probability that leaves.
+
+        Raises InputError if it is zero.
+        """
+        ...
+
+    def save(self, path: Path | BinaryIO) -> None:
+        """Write it (see `archive`)."""
+        ...
+
+
+def indicators(schema: Schema, allowed: Mapping[str, Sequence[int]]) -> dict[str, Floats]:
+    """Weights for `Tilting.tilted` that leave only the allowed codes."""
+    return {name: np.isin(np.arange(schema[name].size), list(codes)).astype(float) for name, codes in allowed.items()}
 
 
 def check_distinct(columns: Sequence[str]) -> None:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -20,7 +20,7 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable, code_dtype
 from equistrata.synth.models.archive import Archive, read_archive, write_archive
-from equistrata.synth.models.base import check_distinct, check_possible
+from equistrata.synth.models.base import check_distinct, check_possible, indicators
 from equistrata.synth.models.junction_tree import Clique, JunctionTree
 from equistrata.synth.models.rounding import assign
 
@@ -163,12 +163,15 @@ class GraphicalModel:
 
     def where(self, allowed: Mapping[str, Sequence[int]]) -> tuple[GraphicalModel, float]:
         """See `Model.where`."""
+        return self.tilted(indicators(self.schema, allowed))
+
+    def tilted(self, weights: Mapping[str, Floats]) -> tuple[GraphicalModel, float]:
+        """See `Tilting.tilted`."""
         factors = [table.copy() for table in self.conditional]
-        for name, codes in allowed.items():
-            v = self.schema.index(name)
-            multiply(self.tree, factors, (v,), np.isin(np.arange(self.tree.sizes[v]), codes).astype(float))
+        for name, of_codes in weights.items():
+            multiply(self.tree, factors, (self.schema.index(name),), of_codes)
         conditional, mass = layout_of(self.tree).conditionals(factors)
-        check_possible(mass, allowed)
+        check_possible(mass, weights)
         return GraphicalModel(self.schema, self.total * mass, self.tree, conditional), mass
 
     def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:
@@ -193,14 +196,14 @@ class GraphicalModel:
                 known.append(v)
         return CodedTable(codes, self.schema)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path | BinaryIO) -> None:
         """Write the tables and the tree (see `archive`)."""
         tree = {"sizes": self.tree.sizes, "cliques": self.tree.cliques, "parents": self.tree.parents}
         tables = {f"conditional{i}": table for i, table in enumerate(self.conditional)}
         write_archive(path, _FORMAT, self.schema, self.total, tables, tree)
 
     @classmethod
-    def load(cls, path: Path, schema: Schema) -> GraphicalModel:
+    def load(cls, path: Path | BinaryIO, schema: Schema) -> GraphicalModel:
         """Read what `save` wrote. Raises InputError if the file is not a model of this schema."""
 
         def make(head: Mapping[str, Any], archive: Archive) -> GraphicalModel:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable, code_dtype
 from equistrata.errors import InputError
 from equistrata.synth.models.archive import Archive, read_archive, write_archive
-from equistrata.synth.models.base import check_distinct, check_possible
+from equistrata.synth.models.base import check_distinct, check_possible, indicators
 from equistrata.synth.models.possible import Group, Possible
 from equistrata.synth.models.rounding import assign
 
@@ -122,21 +122,25 @@ class ProductMixture:
         return np.asarray(result * (table @ gather)[:, place])
 
     def where(self, allowed: Mapping[str, Sequence[int]]) -> tuple[ProductMixture, float]:
-        """See `Model.where`. A conditioned product is a product again, with factors cut to the allowed codes.
+        """See `Model.where`."""
+        return self.tilted(indicators(self.schema, allowed))
 
-        A component's weight is multiplied by its probability of the evidence.
+    def tilted(self, weights: Mapping[str, Floats]) -> tuple[ProductMixture, float]:
+        """See `Tilting.tilted`. A reweighted product is a product again.
+
+        A component's weight is multiplied by what is left of its probability.
         """
         factors = list(self.factors)
-        for name, codes in allowed.items():
+        for name, of_codes in weights.items():
             j = self.schema.index(name)
-            factors[j] = factors[j] * np.isin(np.arange(self.schema.sizes[j]), codes)
+            factors[j] = factors[j] * of_codes
         cut = ProductMixture(self.schema, self.total, self.weights, tuple(factors))
-        weights = self.weights.copy()
+        shares = self.weights.copy()
         for (_, before), (_, after) in zip(self._tables, cut._tables, strict=True):
-            weights *= np.divide(after, before, out=np.zeros_like(after), where=before > 0)
-        mass = float(weights.sum())
-        check_possible(mass, allowed)
-        return ProductMixture(self.schema, self.total * mass, weights / mass, tuple(factors)), mass
+            shares *= np.divide(after, before, out=np.zeros_like(after), where=before > 0)
+        mass = float(shares.sum())
+        check_possible(mass, weights)
+        return ProductMixture(self.schema, self.total * mass, shares / mass, tuple(factors)), mass
 
     def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:
         """Draw rows: how many per component, then per group a combination of classes, then per column a code.
@@ -155,13 +159,13 @@ class ProductMixture:
                 codes[:, j] = assign(component * count + group.cells[cell, spot], inside.reshape(-1, len(classes)), rng)
         return CodedTable(codes, self.schema)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path | BinaryIO) -> None:
         """Write the weights and factors (see `archive`)."""
         factors = {f"factor{j}": factor for j, factor in enumerate(self.factors)}
         write_archive(path, MIXTURE_FORMAT, self.schema, self.total, {"weights": self.weights, **factors})
 
     @classmethod
-    def load(cls, path: Path, schema: Schema) -> ProductMixture:
+    def load(cls, path: Path | BinaryIO, schema: Schema) -> ProductMixture:
         """Read what `save` wrote. Raises InputError if the file is not a model of this schema."""
 
         def make(head: Mapping[str, Any], archive: Archive) -> ProductMixture:

@@ -76,15 +76,20 @@ class Possible:
 @lru_cache(maxsize=256)
 def _possible(sizes: tuple[int, ...], names: tuple[str, ...], zeros: tuple[Impossible, ...]) -> Possible:
     place = {name: j for j, name in enumerate(names)}
-    classes = tuple(
-        _classes(size, [z.codes[z.columns.index(name)] for z in zeros if name in z.columns])
-        for name, size in zip(names, sizes, strict=True)
-    )
+    classes = zero_classes(sizes, names, zeros)
     groups = []
     for columns in _tied(len(names), [[place[name] for name in zero.columns] for zero in zeros]):
         inside = [zero for zero in zeros if place[zero.columns[0]] in columns]
         groups.append(Group(columns, _combinations(columns, classes, inside, place, names)))
     return Possible(sizes, classes, tuple(groups))
+
+
+def zero_classes(sizes: Sequence[int], names: Sequence[str], zeros: Sequence[Impossible]) -> tuple[Indices, ...]:
+    """For each column, the class of each code: codes of one class are in the same structural zeros."""
+    return tuple(
+        _classes(size, [zero.codes[zero.columns.index(name)] for zero in zeros if name in zero.columns])
+        for name, size in zip(names, sizes, strict=True)
+    )
 
 
 def _classes(size: int, codes: Sequence[Sequence[int]]) -> Indices:

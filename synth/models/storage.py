@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
+from typing import BinaryIO
 
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 from equistrata.synth.models.archive import archive_kind
 from equistrata.synth.models.base import Model
+from equistrata.synth.models.expanded import EXPANDED_FORMAT, ExpandedModel
 from equistrata.synth.models.graphical import GraphicalModel
 from equistrata.synth.models.mixture import MIXTURE_FORMAT, ProductMixture
 from equistrata.synth.models.pool import POOL_FORMAT, SampledModel
@@ -16,13 +17,19 @@ from equistrata.synth.models.pool import POOL_FORMAT, SampledModel
 
 def save_model(model: Model, path: Path) -> None:
     """Write a model. Raises InputError if it is of a kind that has no file format."""
-    if not isinstance(model, GraphicalModel | ProductMixture | SampledModel):
+    if not isinstance(model, GraphicalModel | ProductMixture | SampledModel | ExpandedModel):
         raise InputError(f"a model of kind {type(model).__name__} cannot be saved; keep its measurements instead")
     model.save(path)
 
 
-def load_model(path: Path, schema: Schema) -> Model:
+def load_model(path: Path | BinaryIO, schema: Schema) -> Model:
     """Read what `save_model` wrote. Raises InputError if the file is not a model of this schema."""
-    kinds: dict[str, Callable[[Path, Schema], Model]]
-    kinds = {MIXTURE_FORMAT: ProductMixture.load, POOL_FORMAT: SampledModel.load}
-    return kinds.get(archive_kind(path), GraphicalModel.load)(path, schema)
+    kind = archive_kind(path)
+    if kind == EXPANDED_FORMAT:
+        return ExpandedModel.load(path, schema, load_model)
+    if kind == MIXTURE_FORMAT:
+        return ProductMixture.load(path, schema)
+    if kind == POOL_FORMAT:
+        assert isinstance(path, Path)  # a pool is never inside another model
+        return SampledModel.load(path, schema)
+    return GraphicalModel.load(path, schema)

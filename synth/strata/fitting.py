@@ -19,6 +19,7 @@ from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import Measurement, load_measurements, measure_marginal, save_measurements
 from equistrata.synth.mechanisms.base import Fit, Mechanism, SharingMechanism
+from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.models.estimation import Estimator, MirrorDescent
 from equistrata.synth.strata.borrowing import borrow
 from equistrata.synth.strata.cutting import cut
@@ -152,8 +153,11 @@ def cut_strata(
         engine: makes it; the default engine if none is given.
         shrinkage: whether small strata borrow from the others.
     """
-    models, sizes = cut(strata, measurements, engine or MirrorDescent(), shrinkage)
-    return StratifiedModel.of(strata, models, sizes)
+    coarsening = Coarsening.of(strata.schema, measurements, strata.columns)
+    coarse = [coarsening.coarse(measurement) for measurement in measurements]
+    models, sizes = cut(Strata.over(coarsening.schema, strata.columns), coarse, engine or MirrorDescent(), shrinkage)
+    expanded = {key: coarsening.expanded(model, measurements, strata.rest(key)) for key, model in models.items()}
+    return StratifiedModel.of(strata, expanded, sizes)
 
 
 def save_all_measurements(measured: StrataMeasurements, strata: Strata, folder: Path) -> None:

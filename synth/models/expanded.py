@@ -1,0 +1,117 @@
+"""A model of merged codes with the shares of codes within their groups: independent of all else, given the group."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+
+from equistrata.arrays import Floats
+from equistrata.data.schema import Column, Impossible, Schema
+from equistrata.data.table import CodedTable, code_dtype
+from equistrata.synth.models.archive import Archive, read_archive, write_archive
+from equistrata.synth.models.base import Tilting, check_possible, indicators
+from equistrata.synth.models.rounding import assign
+
+EXPANDED_FORMAT = "equistrata expanded model 1"
+
+
+@dataclass(frozen=True, eq=False)
+class ExpandedModel:
+    """A fitted model: post-processing of measurements, so using it costs nothing.
+
+    Attributes:
+        schema: what its columns mean, with all codes.
+        model: of the merged codes.
+        groups: for each column with merged codes, the group of each code.
+        shares: for each of these, P(code | group), shape (codes,).
+    """
+
+    schema: Schema
+    model: Tilting
+    groups: Mapping[str, tuple[int, ...]]
+    shares: Mapping[str, Floats]
+
+    @property
+    def total(self) -> float:
+        """The number of rows it stands for (noisy or public)."""
+        return self.model.total
+
+    def marginal(self, columns: Sequence[str]) -> Floats:
+        """See `Model.marginal`."""
+        counts = self.model.marginal(columns)
+        for axis, name in enumerate(columns):
+            if name in self.groups:
+                shape = [-1 if other == axis else 1 for other in range(len(columns))]
+                counts = np.take(counts, self.groups[name], axis) * self.shares[name].reshape(shape)
+        return counts
+
+    def where(self, allowed: Mapping[str, Sequence[int]]) -> tuple[ExpandedModel, float]:
+        """See `Model.where`. A group counts by the share of its codes that are allowed."""
+        weights, shares = indicators(self.schema, allowed), dict(self.shares)
+        for name in set(weights).intersection(self.groups):
+            groups, kept = np.asarray(self.groups[name]), self.shares[name] * weights[name]
+            weights[name] = np.minimum(np.bincount(groups, kept), 1.0)
+            shares[name] = kept / np.where(weights[name] > 0, weights[name], 1.0)[groups]
+        model, mass = self.model.tilted(weights)
+        check_possible(mass, allowed)
+        return ExpandedModel(self.schema, model, self.groups, shares), mass
+
+    def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:
+        """Draw rows of the model, then codes of each group; counts are rounded as there (`rounding`)."""
+        drawn = self.model.sample(rows, rng)
+        codes = np.empty(drawn.codes.shape, dtype=code_dtype(self.schema), order="F")
+        for place, name in enumerate(self.schema.names):
+            codes[:, place] = drawn.column(name)
+            if name in self.groups:
+                groups = np.asarray(self.groups[name])
+                table = self.shares[name] * (groups == np.arange(groups.max() + 1)[:, None])
+                codes[:, place] = assign(drawn.column(name).astype(np.intp), table, rng)
+        return CodedTable(codes, self.schema)
+
+    def save(self, path: Path | BinaryIO) -> None:
+        """Write the model of merged codes within an archive of groups and shares (see `archive`)."""
+        inner = io.BytesIO()
+        self.model.save(inner)
+        arrays = {f"shares{place}": self.shares[name] for place, name in enumerate(self.groups)}
+        arrays["model"] = np.frombuffer(inner.getvalue(), dtype=np.uint8)
+        more = {"groups": {name: list(groups) for name, groups in self.groups.items()}}
+        write_archive(path, EXPANDED_FORMAT, self.schema, self.total, arrays, more)
+
+    @classmethod
+    def load(cls, path: Path | BinaryIO, schema: Schema, inside: Callable[[BinaryIO, Schema], Any]) -> ExpandedModel:
+        """Read what `save` wrote, the model within by `inside`. Raises InputError if it is no model of this schema."""
+
+        def make(head: Mapping[str, Any], archive: Archive) -> ExpandedModel:
+            groups = {str(name): tuple(int(group) for group in codes) for name, codes in head["groups"].items()}
+            shares = {name: archive[f"shares{place}"] for place, name in enumerate(groups)}
+            for name, codes in groups.items():
+                whole = set(codes) == set(range(max(codes) + 1)) and len(codes) == schema[name].size
+                if not whole or shares[name].shape != (len(codes),) or not (shares[name] >= 0).all():
+                    raise ValueError
+            model = inside(io.BytesIO(archive["model"].tobytes()), merged_schema(schema, groups))
+            return cls(schema, model, groups, shares)
+
+        return read_archive(path, EXPANDED_FORMAT, schema, make)
+
+
+def merged_schema(schema: Schema, groups: Mapping[str, Sequence[int]]) -> Schema:
+    """A schema with merged codes, groups instead of values. Structural zeros rule out the same, in groups."""
+    if not groups:
+        return schema
+    columns = tuple(
+        Column(column.name, column.label, tuple(range(max(groups[column.name]) + 1)))
+        if column.name in groups
+        else column
+        for column in schema.columns
+    )
+    zeros = []
+    for zero in schema.impossible:
+        parts = zip(zero.columns, zero.codes, strict=True)
+        codes = [{groups[name][code] for code in codes} if name in groups else codes for name, codes in parts]
+        zeros.append(Impossible(zero.columns, tuple(tuple(sorted(part)) for part in codes)))
+    return replace(schema, columns=columns, impossible=tuple(zeros))
