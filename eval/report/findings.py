@@ -20,7 +20,7 @@ error: a mean that came out too high makes both errors too large.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -157,24 +157,20 @@ class Comparison:
     other: str
     differences: Mapping[str, Shown]
 
-    def _strata(self, sign: int | None = None) -> tuple[str, ...]:
-        strata = [label for label in self.differences if label != ALL_ROWS]
-        return tuple(label for label in strata if sign is None or self.differences[label].sign == sign)
+    @property
+    def strata(self) -> tuple[str, ...]:
+        """The strata that are compared."""
+        return tuple(label for label in self.differences if label != ALL_ROWS)
 
     @property
     def better(self) -> tuple[str, ...]:
         """The strata with less error in `one`: certainly (at the intervals' level) where numbers are noisy."""
-        return self._strata(-1)
+        return tuple(label for label in self.strata if self.differences[label].sign < 0)
 
     @property
     def worse(self) -> tuple[str, ...]:
         """The strata with less error in `other`."""
-        return self._strata(1)
-
-    @property
-    def compared(self) -> int:
-        """The number of strata."""
-        return len(self._strata())
+        return tuple(label for label in self.strata if self.differences[label].sign > 0)
 
 
 def public_findings(release: ReleaseFacts, audit: PublicAudit) -> Findings:
@@ -236,12 +232,13 @@ def public_comparison(one: tuple[Findings, PublicAudit], other: tuple[Findings, 
     return Comparison(one[0].release.name, other[0].release.name, differences)
 
 
-def internal_comparison(one: Findings, other: Findings) -> Comparison:
+def internal_comparison(one: tuple[Findings, InternalAudit], other: tuple[Findings, InternalAudit]) -> Comparison:
     """Compare two releases by exact errors: internal."""
+    (mine, _), (theirs, _) = one, other
     differences = {
-        label: Shown((shown.value or 0.0) - (other.served[label].value or 0.0)) for label, shown in one.served.items()
+        label: Shown((shown.value or 0.0) - (theirs.served[label].value or 0.0)) for label, shown in mine.served.items()
     }
-    return Comparison(one.release.name, other.release.name, differences)
+    return Comparison(mine.release.name, theirs.release.name, differences)
 
 
 def relative_error_interval(mean: NoisyNumber, synthetic: float | None) -> Shown:
@@ -253,34 +250,38 @@ def relative_error_interval(mean: NoisyNumber, synthetic: float | None) -> Shown
     """
     if synthetic is None:
         return Shown(LOST_ERROR, LOST_ERROR, LOST_ERROR, NO_SYNTHETIC_ROW)
-    estimate = abs(synthetic - mean.value) / abs(mean.value) if mean.value else None
-    if not _without_zero(mean):
-        return Shown(estimate, 0.0, math.inf, TOO_SMALL)
-    ends = [synthetic / end - 1 for end in (mean.lower, mean.upper)]
-    within = min(ends) <= 0 <= max(ends)
-    lower, upper = 0.0 if within else min(map(abs, ends)), max(map(abs, ends))
-    return Shown(estimate, lower, upper, mean.note or _error_note(estimate, lower, upper))
+    value, lower, upper = _within(mean, lambda m: _relative_error(synthetic, m), (synthetic,))
+    return Shown(value, max(lower, 0.0), upper, mean.note or _error_note(value, lower, upper))
 
 
 def error_difference(mean: NoisyNumber, one: float | None, other: float | None) -> Shown:
     """The relative error of `one` less that of `other`, over all means within the interval; a missing one has error 1.
 
-    (|one − m| − |other − m|) / |m| is monotone between m = one, m = other and m = 0, so its extremes over an interval
-    without 0 are at the ends or at those points.
+    Where the interval holds 0, it has no ends, and the difference is below the noise floor.
     """
     if one is None and other is None:
         return Shown(0.0, 0.0, 0.0, NO_SYNTHETIC_ROW)
+    value, lower, upper = _within(mean, lambda m: _relative_error(one, m) - _relative_error(other, m), (one, other))
+    return Shown(value, lower, upper, "" if math.isfinite(upper) else TOO_SMALL)
 
-    def difference(m: float) -> float:
-        gaps = [abs(m) if x is None else abs(x - m) for x in (one, other)]
-        return (gaps[0] - gaps[1]) / abs(m)
 
-    estimate = difference(mean.value) if mean.value else None
-    if not _without_zero(mean):
-        return Shown(estimate, -math.inf, math.inf, TOO_SMALL)
-    turns = [x for x in (one, other) if x is not None and mean.lower < x < mean.upper]
-    found = [difference(m) for m in (mean.lower, mean.upper, *turns)]
-    return Shown(estimate, min(found), max(found))
+def _relative_error(synthetic: float | None, mean: float) -> float:
+    return LOST_ERROR if synthetic is None else abs(synthetic / mean - 1)
+
+
+def _within(
+    mean: NoisyNumber, error: Callable[[float], float], turns: Iterable[float | None]
+) -> tuple[float | None, float, float]:
+    """An error at a noisy mean (None where that is 0), and its least and greatest value within the mean's interval.
+
+    It is monotone between the `turns` and 0, so its extremes over an interval without 0 are at the ends or the turns.
+    """
+    value = error(mean.value) if mean.value else None
+    if math.isinf(mean.upper) or mean.lower <= 0 <= mean.upper:
+        return value, -math.inf, math.inf
+    inside = [turn for turn in turns if turn is not None and mean.lower < turn < mean.upper]
+    found = [error(m) for m in (mean.lower, mean.upper, *inside)]
+    return value, min(found), max(found)
 
 
 def mean_error(parts: Iterable[Shown]) -> Shown:
@@ -312,7 +313,3 @@ def _mean(parts: Sequence[Shown]) -> Shown:
 def _error_note(value: float | None, lower: float, upper: float) -> str:
     wide = value is None or (upper - lower) / 2 > value
     return TOO_SMALL if wide and lower < NOTABLE_ERROR / 10 and upper > NOTABLE_ERROR else ""
-
-
-def _without_zero(mean: NoisyNumber) -> bool:
-    return math.isfinite(mean.upper) and not mean.lower <= 0 <= mean.upper

@@ -27,6 +27,7 @@ from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.eval.audit.noisy_number import NoisyNumber
 from equistrata.eval.report.document import SCHEMA as DOCUMENT_SCHEMA
+from equistrata.eval.report.exhibits import exhibits
 from equistrata.eval.report.page import write_report
 from equistrata.eval.report.tables import WRITTEN, csv_files, quantities
 from equistrata.eval.report.words import verdict
@@ -44,7 +45,7 @@ def to_markdown(report):
 
 
 def to_html(report):
-    return report_page.to_html(report, report_page.content_of(report))
+    return report_page.to_html(report, verdict(report), csv_files(report))
 
 
 NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?")
@@ -204,7 +205,7 @@ def test_the_verdict_names_the_group_that_was_spoiled(public, internal, pages):
         said = verdict(report)
         assert [each.name for each in said.releases] == ["fair", "spoiled"]
         (_, spoiled) = said.releases
-        assert spoiled.worst[0] == "G=y"
+        assert report.findings[1].ranking[0] == "G=y"
         assert spoiled.sentences[0].startswith("spoiled serves G y (G=y) worst: the means of this group are off by 78")
         assert said.comparison[0].startswith("fair serves 1 of the 3 groups")
         assert "ε = 1" in said.opening[1]
@@ -412,11 +413,7 @@ def test_a_budget_that_was_opened_and_charged_within_a_second_can_be_drawn(publi
     for opened in ("2026-11-21T12:00:00.000000+00:00", "2026-11-21T12:00:00.999998+00:00"):
         charge = replace(HISTORY.charges[0], at="2026-11-21T12:00:00.999999+00:00")
         history = replace(HISTORY, opened=opened, charges=(charge,))
-        (drawn,) = (
-            each.picture
-            for each in report_page.content_of(replace(public, history=history)).exhibits
-            if each.csv == "budget.csv"
-        )
+        (drawn,) = (each.picture for each in exhibits(replace(public, history=history)) if each.csv == "budget.csv")
         svg = drawn.svg(narrow=False)
         assert "12:00" in svg or "Nov" in svg
 
