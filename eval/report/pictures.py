@@ -23,6 +23,7 @@ WIDE, NARROW = 7.6, 3.9  # inches at 100 CSS pixels each
 MARKERS = ("o", "s", "D", "^", "v", "P")
 STYLE: dict[Any, Any] = {
     "font.size": 9.5,
+    "axes.axisbelow": True,
     "axes.edgecolor": LIGHT["line"],
     "axes.labelcolor": LIGHT["ink"],
     "axes.titlecolor": LIGHT["ink"],
