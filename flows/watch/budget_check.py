@@ -11,8 +11,10 @@ import json
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, cast
 
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from prefect import flow
 from prefect.artifacts import Artifact, create_markdown_artifact, create_table_artifact
 from prefect.client.orchestration import get_client
@@ -24,7 +26,7 @@ from equistrata.flows.config.places import place_of
 from equistrata.flows.watch.upcoming import Upcoming, upcoming_releases
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.forecast import epsilon_within, releases_left, those_that_fit
-from equistrata.privacy.ledger.ledger import Entry, Head, Ledger, LedgerError
+from equistrata.privacy.ledger.ledger import Head, Ledger, LedgerError
 
 HORIZON = 12  # releases, for the forecast
 SHOWN = 12  # scheduled releases in the table
@@ -57,7 +59,7 @@ def budget_check(dataset: str, ledger: str | None = None, ahead: int = 3) -> Sta
     if ahead < 1:
         raise InputError(f"setting 'ahead' is {ahead}, but at least one scheduled release must be looked at")
     books = Ledger(place_of(ledger).url)
-    page = f"budget-{artifact_key(dataset)}"
+    key = f"budget-{artifact_key(dataset)}"
     try:
         head = _verified(books, dataset)
         account = books.account(dataset)
@@ -65,24 +67,40 @@ def budget_check(dataset: str, ledger: str | None = None, ahead: int = 3) -> Sta
         with get_client(sync_client=True) as client:
             releases = upcoming_releases(client, dataset, ledger)
     except (LedgerError, InputError) as error:
-        failed = f"# Budget of {_plain(dataset)}\n\n**The check failed:** {_plain(str(error))}\n"
-        create_markdown_artifact(failed, key=page)
+        create_markdown_artifact(_page(dataset, failed=str(error)), key=key)
         raise
     after = those_that_fit(left, [release.price for release in releases])
     short = [release for release, rest in zip(releases[:ahead], after, strict=False) if rest is None]
     verdict = _verdict(dataset, left, releases[:ahead], short)
-    sections = (
-        f"# Budget of {_plain(dataset)}",
-        f"**{_plain(verdict)}**",
-        _amounts(account, left),
-        _schedule(releases, after),
-        _forecast(account, left, releases),
-        f"The ledger is whole: head `{head}`.",
+    assert account.delta is not None
+    page = _page(
+        dataset,
+        verdict=verdict,
+        account=account,
+        left=left,
+        schedule=list(zip(releases, after, strict=True)),
+        paid_for=releases_left(left, releases[-1].price) if releases else 0,
+        each=epsilon_within(left, HORIZON, account.delta),
+        head=head,
     )
-    create_markdown_artifact("\n\n".join(sections), key=page, description=verdict)
+    create_markdown_artifact(page, key=key, description=verdict)
     if short:
         raise BudgetShort(verdict)
     return Completed(message=verdict)
+
+
+def _page(dataset: str, failed: str = "", **found: Any) -> str:
+    """The artifact's Markdown; texts in it have Markdown's special characters escaped."""
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).with_name("templates")),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters["plain"] = lambda text: re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", text)
+    environment.filters["rho"] = lambda rho: f"{float(rho):.6g}"
+    template = environment.get_template("budget.md.j2")
+    return template.render(dataset=dataset, failed=failed, shown=SHOWN, horizon=HORIZON, **found)
 
 
 def _verified(books: Ledger, dataset: str) -> Head:
@@ -139,54 +157,3 @@ def _verdict(dataset: str, left: Rho, next_ones: Sequence[Upcoming], short: Sequ
         f"{first.release_id!r} on {first.when:%Y-%m-%d} asks for ρ = {float(first.price):.6g}, and of the "
         f"ρ = {float(left):.6g} that is left now too little will remain; lower its ε, or end its schedule."
     )
-
-
-def _amounts(account: Entry, left: Rho) -> str:
-    assert account.epsilon is not None
-    assert account.delta is not None
-    spent = account.rho - left
-    rows = [
-        ("budget", account.rho, account.epsilon),
-        ("spent", spent, spent.epsilon(account.delta)),
-        ("left", left, left.epsilon(account.delta)),
-    ]
-    cells = [(name, f"{float(rho):.6g}", f"{epsilon:.4g}") for name, rho, epsilon in rows]
-    return _table(("", "ρ", f"ε at δ = {account.delta:g}"), cells)
-
-
-def _schedule(releases: Sequence[Upcoming], after: Sequence[Rho | None]) -> str:
-    if not releases:
-        return "Nothing is scheduled."
-    cells = [
-        (
-            f"{release.when:%Y-%m-%d %H:%M}",
-            release.release_id,
-            f"{release.epsilon:g}",
-            f"{float(release.price):.6g}",
-            "**refused**" if rest is None else f"{float(rest):.6g}",
-        )
-        for release, rest in list(zip(releases, after, strict=True))[:SHOWN]
-    ]
-    return _table(("scheduled (UTC)", "release", "ε", "ρ", "ρ left after it"), cells)
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
-
-
-def _forecast(account: Entry, left: Rho, releases: Sequence[Upcoming]) -> str:
-    assert account.delta is not None
-    each = epsilon_within(left, HORIZON, account.delta)
-    horizon = f"For {HORIZON} more releases, each may have ε = {each:g} at δ = {account.delta:g}."
-    if not releases:
-        return horizon
-    last = releases[-1]
-    count = releases_left(left, last.price)
-    return (
-        f"At the cost of the last one scheduled (ε = {last.epsilon:g}), the budget pays for {count} in all. {horizon}"
-    )
-
-
-def _plain(text: str) -> str:
-    """Text in Markdown, its special characters escaped."""
-    return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", text)
