@@ -8,7 +8,7 @@ reports only. Numbers are put into words and tables first; then each file is wri
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,7 @@ from equistrata.eval.report.document import SCHEMA, to_json
 from equistrata.eval.report.exhibits import exhibits
 from equistrata.eval.report.report import PublicReport, Report
 from equistrata.eval.report.tables import csv_files, summary
+from equistrata.eval.report.templating import template
 from equistrata.eval.report.theme import DARK, LIGHT, SERIES, variables
 from equistrata.eval.report.words import Verdict, interval, percent, price, verdict
 
@@ -65,24 +66,13 @@ def to_markdown(report: PublicReport, said: Verdict) -> str:
     return _filled("audit.md.j2", report, said)
 
 
-def _filled(template: str, report: Report, said: Verdict, **more: Any) -> str:
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
-
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).with_name("templates")),
-        autoescape=template.endswith(".html.j2"),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {"percent": percent, "price": price, "data_uri": _data_uri}
-    environment.filters["percents"] = lambda shown: interval(shown, percent)
+def _filled(name: str, report: Report, said: Verdict, **more: Any) -> str:
+    filters: dict[str, Callable[..., str]] = {"percent": percent, "price": price, "data_uri": _data_uri}
+    filters["percents"] = lambda shown: interval(shown, percent)
     names = [each.name for each in report.releases]
     title = f"Fairness audit of {' and '.join(names) if len(names) < 3 else f'{len(names)} releases'}"
-    return environment.get_template(template).render(
-        report=report, about=report.about, title=title, verdict=said, **more
-    )
+    page = template(Path(__file__).with_name("templates") / name, **filters)
+    return page.render(report=report, about=report.about, title=title, verdict=said, **more)
 
 
 def _data_uri(text: str) -> str:

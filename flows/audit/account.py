@@ -16,7 +16,6 @@ from equistrata.flows.publication.released import Released
 from equistrata.flows.release.account import id_stem
 from equistrata.flows.run.snapshots import fingerprint_of
 from equistrata.flows.run.workspace import Workspace
-from equistrata.privacy.budget import BudgetExceeded, Rho
 from equistrata.privacy.ledger.fingerprint import Fingerprint
 from equistrata.privacy.ledger.ledger import Charge, Head, Ledger, LedgerError
 
@@ -81,12 +80,6 @@ class AuditAccount:
         charged = tuple((str(entry["dataset"]), str(entry["release_id"])) for entry in entries)
         return cls(ledger, dataset, audit, tuple(str(entry["release_id"]) for entry in mine), charged, place.key)
 
-    def check_price(self, rho: Rho) -> None:
-        """Raise BudgetExceeded if it does not fit now, before any work is done. Nothing is charged."""
-        left = self.ledger.remaining(self.dataset)
-        if rho > left:
-            raise BudgetExceeded(rho, left, f"a public audit of data set {self.dataset!r}")
-
     def check_rows(self, work: Workspace, content: bytes) -> Fingerprint | None:
         """The fingerprint of the rows that were read, if they are those that the releases were made from; None without
         key.
@@ -129,18 +122,18 @@ class AuditAccount:
         assert opened.epsilon is not None
         assert opened.delta is not None
 
-        def line(charge: Charge) -> ChargeLine:
+        lines = []
+        for charge in self.ledger.charges(self.dataset):
             of = charge.entry
             outcome = "this audit" if of.release_id == self.audit else charge.outcome
-            return ChargeLine(of.at, of.release_id or "", float(of.rho), float(of.spent), outcome)
-
+            lines.append(ChargeLine(of.at, of.release_id or "", float(of.rho), float(of.spent), outcome))
         return BudgetHistory(
             dataset=self.dataset,
             epsilon=opened.epsilon,
             delta=opened.delta,
             rho=float(opened.rho),
             opened=opened.at,
-            charges=tuple(map(line, self.ledger.charges(self.dataset))),
+            charges=tuple(lines),
             mine=(*self.releases, self.audit),
             head=str(self.ledger.head),
         )

@@ -10,7 +10,6 @@ from shutil import rmtree
 from typing import Any
 
 from rich.markup import escape
-from rich.table import Table
 
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import SEEDED, err, flow_here, note, out, print_lines, table
@@ -75,10 +74,12 @@ def resume_command(settings: ResumeSettings) -> None:
     # Even where there is nothing to resume: a run may have died with its release whole and its rows still on the disk.
     remove_dead_workspaces()
     if settings.release is None:
-        return _list_resumable()
+        journals = Journal.all()
+        print_lines(*(f"{journal.root.name}  →  {journal.output}" for journal in journals))
+        return None if journals else print_lines(f"nothing to resume in {state_folder()}")
     journal = Journal.find(settings.release)
     if journal is None:
-        return _without_journal(settings.release, settings.ledger, settings.discard)
+        return _without_journal(settings.release, settings)
     changes = {"workers": settings.workers, "output": settings.output and os.path.abspath(settings.output)}
     os.environ[STATE_VARIABLE] = str(state_folder())  # absolute, before the working directory changes
     try:
@@ -96,26 +97,17 @@ def resume_command(settings: ResumeSettings) -> None:
     return _release(config, settings.verbose, resumed=True)
 
 
-def _list_resumable() -> None:
-    from equistrata.flows.run.journal import Journal, state_folder
-
-    journals = Journal.all()
-    print_lines(*(f"{journal.root.name}  →  {journal.output}" for journal in journals))
-    if not journals:
-        print_lines(f"nothing to resume in {state_folder()}")
-
-
-def _without_journal(release: str, ledger: str | None, give_up: bool) -> None:
+def _without_journal(release: str, settings: ResumeSettings) -> None:
     """A release of which this machine keeps nothing: it is whole, or it can only be given up."""
     from equistrata.flows.run.journal import Journal, state_folder, unreadable_sentence
 
     unreadable = Journal.unreadable(release)
-    if give_up:
+    if settings.discard:
         from equistrata.flows.config.places import place_of
         from equistrata.flows.release.undertaking import give_up_charges
         from equistrata.privacy.ledger.ledger import Ledger
 
-        count = give_up_charges(Ledger(place_of(ledger).url), release)
+        count = give_up_charges(Ledger(place_of(settings.ledger).url), release)
         if unreadable is not None:
             rmtree(unreadable)
         return print_lines(f"given up: {release}; {count} of its charges marked failed")
@@ -198,7 +190,11 @@ def _report(folder: Path) -> None:
         out.print(SEEDED)
     means = folder / "means.json"
     if means.exists():
-        out.print(_means_table(json.loads(means.read_text("utf-8"))))
+        grid = table("private means", "column", "estimator", ">mean", ">interval")
+        for column, estimates in json.loads(means.read_text("utf-8"))["outcomes"].items():
+            for kind, e in estimates.items():
+                grid.add_row(escape(column), kind, f"{e['value']:.5g}", f"{e['lower']:.5g} to {e['upper']:.5g}")
+        out.print(grid)
     scores = private_folder(folder) / SCORES
     if scores.exists():
         if for_a_person():
@@ -206,11 +202,3 @@ def _report(folder: Path) -> None:
 
             out.print(score_table(json.loads(scores.read_text("utf-8"))))
         print_lines(f"exact scores, not to be published: {scores}")
-
-
-def _means_table(means: dict[str, Any]) -> Table:
-    grid = table("private means", "column", "estimator", ">mean", ">interval")
-    for column, estimates in means["outcomes"].items():
-        for kind, e in estimates.items():
-            grid.add_row(escape(column), kind, f"{e['value']:.5g}", f"{e['lower']:.5g} to {e['upper']:.5g}")
-    return grid

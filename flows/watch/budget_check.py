@@ -14,7 +14,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, cast
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from prefect import flow
 from prefect.artifacts import Artifact, create_markdown_artifact, create_table_artifact
 from prefect.client.orchestration import get_client
@@ -22,6 +21,7 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
 from equistrata.errors import EquistrataError, InputError
+from equistrata.eval.report.templating import template
 from equistrata.flows.config.places import place_of
 from equistrata.flows.watch.upcoming import Upcoming, upcoming_releases
 from equistrata.privacy.budget import Rho
@@ -91,16 +91,12 @@ def budget_check(dataset: str, ledger: str | None = None, ahead: int = 3) -> Sta
 
 def _page(dataset: str, failed: str = "", **found: Any) -> str:
     """The artifact's Markdown; texts in it have Markdown's special characters escaped."""
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).with_name("templates")),
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
+    page = template(
+        Path(__file__).with_name("budget.md.j2"),
+        plain=lambda text: re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", text),
+        rho=lambda rho: f"{float(rho):.6g}",
     )
-    environment.filters["plain"] = lambda text: re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", text)
-    environment.filters["rho"] = lambda rho: f"{float(rho):.6g}"
-    template = environment.get_template("budget.md.j2")
-    return template.render(dataset=dataset, failed=failed, shown=SHOWN, horizon=HORIZON, **found)
+    return page.render(dataset=dataset, failed=failed, shown=SHOWN, horizon=HORIZON, **found)
 
 
 def _verified(books: Ledger, dataset: str) -> Head:
