@@ -38,14 +38,9 @@ NO_POSITIVE = "no row has the value that is predicted"
 
 @dataclass(frozen=True)
 class ReleaseFacts:
-    """What the card of a release says, and its name in the report.
+    """What the card of a release says. `name` is unique in the report, `folder` is without its path.
 
-    Attributes:
-        name: unique in the report.
-        variant, mechanism, strata, rows, source, created, software, private, caveats: as on the card.
-        folder: the name of its folder, without its path.
-        epsilon, delta, rho: its price.
-        manifest: SHA-256 of its manifest, in hexadecimal.
+    `manifest` is the SHA-256 of its manifest, in hexadecimal.
     """
 
     name: str
@@ -98,16 +93,13 @@ class Shown:
 
 @dataclass(frozen=True)
 class Findings:
-    """What was found about one release.
-
-    Strata go by their labels; `all` is the whole table.
+    """What was found about one release: numbers by stratum's label, where `all` is the whole table.
 
     Attributes:
         errors: column → label → relative error of the column's mean there, for columns that define no strata.
-        workload: label → workload error, in [0, 2].
-        calibration: label → predicted over real number of positive rows.
-        accuracy, selection_rate, false_negative_rate: label → rate of the classifier's predictions.
-        sizes: label → number of private rows.
+        workload: in [0, 2].
+        calibration: predicted over real number of positive rows.
+        sizes: numbers of private rows.
         lost: strata without a synthetic row.
     """
 
@@ -146,12 +138,7 @@ class Findings:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two releases.
-
-    Attributes:
-        one, other: their names in the report.
-        differences: label → error of `one` less that of `other`, averaged over columns; negative where `one` has less.
-    """
+    """Two releases by their names; label → error of `one` less that of `other`, averaged over columns."""
 
     one: str
     other: str

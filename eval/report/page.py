@@ -8,19 +8,24 @@ reports only. Numbers are put into words and tables first; then each file is wri
 from __future__ import annotations
 
 import base64
+import json
+import math
 from collections.abc import Callable, Mapping
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
 
 from equistrata.eval.audit.internal import InternalAudit
-from equistrata.eval.audit.public import SECTION_SHARES
-from equistrata.eval.report.document import SCHEMA, to_json
+from equistrata.eval.audit.public import SECTION_SHARES, PublicAudit
 from equistrata.eval.report.exhibits import exhibits
 from equistrata.eval.report.report import PublicReport, Report
 from equistrata.eval.report.tables import csv_files, summary
 from equistrata.eval.report.templating import template
 from equistrata.eval.report.theme import DARK, LIGHT, SERIES, variables
 from equistrata.eval.report.words import Verdict, interval, percent, price, verdict
+
+AUDIT_FORMAT = "equistrata audit 1"
+SCHEMA = Path(__file__).with_name("audit.schema.json")
 
 
 def write_report(report: Report, folder: Path) -> Path:
@@ -31,12 +36,60 @@ def write_report(report: Report, folder: Path) -> Path:
     tables.mkdir()
     for name, text in files.items():
         (tables / name).write_text(text, "utf-8")
-    (folder / f"{stem}.json").write_text(to_json(report, said), "utf-8")
+    document = json.dumps(to_document(report, said), indent=2, ensure_ascii=False, allow_nan=False)
+    (folder / f"{stem}.json").write_text(document + "\n", "utf-8")
     (folder / SCHEMA.name).write_text(SCHEMA.read_text("utf-8"), "utf-8")
     if isinstance(report, PublicReport):
         (folder / "audit.md").write_text(to_markdown(report, said), "utf-8")
     page.write_text(to_html(report, said, files), "utf-8")
     return page
+
+
+def to_document(report: Report, said: Verdict) -> dict[str, Any]:
+    """As `audit.schema.json` declares it: plain mappings, lists, texts and finite numbers."""
+    about = report.about
+    audits: tuple[PublicAudit | InternalAudit, ...] = report.audits
+    releases = [
+        asdict(release)
+        | {"worst": found.ranking[:3], "untold": found.below_noise, "lost": found.lost}
+        | {"served": found.served, "errors": found.errors, "synthetic": audit.synthetic, "audit": audit.to_dict()}
+        | ({"marginals": audit.marginals.to_dict()} if isinstance(audit, InternalAudit) else {})
+        for release, audit, found in zip(report.releases, audits, report.findings, strict=True)
+    ]
+    document: dict[str, Any] = {
+        "$schema": SCHEMA.name,
+        "format": AUDIT_FORMAT,
+        "mode": report.MODE,
+        "made": about.made,
+        "software": about.software,
+        "rows": about.rows,
+        "schema": about.schema,
+        "strata": {"columns": about.strata_columns, "groups": about.groups},
+        "columns": about.columns,
+        "verdict": asdict(said) | {"releases": {each.name: each.sentences for each in said.releases}},
+        "releases": releases,
+        "comparisons": [
+            {name: getattr(each, name) for name in ("one", "other", "better", "worse", "differences")}
+            for each in report.comparisons
+        ],
+        "ledger": report.history,
+    }
+    if isinstance(report, PublicReport):
+        document["price"] = asdict(report.price) | {"together": report.together, "private": report.private}
+    else:
+        document["warning"] = InternalAudit.WATERMARK
+    return {key: _plain(value) for key, value in document.items()}
+
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: records are mappings, tuples are lists, and an open end is null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return _plain(asdict(value))
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def to_html(report: Report, said: Verdict, files: Mapping[str, str]) -> str:

@@ -17,7 +17,6 @@ from equistrata.eval.report.theme import LIGHT, SERIES, inline_svg
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
     from matplotlib.lines import Line2D
-    from matplotlib.ticker import MaxNLocator
 
 WIDE, NARROW = 7.6, 3.9  # inches at 100 CSS pixels each
 MARKERS = ("o", "s", "D", "^", "v", "P")
@@ -106,13 +105,6 @@ def add_legend(canvas: Canvas, releases: Sequence[str], narrow: bool, *more: Any
 def legend_height(releases: Sequence[str], narrow: bool) -> float:
     """Of `add_legend`, in inches."""
     return 0.22 * math.ceil(len(releases) / (1 if narrow else 3)) + 0.1 if len(releases) > 1 else 0.0
-
-
-def few_ticks(count: int) -> MaxNLocator:
-    """At most so many round ticks."""
-    from matplotlib.ticker import MaxNLocator
-
-    return MaxNLocator(count, steps=[1, 2, 2.5, 5, 10])
 
 
 def shorten(text: str, length: int) -> str:

@@ -16,7 +16,6 @@ from equistrata.eval.report.pictures import (
     Picture,
     add_legend,
     canvas_of,
-    few_ticks,
     legend_height,
     series_mark,
     shorten,
@@ -126,7 +125,7 @@ class ShareBars(Picture):
             axes.set_ylim(len(words) - 0.4, -0.6)
             axes.tick_params(axis="y", length=0)
             axes.set_xlim(0, min(1.0, 1.12 * max(0.01, *(float(shares.max()) for shares in (exact, *made.values())))))
-            axes.xaxis.set_major_locator(few_ticks(4))
+            axes.locator_params(axis="x", nbins=4)
             axes.xaxis.set_major_formatter(lambda x, _: percent(x))
             axes.set_title(self.titles[name])
         add_legend(canvas, shown, narrow, Patch(color=LIGHT["line"], label="private rows (exact)"))
@@ -157,7 +156,7 @@ class AccuracyPlot(Picture):
         low, high = axes.get_ylim()
         spare = max(0.04 - (high - low), 0) / 2  # a difference of a tenth of a per cent must not fill the figure
         axes.set_ylim(low - spare, high + spare)
-        axes.yaxis.set_major_locator(few_ticks(5))
+        axes.locator_params(axis="y", nbins=5)
         axes.yaxis.set_major_formatter(lambda y, _: f"{100 * y:g}\u00a0%")
         axes.grid(axis="y")
         add_legend(canvas, list(self.points), narrow)
@@ -272,5 +271,5 @@ def _number_ticks(axes: Axes, panel: Dots, low: float, high: float) -> None:
         axes.xaxis.set_major_locator(FixedLocator([x for x in every if low <= x <= high]))
         axes.xaxis.set_minor_locator(NullLocator())
     else:
-        axes.xaxis.set_major_locator(few_ticks(panel.ticks))
+        axes.locator_params(axis="x", nbins=panel.ticks)
     axes.xaxis.set_major_formatter(lambda x, _: panel.shown(x))

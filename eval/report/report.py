@@ -61,9 +61,7 @@ class About:
             software=software,
             rows=rows,
             strata_columns=strata.columns,
-            groups={strata.label(key): strata.words(key) for key in strata.keys}
-            if strata.columns
-            else {ALL_ROWS: EVERYBODY},
+            groups={strata.label(key): strata.words(key) for key in strata.keys if key} or {ALL_ROWS: EVERYBODY},
             columns={column.name: column.label or column.name for column in schema.columns},
             schema=schema.digest,
         )
@@ -97,12 +95,9 @@ class ChargeLine:
 
 @dataclass(frozen=True)
 class BudgetHistory:
-    """The account of a data set: its lifetime budget, every charge, and which of them this report is about.
+    """The account of a data set: its lifetime budget, when it was opened (ISO 8601), and every charge.
 
-    Attributes:
-        opened: when the account was opened, ISO 8601.
-        mine: the ids of the audited releases and of this audit.
-        head: the ledger's head, to check its history later.
+    `mine` are the ids of the audited releases and of this audit; `head` is the ledger's, to check its history later.
     """
 
     dataset: str

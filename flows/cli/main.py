@@ -20,7 +20,10 @@ __all__ = ["app", "main"]
 def main() -> None:
     """Run the command line. An error of ours ends it with one sentence and the error's exit code."""
     try:
-        _check_working_folder()
+        try:
+            os.getcwd()
+        except FileNotFoundError:  # relative paths mean nothing there
+            raise InputError("the working folder is not there any more; change to one that is") from None
         app()
     except EquistrataError as error:
         _end(str(error), error.exit_code)
@@ -29,14 +32,6 @@ def main() -> None:
         if sentence is None:
             raise
         _end(sentence, InputError.exit_code)
-
-
-def _check_working_folder() -> None:
-    """Raise InputError if the folder that the command was started in was removed: relative paths mean nothing there."""
-    try:
-        os.getcwd()
-    except FileNotFoundError:
-        raise InputError("the working folder is not there any more; change to one that is") from None
 
 
 def _of_the_system(error: OSError) -> str | None:

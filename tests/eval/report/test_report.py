@@ -20,14 +20,13 @@ from jsonschema import Draft202012Validator
 from report_fixtures import FAIR, HISTORY, OTHER, PRIVATE, Deaf, about, internal_report, public_report
 
 import equistrata.eval.audit.public
-import equistrata.eval.report.document as documents
 import equistrata.eval.report.page as report_page
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.eval.audit.noisy_number import NoisyNumber
-from equistrata.eval.report.document import SCHEMA as DOCUMENT_SCHEMA
 from equistrata.eval.report.exhibits import exhibits
+from equistrata.eval.report.page import SCHEMA as DOCUMENT_SCHEMA
 from equistrata.eval.report.page import write_report
 from equistrata.eval.report.tables import WRITTEN, csv_files, quantities
 from equistrata.eval.report.words import verdict
@@ -37,7 +36,7 @@ VALIDATOR = Draft202012Validator(json.loads(DOCUMENT_SCHEMA.read_text("utf-8")))
 
 
 def to_document(report):
-    return documents.to_document(report, verdict(report))
+    return report_page.to_document(report, verdict(report))
 
 
 def to_markdown(report):
