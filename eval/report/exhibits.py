@@ -11,7 +11,7 @@ from equistrata.eval.report.heat_maps import HeatMap, PairMap, PairTables
 from equistrata.eval.report.pictures import Picture, shorten
 from equistrata.eval.report.plots import AccuracyPlot, BudgetPlot, DotPlot, Dots, ShareBars
 from equistrata.eval.report.report import BudgetHistory, InternalReport, PublicReport, Report
-from equistrata.eval.report.tables import WRITTEN, Table, charges, group_table, published_means, quantities
+from equistrata.eval.report.tables import WRITTEN, Table, charges, group_table, published_means
 from equistrata.eval.report.words import known, percent, rate, ratio
 from equistrata.eval.scores.tables import ALL_ROWS
 
@@ -137,7 +137,7 @@ def _classifier(report: Report) -> Iterator[Exhibit]:
             group_table(
                 report,
                 f"Rates of the classifier, {found.release.name}",
-                {heading: quantities(found)[quantity] for quantity, (_, heading) in RATE_PANELS.items()},
+                {heading: found.by_group[quantity] for quantity, (_, heading) in RATE_PANELS.items()},
                 rate,
             )
             for found in findings
@@ -145,8 +145,8 @@ def _classifier(report: Report) -> Iterator[Exhibit]:
         reading = f"Trained on synthetic rows to find {what}; tried on private rows. Rates of the groups should agree."
         title = "The classifier's rates by group"
         yield _by_group(report, "rates", "false negative rate", title, reading, *panels, tables=tables)
-    if len(findings) > 1 and all(ALL_ROWS in each.accuracy for each in findings):
-        points = {each.release.name: (each.release.epsilon, each.accuracy[ALL_ROWS]) for each in findings}
+    if len(findings) > 1 and all(ALL_ROWS in each.numbers["accuracy"] for each in findings):
+        points = {each.release.name: (each.release.epsilon, each.numbers["accuracy"][ALL_ROWS]) for each in findings}
         reading = "The share of real people that each release's classifier predicts right, against the price of the "
         reading += "release. Releases of one price are drawn side by side."
         best = max(points, key=lambda name: points[name][1].value or 0.0)
@@ -193,7 +193,7 @@ def _by_group(
 
 def _numbers(report: Report, quantity: str) -> dict[str, Mapping[str, Shown]]:
     """The name of each release → label → number."""
-    return {each.release.name: quantities(each)[quantity] for each in report.findings}
+    return {each.release.name: each.by_group[quantity] for each in report.findings}
 
 
 def _words(report: Report) -> dict[str, str]:

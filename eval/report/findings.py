@@ -97,21 +97,20 @@ class Findings:
 
     Attributes:
         errors: column → label → relative error of the column's mean there, for columns that define no strata.
-        workload: in [0, 2].
-        calibration: predicted over real number of positive rows.
-        sizes: numbers of private rows.
+        numbers: what → label → number: "workload error" in [0, 2]; "calibration", predicted over real number of
+            positive rows; the classifier's "accuracy", "selection rate" and "false negative rate"; private "rows".
         lost: strata without a synthetic row.
     """
 
     release: ReleaseFacts
     errors: Mapping[str, Mapping[str, Shown]]
-    workload: Mapping[str, Shown]
-    calibration: Mapping[str, Shown]
-    accuracy: Mapping[str, Shown]
-    selection_rate: Mapping[str, Shown]
-    false_negative_rate: Mapping[str, Shown]
-    sizes: Mapping[str, Shown]
+    numbers: Mapping[str, Mapping[str, Shown]]
     lost: tuple[str, ...]
+
+    @cached_property
+    def by_group(self) -> Mapping[str, Mapping[str, Shown]]:
+        """All numbers by group: the "error of means", and the others."""
+        return {"error of means": self.served, **self.numbers}
 
     @cached_property
     def served(self) -> dict[str, Shown]:
@@ -162,26 +161,22 @@ class Comparison:
 
 def public_findings(release: ReleaseFacts, audit: PublicAudit) -> Findings:
     """From noisy numbers, each with its interval."""
-
-    def shown(numbers: Mapping[str, NoisyNumber]) -> dict[str, Shown]:
-        return {label: Shown.of(number) for label, number in numbers.items()}
-
     made = audit.synthetic
-    return Findings(
-        release=release,
-        errors={
-            column: {label: relative_error_interval(mean, made.means[column][label]) for label, mean in means.items()}
-            for column, means in audit.means.items()
-        },
-        workload=shown(audit.workload_error)
-        | {label: Shown(WORST_WORKLOAD, note=NO_SYNTHETIC_ROW) for label in made.lost},
-        calibration=shown(audit.calibration),
-        accuracy=shown(audit.accuracy),
-        selection_rate=shown(audit.selection_rate),
-        false_negative_rate=shown(audit.false_negative_rate),
-        sizes=shown(audit.sizes),
-        lost=made.lost,
-    )
+    errors = {
+        column: {label: relative_error_interval(mean, made.means[column][label]) for label, mean in means.items()}
+        for column, means in audit.means.items()
+    }
+    noisy = {
+        "workload error": audit.workload_error,
+        "calibration": audit.calibration,
+        "accuracy": audit.accuracy,
+        "selection rate": audit.selection_rate,
+        "false negative rate": audit.false_negative_rate,
+        "rows": audit.sizes,
+    }
+    numbers = {name: {label: Shown.of(number) for label, number in of.items()} for name, of in noisy.items()}
+    numbers["workload error"] |= {label: Shown(WORST_WORKLOAD, note=NO_SYNTHETIC_ROW) for label in made.lost}
+    return Findings(release, errors, numbers, made.lost)
 
 
 def internal_findings(release: ReleaseFacts, audit: InternalAudit) -> Findings:
@@ -191,17 +186,16 @@ def internal_findings(release: ReleaseFacts, audit: InternalAudit) -> Findings:
         return {label: Shown(number, note=NO_POSITIVE if number is None else "") for label, number in numbers.items()}
 
     fairness, scores = audit.fairness, audit.scores
-    return Findings(
-        release=release,
-        errors={column: shown(of) for column, of in audit.parity.items()},
-        workload=shown(scores.workload3_strata) | {ALL_ROWS: Shown(scores.workload3)},
-        calibration=shown(audit.calibration),
-        accuracy=shown(fairness.accuracy_by_stratum) | {ALL_ROWS: Shown(fairness.accuracy)} if fairness else {},
-        selection_rate=shown(fairness.selection_rate) if fairness else {},
-        false_negative_rate=shown(fairness.false_negative_rate) if fairness else {},
-        sizes=shown(audit.sizes) | {ALL_ROWS: Shown(sum(audit.sizes.values()))},
-        lost=audit.synthetic.lost,
-    )
+    numbers = {
+        "workload error": {**scores.workload3_strata, ALL_ROWS: scores.workload3},
+        "calibration": audit.calibration,
+        "accuracy": {**fairness.accuracy_by_stratum, ALL_ROWS: fairness.accuracy} if fairness else {},
+        "selection rate": fairness.selection_rate if fairness else {},
+        "false negative rate": fairness.false_negative_rate if fairness else {},
+        "rows": {**audit.sizes, ALL_ROWS: sum(audit.sizes.values())},
+    }
+    errors = {column: shown(of) for column, of in audit.parity.items()}
+    return Findings(release, errors, {name: shown(of) for name, of in numbers.items()}, audit.synthetic.lost)
 
 
 def public_comparison(one: tuple[Findings, PublicAudit], other: tuple[Findings, PublicAudit]) -> Comparison:

@@ -38,15 +38,6 @@ class Table:
     rows: tuple[tuple[str, ...], ...]
 
 
-def quantities(found: Findings) -> dict[str, Mapping[str, Shown]]:
-    """All numbers by group, under the names of `WRITTEN`."""
-    numbers = (
-        found.served, found.workload, found.calibration, found.accuracy, found.selection_rate,
-        found.false_negative_rate, found.sizes,
-    )  # fmt: skip
-    return dict(zip(WRITTEN, numbers, strict=True))
-
-
 def summary(report: Report) -> Table:
     """The releases side by side, a row for each number that sums one up."""
     rows: dict[str, list[str]] = {
@@ -56,7 +47,7 @@ def summary(report: Report) -> Table:
         "synthetic people": [count(each.rows) for each in report.releases],
         "worst group": [_worst_group(each, report) for each in report.findings],
     }
-    found = [quantities(each) for each in report.findings]
+    found = [each.by_group for each in report.findings]
     for name in ("error of means", "workload error", "accuracy", "calibration"):
         if all(ALL_ROWS in each[name] for each in found):
             rows[f"{name}, everybody"] = [interval(each[name][ALL_ROWS], WRITTEN[name]) for each in found]
@@ -148,7 +139,7 @@ def csv_files(report: Report) -> dict[str, str]:
         return _csv(("release", what, "group", "words", *ENDS, "note"), rows)
 
     files = {
-        "groups.csv": by_group("quantity", {name: quantities(each) for name, each in found.items()}),
+        "groups.csv": by_group("quantity", {name: each.by_group for name, each in found.items()}),
         "errors.csv": by_group("column", {name: each.errors for name, each in found.items()}),
     }
     means = list(_leaves({name: audit.means for name, audit in audits.items()}))

@@ -114,12 +114,13 @@ def _on_release(found: Findings, about: About) -> Iterator[str]:
         names = "; ".join(about.groups.get(label, label) for label in hidden)
         small = f"{len(hidden)} of the {len(about.groups)} groups {_are(len(hidden))} too small to be judged"
         yield f"{small} at this price (below the noise floor): {names}."
-    if ALL_ROWS in found.accuracy:
-        whole, certain = found.accuracy[ALL_ROWS], known(found.accuracy)
+    accuracy = found.numbers["accuracy"]
+    if ALL_ROWS in accuracy:
+        whole, certain = accuracy[ALL_ROWS], known(accuracy)
         said = f"A classifier trained on its synthetic rows is right for {interval(whole, rate)} of the real people"
-        least = min(certain, key=lambda label: _at_most(found.accuracy[label]), default="")
+        least = min(certain, key=lambda label: _at_most(accuracy[label]), default="")
         if len(certain) > 1 and certain[least] < (whole.value or 0.0):
-            said += f"; least often for {about.names[least]}, {interval(found.accuracy[least], rate)}"
+            said += f"; least often for {about.names[least]}, {interval(accuracy[least], rate)}"
         yield f"{said}."
 
 

@@ -26,15 +26,13 @@ class AuditAccount:
 
     Attributes:
         audit: the id of the audit's charge, new for each.
-        releases: the ids of the audited releases that were charged to this account.
-        charged: data set and id of those that were charged to any account of this ledger.
+        charged: data set and id of the audited releases that were charged to any account of this ledger.
         key: for fingerprints, if it is known.
     """
 
     ledger: Ledger
     dataset: str
     audit: str
-    releases: tuple[str, ...]
     charged: tuple[tuple[str, str], ...] = ()
     key: str | None = field(default=None, repr=False)
 
@@ -71,14 +69,13 @@ class AuditAccount:
             )
         place = place_of(config.ledger)
         ledger = Ledger(place.url)
-        mine = [entry for entry in entries if entry["dataset"] == dataset]
         # Whichever account is named: a release that was charged is audited with its own ledger, and its own rows.
         ledger.verify([Head.parse(str(entry["head"])) for entry in entries])
         ledger.budget(dataset)
         stem = id_stem(releases[0].folder.resolve().name)
         audit = f"audit-{stem[:60] or 'release'}-{uuid4().hex[:12]}"
         charged = tuple((str(entry["dataset"]), str(entry["release_id"])) for entry in entries)
-        return cls(ledger, dataset, audit, tuple(str(entry["release_id"]) for entry in mine), charged, place.key)
+        return cls(ledger, dataset, audit, charged, place.key)
 
     def check_rows(self, work: Workspace, content: bytes) -> Fingerprint | None:
         """The fingerprint of the rows that were read, if they are those that the releases were made from; None without
@@ -134,7 +131,7 @@ class AuditAccount:
             rho=float(opened.rho),
             opened=opened.at,
             charges=tuple(lines),
-            mine=(*self.releases, self.audit),
+            mine=(*(release for dataset, release in self.charged if dataset == self.dataset), self.audit),
             head=str(self.ledger.head),
         )
 

@@ -79,7 +79,13 @@ class AuditPlan:
             )
         strata = Strata.over(first.schema, config.strata or max((each.strata for each in releases), key=len))
         check_audit(len(first.schema.names), len(releases))
-        source = source_of(_source_settings(config, first))
+        rows = first.source_settings | config.model_dump(include=set(SOURCE_SETTINGS), exclude_none=True)
+        if rows.get("source") in ("csv", "parquet") and "input" not in rows:
+            raise InputError(
+                f"release {str(first.folder)!r} does not say where its rows are; "
+                "give their file with --input, or the release's configuration with --config"
+            )
+        source = source_of(ReleaseConfig.build(**rows))
         output, host = _place(config, releases)
         check_output(output)
         if config.pdf:
@@ -178,17 +184,6 @@ class AuditPlan:
             }
             for release in self.releases
         ]
-
-
-def _source_settings(config: AuditConfig, release: Released) -> ReleaseConfig:
-    """The release's own source settings, where the audit has none."""
-    settings = release.source_settings | config.model_dump(include=set(SOURCE_SETTINGS), exclude_none=True)
-    if settings.get("source") in ("csv", "parquet") and "input" not in settings:
-        raise InputError(
-            f"release {str(release.folder)!r} does not say where its rows are; "
-            "give their file with --input, or the release's configuration with --config"
-        )
-    return ReleaseConfig.build(**settings)
 
 
 def default_name(config: AuditConfig) -> str:

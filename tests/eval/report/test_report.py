@@ -28,7 +28,7 @@ from equistrata.eval.audit.noisy_number import NoisyNumber
 from equistrata.eval.report.exhibits import exhibits
 from equistrata.eval.report.page import SCHEMA as DOCUMENT_SCHEMA
 from equistrata.eval.report.page import write_report
-from equistrata.eval.report.tables import WRITTEN, csv_files, quantities
+from equistrata.eval.report.tables import WRITTEN, csv_files
 from equistrata.eval.report.words import verdict
 
 WATERMARK = "internal: computed from private rows"
@@ -258,8 +258,8 @@ def test_exact_findings_are_those_of_the_audit(internal):
         for label in ("G=x", "G=y", "G=z", "all"):
             parts = [audit.parity[column][label] for column in ("A", "B", "Y")]
             assert found.served[label].value == pytest.approx(np.mean(parts))
-        assert found.workload["G=x"].value == audit.scores.workload3_strata["G=x"]
-        assert found.accuracy["all"].value == audit.fairness.accuracy
+        assert found.numbers["workload error"]["G=x"].value == audit.scores.workload3_strata["G=x"]
+        assert found.numbers["accuracy"]["all"].value == audit.fairness.accuracy
 
 
 # --- The document
@@ -316,7 +316,7 @@ def test_tables_hold_what_the_document_holds(public, internal):
         assert {(row["release"], row["group"]): row["value"] for row in rows} == {
             key: str(number["value"]) for key, number in served.items()
         }
-        assert {row["quantity"] for row in files["groups.csv"]} == set(WRITTEN) == set(quantities(report.findings[0]))
+        assert {row["quantity"] for row in files["groups.csv"]} == set(WRITTEN) == set(report.findings[0].by_group)
         assert len(files["errors.csv"]) == 2 * 3 * 4  # releases, columns, groups with everybody
         assert [row["outcome"] for row in files["budget.csv"]] == ["committed", "this audit"]
     marginals = [row for row in files["marginals.csv"] if (row["release"], row["group"]) == ("fair", "all")]
@@ -419,7 +419,7 @@ def test_a_budget_that_was_opened_and_charged_within_a_second_can_be_drawn(publi
 
 def test_infinite_ends_are_null_not_words(public):
     report = public_report(price=public_report().audits[0].rho.split([1, 4000])[0])
-    assert any(s.upper == math.inf for found in report.findings for s in found.calibration.values())
+    assert any(s.upper == math.inf for found in report.findings for s in found.numbers["calibration"].values())
     text = json.dumps(to_document(report), allow_nan=False)
     assert "Infinity" not in text
     assert all("inf" not in content for content in csv_files(report).values())
