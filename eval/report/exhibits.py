@@ -168,13 +168,7 @@ def _budget(history: BudgetHistory) -> Exhibit:
 
 
 def _by_group(
-    report: Report,
-    name: str,
-    quantity: str,
-    title: str,
-    reading: str,
-    *panels: Dots,
-    tables: tuple[Table, ...] = (),
+    report: Report, name: str, quantity: str, title: str, reading: str, *panels: Dots, tables: tuple[Table, ...] = ()
 ) -> Exhibit:
     """Dots for each group, described by the largest `quantity` in each release; its table, unless there are others."""
     numbers, largest, called = _numbers(report, quantity), [], CALLED.get(quantity, quantity)

@@ -34,8 +34,7 @@ ROWS = "rows.npy"
 
 @scrubbed
 def load_rows(plan: AuditPlan, work: Workspace) -> None:
-    """Read the private rows and code them by the releases' schema; keep them, and outcome columns, in the working
-    folder."""
+    """Code the private rows by the releases' schema; keep them, and outcome columns, in the working folder."""
     wanted = list(dict.fromkeys([*plan.schema.names, *plan.outcomes]))
     snapshot = Snapshot(plan.schema)
     for frame in ahead(plan.source.batches(wanted)):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
@@ -154,21 +153,18 @@ def _aggregator(plan: FederatedPlan, settings: FederateSettings) -> Iterator[Sec
         return
     from equistrata.inference.federated.flower import flower
 
-    folder = Path(tempfile.mkdtemp(prefix="equistrata-federate-"))  # mkdtemp makes it 0700
-    try:
-        agreed = folder / "plan.json"
+    with tempfile.TemporaryDirectory(prefix="equistrata-federate-", ignore_cleanup_errors=True) as folder:  # mode 0700
+        agreed = Path(folder) / "plan.json"
         absolute = os.path.abspath(schema) if Path(schema).exists() else schema
         agreed.write_text(json.dumps(plan.to_dict(absolute)), "utf-8")
         answer = [sys.executable, "-m", "equistrata.flows.cli.main", "federate-answer", "--plan", str(agreed)]
         commands = [
-            [*answer, "--input", str(each.absolute()), "--state", str(folder / f"holder-{place}")]
+            [*answer, "--input", str(each.absolute()), "--state", os.path.join(folder, f"holder-{place}")]
             + ([] if own is None else ["--seed", str(own)])
             for place, (each, own) in enumerate(zip(tables, seeds, strict=True))
         ]
         with flower(commands, missing=plan.missing, timeout=settings.timeout) as running:
             yield running
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _noise(seed: int | None) -> NoiseSource:

@@ -101,33 +101,30 @@ def _page(dataset: str, failed: str = "", **found: Any) -> str:
 
 def _verified(books: Ledger, dataset: str) -> Head:
     """Verify the ledger through the head that the last check left; leave the new one. Raises LedgerError."""
-    key = f"ledger-head-{artifact_key(dataset)}"
-    last = _last_head(key)
-    identity = books.identity
-    if last is not None and last["ledger"] != identity:
-        raise LedgerError(
-            f"the ledger of data set {dataset!r} is another one than at the last check, so what was spent may be "
-            f"forgotten; bring the old one back, or, if this is meant, remove its mark: prefect artifact delete {key}"
-        )
-    head = books.verify([Head.parse(last["head"])] if last is not None else [])
-    books.budget(dataset)  # raises if there is no such data set
-    row = {"ledger": identity, "head": str(head), "checked": datetime.now(UTC).isoformat(timespec="seconds")}
-    create_table_artifact([row], key=key, description="the ledger's head at the last check, an anchor for the next")
-    return head
-
-
-def _last_head(key: str) -> dict[str, str] | None:
+    key, identity, anchors = f"ledger-head-{artifact_key(dataset)}", books.identity, []
     found = cast(Artifact | None, Artifact.get(key, _sync=True))  # type: ignore[call-arg]
-    if found is None:
-        return None
-    try:
-        (row,) = json.loads(str(found.data))
-        return {name: str(row[name]) for name in ("ledger", "head")}
-    except (ValueError, KeyError, TypeError):
-        raise LedgerError(
-            f"artifact {key!r} does not hold the ledger's last head, though only this check writes it; look into it, "
-            f"then remove it: prefect artifact delete {key}"
-        ) from None
+    if found is not None:
+        try:
+            (row,) = json.loads(str(found.data))
+            ledger, last = str(row["ledger"]), str(row["head"])
+        except (ValueError, KeyError, TypeError):
+            raise LedgerError(
+                f"artifact {key!r} does not hold the ledger's last head, though only this check writes it; look into "
+                f"it, then remove it: prefect artifact delete {key}"
+            ) from None
+        if ledger != identity:
+            raise LedgerError(
+                f"the ledger of data set {dataset!r} is another one than at the last check, so what was spent may be "
+                f"forgotten; bring the old one back, or, if this is meant, remove its mark: prefect artifact delete "
+                f"{key}"
+            )
+        anchors = [Head.parse(last)]
+    head = books.verify(anchors)
+    books.budget(dataset)  # raises if there is no such data set
+    checked = datetime.now(UTC).isoformat(timespec="seconds")
+    left = {"ledger": identity, "head": str(head), "checked": checked}
+    create_table_artifact([left], key=key, description="the ledger's head at the last check, an anchor for the next")
+    return head
 
 
 def artifact_key(name: str) -> str:
