@@ -256,7 +256,7 @@ def _answer(
     if settings.as_json:
         return print_json(document | {"head": str(head)})
     for each in shown:
-        out.print(each)
+        out.print(each, soft_wrap=not isinstance(each, Table))
     for group in people:
         out.print(f"{group}.", markup=False, highlight=False)
     return print_lines(f"head {head}")
