@@ -11,7 +11,7 @@ from equistrata.eval.report.heat_maps import HeatMap, PairMap, PairTables
 from equistrata.eval.report.pictures import Picture, shorten
 from equistrata.eval.report.plots import AccuracyPlot, BudgetPlot, DotPlot, Dots, ShareBars
 from equistrata.eval.report.report import BudgetHistory, InternalReport, PublicReport, Report
-from equistrata.eval.report.tables import WRITTEN, Table, charges, group_table, published_means
+from equistrata.eval.report.tables import WRITTEN, Table, charges, published_means, table_by_group
 from equistrata.eval.report.words import known, percent, rate, ratio
 from equistrata.eval.scores.tables import ALL_ROWS
 
@@ -64,7 +64,7 @@ def _errors(report: Report) -> Iterator[Exhibit]:
     for number, each in enumerate(report.findings, start=1):
         title = f"Errors by column and group: {each.release.name}"
         picture = HeatMap(f"errors{number}", title, reading, _largest_cell(each, report), each.errors, _words(report))
-        table = group_table(report, f"Errors of means, {each.release.name}", each.errors, percent, short=True)
+        table = table_by_group(report, f"Errors of means, {each.release.name}", each.errors, percent, short=True)
         yield Exhibit(picture, (table,), "errors.csv")
     numbers = _numbers(report, "workload error")
     shown = [each for of in numbers.values() for each in of.values()]
@@ -134,7 +134,7 @@ def _classifier(report: Report) -> Iterator[Exhibit]:
             for quantity, (above, _) in RATE_PANELS.items()
         ]
         tables = tuple(
-            group_table(
+            table_by_group(
                 report,
                 f"Rates of the classifier, {found.release.name}",
                 {heading: found.by_group[quantity] for quantity, (_, heading) in RATE_PANELS.items()},
@@ -152,7 +152,7 @@ def _classifier(report: Report) -> Iterator[Exhibit]:
         best = max(points, key=lambda name: points[name][1].value or 0.0)
         highest = f"the highest accuracy is {percent(points[best][1].value or 0.0)}, of {best}"
         seen = f"{len(points)} releases; {highest}."
-        table = group_table(report, "Accuracy over everybody", _numbers(report, "accuracy"), rate, groups=())
+        table = table_by_group(report, "Accuracy over everybody", _numbers(report, "accuracy"), rate, groups=())
         yield Exhibit(AccuracyPlot("accuracy", "Accuracy against ε", reading, seen, points), (table,), "groups.csv")
 
 
@@ -181,7 +181,7 @@ def _by_group(
     said = "; ".join(largest) or "Every group is below the noise floor"
     seen = f"A dot plot of {len(report.about.groups)} groups. {said}."
     caption = f"{called.capitalize()} by group"
-    tables = tables or (group_table(report, caption, numbers, WRITTEN[quantity]),)
+    tables = tables or (table_by_group(report, caption, numbers, WRITTEN[quantity]),)
     return Exhibit(DotPlot(name, title, reading, seen, panels, _words(report)), tables, "groups.csv")
 
 

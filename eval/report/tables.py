@@ -70,7 +70,7 @@ def _worst_group(found: Findings, report: Report) -> str:
     return f"{report.about.names[worst]}: {interval(found.served[worst], percent)}"
 
 
-def group_table(
+def table_by_group(
     report: Report,
     caption: str,
     columns: Mapping[str, Mapping[str, Shown]],
