@@ -15,13 +15,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
+from equistrata.inference.means.estimate import Interval
 from equistrata.stats.checks import one_of, share
 from equistrata.stats.noisy_variance import LARGEST_OMEGA, normal_quantile, variance_factor
 
@@ -54,16 +55,14 @@ class Arm:
     radius: float = math.inf
 
     def __post_init__(self) -> None:
-        if self.rows < 2:
-            raise InputError(f"an arm needs at least two rows for a variance, and one has {self.rows}")
+        check_rows(self.rows)
 
 
-def exact_arm(values: npt.ArrayLike) -> Arm:
-    """The arm without privacy: exact mean and sample variance over the last axis. Not for publication."""
-    x = np.asarray(values, dtype=np.float64)
-    if x.shape[-1] < 2:
-        raise InputError(f"an arm needs at least two rows for a variance, and one has {x.shape[-1]}")
-    return Arm(x.shape[-1], x.mean(axis=-1), x.var(axis=-1, ddof=1), (x**2).mean(axis=-1))
+def check_rows(rows: int) -> int:
+    """The rows of an arm, a whole number of at least 2. Raises InputError."""
+    if isinstance(rows, bool) or not hasattr(rows, "__index__") or index(rows) < 2:
+        raise InputError(f"an arm needs at least two rows for a variance, and one has {rows!r}")
+    return index(rows)
 
 
 def combine(
@@ -108,6 +107,14 @@ def combine(
         factor = variance_factor(np.where(readable, people / scale, 0), np.where(readable, omega, 0), level)
         variance = np.where(readable, known * factor, np.where(noisy, known + most, variance))
     return value, normal_quantile(level) * np.sqrt(variance)
+
+
+def interval_of(
+    arms: Sequence[Arm], coefficients: Sequence[float], level: float, *, target: Target = "pate", shift: float = 0.0
+) -> Interval:
+    """What `combine` finds for single arms, moved by `shift`."""
+    value, half = (float(number) for number in combine(arms, coefficients, level, target=target))
+    return Interval(value + shift, value + shift - half, value + shift + half)
 
 
 def added(terms: Iterable[Number]) -> Floats:

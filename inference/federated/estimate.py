@@ -29,7 +29,7 @@ from equistrata.data.strata import Key
 from equistrata.errors import EquistrataError
 from equistrata.inference.federated.ab_test import private_arm
 from equistrata.inference.federated.aggregation import SecureAggregator
-from equistrata.inference.federated.arms import Arm, Target, combine
+from equistrata.inference.federated.arms import Arm, Target, interval_of
 from equistrata.inference.federated.protocol import Cell, FederatedPlan, Part
 from equistrata.inference.means.estimate import Interval
 from equistrata.privacy.budget import REPLACE_ONE, Relation
@@ -148,20 +148,14 @@ def _together(
         chosen = [arms[cell] for cell in cells if cell in arms]
         if chosen:
             people = sum(arm.rows for arm in chosen)
-            means[part] = _interval(plan, chosen, [arm.rows / people for arm in chosen], plan.centre)
+            shares = [arm.rows / people for arm in chosen]
+            means[part] = interval_of(chosen, shares, plan.level, shift=plan.centre)
     pairs = [(arms.get(Cell(key, "treated")), arms.get(Cell(key, "control"))) for key in keys]
     both = [(treated, control) for treated, control in pairs if treated and control]
     difference = None
     if both:
-        people = sum(treated.rows + control.rows for treated, control in both)
-        shares = [(treated.rows + control.rows) / people for treated, control in both]
         flat = [arm for pair in both for arm in pair]
-        difference = _interval(plan, flat, [sign * share for share in shares for sign in (1, -1)], 0.0, target)
+        people = sum(arm.rows for arm in flat)
+        signed = [sign * (treated.rows + control.rows) / people for treated, control in both for sign in (1, -1)]
+        difference = interval_of(flat, signed, plan.level, target=target)
     return StratumResult(label, rows, means, difference)
-
-
-def _interval(
-    plan: FederatedPlan, arms: Sequence[Arm], coefficients: Sequence[float], shift: float, target: Target = "pate"
-) -> Interval:
-    value, half = (float(number) for number in combine(arms, coefficients, plan.level, target=target))
-    return Interval(value + shift, value + shift - half, value + shift + half)
