@@ -95,12 +95,11 @@ class Shells:
         edges = [self.middle - edge for edge in reversed(self.below)] + [self.middle + edge for edge in self.above]
         return [-math.inf, *edges[1:-1], math.inf]
 
-    def best_clip(self, counts: Counts | None, sigma: float, rows: float, variance: Variance) -> Clip:
+    def best_clip(self, counts: Counts, sigma: float, rows: float, variance: Variance) -> Clip:
         """The clip with the least expected bias² + noise², never narrower than the base clip. Post-processing.
 
         Args:
-            counts: noisy numbers of rows between the `edges`; None for none beyond the base clip, the mean of a
-                Gaussian column.
+            counts: noisy numbers of rows between the `edges`.
             sigma: the standard deviation of their noise.
             rows: the number of rows, public or paid for.
             variance: of the noise of the mean, in squared units of the data.
@@ -109,8 +108,6 @@ class Shells:
             The clip. Its bias is the root of the expected square of the loss, both sides added up.
         """
         below, above = self.below, self.above
-        if counts is None:
-            counts = np.zeros(len(below) + len(above) - 1, dtype=np.int64)
         clips_above, lost_above = _candidates(above)
         clips_below, lost_below = _candidates(below)
         mean_above, square_above = expected_loss(counts[len(below) :], sigma, rows, lost_above)

@@ -12,25 +12,16 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
+import numpy as np
 from scipy.special import ndtr, ndtri
 
 from equistrata.errors import InputError
 from equistrata.inference.counts.exact import exact_power
 from equistrata.inference.counts.proportions import power, proportion_sizing
 from equistrata.inference.counts.sizing import Sizing, crossing
-from equistrata.inference.means.clip import Shells, gaussian_reach
-from equistrata.inference.means.refinement import (
-    HISTOGRAM_ROWS,
-    HISTOGRAM_SHARE,
-    ROW_COUNT_SHARE,
-    MeanNoise,
-    RowCount,
-    narrow,
-    pool,
-    step_amounts,
-)
+from equistrata.inference.means.refinement import HISTOGRAM_ROWS, ROW_COUNT_SHARE, MeanNoise, RowCount, refine
 from equistrata.inference.means.settings import CoinpressSettings
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Relation, Rho
 from equistrata.privacy.noise import gaussian_sigma
@@ -53,6 +44,7 @@ class Question(ABC):
         effect: the difference from it that the two-sided test is to detect, not 0; or None.
         relative_error: the half-width of the interval over the reference, positive; or None.
         alpha, beta: the level of the test (or failure probability of the interval), and its type II error.
+        relation: the neighbouring relation of its ε.
         part: of the release's budget that buys this estimate, in (0, 1].
         about: a relative error about the "population" (sampling and noise) or the "rows" themselves (noise alone).
 
@@ -67,6 +59,7 @@ class Question(ABC):
     beta: float = 0.2
     part: float = 1.0
     about: About = "population"
+    relation: ClassVar[Relation]
 
     def __post_init__(self) -> None:
         one_of("about", self.about, get_args(About))
@@ -87,11 +80,6 @@ class Question(ABC):
     def classical_rows(self) -> float:
         """The rows needed without noise, not rounded; 0 where noise alone counts."""
         return self._sizing.classical_rows if self.about == "population" else 0.0
-
-    @property
-    @abstractmethod
-    def relation(self) -> Relation:
-        """The neighbouring relation of its ε."""
 
     @property
     @abstractmethod
@@ -119,11 +107,7 @@ class ProportionQuestion(Question):
     """
 
     reference: float = 0.5
-
-    @property
-    def relation(self) -> Relation:
-        """The sizes of the strata are declared."""
-        return REPLACE_ONE
+    relation: ClassVar[Relation] = REPLACE_ONE
 
     @cached_property
     def _sizing(self) -> Sizing:
@@ -180,6 +164,7 @@ class MeanQuestion(Question):
     sigma: float
     bounds: tuple[float, float] | None = None
     delta: float = 1e-9
+    relation: ClassVar[Relation] = ADD_REMOVE  # the numbers of rows are private: a tenth of the price buys them
 
     def __post_init__(self) -> None:
         if not number("lower", self.lower) < number("upper", self.upper):
@@ -193,11 +178,6 @@ class MeanQuestion(Question):
             raise InputError("a relative error of a mean of 0 means nothing; give an effect in the column's unit")
         share("delta", self.delta)
         super().__post_init__()
-
-    @property
-    def relation(self) -> Relation:
-        """The numbers of rows are private: a tenth of the price buys them."""
-        return ADD_REMOVE
 
     @cached_property
     def _sizing(self) -> Sizing:
@@ -237,25 +217,16 @@ class MeanQuestion(Question):
 
     def deviation(self, rows: float, rho: Rho) -> float:
         """The standard deviation that `Coinpress.mean` would report; that of the noise alone about the rows."""
-        settings = self._settings
-        size = RowCount(rows, gaussian_sigma(rho * ROW_COUNT_SHARE))
-        model = MeanNoise(settings, size)
-        reserved = rows >= HISTOGRAM_ROWS
-        for_shells = rho * HISTOGRAM_SHARE if reserved else Rho(0)
-        first, last = step_amounts(rho - rho * ROW_COUNT_SHARE - for_shells, settings.steps, settings.last_share)
-        clip = settings.clip(self.lower, self.upper, settings.paper_reach(1, rows))
-        readings = [model.reading(self.reference, clip, first)]
-        low, high = narrow(self.lower, self.upper, self.reference, model.half_width(readings[0].noise, 1))
-        reach = self.sigma * gaussian_reach(rows)
-        clip = settings.clip(low, high, reach)
-        if (clip.lower, clip.upper) == settings.limits:
-            last += for_shells
-        elif reserved:
-            variance, shells = model.variance_by_clip(last, self.reference), Shells.around(clip, reach, settings.limits)
-            clip = shells.best_clip(None, gaussian_sigma(for_shells), rows, variance)
-        readings.append(model.reading(self.reference, clip, last, self.reference))
-        sampling = self.sigma / math.sqrt(size.least) if self.about == "population" else 0.0
-        return math.hypot(sampling, pool(readings, size).noise)
+        model = MeanNoise(self._settings, RowCount(rows, gaussian_sigma(rho * ROW_COUNT_SHARE)))
+        _, pooled = refine(
+            model,
+            rho,
+            rho - rho * ROW_COUNT_SHARE,
+            lambda clip, part, step, guess: model.reading(self.reference, clip, part, guess),
+            lambda edges, part: (np.zeros(len(edges) - 1, dtype=np.int64), gaussian_sigma(part)),  # no tail
+        )
+        sampling = self.sigma / math.sqrt(model.rows.least) if self.about == "population" else 0.0
+        return math.hypot(sampling, pooled.noise)
 
     def _excess(self, rows: float, rho: Rho) -> float:
         """The distance to detect less the smallest one that this many rows detect; rises in both."""
