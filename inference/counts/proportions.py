@@ -49,12 +49,8 @@ def power(
 ) -> float:
     """The probability that the two-sided level-α test rejects p₀ when the proportion is p, by a normal approximation.
 
-    Args:
-        p, p0: the true proportion and that of the null hypothesis, in (0, 1); at p = p₀ the result is α.
-        rows: at least 1. `equistrata.inference.counts.exact.exact_power` is exact for any number of rows.
-        alpha: in (0, 1).
-        epsilon: of the released count, positive; None: without noise.
-        law: as in `Sizing.rows`. The binomial part has the variance of its own p under either hypothesis.
+    Arguments: as `equistrata.inference.counts.exact.exact_power`, which is exact for any number of rows, but p and p₀
+    in (0, 1). An ε of None: without noise. `law`: as in `Sizing.rows`; the binomial part has the variance of its own p.
 
     >>> [round(power(p, p0=0.25, rows=376, alpha=0.05, epsilon=0.1), 3) for p in (0.15, 0.25, 0.35, 0.45)]
     [0.625, 0.05, 0.611, 0.988]

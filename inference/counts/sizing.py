@@ -74,8 +74,8 @@ class Sizing:
     def rows(self, epsilon: float, law: Law = "normal-laplace") -> float:
         """The rows needed at this ε > 0, not rounded; never fewer than without noise.
 
-        "normal" approximates the noise by a normal variable of its variance, in closed form; "normal-laplace" uses the
-        exact convolution, for which the root is unique (quantiles spread with the noise: Lewis and Thompson, 1981).
+        "normal" takes the noise for normal, in closed form; "normal-laplace" uses the exact convolution, for which the
+        root is unique (quantiles spread with the noise: Lewis and Thompson, 1981).
         """
         epsilon = positive("epsilon", epsilon)
         noise = 8 * (self.sensitivity * self.distance / (epsilon * self.quantiles * self.variance)) ** 2
