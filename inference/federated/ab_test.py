@@ -40,12 +40,7 @@ WANTED_OMEGA = 0.5  # standard deviation of ŝ²/n over the noise variance of th
 
 @dataclass(frozen=True)
 class ArmSettings:
-    """How the people of one arm report, all of it public.
-
-    Attributes:
-        rows: n, at least 2; θ depends on it.
-        mean, squares: the randomizers of the value and of its square.
-    """
+    """How n ≥ 2 people of one arm report, all of it public: the randomizers of the value and of its square."""
 
     rows: int
     mean: PoissonBinomial
@@ -127,9 +122,8 @@ class Difference(Interval):
 def default_mean_share(rows: int, trials: int, epsilon: float, delta: float) -> float:
     """0.99, or less where the remaining budget could not estimate the variance.
 
-    The largest share f at which the standard deviation of ŝ²/n is at most half of the noise variance of the mean:
-    √(m/n)·θ·f/√(1 − f) = ½, with θ for the whole budget (θ² is about proportional to the share). Depends on public
-    settings.
+    √(m/n)·θ·f/√(1 − f) = ½, with θ for the whole budget (θ² is about proportional to the share f); then the standard
+    deviation of ŝ²/n is half of the noise variance of the mean.
 
     >>> round(default_mean_share(500, 1024, 0.5, 1e-6), 3), round(default_mean_share(500, 1024, 3, 1e-6), 3)
     (0.99, 0.924)
@@ -149,8 +143,7 @@ def private_arm(totals: npt.ArrayLike, settings: ArmSettings, *, rows: int | Non
 
     Args:
         totals: the sums of the values' and the squares' reports, first axis of length 2; arrays for many runs.
-        settings: how the people reported.
-        rows: how many did report, if not `settings.rows`.
+        rows: how many people did report, if not `settings.rows`.
 
     Returns:
         The arm, with the exact variance of the coins, R²/(4nmθ²) − μ²/(nm) + s²(1 − 1/m)/n for mean μ and variance s²

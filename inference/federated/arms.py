@@ -70,17 +70,16 @@ def combine(
 ) -> tuple[Floats, Floats]:
     """Σ c_j·mean_j over independent arms, and the half-width of its interval of the given level. Post-processing.
 
-    The variances are added: Σ c_j²(noise_j + s_j²(1 − overlap_j)/n_j). (The ± line of the paper's Algorithm 1 adds
-    standard deviations; its proof and its tables add variances.) Where ŝ² is noisy, the width is calibrated
-    (`equistrata.stats.noisy_variance`); where that noise exceeds the known variance (ω > 1), s² is replaced by its
-    bound R².
+    The variances are added: Σ c_j²(noise_j + s_j²(1 − overlap_j)/n_j), as in the paper's proof and tables, not in the ±
+    line of its Algorithm 1. Where ŝ² is noisy, the width is calibrated (`equistrata.stats.noisy_variance`); where that
+    noise exceeds the known variance (ω > 1), s² is replaced by its bound R².
 
     Args:
         arms, coefficients: as many of each; a difference has coefficients 1 and −1.
         level: the asymptotic coverage, in (0, 1).
         target: "pate" for the population's mean difference; "sate" for that of these people, with exactly two arms and
-            coefficients 1 and −1. Its variance is smaller by (s_t − s_c)²/(n_t + n_c), and still an upper bound; from
-            noisy variances only the part that noise does not explain is subtracted.
+            coefficients 1 and −1. Its variance is smaller by (s_t − s_c)²/(n_t + n_c), as far as noise does not
+            explain that, and still an upper bound.
 
     Returns:
         The estimate and its half-width, in the unit of the values.

@@ -37,12 +37,11 @@ from equistrata.privacy.budget import REPLACE_ONE, Relation
 
 @dataclass(frozen=True)
 class StratumResult:
-    """One stratum, or all of them together.
+    """One stratum, with a label as "SEX=1,RAC1P=2", or "all" of them together.
 
     Attributes:
-        label: as "SEX=1,RAC1P=2"; "all" for all strata together.
-        rows: part ("control", "treated", or "all" without arms) → rows over all holders, public.
-        means: part → mean; without the parts that were left out.
+        rows, means: part ("control", "treated", or "all" without arms) → rows over all holders, public; and the mean,
+            without the parts that were left out.
         difference: treated less control; None where there are no two arms.
     """
 
@@ -59,10 +58,9 @@ class FederatedResult:
     Attributes:
         strata: every declared stratum, in order.
         overall: all strata together, weighted by their rows. The difference is over the strata with two arms.
-        epsilon, delta, relation: the price and the neighbouring relation.
+        epsilon, delta, relation, level, target: the price, its neighbouring relation, and the intervals' settings.
         holders, stayed: how many took part, and how many stayed to the end.
         aggregator, simulated: the aggregator, and whether it saw single holders' numbers.
-        level, target: of the intervals.
     """
 
     strata: tuple[StratumResult, ...]
@@ -89,9 +87,7 @@ class RowsMissing(EquistrataError, RuntimeError):
 def federate(plan: FederatedPlan, aggregator: SecureAggregator) -> FederatedResult:
     """Ask the holders for sizes and then for sums, and estimate.
 
-    Args:
-        plan: what they agreed to.
-        aggregator: adds up their answers. It enforces how many must stay; the rows are checked here too.
+    The aggregator enforces how many holders must stay; the rows are checked here too.
 
     Raises:
         InputError: a holder's rows do not fit the plan, or a cell has one row; no noise is drawn then.
