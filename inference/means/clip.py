@@ -68,12 +68,7 @@ def shell_edges(base: float, reach: float, bound: float) -> list[float]:
 
 @dataclass(frozen=True)
 class Shells:
-    """The shells beyond a base clip.
-
-    Attributes:
-        middle: the middle of the base clip.
-        below, above: distances of the shells' edges from it, ascending from the base clip's.
-    """
+    """The shells beyond a base clip: distances of their edges from its middle, ascending from the base clip's."""
 
     middle: float
     below: Sequence[float]
@@ -98,14 +93,12 @@ class Shells:
     def best_clip(self, counts: Counts, sigma: float, rows: float, variance: Variance) -> Clip:
         """The clip with the least expected bias² + noise², never narrower than the base clip. Post-processing.
 
+        Its bias is the root of the expected square of the loss, both sides added up.
+
         Args:
-            counts: noisy numbers of rows between the `edges`.
-            sigma: the standard deviation of their noise.
+            counts, sigma: noisy numbers of rows between the `edges`, and the standard deviation of their noise.
             rows: the number of rows, public or paid for.
             variance: of the noise of the mean, in squared units of the data.
-
-        Returns:
-            The clip. Its bias is the root of the expected square of the loss, both sides added up.
         """
         below, above = self.below, self.above
         clips_above, lost_above = _candidates(above)
@@ -123,8 +116,7 @@ def expected_loss(counts: Counts, sigma: float, rows: float, lost: Floats) -> tu
     """The posterior means of what clips on one side cut from the sum of all rows, and of its square.
 
     Args:
-        counts: noisy numbers of rows in the shells, shape (s,), with noise of standard deviation `sigma`.
-        rows: the number of rows.
+        counts: noisy numbers in the shells of all `rows`, shape (s,), with noise of standard deviation `sigma`.
         lost: the average loss of a row in each shell by each clip, shape (clips, s), in the unit of the data.
 
     Returns:

@@ -41,14 +41,10 @@ class RowCount:
 
 @dataclass(frozen=True)
 class Reading:
-    """A noisy mean of clipped values.
+    """A noisy mean of clipped values, in the unit of the data.
 
-    Attributes:
-        value: the noisy mean, in the unit of the data.
-        noise: the standard deviation of its noise.
-        clip: the clip of the values.
-        of_sum: the standard deviation of the noise of the sum.
-        centre: the point about which values were summed.
+    `noise` and `of_sum` are the standard deviations of the noise of the mean and of the sum; values were summed about
+    `centre`.
     """
 
     value: float
@@ -166,17 +162,12 @@ def refine(
     histogram: Callable[[Sequence[float], Rho], tuple[Counts, float]],
     guess: float | None = None,
 ) -> tuple[tuple[float, float], Reading]:
-    """Narrow the interval for the mean step by step, of rows or, to plan, of expected readings.
+    """Narrow the interval for the mean step by step; the interval and the pooled reading. Of rows, or to plan.
 
     Args:
-        model: the noise of a reading.
         total, remaining: the ρ of the mean, and what the row count leaves of it.
         measure: makes a reading from a clip, its ρ, the number of the step and a rough mean.
         histogram: noisy numbers of rows between edges, and the standard deviation of their noise.
-        guess: a rough mean that is known before.
-
-    Returns:
-        The interval, and the pooled reading.
     """
     settings, rows = model.settings, model.rows
     gaussian = settings.tail == "gaussian"
@@ -235,9 +226,8 @@ def narrow(low: float, high: float, value: float, half: float) -> tuple[float, f
 def pool(readings: Sequence[Reading], rows: RowCount) -> Reading:
     """The last reading, pooled by least squares with those whose clip was at least as wide. Post-processing.
 
-    A tighter clip would add bias. The noises of the sums are independent. An error in the number of rows moves all
-    readings, each in proportion to the distance d of its centre from the mean. So the covariance is
-    (diag(of_sum²) + σ_n²·ddᵀ)/n².
+    A tighter clip would add bias. An error in the number of rows moves all readings, each in proportion to the distance
+    d of its centre from the mean, so the covariance is (diag(of_sum²) + σ_n²·ddᵀ)/n².
     """
     last = readings[-1]
     if last.of_sum == 0:
@@ -265,10 +255,9 @@ def best_step(half: npt.ArrayLike, away: npt.ArrayLike, of_count: float, per_uni
     With the centre s away from the midpoint, n² times the variance is (d − s)²·of_count² + (h + |s|)²·per_unit².
 
     Args:
-        half: half of the clip's width, h; any shape, arrays broadcast.
-        away: the estimated distance of the mean above the midpoint, d; clipped to ±h.
-        of_count: the standard deviation of the noise in the number of rows.
-        per_unit: that of the noise of a sum of sensitivity 1.
+        half, away: half of the clip's width, h, and the estimated distance of the mean above its midpoint, d, which is
+            clipped to ±h; any shape, arrays broadcast.
+        of_count, per_unit: the standard deviations of the noise in the number of rows and in a sum of sensitivity 1.
 
     >>> best_step(100.0, [-70.0, -2.0, 10.0], of_count=5.0, per_unit=1.0).round(2).tolist()
     [-63.46, -0.0, 5.77]

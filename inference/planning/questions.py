@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal, get_args
@@ -150,9 +149,7 @@ class MeanQuestion(Question):
     """A mean by Coinpress with a noisy number of rows (`equistrata.inference.means.coinpress`), as in releases.
 
     Attributes:
-        lower, upper: the declared interval of the mean, in the unit of the data; it holds the reference.
-        sigma: the declared bound on the standard deviation, positive, in the unit of the data.
-        bounds: the declared bounds of the data.
+        lower, upper, sigma, bounds: as of `Coinpress`; the reference lies in [lower, upper].
         delta: δ of the release, in (0, 1).
 
     See `Question` for the other settings. A reference of 0 has no relative error. The predicted deviation is the one
@@ -167,10 +164,10 @@ class MeanQuestion(Question):
     relation: ClassVar[Relation] = ADD_REMOVE  # the numbers of rows are private: a tenth of the price buys them
 
     def __post_init__(self) -> None:
-        if not number("lower", self.lower) < number("upper", self.upper):
-            raise InputError(f"the mean's interval is [{self.lower:g}, {self.upper:g}]; make its ends ascend")
+        interval = f"[{number('lower', self.lower):g}, {number('upper', self.upper):g}]"
+        if not self.lower < self.upper:
+            raise InputError(f"the mean's interval is {interval}; make its ends ascend")
         if not self.lower <= number("the reference", self.reference) <= self.upper:
-            interval = f"[{self.lower:g}, {self.upper:g}]"
             raise InputError(f"the reference is {self.reference:g}, outside the mean's declared interval {interval}")
         if self.effect is not None and number("effect", self.effect) == 0:
             raise InputError("effect is 0, and no number of rows can show no difference; give a difference to be seen")
@@ -192,12 +189,18 @@ class MeanQuestion(Question):
         return CoinpressSettings(self.lower, self.upper, self.sigma, sizes="noisy", bounds=self.bounds)
 
     def rows(self, epsilon: float) -> float:
-        """See `Question.rows`. Searched on both sides of the size from which a tail histogram is bought."""
+        """See `Question.rows`; to one part in 10⁹, on either side of the size from which a tail histogram is bought."""
         rho = Rho.from_epsilon_delta(positive("epsilon", epsilon), self.delta) * self.part
         below = HISTOGRAM_ROWS - 1.0
-        if self._excess(below, rho) >= 0:
-            return _search(lambda rows: self._excess(rows, rho), 1.0, below)
-        return _search(lambda rows: self._excess(rows, rho), float(HISTOGRAM_ROWS), MOST_ROWS)
+        low, high = (1.0, below) if self._excess(below, rho) >= 0 else (float(HISTOGRAM_ROWS), MOST_ROWS)
+        if self._excess(high, rho) < 0:
+            raise InputError(f"no number of rows up to {high:g} is enough; ask for less precision, or raise epsilon")
+        if self._excess(low, rho) >= 0:
+            return low
+        while high > low * (1 + 1e-9):
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if self._excess(middle, rho) >= 0 else (middle, high)
+        return high
 
     def smallest_epsilon(self, rows: float) -> float:
         """See `Question.smallest_epsilon`."""
@@ -231,15 +234,3 @@ class MeanQuestion(Question):
     def _excess(self, rows: float, rho: Rho) -> float:
         """The distance to detect less the smallest one that this many rows detect; rises in both."""
         return self._sizing.distance - self._sizing.quantiles * self.deviation(rows, rho)
-
-
-def _search(rising: Callable[[float], float], low: float, high: float) -> float:
-    """The least number in [low, high] from which a rising function is not negative, to one part in 10⁹."""
-    if rising(high) < 0:
-        raise InputError(f"no number of rows up to {high:g} is enough; ask for less precision, or raise epsilon")
-    if rising(low) >= 0:
-        return low
-    while high > low * (1 + 1e-9):
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if rising(middle) >= 0 else (middle, high)
-    return high

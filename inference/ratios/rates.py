@@ -16,12 +16,7 @@ from equistrata.stats.fieller import Spread, ratio_interval
 
 
 def noisy_rate(
-    successes: float,
-    failures: float,
-    variance: float,
-    *,
-    failures_variance: float | None = None,
-    level: float = 0.95,
+    successes: float, failures: float, variance: float, *, failures_variance: float | None = None, level: float = 0.95
 ) -> Interval:
     """The rate A/(A + B) of two noisy counts of disjoint groups of rows.
 
