@@ -50,8 +50,7 @@ def ratio_interval(
     """An interval for r = E[X]/E[N], where E[N] is known to be positive. Post-processing.
 
     Args:
-        x, n: observations of E[X] and E[N] with nearly normal sampling error and noise.
-        spread: the variance of x − r·n.
+        x, n, spread: observations of E[X] and E[N], nearly normal, and the variance of x − r·n.
         level: nominal coverage, in (0, 1).
         lower, upper: the declared range of r; `upper` may be infinite.
 

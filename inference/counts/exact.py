@@ -33,10 +33,9 @@ def exact_p_value(
     """P-values of p = p₀ given noisy counts. Post-processing.
 
     Args:
-        noisy_count: as released (neither rounded nor clipped); any shape.
+        noisy_count, epsilon: as released (neither rounded nor clipped), any shape; at this ε, positive.
         rows: the declared number of people, at least 1.
         p0: the proportion under the null hypothesis, 0 ≤ p₀ ≤ 1.
-        epsilon: at which the count was released, positive.
         alternative: "greater" or "less" than p₀; "two-sided" doubles the smaller of both.
 
     Returns:

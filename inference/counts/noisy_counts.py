@@ -77,11 +77,8 @@ class NoisyTable(CountPrice):
 def noisy_count(values: npt.ArrayLike, *, epsilon: float, noise: NoiseSource) -> NoisyCount:
     """The number of ones among zeros and ones, plus Laplace noise of scale 1/ε.
 
-    Args:
-        values: shape (n,), n ≥ 1, each 0 or 1 (or False or True); n is declared public; never written to.
-
-    Raises:
-        InputError: ε not positive, or values that are not zeros and ones. No noise is drawn then.
+    `values`, shape (n,), n ≥ 1, are never written to; n is declared public. Raises InputError, before any noise, unless
+    each is 0 or 1 (or False or True).
 
     Cost: ε-DP, hence ε²/2-zCDP; replace-one. See docs/proofs/proportions.md.
     Source: the talk on differentially private estimators, Algorithm 1 (Λ = 1, on the scale of the mean 1/(nε)).

@@ -27,13 +27,7 @@ from equistrata.stats.laws import NormalLaplace
 def proportion_sizing(p0: float, effect: float, *, alpha: float, beta: float) -> Sizing:
     """The test of p = p₀ against p = p₀ + effect: its rows, correction factor and smallest ε.
 
-    σ² = p̄(1 − p̄) with p̄ = p₀ + effect/2.
-
-    Args:
-        p0: the proportion under the null hypothesis, in (0, 1).
-        effect: the difference to detect, not 0, of either sign; p₀ + effect in (0, 1).
-        alpha: the level of the two-sided test, in (0, 1).
-        beta: the type II error, in (0, 1 − alpha/2).
+    σ² = p̄(1 − p̄) with p̄ = p₀ + effect/2. The effect is not 0; p₀ and p₀ + effect lie in (0, 1). Others: as `Sizing`.
     """
     p0, effect = share("p0", p0), number("effect", effect)
     if effect == 0:

@@ -17,7 +17,6 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
 from multiprocessing.connection import wait
 from pathlib import Path
 from typing import Any
@@ -100,8 +99,7 @@ def flower(
             settings) on standard input and prints its numbers as a JSON list, or one sentence on standard error with
             exit status 2.
         missing: how many may drop out, fewer than half; at least three must stay.
-        timeout: seconds to wait in each stage of the protocol. At the start all holders are waited for, up to two
-            minutes.
+        timeout: seconds to wait in each stage of the protocol, and at the start two minutes at least.
         folder: for settings and logs, kept afterwards; None for a folder of mode 0700 that is removed.
 
     Raises:
@@ -158,7 +156,6 @@ def interpreter() -> Path:
     return path
 
 
-@lru_cache
 def _version(python: str) -> str:
     try:
         command = [python, "-I", str(FLOWER_WORKER), "--check"]

@@ -67,8 +67,8 @@ class LaplaceMean:
     def mean(self, values: npt.ArrayLike, noise: NoiseSource) -> Estimate:
         """The clipped mean of `values`, shape (n,), 0 ≤ n < 2²⁴, with Laplace noise; n is declared public.
 
-        Its interval ±(σ√(2 ln(4/γ)/n) + b ln(2/γ)), b the scale of the noise, covers the population mean of Gaussian
-        rows with probability 1 − γ, apart from the bias of clipping. With n = 0: value 0 and interval [−R, R].
+        Its interval covers the population mean of Gaussian rows with probability 1 − γ, apart from the bias of clipping
+        (docs/proofs/laplace-mean.md). With n = 0: value 0 and interval [−R, R].
 
         Raises:
             InputError: values that are not one-dimensional, NaN among them, or too many rows.

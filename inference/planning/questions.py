@@ -122,7 +122,6 @@ class ProportionQuestion(Question):
         return self._sizing.rows(bought) if self.about == "population" else self._noise_rows / bought
 
     def smallest_epsilon(self, rows: float) -> float:
-        """See `Question.smallest_epsilon`."""
         rows = positive("rows", rows)
         bought = self._sizing.smallest_epsilon(rows) if self.about == "population" else self._noise_rows / rows
         return bought / self.part
@@ -203,14 +202,12 @@ class MeanQuestion(Question):
         return high
 
     def smallest_epsilon(self, rows: float) -> float:
-        """See `Question.smallest_epsilon`."""
         if not positive("rows", rows) > self.classical_rows:
             return math.inf
         rho = crossing(lambda amount: self._excess(rows, Rho(amount)), 1.0)
         return Rho(rho / self.part).epsilon(self.delta)
 
     def reached(self, rows: float, epsilon: float) -> float:
-        """See `Question.reached`."""
         deviation = self.deviation(rows, Rho.from_epsilon_delta(epsilon, self.delta) * self.part)
         z = float(-ndtri(self.alpha / 2))
         if self.effect is None:

@@ -43,7 +43,7 @@ class RatioSettings:
     Attributes:
         epsilon, delta: what is spent, ε > 0 and 0 < δ < 1. Laplace noise costs (ε, 0).
         mechanism: which noise; Gaussian is better here except for large ε.
-        composition: "joint" adds one noise vector to all sums (`Design.joint`); "basic" is the paper's, for comparison.
+        composition: "joint" adds one noise vector to all sums (`Design.joint`); "basic" is the paper's.
         correction: "analytical" adds the variance of the noise (section 2.4.3); "monte-carlo" the mean square change of
             the ratio under 200 more draws (2.4.2); "none" ignores the noise, so its intervals are too short.
         log: estimate ln r.
@@ -80,8 +80,7 @@ class RatioEstimate:
         value: Σws/Σwy or its logarithm; NaN where a noisy sum that must be positive is not.
         variance: of the value about the ratio of the population means; infinite where there is no value.
         lower, upper: value ∓ z√variance, a ratio's cut off at 0; unbounded where there is no value.
-        sums: the noisy sums, and their cost.
-        level, correction, log: the settings.
+        sums, level, correction, log: the noisy sums, and their cost; the settings.
     """
 
     value: float
@@ -119,8 +118,7 @@ def private_ratio(
     """The ratio Σws/Σwy, privately.
 
     Args:
-        numerator: s, shape (n,), n ≥ 0, in [0, 1] (divide by the declared bound if it is another).
-        denominator: y, shape (n,), 0 or 1 if `settings.binary`, else in [0, 1].
+        numerator, denominator: s and y, shape (n,), n ≥ 0, in [0, 1]; y is 0 or 1 if `settings.binary`.
         weights: w and its declared bound; None for 1 each.
 
     Returns:

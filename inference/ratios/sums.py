@@ -105,10 +105,8 @@ def measure_sums(
     """Noisy sums for the ratio Σws/Σwy of one group of rows.
 
     Args:
-        numerator: s, shape (n,), n ≥ 0, in [0, 1]: divided by its declared bound.
-        denominator: y, shape (n,), in [0, 1]; 0 or 1 where the design is for binary labels.
-        priced: the design and its noise; must agree on whether there are weights.
-        weights: w and its declared bound; None for 1 each.
+        numerator, denominator: s and y, shape (n,), n ≥ 0, in [0, 1]; y is 0 or 1 where the design says binary.
+        weights: w and its declared bound, where the design has weights.
         budget: what `priced.rho` is charged to; None for one of that amount.
 
     Raises:
