@@ -104,7 +104,7 @@ def noisy_table(
     """The number of rows in each cell of a declared table, plus independent Laplace noise.
 
     Args:
-        codes: shape (n, d), whole numbers, or (n,) for one column: codes[i, j] in 0…shape[j] − 1; never written to.
+        codes: shape (n, d), or (n,) for one column, whole numbers from 0; never written to.
         shape: the number of declared categories of each column, d of them, each at least 1.
         relation: replace-one, with n ≥ 1 declared public: noise of scale 2/ε. Add-remove, with n ≥ 0 private: 1/ε.
 

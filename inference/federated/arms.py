@@ -36,9 +36,8 @@ class Arm:
 
     Attributes:
         rows: n ≥ 2, public.
-        mean: the estimate of the mean.
+        mean, moment: the estimates of the mean and of the mean of squares.
         variance: ŝ², unbiased for the variance among people; noise may make it negative.
-        moment: the estimate of the mean of squares.
         noise: the noise variance of the mean if all people were alike.
         overlap: 1/m for the Poisson-binomial mechanism, whose noise is less by s²/(nm) where people differ; else 0.
         variance_noise: the noise variance of ŝ²; 0 if ŝ² is exact.

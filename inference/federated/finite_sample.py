@@ -34,8 +34,8 @@ def finite_sample_interval(
 
     Args:
         arms, settings: treated and control, as `equistrata.inference.federated.ab_test.private_arm` makes them.
-        target: "pate": the people are independent draws from each arm's population. "sate": the effect is that among
-            these people, whose arm is drawn without replacement.
+        target: "pate": people are drawn from each arm's population. "sate": the effect is that among these people,
+            whose arm is drawn without replacement.
 
     Returns:
         The estimate and the half-width, in the unit of the values; arrays if the arms hold arrays.
