@@ -178,8 +178,7 @@ def private_difference(
         treated, control: values in [−R, R], shape (n_t,) and (n_c,), at least two each; sizes are public.
         target, level: as `equistrata.inference.federated.arms.combine`.
 
-    Raises:
-        InputError: a value outside [−R, R], or an arm of one row; no noise is drawn then.
+    Raises InputError, before any noise, on a value outside [−R, R] or an arm of one row.
 
     Cost: (ε, δ)-DP; replace one person's value within an arm. The sums are added here in the clear, modulo nm + 1: a
     simulation of secure aggregation. `equistrata federate` has a real one.

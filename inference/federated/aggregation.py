@@ -108,11 +108,7 @@ class InProcessAggregator:
 
 
 def add_modulo(vectors: Iterable[Counts], moduli: Sequence[int]) -> Counts:
-    """Σ of the vectors, each place modulo its own M. Shape (len(moduli),).
-
-    Raises:
-        InputError: a vector of another length, or a number outside [0, M).
-    """
+    """Σ of the vectors, each place modulo its own M. Raises InputError if one has another length or leaves [0, M)."""
     bounds = np.array(moduli, dtype=np.int64)
     if not len(bounds) or (bounds < 2).any() or (bounds > 2**62).any():
         raise InputError("a secure sum needs moduli from 2 to 2^62")

@@ -1,8 +1,7 @@
 """Non-asymptotic intervals for the difference of two private arms (Theorem 4.3 of the federated-experiments paper).
 
-The half-width is √(2(V_s + V_n)L) + bL/3 with L = ln(2/β): Bernstein's inequality for people (total variance V_s, each
-moving the difference by at most b) and Hoeffding's lemma for their coins (V_n). V_s is bounded from the private second
-moments. It is narrower than the paper's Theorem C.1 and corrects its term for the coins. See docs/proofs/federated.md.
+Bernstein's inequality for people, whose variance is bounded from the private second moments, and Hoeffding's lemma for
+their coins. Narrower than the paper's Theorem C.1, whose term for the coins it corrects. See docs/proofs/federated.md.
 
 >>> from equistrata.inference.federated.ab_test import ArmDesign, private_arm
 >>> from equistrata.inference.federated.renyi import ThetaTarget

@@ -62,11 +62,7 @@ class PoissonBinomial:
         return rows * self.trials + 1
 
     def reports(self, values: npt.ArrayLike, noise: NoiseSource) -> Counts:
-        """One report, 0 to m, for each value. Shape (n,) in and out.
-
-        Raises:
-            InputError: values outside [−R, R], missing, or not one-dimensional; no noise is drawn then.
-        """
+        """One report, 0 to m, for each value. Shape (n,) in and out. Raises InputError as `check_values`, before noise."""
         unit = check_values(values, self.radius) / self.radius
         if self.squares:
             unit = np.clip(2 * unit**2 - 1, -1, 1)
@@ -92,7 +88,7 @@ class PoissonBinomial:
 
 
 def check_values(values: npt.ArrayLike, radius: float) -> Floats:
-    """The values as floats, shape (n,). Raises InputError if one lies outside [−R, R] or is missing."""
+    """The values as floats, shape (n,). Raises InputError on another shape, or a value outside [−R, R] or missing."""
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 1:
         raise InputError(f"the values of an arm must be one-dimensional, not of {x.ndim} dimensions")

@@ -1,12 +1,10 @@
 """The cost of the Poisson-binomial mechanism: Rényi divergence, exact and fast, and the θ that an (ε, δ) allows.
 
 n people each report Z ~ Binomial(m, ½ + θx/R), x in [−R, R], θ ≤ ¼, and only the sum is released. Neighbouring tables:
-replace one person's x; n is public. The divergence of order α is largest for
+replace one person's x; n is public. The largest divergence of order α (docs/proofs/federated.md) is summed over a
+window with a bound on the rest, so results are upper bounds to about one part in 10⁹.
 
-    D_α( Binom(nm, ½ − θ)  ‖  Binom((n − 1)m, ½ − θ) * Binom(m, ½ + θ) )
-
-(Chen, Özgür and Kairouz, arXiv:2207.09916, Theorem 3.3). It is summed over a window with a bound on the rest, so
-results are upper bounds to about one part in 10⁹. See docs/proofs/federated.md.
+Source: Chen, Özgür and Kairouz, arXiv:2207.09916, Theorem 3.3.
 
 >>> exact, fast = renyi_exact(100, 64, 0.25, 2), renyi_fast(100, 64, 0.25, 2)
 >>> round(exact, 4), round(fast / exact - 1, 4)

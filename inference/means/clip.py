@@ -3,9 +3,8 @@
 A Gaussian clip loses about 3 % of the mean of incomes. A small part of ρ buys noisy counts of rows in shells beyond it;
 the two clips minimise the expected bias² + noise², given these counts and a prior.
 
-The prior of each side is a mixture: no tail (`NO_TAIL`); or one of `TAIL_SHARES` of the rows beyond the usual clip, of
-which `FALL` of those that reach a shell reach the next; or, rarely (`ANYWHERE`), rows in any shell. Counts are Gaussian
-about that. A wrong prior costs accuracy, never privacy. Tuned: docs/experiments/means.md.
+The prior of each side is a mixture: no tail; a tail of one of `TAIL_SHARES` of the rows; or, rarely, rows in any shell.
+Counts are Gaussian about that. A wrong prior costs accuracy, never privacy. Tuned: docs/experiments/means.md.
 
 >>> one = np.ones((1, 1))  # one clip, and one shell in which a row loses 1: this counts rows
 >>> [round(expected_loss(np.array([count]), 10.0, 3_000, one)[0].item()) for count in (0, 10, 40)]

@@ -34,9 +34,9 @@ from equistrata.stats.checks import share
 class Coinpress(CoinpressSettings):
     """Coinpress with its declared settings; see `CoinpressSettings` for them.
 
-    `rho` is what a method spends, ρ > 0 (of a `Budget`, all that is left); `noise` is the source of noise. Neighbouring
-    tables: replace-one within a stratum for `sizes="public"` (a row that changes its stratum is not covered),
-    add-remove for `sizes="noisy"`. See docs/proofs/coinpress.md.
+    `rho` is what a method spends, ρ > 0 (of a `Budget`, all that is left). Neighbouring tables: replace-one within a
+    stratum for `sizes="public"` (a row that changes its stratum is not covered), add-remove for `sizes="noisy"`. See
+    docs/proofs/coinpress.md.
     """
 
     def mean(
@@ -176,8 +176,7 @@ def _shares_of(strata: Mapping[Hashable, Estimate]) -> dict[Hashable, float]:
 def _own_sizes_variance(strata: Mapping[Hashable, Estimate], value: float, sigma: float) -> float:
     """The variance of Σ nᵢ rawᵢ / Σ nᵢ with noisy nᵢ, by the delta method.
 
-    The numerator is Σ (nᵢ cᵢ + Sᵢ), Sᵢ a noisy sum about the centre cᵢ: noise in nᵢ moves the ratio by (cᵢ − value)/n,
-    noise in Sᵢ by 1/n. So a stratum that may be empty adds its noise undivided by its own uncertain size.
+    The numerator is Σ (nᵢ cᵢ + Sᵢ), Sᵢ a noisy sum about the centre cᵢ; noise in nᵢ moves the ratio by (cᵢ − value)/n.
     """
     rows = math.fsum(estimate.rows for estimate in strata.values())
     if not rows > 0:

@@ -59,8 +59,8 @@ def read_groups(groups: GroupedValues, weights: GroupWeights | None) -> Weighted
 
     Args:
         groups: stratum key → 1-D array of values, or a sequence of such arrays (its keys are then 0, 1, …).
-        weights: the share of each group: public weights, a mapping with the same keys, or a sequence as long as
-            `groups`; None for shares of sizes. A positive share without a group is an empty group.
+        weights: the share of each group: public weights, a mapping or a sequence; None for shares of sizes. A positive
+            share without a group is an empty group.
 
     Raises:
         InputError: a group without a weight, a negative or non-finite weight, a sum that is not 1 within 10⁻⁶, or

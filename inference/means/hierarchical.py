@@ -1,8 +1,7 @@
 """Private means of strata, measured over all rows and within strata, then reconciled and shrunk.
 
-A part a of ρ buys the mean of all rows; the rest buys the means of the strata, which are disjoint (parallel
-composition). The rest is post-processing: weighted least squares reconcile both levels, and a mixed model
-(`equistrata.stats.random_effects`) pools information across strata. What any such split can reach:
+A part of ρ buys the mean of all rows, and what is left those of the strata. Weighted least squares reconcile both
+levels, and a mixed model (`equistrata.stats.random_effects`) pools information across strata. See
 docs/proofs/hierarchical-means.md.
 
 >>> import numpy as np
@@ -209,8 +208,8 @@ class TwoLevelMeans:
     def shrunk(self) -> Floats:
         """The strata's posterior means, reconciled with the mean of all rows.
 
-        The prior is the mixed model plus σ²/nᵢ, since the target is the mean of the stratum's own rows. Its variances
-        have a prior too (`SHARED_PRIOR`, `OWN_PRIOR`): where the noise is far above σ the likelihood is flat.
+        The prior is the mixed model plus σ²/nᵢ, for the mean of the stratum's own rows. Its variances have a prior too
+        (`SHARED_PRIOR`, `OWN_PRIOR`): where the noise is far above σ the likelihood is flat.
         """
         noise, seen = self._noise, self._known
         if len(seen) < FEWEST_STRATA or not seen.any():

@@ -42,13 +42,12 @@ class Question(ABC):
         reference: the value expected.
         effect: the difference from it that the two-sided test is to detect, not 0; or None.
         relative_error: the half-width of the interval over the reference, positive; or None.
-        alpha, beta: the level of the test (or failure probability of the interval), and its type II error.
-        relation: the neighbouring relation of its ε.
+        alpha, beta, relation: the level of the test (or failure probability of the interval), its type II error, and
+            the neighbouring relation of its ε.
         part: of the release's budget that buys this estimate, in (0, 1].
         about: a relative error about the "population" (sampling and noise) or the "rows" themselves (noise alone).
 
-    Raises:
-        InputError: a setting out of its range; both goals or none.
+    Raises InputError on a setting out of its range, and on both goals or none.
     """
 
     reference: float

@@ -141,9 +141,8 @@ class PricedDesign:
     ) -> PricedDesign:
         """The noise for a price in (ε, δ); Laplace noise costs (ε, 0) whatever δ is.
 
-        "joint": one noise vector for all k sums; Gaussian by zCDP with the tight conversion, Laplace of scale Δ₁/ε.
-        "basic": each sum at (ε/k, δ/k), with the classical Gaussian mechanism σ = Δ√(2 ln(1.25k/δ))·k/ε (paper, eq. 5)
-        or Laplace noise of scale Δk/ε.
+        "joint": one noise vector for all k sums; Gaussian by zCDP with the tight conversion. "basic": each sum at (ε/k,
+        δ/k), with the classical Gaussian mechanism σ = Δ√(2 ln(1.25k/δ))·k/ε (paper, eq. 5) or Laplace noise.
 
         Raises:
             InputError: a price out of its range, or a basic Gaussian one that the classical mechanism does not keep

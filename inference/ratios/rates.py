@@ -22,8 +22,7 @@ def noisy_rate(
 
     Args:
         successes, failures: A and B, noisy counts; may be negative.
-        variance: of the noise of A, positive (and of B, unless that is given); the noises are independent.
-        failures_variance: of the noise of B.
+        variance, failures_variance: of the independent noises of A and B, positive; None for B as for A.
         level: nominal coverage of the interval, in (0, 1).
 
     Returns:

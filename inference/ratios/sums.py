@@ -151,10 +151,7 @@ def lattice_sums(score: Floats, label: Floats, weight: Floats | None, design: De
 def noisy_lattice_sums(
     exact: Counts | Callable[[], Counts], priced: PricedDesign, budget: Budget, noise: NoiseSource
 ) -> Floats:
-    """Lattice sums (k,), or what makes them, plus the priced noise, as sums of features in units of the largest weight.
-
-    Cost: `priced.rho` of `budget`.
-    """
+    """Lattice sums (k,), or what makes them, plus noise for `priced.rho` of `budget`. See `features_of`."""
     what = "sums of a ratio"
     if priced.mechanism == "gaussian":
         return priced.design.features_of(noise.gaussian(exact, priced.sensitivity, priced.rho, budget, what)[0])
