@@ -62,7 +62,7 @@ class PoissonBinomial:
         return rows * self.trials + 1
 
     def reports(self, values: npt.ArrayLike, noise: NoiseSource) -> Counts:
-        """One report, 0 to m, for each value. Shape (n,) in and out. Raises InputError as `check_values`, before noise."""
+        """One report, 0 to m, for each value. Shape (n,) in and out. Raises InputError as `check_values`."""
         unit = check_values(values, self.radius) / self.radius
         if self.squares:
             unit = np.clip(2 * unit**2 - 1, -1, 1)
