@@ -1,7 +1,7 @@
 """Non-asymptotic intervals for the difference of two private arms (Theorem 4.3 of the federated-experiments paper).
 
-Bernstein's inequality for people, whose variance is bounded from the private second moments, and Hoeffding's lemma for
-their coins. Narrower than the paper's Theorem C.1, whose term for the coins it corrects. See docs/proofs/federated.md.
+Bernstein's inequality for people, their variance bounded from the private second moments, and Hoeffding's lemma for
+their coins. Narrower than the paper's Theorem C.1, with its term for the coins corrected. See docs/proofs/federated.md.
 
 >>> from equistrata.inference.federated.ab_test import ArmDesign, private_arm
 >>> from equistrata.inference.federated.renyi import ThetaTarget

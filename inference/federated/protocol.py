@@ -54,7 +54,7 @@ class FederatedPlan:
         strata: columns that define strata; none for one stratum.
         arm: the column with the arms; None for means only.
         treated, control: its values; rows with another value are left out.
-        clip: the clip of the outcome, whose mean is that of the clipped values; None for its declared bounds.
+        clip: the clip of the outcome (the mean is of clipped values); None for its declared bounds.
         epsilon, delta: the price, for every person.
         trials, mean_share: as `equistrata.inference.federated.ab_test.ArmDesign`.
         level, target: of the intervals, as `equistrata.inference.federated.arms.combine`.

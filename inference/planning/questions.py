@@ -147,7 +147,7 @@ class MeanQuestion(Question):
     """A mean by Coinpress with a noisy number of rows (`equistrata.inference.means.coinpress`), as in releases.
 
     Attributes:
-        lower, upper, sigma, bounds: as of `Coinpress`; the reference lies in [lower, upper].
+        lower, upper, sigma, bounds: as of `Coinpress`; the reference is in [lower, upper].
         delta: δ of the release, in (0, 1).
 
     See `Question` for the other settings. A reference of 0 has no relative error. The predicted deviation is the one
