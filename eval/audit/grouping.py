@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -99,6 +99,13 @@ class Predictions:
         """Predict every row of a table."""
         found = classifier.predict(table)
         return cls(found.score, found.selected, truth_of(table, classifier))
+
+
+def named(classifier: Classifier | None) -> dict[str, Any]:
+    """How an audit names its classifier; empty texts without one."""
+    if classifier is None:
+        return {"classifier": "", "target": "", "positive": ""}
+    return {"classifier": classifier.name, "target": classifier.target, "positive": str(classifier.positive)}
 
 
 @dataclass(frozen=True, eq=False)

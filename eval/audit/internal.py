@@ -26,7 +26,7 @@ import numpy.typing as npt
 from equistrata.arrays import Counts
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
-from equistrata.eval.audit.grouping import ByStratum, Grouping, Predictions, SyntheticSummary
+from equistrata.eval.audit.grouping import ByStratum, Grouping, Predictions, SyntheticSummary, named
 from equistrata.eval.audit.marginals import MarginalComparison, marginals
 from equistrata.eval.scores.classifiers import Classifier, train_classifier
 from equistrata.eval.scores.fairness import GroupFairness, group_fairness
@@ -160,8 +160,7 @@ def internal_audit(
     index = grouping.index(private)
     pair = Pair.of(private, synthetic, strata.columns, min_share=min_share)
     scores = table_scores(pair)
-    fairness: GroupFairness | None = None
-    calibration: dict[str, float | None] = {}
+    fairness, calibration = None, {}
     if classifier is None and (target or synthetic.schema.target) is not None:
         classifier = train_classifier(synthetic, target)
     if classifier is not None:
@@ -169,20 +168,21 @@ def internal_audit(
         labels = np.array(grouping.labels)[index]
         fairness = group_fairness(found.truth, found.selected, labels, positive=True)
         calibration = grouping.ratios(index, found.score, found.truth)
+    compared = {}
+    for column, means in (published or {}).items():
+        exact = _exact_means(column, (outcomes or {}).get(column), private, grouping, index)
+        compared[column] = {
+            label: MeanComparison(exact.get(label), mean.value, mean.lower, mean.upper) for label, mean in means.items()
+        }
     worst = max(scores.parity_by_stratum, key=scores.parity_by_stratum.__getitem__, default="")
     return InternalAudit(
         strata_columns=strata.columns,
         sizes=grouping.labelled(np.bincount(index, minlength=len(grouping.labels)).tolist()),
         scores=scores,
-        classifier=classifier.name if classifier is not None else "",
-        target=classifier.target if classifier is not None else "",
-        positive=str(classifier.positive) if classifier is not None else "",
+        **named(classifier),
         fairness=fairness,
         calibration=calibration,
-        means={
-            column: _compare(means, _exact_means(column, (outcomes or {}).get(column), private, grouping, index))
-            for column, means in (published or {}).items()
-        },
+        means=compared,
         marginals=marginals(pair, worst),
         synthetic=SyntheticSummary.of(synthetic, grouping),
     )
@@ -198,9 +198,3 @@ def _exact_means(
     arrays = {label: np.asarray(of, dtype=np.float64) for label, of in values.items()}
     arrays.setdefault(ALL_ROWS, np.concatenate([*arrays.values(), np.empty(0)]))
     return {label: float(array.mean()) if array.size else None for label, array in arrays.items()}
-
-
-def _compare(published: ByStratum, exact: Mapping[str, float | None]) -> dict[str, MeanComparison]:
-    return {
-        label: MeanComparison(exact.get(label), mean.value, mean.lower, mean.upper) for label, mean in published.items()
-    }

@@ -21,6 +21,7 @@ import numpy as np
 
 from equistrata.arrays import Counts
 from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.scores.classifiers import MODELS, check_models, classifier_utility
 from equistrata.eval.scores.fairness import GroupFairness
@@ -28,7 +29,7 @@ from equistrata.eval.scores.parity import parity_error
 from equistrata.eval.scores.tables import MIN_SHARE, Pair, TableLike, coded_alike
 from equistrata.eval.scores.workload import workload_by_stratum, workload_error
 
-FOREST = "random_forest"
+FOREST, OF_FOREST = "random_forest", ("accuracy", "dpr", "fnr_diff")
 
 
 @dataclass(frozen=True)
@@ -127,15 +128,30 @@ def score(
         return scores
     if times is not None:
         raise InputError("classifiers need whole tables, not their distinct rows; leave out 'times' or 'held_out'")
-    trained = classifier_utility(coded["synthetic"], coded["test"], target, columns, models=classifiers)
-    reference: Mapping[str, GroupFairness] = {}
-    if baseline:
-        reference = classifier_utility(coded["real"], coded["test"], target, columns, models=classifiers)
-    scores = replace(scores, classifiers=trained, baseline=reference)
-    if FOREST not in trained:
-        return scores
-    forest = trained[FOREST]
-    return replace(scores, accuracy=forest.accuracy, dpr=forest.dpr, fnr_diff=forest.fnr_diff)
+    trained_on = (coded["synthetic"], coded["real"] if baseline else None)
+    return with_utility(scores, *trained_on, coded["test"], target, columns, classifiers)
+
+
+def with_utility(
+    scores: Scores,
+    synthetic: CodedTable,
+    private: CodedTable | None,
+    held_out: CodedTable,
+    target: str,
+    columns: Sequence[str],
+    models: Sequence[str] = tuple(MODELS),
+) -> Scores:
+    """The same scores with those of classifiers, trained on synthetic rows (and on private ones), tested on held-out.
+
+    Raises InputError as `classifier_utility`. Privacy: EXACT, so internal; not private.
+    """
+    trained, baseline = (
+        {} if rows is None else classifier_utility(rows, held_out, target, columns, models=models)
+        for rows in (synthetic, private)
+    )
+    forest = trained.get(FOREST)
+    its: dict[str, Any] = {} if forest is None else {name: getattr(forest, name) for name in OF_FOREST}
+    return replace(scores, classifiers=trained, baseline=baseline, **its)
 
 
 def table_scores(pair: Pair) -> Scores:
