@@ -234,6 +234,11 @@ class _Features:
     def take(self, rows: Counts) -> _Features:
         return _Features(self.numbers[rows], self.codes[rows], self.sizes, self.text)
 
+    @property
+    def cells(self) -> Floats:
+        """Codes, then numbers, side by side, shape (n, 2d)."""
+        return np.hstack([self.codes, self.numbers])
+
     def keys(self) -> Counts:
         """Equal for equal rows, shape (n,)."""
         return row_keys(list(self.codes.T), self.sizes)[0]
@@ -267,46 +272,29 @@ def _gradient_boosting(train: _Features, answers: Counts, seed: int) -> Callable
 
 
 def _logistic_regression(train: _Features, answers: Counts, seed: int) -> Callable[[_Features], Counts]:
+    from sklearn.compose import ColumnTransformer
     from sklearn.exceptions import ConvergenceWarning
+    from sklearn.impute import SimpleImputer
     from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+    sizes = np.array(train.sizes)
+    few = np.array(train.text) | (sizes - 1 <= _ONE_HOT_LEVELS)
+    one_hot = OneHotEncoder(categories=[np.arange(size) for size in sizes[few]])
+    mark_absent = SimpleImputer(strategy="constant", fill_value=0.0, add_indicator=True, keep_empty_features=True)
+    scaled = make_pipeline(StandardScaler(), mark_absent)
+    places = np.flatnonzero(few), len(few) + np.flatnonzero(~few)
+    design = ColumnTransformer([("few", one_hot, places[0]), ("many", scaled, places[1])])
+    with np.errstate(invalid="ignore"):  # a column that is absent from every training row has no mean
+        design.fit(train.cells)
     place, rows = first_rows(row_keys([train.keys(), answers], [1 << 62, int(answers.max()) + 1])[0])
     weights = np.bincount(place).astype(np.float64)
-    design = _design(train, rows, weights)
     model = LogisticRegression(max_iter=1000, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a score of what it reached, not a fault of the caller's
-        model.fit(design(train.take(rows)), answers[rows], sample_weight=weights)
-    return lambda test: np.asarray(model.predict(design(test)))
-
-
-def _design(train: _Features, rows: Counts, weights: Floats) -> Callable[[_Features], Any]:
-    """The design matrix of a logistic regression, with centre and scale learnt from weighted training rows."""
-    from scipy.sparse import csr_matrix, hstack
-
-    few = [train.text[j] or size - 1 <= _ONE_HOT_LEVELS for j, size in enumerate(train.sizes)]
-    scaled = {}
-    for j in np.flatnonzero(~np.array(few)).tolist():
-        values = train.numbers[rows, j]
-        present = ~np.isnan(values)
-        total = weights[present].sum() or 1.0
-        centre = float((values[present] * weights[present]).sum() / total)
-        spread = float(np.sqrt(((values[present] - centre) ** 2 * weights[present]).sum() / total))
-        scaled[j] = (centre, spread or 1.0)
-
-    def design(features: _Features) -> Any:
-        n, blocks = len(features.codes), []
-        for j, size in enumerate(features.sizes):
-            if few[j]:
-                cells = (np.ones(n), (np.arange(n), features.codes[:, j]))
-                blocks.append(csr_matrix(cells, shape=(n, size)))
-            else:
-                absent = np.isnan(features.numbers[:, j])
-                z = (np.where(absent, scaled[j][0], features.numbers[:, j]) - scaled[j][0]) / scaled[j][1]
-                blocks.append(csr_matrix(np.stack([z, absent.astype(np.float64)], axis=1)))
-        return hstack(blocks, format="csr")
-
-    return design
+        model.fit(design.transform(train.cells[rows]), answers[rows], sample_weight=weights)
+    return lambda test: np.asarray(model.predict(design.transform(test.cells)))
 
 
 MODELS: dict[str, Training] = {

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from equistrata.arrays import Counts, Floats
 from equistrata.errors import InputError
-from equistrata.eval.scores.tables import ALL_ROWS, Pair, numbers_of
+from equistrata.eval.scores.tables import Pair, numbers_of
 from equistrata.eval.scores.workload import workload_by_stratum, workload_error
 
 Statistic = Literal["means", "workload3"]
@@ -52,7 +52,7 @@ class ParityError:
     @cached_property
     def value(self) -> float:
         """The parity error: ω · population + Σ strata, averaged over the components. 0 is best; no upper bound."""
-        return float(np.mean(self.omega * self.population + self.errors.sum(axis=0)))
+        return float(np.mean(list(self.by_column.values())))
 
     @cached_property
     def maximum(self) -> float:
@@ -62,29 +62,13 @@ class ParityError:
     @cached_property
     def by_column(self) -> dict[str, float]:
         """Component → its parity error; `value` is their plain mean."""
-        return dict(
-            zip(self.components, (self.omega * self.population + self.errors.sum(axis=0)).tolist(), strict=True)
-        )
+        errors = self.omega * self.population + self.errors.sum(axis=0)
+        return dict(zip(self.components, errors.tolist(), strict=True))
 
     @cached_property
     def by_stratum(self) -> dict[str, float]:
         """Stratum → its error averaged over the components; `value` is their sum plus ω times the population's."""
         return dict(zip(self.strata, self.errors.mean(axis=1).tolist(), strict=True))
-
-    @cached_property
-    def population_by_column(self) -> dict[str, float]:
-        """Component → its error over all rows."""
-        return dict(zip(self.components, self.population.tolist(), strict=True))
-
-    @cached_property
-    def by_group(self) -> dict[str, dict[str, float]]:
-        """Component → stratum (and `all`) → its error there."""
-        return {
-            component: dict(zip(self.strata, errors, strict=True)) | {ALL_ROWS: whole}
-            for component, errors, whole in zip(
-                self.components, self.errors.T.tolist(), self.population.tolist(), strict=True
-            )
-        }
 
 
 def parity_error(pair: Pair, *, omega: float | None = None, statistic: Statistic = "means") -> ParityError:

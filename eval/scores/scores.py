@@ -26,7 +26,7 @@ from equistrata.errors import InputError
 from equistrata.eval.scores.classifiers import MODELS, check_models, classifier_utility
 from equistrata.eval.scores.fairness import GroupFairness
 from equistrata.eval.scores.parity import parity_error
-from equistrata.eval.scores.tables import MIN_SHARE, Pair, TableLike, coded_alike
+from equistrata.eval.scores.tables import ALL_ROWS, MIN_SHARE, Pair, TableLike, coded_alike
 from equistrata.eval.scores.workload import workload_by_stratum, workload_error
 
 FOREST, OF_FOREST = "random_forest", ("accuracy", "dpr", "fnr_diff")
@@ -128,35 +128,36 @@ def score(
         return scores
     if times is not None:
         raise InputError("classifiers need whole tables, not their distinct rows; leave out 'times' or 'held_out'")
-    trained_on = (coded["synthetic"], coded["real"] if baseline else None)
-    return with_utility(scores, *trained_on, coded["test"], target, columns, classifiers)
+    if not baseline:
+        del coded["real"]
+    return with_utility(scores, coded, target, columns, classifiers)
 
 
 def with_utility(
     scores: Scores,
-    synthetic: CodedTable,
-    private: CodedTable | None,
-    held_out: CodedTable,
+    tables: Mapping[str, CodedTable],
     target: str,
     columns: Sequence[str],
     models: Sequence[str] = tuple(MODELS),
 ) -> Scores:
-    """The same scores with those of classifiers, trained on synthetic rows (and on private ones), tested on held-out.
+    """The scores, and those of classifiers trained on `synthetic` rows (and `real` ones, if given), tested on `test`.
 
     Raises InputError as `classifier_utility`. Privacy: EXACT, so internal; not private.
     """
     trained, baseline = (
-        {} if rows is None else classifier_utility(rows, held_out, target, columns, models=models)
-        for rows in (synthetic, private)
+        classifier_utility(tables[name], tables["test"], target, columns, models=models) if name in tables else {}
+        for name in ("synthetic", "real")
     )
-    forest = trained.get(FOREST)
-    its: dict[str, Any] = {} if forest is None else {name: getattr(forest, name) for name in OF_FOREST}
-    return replace(scores, classifiers=trained, baseline=baseline, **its)
+    forest: dict[str, Any] = {name: getattr(trained[FOREST], name) for name in OF_FOREST if FOREST in trained}
+    return replace(scores, classifiers=trained, baseline=baseline, **forest)
 
 
 def table_scores(pair: Pair) -> Scores:
     """The scores without classifiers. Privacy: EXACT, so internal; not private."""
     parity, workload = parity_error(pair), workload_by_stratum(pair)
+    labels, errors = (*parity.strata, ALL_ROWS), np.vstack([parity.errors, parity.population])
+    within = [dict(zip(labels, of, strict=True)) for of in errors.T.tolist()]
+    by_group = dict(zip(parity.components, within, strict=True))
     return Scores(
         parity_error=parity.value,
         maximum_disparity=parity.maximum,
@@ -164,7 +165,7 @@ def table_scores(pair: Pair) -> Scores:
         workload3_by_stratum=float(np.mean(list(workload.values()))),
         parity_by_stratum=parity.by_stratum,
         parity_by_column=parity.by_column,
-        population_by_column=parity.population_by_column,
+        population_by_column={column: errors[ALL_ROWS] for column, errors in by_group.items()},
         workload3_strata=workload,
-        parity_by_group=parity.by_group,
+        parity_by_group=by_group,
     )

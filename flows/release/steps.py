@@ -286,7 +286,7 @@ def evaluate(plan: Plan, work: Workspace) -> None:
         if max(sum(map(len, parts)), len(drawn), len(test)) > SCORED_ROWS:
             document["classified"] = sampled
         real, (held_out,), (made,) = _together(plan, _some(parts, rng)), _some([test], rng), _some([drawn], rng)
-        scores = with_utility(scores, made, real, held_out, target, plan.strata.columns)
+        scores = with_utility(scores, {"synthetic": made, "real": real, "test": held_out}, target, plan.strata.columns)
     work.save_json(work.root / SCORES, document | scores.to_dict())
 
 
