@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -81,8 +81,9 @@ class CodedTable:
         cells = int(np.prod(sizes, dtype=np.int64))
         counts = np.zeros(cells, dtype=np.int64)
         small = np.min_scalar_type(cells).type  # narrow numbers are added many at a time
-        for codes in self._chunks(max(CHUNK_ROWS, cells)):
-            counts += np.bincount(_cells(codes, places, sizes, small), minlength=cells)
+        rows = max(CHUNK_ROWS, cells)
+        for start in range(0, len(self), rows):
+            counts += np.bincount(_cells(self.codes[start : start + rows], places, sizes, small), minlength=cells)
         return counts.reshape(sizes)
 
     def distinct(self) -> tuple[CodedTable, npt.NDArray[np.int64]]:
@@ -117,10 +118,6 @@ class CodedTable:
     def _places(self, names: Sequence[str]) -> tuple[list[int], list[int]]:
         places = [self.schema.index(name) for name in names]
         return places, [self.schema.sizes[place] for place in places]
-
-    def _chunks(self, rows: int) -> Iterator[Codes]:
-        for start in range(0, len(self), rows):
-            yield self.codes[start : start + rows]
 
     @classmethod
     def encode(cls, frame: pd.DataFrame, schema: Schema) -> CodedTable:

@@ -69,17 +69,14 @@ class NoiseSource(ABC):
 
     `values` and `scores` may be arrays, or functions that compute them: these are called after the charge, so that
     nothing refused has read a row. An unusable price is refused before anything is charged.
+
+    Attributes:
+        private: whether what it makes is private in the real sense (safe floats, unpredictable).
+        name: what the release card calls it.
     """
 
-    @property
-    @abstractmethod
-    def private(self) -> bool:
-        """Whether what it makes is private in the real sense (safe floats, unpredictable)."""
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """What the release card calls it."""
+    private: bool
+    name: str
 
     def gaussian(
         self, values: Counts | Callable[[], Counts], sensitivity: float, rho: Rho, budget: Budget, what: str
@@ -122,7 +119,9 @@ class NoiseSource(ABC):
         sensitivity, epsilon = _positive(sensitivity), _positive(epsilon)
         scale = _positive(sensitivity / epsilon)
         budget.spend(Rho.of_pure(epsilon), what)
-        real = _finite(_made(values))
+        real = np.asarray(_made(values), dtype=np.float64)
+        if not np.isfinite(real).all():
+            raise InputError("noise needs finite values to be added to")
         return (self._laplace(real, scale, sensitivity, epsilon) if real.size else real), scale
 
     def select(
@@ -142,7 +141,10 @@ class NoiseSource(ABC):
         sensitivity = _positive(sensitivity)
         scale = _positive(2 * sensitivity / selection_epsilon(rho))
         budget.spend(rho, what)
-        return self._select(_scores(_made(scores)), scale, sensitivity, rho)
+        real = np.asarray(_made(scores), dtype=np.float64)
+        if real.ndim != 1 or not len(real) or not np.isfinite(real).all():
+            raise InputError("selection needs at least one score, in one dimension, and every score finite")
+        return self._select(real, scale, sensitivity, rho)
 
     @abstractmethod
     def binomial(self, trials: int, probabilities: Floats) -> Counts:
@@ -177,11 +179,7 @@ class SecureNoise(NoiseSource):
     """
 
     private = True
-
-    @property
-    def name(self) -> str:
-        """The library and its version."""
-        return f"OpenDP {opendp_version} (cryptographically seeded, exact arithmetic)"
+    name = f"OpenDP {opendp_version} (cryptographically seeded, exact arithmetic)"
 
     def binomial(self, trials: int, probabilities: Floats) -> Counts:
         """See `NoiseSource.binomial` and `equistrata.privacy.coins`."""
@@ -192,19 +190,15 @@ class SecureNoise(NoiseSource):
         return self
 
     def _gaussian(self, counts: Counts, sigma: float, sensitivity: float, rho: Rho) -> Counts:
-        mechanism = _discrete_gaussian(sigma)
-        _check_claim(mechanism.map(sensitivity), float(rho))
-        return np.array(mechanism(counts.ravel().tolist()), dtype=np.int64).reshape(counts.shape)
+        draw = _checked(_discrete_gaussian(sigma), sensitivity, float(rho))
+        return np.array(draw(counts.ravel().tolist()), dtype=np.int64).reshape(counts.shape)
 
     def _laplace(self, values: Floats, scale: float, sensitivity: float, epsilon: float) -> Floats:
-        mechanism = _laplace_vector(scale)
-        _check_claim(mechanism.map(sensitivity), epsilon)
-        return np.array(mechanism(values.ravel().tolist()), dtype=np.float64).reshape(values.shape)
+        draw = _checked(_laplace_vector(scale), sensitivity, epsilon)
+        return np.array(draw(values.ravel().tolist()), dtype=np.float64).reshape(values.shape)
 
     def _select(self, scores: Floats, scale: float, sensitivity: float, rho: Rho) -> int:
-        mechanism = _noisy_max(scale)
-        _check_claim(mechanism.map(sensitivity), float(rho))
-        return int(mechanism(scores.tolist()))
+        return int(_checked(_noisy_max(scale), sensitivity, float(rho))(scores.tolist()))
 
 
 class SeededNoise(NoiseSource):
@@ -214,15 +208,11 @@ class SeededNoise(NoiseSource):
     """
 
     private = False
+    name = "seeded (NOT PRIVATE: for tests and benchmarks only)"
 
     def __init__(self, seed: int | np.random.SeedSequence) -> None:
         self._sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
         self._rng = np.random.default_rng(self._sequence)
-
-    @property
-    def name(self) -> str:
-        """Says that it is not private."""
-        return "seeded (NOT PRIVATE: for tests and benchmarks only)"
 
     def binomial(self, trials: int, probabilities: Floats) -> Counts:
         """See `NoiseSource.binomial`."""
@@ -263,23 +253,12 @@ def _positive(scale: float) -> float:
     return scale
 
 
-def _finite(values: Floats) -> Floats:
-    real = np.asarray(values, dtype=np.float64)
-    if not np.isfinite(real).all():
-        raise InputError("noise needs finite values to be added to")
-    return real
-
-
-def _scores(scores: Floats) -> Floats:
-    real = np.asarray(scores, dtype=np.float64)
-    if real.ndim != 1 or not len(real) or not np.isfinite(real).all():
-        raise InputError("selection needs at least one score, in one dimension, and every score finite")
-    return real
-
-
-def _check_claim(charged: float, claimed: float) -> None:
+def _checked(mechanism: Any, sensitivity: float, claimed: float) -> Any:
+    """OpenDP's mechanism, if its privacy map keeps the claim. Raises RuntimeError."""
+    charged = mechanism.map(sensitivity)
     if not charged <= claimed * (1 + 1e-9):  # also when it is not a number
         raise RuntimeError(f"OpenDP charges {charged} for a step that claims {claimed}")
+    return mechanism
 
 
 @lru_cache(maxsize=256)

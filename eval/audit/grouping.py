@@ -25,7 +25,6 @@ from scipy.special import ndtri
 from equistrata.arrays import Counts, Floats
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
-from equistrata.errors import InputError
 from equistrata.eval.audit.noisy_number import NoisyNumber
 from equistrata.eval.scores.classifiers import Classifier, truth_of
 from equistrata.eval.scores.tables import ALL_ROWS, Places, numbers_of, rows_by_place
@@ -63,13 +62,6 @@ class Grouping:
         """A sum or count as it was drawn, with Gaussian noise of this deviation: its interval is for what rows hold."""
         half = float(ndtri((1 + self.level) / 2)) * deviation
         return NoisyNumber(float(value), value - half, value + half)
-
-    def index(self, table: CodedTable) -> Counts:
-        """The place of each row's stratum among the labels. Raises InputError on a row in an impossible stratum."""
-        index = self.strata.index(table)
-        if (index < 0).any():
-            raise InputError("the table holds rows in a stratum that the schema declares impossible; clean those rows")
-        return index
 
     def rows(self, index: Counts) -> list[Places]:
         """The rows of each stratum."""
@@ -160,7 +152,7 @@ class SyntheticSummary:
     @classmethod
     def of(cls, table: CodedTable, grouping: Grouping) -> SyntheticSummary:
         """Count and average a synthetic table; each code counts as `numbers_of` says."""
-        index = grouping.index(table)
+        index = grouping.strata.index(table)
         rows = grouping.labelled(np.bincount(index, minlength=len(grouping.labels)).tolist(), len(table))
         means = {}
         for name in grouping.columns:

@@ -157,7 +157,7 @@ def internal_audit(
     Privacy: EXACT, so internal; not private.
     """
     grouping = Grouping(strata)
-    index = grouping.index(private)
+    index = strata.index(private)
     pair = Pair.of(private, synthetic, strata.columns, min_share=min_share)
     scores = table_scores(pair)
     fairness, calibration = None, {}

@@ -27,7 +27,7 @@ SQUARES_SHARE = 0.1  # of a column's ρ, for the second moment where a column ha
 
 def measured_rows(table: CodedTable, grouping: Grouping, budget: Budget, noise: NoiseSource) -> PrivateRows:
     """The rows and the noisy numbers of them. Costs the budget: a row counts in one stratum, sensitivity 1."""
-    index = grouping.index(table)
+    index = grouping.strata.index(table)
 
     def sizes() -> Counts:
         return np.bincount(index, minlength=len(grouping.labels)).astype(np.int64)

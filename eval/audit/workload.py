@@ -105,7 +105,7 @@ def workload_section(subject: Subject, budget: Budget, noise: NoiseSource) -> Se
     put(ALL_ROWS, distance, sum(counts), variance * len(counts))
     if grouping.strata.columns:
         source, parts = noise.spawn(1), budget.parallel(halves[1], range(len(grouping.labels)), "strata")
-        theirs = grouping.rows(grouping.index(synthetic))
+        theirs = grouping.rows(grouping.strata.index(synthetic))
         for stratum, (label, group, made, count) in enumerate(
             zip(grouping.labels, rows.groups, theirs, counts, strict=True)
         ):
