@@ -187,17 +187,7 @@ class Schema:
 
     def coded(self) -> Schema:
         """The schema of a table that this schema has already released: binned columns hold the index of their bin."""
-        return replace(
-            self,
-            columns=tuple(
-                replace(column, recode=(), others=None, missing=None)
-                if column.values
-                else _coded_bins(column)
-                if column.bins and column.release == "index"
-                else column
-                for column in self.columns
-            ),
-        )
+        return replace(self, columns=tuple(map(_released, self.columns)))
 
     def given(self, fixed: Mapping[str, int]) -> Schema | None:
         """The schema of the other columns once the columns in `fixed` have these codes.
@@ -242,14 +232,9 @@ class Schema:
         Raises InputError if it is something else.
         """
         try:
-            fields = {key: _tuples(value) for key, value in document.items()}
-            fields["columns"] = tuple(
-                Column(**{key: _tuples(value) for key, value in column.items()}) for column in document["columns"]
-            )
-            fields["impossible"] = tuple(
-                Impossible(_tuples(zero["columns"]), _tuples(zero["codes"])) for zero in document["impossible"]
-            )
-            return cls(**fields)
+            inner = {"columns": Column, "impossible": Impossible}
+            made = {key: tuple(kind(**_tuples(each)) for each in document[key]) for key, kind in inner.items()}
+            return cls(**_tuples(document) | made)
         except (TypeError, KeyError, AttributeError):
             raise InputError(f"{where} does not declare a schema; bring the released file back") from None
 
@@ -257,8 +242,7 @@ class Schema:
     def load(cls, source: str | Path) -> Schema:
         """Read a schema from a YAML file, or by the name of one that comes with equistrata.
 
-        Raises:
-            InputError: no such file or name, not YAML, or a declaration that makes no sense.
+        Raises InputError for no such file or name, no YAML, or a declaration that makes no sense.
         """
         text, where = _read(source)
         return cls.from_dict(documents.parse(text, f"schema {where}"), where)
@@ -320,10 +304,16 @@ def plain_text(value: object) -> str:
 
 
 def _tuples(value: Any) -> Any:
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+    if isinstance(value, dict):
+        return {key: _tuples(item) for key, item in value.items()}
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-def _coded_bins(column: Column) -> Column:
+def _released(column: Column) -> Column:
+    if column.values:
+        return replace(column, recode=(), others=None, missing=None)
+    if not column.bins or column.release != "index":
+        return column
     if column.missing == OWN_CATEGORY:  # released empty, so the indices stay bins and an empty cell stays a category
         edges = tuple(index - 0.5 for index in range(column.bins + 1))
         return replace(column, lower=0.0, upper=float(column.bins - 1), edges=edges)

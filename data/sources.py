@@ -58,14 +58,8 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class FolktablesSource:
-    """ACS person records through folktables, from `root_dir`, downloaded there first if `download` is set.
-
-    Attributes:
-        states: postal codes, as ("NY",).
-        year: survey year, 2014 or later.
-        horizon: "1-Year" or "5-Year".
-        root_dir: the folder that holds `<year>/<horizon>/psam_p<state>.csv`.
-    """
+    """ACS person records of states (postal codes) by folktables: `<root_dir>/<year>/<horizon>/psam_p<state>.csv`,
+    downloaded there first if `download` is set; years from 2014, horizons "1-Year" and "5-Year"."""
 
     states: tuple[str, ...]
     year: int = 2018
@@ -151,10 +145,7 @@ class FileSource:
         return _checked(read_frame(self.path, columns, self.kind), columns, self.describe())
 
     def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
-        """See `Source.batches`. The cells of a CSV file come as text (categories of the batch).
-
-        Raises InputError also on a CSV row that has fewer or more cells than the header.
-        """
+        """See `Source.batches`. Cells of a CSV file, where rows are as long as the header, are text (categories)."""
         found, names = False, list(dict.fromkeys(columns))
         path, kind = _file(self.path, self.kind)
         with _file_errors(path, kind):
@@ -220,8 +211,7 @@ def _next(items: Iterator[Item]) -> tuple[Item] | None:
 def read_frame(path: str | Path, columns: Sequence[str] | None = None, kind: str | None = None) -> pd.DataFrame:
     """Read a CSV (UTF-8, with a header) or Parquet file, or only some of its columns.
 
-    Raises:
-        InputError: no such file, not readable as its kind, or a column is absent.
+    Raises InputError if there is no such file, it is not readable as its kind, or a column is absent.
     """
     path, kind = _file(path, kind)
     with _file_errors(path, kind):

@@ -107,9 +107,7 @@ class CodedTable:
                 done += len(chunk)
                 found, often = np.unique(_cells(chunk, places, sizes, np.int64), return_counts=True)
                 cells, back = np.unique(np.concatenate([cells, found]), return_inverse=True)
-                merged = np.zeros(len(cells), dtype=np.int64)
-                np.add.at(merged, back, np.concatenate([counts, often]))
-                counts = merged
+                counts = np.bincount(back, np.concatenate([counts, often])).astype(np.int64)  # exact below 2^53
         rows = np.empty((len(cells), len(sizes)), dtype=code_dtype(self.schema), order="F")
         for place, codes in enumerate(np.unravel_index(cells, sizes)):
             rows[:, place] = codes
@@ -123,9 +121,8 @@ class CodedTable:
     def encode(cls, frame: pd.DataFrame, schema: Schema) -> CodedTable:
         """Code the rows of a data frame by the schema's declaration alone.
 
-        Raises:
-            InputError: a column is absent, holds something undeclared or out of bounds, lacks a value where none may
-                be missing, or holds a combination that the schema declares impossible. No row's value is quoted.
+        Raises InputError if a column is absent, holds something undeclared or out of bounds, lacks a value where none
+        may be missing, or holds a combination that the schema declares impossible. No row's value is quoted.
         """
         codes = np.empty((len(frame), len(schema.columns)), dtype=code_dtype(schema), order="F")
         for j, column in enumerate(schema.columns):
@@ -182,9 +179,10 @@ def _encode_values(series: pd.Series, column: Column) -> npt.NDArray[np.int64]:
         places, lookup = np.zeros(len(series), dtype=np.intp), np.array([-1])
     codes, absent = lookup[places], places < 0
     if (codes < 0).any():
+        shown = [*map(str, column.values[:12]), *["…"] * (len(column.values) > 12)]
         raise InputError(
             f"column {column.name!r} holds a value that the schema does not declare (declared: "
-            f"{_shorten(column.values)}); declare it or recode it"
+            f"{', '.join(shown)}); declare it or recode it"
         )
     return _fill(codes, absent, column, None if column.missing is None else column.values.index(column.missing))
 
@@ -283,8 +281,3 @@ def _decode(codes: Codes, column: Column, rng: np.random.Generator) -> npt.NDArr
         return np.asarray(drawn)
     series = pd.Series(drawn).mask(own)
     return series.astype("Int64") if column.integer and column.release == "draw" else series
-
-
-def _shorten(values: Sequence[object]) -> str:
-    shown = [str(value) for value in values[:12]]
-    return ", ".join(shown) + (", …" if len(values) > 12 else "")

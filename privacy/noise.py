@@ -50,18 +50,16 @@ def gaussian_sigma(rho: Rho | float, sensitivity: float = 1.0) -> float:
     >>> gaussian_sigma(0.5)
     1.0
     """
-    amount = float(rho)
-    if not amount > 0:
+    if not float(rho) > 0:
         raise InputError("noise needs a positive zCDP amount")
-    return sensitivity / math.sqrt(2 * amount)
+    return sensitivity / math.sqrt(2 * float(rho))
 
 
 def selection_epsilon(rho: Rho | float) -> float:
     """The ε of the exponential mechanism that costs ρ = ε²/8 (Cesar and Rogers, arXiv:2004.07223, Lemma 3.4)."""
-    amount = float(rho)
-    if not amount > 0:
+    if not float(rho) > 0:
         raise InputError("a private selection needs a positive zCDP amount")
-    return math.sqrt(8 * amount)
+    return math.sqrt(8 * float(rho))
 
 
 class NoiseSource(ABC):
@@ -86,13 +84,10 @@ class NoiseSource(ABC):
         Args:
             values: of an integer type, any shape, shape kept.
             sensitivity: Δ > 0, the most that neighbours differ by in L2 norm.
-            rho: ρ > 0, charged to `budget`.
-            what: for the budget's record.
+            rho: ρ > 0, charged to `budget`, in whose record it is `what`.
 
-        Raises:
-            InputError: a price or sensitivity that is not positive (nothing is charged), or fractions among the values.
-            BudgetExceeded: the budget has less; nothing is charged.
-            RuntimeError: OpenDP's map of the noise is above ρ; nothing is drawn.
+        Raises InputError for a price or sensitivity that is not positive (nothing is charged), or fractions among the
+        values; BudgetExceeded (nothing is charged); RuntimeError where OpenDP's map is above ρ (nothing is drawn).
 
         Cost: ρ-zCDP. Source: Canonne, Kamath and Steinke, arXiv:2004.00010, Theorem 4. See docs/proofs/noise.md.
         """
@@ -112,8 +107,7 @@ class NoiseSource(ABC):
             sensitivity: Δ > 0, the most that neighbours differ by in L1 norm.
             epsilon: ε > 0; `budget` is charged ε²/2.
 
-        Raises: as `gaussian`; InputError also for values that are not finite.
-
+        Raises as `gaussian`, and InputError for values that are not finite.
         Cost: ε-DP, hence ε²/2-zCDP (`Rho.of_pure`). See docs/proofs/noise.md.
         """
         sensitivity, epsilon = _positive(sensitivity), _positive(epsilon)
@@ -134,8 +128,7 @@ class NoiseSource(ABC):
             sensitivity: Δ > 0, the most that neighbours differ by in any score; they may differ either way.
             rho: ρ > 0, charged to `budget`.
 
-        Raises: as `gaussian`; InputError also for unusable scores.
-
+        Raises as `gaussian`, and InputError for unusable scores.
         Cost: ρ-zCDP. Source: Cesar and Rogers, arXiv:2004.07223, Lemma 3.4. See docs/proofs/selection.md.
         """
         sensitivity = _positive(sensitivity)

@@ -116,8 +116,7 @@ def means_section(rows: PrivateRows, budget: Budget, noise: NoiseSource) -> Sect
             for stratum, (group, count) in enumerate(zip(rows.groups, counts, strict=True))
         ]
         ends = float(declared.min()), float(declared.max())
-        means = [each.mean(*ends, grouping.level) for each in (*sums, reduce(add, sums))]
-        shown[name] = grouping.labelled(means[:-1], means[-1])
+        shown[name] = grouping.labelled([each.mean(*ends, grouping.level) for each in (*sums, reduce(add, sums))])
         drawn[f"mean of {name}"] = grouping.labelled(
             [{"sum about the middle": grouping.drawn(each.total, each.total_variance**0.5)} for each in sums]
         )

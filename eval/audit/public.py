@@ -30,7 +30,6 @@ from equistrata.eval.audit.grouping import (
     ByStratum,
     Grouping,
     Measured,
-    Predictions,
     SectionNumbers,
     Subject,
     SyntheticSummary,
@@ -208,24 +207,19 @@ def public_audits(
     measured = {"sizes": sizes_section(rows), "means": means_section(rows, of_rows["means"], noise.spawn(1))}
     audits = {}
     for place, (name, table) in enumerate(synthetic.items()):
-        source, classifier = noise if place == 0 else noise.spawn(len(SECTION_SHARES) + place), classifiers.get(name)
-        predictions = Predictions.of(classifier, private) if classifier is not None else None
-        subject = Subject(rows, table, predictions, degree)
-        audits[name] = _audit(subject, paying[name], source, measured, classifier)
+        subject = Subject(rows, table, classifiers.get(name), degree)
+        source = noise if place == 0 else noise.spawn(len(SECTION_SHARES) + place)
+        audits[name] = _audit(subject, paying[name], source, measured)
     return audits
 
 
 def _audit(
-    subject: Subject,
-    budgets: Mapping[str, Budget],
-    noise: NoiseSource,
-    measured: Mapping[str, SectionNumbers],
-    classifier: Classifier | None,
+    subject: Subject, budgets: Mapping[str, Budget], noise: NoiseSource, measured: Mapping[str, SectionNumbers]
 ) -> PublicAudit:
     """The audit of one release: what is measured already, and its own sections, from budgets that are charged."""
     grouping, answers = subject.private.grouping, dict(measured)
     for stream, section in enumerate(SECTION_SHARES):
-        if section in SECTIONS and (subject.predictions or section not in OF_CLASSIFIER):
+        if section in SECTIONS and (subject.classifier or section not in OF_CLASSIFIER):
             answers[section] = SECTIONS[section](subject, budgets[section], noise.spawn(stream))
     shown: dict[str, Any] = {name: {} for name in ("calibration", *RATES)}
     for name, (numbers, _) in answers.items():
@@ -240,7 +234,7 @@ def _audit(
         strata_columns=grouping.strata.columns,
         measurements={name: sums for _, drawn in answers.values() for name, sums in drawn.items()},
         synthetic=SyntheticSummary.of(subject.synthetic, grouping),
-        **named(classifier),
+        **named(subject.classifier),
         **shown,
     )
 

@@ -31,13 +31,12 @@ def calibration_section(subject: Subject, budget: Budget, noise: NoiseSource) ->
 
     Cost: the budget; strata are disjoint.
     """
-    assert subject.predictions is not None
-    score, truth = subject.predictions.score, subject.predictions.truth
+    found, truth = subject.predictions
     rho, grouping = budget.remaining, subject.private.grouping
     parts = budget.parallel(rho, range(len(grouping.labels)), "strata")
     price = PricedDesign.of_rho(rho, weighted=False, binary=True)
     sums = [
-        measure_sums(score[rows], truth[rows], price, noise.spawn(stratum), budget=parts[stratum])
+        measure_sums(found.score[rows], truth[rows], price, noise.spawn(stratum), budget=parts[stratum])
         for stratum, rows in enumerate(subject.private.groups)
     ]
     shown = [_calibration(each, grouping.level) for each in (*sums, reduce(add, sums))]
@@ -45,10 +44,7 @@ def calibration_section(subject: Subject, budget: Budget, noise: NoiseSource) ->
     drawn = [
         {name: grouping.drawn(each[name], sigma) for name, sigma in zip(each, deviations, strict=True)} for each in sums
     ]
-    return (
-        {"calibration": grouping.labelled(shown[:-1], shown[-1])},
-        {"calibration": grouping.labelled(drawn)},
-    )
+    return {"calibration": grouping.labelled(shown)}, {"calibration": grouping.labelled(drawn)}
 
 
 def rates_section(subject: Subject, budget: Budget, noise: NoiseSource) -> SectionNumbers:
@@ -56,19 +52,17 @@ def rates_section(subject: Subject, budget: Budget, noise: NoiseSource) -> Secti
 
     Cost: the budget; a row is in one cell, so the sensitivity is 1.
     """
-    assert subject.predictions is not None
-    index, grouping, found = subject.private.index, subject.private.grouping, subject.predictions
+    index, grouping, (found, truth) = subject.private.index, subject.private.grouping, subject.predictions
 
     def counts() -> Counts:
-        places = 4 * index + 2 * found.truth + found.selected
-        return np.bincount(places, minlength=4 * len(grouping.labels)).astype(np.int64)
+        return np.bincount(4 * index + 2 * truth + found.selected, minlength=4 * len(grouping.labels)).astype(np.int64)
 
     cells, sigma = noise.gaussian(counts, 1.0, budget.remaining, budget, "confusion matrices")
     tables = cells.astype(np.float64).reshape(-1, 4)
     shown: dict[str, ByStratum] = {}
     for rate in RATES:
         whole = _rate(rate, tables.sum(axis=0), sigma**2 * len(tables), grouping.level)
-        shown[rate] = grouping.labelled([_rate(rate, table, sigma**2, grouping.level) for table in tables], whole)
+        shown[rate] = grouping.labelled([*(_rate(rate, table, sigma**2, grouping.level) for table in tables), whole])
     drawn = [
         {cell: grouping.drawn(count, sigma) for cell, count in zip(CELLS, table.tolist(), strict=True)}
         for table in tables

@@ -78,9 +78,8 @@ def parity_error(pair: Pair, *, omega: float | None = None, statistic: Statistic
     sum grows with the number k of strata. f is of the columns that define no strata: one that does is constant in a
     stratum, so averaging it in would only make the score smaller.
 
-    Conventions: a stratum without synthetic rows has error 1 in every component; where the real value is 0 or absent,
-    the error is 0 if the synthetic one is so too, else 1. Without strata the whole table is the population, and ω is 1
-    by default.
+    A stratum without synthetic rows has error 1 in every component; others are `relative_error`s. Without strata the
+    whole table is the population, and ω is 1 by default.
 
     Args:
         pair: the tables and the strata covered.
@@ -88,9 +87,7 @@ def parity_error(pair: Pair, *, omega: float | None = None, statistic: Statistic
         statistic: "means" of the columns (absent cells skipped); or "workload3", the 3-way workload error, an error
             already: ω·err(X) + Σ_i err(G_i), with err(X) over all columns and 2 for a stratum without synthetic rows.
 
-    Raises:
-        InputError: a setting is out of its range, or the strata use up every column.
-
+    Raises InputError if a setting is out of its range, or the strata use up every column.
     Privacy: EXACT, so internal; not private.
     Source: stratification paper, Definition 11 (equation 7).
     """

@@ -29,6 +29,7 @@ from equistrata.eval.scores.parity import parity_error
 from equistrata.eval.scores.tables import ALL_ROWS, MIN_SHARE, Pair, TableLike, coded_alike
 from equistrata.eval.scores.workload import workload_by_stratum, workload_error
 
+ALL = tuple(MODELS)
 FOREST, OF_FOREST = "random_forest", ("accuracy", "dpr", "fnr_diff")
 
 
@@ -90,7 +91,7 @@ def score(
     *,
     held_out: TableLike | None = None,
     target: str | None = None,
-    classifiers: Sequence[str] = tuple(MODELS),
+    classifiers: Sequence[str] = ALL,
     baseline: bool = True,
     min_share: float = MIN_SHARE,
     times: tuple[Counts, Counts] | None = None,
@@ -108,12 +109,10 @@ def score(
         classifiers: which of `equistrata.eval.scores.classifiers.MODELS` to train on the synthetic rows.
         baseline: train them on the private rows as well.
         min_share: in [0, 1).
-        times: how often each private and each synthetic row occurs, where the tables hold distinct rows only; then
-            without classifiers.
+        times: how often each private and synthetic row occurs, if tables hold distinct rows only; no classifiers then.
 
-    Raises:
-        InputError: the tables cannot be compared, a named column is absent, or a setting is out of its range. No row's
-            value is quoted.
+    Raises InputError if the tables cannot be compared, a named column is absent, or a setting is out of its range. No
+    row's value is quoted.
 
     Privacy: EXACT, so internal; not private.
     Source: stratification paper, Definitions 11 and 14 and Figures 4 to 9.
@@ -134,11 +133,7 @@ def score(
 
 
 def with_utility(
-    scores: Scores,
-    tables: Mapping[str, CodedTable],
-    target: str,
-    columns: Sequence[str],
-    models: Sequence[str] = tuple(MODELS),
+    scores: Scores, tables: Mapping[str, CodedTable], target: str, columns: Sequence[str], models: Sequence[str] = ALL
 ) -> Scores:
     """The scores, and those of classifiers trained on `synthetic` rows (and `real` ones, if given), tested on `test`.
 

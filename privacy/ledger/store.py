@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import sqlite3
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, RowMapping, select, text
+from sqlalchemy import Connection, Engine, select, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
@@ -34,14 +34,7 @@ class LedgerError(EquistrataError, ValueError):
 
 
 class Store:
-    """Transactions on one ledger database.
-
-    Args:
-        url: a SQLAlchemy URL (sqlite or postgresql), or the path of a SQLite file.
-        lock_seconds: how long to wait for other writers.
-
-    Raises LedgerError for an unusable URL.
-    """
+    """Transactions on one ledger database, named as for `Ledger`. Raises LedgerError for an unusable URL."""
 
     def __init__(self, url: str | os.PathLike[str], lock_seconds: float = LOCK_SECONDS) -> None:
         self.lock_seconds = lock_seconds
@@ -59,33 +52,30 @@ class Store:
         return f"ledger in PostgreSQL database {self._url.database!r} at {self._url.host or 'the local socket'}"
 
     @contextmanager
-    def writing(self) -> Iterator[tuple[Connection, dict[str, Any]]]:
-        """One transaction that no other overlaps, durable when the block ends; rolled back if it raises.
+    def transaction(self, *, writes: bool = False) -> Iterator[tuple[Connection, dict[str, Any]]]:
+        """The connection and the ledger's own row, in one consistent view, which no writer disturbs.
 
-        Gives the connection and the ledger's own row.
+        One that writes overlaps with no other, is durable when the block ends, and rolled back if it raises.
         """
         if self.path is not None:
-            self._check_file(self.path, to_write=True)
-        with self._sentences(), self._engine(writes=True).begin() as connection:
-            if self.path is None:
+            self._check_file(self.path, writes)
+        with self._sentences(), self._engine(writes).begin() as connection:
+            if self.path is None and writes:
                 postgres.queue(connection)
-            yield connection, self._checked(connection.execute(select(HEAD)).mappings().all())
-
-    @contextmanager
-    def reading(self) -> Iterator[tuple[Connection, dict[str, Any]]]:
-        """One consistent view, which no writer disturbs: the connection and the ledger's own row."""
-        if self.path is not None:
-            self._check_file(self.path, to_write=False)
-        with self._sentences(), self._engine(writes=False).begin() as connection:
-            if self.path is None:
+            elif self.path is None:
                 connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
-            yield connection, self._checked(connection.execute(select(HEAD)).mappings().all())
+            rows = connection.execute(select(HEAD)).mappings().all()
+            version = rows[0]["version"] if len(rows) == 1 else None
+            if version != VERSION:
+                found = version if isinstance(version, int) else "unknown"
+                fits = f"this equistrata reads format {VERSION}; use one that fits"
+                raise LedgerError(f"{self.describe()} is of format {found}, and {fits}")
+            yield connection, {str(name): value for name, value in rows[0].items()}
 
     def create(self, first_head: Callable[[str], dict[str, Any]]) -> None:
-        """Make the tables unless they exist; of two that create at once, both find the same, whole ledger afterwards.
+        """Make the tables unless they exist, with the first head from the layout's hash.
 
-        Args:
-            first_head: the first head, from the layout's hash.
+        Of two that create at once, both find the same, whole ledger afterwards.
         """
         if self.path is None:
             with self._sentences(), self._engine(writes=True).begin() as connection:
@@ -109,7 +99,7 @@ class Store:
 
     def upgrade(self) -> None:
         """Bring what surrounds history to this version: functions and rights on PostgreSQL, the journal on SQLite."""
-        with self.writing() as (connection, _):
+        with self.transaction(writes=True) as (connection, _):
             if self.path is None:
                 self._install(connection)
 
@@ -138,15 +128,6 @@ class Store:
             else:
                 self._engines[key] = sqlite.sqlite_engine(self.path, writes, self.lock_seconds)
         return self._engines[key]
-
-    def _checked(self, rows: Sequence[RowMapping]) -> dict[str, Any]:
-        version = rows[0]["version"] if len(rows) == 1 else None
-        if version != VERSION:
-            found = version if isinstance(version, int) else "unknown"
-            raise LedgerError(
-                f"{self.describe()} is of format {found}, and this equistrata reads format {VERSION}; use one that fits"
-            )
-        return {str(name): value for name, value in rows[0].items()}
 
     def _check_file(self, path: Path, to_write: bool) -> None:
         if not path.exists():

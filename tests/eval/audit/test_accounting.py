@@ -48,11 +48,11 @@ def test_sizes_that_are_not_charged_are_caught(monkeypatch, tmp_path):
     """Each release measures them for itself, and they are charged once."""
     honest = equistrata.eval.audit.public._audit
 
-    def audit(subject, budgets, noise, measured, classifier):
+    def audit(subject, budgets, noise, measured):
         rows = subject.private
         again = measured_rows(rows.table, rows.grouping, Budget(budgets["sizes"].total), noise.spawn(99))
         own = {**measured, "sizes": sizes_section(again)}
-        return honest(replace(subject, private=again), budgets, noise, own, classifier)
+        return honest(replace(subject, private=again), budgets, noise, own)
 
     monkeypatch.setattr(equistrata.eval.audit.public, "_audit", audit)
     found = made_twice(audited, *BOTH, tmp_path)
