@@ -422,8 +422,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _impossible(schema: Schema, entry: Any, here: str) -> Impossible:
-    mapping = isinstance(entry, dict) and entry
-    _need(here, mapping, "needs each entry of 'impossible' to map columns to lists of values")
+    _need(here, isinstance(entry, dict) and entry, "needs each entry of 'impossible' to map columns to lists of values")
     codes = []
     for name, values in entry.items():
         place = {key: code for code, key in enumerate(schema[name].keys)}

@@ -107,7 +107,6 @@ class FolktablesSource:
         yield self.read(columns)
 
     def files(self) -> list[Path]:
-        """See `Source.files`."""
         from folktables.load_acs import initialize_and_download
 
         which = str(self.year), self.horizon, "person"
@@ -167,7 +166,6 @@ class FileSource:
                 yield from reader
 
     def files(self) -> list[Path]:
-        """See `Source.files`."""
         return [_file(self.path, self.kind)[0]]
 
     def describe(self) -> str:

@@ -24,6 +24,7 @@ from equistrata.data.schema import OWN_CATEGORY, Column, Schema, plain_text
 from equistrata.errors import InputError
 
 Codes = npt.NDArray[np.unsignedinteger]
+Encoded = tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], int | None]  # codes, which are absent, and their code
 
 # Rows that are counted at a time: a few columns of them stay in a processor's cache, and a table that lies in a mapped
 # file is never in memory as a whole.
@@ -129,7 +130,15 @@ class CodedTable:
             if column.name not in frame.columns:
                 raise InputError(f"column {column.name!r} of schema {schema.name!r} is not in the table; add it")
             encode = _encode_numeric if column.numeric else _encode_values
-            codes[:, j] = encode(frame[column.name], column)
+            found, absent, missing = encode(frame[column.name], column)
+            if missing is not None:
+                found[absent] = missing
+            elif absent.any():
+                raise InputError(
+                    f"column {column.name!r} has missing cells, but the schema does not say what missing means; "
+                    "declare it"
+                )
+            codes[:, j] = found
         table = cls(codes, schema)
         for zero in schema.impossible:
             if schema.zero_mask(zero).ravel()[table.index_of(zero.columns)].any():
@@ -166,7 +175,7 @@ def code_dtype(schema: Schema) -> type[np.unsignedinteger]:
     return np.uint8 if max(schema.sizes) <= 256 else np.uint16 if max(schema.sizes) <= 65536 else np.uint32
 
 
-def _encode_values(series: pd.Series, column: Column) -> npt.NDArray[np.int64]:
+def _encode_values(series: pd.Series, column: Column) -> Encoded:
     declared = {_key(value, column): code for code, value in enumerate(column.values)}
     recoded = {_key(raw, column): column.values.index(to) for raw, to in column.recode}
     # With "recode" and "others", only what "recode" lists keeps its meaning.
@@ -184,7 +193,7 @@ def _encode_values(series: pd.Series, column: Column) -> npt.NDArray[np.int64]:
             f"column {column.name!r} holds a value that the schema does not declare (declared: "
             f"{', '.join(shown)}); declare it or recode it"
         )
-    return _fill(codes, absent, column, None if column.missing is None else column.values.index(column.missing))
+    return codes, absent, None if column.missing is None else column.values.index(column.missing)
 
 
 def _code(value: object, declared: Mapping[float | str, int], other: int, column: Column) -> int:
@@ -216,7 +225,7 @@ def _key(value: object, column: Column) -> float | str:
         return str(value)
 
 
-def _encode_numeric(series: pd.Series, column: Column) -> npt.NDArray[np.int64]:
+def _encode_numeric(series: pd.Series, column: Column) -> Encoded:
     values, absent = numbers(series, column)
     inside, (lower, upper) = values[~absent], column.bounds
     if inside.size and (inside.min() < lower or inside.max() > upper):
@@ -228,7 +237,7 @@ def _encode_numeric(series: pd.Series, column: Column) -> npt.NDArray[np.int64]:
     code = column.bins if column.missing == OWN_CATEGORY else None
     if code is None and column.missing is not None:
         code = int(np.searchsorted(column.edges[1:-1], float(column.missing), side="left"))
-    return _fill(codes, absent, column, code)
+    return codes, absent, code
 
 
 def numbers(series: pd.Series, column: Column) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
@@ -242,19 +251,6 @@ def numbers(series: pd.Series, column: Column) -> tuple[npt.NDArray[np.float64],
     if (np.isnan(values) & ~absent).any() or np.isinf(values).any():
         raise InputError(f"column {column.name!r} is declared numeric but holds something that is not a number")
     return values, absent
-
-
-def _fill(
-    codes: npt.NDArray[np.int64], absent: npt.NDArray[np.bool_], column: Column, code: int | None
-) -> npt.NDArray[np.int64]:
-    if not absent.any():
-        return codes
-    if code is None:
-        raise InputError(
-            f"column {column.name!r} has missing cells, but the schema does not say what missing means; declare it"
-        )
-    codes[absent] = code
-    return codes
 
 
 def _decode(codes: Codes, column: Column, rng: np.random.Generator) -> npt.NDArray[np.generic] | pd.Series:

@@ -57,6 +57,7 @@ SECTIONS: Mapping[str, Callable[[Subject, Budget, NoiseSource], SectionNumbers]]
     "workload": workload_section,
 }  # about one release each
 OF_CLASSIFIER = ("calibration", "rates")
+PLAIN_FIELDS = ("relation", "private", "noise", "level", "classifier", "target", "positive")
 NOISY_FIELDS = ("sizes", "means", "calibration", *RATES, "workload_error", "measurements")
 
 
@@ -117,17 +118,12 @@ class PublicAudit:
         return {
             "mode": "public",
             "rho": float(self.rho),
-            "relation": self.relation,
             "charges": {section: float(rho) for section, rho in self.charges},
-            "private": self.private,
-            "noise": self.noise,
-            "level": self.level,
             "strata_columns": list(self.strata_columns),
-            "classifier": self.classifier,
-            "target": self.target,
-            "positive": self.positive,
             "without_synthetic_rows": list(self.synthetic.lost),
-        } | {name: _plain(getattr(self, name), name) for name in NOISY_FIELDS}
+            **{name: getattr(self, name) for name in PLAIN_FIELDS},
+            **{name: _plain(getattr(self, name), name) for name in NOISY_FIELDS},
+        }
 
 
 def public_audit(

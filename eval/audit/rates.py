@@ -13,7 +13,7 @@ from equistrata.eval.audit.noisy_number import NoisyNumber, clipped
 from equistrata.inference.ratios.design import PricedDesign
 from equistrata.inference.ratios.rates import noisy_rate
 from equistrata.inference.ratios.ratio import fieller_from_sums
-from equistrata.inference.ratios.sums import RatioSums, measure_sums
+from equistrata.inference.ratios.sums import measure_sums
 from equistrata.privacy.budget import Budget
 from equistrata.privacy.noise import NoiseSource
 
@@ -39,7 +39,10 @@ def calibration_section(subject: Subject, budget: Budget, noise: NoiseSource) ->
         measure_sums(found.score[rows], truth[rows], price, noise.spawn(stratum), budget=parts[stratum])
         for stratum, rows in enumerate(subject.private.groups)
     ]
-    shown = [_calibration(each, grouping.level) for each in (*sums, reduce(add, sums))]
+    shown = []
+    for each in (*sums, reduce(add, sums)):
+        value = max(each["ws"], 0.0) / each["wy"] if each["wy"] > 0 else None
+        shown.append(clipped(value, fieller_from_sums(each, level=grouping.level)))
     deviations = np.sqrt(np.diag(sums[0].covariance)).tolist()
     drawn = [
         {name: grouping.drawn(each[name], sigma) for name, sigma in zip(each, deviations, strict=True)} for each in sums
@@ -68,11 +71,6 @@ def rates_section(subject: Subject, budget: Budget, noise: NoiseSource) -> Secti
         for table in tables
     ]
     return shown, {"rates": grouping.labelled(drawn)}
-
-
-def _calibration(sums: RatioSums, level: float) -> NoisyNumber:
-    value = max(sums["ws"], 0.0) / sums["wy"] if sums["wy"] > 0 else None
-    return clipped(value, fieller_from_sums(sums, level=level))
 
 
 def _rate(rate: str, table: Floats, variance: float, level: float) -> NoisyNumber:

@@ -51,6 +51,9 @@ class Store:
             return f"ledger {str(self.path)!r}"
         return f"ledger in PostgreSQL database {self._url.database!r} at {self._url.host or 'the local socket'}"
 
+    def _fault(self, sentence: str) -> LedgerError:
+        return LedgerError(f"{self.describe()} {sentence}")
+
     @contextmanager
     def transaction(self, *, writes: bool = False) -> Iterator[tuple[Connection, dict[str, Any]]]:
         """The connection and the ledger's own row, in one consistent view, which no writer disturbs.
@@ -68,8 +71,9 @@ class Store:
             version = rows[0]["version"] if len(rows) == 1 else None
             if version != VERSION:
                 found = version if isinstance(version, int) else "unknown"
-                fits = f"this equistrata reads format {VERSION}; use one that fits"
-                raise LedgerError(f"{self.describe()} is of format {found}, and {fits}")
+                raise self._fault(
+                    f"is of format {found}, and this equistrata reads format {VERSION}; use one that fits"
+                )
             yield connection, {str(name): value for name, value in rows[0].items()}
 
     def create(self, first_head: Callable[[str], dict[str, Any]]) -> None:
@@ -84,17 +88,16 @@ class Store:
         elif not self.path.exists():
             orphan = next(filter(Path.exists, (sqlite.key_file(self.path), *sqlite.beside(self.path))), None)
             if orphan is not None:
-                raise LedgerError(
-                    f"{self.describe()} does not exist, but {orphan.name!r} lies in its place: the ledger was deleted "
-                    "or moved. Restore it from a copy; or, to begin anew though its history is lost, move "
-                    f"{orphan.name!r} away"
+                raise self._fault(
+                    f"does not exist, but {orphan.name!r} lies in its place: the ledger was deleted or moved. Restore "
+                    f"it from a copy; or, to begin anew though its history is lost, move {orphan.name!r} away"
                 )
             try:
                 with self._sentences():
                     sqlite.create_file(self.path, first_head, self.lock_seconds)
             except OSError:
-                raise LedgerError(
-                    f"{self.describe()} cannot be made; it needs a writable folder, on a file system with hard links"
+                raise self._fault(
+                    "cannot be made; it needs a writable folder, on a file system with hard links"
                 ) from None
 
     def upgrade(self) -> None:
@@ -113,10 +116,10 @@ class Store:
 
     def _install(self, connection: Connection) -> None:
         if connection.execute(text("SHOW server_encoding")).scalar_one() != "UTF8":
-            raise LedgerError(f"{self.describe()} is not in UTF-8; make the database with ENCODING 'UTF8'")
+            raise self._fault("is not in UTF-8; make the database with ENCODING 'UTF8'")
         owned = "SELECT pg_get_userbyid(relowner) = current_user FROM pg_class WHERE oid = to_regclass(:table)"
         if not connection.execute(text(owned), {"table": HEAD.name}).scalar():
-            raise LedgerError(f"{self.describe()} belongs to another role; do this as its steward, who made it")
+            raise self._fault("belongs to another role; do this as its steward, who made it")
         postgres.install(connection)
 
     def _engine(self, writes: bool) -> Engine:
@@ -132,15 +135,12 @@ class Store:
     def _check_file(self, path: Path, to_write: bool) -> None:
         if not path.exists():
             if sqlite.key_file(path).exists():
-                raise LedgerError(
-                    f"{self.describe()} does not exist, but its key does: it was deleted or moved; restore it from a "
-                    "copy"
-                )
-            raise LedgerError(f"{self.describe()} does not exist; correct the path, or run equistrata budget create")
+                raise self._fault("does not exist, but its key does: it was deleted or moved; restore it from a copy")
+            raise self._fault("does not exist; correct the path, or run equistrata budget create")
         if not path.is_file():
-            raise LedgerError(f"{self.describe()} is not a file; correct the path")
+            raise self._fault("is not a file; correct the path")
         if to_write and not sqlite.writable(path):
-            raise LedgerError(f"{self.describe()} is read-only, so nothing can be charged; make it writable")
+            raise self._fault("is read-only, so nothing can be charged; make it writable")
 
     @contextmanager
     def _sentences(self) -> Iterator[None]:
@@ -155,7 +155,7 @@ class Store:
             sentence = "cannot be used; check it with equistrata budget verify"
         else:
             return
-        raise LedgerError(f"{self.describe()} {sentence}") from None
+        raise self._fault(sentence) from None
 
     def _sentence(self, cause: BaseException | None) -> str:
         name = str(getattr(cause, "sqlite_errorname", ""))
