@@ -175,7 +175,6 @@ class SecureNoise(NoiseSource):
     name = f"OpenDP {opendp_version} (cryptographically seeded, exact arithmetic)"
 
     def binomial(self, trials: int, probabilities: Floats) -> Counts:
-        """See `NoiseSource.binomial` and `equistrata.privacy.coins`."""
         return exact_binomial(*checked_trials(trials, probabilities))
 
     def spawn(self, stream: int) -> SecureNoise:
@@ -208,7 +207,6 @@ class SeededNoise(NoiseSource):
         self._rng = np.random.default_rng(self._sequence)
 
     def binomial(self, trials: int, probabilities: Floats) -> Counts:
-        """See `NoiseSource.binomial`."""
         return np.asarray(self._rng.binomial(*checked_trials(trials, probabilities)), dtype=np.int64)
 
     def spawn(self, stream: int) -> SeededNoise:

@@ -80,7 +80,7 @@ class Forest:
     name: str = "random_forest"
 
     def predict(self, table: CodedTable) -> Predicted:
-        """See `Classifier.predict`. Equal rows are predicted once."""
+        """Equal rows are predicted once."""
         if not len(table):
             return Predicted(np.zeros(0), np.zeros(0, dtype=bool))
         (features,) = _Features.of([table], self.target)

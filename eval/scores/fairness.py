@@ -1,7 +1,5 @@
 """Group fairness: how a classifier's predictions treat the strata of a test table, with conventions for small strata.
 
-An EXACT score is a query on private rows at no privacy cost: it is internal, and must not be published.
-
 >>> fairness = group_fairness([1, 1, 0, 1, 1, 0], [1, 0, 0, 1, 1, 1], ["a", "a", "a", "b", "b", "b"], min_rows=3)
 >>> fairness.selection_rate
 {'a': 0.3333333333333333, 'b': 1.0}

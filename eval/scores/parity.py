@@ -1,7 +1,5 @@
 """Parity error: how evenly a synthetic table serves the strata, by the relative errors of their means.
 
-An EXACT score is a query on private rows at no privacy cost: it is internal, and must not be published.
-
 >>> import pandas as pd
 >>> real = pd.DataFrame({"G": [1, 1, 2, 2], "Y": [1, 3, 4, 4]})
 >>> synthetic = pd.DataFrame({"G": [2, 2, 1, 1], "Y": [4, 4, 1, 1]})

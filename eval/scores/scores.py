@@ -1,7 +1,5 @@
 """All scores of one synthetic table, under the names that benchmarks and reports use.
 
-EXACT scores are queries on private rows at no privacy cost: they are internal, and must not be published.
-
 >>> import pandas as pd
 >>> real = pd.DataFrame({"G": [1, 1, 2, 2], "A": [1, 1, 2, 2], "B": [3, 4, 3, 4], "Y": [0, 1, 0, 1]})
 >>> scores = score(real.iloc[[0, 0, 2, 3]], real, ["G"])

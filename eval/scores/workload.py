@@ -1,7 +1,5 @@
 """Workload error: how far the low-way marginals of a synthetic table are from the real ones, overall and by stratum.
 
-An EXACT score is a query on private rows at no privacy cost: it is internal, and must not be published.
-
 >>> import pandas as pd
 >>> real = pd.DataFrame({"A": [0, 0, 1, 1], "B": [0, 1, 0, 1], "C": [0, 0, 1, 1]})
 >>> workload_error(Pair.of(real, real)), workload_error(Pair.of(real, real.assign(C=[1, 1, 0, 0])))
