@@ -84,7 +84,7 @@ class NoiseSource(ABC):
         Args:
             values: of an integer type, any shape, shape kept.
             sensitivity: Δ > 0, the most that neighbours differ by in L2 norm.
-            rho: ρ > 0, charged to `budget`, in whose record it is `what`.
+            rho: ρ > 0, charged to `budget`, which notes it as `what`.
 
         Raises InputError for a price or sensitivity that is not positive (nothing is charged), or fractions among the
         values; BudgetExceeded (nothing is charged); RuntimeError where OpenDP's map is above ρ (nothing is drawn).

@@ -38,7 +38,7 @@ Outcomes = Mapping[str, Mapping[str, npt.ArrayLike]]
 
 @dataclass(frozen=True)
 class MeanComparison:
-    """The exact mean of private rows (None where there is none), and a published one, whose value may be None."""
+    """The exact mean of private rows (None where there is none), and a published one (its value may be None)."""
 
     exact: float | None
     value: float | None
