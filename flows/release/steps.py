@@ -18,7 +18,7 @@ from equistrata.data.sources import ahead
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable, numbers
 from equistrata.data.weights import PublicWeights
-from equistrata.eval.scores.scores import score
+from equistrata.eval.scores.scores import score, with_utility
 from equistrata.flows.release.card import card_markdown, release_card
 from equistrata.flows.release.inside import SCORES, check_place, keep_scores
 from equistrata.flows.release.manifest import write_manifest
@@ -280,16 +280,13 @@ def evaluate(plan: Plan, work: Workspace) -> None:
         document["scored"] = sampled
         real, (made,) = _together(plan, _some(parts, rng)), _some([drawn], rng)
         scores = score(made, real, plan.strata)
-    if plan.config.evaluate == "full":
+    target = plan.schema.target
+    if plan.config.evaluate == "full" and target is not None:
         test = work.load_table(work.held_out, plan.schema)
         if max(sum(map(len, parts)), len(drawn), len(test)) > SCORED_ROWS:
             document["classified"] = sampled
         real, (held_out,), (made,) = _together(plan, _some(parts, rng)), _some([test], rng), _some([drawn], rng)
-        trained = score(made, real, plan.strata, held_out=held_out, target=plan.schema.target)
-        scores = replace(
-            scores, accuracy=trained.accuracy, dpr=trained.dpr, fnr_diff=trained.fnr_diff,
-            classifiers=trained.classifiers, baseline=trained.baseline,
-        )  # fmt: skip
+        scores = with_utility(scores, {"synthetic": made, "real": real, "test": held_out}, target, plan.strata.columns)
     work.save_json(work.root / SCORES, document | scores.to_dict())
 
 

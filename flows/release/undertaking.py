@@ -140,7 +140,7 @@ class Undertaking:
                 journal=self.journal.mark if self.journal else None,
             )
         for charge in charges:
-            account.ledger.resume(charge.reservation)
+            account.ledger.resume(charge.entry)
         self._charges = account.charges()
         self._drawing = True
 
@@ -175,8 +175,8 @@ class Undertaking:
         try:
             for charge in self.account.charges():
                 if charge.outcome == "failed":
-                    self.account.ledger.resume(charge.reservation)
-                self.account.ledger.commit(charge.reservation)
+                    self.account.ledger.resume(charge.entry)
+                self.account.ledger.commit(charge.entry)
         except LedgerError as error:
             raise LedgerError(
                 f"the release is whole in {self.plan.config.output!r}, but the ledger could not be told: {error}; then "
@@ -191,7 +191,7 @@ class Undertaking:
         with suppress(LedgerError):
             for charge in self.account.charges():
                 if self._drawing and charge.outcome == "reserved":
-                    self.account.ledger.fail(charge.reservation, type(error).__name__)
+                    self.account.ledger.fail(charge.entry, type(error).__name__)
 
     def _digest(self) -> bytes:
         return content_digest(self.plan.source.files())
@@ -379,7 +379,7 @@ def discard(journal: Journal) -> None:
         with account.lease(journal):
             for charge in account.charges():
                 if charge.outcome == "reserved":
-                    account.ledger.fail(charge.reservation, "given up")
+                    account.ledger.fail(charge.entry, "given up")
         remove_dead_workspaces(journal.config.scratch)
         journal.remove()
 
@@ -398,5 +398,5 @@ def give_up_charges(ledger: Ledger, release: str) -> int:
         if host is not None:
             raise InputError(f"release {release!r} is running, on {host!r}; wait for it to end")
     for charge in open_ones:
-        ledger.fail(charge.reservation, "given up")
+        ledger.fail(charge.entry, "given up")
     return len(open_ones)

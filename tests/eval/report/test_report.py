@@ -114,7 +114,7 @@ def test_that_test_sees_what_goes_around_the_noise(monkeypatch, fault):
 
         def leaky(subject, *rest):
             shown, drawn = honest(subject, *rest)
-            exact = float(np.mean(subject.predictions.truth == subject.predictions.selected))
+            exact = float(np.mean(subject.predictions[1] == subject.predictions[0].selected))
             return {**shown, "accuracy": {**shown["accuracy"], "all": NoisyNumber(exact, 0.0, 1.0)}}, drawn
 
         monkeypatch.setitem(equistrata.eval.audit.public.SECTIONS, "rates", leaky)
