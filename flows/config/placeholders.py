@@ -15,19 +15,17 @@ hand weeks later makes the same name, and so is the same release. The next month
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from equistrata.errors import InputError
 
-PLACEHOLDERS: Mapping[str, Callable[[datetime], str]] = {
-    "year": lambda local: f"{local:%Y}",
-    "month": lambda local: f"{local:%Y-%m}",
-    "week": lambda local: f"{local:%G-W%V}",  # ISO 8601: its year may differ from the date's
-    "date": lambda local: f"{local:%Y-%m-%d}",
-    # In UTC: an hour comes twice when clocks are set back.
-    "time": lambda local: f"{local.astimezone(UTC):%Y%m%dT%H%M%SZ}",
+PLACEHOLDERS = {
+    "year": "%Y",
+    "month": "%Y-%m",
+    "week": "%G-W%V",  # ISO 8601: its year may differ from the date's
+    "date": "%Y-%m-%d",
+    "time": "%Y%m%dT%H%M%SZ",  # in UTC: an hour comes twice when clocks are set back
 }
 _BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
 
@@ -45,7 +43,14 @@ def filled(pattern: str, scheduled: datetime, time_zone: str) -> str:
         InputError: another placeholder, a stray brace, or an unknown time zone.
     """
     local = scheduled.astimezone(zone(time_zone))
-    return _BRACES.sub(lambda found: _placeholder(found, pattern)(local), pattern)
+
+    def text(found: re.Match[str]) -> str:
+        if found[1] not in PLACEHOLDERS:
+            known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+            raise InputError(f"{found[0]!r} in {pattern!r} stands for nothing; the placeholders are {known}")
+        return format(scheduled.astimezone(UTC) if found[1] == "time" else local, PLACEHOLDERS[found[1]])
+
+    return _BRACES.sub(text, pattern)
 
 
 def checked(pattern: str) -> str:
@@ -60,11 +65,3 @@ def zone(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (ZoneInfoNotFoundError, ValueError, OSError):
         raise InputError(f"time zone {name!r} is not known; give an IANA name, as America/New_York or UTC") from None
-
-
-def _placeholder(found: re.Match[str], pattern: str) -> Callable[[datetime], str]:
-    name = found[1]
-    if name not in PLACEHOLDERS:
-        known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
-        raise InputError(f"{found[0]!r} in {pattern!r} stands for nothing; the placeholders are {known}")
-    return PLACEHOLDERS[name]

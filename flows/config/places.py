@@ -6,7 +6,10 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 from urllib.parse import urlsplit
+
+from pydantic import AfterValidator
 
 from equistrata.errors import InputError
 
@@ -31,6 +34,9 @@ def without_credentials(named: str) -> str:
                 f"a ledger's URL with a password must not stand among the settings; use {URL_VARIABLE} or block:NAME"
             )
     return named
+
+
+LedgerPlace = Annotated[str, AfterValidator(without_credentials)]
 
 
 @dataclass(frozen=True)

@@ -18,8 +18,8 @@ from pydantic import AfterValidator, Field, model_validator
 from equistrata.data import documents
 from equistrata.errors import InputError
 from equistrata.flows.config.placeholders import checked, filled, zone
-from equistrata.flows.config.settings import Names, setting
-from equistrata.flows.config.source import LedgerPlace, SourceSettings
+from equistrata.flows.config.places import LedgerPlace
+from equistrata.flows.config.settings import Names, Settings, setting
 
 Pattern = Annotated[str, AfterValidator(checked)]
 Zone = Annotated[str, AfterValidator(lambda name: zone(name).key)]
@@ -32,6 +32,21 @@ SEEDED_CHARGE = (
 INCIDENTAL = frozenset(
     {"output", "workers", "runner", "cluster", "scratch", "ledger", "dataset", "release_id", "time_zone"}
 )
+
+
+class SourceSettings(Settings):
+    """Where private rows are: what a release and an audit share."""
+
+    source: Literal["sample", "folktables", "csv", "parquet"] = setting("sample", "Where rows come from.")
+    input: str | None = setting(None, "The table, for source csv or parquet.")
+    state: Names = setting((), "States, for source folktables, as NY or NY,VT.")
+    year: int = setting(2018, "Survey year, for source folktables.", ge=2014)
+    horizon: Literal["1-Year", "5-Year"] = setting("1-Year", "Survey horizon, for source folktables.")
+    root_dir: str = setting("acs", "Folder with <year>/<horizon>/psam_p….csv, for source folktables.")
+    download: bool = setting(False, "Let folktables download what is not there.")
+
+
+SOURCE_SETTINGS = tuple(SourceSettings.model_fields)
 
 
 class ReleaseConfig(SourceSettings):

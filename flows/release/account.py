@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import json
 import os
 import platform
 from dataclasses import dataclass, field
@@ -11,11 +12,12 @@ from equistrata.errors import InputError
 from equistrata.flows.config.places import URL_VARIABLE, place_of
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.run.journal import Journal
-from equistrata.flows.run.snapshots import fingerprint_of
-from equistrata.flows.run.workspace import Workspace
+from equistrata.flows.run.workspace import SNAPSHOT, Workspace
 from equistrata.privacy.budget import BudgetExceeded, Relation, Rho
+from equistrata.privacy.ledger.fingerprint import KEY_VARIABLE, Fingerprint, ledger_key
 from equistrata.privacy.ledger.lease import Lease
-from equistrata.privacy.ledger.ledger import Charge, Ledger
+from equistrata.privacy.ledger.ledger import Charge, Ledger, LedgerError
+from equistrata.privacy.ledger.sqlite import key_file
 
 
 def id_stem(name: str) -> str:
@@ -95,3 +97,25 @@ class Account:
         """
         secret = hmac.digest(journal.key, f"lease {platform.node()}".encode(), "sha256").hex()
         return self.ledger.lease(self.dataset, self.release, secret)
+
+
+def fingerprint_of(work: Workspace, content: bytes, ledger: Ledger, key: str | None) -> Fingerprint | None:
+    """The fingerprint, in a ledger, of the rows that a run has read (`Workspace.keep_snapshot`); None if there is no
+    key.
+
+    Args:
+        content: the `content_digest` of the rows' files.
+        key: of the ledger's place; else the environment's, or the one beside the ledger.
+
+    Raises LedgerError if the key cannot be used, or is gone from beside a ledger that has fingerprints made with it.
+    """
+    beside = None if key or os.environ.get(KEY_VARIABLE) or ledger.path is None else key_file(ledger.path)
+    if beside is not None and not beside.exists():
+        # A key is made once, for the first charge. Another one in its place would make all rows look new.
+        known = (Fingerprint.parse(entry.fingerprint) for entry in ledger.history())
+        if any(found.key for found in known if found):
+            raise LedgerError(f"key file {str(beside)!r} is gone, so rows cannot be recognised; restore it from a copy")
+    found = ledger_key(ledger.path, key)
+    if found is None:
+        return None
+    return Fingerprint.of(content, json.loads((work.root / SNAPSHOT).read_text("utf-8")), found, ledger.identity)

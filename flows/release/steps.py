@@ -26,7 +26,6 @@ from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.writer import RowWriter
 from equistrata.flows.run.guard import StepFailed, scrubbed
 from equistrata.flows.run.landing import land
-from equistrata.flows.run.snapshots import keep_snapshot
 from equistrata.flows.run.workspace import Workspace
 from equistrata.inference.means.coinpress import Coinpress
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
@@ -43,6 +42,8 @@ from equistrata.synth.strata.weights import combined_weights
 
 # Streams of one noise source, so that a seeded run does not depend on the order of its steps.
 SYNTHESIS, MEANS, SAMPLING = 0, 1, 2
+
+HELD_OUT, SYNTHETIC = "held_out.npy", "synthetic.npy"  # coded rows in the working folder
 
 SCORED_ROWS = 1_000_000  # distinct rows that are scored exactly, and rows that classifiers see
 MOST_STARTS = 4  # of one stratum's fit in a run: lost workers are replaced, but not without end
@@ -74,10 +75,10 @@ def partition(plan: Plan, work: Workspace) -> None:
         kept = np.ones(len(table), dtype=bool)
         if coins is not None:
             kept = coins.random(len(table)) >= plan.held_out
-            work.append_table(work.held_out, table.take(~kept))
+            work.append(work.root / HELD_OUT, table.take(~kept).codes)
             table = table.take(kept)
         for position, part in enumerate(plan.fitted.partition(table).values()):
-            work.append_table(work.stratum(position), part)
+            work.append(work.stratum(position), part.codes)
         if plan.means is None:
             continue
         index = plan.strata.index(table)
@@ -86,7 +87,7 @@ def partition(plan: Plan, work: Workspace) -> None:
             values, present = values[kept], ~absent[kept]
             for position in range(len(plan.strata.keys)):
                 work.append(work.outcome(column.name, position), values[present & (index == position)])
-    keep_snapshot(work, snapshot)
+    work.keep_snapshot(snapshot)
 
 
 @scrubbed
@@ -186,7 +187,7 @@ def resample(plan: Plan, work: Workspace) -> tuple[int, str]:
     work.staging.mkdir()
     with RowWriter(work.staging) as writer:
         for table, frame in ahead((table, table.decode(rng)) for table in model.batches(plan.config.rows, rng)):
-            work.append_table(work.synthetic, table)
+            work.append(work.root / SYNTHETIC, table.codes)
             writer.write(frame)
             rows += len(table)
     return rows, model.weights.source
@@ -209,7 +210,8 @@ def describe(
     work.save_json(work.staging / "schema.json", asdict(plan.schema))
     rows, weights = drawn
     source = weights if plan.strata.columns else "none needed (one stratum)"
-    again = sum(work.started_again(i) for i in range(len(keys)))
+    starts = [work.starts(i) for i in range(len(keys))]
+    again = sum(len(each) - len(set(each)) for each in starts)
     work.save_json(work.staging / "card.json", release_card(plan, noise, rows, source, account, again))
 
 
@@ -264,7 +266,7 @@ def evaluate(plan: Plan, work: Workspace) -> None:
     """
     rng = _rng(plan, SAMPLING + 2)
     parts = [work.load_table(work.stratum(i), plan.fitted.rest(key)) for i, key in enumerate(plan.fitted.keys)]
-    drawn = work.load_table(work.synthetic, plan.schema)
+    drawn = work.load_table(work.root / SYNTHETIC, plan.schema)
     if not len(drawn):  # a tiny table's noisy size may be 0
         work.save_json(work.root / SCORES, {"warning": "not scored: the release has no rows"})
         return
@@ -281,7 +283,7 @@ def evaluate(plan: Plan, work: Workspace) -> None:
         real, (made,) = _together(plan, _some(parts, rng)), _some([drawn], rng)
         scores = score(made, real, plan.strata)
     if plan.config.evaluate == "full":
-        test = work.load_table(work.held_out, plan.schema)
+        test = work.load_table(work.root / HELD_OUT, plan.schema)
         if max(sum(map(len, parts)), len(drawn), len(test)) > SCORED_ROWS:
             document["classified"] = sampled
         real, (held_out,), (made,) = _together(plan, _some(parts, rng)), _some([test], rng), _some([drawn], rng)

@@ -35,6 +35,29 @@ def disk_full(error: BaseException, *folders: str | os.PathLike[str]) -> DiskFul
     )
 
 
+def shortened(name: str) -> str:
+    """A name for a message, cut in the middle where it is very long."""
+    return name if len(name) <= 200 else f"{name[:40]}…{name[-39:]}"
+
+
+def unusable(what: str, option: str, error: Exception, place: str) -> InputError:
+    """Why a folder cannot be made or held.
+
+    Args:
+        what: the folder, in words.
+        option: that names another.
+        place: the folder that it was to be made in.
+    """
+    number = error.errno if isinstance(error, OSError) else None
+    if number == errno.ENAMETOOLONG:
+        return InputError(f"{what} has a name or path that is too long; choose a shorter {option}")
+    if number in NO_LOCKS:
+        return InputError(f"{what} is on a file system without file locks; choose another {option}")
+    return disk_full(error, place) or InputError(
+        f"{what} cannot be made in {place!r}; choose another {option}, where you may write"
+    )
+
+
 def sync(path: Path) -> None:
     """Have a file, or a folder's own list of names, written to its disk. Raises OSError."""
     handle = os.open(path, os.O_RDONLY)

@@ -1,4 +1,7 @@
-"""Running a flow in the terminal's own process: quiet, with a bar, with or without a Prefect server configured."""
+"""Running a flow in the terminal's own process: quiet, with a bar, with or without a Prefect server configured.
+
+Progress has stages and counts of strata, which are public.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +15,26 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from equistrata.flows.config.prefect_settings import prepare_prefect
-from equistrata.flows.run.progress import Listener, listening
+
+Listener = Callable[[str, int, int], None]
+
+_listeners: list[Listener] = []
+
+
+@contextmanager
+def listening(listener: Listener) -> Iterator[None]:
+    """Call `listener(stage, done, of)` at each step while the block runs."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+
+
+def tell(stage: str, done: int = 0, of: int = 0) -> None:
+    """Say that a stage has done so many of its steps (0 of 0 when it has no steps)."""
+    for listener in _listeners:
+        listener(stage, done, of)
 
 
 @contextmanager
