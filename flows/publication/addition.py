@@ -129,6 +129,5 @@ def _lay_out(release: Path, name: str, made: Path, priced: Callable[[Card, str],
         sync_tree(coming)
         os.rename(coming, release / NEXT)
         sync(release)
-    except BaseException:
+    finally:
         shutil.rmtree(coming, ignore_errors=True)
-        raise

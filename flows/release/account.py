@@ -60,22 +60,14 @@ class Account:
         assert config.release_id is not None
         return cls(Ledger(place.url), config.dataset, config.release_id, place.key)
 
-    def check(self) -> None:
-        """Raise LedgerError unless the whole ledger verifies, and has this data set."""
-        self.ledger.verify()
-        self.ledger.budget(self.dataset)
-
-    def check_relation(self, relation: Relation) -> None:
-        """Raise InputError if the budget is kept under another relation. Nothing is charged."""
+    def check_price(self, price: Rho, relation: Relation) -> None:
+        """Raise BudgetExceeded if the price exceeds what is left at this moment, InputError for another relation."""
         kept = self.ledger.account(self.dataset).relation
         if relation != kept:
             raise InputError(
                 f"the budget of data set {self.dataset!r} is kept under {kept!r}, and this synthesizer promises "
                 f"{relation!r} only; choose another --synthesizer, or leave --dataset out and account for it yourself"
             )
-
-    def check_price(self, price: Rho) -> None:
-        """Raise BudgetExceeded if the price exceeds what is left at this moment. Nothing is charged."""
         left = self.ledger.remaining(self.dataset)
         if price > left:
             raise BudgetExceeded(price, left, f"release {self.release!r} of data set {self.dataset!r}")

@@ -230,7 +230,8 @@ def prepare(config: ReleaseConfig) -> tuple[Plan, Account | None]:
 
 
 def _plan_of_charged(config: ReleaseConfig, account: Account) -> Plan:
-    account.check()
+    account.ledger.verify()
+    account.ledger.budget(account.dataset)  # raises if there is no such data set
     charges, found = account.charges(), Journal.of(account.release)
     check_standing(config, account, charges, found)
     try:
@@ -243,8 +244,7 @@ def _plan_of_charged(config: ReleaseConfig, account: Account) -> Plan:
             f"release up (equistrata resume --discard {account.release})"
         ) from None
     if not charges:
-        account.check_relation(plan.relation)
-        account.check_price(plan.price.total)
+        account.check_price(plan.price.total, plan.relation)
     journal = Journal.begun(config, account.ledger.identity)
     if journal is not None and charges and not is_published(config) and not _all_committed(charges):
         check_same(binding(plan), config, journal, charges)

@@ -145,16 +145,11 @@ def empty(folder: Path) -> None:
     """Remove the content of a folder that one holds, except its lock, as far as possible."""
     with suppress(OSError):
         for path in folder.iterdir():
-            if path.name != LOCK:
-                _drop(path)
-
-
-def _drop(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            path.unlink()
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.name != LOCK:
+                with suppress(OSError):
+                    path.unlink()
 
 
 def _leased_elsewhere(handle: int) -> bool:
