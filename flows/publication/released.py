@@ -25,11 +25,8 @@ class Released:
     """A release folder that passed the check of its manifest.
 
     Attributes:
-        folder: where it lies.
         manifest: SHA-256 of its manifest.
-        card: its `card.json`.
-        schema: of its rows, as `schema.json` declares it.
-        means: its `means.json`; None without.
+        card, schema, means: the content of these files; None without means.
         identity: its SHA-256, whatever is added to it.
     """
 

@@ -46,8 +46,6 @@ def release_card(
     """The card: settings and paid-for numbers only.
 
     Args:
-        rows: the number of synthetic rows.
-        weights_source: of the strata's weights.
         account: `Undertaking.statement`, with more charges than one if noise was drawn again after a crash.
         begun_again: how often a stratum's worker was lost, so that another measured it.
     """
@@ -110,11 +108,12 @@ def group_table(rho: float, delta: float, relation: str = ADD_REMOVE) -> list[di
         For k = 1, 2, 3, 5 and 10: `rows`, `rho`, and `epsilon`, None where it leaves floating point.
     """
     steps = 2 if relation.startswith(REPLACE_ONE) else 1
-    prices = [(rows, Rho(rho).group(steps * rows)) for rows in GROUPS]
-    return [
-        {"rows": rows, "rho": float(price), "epsilon": epsilon if math.isfinite(epsilon) else None}
-        for rows, price, epsilon in ((rows, price, price.epsilon(delta)) for rows, price in prices)
-    ]
+    table = []
+    for rows in GROUPS:
+        price = Rho(rho).group(steps * rows)
+        epsilon = price.epsilon(delta)
+        table.append({"rows": rows, "rho": float(price), "epsilon": epsilon if math.isfinite(epsilon) else None})
+    return table
 
 
 _HOW = {

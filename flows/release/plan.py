@@ -74,13 +74,9 @@ class Plan:
 
     @classmethod
     def of(cls, config: ReleaseConfig, begun: bool = False) -> Plan:
-        """Check a configuration and load what is public in it. Nothing is written or charged.
+        """Check a configuration and load what is public in it. Nothing is written or charged. Raises InputError.
 
-        Args:
-            begun: whether the release is resumed: its input may be gone, if no row is needed any more, and its output
-                may exist.
-
-        Raises InputError.
+        Of a release that was begun, the input may be gone, if no row is needed any more, and the output may exist.
         """
         if not begun:
             check_output(Path(config.output))
@@ -120,15 +116,13 @@ class Plan:
         config, strata = self.config, len(self.strata.keys)
         rho = self.price.counts or self.price.synthesis
         return Demand(
+            config,
             size=size(self.mechanism, self.strata, config.shrinkage),
             mechanism=self.mechanism.name,
             columns=len(self.schema.names),
             strata=strata,
             means=len(self.estimates),
             rows=int(strata / sqrt(2 * float(rho))) if config.rows is None else config.rows,
-            scored=config.evaluate != "none",
-            workers=config.workers,
-            here=config.cluster is None,
         )
 
     @property

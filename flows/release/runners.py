@@ -65,14 +65,15 @@ def executor(config: ReleaseConfig, work: Workspace, strata: int) -> AbstractCon
 
 def wait(future: Future[None]) -> None:
     """Wait for a job. Raises what it raised (steps raise our own errors only), or StepFailed if its worker was lost."""
-    error = future.exception()
-    cause = getattr(error, "cause", None) or error  # Ray wraps what a task raised
-    if isinstance(cause, InputError | BudgetExceeded | StepFailed):
-        raise cause
-    if cause is not None:
+    try:
+        future.result()
+    except Exception as error:
+        cause = getattr(error, "cause", None) or error  # Ray wraps what a task raised
+        if isinstance(cause, InputError | BudgetExceeded | StepFailed):
+            raise cause from None
         raise StepFailed(
             f"a stratum's worker was lost ({type(cause).__name__}), perhaps for want of memory; nothing was released"
-        )
+        ) from None
 
 
 def see(folders: tuple[Path, ...], mark: str) -> tuple[str, tuple[bool, ...]]:

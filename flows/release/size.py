@@ -12,6 +12,7 @@ from math import comb
 from pathlib import Path
 
 from equistrata.errors import InputError
+from equistrata.flows.config.release import ReleaseConfig
 from equistrata.synth.size import Size
 
 # Measured on one core; see docs/experiments/sizes.md.
@@ -34,26 +35,21 @@ class Demand:
         mechanism: its name.
         columns, strata, means: how many there are.
         rows: synthetic rows that will be drawn, at least.
-        scored: whether exact scores are computed.
-        workers: fits that run at the same time.
-        here: whether they run on this machine, so that its memory limits them.
     """
 
+    config: ReleaseConfig
     size: Size
     mechanism: str
     columns: int
     strata: int
     means: int
     rows: int
-    scored: bool
-    workers: int
-    here: bool
 
     def check(self) -> None:
         """Raise InputError if the release needs more memory than there is, or more than MOST_SECONDS."""
-        scored = comb(self.columns, 3) * TRIPLE_BYTES if self.scored else 0
-        memory = max(self.size.memory * min(self.workers, self.size.fits), self.size.together, scored)
-        have = available_memory() if self.here else None
+        scored = comb(self.columns, 3) * TRIPLE_BYTES if self.config.evaluate != "none" else 0
+        memory = max(self.size.memory * min(self.config.workers, self.size.fits), self.size.together, scored)
+        have = available_memory() if self.config.cluster is None else None  # the fits may run on other machines
         if have is not None and memory > have:
             raise InputError(
                 f"the release needs about {memory / 2**30:,.3g} GiB of memory and this machine has "
@@ -81,11 +77,11 @@ class Demand:
         """Estimated time of the release, without reading rows."""
         cubed, each = MEAN_SECONDS
         means = self.means * (cubed * self.strata**3 + each * self.strata)
-        return self.size.seconds(self.workers) + self._scoring + means + self._drawing
+        return self.size.seconds(self.config.workers) + self._scoring + means + self._drawing
 
     @property
     def _scoring(self) -> float:
-        return comb(self.columns, 3) * TRIPLE_SECONDS if self.scored else 0.0
+        return comb(self.columns, 3) * TRIPLE_SECONDS if self.config.evaluate != "none" else 0.0
 
     @property
     def _drawing(self) -> float:

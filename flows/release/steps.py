@@ -154,10 +154,7 @@ def join(
 ) -> None:
     """Save the model of all strata, joined by their weights, unless it exists. Post-processing, no cost.
 
-    Args:
-        engine: models all strata from the measurements of shared selection; None if each stratum has its own model.
-        shrinkage: for shared selection.
-        public, combine: public weights, and whether noisy counts are combined with them; None for noisy counts alone.
+    The engine models all strata from the measurements of shared selection; without one each stratum has its own model.
     """
     if work.joint.exists():
         return
@@ -178,8 +175,7 @@ def join(
 def resample(plan: Plan, work: Workspace) -> tuple[int, str]:
     """Draw the synthetic rows from the joint model, and write them as codes, CSV and Parquet. Post-processing, no cost.
 
-    Returns:
-        How many rows there are, and where their weights come from.
+    Returns their number, and where the strata's weights come from.
     """
     model = StratifiedModel.load(work.joint, plan.schema)
     model = replace(model, total=model.total / (1 - plan.held_out))
@@ -197,12 +193,8 @@ def resample(plan: Plan, work: Workspace) -> tuple[int, str]:
 def describe(
     plan: Plan, work: Workspace, noise: NoiseSource, drawn: tuple[int, str], account: Mapping[str, Any] | None = None
 ) -> None:
-    """Put the measurements, the schema and the card into the release.
-
-    Args:
-        drawn: what `resample` returned.
-        account: what the card says of the ledger that was charged.
-    """
+    """Put the measurements, the schema and the card into the release: with what `resample` returned, and the ledger's
+    part (`Undertaking.statement`)."""
     folder, keys = work.staging / "measurements", plan.fitted.keys
     folder.mkdir()
     for i, key in enumerate(keys):
@@ -251,10 +243,15 @@ def _mean(plan: Plan, work: Workspace, column: Column, kind: str, budget: Budget
     lower, upper = column.mean_bounds
     coinpress = Coinpress(lower, upper, column.sigma, sizes="noisy", bounds=column.bounds)
     if kind == "vanilla" or not plan.strata.columns:
-        return {"coinpress": _estimate_entry(coinpress.mean(np.concatenate(list(groups.values())), budget, noise))}
+        return {"coinpress": _entry(coinpress.mean(np.concatenate(list(groups.values())), budget, noise))}
     estimator = coinpress.hierarchical if plan.config.shrinkage else coinpress.by_strata
     stratified = estimator(groups, plan.fixed_weights, budget, noise)
-    return {"pub_strat_coinpress" if plan.fixed_weights else "strat_coinpress": _stratified_entry(stratified, plan)}
+    strata = {
+        plan.strata.label(key): _entry(stratified.strata[key]) | {"share": stratified.weights[key]}
+        for key in plan.strata.keys
+    }
+    name = "pub_strat_coinpress" if plan.fixed_weights else "strat_coinpress"
+    return {name: _entry(stratified) | {"strata": strata}}
 
 
 @scrubbed
@@ -312,20 +309,9 @@ def land_release(plan: Plan, work: Workspace) -> Path:
     return output
 
 
-def _interval_entry(estimate: Estimate | StratifiedEstimate) -> dict[str, Any]:
-    return {"value": estimate.value, "lower": estimate.lower, "upper": estimate.upper, "rho": float(estimate.rho)}
-
-
-def _estimate_entry(estimate: Estimate) -> dict[str, Any]:
-    return _interval_entry(estimate) | {"rows": estimate.rows}
-
-
-def _stratified_entry(estimate: StratifiedEstimate, plan: Plan) -> dict[str, Any]:
-    strata = {
-        plan.strata.label(key): _estimate_entry(estimate.strata[key]) | {"share": estimate.weights[key]}
-        for key in plan.strata.keys
-    }
-    return _interval_entry(estimate) | {"strata": strata}
+def _entry(estimate: Estimate | StratifiedEstimate) -> dict[str, Any]:
+    entry = {"value": estimate.value, "lower": estimate.lower, "upper": estimate.upper, "rho": float(estimate.rho)}
+    return entry | {"rows": estimate.rows} if isinstance(estimate, Estimate) else entry
 
 
 def _some(tables: Sequence[CodedTable], rng: np.random.Generator) -> list[CodedTable]:

@@ -21,16 +21,6 @@ Listener = Callable[[str, int, int], None]
 _listeners: list[Listener] = []
 
 
-@contextmanager
-def listening(listener: Listener) -> Iterator[None]:
-    """Call `listener(stage, done, of)` at each step while the block runs."""
-    _listeners.append(listener)
-    try:
-        yield
-    finally:
-        _listeners.remove(listener)
-
-
 def tell(stage: str, done: int = 0, of: int = 0) -> None:
     """Say that a stage has done so many of its steps (0 of 0 when it has no steps)."""
     for listener in _listeners:
@@ -39,13 +29,20 @@ def tell(stage: str, done: int = 0, of: int = 0) -> None:
 
 @contextmanager
 def foreground(listener: Listener, verbose: bool = False) -> Iterator[None]:
-    """Prefect as a command of the terminal wants it, while the block imports a flow and runs it."""
+    """Prefect as a command of the terminal wants it, while the block imports a flow and runs it.
+
+    Each step calls `listener(stage, done, of)`.
+    """
     prepare_prefect(verbose)
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
     # A heartbeat sleeps for a second at the end of every flow; a foreground run needs none.
-    with listening(listener), temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}), ending_on_sigterm():
-        yield
+    _listeners.append(listener)
+    try:
+        with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}), ending_on_sigterm():
+            yield
+    finally:
+        _listeners.remove(listener)
 
 
 @contextmanager

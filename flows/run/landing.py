@@ -56,11 +56,8 @@ def check_output(output: Path) -> None:
 def claimed_output(output: Path, parent_mode: int = 0o777) -> Iterator[Path]:
     """Hold the place of an output folder while the block runs; gives the hidden folder beside it.
 
-    Missing parents are made, and removed again if nothing lands in them. Whether the output exists is not checked: see
-    `check_output`.
-
-    Args:
-        parent_mode: of the folder it is made in, if that is made too; the umask applies.
+    Missing parents are made (the innermost of this mode, less the umask), and removed again if nothing lands in them.
+    Whether the output exists is not checked: see `check_output`.
 
     Raises InputError if another run holds it, or if an output could not be written there; then nothing is left.
     """
@@ -79,12 +76,9 @@ def claimed_output(output: Path, parent_mode: int = 0o777) -> Iterator[Path]:
 
 
 def land(work: Workspace, output: Path, mode: int | None = None, parent_mode: int = 0o777) -> Path:
-    """Copy what was staged to its place, all at once; a run that fails leaves nothing.
+    """Copy what was staged to its place (`Workspace.landing`, or one that it takes now), all at once, or not at all.
 
-    Args:
-        work: its staging folder is copied, in the place that it holds (`Workspace.landing`), or else takes.
-        mode: of the folder; None for the staged one's.
-        parent_mode: see `claimed_output`.
+    The folder has this mode, or else the staged one's; `parent_mode` is that of `claimed_output`.
 
     Raises InputError if the folder is there already, or cannot be written.
     """

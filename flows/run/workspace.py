@@ -251,13 +251,10 @@ def private_workspace(
     units: tuple[str, ...] = (),
     landing: Path | None = None,
 ) -> Iterator[Workspace]:
-    """Make a private working folder, and remove it at the end; first remove those of killed runs.
+    """Make a private working folder, by default in the system's temporary folder, and remove it at the end.
 
-    Args:
-        scratch: its parent; the system's temporary folder by default.
-        kept, run, units, landing: see `Workspace`.
-
-    Raises InputError if it cannot be made.
+    Those of killed runs are removed first. The other settings are those of `Workspace`. Raises InputError if it cannot
+    be made.
     """
     remove_dead_workspaces(scratch)
     with ExitStack() as stack:
