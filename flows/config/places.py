@@ -48,14 +48,10 @@ class Place:
 
 
 def place_of(named: str | None) -> Place:
-    """What the name of a ledger stands for.
+    """What the name of a ledger stands for: a path, a URL without a password, or "block:NAME" for a Prefect Secret
+    block, which holds a URL or {"url": …, "key": …}. Without a name, EQUISTRATA_LEDGER_URL, which may hold a password.
 
-    Args:
-        named: a path, a URL without a password, "block:NAME" for a Prefect Secret block, whose value is a URL or
-            {"url": …, "key": …}; None for EQUISTRATA_LEDGER_URL, which may be any of these and may hold a password.
-
-    Raises:
-        InputError: none is named, the name holds a password, or the block is not there.
+    Raises InputError if none is named, the name holds a password, or the block is not there.
     """
     url = without_credentials(named) if named else os.environ.get(URL_VARIABLE)
     if not url:

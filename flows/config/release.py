@@ -38,16 +38,13 @@ _BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
 
 
 def filled(pattern: str, scheduled: datetime, time_zone: str) -> str:
-    """The pattern with its placeholders replaced.
+    """The pattern with its PLACEHOLDERS replaced.
 
     Args:
-        pattern: text with any of {year}, {month} (2026-11), {week} (2026-W45), {date} (2026-11-01) and {time}
-            (20261101T103000Z, to the second, always UTC).
         scheduled: when; with a time zone.
         time_zone: the IANA name of the calendar's zone, as America/New_York.
 
-    Raises:
-        InputError: another placeholder, a stray brace, or an unknown time zone.
+    Raises InputError for another placeholder, a stray brace, or an unknown time zone.
     """
     local = scheduled.astimezone(zone(time_zone))
 

@@ -116,12 +116,8 @@ class _Files:
 def publish_release(release: Path, destination: Path) -> Published:
     """Copy what a release's manifest lists, and the manifest, into a new folder, or into a zip if it is called `*.zip`.
 
-    Args:
-        release: its folder.
-        destination: must not exist; its parent folder must.
-
-    Raises InputError if the destination cannot be made, or if the release is seeded, incomplete, edited, under way, or
-    leads out of its folder. Then there is nothing at the destination.
+    Raises InputError if the destination exists, or its parent does not, or it cannot be made, or if the release is
+    seeded, incomplete, edited, under way, or leads out of its folder. Then there is nothing at the destination.
     """
     _check_destination(release, destination)
     source = _Files(release)

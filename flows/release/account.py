@@ -31,11 +31,7 @@ def id_stem(name: str) -> str:
 
 @dataclass(frozen=True)
 class Account:
-    """A data set's account in a ledger, for one release.
-
-    Attributes:
-        key: for fingerprints, if the ledger's place has one.
-    """
+    """A data set's account in a ledger, for one release; with the key for fingerprints, if the place has one."""
 
     ledger: Ledger
     dataset: str
@@ -82,22 +78,18 @@ class Account:
         return None if found is None else str(found)
 
     def lease(self, journal: Journal) -> Lease:
-        """Hold the release for everyone who shares the ledger; the journal's holder proves it by a secret.
+        """Hold the release for everyone who shares the ledger. Raises LedgerError if it runs elsewhere.
 
-        The next run from the same journal on this machine takes a dead run's lease over.
-        Raises LedgerError if the release runs elsewhere.
+        A secret of the journal lets its next run on this machine take a dead run's lease over.
         """
         secret = hmac.digest(journal.key, f"lease {platform.node()}".encode(), "sha256").hex()
         return self.ledger.lease(self.dataset, self.release, secret)
 
 
 def fingerprint_of(work: Workspace, content: bytes, ledger: Ledger, key: str | None) -> Fingerprint | None:
-    """The fingerprint, in a ledger, of the rows that a run has read (`Workspace.keep_snapshot`); None if there is no
-    key.
+    """The fingerprint of the rows that a run has read, from files of this `content_digest`; None if there is no key.
 
-    Args:
-        content: the `content_digest` of the rows' files.
-        key: of the ledger's place; else the environment's, or the one beside the ledger.
+    The key is that of the ledger's place, else the environment's, or the one beside the ledger.
 
     Raises LedgerError if the key cannot be used, or is gone from beside a ledger that has fingerprints made with it.
     """

@@ -133,21 +133,22 @@ def _schema_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     found = [f"column {name!r} is new" for name in after if name not in before]
     found += [f"column {name!r} is gone" for name in before if name not in after]
     for name in (name for name in before if name in after):
-        words = [_field_words(key, before[name].get(key), value) for key, value in after[name].items()]
-        found += [f"column {name!r}: {' and '.join(told)}"] if (told := [each for each in words if each]) else []
+        pairs = {key: (before[name].get(key), value) for key, value in after[name].items()}
+        told = [
+            f"the order of its {key}" if _moved(*both) else f"its {key}"
+            for key, both in pairs.items()
+            if not _same(*both)
+        ]
+        found += [f"column {name!r}: {' and '.join(told)}"] if told else []
     if not found and list(before) != list(after):
         found.append("the order of its columns")
     found += [f"its {key}" for key, value in now.items() if key != "columns" and not _same(then.get(key), value)]
     return ", ".join(found[:MOST_NAMED]) + (" and more" if len(found) > MOST_NAMED else "")
 
 
-def _field_words(field: str, then: Any, now: Any) -> str | None:
-    """What is to be said of a column's field; None if it is as it was."""
-    if _same(then, now):
-        return None
-    lists = isinstance(then, list) and isinstance(now, list)
-    moved = lists and _same(*(sorted(map(_text, each)) for each in (then, now)))
-    return f"the order of its {field}" if moved else f"its {field}"
+def _moved(then: Any, now: Any) -> bool:
+    """Whether a column's field is the same list in another order."""
+    return isinstance(then, list) and isinstance(now, list) and sorted(map(_text, then)) == sorted(map(_text, now))
 
 
 def _software_differences(then: Mapping[str, str], now: Mapping[str, str]) -> Iterable[str]:

@@ -45,9 +45,8 @@ def release_card(
 ) -> dict[str, Any]:
     """The card: settings and paid-for numbers only.
 
-    Args:
-        account: `Undertaking.statement`, with more charges than one if noise was drawn again after a crash.
-        begun_again: how often a stratum's worker was lost, so that another measured it.
+    The account (`Undertaking.statement`) has more charges than one if noise was drawn again after a crash. A stratum is
+    begun again where its worker was lost.
     """
     config = plan.config
     again = {charge["reason"]: charge["rho"] for charge in account["charges"][1:]} if account else {}
@@ -99,13 +98,10 @@ def release_card(
 
 
 def group_table(rho: float, delta: float, relation: str = ADD_REMOVE) -> list[dict[str, Any]]:
-    """The price for k rows of one person or household: k²ρ, and its ε at the card's δ.
+    """The price for k of GROUPS rows of one person or household: k²ρ, and its ε at the card's δ.
 
-    Args:
-        relation: the neighbouring relation, or the card's sentence on it. k replaced rows are a group of 2k.
-
-    Returns:
-        For k = 1, 2, 3, 5 and 10: `rows`, `rho`, and `epsilon`, None where it leaves floating point.
+    Under replacement (a relation, or the card's sentence on it), k rows are a group of 2k. `epsilon` is None where it
+    leaves floating point.
     """
     steps = 2 if relation.startswith(REPLACE_ONE) else 1
     table = []

@@ -85,7 +85,11 @@ class Plan:
         declared = _schema(config)
         schema = declared.select(config.columns) if config.columns else declared.selected()
         _ = schema.sizes  # raises for a column without bins
-        strata = Strata.over(schema, _contained(config.strata, schema))
+        for name in config.strata:
+            if name not in schema.names:
+                known = ", ".join(schema.names)
+                raise InputError(f"stratum column {name!r} is not among the released columns ({known})")
+        strata = Strata.over(schema, config.strata)
         averaged = _means_schema(config, declared)
         means = _of_means(config, averaged) if config.means else None
         weights = _weights(config, strata)
@@ -231,13 +235,6 @@ def _of_means(config: ReleaseConfig, declared: Schema) -> Schema:
                 f"{schema.name!r}; declare them, or give --means-schema"
             )
     return schema
-
-
-def _contained(strata: tuple[str, ...], schema: Schema) -> tuple[str, ...]:
-    for name in strata:
-        if name not in schema.names:
-            raise InputError(f"stratum column {name!r} is not among the released columns ({', '.join(schema.names)})")
-    return strata
 
 
 def source_of(config: ReleaseConfig) -> Source:

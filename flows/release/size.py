@@ -1,7 +1,7 @@
 """Time and memory of a release, estimated from the schema and the settings, so that it is refused before it is charged.
 
->>> in_words(50), in_words(600), in_words(10_000), in_words(400_000)
-('a minute', '10 minutes', '3 hours', '5 days')
+>>> in_words(50), in_words(600), in_words(10_000), in_words(400_000), in_words(3e9)
+('a minute', '10 minutes', '3 hours', '5 days', '95 years')
 """
 
 from __future__ import annotations
@@ -28,14 +28,8 @@ _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_b
 
 @dataclass(frozen=True)
 class Demand:
-    """What decides how long a release takes, and how much memory.
-
-    Attributes:
-        size: of the fits.
-        mechanism: its name.
-        columns, strata, means: how many there are.
-        rows: synthetic rows that will be drawn, at least.
-    """
+    """What decides how long a release takes, and how much memory: the size of its fits, the mechanism's name, and how
+    many columns, strata, means and (at least) synthetic rows there are."""
 
     config: ReleaseConfig
     size: Size
@@ -134,11 +128,7 @@ def available_memory() -> int | None:
 
 
 def in_words(seconds: float) -> str:
-    """A time for people.
-
-    >>> in_words(3e9)
-    '95 years'
-    """
+    """A time for people."""
     for unit, length in (("year", 31_557_600), ("day", 86_400), ("hour", 3600), ("minute", 60)):
         if seconds >= 1.5 * length:
             return f"{seconds / length:,.0f} {unit}s"

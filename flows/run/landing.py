@@ -210,12 +210,5 @@ def _refusal(output: Path, error: Exception) -> InputError:
     """Why an output cannot be written, and what to do."""
     if isinstance(error, FileExistsError) and error.filename and Path(error.filename).name.endswith(".part"):
         return InputError(f"{error.filename!r} is in the way of {str(output)!r}; remove it, or choose another --output")
-    place = next((str(folder) for folder in output.absolute().parents if _is_there(folder)), "/")
+    place = next(str(folder) for folder in output.absolute().parents if os.path.exists(folder))
     return unusable(f"output folder {shortened(str(output))!r}", "--output", error, place)
-
-
-def _is_there(folder: Path) -> bool:
-    try:
-        return folder.exists()
-    except (OSError, ValueError):
-        return False
