@@ -51,7 +51,7 @@ def release_card(
     config = plan.config
     again = {charge["reason"]: charge["rho"] for charge in account["charges"][1:]} if account else {}
     foreign = None if plan.mechanism.keeps_measurements else plan.mechanism
-    relation = plan.relation
+    relation = plan.mechanism.relation
     rho = account["rho"] if account else float(plan.price.total)
     return {
         "name": plan.name,

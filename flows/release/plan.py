@@ -18,8 +18,7 @@ from equistrata.flows.release import runners
 from equistrata.flows.release.inside import check_place
 from equistrata.flows.release.size import Demand
 from equistrata.flows.run.landing import check_output
-from equistrata.flows.run.workspace import unit_name
-from equistrata.privacy.budget import Relation, Rho
+from equistrata.privacy.budget import Rho
 from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism, serving_all
 from equistrata.synth.registry import mechanism
 from equistrata.synth.size import size
@@ -130,11 +129,6 @@ class Plan:
         )
 
     @property
-    def relation(self) -> Relation:
-        """Which neighbours the guarantee is about."""
-        return self.mechanism.relation
-
-    @property
     def shared(self) -> SharingMechanism | None:
         """The mechanism, if its selection is shared by all strata (`equistrata.synth.mechanisms.levels`)."""
         return serving_all(self.mechanism)
@@ -143,11 +137,6 @@ class Plan:
     def fitted(self) -> Strata:
         """The parts that are fitted each by itself: the strata, or all rows where selection is shared."""
         return self.strata if self.shared is None else Strata.over(self.schema, ())
-
-    @cached_property
-    def units(self) -> tuple[str, ...]:
-        """The name under which each of `fitted` is kept (`Workspace.units`), whatever the order of strata."""
-        return tuple(unit_name(self.fitted.columns, key) for key in self.fitted.keys)
 
     @property
     def fixed_weights(self) -> PublicWeights | None:

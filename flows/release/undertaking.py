@@ -33,7 +33,7 @@ from equistrata.flows.release.plan import SYNTHESIS, Plan
 from equistrata.flows.run.disk import DiskFull, telling_full_disk
 from equistrata.flows.run.journal import Journal, state_folder, unreadable_sentence
 from equistrata.flows.run.landing import check_output, claimed_output
-from equistrata.flows.run.workspace import Workspace, private_workspace, remove_dead_workspaces
+from equistrata.flows.run.workspace import Workspace, private_workspace, remove_dead_workspaces, unit_name
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.fingerprint import content_digest
 from equistrata.privacy.ledger.ledger import Charge, Ledger, LedgerError
@@ -123,7 +123,7 @@ class Undertaking:
                 epsilon=None if charges else plan.config.epsilon,
                 delta=None if charges else plan.config.delta,
                 fingerprint=charges[0].entry.fingerprint if charges else account.fingerprint(self.work, self._digest()),
-                relation=plan.relation,
+                relation=plan.mechanism.relation,
                 mechanism=plan.mechanism.name,
                 strata=" × ".join(plan.strata.columns) or None,
                 config=config_hash(plan.config, self._bound),
@@ -244,7 +244,7 @@ def _plan_of_charged(config: ReleaseConfig, account: Account) -> Plan:
             f"release up (equistrata resume --discard {account.release})"
         ) from None
     if not charges:
-        account.check_price(plan.price.total, plan.relation)
+        account.check_price(plan.price.total, plan.mechanism.relation)
     journal = Journal.begun(config, account.ledger.identity)
     if journal is not None and charges and not is_published(config) and not _all_committed(charges):
         check_same(binding(plan), config, journal, charges)
@@ -289,8 +289,9 @@ def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
             lease = stack.enter_context(account.lease(journal))
             check_standing(config, account, account.charges(), journal)  # it may have been made meanwhile
             journal = _on_its_way_to(config, journal)
-            number, units = journal.next_run(), plan.units
-            work = stack.enter_context(private_workspace(config.scratch, journal.paid, number, units, landing))
+            units = tuple(unit_name(plan.fitted.columns, key) for key in plan.fitted.keys)
+            kept = journal.paid, journal.next_run(), units
+            work = stack.enter_context(private_workspace(config.scratch, *kept, landing))
             run = Undertaking(plan, work, account, journal)
             run.bind()
             try:

@@ -36,9 +36,9 @@ def foreground(listener: Listener, verbose: bool = False) -> Iterator[None]:
     prepare_prefect(verbose)
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
-    # A heartbeat sleeps for a second at the end of every flow; a foreground run needs none.
     _listeners.append(listener)
     try:
+        # A heartbeat sleeps for a second at the end of every flow; a foreground run needs none.
         with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}), ending_on_sigterm():
             yield
     finally:
