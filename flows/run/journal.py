@@ -16,7 +16,7 @@ import stat
 import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from shutil import rmtree
@@ -101,10 +101,11 @@ class Journal:
             made = Path(tempfile.mkdtemp(prefix=f"{UNMADE}{release}-", dir=root.parent))  # mkdtemp makes it 0700
             try:
                 write_durably(made / RECORD, json.dumps(record, indent=2))
-                with suppress(OSError):  # another process was first
-                    made.rename(root)
-            finally:
+                made.rename(root)
+            except OSError:
                 rmtree(made, ignore_errors=True)
+                if not root.exists():  # else another process was first
+                    raise
         except OSError as error:
             raise disk_full(error, state_folder()) or InputError(
                 f"the state folder {str(root.parent)!r} cannot be written; name another in {STATE_VARIABLE}"
