@@ -30,8 +30,8 @@ class Contest:
         account = ("--ledger", self.ledger.path, "--dataset", "people", "--release-id", f"{name}-{runner}")
         return self.starts[runner](
             "release", "--source", "csv", "--input", table, "--schema", schema, "--strata", "SEX", "--synthesizer",
-            "mst",
-            "--evaluate", "none", "--rows", 100 + runner, "--workers", 1, "--output", spelled, *(account if charged else ()),
+            "mst", "--evaluate", "none",
+            "--rows", 100 + runner, "--workers", 1, "--output", spelled, *(account if charged else ()),
         )  # fmt: skip
 
     def at_work(self):
