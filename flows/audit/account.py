@@ -13,8 +13,7 @@ from equistrata.flows.config.audit import AuditConfig
 from equistrata.flows.config.places import URL_VARIABLE, place_of
 from equistrata.flows.config.release import SEEDED_CHARGE
 from equistrata.flows.publication.released import Released
-from equistrata.flows.release.account import id_stem
-from equistrata.flows.run.snapshots import fingerprint_of
+from equistrata.flows.release.account import fingerprint_of, id_stem
 from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.ledger.fingerprint import Fingerprint
 from equistrata.privacy.ledger.ledger import Charge, Head, Ledger, LedgerError

@@ -19,7 +19,7 @@ from equistrata.flows.audit.pdf import print_pdf
 from equistrata.flows.audit.plan import AuditPlan
 from equistrata.flows.config.audit import AuditConfig
 from equistrata.flows.release.flow import private_task
-from equistrata.flows.run.progress import tell
+from equistrata.flows.run.foreground import tell
 from equistrata.flows.run.workspace import Workspace, private_workspace
 from equistrata.privacy.ledger.fingerprint import content_digest
 

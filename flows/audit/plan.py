@@ -19,8 +19,7 @@ from equistrata.eval.report.findings import ReleaseFacts
 from equistrata.flows.audit import pdf
 from equistrata.flows.audit.account import AuditAccount
 from equistrata.flows.config.audit import AuditConfig
-from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.config.source import SOURCE_SETTINGS
+from equistrata.flows.config.release import SOURCE_SETTINGS, ReleaseConfig
 from equistrata.flows.publication.addition import free_name, held
 from equistrata.flows.publication.audited_card import OWN, AddedAudit, Compared, with_audit
 from equistrata.flows.publication.released import Released, facts

@@ -25,7 +25,6 @@ from equistrata.flows.publication.audited_card import audits_of, with_audit
 from equistrata.flows.release.inside import private_folder
 from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.landing import check_output, claimed_output, land
-from equistrata.flows.run.snapshots import keep_snapshot
 from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 
@@ -40,13 +39,13 @@ def load_rows(plan: AuditPlan, work: Workspace) -> None:
     for frame in ahead(plan.source.batches(wanted)):
         table = CodedTable.encode(frame, plan.schema)
         snapshot.add(table)
-        work.append_table(work.root / ROWS, table)
+        work.append(work.root / ROWS, table.codes)
         index = plan.strata.index(table)
         for name in plan.outcomes:
             values, absent = numbers(frame[name], Column(name))
             for position in range(len(plan.strata.keys)):
                 work.append(work.outcome(name, position), values[~absent & (index == position)])
-    keep_snapshot(work, snapshot)
+    work.keep_snapshot(snapshot)
 
 
 @scrubbed

@@ -15,9 +15,9 @@ from rich.text import Text
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import out, print_json, print_lines, table
 from equistrata.flows.cli.options import command
+from equistrata.flows.config.places import LedgerPlace
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
-from equistrata.flows.config.source import LedgerPlace
 
 if TYPE_CHECKING:
     from equistrata.privacy.budget import Rho

@@ -12,7 +12,7 @@ from equistrata.errors import EquistrataError, InputError
 from equistrata.flows.cli import release, audit, publish, plan, federate, score, schema, budget  # isort: skip # noqa: F401
 from equistrata.flows.cli.console import note, print_lines
 from equistrata.flows.cli.options import app
-from equistrata.flows.run.disk import disk_full
+from equistrata.flows.run.disk import disk_full, shortened
 
 __all__ = ["app", "main"]
 
@@ -37,8 +37,7 @@ def main() -> None:
 def _of_the_system(error: OSError) -> str | None:
     """What a file system refuses whatever the file is for; None for all else."""
     if error.errno == errno.ENAMETOOLONG:
-        name = str(error.filename or "")
-        shown = name if len(name) <= 80 else f"{name[:40]}…{name[-39:]}"
+        shown = shortened(str(error.filename or ""))
         return f"{shown!r} is too long for a name or path on this system; give a shorter one"
     full = disk_full(error)
     return None if full is None else str(full)

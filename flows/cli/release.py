@@ -7,17 +7,20 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import SEEDED, err, flow_here, note, out, print_lines, table
 from equistrata.flows.cli.options import command
+from equistrata.flows.config.places import LedgerPlace
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
-from equistrata.flows.config.source import LedgerPlace
 from equistrata.flows.release.inside import SCORES, for_a_person, private_folder
+
+if TYPE_CHECKING:
+    from equistrata.flows.release.plan import Plan
 
 
 class ReleaseOptions(Settings):
@@ -125,12 +128,9 @@ def _without_journal(release: str, settings: ResumeSettings) -> None:
 
 def _release(config: ReleaseConfig, verbose: bool, resumed: bool = False) -> None:
     """Check all that needs no rows, run the release, and print what was made."""
-    from equistrata.flows.release.undertaking import AlreadyMade, prepare, try_place
-
-    plan, account, _ = prepare(config)
-    try_place(config)
-    if account is not None and not resumed:
-        print_lines(f"release {account.release} of data set {account.dataset}", console=err)
+    plan = prepared(config)
+    if config.dataset is not None and not resumed:
+        print_lines(f"release {config.release_id} of data set {config.dataset}", console=err)
     if plan.demand.warning is not None:
         note("[bold yellow]note:[/]", plan.demand.warning)
     try:
@@ -140,20 +140,34 @@ def _release(config: ReleaseConfig, verbose: bool, resumed: bool = False) -> Non
             print_lines("stopped", console=err)
         _print_what_is_kept(config)
         raise
-    if folder is None:
-        raise AlreadyMade(f"release {config.release_id!r} was made by another run meanwhile and is whole")
     if not (folder / "card.json").exists():
         return print_lines(f"{config.release_id} was whole and charged already, and has been moved from {folder}")
     return _report(folder)
 
 
-def run_release(config: ReleaseConfig, verbose: bool = False) -> Path | None:
-    """Run the release flow in this process; its folder, or None if another run had made this release meanwhile."""
+def prepared(config: ReleaseConfig) -> Plan:
+    """The plan of a release, once all that can be wrong without the rows is ruled out: before Prefect starts."""
+    from equistrata.flows.release.undertaking import is_published, prepare
+    from equistrata.flows.run.landing import claimed_output
+
+    plan, _ = prepare(config)
+    if not is_published(config):
+        with claimed_output(Path(config.output)):
+            pass
+    return plan
+
+
+def run_release(config: ReleaseConfig, verbose: bool = False) -> Path:
+    """Run the release flow in this process; its folder. Raises AlreadyMade if another run made it meanwhile."""
     with flow_here(verbose):
         from equistrata.flows.release.flow import release
 
         folder = release(config)
-        return Path(folder) if isinstance(folder, str) else None
+    if isinstance(folder, str):
+        return Path(folder)
+    from equistrata.flows.release.undertaking import AlreadyMade
+
+    raise AlreadyMade(f"release {config.release_id!r} was made by another run meanwhile and is whole")
 
 
 def _print_what_is_kept(config: ReleaseConfig) -> None:
