@@ -55,14 +55,9 @@ _LOADER = _loader(_READER)
 
 
 def load(path: str | Path, where: str, aliases: bool = False) -> Any:
-    """What a YAML file holds; None if it holds nothing.
+    """What a YAML file holds; None if it holds nothing. `where` names it in messages, as "schema people.yaml".
 
-    Args:
-        where: its name in messages, as "schema people.yaml".
-        aliases: whether anchors and aliases are allowed.
-
-    Raises:
-        InputError: it is no regular file that can be read, not UTF-8, too large, or what `parse` refuses.
+    Raises InputError if it is no regular file that can be read, not UTF-8, too large, or what `parse` refuses.
     """
     return parse(read_text(path, where), where, aliases)
 
@@ -91,9 +86,8 @@ def read_text(path: str | Path, where: str) -> str:
 def parse(text: str, where: str, aliases: bool = False) -> Any:
     """What a YAML text holds; None if it holds nothing.
 
-    Raises:
-        InputError: not YAML, tags, a key twice, more than MOST_NODES values (aliases written out) or MOST_DEPTH levels,
-            a number that YAML reads as another one, or, unless `aliases`, anchors and aliases.
+    Raises InputError for what is not YAML, tags, a key twice, more than MOST_NODES values (aliases written out) or
+    MOST_DEPTH levels, a number that YAML reads as another one, and, unless `aliases`, anchors and aliases.
     """
     try:
         _look_over(text, where, aliases)

@@ -34,6 +34,7 @@ Release = Literal["value", "index", "draw", "midpoint"]
 OWN_CATEGORY = "own"
 MOST_COLUMNS = 1_000
 MOST_CODES = 10_000  # of a column: more make a name or a number of it, and two such columns a table of 10⁸ cells
+_MOST = f"{MOST_CODES:,} are the most, so join some or declare bins"
 _SCHEMA_KEYS = {"name", "description", "columns", "default", "target", "impossible"}
 
 
@@ -186,17 +187,7 @@ class Schema:
 
     def coded(self) -> Schema:
         """The schema of a table that this schema has already released: binned columns hold the index of their bin."""
-        return replace(
-            self,
-            columns=tuple(
-                replace(column, recode=(), others=None, missing=None)
-                if column.values
-                else _coded_bins(column)
-                if column.bins and column.release == "index"
-                else column
-                for column in self.columns
-            ),
-        )
+        return replace(self, columns=tuple(map(_released, self.columns)))
 
     def given(self, fixed: Mapping[str, int]) -> Schema | None:
         """The schema of the other columns once the columns in `fixed` have these codes.
@@ -241,14 +232,9 @@ class Schema:
         Raises InputError if it is something else.
         """
         try:
-            fields = {key: _tuples(value) for key, value in document.items()}
-            fields["columns"] = tuple(
-                Column(**{key: _tuples(value) for key, value in column.items()}) for column in document["columns"]
-            )
-            fields["impossible"] = tuple(
-                Impossible(_tuples(zero["columns"]), _tuples(zero["codes"])) for zero in document["impossible"]
-            )
-            return cls(**fields)
+            inner = {"columns": Column, "impossible": Impossible}
+            made = {key: tuple(kind(**_tuples(each)) for each in document[key]) for key, kind in inner.items()}
+            return cls(**_tuples(document) | made)
         except (TypeError, KeyError, AttributeError):
             raise InputError(f"{where} does not declare a schema; bring the released file back") from None
 
@@ -256,8 +242,7 @@ class Schema:
     def load(cls, source: str | Path) -> Schema:
         """Read a schema from a YAML file, or by the name of one that comes with equistrata.
 
-        Raises:
-            InputError: no such file or name, not YAML, or a declaration that makes no sense.
+        Raises InputError for no such file or name, no YAML, or a declaration that makes no sense.
         """
         text, where = _read(source)
         return cls.from_dict(documents.parse(text, f"schema {where}"), where)
@@ -265,30 +250,29 @@ class Schema:
     @classmethod
     def from_dict(cls, document: Any, where: str = "schema") -> Schema:
         """Build a schema from the mapping that a YAML file holds."""
-        if not isinstance(document, dict) or not isinstance(document.get("columns"), dict) or not document["columns"]:
-            raise InputError(f"schema {where} needs a mapping 'columns' from column names to declarations")
-        _refuse_unknown(document, _SCHEMA_KEYS, f"schema {where}")
-        for key in ("default", "impossible"):
-            _need(isinstance(document.get(key) or [], list), f"schema {where} needs {key!r} to be a list")
-        count = len(document["columns"])
-        _need(count <= MOST_COLUMNS, f"schema {where} declares {count:,} columns; {MOST_COLUMNS:,} are the most")
-        for name in document["columns"]:
-            text = isinstance(name, str) and name.strip()
-            _need(text, f"schema {where} has the column name {name!r}, which is no text to YAML; quote it")
-        columns = tuple(_column(name, spec, where) for name, spec in document["columns"].items())
-        schema = cls(
-            name=_text(document, "name", f"schema {where}") or Path(where).stem,
-            columns=columns,
-            default=tuple(document.get("default") or ()),
-            description=_text(document, "description", f"schema {where}").strip(),
+        here = f"schema {where}"
+        declared: Any = document.get("columns") if isinstance(document, dict) else None
+        _need(
+            here, isinstance(declared, dict) and declared, "needs a mapping 'columns' from column names to declarations"
         )
-        for name in schema.default:
+        _refuse_unknown(document, _SCHEMA_KEYS, here)
+        for key in ("default", "impossible"):
+            _need(here, isinstance(document.get(key) or [], list), f"needs {key!r} to be a list")
+        _need(here, len(declared) <= MOST_COLUMNS, f"declares {len(declared):,} columns; {MOST_COLUMNS:,} are the most")
+        for name in declared:
+            text = isinstance(name, str) and name.strip()
+            _need(here, text, f"has the column name {name!r}, which is no text to YAML; quote it")
+        schema = cls(
+            name=_text(document, "name", here) or Path(where).stem,
+            columns=tuple(_column(name, spec, f"column {name!r} of {here}") for name, spec in declared.items()),
+            target=document.get("target"),
+            default=tuple(document.get("default") or ()),
+            description=_text(document, "description", here).strip(),
+        )
+        for name in (*schema.default, *([] if schema.target is None else [schema.target])):
             schema.index(name)
-        target = document.get("target")
-        if target is not None:
-            schema.index(target)
-        zeros = tuple(_impossible(schema, entry, where) for entry in document.get("impossible") or ())
-        return replace(schema, target=target, impossible=zeros)
+        zeros = tuple(_impossible(schema, entry, here) for entry in document.get("impossible") or ())
+        return replace(schema, impossible=zeros)
 
 
 def built_in_schemas() -> list[str]:
@@ -320,10 +304,16 @@ def plain_text(value: object) -> str:
 
 
 def _tuples(value: Any) -> Any:
-    return tuple(_tuples(item) for item in value) if isinstance(value, list) else value
+    if isinstance(value, dict):
+        return {key: _tuples(item) for key, item in value.items()}
+    return tuple(map(_tuples, value)) if isinstance(value, list) else value
 
 
-def _coded_bins(column: Column) -> Column:
+def _released(column: Column) -> Column:
+    if column.values:
+        return replace(column, recode=(), others=None, missing=None)
+    if not column.bins or column.release != "index":
+        return column
     if column.missing == OWN_CATEGORY:  # released empty, so the indices stay bins and an empty cell stays a category
         edges = tuple(index - 0.5 for index in range(column.bins + 1))
         return replace(column, lower=0.0, upper=float(column.bins - 1), edges=edges)
@@ -339,92 +329,90 @@ def _refuse_unknown(spec: Mapping[str, Any], known: set[str], where: str) -> Non
         raise InputError(f"{where} has the unknown key {unknown[0]!r}; known keys are {', '.join(sorted(known))}")
 
 
-def _column(name: str, spec: Any, where: str) -> Column:
-    here = f"column {name!r} of schema {where}"
-    _need(isinstance(spec, dict), f"{here} needs a mapping with 'values' or with 'lower' and 'upper'")
+def _column(name: str, spec: Any, here: str) -> Column:
+    _need(here, isinstance(spec, dict), "needs a mapping with 'values' or with 'lower' and 'upper'")
     _refuse_unknown(spec, {field.name for field in fields(Column)} - {"name"}, here)
     one_kind = ("values" in spec) != ("lower" in spec and "upper" in spec)
-    _need(one_kind, f"{here} needs either 'values' (categorical) or 'lower' and 'upper' (numeric), not both")
-    return _categorical(name, spec, here) if "values" in spec else _numeric(name, spec, here)
+    _need(here, one_kind, "needs either 'values' (categorical) or 'lower' and 'upper' (numeric), not both")
+    sigma, read = spec.get("sigma"), _categorical if "values" in spec else _numeric
+    settings = read(spec, here)
+    _need(here, sigma is None or (_is_number(sigma) and sigma > 0), "needs 'sigma' to be a positive number")
+    sigma = None if sigma is None else float(sigma)
+    return Column(name, _text(spec, "label", here), missing=spec.get("missing"), sigma=sigma, **settings)
 
 
-def _categorical(name: str, spec: Mapping[str, Any], here: str) -> Column:
+def _categorical(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     values = spec["values"]
-    _need(isinstance(values, list) and values, f"{here} needs 'values' to be a list of distinct values")
+    _need(here, isinstance(values, list) and values, "needs 'values' to be a list of distinct values")
     text = all(isinstance(value, str) for value in values)
-    _need(text or all(map(_is_number, values)), f"{here} mixes kinds of values; make all numbers or all quoted text")
+    _need(here, text or all(map(_is_number, values)), "mixes kinds of values; make all numbers or all quoted text")
     distinct, compared = set(values), set(values if text else map(float, values))  # as rows are compared with them
-    _need(len(compared) == len(values), f"{here} needs 'values' to be a list of distinct values")
-    _refuse_many(len(values), "values", here)
+    _need(here, len(compared) == len(values), "needs 'values' to be a list of distinct values")
+    _need(here, len(values) <= MOST_CODES, f"has {len(values):,} values; {_MOST}")
     recode, others = spec.get("recode") or {}, spec.get("others")
-    _need(isinstance(recode, dict), f"{here} needs 'recode' to be a mapping from raw to released values")
+    _need(here, isinstance(recode, dict), "needs 'recode' to be a mapping from raw to released values")
     for key, value in [*recode.items(), ("others", others), ("missing", spec.get("missing"))]:
-        if (not isinstance(value, Hashable) or value not in distinct) and (value is not None or key in recode):
-            raise InputError(f"{here} sends {key!r} to {value!r}, which is not one of its values")
+        known = isinstance(value, Hashable) and value in distinct
+        _need(
+            here,
+            known or (value is None and key not in recode),
+            f"sends {key!r} to {value!r}, which is not one of its values",
+        )
     numeric = all(isinstance(key, str) or _is_number(key) for key in recode)
-    _need(numeric, f"{here} needs the keys of 'recode' to be numbers or quoted text")
-    unclear = [value for value in values if value not in recode and value != others]
-    if recode and others is not None and unclear:
-        raise InputError(f"{here} leaves open what a raw {unclear[0]!r} becomes; list it in 'recode'")
-    return Column(
-        name, _text(spec, "label", here), tuple(values), tuple(recode.items()), others, spec.get("missing"),
-        sigma=_positive(spec, "sigma", here), labels=_labels(spec, values, here),
-    )  # fmt: skip
+    _need(here, numeric, "needs the keys of 'recode' to be numbers or quoted text")
+    clear = {*values} if not recode or others is None else {*recode, others}
+    unclear = next((repr(value) for value in values if value not in clear), "")
+    _need(here, not unclear, f"leaves open what a raw {unclear} becomes; list it in 'recode'")
+    labels = spec.get("labels") or {}
+    texts = isinstance(labels, dict) and all(isinstance(words, str) for words in labels.values())
+    _need(here, texts, "needs 'labels' to be a mapping from values to quoted words")
+    for value in labels:
+        _need(here, value in distinct, f"has words for {value!r}, which is not one of its values")
+    pairs = {name: tuple(given.items()) for name, given in (("recode", recode), ("labels", labels))}
+    return {"values": tuple(values), "others": others, **pairs}
 
 
-def _numeric(name: str, spec: Mapping[str, Any], here: str) -> Column:
+def _numeric(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     listed = spec.get("edges") or []
-    _need("labels" not in spec, f"{here} needs no 'labels'; its bins are called by their edges")
+    _need(here, "labels" not in spec, "needs no 'labels'; its bins are called by their edges")
     numbers = [spec["lower"], spec["upper"], *(listed if isinstance(listed, list) else [None])]
-    _need(all(map(_is_number, numbers)), f"{here} needs finite numbers as 'lower', 'upper' and 'edges'")
+    _need(here, all(map(_is_number, numbers)), "needs finite numbers as 'lower', 'upper' and 'edges'")
     lower, upper, *edges = (float(x) for x in numbers)
-    _need(lower < upper, f"{here} needs 'lower' to be less than 'upper'")
-    _refuse_many(len(edges) - 1, "bins", here)
+    _need(here, lower < upper, "needs 'lower' to be less than 'upper'")
+    _need(here, len(edges) <= MOST_CODES + 1, f"has {len(edges) - 1:,} bins; {_MOST}")
     if edges:
         ascending = len(edges) > 1 and sorted(set(edges)) == edges
-        _need(ascending, f"{here} needs 'edges' to be at least two ascending numbers")
+        _need(here, ascending, "needs 'edges' to be at least two ascending numbers")
         reach = edges[0] <= lower and edges[-1] >= upper
-        _need(reach, f"{here} has 'edges' that do not reach from 'lower' to 'upper'; widen them")
+        _need(here, reach, "has 'edges' that do not reach from 'lower' to 'upper'; widen them")
         inside = edges[1] >= lower and edges[-2] < upper
-        _need(inside, f"{here} has a bin that lies outside 'lower' and 'upper'; remove its edge")
+        _need(here, inside, "has a bin that lies outside 'lower' and 'upper'; remove its edge")
     release, missing, integer = spec.get("release", "draw"), spec.get("missing"), spec.get("integer", False)
-    _need(release in ("index", "draw", "midpoint"), f"{here} needs 'release' to be index, draw or midpoint")
+    _need(here, release in ("index", "draw", "midpoint"), "needs 'release' to be index, draw or midpoint")
     fits = missing in (None, OWN_CATEGORY) or (_is_number(missing) and lower <= missing <= upper)
-    _need(fits, f"{here} needs 'missing' to be 'own' or a number between its bounds")
-    _need(isinstance(integer, bool), f"{here} needs 'integer' to be true or false")
+    _need(here, fits, "needs 'missing' to be 'own' or a number between its bounds")
+    _need(here, isinstance(integer, bool), "needs 'integer' to be true or false")
     if edges and integer and release == "draw":
         ends = pairwise([np.ceil(lower) - 1, *map(np.floor, edges[1:-1]), np.floor(upper)])
         whole = all(low < high for low, high in ends)
-        _need(whole, f"{here} has a bin without a whole number in it, but draws whole numbers; widen that bin")
-    return Column(
-        name, _text(spec, "label", here), missing=missing, lower=lower, upper=upper, edges=tuple(edges),
-        integer=integer, release=release, sigma=_positive(spec, "sigma", here), mean=_interval(spec, here),
-    )  # fmt: skip
+        _need(here, whole, "has a bin without a whole number in it, but draws whole numbers; widen that bin")
+    mean = spec.get("mean")
+    holds = isinstance(mean, list) and len(mean) == 2 and all(map(_is_number, mean)) and mean[0] < mean[1]
+    _need(here, mean is None or holds, "needs 'mean' to be two ascending numbers that surely hold its mean")
+    return {
+        "lower": lower, "upper": upper, "edges": tuple(edges), "integer": integer, "release": release,
+        "mean": None if mean is None else (float(mean[0]), float(mean[1])),
+    }  # fmt: skip
 
 
-def _labels(spec: Mapping[str, Any], values: list[Value], here: str) -> tuple[tuple[Value, str], ...]:
-    labels = spec.get("labels") or {}
-    texts = isinstance(labels, dict) and all(isinstance(words, str) for words in labels.values())
-    _need(texts, f"{here} needs 'labels' to be a mapping from values to quoted words")
-    known = set(values)
-    for value in labels:
-        _need(value in known, f"{here} has words for {value!r}, which is not one of its values")
-    return tuple(labels.items())
-
-
-def _need(holds: object, sentence: str) -> None:
+def _need(here: str, holds: object, fault: str) -> None:
     if not holds:
-        raise InputError(sentence)
-
-
-def _refuse_many(codes: int, what: str, here: str) -> None:
-    most = f"{MOST_CODES:,} are the most, so join some or declare bins"
-    _need(codes <= MOST_CODES, f"{here} has {codes:,} {what}; {most}")
+        raise InputError(f"{here} {fault}")
 
 
 def _text(spec: Mapping[str, Any], key: str, here: str) -> str:
     value = spec.get(key)
-    _need(value is None or isinstance(value, str | int | float), f"{here} needs {key!r} to be a text")
+    _need(here, value is None or isinstance(value, str | int | float), f"needs {key!r} to be a text")
     return "" if value is None else str(value)
 
 
@@ -433,30 +421,14 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
-def _positive(spec: Mapping[str, Any], key: str, here: str) -> float | None:
-    value = spec.get(key)
-    _need(value is None or (_is_number(value) and value > 0), f"{here} needs {key!r} to be a positive number")
-    return None if value is None else float(value)
-
-
-def _interval(spec: Mapping[str, Any], here: str) -> tuple[float, float] | None:
-    value = spec.get("mean")
-    if value is None:
-        return None
-    numbers = isinstance(value, list) and len(value) == 2 and all(map(_is_number, value)) and value[0] < value[1]
-    _need(numbers, f"{here} needs 'mean' to be two ascending numbers that surely hold its mean")
-    return float(value[0]), float(value[1])
-
-
-def _impossible(schema: Schema, entry: Any, where: str) -> Impossible:
-    mapping = isinstance(entry, dict) and entry
-    _need(mapping, f"schema {where} needs each entry of 'impossible' to map columns to lists of values")
+def _impossible(schema: Schema, entry: Any, here: str) -> Impossible:
+    _need(here, isinstance(entry, dict) and entry, "needs each entry of 'impossible' to map columns to lists of values")
     codes = []
     for name, values in entry.items():
         place = {key: code for code, key in enumerate(schema[name].keys)}
         listed: Iterable[Value] = values if isinstance(values, list) else [values]
         for value in listed:
             known = isinstance(value, Hashable) and value in place
-            _need(known, f"schema {where} rules out {name}={value!r}, but {value!r} is not a value of {name!r}")
+            _need(here, known, f"rules out {name}={value!r}, but {value!r} is not a value of {name!r}")
         codes.append(tuple(sorted(place[value] for value in listed)))
     return Impossible(tuple(entry), tuple(codes))

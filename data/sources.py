@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
-from typing import Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 
 import pandas as pd
 import pyarrow as pa
@@ -58,14 +58,8 @@ class Source(Protocol):
 
 @dataclass(frozen=True)
 class FolktablesSource:
-    """ACS person records through folktables, from `root_dir`, downloaded there first if `download` is set.
-
-    Attributes:
-        states: postal codes, as ("NY",).
-        year: survey year, 2014 or later.
-        horizon: "1-Year" or "5-Year".
-        root_dir: the folder that holds `<year>/<horizon>/psam_p<state>.csv`.
-    """
+    """ACS person records of states (postal codes) by folktables: `<root_dir>/<year>/<horizon>/psam_p<state>.csv`,
+    downloaded there first if `download` is set; years from 2014, horizons "1-Year" and "5-Year"."""
 
     states: tuple[str, ...]
     year: int = 2018
@@ -113,7 +107,6 @@ class FolktablesSource:
         yield self.read(columns)
 
     def files(self) -> list[Path]:
-        """See `Source.files`."""
         from folktables.load_acs import initialize_and_download
 
         which = str(self.year), self.horizon, "person"
@@ -151,39 +144,29 @@ class FileSource:
         return _checked(read_frame(self.path, columns, self.kind), columns, self.describe())
 
     def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
-        """See `Source.batches`. The cells of a CSV file come as text (categories of the batch).
-
-        Raises InputError also on a CSV row that has fewer or more cells than the header.
-        """
-        found = False
-        for frame in self._frames(list(dict.fromkeys(columns))):
-            if len(frame):
-                found = True
-                yield _checked(frame, columns, self.describe())
-        if not found:
-            raise _no_rows(self.describe())
-
-    def _frames(self, names: list[str]) -> Iterator[pd.DataFrame]:
+        """See `Source.batches`. Cells of a CSV file, where rows are as long as the header, are text (categories)."""
+        found, names = False, list(dict.fromkeys(columns))
         path, kind = _file(self.path, self.kind)
         with _file_errors(path, kind):
             _require(_header(path, kind), names, path.name)
-            if kind == "parquet":
-                with pq.ParquetFile(path, buffer_size=_PARQUET_BUFFER) as file:
-                    for batch in file.iter_batches(self.batch_rows, columns=names):
-                        yield batch.to_pandas()
-                return
+            for batch in self._batches(path, kind, names):
+                if batch.num_rows:
+                    found = True
+                    yield batch.to_pandas()[names]
+        if not found:
+            raise _no_rows(self.describe())
+
+    def _batches(self, path: Path, kind: str, names: list[str]) -> Iterator[pa.RecordBatch]:
+        if kind == "parquet":
+            with pq.ParquetFile(path, buffer_size=_PARQUET_BUFFER) as file:
+                yield from file.iter_batches(self.batch_rows, columns=names)
+        else:
             types = dict.fromkeys(names, pa.dictionary(pa.int32(), pa.string()))
-            convert = arrow_csv.ConvertOptions(
-                include_columns=names, column_types=types, null_values=ABSENT, strings_can_be_null=True
-            )
-            with _open_csv(path, convert) as reader:
-                for batch in reader:
-                    yield batch.to_pandas()
+            with _open_csv(path, include_columns=names, column_types=types, strings_can_be_null=True) as reader:
+                yield from reader
 
     def files(self) -> list[Path]:
-        """See `Source.files`."""
-        _there(Path(self.path))
-        return [Path(self.path)]
+        return [_file(self.path, self.kind)[0]]
 
     def describe(self) -> str:
         """The file's name, without its folder."""
@@ -226,33 +209,26 @@ def _next(items: Iterator[Item]) -> tuple[Item] | None:
 def read_frame(path: str | Path, columns: Sequence[str] | None = None, kind: str | None = None) -> pd.DataFrame:
     """Read a CSV (UTF-8, with a header) or Parquet file, or only some of its columns.
 
-    Raises:
-        InputError: no such file, not readable as its kind, or a column is absent.
+    Raises InputError if there is no such file, it is not readable as its kind, or a column is absent.
     """
     path, kind = _file(path, kind)
     with _file_errors(path, kind):
         _require(_header(path, kind), columns, path.name)
         names = None if columns is None else list(dict.fromkeys(columns))
         if kind == "parquet":
-            frame: pd.DataFrame = pq.read_table(path, columns=names).to_pandas()
-            return frame
+            return pd.DataFrame(pq.read_table(path, columns=names).to_pandas())
         _refuse_ragged(path)
         return pd.read_csv(path, usecols=names, encoding="utf-8", low_memory=False, index_col=False)
 
 
 def _file(path: str | Path, kind: str | None) -> tuple[Path, str]:
+    """A file and its kind. Raises InputError unless it is regular: a pipe would block, and a device may never end."""
     path = Path(path)
-    _there(path)
-    return path, kind or ("parquet" if path.suffix in (".parquet", ".pq") else "csv")
-
-
-def _there(path: Path) -> None:
-    """Raise InputError unless it is a regular file: a pipe would block, and a device may never end."""
-    if path.is_file():
-        return
-    if path.exists():
+    if not path.exists():
+        raise InputError(f"file {str(path)!r} does not exist; check the path")
+    if not path.is_file():
         raise InputError(f"{str(path)!r} is a folder, a pipe or a device; give a regular file")
-    raise InputError(f"file {str(path)!r} does not exist; check the path")
+    return path, kind or ("parquet" if path.suffix in (".parquet", ".pq") else "csv")
 
 
 def _header(path: Path, kind: str) -> list[str]:
@@ -272,15 +248,15 @@ def _header(path: Path, kind: str) -> list[str]:
 
 def _refuse_ragged(path: Path) -> None:
     """Raise ArrowInvalid if a line has fewer or more cells than the header: pandas fills or cuts it silently."""
-    convert = arrow_csv.ConvertOptions(include_columns=["f0"], column_types={"f0": pa.binary()})
-    with _open_csv(path, convert, autogenerate_column_names=True) as reader:
+    with _open_csv(path, named=False, include_columns=["f0"], column_types={"f0": pa.binary()}) as reader:
         for _ in reader:
             pass
 
 
-def _open_csv(path: Path, convert: arrow_csv.ConvertOptions, **named: bool) -> arrow_csv.CSVStreamingReader:
-    options = arrow_csv.ReadOptions(block_size=_CSV_BLOCK, **named)
-    return arrow_csv.open_csv(path, options, arrow_csv.ParseOptions(newlines_in_values=True), convert)
+def _open_csv(path: Path, named: bool = True, **convert: Any) -> arrow_csv.CSVStreamingReader:
+    read = arrow_csv.ReadOptions(block_size=_CSV_BLOCK, autogenerate_column_names=not named)
+    parse = arrow_csv.ParseOptions(newlines_in_values=True)
+    return arrow_csv.open_csv(path, read, parse, arrow_csv.ConvertOptions(null_values=ABSENT, **convert))
 
 
 @contextmanager

@@ -118,11 +118,17 @@ class Strata:
         return schema
 
     def index(self, table: CodedTable) -> npt.NDArray[np.int64]:
-        """For each row of a table that has the stratum columns, the position of its stratum in `keys`, shape (n,)."""
+        """For each row of a table that has the stratum columns, the position of its stratum in `keys`, shape (n,).
+
+        Raises InputError on a row in an impossible stratum.
+        """
         place = np.full(int(np.prod(self.sizes, dtype=np.int64)), -1, dtype=np.int64)
         for position, codes in enumerate(self._cells.values()):
             place[np.ravel_multi_index(codes, self.sizes) if codes else 0] = position
-        return place[table.index_of(self.columns)]
+        index = place[table.index_of(self.columns)]
+        if (index < 0).any():
+            raise InputError("the table holds rows in a stratum that the schema declares impossible; clean those rows")
+        return index
 
     def partition(self, table: CodedTable) -> dict[Key, CodedTable]:
         """Every stratum's rows, without the stratum columns, in one pass; empty strata have empty tables.
@@ -130,8 +136,6 @@ class Strata:
         Neighbouring tables (one row added or removed) differ in exactly one stratum, by that row.
         """
         index = self.index(table)
-        if (index < 0).any():
-            raise InputError("the table holds rows in a stratum that the schema declares impossible")
         # A stable sort of a narrow type is a radix sort: time linear in rows.
         order = np.argsort(index.astype(np.min_scalar_type(len(self.keys))), kind="stable")
         bounds = np.cumsum([0, *np.bincount(index, minlength=len(self.keys))])

@@ -12,7 +12,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from equistrata.data.schema import OWN_CATEGORY, Column, Schema, plain_text
 from equistrata.errors import InputError
 
 Codes = npt.NDArray[np.unsignedinteger]
+Encoded = tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_], int | None]  # codes, which are absent, and their code
 
 # Rows that are counted at a time: a few columns of them stay in a processor's cache, and a table that lies in a mapped
 # file is never in memory as a whole.
@@ -81,8 +82,9 @@ class CodedTable:
         cells = int(np.prod(sizes, dtype=np.int64))
         counts = np.zeros(cells, dtype=np.int64)
         small = np.min_scalar_type(cells).type  # narrow numbers are added many at a time
-        for codes in self._chunks(max(CHUNK_ROWS, cells)):
-            counts += np.bincount(_cells(codes, places, sizes, small), minlength=cells)
+        rows = max(CHUNK_ROWS, cells)
+        for start in range(0, len(self), rows):
+            counts += np.bincount(_cells(self.codes[start : start + rows], places, sizes, small), minlength=cells)
         return counts.reshape(sizes)
 
     def distinct(self) -> tuple[CodedTable, npt.NDArray[np.int64]]:
@@ -106,9 +108,7 @@ class CodedTable:
                 done += len(chunk)
                 found, often = np.unique(_cells(chunk, places, sizes, np.int64), return_counts=True)
                 cells, back = np.unique(np.concatenate([cells, found]), return_inverse=True)
-                merged = np.zeros(len(cells), dtype=np.int64)
-                np.add.at(merged, back, np.concatenate([counts, often]))
-                counts = merged
+                counts = np.bincount(back, np.concatenate([counts, often])).astype(np.int64)  # exact below 2^53
         rows = np.empty((len(cells), len(sizes)), dtype=code_dtype(self.schema), order="F")
         for place, codes in enumerate(np.unravel_index(cells, sizes)):
             rows[:, place] = codes
@@ -118,24 +118,27 @@ class CodedTable:
         places = [self.schema.index(name) for name in names]
         return places, [self.schema.sizes[place] for place in places]
 
-    def _chunks(self, rows: int) -> Iterator[Codes]:
-        for start in range(0, len(self), rows):
-            yield self.codes[start : start + rows]
-
     @classmethod
     def encode(cls, frame: pd.DataFrame, schema: Schema) -> CodedTable:
         """Code the rows of a data frame by the schema's declaration alone.
 
-        Raises:
-            InputError: a column is absent, holds something undeclared or out of bounds, lacks a value where none may
-                be missing, or holds a combination that the schema declares impossible. No row's value is quoted.
+        Raises InputError if a column is absent, holds something undeclared or out of bounds, lacks a value where none
+        may be missing, or holds a combination that the schema declares impossible. No row's value is quoted.
         """
         codes = np.empty((len(frame), len(schema.columns)), dtype=code_dtype(schema), order="F")
         for j, column in enumerate(schema.columns):
             if column.name not in frame.columns:
                 raise InputError(f"column {column.name!r} of schema {schema.name!r} is not in the table; add it")
             encode = _encode_numeric if column.numeric else _encode_values
-            codes[:, j] = encode(frame[column.name], column)
+            found, absent, missing = encode(frame[column.name], column)
+            if missing is not None:
+                found[absent] = missing
+            elif absent.any():
+                raise InputError(
+                    f"column {column.name!r} has missing cells, but the schema does not say what missing means; "
+                    "declare it"
+                )
+            codes[:, j] = found
         table = cls(codes, schema)
         for zero in schema.impossible:
             if schema.zero_mask(zero).ravel()[table.index_of(zero.columns)].any():
@@ -172,7 +175,7 @@ def code_dtype(schema: Schema) -> type[np.unsignedinteger]:
     return np.uint8 if max(schema.sizes) <= 256 else np.uint16 if max(schema.sizes) <= 65536 else np.uint32
 
 
-def _encode_values(series: pd.Series, column: Column) -> npt.NDArray[np.int64]:
+def _encode_values(series: pd.Series, column: Column) -> Encoded:
     declared = {_key(value, column): code for code, value in enumerate(column.values)}
     recoded = {_key(raw, column): column.values.index(to) for raw, to in column.recode}
     # With "recode" and "others", only what "recode" lists keeps its meaning.
@@ -185,11 +188,12 @@ def _encode_values(series: pd.Series, column: Column) -> npt.NDArray[np.int64]:
         places, lookup = np.zeros(len(series), dtype=np.intp), np.array([-1])
     codes, absent = lookup[places], places < 0
     if (codes < 0).any():
+        shown = [*map(str, column.values[:12]), *["…"] * (len(column.values) > 12)]
         raise InputError(
             f"column {column.name!r} holds a value that the schema does not declare (declared: "
-            f"{_shorten(column.values)}); declare it or recode it"
+            f"{', '.join(shown)}); declare it or recode it"
         )
-    return _fill(codes, absent, column, None if column.missing is None else column.values.index(column.missing))
+    return codes, absent, None if column.missing is None else column.values.index(column.missing)
 
 
 def _code(value: object, declared: Mapping[float | str, int], other: int, column: Column) -> int:
@@ -221,7 +225,7 @@ def _key(value: object, column: Column) -> float | str:
         return str(value)
 
 
-def _encode_numeric(series: pd.Series, column: Column) -> npt.NDArray[np.int64]:
+def _encode_numeric(series: pd.Series, column: Column) -> Encoded:
     values, absent = numbers(series, column)
     inside, (lower, upper) = values[~absent], column.bounds
     if inside.size and (inside.min() < lower or inside.max() > upper):
@@ -233,7 +237,7 @@ def _encode_numeric(series: pd.Series, column: Column) -> npt.NDArray[np.int64]:
     code = column.bins if column.missing == OWN_CATEGORY else None
     if code is None and column.missing is not None:
         code = int(np.searchsorted(column.edges[1:-1], float(column.missing), side="left"))
-    return _fill(codes, absent, column, code)
+    return codes, absent, code
 
 
 def numbers(series: pd.Series, column: Column) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
@@ -247,19 +251,6 @@ def numbers(series: pd.Series, column: Column) -> tuple[npt.NDArray[np.float64],
     if (np.isnan(values) & ~absent).any() or np.isinf(values).any():
         raise InputError(f"column {column.name!r} is declared numeric but holds something that is not a number")
     return values, absent
-
-
-def _fill(
-    codes: npt.NDArray[np.int64], absent: npt.NDArray[np.bool_], column: Column, code: int | None
-) -> npt.NDArray[np.int64]:
-    if not absent.any():
-        return codes
-    if code is None:
-        raise InputError(
-            f"column {column.name!r} has missing cells, but the schema does not say what missing means; declare it"
-        )
-    codes[absent] = code
-    return codes
 
 
 def _decode(codes: Codes, column: Column, rng: np.random.Generator) -> npt.NDArray[np.generic] | pd.Series:
@@ -286,8 +277,3 @@ def _decode(codes: Codes, column: Column, rng: np.random.Generator) -> npt.NDArr
         return np.asarray(drawn)
     series = pd.Series(drawn).mask(own)
     return series.astype("Int64") if column.integer and column.release == "draw" else series
-
-
-def _shorten(values: Sequence[object]) -> str:
-    shown = [str(value) for value in values[:12]]
-    return ", ".join(shown) + (", …" if len(values) > 12 else "")

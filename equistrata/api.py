@@ -98,16 +98,11 @@ def release(config: str | Path | None = None, **settings: Any) -> Path:
 
     Cost: the (ε, δ) of the settings, charged to the ledger if one is named; the card says it.
     """
-    from equistrata.flows.cli.release import configured, run_release
-    from equistrata.flows.release.undertaking import AlreadyMade, prepare, try_place
+    from equistrata.flows.cli.release import configured, prepared, run_release
 
     resolved = configured(config, settings)
-    prepare(resolved)  # all that can be wrong without the rows is said before Prefect starts
-    try_place(resolved)
-    folder = run_release(resolved)
-    if folder is None:
-        raise AlreadyMade(f"release {resolved.release_id!r} was made by another run meanwhile; there is nothing to do")
-    return folder
+    prepared(resolved)
+    return run_release(resolved)
 
 
 def audit(*releases: str | Path, **settings: Any) -> Path:

@@ -23,7 +23,7 @@ from scipy.stats import norm
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
 from equistrata.inference.federated.ab_test import ArmDesign, ArmSettings, private_arm
-from equistrata.inference.federated.arms import Arm, Target, combine, exact_arm
+from equistrata.inference.federated.arms import Arm, Target, check_rows, combine
 from equistrata.inference.federated.renyi import MAX_THETA, ThetaTarget
 from paper.gaussian_arms import GaussianSettings, settle_gaussian
 
@@ -237,6 +237,13 @@ def _clipped_mean(mean: float, sigma: float) -> float:
     return float(inside - norm.cdf(low) + norm.sf(high))
 
 
+def exact_arm(values: npt.ArrayLike) -> Arm:
+    """The arm without privacy: exact mean and sample variance over the last axis. Not for publication."""
+    x = np.asarray(values, dtype=np.float64)
+    rows = check_rows(x.shape[-1])
+    return Arm(rows, x.mean(axis=-1), x.var(axis=-1, ddof=1), (x**2).mean(axis=-1))
+
+
 def _arm(method: _Method, place: int, values: Floats, exact: Arm, setting: Setting, rng: np.random.Generator) -> Arm:
     if method.settings is None:
         return exact
@@ -247,7 +254,7 @@ def _arm(method: _Method, place: int, values: Floats, exact: Arm, setting: Setti
         if not private:
             return replace(exact, mean=mean, noise=chosen.mean_sigma**2)
         return chosen.arm(mean, (values**2).mean(axis=1) + rng.normal(0, chosen.square_sigma, len(values)))
-    mechanism, squares = chosen.mean, chosen.squares.unit
+    mechanism, squares = chosen.mean, chosen.squares
     totals = rng.binomial(mechanism.trials, 0.5 + mechanism.theta * values).sum(axis=1)
     if not private:
         return replace(exact, mean=mechanism.mean(totals, chosen.rows), noise=mechanism.noise(chosen.rows))

@@ -23,7 +23,7 @@ from scipy.optimize import brentq
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
 from equistrata.inference.federated.ab_test import share_for
-from equistrata.inference.federated.arms import Arm
+from equistrata.inference.federated.arms import Arm, check_rows
 from equistrata.inference.federated.poisson_binomial import check_values
 from equistrata.inference.federated.renyi import ThetaTarget, epsilon_of
 from equistrata.inference.means.lattice import Purchase, noisy_sum
@@ -86,8 +86,7 @@ def settle_gaussian(
     noise of standard deviation Δ/√(2ρ) costs ρ (Bun and Steinke, Proposition 1.6), and the two amounts add up to the
     ρ that (ε, δ) implies.
     """
-    if rows < 2:
-        raise InputError(f"an arm needs at least two rows for a variance, and one has {rows!r}")
+    check_rows(rows)
     if not 0 < radius < math.inf:
         raise InputError(f"the radius R must be a positive number, not {radius}")
     if mean_share is not None and not 0 < mean_share < 1:

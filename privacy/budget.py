@@ -60,11 +60,7 @@ class BudgetExceeded(EquistrataError, ValueError):
 class Rho:
     """An amount of zCDP, exact: splits add up to what was split, to the last bit.
 
-    Attributes:
-        exact: the amount, as a non-negative fraction (a float is taken at its exact value).
-
-    Raises:
-        InputError: negative, infinite or not a number.
+    `exact` is a non-negative fraction (a float at its exact value). Raises InputError for what is no such amount.
     """
 
     exact: Fraction
@@ -90,7 +86,6 @@ class Rho:
         """The largest ρ (to one part in 10¹², rounded down) whose zCDP guarantee implies (ε, δ)-DP.
 
         Raises InputError unless 0 < ε ≤ 500 and 0 < δ < 1, or if ρ would be too small for floating point.
-
         Source: Canonne, Kamath and Steinke, arXiv:2004.00010, Proposition 12, by OpenDP.
         """
         if not 0 < epsilon <= MAXIMAL_EPSILON:
@@ -112,14 +107,12 @@ class Rho:
         return _epsilon(float(self), delta) if self.exact else 0.0
 
     def group(self, rows: int) -> Rho:
-        """The cost for a group of `rows` rows, as of one person or household: rows² times the amount.
+        """The cost for a group of `rows` ≥ 1 rows, as of one person or household: rows² times the amount.
 
-        A row that is replaced by another is a group of two. See docs/proofs/budget.md.
+        A row that is replaced by another is a group of two. See docs/proofs/budget.md. Raises InputError.
 
         >>> Rho.from_epsilon_delta(1, 1e-9).group(3).epsilon(1e-9)
         3.183315612047551
-
-        Raises InputError for fewer than one row.
         """
         if index(rows) < 1:
             raise InputError(f"a group has at least one row, not {rows}")

@@ -34,10 +34,8 @@ def releases_left(left: Rho, price: Rho) -> int:
 def epsilon_within(left: Rho, releases: int, delta: float) -> float:
     """The ε that each of `releases` equal releases may have at `delta`, so that together they stay within `left`.
 
-    Rounded down to six digits such that `Rho.from_epsilon_delta` of it truly fits; 0 if nothing is left.
-
-    Raises:
-        InputError: releases < 1, or delta not in (0, 1).
+    Rounded down to six digits such that `Rho.from_epsilon_delta` of it truly fits; 0 if nothing is left. Raises
+    InputError for releases < 1, or delta not in (0, 1).
     """
     if releases < 1:
         raise InputError(f"a horizon needs at least one release, not {releases}")

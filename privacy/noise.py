@@ -50,18 +50,16 @@ def gaussian_sigma(rho: Rho | float, sensitivity: float = 1.0) -> float:
     >>> gaussian_sigma(0.5)
     1.0
     """
-    amount = float(rho)
-    if not amount > 0:
+    if not float(rho) > 0:
         raise InputError("noise needs a positive zCDP amount")
-    return sensitivity / math.sqrt(2 * amount)
+    return sensitivity / math.sqrt(2 * float(rho))
 
 
 def selection_epsilon(rho: Rho | float) -> float:
     """The ε of the exponential mechanism that costs ρ = ε²/8 (Cesar and Rogers, arXiv:2004.07223, Lemma 3.4)."""
-    amount = float(rho)
-    if not amount > 0:
+    if not float(rho) > 0:
         raise InputError("a private selection needs a positive zCDP amount")
-    return math.sqrt(8 * amount)
+    return math.sqrt(8 * float(rho))
 
 
 class NoiseSource(ABC):
@@ -69,17 +67,14 @@ class NoiseSource(ABC):
 
     `values` and `scores` may be arrays, or functions that compute them: these are called after the charge, so that
     nothing refused has read a row. An unusable price is refused before anything is charged.
+
+    Attributes:
+        private: whether what it makes is private in the real sense (safe floats, unpredictable).
+        name: what the release card calls it.
     """
 
-    @property
-    @abstractmethod
-    def private(self) -> bool:
-        """Whether what it makes is private in the real sense (safe floats, unpredictable)."""
-
-    @property
-    @abstractmethod
-    def name(self) -> str:
-        """What the release card calls it."""
+    private: bool
+    name: str
 
     def gaussian(
         self, values: Counts | Callable[[], Counts], sensitivity: float, rho: Rho, budget: Budget, what: str
@@ -89,13 +84,10 @@ class NoiseSource(ABC):
         Args:
             values: of an integer type, any shape, shape kept.
             sensitivity: Δ > 0, the most that neighbours differ by in L2 norm.
-            rho: ρ > 0, charged to `budget`.
-            what: for the budget's record.
+            rho: ρ > 0, charged to `budget`, which notes it as `what`.
 
-        Raises:
-            InputError: a price or sensitivity that is not positive (nothing is charged), or fractions among the values.
-            BudgetExceeded: the budget has less; nothing is charged.
-            RuntimeError: OpenDP's map of the noise is above ρ; nothing is drawn.
+        Raises InputError for a price or sensitivity that is not positive (nothing is charged), or fractions among the
+        values; BudgetExceeded (nothing is charged); RuntimeError where OpenDP's map is above ρ (nothing is drawn).
 
         Cost: ρ-zCDP. Source: Canonne, Kamath and Steinke, arXiv:2004.00010, Theorem 4. See docs/proofs/noise.md.
         """
@@ -115,14 +107,15 @@ class NoiseSource(ABC):
             sensitivity: Δ > 0, the most that neighbours differ by in L1 norm.
             epsilon: ε > 0; `budget` is charged ε²/2.
 
-        Raises: as `gaussian`; InputError also for values that are not finite.
-
+        Raises as `gaussian`, and InputError for values that are not finite.
         Cost: ε-DP, hence ε²/2-zCDP (`Rho.of_pure`). See docs/proofs/noise.md.
         """
         sensitivity, epsilon = _positive(sensitivity), _positive(epsilon)
         scale = _positive(sensitivity / epsilon)
         budget.spend(Rho.of_pure(epsilon), what)
-        real = _finite(_made(values))
+        real = np.asarray(_made(values), dtype=np.float64)
+        if not np.isfinite(real).all():
+            raise InputError("noise needs finite values to be added to")
         return (self._laplace(real, scale, sensitivity, epsilon) if real.size else real), scale
 
     def select(
@@ -135,14 +128,16 @@ class NoiseSource(ABC):
             sensitivity: Δ > 0, the most that neighbours differ by in any score; they may differ either way.
             rho: ρ > 0, charged to `budget`.
 
-        Raises: as `gaussian`; InputError also for unusable scores.
-
+        Raises as `gaussian`, and InputError for unusable scores.
         Cost: ρ-zCDP. Source: Cesar and Rogers, arXiv:2004.07223, Lemma 3.4. See docs/proofs/selection.md.
         """
         sensitivity = _positive(sensitivity)
         scale = _positive(2 * sensitivity / selection_epsilon(rho))
         budget.spend(rho, what)
-        return self._select(_scores(_made(scores)), scale, sensitivity, rho)
+        real = np.asarray(_made(scores), dtype=np.float64)
+        if real.ndim != 1 or not len(real) or not np.isfinite(real).all():
+            raise InputError("selection needs at least one score, in one dimension, and every score finite")
+        return self._select(real, scale, sensitivity, rho)
 
     @abstractmethod
     def binomial(self, trials: int, probabilities: Floats) -> Counts:
@@ -177,14 +172,9 @@ class SecureNoise(NoiseSource):
     """
 
     private = True
-
-    @property
-    def name(self) -> str:
-        """The library and its version."""
-        return f"OpenDP {opendp_version} (cryptographically seeded, exact arithmetic)"
+    name = f"OpenDP {opendp_version} (cryptographically seeded, exact arithmetic)"
 
     def binomial(self, trials: int, probabilities: Floats) -> Counts:
-        """See `NoiseSource.binomial` and `equistrata.privacy.coins`."""
         return exact_binomial(*checked_trials(trials, probabilities))
 
     def spawn(self, stream: int) -> SecureNoise:
@@ -192,19 +182,15 @@ class SecureNoise(NoiseSource):
         return self
 
     def _gaussian(self, counts: Counts, sigma: float, sensitivity: float, rho: Rho) -> Counts:
-        mechanism = _discrete_gaussian(sigma)
-        _check_claim(mechanism.map(sensitivity), float(rho))
-        return np.array(mechanism(counts.ravel().tolist()), dtype=np.int64).reshape(counts.shape)
+        draw = _checked(_discrete_gaussian(sigma), sensitivity, float(rho))
+        return np.array(draw(counts.ravel().tolist()), dtype=np.int64).reshape(counts.shape)
 
     def _laplace(self, values: Floats, scale: float, sensitivity: float, epsilon: float) -> Floats:
-        mechanism = _laplace_vector(scale)
-        _check_claim(mechanism.map(sensitivity), epsilon)
-        return np.array(mechanism(values.ravel().tolist()), dtype=np.float64).reshape(values.shape)
+        draw = _checked(_laplace_vector(scale), sensitivity, epsilon)
+        return np.array(draw(values.ravel().tolist()), dtype=np.float64).reshape(values.shape)
 
     def _select(self, scores: Floats, scale: float, sensitivity: float, rho: Rho) -> int:
-        mechanism = _noisy_max(scale)
-        _check_claim(mechanism.map(sensitivity), float(rho))
-        return int(mechanism(scores.tolist()))
+        return int(_checked(_noisy_max(scale), sensitivity, float(rho))(scores.tolist()))
 
 
 class SeededNoise(NoiseSource):
@@ -214,18 +200,13 @@ class SeededNoise(NoiseSource):
     """
 
     private = False
+    name = "seeded (NOT PRIVATE: for tests and benchmarks only)"
 
     def __init__(self, seed: int | np.random.SeedSequence) -> None:
         self._sequence = seed if isinstance(seed, np.random.SeedSequence) else np.random.SeedSequence(seed)
         self._rng = np.random.default_rng(self._sequence)
 
-    @property
-    def name(self) -> str:
-        """Says that it is not private."""
-        return "seeded (NOT PRIVATE: for tests and benchmarks only)"
-
     def binomial(self, trials: int, probabilities: Floats) -> Counts:
-        """See `NoiseSource.binomial`."""
         return np.asarray(self._rng.binomial(*checked_trials(trials, probabilities)), dtype=np.int64)
 
     def spawn(self, stream: int) -> SeededNoise:
@@ -263,23 +244,12 @@ def _positive(scale: float) -> float:
     return scale
 
 
-def _finite(values: Floats) -> Floats:
-    real = np.asarray(values, dtype=np.float64)
-    if not np.isfinite(real).all():
-        raise InputError("noise needs finite values to be added to")
-    return real
-
-
-def _scores(scores: Floats) -> Floats:
-    real = np.asarray(scores, dtype=np.float64)
-    if real.ndim != 1 or not len(real) or not np.isfinite(real).all():
-        raise InputError("selection needs at least one score, in one dimension, and every score finite")
-    return real
-
-
-def _check_claim(charged: float, claimed: float) -> None:
+def _checked(mechanism: Any, sensitivity: float, claimed: float) -> Any:
+    """OpenDP's mechanism, if its privacy map keeps the claim. Raises RuntimeError."""
+    charged = mechanism.map(sensitivity)
     if not charged <= claimed * (1 + 1e-9):  # also when it is not a number
         raise RuntimeError(f"OpenDP charges {charged} for a step that claims {claimed}")
+    return mechanism
 
 
 @lru_cache(maxsize=256)

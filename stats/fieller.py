@@ -28,9 +28,8 @@ from equistrata.stats.checks import share
 class Spread:
     """The variance of X − rN as a function of the ratio r: of_x − 2r·joint + r²·of_n, sampling and noise together.
 
-    Attributes:
-        of_x, joint, of_n: its coefficients, not always variances themselves: a count A of N people at rate r has
-            Var(A − rN) = N·r − N·r², which is of_x = 0, joint = −N/2, of_n = −N.
+    The coefficients are not always variances themselves: a count A of N people at rate r has Var(A − rN) = N·r − N·r²,
+    which is of_x = 0, joint = −N/2, of_n = −N.
     """
 
     of_x: float
@@ -46,19 +45,12 @@ class Spread:
 
 
 def ratio_interval(
-    x: float,
-    n: float,
-    spread: Spread,
-    *,
-    level: float = 0.95,
-    lower: float = 0.0,
-    upper: float = math.inf,
+    x: float, n: float, spread: Spread, *, level: float = 0.95, lower: float = 0.0, upper: float = math.inf
 ) -> tuple[float, float]:
     """An interval for r = E[X]/E[N], where E[N] is known to be positive. Post-processing.
 
     Args:
-        x, n: observations of E[X] and E[N] with nearly normal sampling error and noise.
-        spread: the variance of x − r·n.
+        x, n, spread: observations of E[X] and E[N], nearly normal, and the variance of x − r·n.
         level: nominal coverage, in (0, 1).
         lower, upper: the declared range of r; `upper` may be infinite.
 

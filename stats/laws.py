@@ -21,8 +21,8 @@ from functools import cached_property
 import numpy as np
 import numpy.typing as npt
 from scipy.optimize import brentq
-from scipy.special import erfcx, ndtr, ndtri, xlog1py, xlogy
-from scipy.special import gammaln as log_gamma
+from scipy.special import erfcx, ndtr, ndtri
+from scipy.stats import binom
 
 from equistrata.arrays import Floats
 from equistrata.stats.checks import closed_share, number, positive, share, whole
@@ -118,8 +118,7 @@ class BinomialLaplace:
         sd = math.sqrt(self.rows * self.p * (1 - self.p))
         middle, reach = self.rows * self.p, BINOMIAL_REACH * (sd + BINOMIAL_REACH)
         k = np.arange(max(0, math.floor(middle - reach)), min(self.rows, math.ceil(middle + reach)) + 1, dtype=float)
-        choose = log_gamma(self.rows + 1.0) - log_gamma(k + 1) - log_gamma(self.rows - k + 1)
-        pmf = np.exp(choose + xlogy(k, self.p) + xlog1py(self.rows - k, -self.p))
+        pmf = np.asarray(binom.pmf(k, self.rows, self.p), dtype=np.float64)
         return k, pmf / pmf.sum()
 
     def _mix(self, y: npt.ArrayLike, turn: Callable[[Floats], Floats]) -> Floats:

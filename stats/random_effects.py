@@ -64,8 +64,7 @@ def variances(
         observed: shape (k, c); the c columns are replicates with the same variances and means of their own.
         noise: the noise variance of a stratum's observations, shape (k,).
         expected: for each effect a variance v₀; the likelihood is multiplied by exp(−v/v₀), and by the variance of the
-            last effect, the strata's own. Without it, few noisy strata often give a variance of zero (Li and Lahiri, J.
-            Multivariate Analysis 2010), or one as large as the noise.
+            last, the strata's own. Else few noisy strata often give 0 (Li and Lahiri, J. Multivariate Analysis 2010).
     """
     cells = observed.shape[1]
     scale = max(float(observed.var(0).mean()), 1e-12)

@@ -4,8 +4,6 @@
 >>> grouping = Grouping(Strata.over(Schema.load("acs_employment").select(["SEX", "ESR"]), ["SEX"]))
 >>> grouping.labelled([1.5, 2.5])
 {'SEX=1': 1.5, 'SEX=2': 2.5}
->>> [rows.tolist() for rows in grouping.rows(np.array([1, 0, 1]))]
-[[1], [0, 2]]
 >>> number = grouping.drawn(100.0, 10.0)
 >>> round(number.lower, 1), round(number.upper, 1)
 (80.4, 119.6)
@@ -16,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -25,9 +23,9 @@ from scipy.special import ndtri
 from equistrata.arrays import Counts, Floats
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
-from equistrata.errors import InputError
 from equistrata.eval.audit.noisy_number import NoisyNumber
-from equistrata.eval.scores.classifiers import Classifier, truth_of
+from equistrata.eval.scores.classifiers import Classifier, Predicted, truth_of
+from equistrata.eval.scores.fairness import Flags
 from equistrata.eval.scores.tables import ALL_ROWS, Places, numbers_of, rows_by_place
 
 ByStratum = Mapping[str, NoisyNumber]
@@ -54,51 +52,31 @@ class Grouping:
         """The columns that define no strata."""
         return tuple(name for name in self.strata.schema.names if name not in self.strata.columns)
 
-    def labelled(self, values: Sequence[V], *whole: V) -> dict[str, V]:
-        """One value per stratum, by label; and one of the whole table, if it is given."""
-        labels = (*self.labels, ALL_ROWS) if whole else self.labels
-        return dict(zip(labels, [*values, *whole], strict=True))
+    def labelled(self, values: Sequence[V]) -> dict[str, V]:
+        """One value per stratum, by label; and one of the whole table, if there is one more."""
+        labels = self.labels if len(values) == len(self.labels) else (*self.labels, ALL_ROWS)
+        return dict(zip(labels, values, strict=True))
 
     def drawn(self, value: float, deviation: float) -> NoisyNumber:
         """A sum or count as it was drawn, with Gaussian noise of this deviation: its interval is for what rows hold."""
         half = float(ndtri((1 + self.level) / 2)) * deviation
         return NoisyNumber(float(value), value - half, value + half)
 
-    def index(self, table: CodedTable) -> Counts:
-        """The place of each row's stratum among the labels. Raises InputError on a row in an impossible stratum."""
-        index = self.strata.index(table)
-        if (index < 0).any():
-            raise InputError("the table holds rows in a stratum that the schema declares impossible; clean those rows")
-        return index
-
-    def rows(self, index: Counts) -> list[Places]:
-        """The rows of each stratum."""
-        return rows_by_place(index, len(self.labels))
-
-    def ratios(self, index: Counts, above: npt.ArrayLike, below: npt.ArrayLike) -> dict[str, float | None]:
-        """Σ above / Σ below of each stratum and of all rows; None where the denominator is 0. Exact."""
-        top, bottom = (
-            np.bincount(index, weights=np.asarray(x, dtype=np.float64), minlength=len(self.labels))
-            for x in (above, below)
-        )
-        sums = self.labelled(list(zip(top.tolist(), bottom.tolist(), strict=True)))
-        sums[ALL_ROWS] = (float(top.sum()), float(bottom.sum()))
-        return {label: a / b if b else None for label, (a, b) in sums.items()}
+    def ratios(
+        self, index: Counts, above: npt.ArrayLike, below: npt.ArrayLike | None = None
+    ) -> dict[str, float | None]:
+        """Σ above / Σ below (the rows, by default) of each stratum and of all; None where that is 0. Exact."""
+        below = np.ones(len(index)) if below is None else below
+        each = [np.bincount(index, weights=np.asarray(x, float), minlength=len(self.labels)) for x in (above, below)]
+        top, bottom = ([*sums.tolist(), float(sums.sum())] for sums in each)
+        return self.labelled([a / b if b else None for a, b in zip(top, bottom, strict=True)])
 
 
-@dataclass(frozen=True, eq=False)
-class Predictions:
-    """A classifier's score for n rows, and which of them are selected, and really have the positive value."""
-
-    score: Floats
-    selected: npt.NDArray[np.bool_]
-    truth: npt.NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, classifier: Classifier, table: CodedTable) -> Predictions:
-        """Predict every row of a table."""
-        found = classifier.predict(table)
-        return cls(found.score, found.selected, truth_of(table, classifier))
+def named(classifier: Classifier | None) -> dict[str, Any]:
+    """How an audit names its classifier; empty texts without one."""
+    if classifier is None:
+        return {"classifier": "", "target": "", "positive": ""}
+    return {"classifier": classifier.name, "target": classifier.target, "positive": str(classifier.positive)}
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +98,7 @@ class PrivateRows:
     @cached_property
     def groups(self) -> list[Places]:
         """The rows of each stratum."""
-        return self.grouping.rows(self.index)
+        return rows_by_place(self.index, len(self.grouping.labels))
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +107,14 @@ class Subject:
 
     private: PrivateRows
     synthetic: CodedTable
-    predictions: Predictions | None
+    classifier: Classifier | None
     degree: int
+
+    @cached_property
+    def predictions(self) -> tuple[Predicted, Flags]:
+        """The classifier's for the private rows, and which of them really have the positive value."""
+        assert self.classifier is not None  # its sections are left out
+        return self.classifier.predict(self.private.table), truth_of(self.private.table, self.classifier)
 
 
 @dataclass(frozen=True)
@@ -153,10 +137,10 @@ class SyntheticSummary:
     @classmethod
     def of(cls, table: CodedTable, grouping: Grouping) -> SyntheticSummary:
         """Count and average a synthetic table; each code counts as `numbers_of` says."""
-        index = grouping.index(table)
-        rows = grouping.labelled(np.bincount(index, minlength=len(grouping.labels)).tolist(), len(table))
+        index = grouping.strata.index(table)
+        rows = grouping.labelled([*np.bincount(index, minlength=len(grouping.labels)).tolist(), len(table)])
         means = {}
         for name in grouping.columns:
             numbers = numbers_of(table.schema[name])[table.column(name)]
-            means[name] = grouping.ratios(index, numbers, np.ones_like(numbers))
+            means[name] = grouping.ratios(index, numbers)
         return cls(rows, means)

@@ -26,9 +26,9 @@ import numpy.typing as npt
 from equistrata.arrays import Counts
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
-from equistrata.eval.audit.grouping import ByStratum, Grouping, Predictions, SyntheticSummary
+from equistrata.eval.audit.grouping import ByStratum, Grouping, SyntheticSummary, named
 from equistrata.eval.audit.marginals import MarginalComparison, marginals
-from equistrata.eval.scores.classifiers import Classifier, train_classifier
+from equistrata.eval.scores.classifiers import Classifier, train_classifier, truth_of
 from equistrata.eval.scores.fairness import GroupFairness, group_fairness
 from equistrata.eval.scores.scores import Scores, table_scores
 from equistrata.eval.scores.tables import ALL_ROWS, MIN_SHARE, Pair, numbers_of
@@ -38,14 +38,7 @@ Outcomes = Mapping[str, Mapping[str, npt.ArrayLike]]
 
 @dataclass(frozen=True)
 class MeanComparison:
-    """A published mean and the exact one.
-
-    Attributes:
-        exact: the mean of the private rows; None where there is none.
-        value, lower, upper: as published; value may be None.
-        relative_error: |value − exact| / |exact|; None where either is missing or the exact mean is 0.
-        covered: whether the published interval holds the exact mean (it was made to hold the population's).
-    """
+    """The exact mean of private rows (None where there is none), and a published one (its value may be None)."""
 
     exact: float | None
     value: float | None
@@ -54,12 +47,14 @@ class MeanComparison:
 
     @property
     def relative_error(self) -> float | None:
+        """|value − exact| / |exact|; None where either is missing or the exact mean is 0."""
         if self.exact is None or self.value is None or not self.exact:
             return None
         return abs(self.value - self.exact) / abs(self.exact)
 
     @property
     def covered(self) -> bool:
+        """Whether the published interval, which was made to hold the population's mean, holds the exact one."""
         return self.exact is not None and self.lower <= self.exact <= self.upper
 
     def to_dict(self) -> dict[str, Any]:
@@ -76,7 +71,6 @@ class InternalAudit:
     under 20 rows out of rates (as everywhere in `eval`); sizes and calibration have every declared one.
 
     Attributes:
-        strata_columns: the columns that define strata.
         sizes: stratum → number of rows.
         scores: parity error, maximum disparity and workload error (`equistrata.eval.scores.scores`), without
             classifiers.
@@ -151,38 +145,35 @@ def internal_audit(
             `equistrata.eval.scores.tables.numbers_of` counts them.
         min_share: strata with fewer of the private rows are left out of parity and workload scores; in [0, 1).
 
-    Raises:
-        InputError: the tables cannot be compared, or a setting is out of its range.
-
+    Raises InputError if the tables cannot be compared, or a setting is out of its range.
     Privacy: EXACT, so internal; not private.
     """
     grouping = Grouping(strata)
-    index = grouping.index(private)
+    index = strata.index(private)
     pair = Pair.of(private, synthetic, strata.columns, min_share=min_share)
     scores = table_scores(pair)
-    fairness: GroupFairness | None = None
-    calibration: dict[str, float | None] = {}
+    fairness, calibration = None, {}
     if classifier is None and (target or synthetic.schema.target) is not None:
         classifier = train_classifier(synthetic, target)
     if classifier is not None:
-        found = Predictions.of(classifier, private)
-        labels = np.array(grouping.labels)[index]
-        fairness = group_fairness(found.truth, found.selected, labels, positive=True)
-        calibration = grouping.ratios(index, found.score, found.truth)
+        found, truth = classifier.predict(private), truth_of(private, classifier)
+        fairness = group_fairness(truth, found.selected, np.array(grouping.labels)[index], positive=True)
+        calibration = grouping.ratios(index, found.score, truth)
+    compared = {}
+    for column, means in (published or {}).items():
+        exact = _exact_means(column, (outcomes or {}).get(column), private, grouping, index)
+        compared[column] = {
+            label: MeanComparison(exact.get(label), mean.value, mean.lower, mean.upper) for label, mean in means.items()
+        }
     worst = max(scores.parity_by_stratum, key=scores.parity_by_stratum.__getitem__, default="")
     return InternalAudit(
         strata_columns=strata.columns,
         sizes=grouping.labelled(np.bincount(index, minlength=len(grouping.labels)).tolist()),
         scores=scores,
-        classifier=classifier.name if classifier is not None else "",
-        target=classifier.target if classifier is not None else "",
-        positive=str(classifier.positive) if classifier is not None else "",
+        **named(classifier),
         fairness=fairness,
         calibration=calibration,
-        means={
-            column: _compare(means, _exact_means(column, (outcomes or {}).get(column), private, grouping, index))
-            for column, means in (published or {}).items()
-        },
+        means=compared,
         marginals=marginals(pair, worst),
         synthetic=SyntheticSummary.of(synthetic, grouping),
     )
@@ -194,13 +185,7 @@ def _exact_means(
     """Stratum (and `all`) → the exact mean of a column, or of these values; None where there is no row."""
     if values is None:
         numbers = numbers_of(private.schema[column])[private.column(column)]
-        return grouping.ratios(index, numbers, np.ones_like(numbers))
+        return grouping.ratios(index, numbers)
     arrays = {label: np.asarray(of, dtype=np.float64) for label, of in values.items()}
     arrays.setdefault(ALL_ROWS, np.concatenate([*arrays.values(), np.empty(0)]))
     return {label: float(array.mean()) if array.size else None for label, array in arrays.items()}
-
-
-def _compare(published: ByStratum, exact: Mapping[str, float | None]) -> dict[str, MeanComparison]:
-    return {
-        label: MeanComparison(exact.get(label), mean.value, mean.lower, mean.upper) for label, mean in published.items()
-    }

@@ -74,12 +74,12 @@ def marginals(pair: Pair, group: str) -> MarginalComparison:
     pairs = pair_errors(private, synthetic)
     worst = max(pairs, key=pairs.__getitem__, default=None)
     real, made = (None if worst is None else _shares(table, worst) for table in (private, synthetic))
-    compared = [(private, synthetic, private.schema.names)]
+    within: dict[str, ColumnShares] = {}
     if group:
         rows = pair.rows[group]
-        compared.append((private.take(rows[0]), synthetic.take(rows[1]), pair.columns))
-    columns, *within = (_columns(*each) for each in compared)
-    return MarginalComparison(columns, group, within[0] if within else {}, pairs, worst, real, made)
+        within = _columns(private.take(rows[0]), synthetic.take(rows[1]), pair.columns)
+    columns = _columns(private, synthetic, private.schema.names)
+    return MarginalComparison(columns, group, within, pairs, worst, real, made)
 
 
 def pair_errors(private: CodedTable, synthetic: CodedTable) -> dict[ColumnPair, float]:
@@ -95,9 +95,7 @@ def _shares(table: CodedTable, names: tuple[str, ...]) -> Floats:
 
 
 def _columns(private: CodedTable, synthetic: CodedTable, names: tuple[str, ...]) -> dict[str, ColumnShares]:
-    found = {}
-    for name in names:
-        column = private.schema[name]
-        words = tuple(column.words(key) for key in column.keys)
-        found[name] = ColumnShares(words, _shares(private, (name,)), _shares(synthetic, (name,)))
-    return found
+    columns = [private.schema[name] for name in names]
+    words = [tuple(map(column.words, column.keys)) for column in columns]
+    shares = ([_shares(table, (name,)) for name in names] for table in (private, synthetic))
+    return dict(zip(names, map(ColumnShares, words, *shares), strict=True))

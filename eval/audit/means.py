@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import astuple, dataclass
 from functools import reduce
 from operator import add
+from typing import Any
 
 import numpy as np
 
 from equistrata.arrays import Counts, Floats
 from equistrata.data.table import CodedTable
-from equistrata.eval.audit.grouping import ByStratum, Grouping, Measured, PrivateRows, SectionNumbers, Subject
+from equistrata.eval.audit.grouping import ByStratum, Grouping, Measured, PrivateRows, SectionNumbers
 from equistrata.eval.audit.noisy_number import NoisyNumber, clipped
 from equistrata.eval.scores.tables import ALL_ROWS, numbers_of
 from equistrata.inference.means.coinpress import Coinpress
@@ -23,17 +25,14 @@ from equistrata.stats.fieller import Spread, ratio_interval
 SQUARES_SHARE = 0.1  # of a column's ρ, for the second moment where a column has more than two values
 
 
-def measured_rows(
-    table: CodedTable, index: Counts, grouping: Grouping, budget: Budget, noise: NoiseSource
-) -> PrivateRows:
+def measured_rows(table: CodedTable, grouping: Grouping, budget: Budget, noise: NoiseSource) -> PrivateRows:
     """The rows and the noisy numbers of them. Costs the budget: a row counts in one stratum, sensitivity 1."""
-    counts, sigma = noise.gaussian(
-        lambda: np.bincount(index, minlength=len(grouping.labels)).astype(np.int64),
-        1.0,
-        budget.remaining,
-        budget,
-        "sizes",
-    )
+    index = grouping.strata.index(table)
+
+    def sizes() -> Counts:
+        return np.bincount(index, minlength=len(grouping.labels)).astype(np.int64)
+
+    counts, sigma = noise.gaussian(sizes, 1.0, budget.remaining, budget, "sizes")
     return PrivateRows(table, grouping, index, counts.astype(np.float64), sigma)
 
 
@@ -68,14 +67,9 @@ class ColumnSums:
 
     def __add__(self, other: ColumnSums) -> ColumnSums:
         """Of two disjoint groups of rows together."""
-        return ColumnSums(
-            self.total + other.total,
-            self.rows + other.rows,
-            self.total_variance + other.total_variance,
-            self.rows_variance + other.rows_variance,
-            self.joint + other.joint,
-            None if self.squares is None or other.squares is None else self.squares + other.squares,
-        )
+        pairs = zip(astuple(self), astuple(other), strict=True)
+        sums: Iterable[Any] = (None if one is None else one + two for one, two in pairs)
+        return ColumnSums(*sums)
 
     def sampling(self, half: float) -> Spread:
         """What sampling adds to the variance of Σ(x − c) − δN, for a column of range c ± half.
@@ -101,13 +95,13 @@ class ColumnSums:
         return clipped(value, (centre + least, centre + greatest), upper - lower)
 
 
-def means_section(subject: Subject, budget: Budget, noise: NoiseSource) -> SectionNumbers:
+def means_section(rows: PrivateRows, budget: Budget, noise: NoiseSource) -> SectionNumbers:
     """Means of the columns that define no strata, column → stratum → mean, and the noisy sums, as they were drawn.
 
     Cost: the budget for all columns and strata, given the sizes. Columns share it equally (composition), strata are
     disjoint.
     """
-    rows, grouping = subject.private, subject.private.grouping
+    grouping = rows.grouping
     worth = {name: numbers_of(rows.table.schema[name]) for name in grouping.columns}
     names = [name for name in grouping.columns if np.ptp(worth[name]) > 0]  # a column of one value is known
     shares = budget.remaining.split([1] * len(names)) if names else []
@@ -122,8 +116,7 @@ def means_section(subject: Subject, budget: Budget, noise: NoiseSource) -> Secti
             for stratum, (group, count) in enumerate(zip(rows.groups, counts, strict=True))
         ]
         ends = float(declared.min()), float(declared.max())
-        means = [each.mean(*ends, grouping.level) for each in (*sums, reduce(add, sums))]
-        shown[name] = grouping.labelled(means[:-1], means[-1])
+        shown[name] = grouping.labelled([each.mean(*ends, grouping.level) for each in (*sums, reduce(add, sums))])
         drawn[f"mean of {name}"] = grouping.labelled(
             [{"sum about the middle": grouping.drawn(each.total, each.total_variance**0.5)} for each in sums]
         )

@@ -19,7 +19,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,14 +30,14 @@ from equistrata.eval.audit.grouping import (
     ByStratum,
     Grouping,
     Measured,
-    Predictions,
     SectionNumbers,
     Subject,
     SyntheticSummary,
+    named,
 )
 from equistrata.eval.audit.means import means_section, measured_rows, sizes_section
 from equistrata.eval.audit.noisy_number import NoisyNumber
-from equistrata.eval.audit.rates import calibration_section, rates_section
+from equistrata.eval.audit.rates import RATES, calibration_section, rates_section
 from equistrata.eval.audit.workload import workload_section
 from equistrata.eval.scores.classifiers import Classifier, train_classifier
 from equistrata.privacy.budget import ADD_REMOVE, Budget, Relation, Rho
@@ -50,24 +50,15 @@ SECTION_SHARES: Mapping[str, float] = {
     "rates": 0.15,
     "workload": 0.15,
 }
+OF_ROWS = ("sizes", "means")  # about private rows alone, so that one measurement serves every release of them
 SECTIONS: Mapping[str, Callable[[Subject, Budget, NoiseSource], SectionNumbers]] = {
-    "means": means_section,
     "calibration": calibration_section,
     "rates": rates_section,
     "workload": workload_section,
-}  # given the sizes, which come first
+}  # about one release each
 OF_CLASSIFIER = ("calibration", "rates")
-OF_ROWS = ("sizes", "means")  # about private rows alone, so that one measurement serves every release of them
-NOISY_FIELDS = (
-    "sizes",
-    "means",
-    "calibration",
-    "accuracy",
-    "selection_rate",
-    "false_negative_rate",
-    "workload_error",
-    "measurements",
-)
+PLAIN_FIELDS = ("relation", "private", "noise", "level", "classifier", "target", "positive")
+NOISY_FIELDS = ("sizes", "means", "calibration", *RATES, "workload_error", "measurements")
 
 
 @dataclass(frozen=True)
@@ -120,85 +111,27 @@ class PublicAudit:
     synthetic: SyntheticSummary
 
     def __post_init__(self) -> None:
-        for name in NOISY_FIELDS:
-            for leaf in _leaves(getattr(self, name)):
-                if not isinstance(leaf, NoisyNumber):
-                    raise TypeError(
-                        f"{name} of a public audit holds {type(leaf).__name__}, but only noisy numbers may be published"
-                    )
+        self.to_dict()
 
     def to_dict(self) -> dict[str, Any]:
         """For `audit.json`: plain numbers, texts and mappings."""
         return {
             "mode": "public",
             "rho": float(self.rho),
-            "relation": self.relation,
             "charges": {section: float(rho) for section, rho in self.charges},
-            "private": self.private,
-            "noise": self.noise,
-            "level": self.level,
             "strata_columns": list(self.strata_columns),
-            "classifier": self.classifier,
-            "target": self.target,
-            "positive": self.positive,
             "without_synthetic_rows": list(self.synthetic.lost),
-        } | {name: _plain(getattr(self, name)) for name in NOISY_FIELDS}
+            **{name: getattr(self, name) for name in PLAIN_FIELDS},
+            **{name: _plain(getattr(self, name), name) for name in NOISY_FIELDS},
+        }
 
 
 def public_audit(
-    private: CodedTable,
-    synthetic: CodedTable,
-    strata: Strata,
-    *,
-    budget: Budget | Rho | float,
-    noise: NoiseSource,
-    classifier: Classifier | None = None,
-    target: str | None = None,
-    level: float = 0.95,
-    shares: Mapping[str, float] = SECTION_SHARES,
-    degree: int = 3,
+    private: CodedTable, synthetic: CodedTable, strata: Strata, *, classifier: Classifier | None = None, **settings: Any
 ) -> PublicAudit:
-    """Audit a release in public.
-
-    Args:
-        private: the rows that the release was made from (or rows held out of it), coded by the release's schema.
-        synthetic: the released rows, coded, at least one.
-        strata: over the same schema.
-        budget: all that is left of it is spent. An amount of ρ stands for a budget of it.
-        noise: where the noise comes from.
-        classifier: trained on synthetic rows; by default a random forest (`train_classifier`).
-        target: the column that it predicts; by default the schema's. Without either, the shares of the classifier's
-            sections go to the others.
-        level: nominal coverage of every interval, in (0, 1), each by itself.
-        shares: section → its part of the ρ, in any unit, each positive.
-        degree: of the workload's marginals.
-
-    Returns:
-        The audit. Every interval but those of the workload error covers the *population's* mean, rate or ratio, of
-        which the stratum's rows are a sample (coverage measured in docs/audit.md). A number below the noise floor keeps
-        its interval.
-
-    Raises:
-        InputError: tables and strata of different schemas, no synthetic row, a setting out of its range, or an empty
-            budget.
-
-    Cost: ρ-zCDP for everything in the result together, adding or removing one row, on top of the release's own cost.
-    See docs/proofs/audit.md.
-    """
+    """Audit one release in public: `public_audits` of it, with its settings, errors and cost."""
     classifiers = None if classifier is None else {"": classifier}
-    found = public_audits(
-        private,
-        {"": synthetic},
-        strata,
-        budget=budget,
-        noise=noise,
-        classifiers=classifiers,
-        target=target,
-        level=level,
-        shares=shares,
-        degree=degree,
-    )
-    return found[""]
+    return public_audits(private, {"": synthetic}, strata, classifiers=classifiers, **settings)[""]
 
 
 def public_audits(
@@ -220,23 +153,36 @@ def public_audits(
     means and pay for them together. Each of the other sections is split equally among the releases.
 
     Args:
-        synthetic: release → its rows, one at least.
-        classifiers: release → classifier, for each; by default one is trained on each release's rows.
-        Others: as `public_audit`.
+        private: the rows that the releases were made from (or rows held out of it), coded by the releases' schema.
+        synthetic: release → its rows, coded; at least one release, and a row of each.
+        strata: over the same schema.
+        budget: all that is left of it is spent. An amount of ρ stands for a budget of it.
+        noise: where the noise comes from.
+        classifiers: release → classifier, for each; by default a random forest trained on its rows
+            (`train_classifier`).
+        target: the column that it predicts; by default the schema's. Without either, the shares of the classifier's
+            sections go to the others.
+        level: nominal coverage of every interval, in (0, 1), each by itself.
+        shares: section → its part of the ρ, in any unit, each positive.
+        degree: of the workload's marginals.
 
     Returns:
-        Release → its audit, with the `rho` of its own numbers; together they cost what was spent of `budget`.
+        Release → its audit, with the `rho` of its own numbers; together they cost what was spent of `budget`. Every
+        interval but those of the workload error covers the *population's* mean, rate or ratio, of which the stratum's
+        rows are a sample (coverage measured in docs/audit.md). A number below the noise floor keeps its interval.
 
     Raises:
-        InputError: as `public_audit`, or no release is given, or they are of different schemas.
+        InputError: tables and strata of different schemas, no release or one without a row, a setting out of its range,
+            or an empty budget.
 
-    Cost: all audits together are ρ-zCDP, with ρ what was left of `budget`. See docs/proofs/audit.md.
+    Cost: ρ-zCDP for all audits together, with ρ what was left of `budget`, adding or removing one row, on top of the
+    releases' own cost. See docs/proofs/audit.md.
     """
     if not synthetic:
         raise InputError("no release is given; name at least one")
     for table in synthetic.values():
         _check(private, table, strata, level, shares, degree)
-    spend = budget if isinstance(budget, Budget) else Budget(Rho.of(budget))
+    spend = Budget.of(budget)
     if not spend.remaining:
         raise InputError("nothing is left of the audit's budget; give it a positive amount")
     if classifiers is None:
@@ -252,40 +198,28 @@ def public_audits(
         else:
             for (name, budgets), part in zip(paying.items(), rho.split([1] * len(paying)), strict=True):
                 budgets[section] = spend.part(part, f"audit: {section}{f' of {name}' if name else ''}")
-    grouping = Grouping(strata, float(level))
     of_rows = next(iter(paying.values()))
-    rows = measured_rows(private, grouping.index(private), grouping, of_rows["sizes"], noise.spawn(0))
-    measured, audits = {"sizes": sizes_section(rows)}, {}
+    rows = measured_rows(private, Grouping(strata, float(level)), of_rows["sizes"], noise.spawn(0))
+    measured = {"sizes": sizes_section(rows), "means": means_section(rows, of_rows["means"], noise.spawn(1))}
+    audits = {}
     for place, (name, table) in enumerate(synthetic.items()):
-        source, classifier = noise if place == 0 else noise.spawn(len(SECTION_SHARES) + place), classifiers.get(name)
-        predictions = Predictions.of(classifier, private) if classifier is not None else None
-        answers = _answers(Subject(rows, table, predictions, degree), paying[name], source, measured)
-        measured = {section: answers[section] for section in OF_ROWS}
-        audits[name] = _audit(answers, paying[name], classifier, noise, SyntheticSummary.of(table, grouping), grouping)
+        subject = Subject(rows, table, classifiers.get(name), degree)
+        source = noise if place == 0 else noise.spawn(len(SECTION_SHARES) + place)
+        audits[name] = _audit(subject, paying[name], source, measured)
     return audits
 
 
-def _answers(
-    subject: Subject, budgets: Mapping[str, Budget], noise: NoiseSource, measured: Mapping[str, SectionNumbers]
-) -> dict[str, SectionNumbers]:
-    """The sections' answers: those measured already, and the others, from budgets that are charged."""
-    answers = dict(measured)
-    for stream, section in enumerate(SECTION_SHARES):
-        if section in budgets and section not in answers and (subject.predictions or section not in OF_CLASSIFIER):
-            answers[section] = SECTIONS[section](subject, budgets[section], noise.spawn(stream))
-    return answers
-
-
 def _audit(
-    answers: Mapping[str, SectionNumbers],
-    budgets: Mapping[str, Budget],
-    classifier: Classifier | None,
-    noise: NoiseSource,
-    synthetic: SyntheticSummary,
-    grouping: Grouping,
+    subject: Subject, budgets: Mapping[str, Budget], noise: NoiseSource, measured: Mapping[str, SectionNumbers]
 ) -> PublicAudit:
-    """The audit of one release from the answers of its sections, which `budgets` paid for."""
-    shown = {field: numbers for name, (of, _) in answers.items() if name != "means" for field, numbers in of.items()}
+    """The audit of one release: what is measured already, and its own sections, from budgets that are charged."""
+    grouping, answers = subject.private.grouping, dict(measured)
+    for stream, section in enumerate(SECTION_SHARES):
+        if section in SECTIONS and (subject.classifier or section not in OF_CLASSIFIER):
+            answers[section] = SECTIONS[section](subject, budgets[section], noise.spawn(stream))
+    shown: dict[str, Any] = {name: {} for name in ("calibration", *RATES)}
+    for name, (numbers, _) in answers.items():
+        shown |= {"means": numbers} if name == "means" else numbers
     return PublicAudit(
         rho=sum((budget.total for budget in budgets.values()), start=Rho(0)),
         relation=ADD_REMOVE,
@@ -294,18 +228,10 @@ def _audit(
         noise=noise.name,
         level=grouping.level,
         strata_columns=grouping.strata.columns,
-        classifier=classifier.name if classifier is not None else "",
-        target=classifier.target if classifier is not None else "",
-        positive=str(classifier.positive) if classifier is not None else "",
-        sizes=shown["sizes"],
-        means=answers["means"][0],
-        calibration=shown.get("calibration", {}),
-        accuracy=shown.get("accuracy", {}),
-        selection_rate=shown.get("selection_rate", {}),
-        false_negative_rate=shown.get("false_negative_rate", {}),
-        workload_error=shown["workload_error"],
         measurements={name: sums for _, drawn in answers.values() for name, sums in drawn.items()},
-        synthetic=synthetic,
+        synthetic=SyntheticSummary.of(subject.synthetic, grouping),
+        **named(subject.classifier),
+        **shown,
     )
 
 
@@ -329,16 +255,11 @@ def _check(
         )
 
 
-def _leaves(tree: object) -> Iterator[object]:
+def _plain(tree: object, name: str) -> Any:
+    """A field of noisy numbers for JSON. Raises TypeError on a number of another type."""
     if isinstance(tree, Mapping):
-        for branch in tree.values():
-            yield from _leaves(branch)
-    else:
-        yield tree
-
-
-def _plain(tree: object) -> Any:
-    if isinstance(tree, Mapping):
-        return {str(name): _plain(branch) for name, branch in tree.items()}
-    assert isinstance(tree, NoisyNumber)
+        return {str(key): _plain(branch, name) for key, branch in tree.items()}
+    if not isinstance(tree, NoisyNumber):
+        found = type(tree).__name__
+        raise TypeError(f"{name} of a public audit holds {found}, but only noisy numbers may be published")
     return tree.to_dict()

@@ -13,7 +13,7 @@ from equistrata.eval.audit.noisy_number import NoisyNumber, clipped
 from equistrata.inference.ratios.design import PricedDesign
 from equistrata.inference.ratios.rates import noisy_rate
 from equistrata.inference.ratios.ratio import fieller_from_sums
-from equistrata.inference.ratios.sums import RatioSums, measure_sums
+from equistrata.inference.ratios.sums import measure_sums
 from equistrata.privacy.budget import Budget
 from equistrata.privacy.noise import NoiseSource
 
@@ -31,24 +31,23 @@ def calibration_section(subject: Subject, budget: Budget, noise: NoiseSource) ->
 
     Cost: the budget; strata are disjoint.
     """
-    assert subject.predictions is not None
-    score, truth = subject.predictions.score, subject.predictions.truth
+    found, truth = subject.predictions
     rho, grouping = budget.remaining, subject.private.grouping
     parts = budget.parallel(rho, range(len(grouping.labels)), "strata")
     price = PricedDesign.of_rho(rho, weighted=False, binary=True)
     sums = [
-        measure_sums(score[rows], truth[rows], price, noise.spawn(stratum), budget=parts[stratum])
+        measure_sums(found.score[rows], truth[rows], price, noise.spawn(stratum), budget=parts[stratum])
         for stratum, rows in enumerate(subject.private.groups)
     ]
-    shown = [_calibration(each, grouping.level) for each in (*sums, reduce(add, sums))]
+    shown = []
+    for each in (*sums, reduce(add, sums)):
+        value = max(each["ws"], 0.0) / each["wy"] if each["wy"] > 0 else None
+        shown.append(clipped(value, fieller_from_sums(each, level=grouping.level)))
     deviations = np.sqrt(np.diag(sums[0].covariance)).tolist()
     drawn = [
         {name: grouping.drawn(each[name], sigma) for name, sigma in zip(each, deviations, strict=True)} for each in sums
     ]
-    return (
-        {"calibration": grouping.labelled(shown[:-1], shown[-1])},
-        {"calibration": grouping.labelled(drawn)},
-    )
+    return {"calibration": grouping.labelled(shown)}, {"calibration": grouping.labelled(drawn)}
 
 
 def rates_section(subject: Subject, budget: Budget, noise: NoiseSource) -> SectionNumbers:
@@ -56,29 +55,22 @@ def rates_section(subject: Subject, budget: Budget, noise: NoiseSource) -> Secti
 
     Cost: the budget; a row is in one cell, so the sensitivity is 1.
     """
-    assert subject.predictions is not None
-    index, grouping, found = subject.private.index, subject.private.grouping, subject.predictions
+    index, grouping, (found, truth) = subject.private.index, subject.private.grouping, subject.predictions
 
     def counts() -> Counts:
-        places = 4 * index + 2 * found.truth + found.selected
-        return np.bincount(places, minlength=4 * len(grouping.labels)).astype(np.int64)
+        return np.bincount(4 * index + 2 * truth + found.selected, minlength=4 * len(grouping.labels)).astype(np.int64)
 
     cells, sigma = noise.gaussian(counts, 1.0, budget.remaining, budget, "confusion matrices")
     tables = cells.astype(np.float64).reshape(-1, 4)
     shown: dict[str, ByStratum] = {}
     for rate in RATES:
         whole = _rate(rate, tables.sum(axis=0), sigma**2 * len(tables), grouping.level)
-        shown[rate] = grouping.labelled([_rate(rate, table, sigma**2, grouping.level) for table in tables], whole)
+        shown[rate] = grouping.labelled([*(_rate(rate, table, sigma**2, grouping.level) for table in tables), whole])
     drawn = [
         {cell: grouping.drawn(count, sigma) for cell, count in zip(CELLS, table.tolist(), strict=True)}
         for table in tables
     ]
     return shown, {"rates": grouping.labelled(drawn)}
-
-
-def _calibration(sums: RatioSums, level: float) -> NoisyNumber:
-    value = max(sums["ws"], 0.0) / sums["wy"] if sums["wy"] > 0 else None
-    return clipped(value, fieller_from_sums(sums, level=level))
 
 
 def _rate(rate: str, table: Floats, variance: float, level: float) -> NoisyNumber:

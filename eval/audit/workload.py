@@ -17,13 +17,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
+from equistrata.arrays import Counts
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.audit.grouping import SectionNumbers, Subject
 from equistrata.eval.audit.noisy_number import NoisyNumber, clipped
-from equistrata.eval.scores.tables import ALL_ROWS
+from equistrata.eval.scores.tables import ALL_ROWS, rows_by_place
 from equistrata.eval.scores.workload import WORST_WORKLOAD, marginal_gap, subsets_of
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
@@ -60,9 +60,7 @@ def noisy_workload_distance(
         rho: what it costs, ρ > 0; of a budget all that is left.
         noise: where the noise comes from.
 
-    Raises:
-        InputError: no synthetic row, no column, or a degree under 1.
-
+    Raises InputError without a synthetic row or a column, or for a degree under 1.
     Cost: ρ-zCDP, adding or removing one row; Q has sensitivity 2. See docs/proofs/workload.md.
     Source: stratification paper, Definition 14.
     """
@@ -72,10 +70,9 @@ def noisy_workload_distance(
     unit = len(synthetic) * len(subsets)
     budget = Budget.of(rho)
 
-    def total() -> npt.NDArray[np.int64]:
-        return np.array(
-            [sum(marginal_gap((private, None), (synthetic, None), subset) for subset in subsets)], dtype=np.int64
-        )
+    def total() -> Counts:
+        gaps = (marginal_gap((private, None), (synthetic, None), subset) for subset in subsets)
+        return np.array([sum(gaps)], dtype=np.int64)
 
     noisy, sigma = noise.gaussian(total, SENSITIVITY * unit, budget.remaining, budget, "workload distance")
     return WorkloadDistance(float(noisy[0]) / unit, sigma / unit)
@@ -105,14 +102,10 @@ def workload_section(subject: Subject, budget: Budget, noise: NoiseSource) -> Se
     put(ALL_ROWS, distance, sum(counts), variance * len(counts))
     if grouping.strata.columns:
         source, parts = noise.spawn(1), budget.parallel(halves[1], range(len(grouping.labels)), "strata")
-        theirs = grouping.rows(grouping.index(synthetic))
-        for stratum, (label, group, made, count) in enumerate(
-            zip(grouping.labels, rows.groups, theirs, counts, strict=True)
-        ):
+        theirs = rows_by_place(grouping.strata.index(synthetic), len(grouping.labels))
+        for i, (label, group, made) in enumerate(zip(grouping.labels, rows.groups, theirs, strict=True)):
             if len(made):
-                pair, paying = (private.take(group), synthetic.take(made)), parts[stratum]
-                distance = noisy_workload_distance(
-                    *pair, grouping.columns, paying, source.spawn(stratum), degree=degree
-                )
-                put(label, distance, count, variance)
+                sides, columns = (private.take(group), synthetic.take(made)), grouping.columns
+                distance = noisy_workload_distance(*sides, columns, parts[i], source.spawn(i), degree=degree)
+                put(label, distance, counts[i], variance)
     return {"workload_error": shown}, {"workload": drawn}

@@ -1,25 +1,32 @@
-"""Which figures a report has, and the tables under them."""
+"""Which figures a report has: each in words for those who do not see it, and the tables under it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
+from equistrata.eval.report.findings import Findings, Shown
 from equistrata.eval.report.heat_maps import HeatMap, PairMap, PairTables
 from equistrata.eval.report.pictures import Picture, shorten
 from equistrata.eval.report.plots import AccuracyPlot, BudgetPlot, DotPlot, Dots, ShareBars
 from equistrata.eval.report.report import BudgetHistory, InternalReport, PublicReport, Report
-from equistrata.eval.report.tables import Table
+from equistrata.eval.report.tables import WRITTEN, Table, charges, published_means, table_by_group
+from equistrata.eval.report.words import known, percent, rate, ratio
 from equistrata.eval.scores.tables import ALL_ROWS
 
 LONGEST_WORDS = 42  # characters of a group's name in a figure
-RATE_PANELS = (("accuracy", "right"), ("selection_rate", "selected"), ("false_negative_rate", "positive, missed"))
+CALLED = {"calibration": "calibration ratio"}
+RATE_PANELS = {  # what they are called above their panel, and in the table
+    "accuracy": ("right", "accuracy"),
+    "selection rate": ("selected", "selected"),
+    "false negative rate": ("positive, missed", "missed"),
+}
 
 
 @dataclass(frozen=True)
 class Exhibit:
-    """A figure (None for tables alone), its tables, and the CSV file that holds its numbers."""
+    """A figure (None for a table alone), its tables, and the CSV file that holds its numbers."""
 
     picture: Picture | None
     tables: tuple[Table, ...]
@@ -31,126 +38,169 @@ class Exhibit:
         return self.picture.title if self.picture is not None else self.tables[0].caption
 
 
-def exhibits(report: Report, tables: Mapping[str, tuple[Table, ...]], said: Mapping[str, str]) -> list[Exhibit]:
-    """Every figure of a report, in order; not drawn yet.
-
-    Args:
-        tables: as `equistrata.eval.report.tables.figure_tables` makes them.
-        said: as `equistrata.eval.report.words.descriptions` puts it.
-    """
-    words = {label: shorten(report.about.groups[label], LONGEST_WORDS) for label in report.order}
-    pictures: list[tuple[Picture, str]] = list(_errors(report, words, said))
-    alone: list[Exhibit] = []
+def exhibits(report: Report) -> Iterator[Exhibit]:
+    """Every figure of a report, in order; not drawn yet."""
+    yield from _errors(report)
     if isinstance(report, InternalReport):
-        pictures += [*((each, "marginals.csv") for each in _one_way(report))]
-        pictures += [*((each, "pairs.csv") for each in _two_way(report, said))]
-        alone = [Exhibit(None, (table,), "means.csv") for table in tables["means"]]
-    of_rows = len(pictures)
-    pictures += [(each, "groups.csv") for each in _classifier(report, words, said)]
+        yield from _one_way(report)
+        yield from _two_way(report)
+        for table in published_means(report):
+            yield Exhibit(None, (table,), "means.csv")
+    yield from _classifier(report)
     if report.history is not None:
-        pictures.append((_budget(report.history, said), "budget.csv"))
-    drawn = [Exhibit(picture, tables.get(picture.name, ()), csv) for picture, csv in pictures]
-    return [*drawn[:of_rows], *alone, *drawn[of_rows:]]
+        yield _budget(report.history)
 
 
-def _errors(report: Report, words: Mapping[str, str], said: Mapping[str, str]) -> Iterator[tuple[Picture, str]]:
+def _errors(report: Report) -> Iterator[Exhibit]:
+    """How well means and relations between columns are kept in each group."""
     noisy = isinstance(report, PublicReport)
     interval = " The line is the interval; a hollow mark on a dotted line is below the noise floor." if noisy else ""
-    served = Dots({each.release.name: each.served for each in report.findings}, "error of the means (log scale)")
-    title = "How well each group is served"
     reading = "Each mark is the error of a group's means, averaged over the columns: the further left, the better."
-    yield DotPlot("served", title, reading + interval, said["served"], [served], words), "groups.csv"
+    error = Dots(_numbers(report, "error of means"), "error of the means (log scale)")
+    title = "How well each group is served"
+    yield _by_group(report, "served", "error of means", title, reading + interval, error)
     hatched = "where it is below the noise floor" if noisy else "where too few people are"
+    reading = f"Each cell is the relative error of a column's mean in a group, in per cent; hatched {hatched}."
     for number, each in enumerate(report.findings, start=1):
-        name, title = f"errors{number}", f"Errors by column and group: {each.release.name}"
-        reading = f"Each cell is the relative error of a column's mean in a group, in per cent; hatched {hatched}."
-        yield HeatMap(name, title, reading, said[name], each.errors, words), "errors.csv"
-    numbers, limits = {each.release.name: each.workload for each in report.findings}, (0.0, _workload_limit(report))
-    workload = Dots(numbers, "workload error (0 to 2)", "linear", shown=lambda x: f"{x:g}", limits=limits)
+        title = f"Errors by column and group: {each.release.name}"
+        picture = HeatMap(f"errors{number}", title, reading, _largest_cell(each, report), each.errors, _words(report))
+        table = table_by_group(report, f"Errors of means, {each.release.name}", each.errors, percent, short=True)
+        yield Exhibit(picture, (table,), "errors.csv")
+    numbers = _numbers(report, "workload error")
+    shown = [each for of in numbers.values() for each in of.values()]
+    ends = [each.value if each.note or each.upper is None else each.upper for each in shown]
+    limits = (0.0, 1.08 * max((end for end in ends if end is not None), default=1.0))
+    overlap = Dots(numbers, "workload error (0 to 2)", "linear", shown=lambda x: f"{x:g}", limits=limits)
     title = "How well relations between columns are kept"
     reading = "Each mark is a group's workload error over all marginals of three columns: 0 is best, 2 is no overlap."
-    yield DotPlot("workload", title, reading + interval, said["workload"], [workload], words), "groups.csv"
+    yield _by_group(report, "workload", "workload error", title, reading + interval, overlap)
 
 
-def _one_way(report: InternalReport) -> Iterator[Picture]:
+def _one_way(report: InternalReport) -> Iterator[Exhibit]:
     """Shares of each value: over all rows for all releases, and in the group that each release serves worst."""
     marginals = [audit.marginals for audit in report.audits]
-    shown = [("marginals0", "One-way marginals of all rows", {k: each.columns for k, each in enumerate(marginals)})]
+    panels = [("One-way marginals of all rows", {k: each.columns for k, each in enumerate(marginals)})]
     for k, (release, each) in enumerate(zip(report.releases, marginals, strict=True)):
-        if each.group:
-            group = report.about.names[each.group]
-            title = f"One-way marginals of the group that {release.name} serves worst: {group}"
-            shown.append((f"marginals{k + 1}", title, {k: each.in_group}))
+        group = f"the group that {release.name} serves worst: {report.about.names[each.group or ALL_ROWS]}"
+        panels.append((f"One-way marginals of {group}", {k: each.in_group} if each.group else {}))
     releases = [each.name for each in report.releases]
     titles = {name: words if words == name else f"{words} ({name})" for name, words in report.about.columns.items()}
     reading = (
         "Bars are the private rows' exact shares, marks the synthetic rows': a mark at the end of its bar is best."
     )
-    for name, title, sides in shown:
-        columns = {column: {k: side[column] for k, side in sides.items()} for column in next(iter(sides.values()))}
-        description = f"Bar charts of {len(columns)} columns; the shares are in marginals.csv."
-        yield ShareBars(name, title, reading, description, columns, releases, titles)
+    for number, (title, sides) in enumerate(panels):
+        if sides:
+            columns = {column: {k: side[column] for k, side in sides.items()} for column in next(iter(sides.values()))}
+            description = f"Bar charts of {len(columns)} columns; the shares are in marginals.csv."
+            name = f"marginals{number}"
+            yield Exhibit(ShareBars(name, title, reading, description, columns, releases, titles), (), "marginals.csv")
 
 
-def _two_way(report: InternalReport, said: Mapping[str, str]) -> Iterator[Picture]:
+def _two_way(report: InternalReport) -> Iterator[Exhibit]:
     """For each release, the distances of all pairs of columns, and the pair with the largest."""
-    what = "Each cell is the L1 distance between the private and the synthetic marginal of two columns"
-    distance, share = f"{what}: 0 is best, 2 is no overlap.", "Each cell is the share of people, in per cent."
-    names = list(report.about.columns)
+    columns = report.about.columns
     for number, (release, audit) in enumerate(zip(report.releases, report.audits, strict=True), start=1):
-        each, name = audit.marginals, f"pairs{number}"
+        each = audit.marginals
         if each.worst is None or each.real is None or each.synthetic is None:
             continue
-        yield PairMap(name, f"Two-way marginals: {release.name}", distance, said[name], each.pairs, names)
-        name = f"pair{number}"
-        title = " × ".join(report.about.columns[column] for column in each.worst)
-        title = f"The pair that {release.name} keeps worst: {title}"
+        pair, far = " × ".join(columns[column] for column in each.worst), ratio(each.pairs[each.worst])
+        reading = "Each cell is the L1 distance between the private and the synthetic marginal of two columns: "
+        reading += "0 is best, 2 is no overlap."
+        seen = f"A triangle of {len(each.pairs)} pairs. The largest distance is {far}, of {pair}."
+        title = f"Two-way marginals: {release.name}"
+        ranked = sorted(each.pairs.items(), key=lambda item: -item[1])
+        rows = tuple((" × ".join(of), ratio(error)) for of, error in ranked)
+        table = Table(f"Two-way marginals, {release.name}", ("pair", "L1 distance"), rows)
+        yield Exhibit(PairMap(f"pairs{number}", title, reading, seen, each.pairs, list(columns)), (table,), "pairs.csv")
         words = (each.columns[each.worst[0]].words, each.columns[each.worst[1]].words)
-        tables = {"private rows (exact)": each.real, "synthetic rows": each.synthetic}
-        yield PairTables(name, title, share, said[name], each.worst, words, tables)
+        seen = f"Two tables of {len(words[0])} by {len(words[1])} values; their L1 distance is {far}."
+        title = f"The pair that {release.name} keeps worst: {pair}"
+        reading = "Each cell is the share of people, in per cent."
+        shares = {"private rows (exact)": each.real, "synthetic rows": each.synthetic}
+        yield Exhibit(PairTables(f"pair{number}", title, reading, seen, each.worst, words, shares), (), "pairs.csv")
 
 
-def _classifier(report: Report, words: Mapping[str, str], said: Mapping[str, str]) -> Iterator[Picture]:
+def _classifier(report: Report) -> Iterator[Exhibit]:
     findings, column, positive = report.findings, report.audits[0].target, report.audits[0].positive
     if column:
-        what, name = f"{report.about.columns.get(column, column)} = {positive}", "calibration"
-        numbers, axis = (
-            {each.release.name: each.calibration for each in findings},
-            "predicted over real number (log scale)",
-        )
-        calibration = Dots(numbers, axis, shown=lambda x: f"{x:g}", reference=1.0)
+        what = f"{report.about.columns.get(column, column)} = {positive}"
+        axis = "predicted over real number (log scale)"
+        ratios = Dots(_numbers(report, "calibration"), axis, shown=lambda x: f"{x:g}", reference=1.0)
         reading = f"How many people the classifier expects to have {what}, over how many have: "
         reading += "1 is right, above 1 promises too much."
-        yield DotPlot(name, "Calibration by group", reading, said[name], [calibration], words)
-        rates = [
-            Dots({f.release.name: getattr(f, name) for f in findings}, axis, "linear", limits=(0.0, 1.0), ticks=2)
-            for name, axis in RATE_PANELS
+        yield _by_group(report, "calibration", "calibration", "Calibration by group", reading, ratios)
+        panels = [
+            Dots(_numbers(report, quantity), above, "linear", limits=(0.0, 1.0), ticks=2)
+            for quantity, (above, _) in RATE_PANELS.items()
         ]
-        reading = f"Trained on synthetic rows to find {what}; tried on private rows. Rates of the groups should agree."
-        yield DotPlot("rates", "The classifier's rates by group", reading, said["rates"], rates, words)
-    if len(findings) > 1 and all(ALL_ROWS in each.accuracy for each in findings):
-        points = {each.release.name: (each.release.epsilon, each.accuracy[ALL_ROWS]) for each in findings}
-        reading = (
-            "The share of real people that each release's classifier predicts right, against the price of the release. "
-            "Releases of one price are drawn side by side."
+        tables = tuple(
+            table_by_group(
+                report,
+                f"Rates of the classifier, {found.release.name}",
+                {heading: found.by_group[quantity] for quantity, (_, heading) in RATE_PANELS.items()},
+                rate,
+            )
+            for found in findings
         )
-        yield AccuracyPlot("accuracy", "Accuracy against ε", reading, said["accuracy"], points)
+        reading = f"Trained on synthetic rows to find {what}; tried on private rows. Rates of the groups should agree."
+        title = "The classifier's rates by group"
+        yield _by_group(report, "rates", "false negative rate", title, reading, *panels, tables=tables)
+    if len(findings) > 1 and all(ALL_ROWS in each.numbers["accuracy"] for each in findings):
+        points = {each.release.name: (each.release.epsilon, each.numbers["accuracy"][ALL_ROWS]) for each in findings}
+        reading = "The share of real people that each release's classifier predicts right, against the price of the "
+        reading += "release. Releases of one price are drawn side by side."
+        best = max(points, key=lambda name: points[name][1].value or 0.0)
+        highest = f"the highest accuracy is {percent(points[best][1].value or 0.0)}, of {best}"
+        seen = f"{len(points)} releases; {highest}."
+        table = table_by_group(report, "Accuracy over everybody", _numbers(report, "accuracy"), rate, groups=())
+        yield Exhibit(AccuracyPlot("accuracy", "Accuracy against ε", reading, seen, points), (table,), "groups.csv")
 
 
-def _budget(history: BudgetHistory, said: Mapping[str, str]) -> Picture:
+def _budget(history: BudgetHistory) -> Exhibit:
     title = f"The budget of {history.dataset} over time"
-    spent = f"What all charges have spent of the lifetime budget, ε = {history.epsilon:g} at δ = {history.delta:g}."
+    reading = f"What all charges have spent of the lifetime budget, ε = {history.epsilon:g} at δ = {history.delta:g}."
+    seen = f"{len(history.charges)} charges have spent {percent(history.spent / history.rho)} of the budget."
     moments = [datetime.fromisoformat(at) for at in (history.opened, *(each.at for each in history.charges))]
     sums = [0.0, *(each.spent for each in history.charges)]
     mine = [False, *(each.release in history.mine for each in history.charges)]
-    return BudgetPlot("budget", title, spent, said["budget"], moments, sums, history.rho, mine)
+    picture = BudgetPlot("budget", title, reading, seen, moments, sums, history.rho, mine)
+    return Exhibit(picture, (charges(history),), "budget.csv")
 
 
-def _workload_limit(report: Report) -> float:
-    """Where the axis of workload errors ends: just after the largest end or value that is above the noise floor."""
-    ends: Sequence[float | None] = [
-        shown.upper if shown.upper is not None and not shown.note else shown.value
-        for each in report.findings
-        for shown in each.workload.values()
-    ]
-    return 1.08 * max((end for end in ends if end is not None), default=1.0)
+def _by_group(
+    report: Report, name: str, quantity: str, title: str, reading: str, *panels: Dots, tables: tuple[Table, ...] = ()
+) -> Exhibit:
+    """Dots for each group, described by the largest `quantity` in each release; its table, unless there are others."""
+    numbers, largest, called = _numbers(report, quantity), [], CALLED.get(quantity, quantity)
+    for release, of in numbers.items():
+        certain = known(of)
+        if certain:
+            top = max(certain, key=certain.__getitem__)
+            number = WRITTEN[quantity](certain[top])
+            largest.append(f"{release}: the largest {called} is {number}, of {report.about.names[top]}")
+    said = "; ".join(largest) or "Every group is below the noise floor"
+    seen = f"A dot plot of {len(report.about.groups)} groups. {said}."
+    caption = f"{called.capitalize()} by group"
+    tables = tables or (table_by_group(report, caption, numbers, WRITTEN[quantity]),)
+    return Exhibit(DotPlot(name, title, reading, seen, panels, _words(report)), tables, "groups.csv")
+
+
+def _numbers(report: Report, quantity: str) -> dict[str, Mapping[str, Shown]]:
+    """The name of each release → label → number."""
+    return {each.release.name: each.by_group[quantity] for each in report.findings}
+
+
+def _words(report: Report) -> dict[str, str]:
+    return {label: shorten(report.about.groups[label], LONGEST_WORDS) for label in report.order}
+
+
+def _largest_cell(found: Findings, report: Report) -> str:
+    """The column and group with the largest error."""
+    about = report.about
+    values = {(column, label): value for column, of in found.errors.items() for label, value in known(of).items()}
+    said = f"A grid of {len(found.errors)} columns and {len(about.groups)} groups."
+    if not values:
+        return f"{said} Every cell is below the noise floor."
+    column, label = max(values, key=values.__getitem__)
+    where = f"{about.columns[column]} of {about.names[label]}"
+    return f"{said} The largest error is {percent(values[column, label])}: {where}."

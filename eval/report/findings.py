@@ -20,7 +20,7 @@ error: a mean that came out too high makes both errors too large.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
@@ -38,14 +38,9 @@ NO_POSITIVE = "no row has the value that is predicted"
 
 @dataclass(frozen=True)
 class ReleaseFacts:
-    """What the card of a release says, and its name in the report.
+    """What the card of a release says. `name` is unique in the report, `folder` is without its path.
 
-    Attributes:
-        name: unique in the report.
-        variant, mechanism, strata, rows, source, created, software, private, caveats: as on the card.
-        folder: the name of its folder, without its path.
-        epsilon, delta, rho: its price.
-        manifest: SHA-256 of its manifest, in hexadecimal.
+    `manifest` is the SHA-256 of its manifest, in hexadecimal.
     """
 
     name: str
@@ -98,28 +93,24 @@ class Shown:
 
 @dataclass(frozen=True)
 class Findings:
-    """What was found about one release.
-
-    Strata go by their labels; `all` is the whole table.
+    """What was found about one release: numbers by stratum's label, where `all` is the whole table.
 
     Attributes:
         errors: column → label → relative error of the column's mean there, for columns that define no strata.
-        workload: label → workload error, in [0, 2].
-        calibration: label → predicted over real number of positive rows.
-        accuracy, selection_rate, false_negative_rate: label → rate of the classifier's predictions.
-        sizes: label → number of private rows.
+        numbers: what → label → number: "workload error" in [0, 2]; "calibration", predicted over real number of
+            positive rows; the classifier's "accuracy", "selection rate" and "false negative rate"; private "rows".
         lost: strata without a synthetic row.
     """
 
     release: ReleaseFacts
     errors: Mapping[str, Mapping[str, Shown]]
-    workload: Mapping[str, Shown]
-    calibration: Mapping[str, Shown]
-    accuracy: Mapping[str, Shown]
-    selection_rate: Mapping[str, Shown]
-    false_negative_rate: Mapping[str, Shown]
-    sizes: Mapping[str, Shown]
+    numbers: Mapping[str, Mapping[str, Shown]]
     lost: tuple[str, ...]
+
+    @cached_property
+    def by_group(self) -> Mapping[str, Mapping[str, Shown]]:
+        """All numbers by group: the "error of means", and the others."""
+        return {"error of means": self.served, **self.numbers}
 
     @cached_property
     def served(self) -> dict[str, Shown]:
@@ -146,59 +137,46 @@ class Findings:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Two releases.
-
-    Attributes:
-        one, other: their names in the report.
-        differences: label → error of `one` less that of `other`, averaged over columns; negative where `one` has less.
-    """
+    """Two releases by their names; label → error of `one` less that of `other`, averaged over columns."""
 
     one: str
     other: str
     differences: Mapping[str, Shown]
 
-    def _strata(self, sign: int | None = None) -> tuple[str, ...]:
-        strata = [label for label in self.differences if label != ALL_ROWS]
-        return tuple(label for label in strata if sign is None or self.differences[label].sign == sign)
+    @property
+    def strata(self) -> tuple[str, ...]:
+        """The strata that are compared."""
+        return tuple(label for label in self.differences if label != ALL_ROWS)
 
     @property
     def better(self) -> tuple[str, ...]:
         """The strata with less error in `one`: certainly (at the intervals' level) where numbers are noisy."""
-        return self._strata(-1)
+        return tuple(label for label in self.strata if self.differences[label].sign < 0)
 
     @property
     def worse(self) -> tuple[str, ...]:
         """The strata with less error in `other`."""
-        return self._strata(1)
-
-    @property
-    def compared(self) -> int:
-        """The number of strata."""
-        return len(self._strata())
+        return tuple(label for label in self.strata if self.differences[label].sign > 0)
 
 
 def public_findings(release: ReleaseFacts, audit: PublicAudit) -> Findings:
     """From noisy numbers, each with its interval."""
-
-    def shown(numbers: Mapping[str, NoisyNumber]) -> dict[str, Shown]:
-        return {label: Shown.of(number) for label, number in numbers.items()}
-
     made = audit.synthetic
-    return Findings(
-        release=release,
-        errors={
-            column: {label: relative_error_interval(mean, made.means[column][label]) for label, mean in means.items()}
-            for column, means in audit.means.items()
-        },
-        workload=shown(audit.workload_error)
-        | {label: Shown(WORST_WORKLOAD, note=NO_SYNTHETIC_ROW) for label in made.lost},
-        calibration=shown(audit.calibration),
-        accuracy=shown(audit.accuracy),
-        selection_rate=shown(audit.selection_rate),
-        false_negative_rate=shown(audit.false_negative_rate),
-        sizes=shown(audit.sizes),
-        lost=made.lost,
-    )
+    errors = {
+        column: {label: relative_error_interval(mean, made.means[column][label]) for label, mean in means.items()}
+        for column, means in audit.means.items()
+    }
+    noisy = {
+        "workload error": audit.workload_error,
+        "calibration": audit.calibration,
+        "accuracy": audit.accuracy,
+        "selection rate": audit.selection_rate,
+        "false negative rate": audit.false_negative_rate,
+        "rows": audit.sizes,
+    }
+    numbers = {name: {label: Shown.of(number) for label, number in of.items()} for name, of in noisy.items()}
+    numbers["workload error"] |= {label: Shown(WORST_WORKLOAD, note=NO_SYNTHETIC_ROW) for label in made.lost}
+    return Findings(release, errors, numbers, made.lost)
 
 
 def internal_findings(release: ReleaseFacts, audit: InternalAudit) -> Findings:
@@ -208,17 +186,16 @@ def internal_findings(release: ReleaseFacts, audit: InternalAudit) -> Findings:
         return {label: Shown(number, note=NO_POSITIVE if number is None else "") for label, number in numbers.items()}
 
     fairness, scores = audit.fairness, audit.scores
-    return Findings(
-        release=release,
-        errors={column: shown(of) for column, of in audit.parity.items()},
-        workload=shown(scores.workload3_strata) | {ALL_ROWS: Shown(scores.workload3)},
-        calibration=shown(audit.calibration),
-        accuracy=shown(fairness.accuracy_by_stratum) | {ALL_ROWS: Shown(fairness.accuracy)} if fairness else {},
-        selection_rate=shown(fairness.selection_rate) if fairness else {},
-        false_negative_rate=shown(fairness.false_negative_rate) if fairness else {},
-        sizes=shown(audit.sizes) | {ALL_ROWS: Shown(sum(audit.sizes.values()))},
-        lost=audit.synthetic.lost,
-    )
+    numbers = {
+        "workload error": {**scores.workload3_strata, ALL_ROWS: scores.workload3},
+        "calibration": audit.calibration,
+        "accuracy": {**fairness.accuracy_by_stratum, ALL_ROWS: fairness.accuracy} if fairness else {},
+        "selection rate": fairness.selection_rate if fairness else {},
+        "false negative rate": fairness.false_negative_rate if fairness else {},
+        "rows": {**audit.sizes, ALL_ROWS: sum(audit.sizes.values())},
+    }
+    errors = {column: shown(of) for column, of in audit.parity.items()}
+    return Findings(release, errors, {name: shown(of) for name, of in numbers.items()}, audit.synthetic.lost)
 
 
 def public_comparison(one: tuple[Findings, PublicAudit], other: tuple[Findings, PublicAudit]) -> Comparison:
@@ -236,12 +213,13 @@ def public_comparison(one: tuple[Findings, PublicAudit], other: tuple[Findings, 
     return Comparison(one[0].release.name, other[0].release.name, differences)
 
 
-def internal_comparison(one: Findings, other: Findings) -> Comparison:
+def internal_comparison(one: tuple[Findings, InternalAudit], other: tuple[Findings, InternalAudit]) -> Comparison:
     """Compare two releases by exact errors: internal."""
+    (mine, _), (theirs, _) = one, other
     differences = {
-        label: Shown((shown.value or 0.0) - (other.served[label].value or 0.0)) for label, shown in one.served.items()
+        label: Shown((shown.value or 0.0) - (theirs.served[label].value or 0.0)) for label, shown in mine.served.items()
     }
-    return Comparison(one.release.name, other.release.name, differences)
+    return Comparison(mine.release.name, theirs.release.name, differences)
 
 
 def relative_error_interval(mean: NoisyNumber, synthetic: float | None) -> Shown:
@@ -253,34 +231,38 @@ def relative_error_interval(mean: NoisyNumber, synthetic: float | None) -> Shown
     """
     if synthetic is None:
         return Shown(LOST_ERROR, LOST_ERROR, LOST_ERROR, NO_SYNTHETIC_ROW)
-    estimate = abs(synthetic - mean.value) / abs(mean.value) if mean.value else None
-    if not _without_zero(mean):
-        return Shown(estimate, 0.0, math.inf, TOO_SMALL)
-    ends = [synthetic / end - 1 for end in (mean.lower, mean.upper)]
-    within = min(ends) <= 0 <= max(ends)
-    lower, upper = 0.0 if within else min(map(abs, ends)), max(map(abs, ends))
-    return Shown(estimate, lower, upper, mean.note or _error_note(estimate, lower, upper))
+    value, lower, upper = _within(mean, lambda m: _relative_error(synthetic, m), (synthetic,))
+    return Shown(value, max(lower, 0.0), upper, mean.note or _error_note(value, lower, upper))
 
 
 def error_difference(mean: NoisyNumber, one: float | None, other: float | None) -> Shown:
     """The relative error of `one` less that of `other`, over all means within the interval; a missing one has error 1.
 
-    (|one − m| − |other − m|) / |m| is monotone between m = one, m = other and m = 0, so its extremes over an interval
-    without 0 are at the ends or at those points.
+    Where the interval holds 0, it has no ends, and the difference is below the noise floor.
     """
     if one is None and other is None:
         return Shown(0.0, 0.0, 0.0, NO_SYNTHETIC_ROW)
+    value, lower, upper = _within(mean, lambda m: _relative_error(one, m) - _relative_error(other, m), (one, other))
+    return Shown(value, lower, upper, "" if math.isfinite(upper) else TOO_SMALL)
 
-    def difference(m: float) -> float:
-        gaps = [abs(m) if x is None else abs(x - m) for x in (one, other)]
-        return (gaps[0] - gaps[1]) / abs(m)
 
-    estimate = difference(mean.value) if mean.value else None
-    if not _without_zero(mean):
-        return Shown(estimate, -math.inf, math.inf, TOO_SMALL)
-    turns = [x for x in (one, other) if x is not None and mean.lower < x < mean.upper]
-    found = [difference(m) for m in (mean.lower, mean.upper, *turns)]
-    return Shown(estimate, min(found), max(found))
+def _relative_error(synthetic: float | None, mean: float) -> float:
+    return LOST_ERROR if synthetic is None else abs(synthetic / mean - 1)
+
+
+def _within(
+    mean: NoisyNumber, error: Callable[[float], float], turns: Iterable[float | None]
+) -> tuple[float | None, float, float]:
+    """An error at a noisy mean (None where that is 0), and its least and greatest value within the mean's interval.
+
+    It is monotone between the `turns` and 0, so its extremes over an interval without 0 are at the ends or the turns.
+    """
+    value = error(mean.value) if mean.value else None
+    if math.isinf(mean.upper) or mean.lower <= 0 <= mean.upper:
+        return value, -math.inf, math.inf
+    inside = [turn for turn in turns if turn is not None and mean.lower < turn < mean.upper]
+    found = [error(m) for m in (mean.lower, mean.upper, *inside)]
+    return value, min(found), max(found)
 
 
 def mean_error(parts: Iterable[Shown]) -> Shown:
@@ -312,7 +294,3 @@ def _mean(parts: Sequence[Shown]) -> Shown:
 def _error_note(value: float | None, lower: float, upper: float) -> str:
     wide = value is None or (upper - lower) / 2 > value
     return TOO_SMALL if wide and lower < NOTABLE_ERROR / 10 and upper > NOTABLE_ERROR else ""
-
-
-def _without_zero(mean: NoisyNumber) -> bool:
-    return math.isfinite(mean.upper) and not mean.lower <= 0 <= mean.upper

@@ -8,73 +8,99 @@ reports only. Numbers are put into words and tables first; then each file is wri
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+import json
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, is_dataclass
 from pathlib import Path
+from typing import Any
 
 from equistrata.eval.audit.internal import InternalAudit
-from equistrata.eval.audit.public import SECTION_SHARES
-from equistrata.eval.report.document import SCHEMA, to_json
-from equistrata.eval.report.exhibits import Exhibit, exhibits
+from equistrata.eval.audit.public import SECTION_SHARES, PublicAudit
+from equistrata.eval.report.exhibits import exhibits
 from equistrata.eval.report.report import PublicReport, Report
-from equistrata.eval.report.tables import Table, csv_files, figure_tables, summary
+from equistrata.eval.report.tables import csv_files, summary
+from equistrata.eval.report.templating import template
 from equistrata.eval.report.theme import DARK, LIGHT, SERIES, variables
-from equistrata.eval.report.words import Verdict, descriptions, interval, percent, price, verdict
+from equistrata.eval.report.words import Verdict, interval, percent, price, verdict
 
-
-@dataclass(frozen=True)
-class Content:
-    """What the files of a report are written from: its words and tables, and its figures before they are drawn."""
-
-    verdict: Verdict
-    summary: Table
-    exhibits: Sequence[Exhibit]
-    files: Mapping[str, str]  # name → CSV
-
-
-def content_of(report: Report) -> Content:
-    """The content of a report: words first, then tables, then figures, each once."""
-    said, seen = verdict(report), descriptions(report)
-    overview, tables, files = summary(report), figure_tables(report), csv_files(report)
-    return Content(said, overview, exhibits(report, tables, seen), files)
+AUDIT_FORMAT = "equistrata audit 1"
+SCHEMA = Path(__file__).with_name("audit.schema.json")
 
 
 def write_report(report: Report, folder: Path) -> Path:
     """Write a report into an existing folder; return its page."""
-    content = content_of(report)
+    said, files = verdict(report), csv_files(report)
     stem = "audit" if isinstance(report, PublicReport) else "internal-audit"
     page, tables = folder / f"{stem}.html", folder / "tables"
     tables.mkdir()
-    for name, text in content.files.items():
+    for name, text in files.items():
         (tables / name).write_text(text, "utf-8")
-    (folder / f"{stem}.json").write_text(to_json(report, content.verdict), "utf-8")
+    document = json.dumps(to_document(report, said), indent=2, ensure_ascii=False, allow_nan=False)
+    (folder / f"{stem}.json").write_text(document + "\n", "utf-8")
     (folder / SCHEMA.name).write_text(SCHEMA.read_text("utf-8"), "utf-8")
     if isinstance(report, PublicReport):
-        (folder / "audit.md").write_text(to_markdown(report, content.verdict), "utf-8")
-    page.write_text(to_html(report, content), "utf-8")
+        (folder / "audit.md").write_text(to_markdown(report, said), "utf-8")
+    page.write_text(to_html(report, said, files), "utf-8")
     return page
 
 
-def to_html(report: Report, content: Content) -> str:
-    """The page: styles and figures inside, no script, and nothing that it would have to fetch."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+def to_document(report: Report, said: Verdict) -> dict[str, Any]:
+    """As `audit.schema.json` declares it: plain mappings, lists, texts and finite numbers."""
+    about = report.about
+    audits: tuple[PublicAudit | InternalAudit, ...] = report.audits
+    releases = [
+        asdict(release)
+        | {"worst": found.ranking[:3], "untold": found.below_noise, "lost": found.lost}
+        | {"served": found.served, "errors": found.errors, "synthetic": audit.synthetic, "audit": audit.to_dict()}
+        | ({"marginals": audit.marginals.to_dict()} if isinstance(audit, InternalAudit) else {})
+        for release, audit, found in zip(report.releases, audits, report.findings, strict=True)
+    ]
+    document: dict[str, Any] = {
+        "$schema": SCHEMA.name,
+        "format": AUDIT_FORMAT,
+        "mode": report.MODE,
+        "made": about.made,
+        "software": about.software,
+        "rows": about.rows,
+        "schema": about.schema,
+        "strata": {"columns": about.strata_columns, "groups": about.groups},
+        "columns": about.columns,
+        "verdict": asdict(said) | {"releases": {each.name: each.sentences for each in said.releases}},
+        "releases": releases,
+        "comparisons": [
+            {name: getattr(each, name) for name in ("one", "other", "better", "worse", "differences")}
+            for each in report.comparisons
+        ],
+        "ledger": report.history,
+    }
+    if isinstance(report, PublicReport):
+        document["price"] = asdict(report.price) | {"together": report.together, "private": report.private}
+    else:
+        document["warning"] = InternalAudit.WATERMARK
+    return {key: _plain(value) for key, value in document.items()}
 
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).with_name("templates")),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {"percent": percent, "price": price, "data_uri": _data_uri}
-    return environment.get_template(f"{report.MODE}.html.j2").render(
-        report=report,
-        about=report.about,
-        title=_title(report),
-        verdict=content.verdict,
-        summary=content.summary,
-        exhibits=content.exhibits,
-        files=content.files,
+
+def _plain(value: Any) -> Any:
+    """As JSON has it: records are mappings, tuples are lists, and an open end is null."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return _plain(asdict(value))
+    if isinstance(value, Mapping):
+        return {key: _plain(each) for key, each in value.items()}
+    if isinstance(value, list | tuple):
+        return [_plain(each) for each in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+def to_html(report: Report, said: Verdict, files: Mapping[str, str]) -> str:
+    """The page: styles and figures inside, no script, and nothing that it would have to fetch."""
+    return _filled(
+        f"{report.MODE}.html.j2",
+        report,
+        said,
+        summary=summary(report),
+        exhibits=exhibits(report),
+        files=files,
         watermark=InternalAudit.WATERMARK,
         shares=SECTION_SHARES,
         light=variables(LIGHT),
@@ -90,25 +116,16 @@ def to_markdown(report: PublicReport, said: Verdict) -> str:
     """
     if not isinstance(report, PublicReport):
         raise TypeError("only a public report may be shown in the orchestrator")
-    lines = [f"# {_title(report)}\n", *(f"{text}\n" for text in said.opening)]
-    for each in said.releases:
-        lines += [f"## {each.name}\n", f"{each.made}.\n", *(f"- {text}" for text in each.sentences), ""]
-    if said.comparison:
-        lines += ["## Side by side\n", *(f"- {text}" for text in said.comparison), ""]
-    lines += ["## Error of the means by group\n", f"| group | {' | '.join(each.name for each in report.releases)} |"]
-    lines.append("|---" * (len(report.releases) + 1) + "|")
-    for label in report.order:
-        errors = [each.served[label] for each in report.findings]
-        cells = [interval(error, percent) + (" ?" if error.note else "") for error in errors]
-        name = report.about.names[label].replace("|", "\\|")
-        lines.append(f"| {name} | {' | '.join(cells)} |")
-    lines += ["", "`?`: below the noise floor.\n", "## Keep in mind\n", *(f"- {text}" for text in said.caveats), ""]
-    return "\n".join(lines)
+    return _filled("audit.md.j2", report, said)
 
 
-def _title(report: Report) -> str:
+def _filled(name: str, report: Report, said: Verdict, **more: Any) -> str:
+    filters: dict[str, Callable[..., str]] = {"percent": percent, "price": price, "data_uri": _data_uri}
+    filters["percents"] = lambda shown: interval(shown, percent)
     names = [each.name for each in report.releases]
-    return f"Fairness audit of {' and '.join(names) if len(names) < 3 else f'{len(names)} releases'}"
+    title = f"Fairness audit of {' and '.join(names) if len(names) < 3 else f'{len(names)} releases'}"
+    page = template(Path(__file__).with_name("templates") / name, **filters)
+    return page.render(report=report, about=report.about, title=title, verdict=said, **more)
 
 
 def _data_uri(text: str) -> str:

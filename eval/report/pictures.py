@@ -17,28 +17,23 @@ from equistrata.eval.report.theme import LIGHT, SERIES, inline_svg
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as Canvas
     from matplotlib.lines import Line2D
-    from matplotlib.ticker import MaxNLocator
 
 WIDE, NARROW = 7.6, 3.9  # inches at 100 CSS pixels each
 MARKERS = ("o", "s", "D", "^", "v", "P")
+INKED = ("axes.labelcolor", "axes.titlecolor", "xtick.labelcolor", "ytick.labelcolor", "text.color")
+LINED = ("axes.edgecolor", "xtick.color", "ytick.color", "hatch.color")
 STYLE: dict[Any, Any] = {
+    **dict.fromkeys(INKED, LIGHT["ink"]),
+    **dict.fromkeys(LINED, LIGHT["line"]),
+    "grid.color": LIGHT["grid"],
     "font.size": 9.5,
-    "axes.edgecolor": LIGHT["line"],
-    "axes.labelcolor": LIGHT["ink"],
-    "axes.titlecolor": LIGHT["ink"],
+    "axes.axisbelow": True,
     "axes.titlesize": 10.5,
     "axes.titlelocation": "left",
     "axes.spines.top": False,
     "axes.spines.right": False,
-    "xtick.color": LIGHT["line"],
-    "ytick.color": LIGHT["line"],
-    "xtick.labelcolor": LIGHT["ink"],
-    "ytick.labelcolor": LIGHT["ink"],
-    "text.color": LIGHT["ink"],
-    "grid.color": LIGHT["grid"],
     "legend.frameon": False,
     "hatch.linewidth": 0.6,
-    "hatch.color": LIGHT["line"],
 }
 
 
@@ -84,15 +79,9 @@ def series_mark(
     """The mark of a series (a release, a curve), for plots and legends; series -1 is grey."""
     from matplotlib.lines import Line2D
 
-    return Line2D(
-        [],
-        [],
-        color=LIGHT["muted"] if series < 0 else LIGHT[SERIES[series % len(SERIES)]],
-        linestyle=linestyle,
-        marker=MARKERS[series % len(MARKERS)] if marker is None else marker,
-        markersize=size,
-        label=label,
-    )
+    colour = LIGHT["muted"] if series < 0 else LIGHT[SERIES[series % len(SERIES)]]
+    shape = MARKERS[series % len(MARKERS)] if marker is None else marker
+    return Line2D([], [], color=colour, linestyle=linestyle, marker=shape, markersize=size, label=label)
 
 
 def add_legend(canvas: Canvas, releases: Sequence[str], narrow: bool, *more: Any) -> None:
@@ -105,13 +94,6 @@ def add_legend(canvas: Canvas, releases: Sequence[str], narrow: bool, *more: Any
 def legend_height(releases: Sequence[str], narrow: bool) -> float:
     """Of `add_legend`, in inches."""
     return 0.22 * math.ceil(len(releases) / (1 if narrow else 3)) + 0.1 if len(releases) > 1 else 0.0
-
-
-def few_ticks(count: int) -> MaxNLocator:
-    """At most so many round ticks."""
-    from matplotlib.ticker import MaxNLocator
-
-    return MaxNLocator(count, steps=[1, 2, 2.5, 5, 10])
 
 
 def shorten(text: str, length: int) -> str:

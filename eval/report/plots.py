@@ -16,7 +16,6 @@ from equistrata.eval.report.pictures import (
     Picture,
     add_legend,
     canvas_of,
-    few_ticks,
     legend_height,
     series_mark,
     shorten,
@@ -56,13 +55,9 @@ class Dots:
 
 @dataclass(frozen=True, eq=False)
 class DotPlot(Picture):
-    """Strata from top to bottom, one panel for each kind of number: side by side, or one below the other if narrow.
+    """Strata (label → name) from top to bottom, a panel for each kind of number: side by side, or below if narrow.
 
     Narrow figures have the groups' names above their marks, so that the marks get the whole width.
-
-    Attributes:
-        panels: what is shown.
-        words: stratum → its name, in order.
     """
 
     panels: Sequence[Dots]
@@ -71,9 +66,8 @@ class DotPlot(Picture):
     def draw(self, narrow: bool = False) -> Canvas:
         labels = list(self.words)
         releases = list(self.panels[0].numbers)
-        noisy = any(
-            s.lower is not None for panel in self.panels for numbers in panel.numbers.values() for s in numbers.values()
-        )
+        shown = [each for panel in self.panels for of in panel.numbers.values() for each in of.values()]
+        noisy = any(each.lower is not None for each in shown)
         dodge = DODGE * (len(releases) - 1) if noisy else 0.0
         row = (NAME_HEIGHT if narrow else 0.0) + ROW + dodge
         rows, columns = (len(self.panels), 1) if narrow else (1, len(self.panels))
@@ -85,32 +79,20 @@ class DotPlot(Picture):
             middle = NAME_HEIGHT / row / 2 if narrow else 0.0
             _dots(axes, panel, labels, middle, dodge / row)
             axes.set_ylim(len(labels) - 0.5, -0.5)
+            axes.set_yticks(range(len(labels)), self.words.values())
             if narrow:
-                axes.set_yticks([])
-                for i, label in enumerate(labels):
-                    height = i - 0.5 + NAME_HEIGHT / row / 2
-                    axes.text(
-                        0.01, height, self.words[label], transform=axes.get_yaxis_transform(), va="center_baseline"
-                    )
-            else:
-                axes.set_yticks(range(len(labels)), [self.words[label] for label in labels])
+                names_above(axes, list(self.words.values()), NAME_HEIGHT / row, 0.01, axes.get_yaxis_transform())
             axes.tick_params(axis="y", length=0, pad=7)  # marks at the axis's end must not touch the names
-            if len(self.panels) > 1:
-                axes.set_title(panel.axis)
-            else:
-                axes.set_xlabel(panel.axis)
+            axes.set(**{"title" if len(self.panels) > 1 else "xlabel": panel.axis})
         add_legend(canvas, releases, narrow)
         return canvas
 
 
 @dataclass(frozen=True, eq=False)
 class ShareBars(Picture):
-    """Shares of each value of each column: real rows as bars, synthetic rows of releases as marks on them.
+    """Shares of each value of each column (titles: column → words): real rows as bars, synthetic rows as marks on them.
 
-    Attributes:
-        columns: column → the shares of each release, by its number; they have the same real shares.
-        releases: the names of all releases.
-        titles: column → words.
+    `columns`: column → the shares of each release, by its number among `releases`; they have the same real shares.
     """
 
     columns: Mapping[str, Mapping[int, ColumnShares]]
@@ -142,10 +124,8 @@ class ShareBars(Picture):
             axes.set_yticks(places, [shorten(text, 24) for text in words])
             axes.set_ylim(len(words) - 0.4, -0.6)
             axes.tick_params(axis="y", length=0)
-            axes.set_xlim(
-                0, min(1.0, 1.12 * max(float(np.max(exact)), *(float(np.max(m)) for m in made.values()), 0.01))
-            )
-            axes.xaxis.set_major_locator(few_ticks(4))
+            axes.set_xlim(0, min(1.0, 1.12 * max(0.01, *(float(shares.max()) for shares in (exact, *made.values())))))
+            axes.locator_params(axis="x", nbins=4)
             axes.xaxis.set_major_formatter(lambda x, _: percent(x))
             axes.set_title(self.titles[name])
         add_legend(canvas, shown, narrow, Patch(color=LIGHT["line"], label="private rows (exact)"))
@@ -159,7 +139,7 @@ class AccuracyPlot(Picture):
     points: Mapping[str, tuple[float, Shown]]
 
     def draw(self, narrow: bool = False) -> Canvas:
-        canvas = canvas_of(narrow, 3.1 + (0.22 * len(self.points) if narrow else 0.11 * len(self.points)))
+        canvas = canvas_of(narrow, 3.1 + (0.22 if narrow else 0.11) * len(self.points))
         axes = canvas.subplots()
         seen: dict[float, int] = {}
         for k, (epsilon, shown) in enumerate(self.points.values()):
@@ -176,10 +156,9 @@ class AccuracyPlot(Picture):
         low, high = axes.get_ylim()
         spare = max(0.04 - (high - low), 0) / 2  # a difference of a tenth of a per cent must not fill the figure
         axes.set_ylim(low - spare, high + spare)
-        axes.yaxis.set_major_locator(few_ticks(5))
+        axes.locator_params(axis="y", nbins=5)
         axes.yaxis.set_major_formatter(lambda y, _: f"{100 * y:g}\u00a0%")
         axes.grid(axis="y")
-        axes.set_axisbelow(True)
         add_legend(canvas, list(self.points), narrow)
         return canvas
 
@@ -219,9 +198,15 @@ class BudgetPlot(Picture):
         axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))  # type: ignore[no-untyped-call]
         axes.set_ylabel("ρ spent")
         axes.grid(axis="y")
-        axes.set_axisbelow(True)
         canvas.legend(loc="outside upper left", ncols=1 if narrow else 3)
         return canvas
+
+
+def names_above(axes: Axes, names: Sequence[str], height: float, x: float, transform: Any = None) -> None:
+    """The names of rows above their marks instead of beside them; `height` is a name's part of its row."""
+    axes.set_yticks([])
+    for i, name in enumerate(names):
+        axes.text(x, i - 0.5 + height / 2, name, va="center_baseline", transform=transform or axes.transData)
 
 
 def _dots(axes: Axes, panel: Dots, labels: Sequence[str], middle: float, dodge: float) -> None:
@@ -240,7 +225,6 @@ def _dots(axes: Axes, panel: Dots, labels: Sequence[str], middle: float, dodge: 
                 _point(axes, i + offset, numbers[label], k, ends=(low, high))
     _number_ticks(axes, panel, low, high)
     axes.grid(axis="x")
-    axes.set_axisbelow(True)
 
 
 def _point(
@@ -263,15 +247,7 @@ def _point(
     if shown.value is not None and (not shown.note or low <= shown.value <= high):
         face = LIGHT["paper"] if shown.note else colour
         value = [min(max(shown.value, low), high)]
-        draw(
-            value,
-            linestyle="",
-            marker=handle.get_marker(),
-            markersize=5.5,
-            markerfacecolor=face,
-            zorder=3,
-            clip_on=False,
-        )
+        draw(value, marker=handle.get_marker(), ls="", markersize=5.5, markerfacecolor=face, zorder=3, clip_on=False)
 
 
 def _reach(every: Iterable[Shown], reference: float | None) -> tuple[float, float]:
@@ -295,5 +271,5 @@ def _number_ticks(axes: Axes, panel: Dots, low: float, high: float) -> None:
         axes.xaxis.set_major_locator(FixedLocator([x for x in every if low <= x <= high]))
         axes.xaxis.set_minor_locator(NullLocator())
     else:
-        axes.xaxis.set_major_locator(few_ticks(panel.ticks))
+        axes.locator_params(axis="x", nbins=panel.ticks)
     axes.xaxis.set_major_formatter(lambda x, _: panel.shown(x))

@@ -7,10 +7,10 @@ written (HTML, JSON, Markdown, CSV) is a function of these objects alone, which 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from equistrata.data.strata import Strata
 from equistrata.errors import InputError
@@ -61,9 +61,7 @@ class About:
             software=software,
             rows=rows,
             strata_columns=strata.columns,
-            groups={strata.label(key): strata.words(key) for key in strata.keys}
-            if strata.columns
-            else {ALL_ROWS: EVERYBODY},
+            groups={strata.label(key): strata.words(key) for key in strata.keys if key} or {ALL_ROWS: EVERYBODY},
             columns={column.name: column.label or column.name for column in schema.columns},
             schema=schema.digest,
         )
@@ -97,12 +95,9 @@ class ChargeLine:
 
 @dataclass(frozen=True)
 class BudgetHistory:
-    """The account of a data set: its lifetime budget, every charge, and which of them this report is about.
+    """The account of a data set: its lifetime budget, when it was opened (ISO 8601), and every charge.
 
-    Attributes:
-        opened: when the account was opened, ISO 8601.
-        mine: the ids of the audited releases and of this audit.
-        head: the ledger's head, to check its history later.
+    `mine` are the ids of the audited releases and of this audit; `head` is the ledger's, to check its history later.
     """
 
     dataset: str
@@ -130,48 +125,74 @@ class AuditPrice:
     charged_as: str = ""
 
 
-@dataclass(frozen=True, eq=False)
-class PublicReport:
-    """The report of a public audit.
-
-    Attributes:
-        releases, audits: one of each for every release, in one order.
-        price: of all audits together.
-        together: (ε, δ) of the audits and the releases together, where they are of the same rows; ε at the price's δ.
-        earlier: the number of public audits in the releases' folders; `together` counts them.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class _AnyReport:
+    """A report of either kind: `releases`, `audits` and `findings` have one of each for every release, in one order.
 
     Raises:
-        TypeError: an audit is not a `PublicAudit`.
+        TypeError: an audit is of the other kind.
+        InputError: there is no audit, or not one for each release.
     """
 
-    MODE: ClassVar[str] = "public"
+    MODE: ClassVar[str]
+    AUDIT: ClassVar[type]
+    FINDINGS: ClassVar[staticmethod[..., Findings]]
+    COMPARISON: ClassVar[staticmethod[..., Comparison]]
 
     about: About
     releases: tuple[ReleaseFacts, ...]
-    audits: tuple[PublicAudit, ...]
-    price: AuditPrice
-    together: float
+    audits: tuple[Any, ...]
     history: BudgetHistory | None = None
-    earlier: int = 0
 
     def __post_init__(self) -> None:
-        _check_audits(self.releases, self.audits, PublicAudit)
+        for audit in self.audits:
+            if not isinstance(audit, self.AUDIT):
+                raise TypeError(f"{self.MODE} reports take {self.MODE} audits only, not {type(audit).__name__}")
+        if not self.audits or len(self.releases) != len(self.audits):
+            raise InputError("a report needs one audit for each release, and at least one release")
 
     @cached_property
     def findings(self) -> tuple[Findings, ...]:
         """What was found about each release."""
-        return tuple(public_findings(*each) for each in zip(self.releases, self.audits, strict=True))
+        return tuple(map(self.FINDINGS, self.releases, self.audits))
 
     @cached_property
     def comparisons(self) -> tuple[Comparison, ...]:
         """The first release against each of the others."""
         first, *others = zip(self.findings, self.audits, strict=True)
-        return tuple(public_comparison(first, other) for other in others)
+        return tuple(self.COMPARISON(first, other) for other in others)
 
     @cached_property
     def order(self) -> tuple[str, ...]:
         """The groups for every figure: by the largest error in any release, those below the noise floor last."""
-        return _by_error(self.findings) if self.about.strata_columns else (ALL_ROWS,)
+
+        def largest(label: str) -> tuple[bool, float, float]:
+            errors = [each.served[label] for each in self.findings]
+            return min((shown.order for shown in errors if not shown.note), default=(True, 0.0, 0.0))
+
+        strata = [label for label in self.findings[0].served if label != ALL_ROWS]
+        return tuple(sorted(strata, key=largest)) if self.about.strata_columns else (ALL_ROWS,)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class PublicReport(_AnyReport):
+    """The report of a public audit.
+
+    Attributes:
+        price: of all audits together.
+        together: (ε, δ) of the audits and the releases together, where they are of the same rows; ε at the price's δ.
+        earlier: the number of public audits in the releases' folders; `together` counts them.
+    """
+
+    MODE = "public"
+    AUDIT = PublicAudit
+    FINDINGS = staticmethod(public_findings)
+    COMPARISON = staticmethod(public_comparison)
+
+    audits: tuple[PublicAudit, ...]
+    price: AuditPrice
+    together: float
+    earlier: int = 0
 
     @property
     def private(self) -> bool:
@@ -179,58 +200,15 @@ class PublicReport:
         return all(audit.private for audit in self.audits)
 
 
-@dataclass(frozen=True, eq=False)
-class InternalReport:
-    """The report of an internal audit: exact numbers, never to be published.
+class InternalReport(_AnyReport):
+    """The report of an internal audit: exact numbers, never to be published."""
 
-    Raises:
-        TypeError: an audit is not an `InternalAudit`.
-    """
+    MODE = "internal"
+    AUDIT = InternalAudit
+    FINDINGS = staticmethod(internal_findings)
+    COMPARISON = staticmethod(internal_comparison)
 
-    MODE: ClassVar[str] = "internal"
-
-    about: About
-    releases: tuple[ReleaseFacts, ...]
     audits: tuple[InternalAudit, ...]
-    history: BudgetHistory | None = None
-
-    def __post_init__(self) -> None:
-        _check_audits(self.releases, self.audits, InternalAudit)
-
-    @cached_property
-    def findings(self) -> tuple[Findings, ...]:
-        """What was found about each release."""
-        return tuple(internal_findings(*each) for each in zip(self.releases, self.audits, strict=True))
-
-    @cached_property
-    def comparisons(self) -> tuple[Comparison, ...]:
-        """The first release against each of the others."""
-        return tuple(internal_comparison(self.findings[0], other) for other in self.findings[1:])
-
-    @cached_property
-    def order(self) -> tuple[str, ...]:
-        """The groups for every figure: by the largest error in any release, those below the noise floor last."""
-        return _by_error(self.findings) if self.about.strata_columns else (ALL_ROWS,)
 
 
 Report = PublicReport | InternalReport
-
-
-def _by_error(findings: Sequence[Findings]) -> tuple[str, ...]:
-    """The strata by their largest error in any release; those below the noise floor in all of them come last."""
-
-    def largest(label: str) -> tuple[bool, float, float]:
-        errors = [each.served[label] for each in findings]
-        return min((shown.order for shown in errors if not shown.note), default=(True, 0.0, 0.0))
-
-    strata = [label for label in findings[0].served if label != ALL_ROWS]
-    return tuple(sorted(strata, key=largest))
-
-
-def _check_audits(releases: Sequence[ReleaseFacts], audits: Sequence[object], kind: type) -> None:
-    for audit in audits:
-        if not isinstance(audit, kind):
-            mode = "a public" if kind is PublicAudit else "an internal"
-            raise TypeError(f"{mode} report takes {mode.split()[1]} audits only, not {type(audit).__name__}")
-    if not audits or len(releases) != len(audits):
-        raise InputError("a report needs one audit for each release, and at least one release")

@@ -25,31 +25,16 @@ SMALL_NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six")
 
 @dataclass(frozen=True)
 class ReleaseVerdict:
-    """The verdict on one release.
-
-    Attributes:
-        name: of the release.
-        made: how it was made and at what price.
-        worst: the labels of the groups with the largest errors, in that order.
-        sentences: the verdict.
-    """
+    """The verdict on one release, and how it was made and at what price."""
 
     name: str
     made: str
-    worst: tuple[str, ...]
     sentences: tuple[str, ...]
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """The opening of a report.
-
-    Attributes:
-        opening: what was audited, and the total price.
-        releases: the verdict on each release.
-        comparison: how the releases differ.
-        caveats: what the reader must keep in mind.
-    """
+    """The opening of a report: what was audited at what price, each release, how they differ, what to keep in mind."""
 
     opening: tuple[str, ...]
     releases: tuple[ReleaseVerdict, ...]
@@ -59,12 +44,12 @@ class Verdict:
 
 def verdict(report: Report) -> Verdict:
     """Put a report's findings into words."""
-    releases = []
-    for each in report.findings:
-        sentences = tuple(_on_release(each, report.about))
-        releases.append(ReleaseVerdict(each.release.name, _made(each.release), each.ranking[:GROUPS_NAMED], sentences))
+    releases = tuple(
+        ReleaseVerdict(each.release.name, _made(each.release), tuple(_on_release(each, report.about)))
+        for each in report.findings
+    )
     comparison = tuple(_compared(each, report) for each in report.comparisons)
-    return Verdict((_what(report), _total_price(report)), tuple(releases), comparison, tuple(_caveats(report)))
+    return Verdict((_what(report), _total_price(report)), releases, comparison, tuple(_caveats(report)))
 
 
 def _what(report: Report) -> str:
@@ -104,74 +89,63 @@ def _made(release: ReleaseFacts) -> str:
 
 def _on_release(found: Findings, about: About) -> Iterator[str]:
     """The largest errors first. Where the noise hides some groups, the verdict says how many it is about."""
-    judged = found.judged
+    judged, name = found.judged, found.release.name
     hidden = [label for label in found.below_noise if label not in found.lost]
-    off = {label: _off(error) for label, error in found.served.items()}
+    off = {label: interval(error, percent) for label, error in found.served.items()}
     if judged:
         first, *rest = judged[:GROUPS_NAMED]
-        error = f"the means of this group are off by {off[first]} on average."
-        if rest or not hidden:
-            among = f"Of the {len(judged)} groups that can be judged, " if hidden else ""
-            yield f"{among}{found.release.name} serves {about.names[first]} worst: {error}"
-        else:
-            yield f"Only one group can be judged of {found.release.name}, {about.names[first]}: {error}"
+        who = f"{name} serves {about.names[first]} worst"
+        if hidden:
+            who = f"Of the {len(judged)} groups that can be judged, {who}"
+            who = who if rest else f"Only one group can be judged of {name}, {about.names[first]}"
+        yield f"{who}: the means of this group are off by {off[first]} on average."
         if rest:
             yield f"Next: {'; '.join(f'{about.names[label]}, off by {off[label]}' for label in rest)}."
     if found.lost:
         names = "; ".join(about.names[label] for label in found.lost)
         yield f"{len(found.lost)} of the groups {_are(len(found.lost))} without any synthetic person: {names}."
     if len(judged) > GROUPS_NAMED:
-        middle = median(value for label in judged if (value := found.served[label].value) is not None)
-        least = min(judged, key=lambda label: _at_most(found.served[label]))
-        yield (
-            f"The median group{' of these' if hidden else ''} is off by {percent(middle)}; best served is "
-            f"{about.names[least]}, off by {off[least]}."
-        )
+        middle = percent(median(value for label in judged if (value := found.served[label].value) is not None))
+        least, these = min(judged, key=lambda label: _at_most(found.served[label])), " of these" if hidden else ""
+        yield f"The median group{these} is off by {middle}; best served is {about.names[least]}, off by {off[least]}."
     if ALL_ROWS in off:
         yield f"Over everybody, its means are off by {off[ALL_ROWS]} on average."
     if hidden:
         names = "; ".join(about.groups.get(label, label) for label in hidden)
         small = f"{len(hidden)} of the {len(about.groups)} groups {_are(len(hidden))} too small to be judged"
         yield f"{small} at this price (below the noise floor): {names}."
-    if ALL_ROWS in found.accuracy:
-        yield _on_classifier(found, about)
-
-
-def _on_classifier(found: Findings, about: About) -> str:
-    whole = found.accuracy[ALL_ROWS]
-    judged = _certain(found.accuracy)
-    said = f"A classifier trained on its synthetic rows is right for {interval(whole, rate)} of the real people"
-    least = min(judged, key=lambda label: _at_most(found.accuracy[label]), default="")
-    if len(judged) < 2 or judged[least] >= (whole.value or 0.0):
-        return f"{said}."
-    return f"{said}; least often for {about.names[least]}, {interval(found.accuracy[least], rate)}."
+    accuracy = found.numbers["accuracy"]
+    if ALL_ROWS in accuracy:
+        whole, certain = accuracy[ALL_ROWS], known(accuracy)
+        said = f"A classifier trained on its synthetic rows is right for {interval(whole, rate)} of the real people"
+        least = min(certain, key=lambda label: _at_most(accuracy[label]), default="")
+        if len(certain) > 1 and certain[least] < (whole.value or 0.0):
+            said += f"; least often for {about.names[least]}, {interval(accuracy[least], rate)}"
+        yield f"{said}."
 
 
 def _compared(each: Comparison, report: Report) -> str:
-    found = {of.release.name: of for of in report.findings}
-    if not each.compared and each.differences:
-        one, other = (_off(found[name].served[ALL_ROWS]) for name in (each.one, each.other))
+    served = {of.release.name: of.served for of in report.findings}
+    if not each.strata and each.differences:
+        one, other = (interval(served[name][ALL_ROWS], percent) for name in (each.one, each.other))
         return f"The means of {each.one} are off by {one} on average, those of {each.other} by {other}."
-    better, worse, of = len(each.better), len(each.worse), each.compared
+    better, worse, of = len(each.better), len(each.worse), len(each.strata)
     exact = isinstance(report, InternalReport)
     surely = "" if exact else "surely "
     if not better and not worse:
-        return (
-            f"None of the {of} groups is {surely}served better by one of {each.one} and {each.other} than by the other."
-        )
+        pair = f"one of {each.one} and {each.other}"
+        return f"None of the {of} groups is {surely}served better by {pair} than by the other."
     ahead, behind = (each.one, each.other) if better >= worse else (each.other, each.one)
     more, fewer = max(better, worse), min(better, worse)
     said = f"{ahead} serves {more} of the {of} groups {surely}better than {behind}, and {fewer or 'none'} {surely}worse"
-    rest = of - more - fewer
-    if rest and not exact:
-        said += f"; for {rest} the difference is below the noise floor"
-    worst = next(iter(found[behind].judged), None)
-    if worst is None or worst not in found[ahead].served:
+    if of > more + fewer and not exact:
+        said += f"; for {of - more - fewer} the difference is below the noise floor"
+    worst = next((label for found in report.findings if found.release.name == behind for label in found.judged), None)
+    if worst is None or worst not in served[ahead]:
         return f"{said}."
-    return (
-        f"{said}. The group that {behind} serves worst, {report.about.names[worst]}, is off by "
-        f"{_off(found[behind].served[worst])} there and by {_off(found[ahead].served[worst])} in {ahead}."
-    )
+    there, here = (interval(served[name][worst], percent) for name in (behind, ahead))
+    group = f"The group that {behind} serves worst, {report.about.names[worst]},"
+    return f"{said}. {group} is off by {there} there and by {here} in {ahead}."
 
 
 def _caveats(report: Report) -> Iterator[str]:
@@ -203,82 +177,13 @@ def _are(number: int) -> str:
     return "is" if number == 1 else "are"
 
 
-def descriptions(report: Report) -> dict[str, str]:
-    """What there is to see in each picture, for those who do not see it: the picture's name → sentences."""
-    said = {
-        picture: _largest(report, numbers, what)
-        for picture, numbers, what in (
-            ("served", "served", "the largest error of the means"),
-            ("workload", "workload", "the largest workload error"),
-            ("calibration", "calibration", "the largest calibration ratio"),
-            ("rates", "false_negative_rate", "the highest rate of missed positive people"),
-        )
-    }
-    for number, found in enumerate(report.findings, start=1):
-        said[f"errors{number}"] = _largest_cell(found, report.about)
-    points = {each.release.name: each.accuracy.get(ALL_ROWS, Shown(None)).value or 0.0 for each in report.findings}
-    best = max(points, key=points.__getitem__)
-    said["accuracy"] = f"{len(points)} releases; the highest accuracy is {percent(points[best])}, of {best}."
-    if report.history is not None:
-        used = percent(report.history.spent / report.history.rho)
-        said["budget"] = f"{len(report.history.charges)} charges have spent {used} of the budget."
-    if isinstance(report, InternalReport):
-        for number, audit in enumerate(report.audits, start=1):
-            each = audit.marginals
-            if each.worst is not None:
-                names = " × ".join(report.about.columns[name] for name in each.worst)
-                one, other = (len(each.columns[name].words) for name in each.worst)
-                far = ratio(each.pairs[each.worst])
-                said[f"pairs{number}"] = (
-                    f"A triangle of {len(each.pairs)} pairs. The largest distance is {far}, of {names}."
-                )
-                said[f"pair{number}"] = f"Two tables of {one} by {other} values; their L1 distance is {far}."
-    return said
-
-
-def _largest(report: Report, name: str, what: str) -> str:
-    """The group with the largest of some numbers in each release."""
-    said = []
-    for found in report.findings:
-        known = _certain(getattr(found, name))
-        if known:
-            top = max(known, key=known.__getitem__)
-            number = ratio(known[top]) if name in ("workload", "calibration") else percent(known[top])
-            said.append(f"{found.release.name}: {what} is {number}, of {report.about.names[top]}")
-    largest = "; ".join(said) or "Every group is below the noise floor"
-    return f"A dot plot of {len(report.about.groups)} groups. {largest}."
-
-
-def _certain(numbers: Mapping[str, Shown]) -> dict[str, float]:
+def known(numbers: Mapping[str, Shown]) -> dict[str, float]:
     """The values of strata above the noise floor."""
     return {
         label: shown.value
         for label, shown in numbers.items()
         if label != ALL_ROWS and shown.value is not None and not shown.note
     }
-
-
-def _largest_cell(found: Findings, about: About) -> str:
-    """The column and group with the largest error."""
-    known = {(column, label): value for column, of in found.errors.items() for label, value in _certain(of).items()}
-    said = f"A grid of {len(found.errors)} columns and {len(about.groups)} groups."
-    if not known:
-        return f"{said} Every cell is below the noise floor."
-    column, label = max(known, key=known.__getitem__)
-    error = percent(known[column, label])
-    return f"{said} The largest error is {error}: {about.columns[column]} of {about.names[label]}."
-
-
-def _off(shown: Shown) -> str:
-    """An error in words: what is certain first, where it is noisy."""
-    if shown.lower is None or shown.upper is None or percent(shown.lower) == percent(shown.upper):
-        return percent(shown.value or 0.0)
-    estimate = "" if shown.value is None else f", estimate {percent(shown.value)}"
-    if math.isinf(shown.upper):
-        return f"at least {percent(shown.lower)} ({estimate[2:] or 'no upper bound'})"
-    if shown.lower <= 0:
-        return f"at most {percent(shown.upper)}" + (f" ({estimate[2:]})" if estimate else "")
-    return f"{percent(shown.lower)} to {percent(shown.upper)}" + (f" ({estimate[2:]})" if estimate else "")
 
 
 def _at_most(shown: Shown) -> float:
@@ -296,15 +201,10 @@ def _up(epsilon: float) -> str:
 
 
 def percent(share: float) -> str:
-    """A share in per cent, to two or three digits."""
+    """A share in per cent, to two digits or three."""
     x = 100 * share
-    if x == 0:
-        return "0\u00a0%"
-    if abs(x) >= 10:
-        return f"{x:,.0f}\u00a0%"
-    if abs(x) >= 1:
-        return f"{x:.1f}\u00a0%"
-    return f"{_significant(x)}\u00a0%"
+    digits = 1 - math.floor(math.log10(abs(x))) if 0 < abs(x) < 10 else 0
+    return f"{x:,.{min(digits, 8)}f}\u00a0%"
 
 
 def rate(share: float) -> str:
@@ -341,20 +241,16 @@ def count(x: float) -> str:
 
 
 def interval(shown: Shown, words: Callable[[float], str]) -> str:
-    """A number with its interval, if it has one; a dash if there is none."""
-    value = "–" if shown.value is None else words(shown.value)
+    """A number with its interval, if it has one; a dash if there is neither."""
+    value = "" if shown.value is None else words(shown.value)
     if shown.lower is None or shown.upper is None or shown.lower == shown.upper:
-        return value
-    if math.isinf(shown.upper):
-        return f"{value} ({words(shown.lower)} or more)"
-    return f"{value} ({words(shown.lower)} to {words(shown.upper)})"
+        return value or "–"
+    ends = (
+        f"{words(shown.lower)} or more" if math.isinf(shown.upper) else f"{words(shown.lower)} to {words(shown.upper)}"
+    )
+    return f"{value} ({ends})" if value else ends
 
 
 def several(names: Sequence[str]) -> str:
     """A list in words."""
     return " and ".join([*[", ".join(names[:-1])][: len(names) > 1], *names[-1:]])
-
-
-def _significant(x: float) -> str:
-    digits = max(1 - math.floor(math.log10(abs(x))), 0)
-    return f"{x:.{min(digits, 8)}f}"

@@ -24,16 +24,16 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
+import pandas as pd
 
 from equistrata.arrays import Counts, Floats
 from equistrata.data.schema import Column, Value
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.eval.scores.fairness import GroupFairness, group_fairness
+from equistrata.eval.scores.fairness import Flags, GroupFairness, group_fairness
 from equistrata.eval.scores.tables import TableLike, coded_alike, first_rows, numbers_of, row_keys, strata_of
 
-Training = Callable[["_Features", Counts, int], Callable[["_Features"], Counts]]
+Training = Callable[["_Features", Counts, int], Callable[[Floats], Counts]]
 
 TREES = 100
 _ONE_HOT_LEVELS = 50
@@ -44,7 +44,7 @@ class Predicted:
     """For each of n rows: the probability of the positive value, in [0, 1], and whether that value is predicted."""
 
     score: Floats
-    selected: npt.NDArray[np.bool_]
+    selected: Flags
 
 
 class Classifier(Protocol):
@@ -80,14 +80,12 @@ class Forest:
     name: str = "random_forest"
 
     def predict(self, table: CodedTable) -> Predicted:
-        """See `Classifier.predict`. Equal rows are predicted once."""
+        """Equal rows are predicted once."""
         if not len(table):
             return Predicted(np.zeros(0), np.zeros(0, dtype=bool))
-        names = [name for name in table.schema.names if name != self.target]
-        keys, _ = row_keys([table.column(name) for name in names], [table.schema[name].size for name in names])
-        place, rows = first_rows(keys)
-        features = _Features.of([table.take(rows)], self.target)[0]
-        chances = dict(zip(self.model.classes_, self.model.predict_proba(features.numbers).T, strict=True))
+        (features,) = _Features.of([table], self.target)
+        place, rows = first_rows(features.keys)
+        chances = dict(zip(self.model.classes_, self.model.predict_proba(features.numbers[rows]).T, strict=True))
         score = chances.get(1, np.zeros(len(rows)))
         return Predicted(np.clip(score, 0.0, 1.0)[place], (score > 0.5)[place])
 
@@ -97,18 +95,9 @@ def train_classifier(
 ) -> Forest:
     """The random forest of `classifier_utility`, for one value of the target against the rest.
 
-    A row is selected if its score is above one half.
-
-    Args:
-        synthetic: at least one row.
-        target: the column to predict; the schema's by default.
-        positive: the released value that counts as selected; the greatest one by default.
-        seed: the forest's random_state.
-
-    Raises:
-        InputError: no synthetic row, no such column, no target, a value that is not declared, or no other column.
-
-    Privacy: reads synthetic rows only.
+    A row is selected if its score is above one half; `positive` is the released value of the selected, by default the
+    greatest. Raises InputError without a synthetic row or a target, if target or value are not declared, or no other
+    column is. Privacy: reads synthetic rows only.
     """
     target = target if target is not None else synthetic.schema.target
     if target is None:
@@ -122,7 +111,7 @@ def train_classifier(
     return Forest(target, value, _forest(features, answers, seed))
 
 
-def truth_of(table: CodedTable, classifier: Classifier) -> npt.NDArray[np.bool_]:
+def truth_of(table: CodedTable, classifier: Classifier) -> Flags:
     """Which rows really have the positive value, shape (n,)."""
     column = table.schema[classifier.target]
     return np.asarray(table.column(classifier.target) == column.keys.index(classifier.positive))
@@ -139,31 +128,21 @@ def classifier_utility(
     min_rows: int = 20,
     seed: int = 42,
 ) -> dict[str, GroupFairness]:
-    """Train classifiers on one table, the synthetic (or, for comparison, the real training) rows; test on held-out
-    rows.
+    """Train classifiers on one table, the synthetic (or the real training) rows; test on held-out rows.
 
-    Models, each predicting `target` from all other columns, those that define strata included:
-
-    - random_forest: scikit-learn's, 100 trees, otherwise its defaults, on the released numbers row by row.
-    - logistic_regression: scikit-learn's defaults; columns of text or of up to 50 values one-hot over the values of
-      both tables, the others standardised by the training rows, with a mark for absent cells. Equal training rows are
-      collapsed into one with a weight, which leaves the objective as it is.
-    - gradient_boosting: scikit-learn's histogram gradient boosting, its defaults, on the same numbers as the forest.
-
-    Text counts by its place; absent cells stay absent for the trees. Training rows with only one value of the target
-    give the constant prediction of it. Equal test rows are predicted once.
+    scikit-learn's models with its defaults (the forest has 100 trees), each predicting `target` from all other columns:
+    trees from the released numbers, text by its place; the regression from columns of text or of up to 50 values
+    one-hot, the others standardised, with a mark for absent cells. Training rows with only one value of the target
+    give the constant prediction of it. Equal rows are fitted (by the regression) and predicted once.
 
     Args:
         train, test: rows of one schema, or data frames with the same columns.
         target: the column to predict, without absent cells.
         strata_columns: the columns that define strata; none for one stratum (then dpr is 1 and fnr_diff 0).
-        models: names from the list above.
+        models: names from MODELS.
         positive: the target's value that counts as selected; the greatest one in either table by default.
         min_rows: strata with fewer test rows are left out of the rates (see `equistrata.eval.scores.fairness`).
         seed: the models' random_state.
-
-    Returns:
-        Model → accuracy, demographic parity ratio and false negative rate difference, with the rates of each stratum.
 
     Raises:
         InputError: the tables cannot be compared, a model is unknown, the target has absent cells or is the only
@@ -183,7 +162,7 @@ def classifier_utility(
         raise InputError(f"target {target!r} has absent cells; give them a value of their own or drop those rows")
     selected = int(found[worth.argmax()]) if positive is None else _place(positive, column)
     features = _Features.of([held_out, training], target)
-    place, distinct = first_rows(features[0].keys())
+    place, distinct = first_rows(features[0].keys)
     labels, (strata, _) = strata_of([held_out, training], strata_columns)
     stratum_names = np.array(labels)[strata]
     utility = {}
@@ -191,7 +170,7 @@ def classifier_utility(
         if (answers == answers[0]).all():
             predicted = np.full(len(held_out), answers[0])
         else:
-            predicted = MODELS[model](features[1], answers, seed)(features[0].take(distinct))[place]
+            predicted = MODELS[model](features[1], answers, seed)(features[0].numbers[distinct])[place]
         utility[model] = group_fairness(truth, predicted, stratum_names, positive=selected, min_rows=min_rows)
     return utility
 
@@ -205,38 +184,24 @@ def check_models(models: Sequence[str]) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _Features:
-    """The columns that a classifier learns from: as numbers (absent is NaN) and as codes of the values in any table."""
+    """What a classifier learns from n rows: d columns of numbers, absent as NaN."""
 
     numbers: Floats  # (n, d)
-    codes: Counts  # (n, d)
-    sizes: tuple[int, ...]  # with one for absent cells
-    text: tuple[bool, ...]
+    keys: Counts  # (n,), equal for equal rows
+    few: Flags  # (d,), text or few values in all tables
 
     @classmethod
     def of(cls, tables: Sequence[CodedTable], target: str) -> list[_Features]:
         """All columns but the target, of tables of one schema."""
-        names = [name for name in tables[0].schema.names if name != target]
-        if not names:
+        columns = [column for column in tables[0].schema.columns if column.name != target]
+        if not columns:
             raise InputError(f"target {target!r} is the only column; give a classifier another to learn from")
-        numbers, codes, sizes, text = [], [], [], []
-        for name in names:
-            column, declared = np.concatenate([table.column(name) for table in tables]), tables[0].schema[name]
-            found, places = np.unique(column, return_inverse=True)  # an absent cell has the last code
-            worth = numbers_of(declared)
-            numbers.append(worth[column])
-            codes.append(places.astype(np.int64))
-            sizes.append(int(np.isfinite(worth[found]).sum()) + 1)
-            text.append(any(isinstance(key, str) for key in declared.keys))
-        ends = np.cumsum([len(table) for table in tables])[:-1]
-        parts = zip(*(np.split(np.stack(of, axis=1), ends) for of in (numbers, codes)), strict=True)
-        return [cls(values, places, tuple(sizes), tuple(text)) for values, places in parts]
-
-    def take(self, rows: Counts) -> _Features:
-        return _Features(self.numbers[rows], self.codes[rows], self.sizes, self.text)
-
-    def keys(self) -> Counts:
-        """Equal for equal rows, shape (n,)."""
-        return row_keys(list(self.codes.T), self.sizes)[0]
+        worth, sizes = [numbers_of(column) for column in columns], [column.size for column in columns]
+        codes = [[table.column(column.name) for column in columns] for table in tables]
+        numbers = [np.stack([values[of] for values, of in zip(worth, each, strict=True)], axis=1) for each in codes]
+        text = [any(isinstance(key, str) for key in column.keys) for column in columns]
+        few = np.array(text) | (pd.DataFrame(np.concatenate(numbers)).nunique() <= _ONE_HOT_LEVELS).to_numpy()
+        return [cls(values, row_keys(each, sizes)[0], few) for values, each in zip(numbers, codes, strict=True)]
 
 
 def _forest(train: _Features, answers: Counts, seed: int) -> Any:
@@ -245,20 +210,20 @@ def _forest(train: _Features, answers: Counts, seed: int) -> Any:
     return RandomForestClassifier(n_estimators=TREES, random_state=seed, n_jobs=-1).fit(train.numbers, answers)
 
 
-def _random_forest(train: _Features, answers: Counts, seed: int) -> Callable[[_Features], Counts]:
+def _random_forest(train: _Features, answers: Counts, seed: int) -> Callable[[Floats], Counts]:
     model = _forest(train, answers, seed)
-    return lambda test: np.asarray(model.predict(test.numbers))
+    return lambda test: np.asarray(model.predict(test))
 
 
-def _gradient_boosting(train: _Features, answers: Counts, seed: int) -> Callable[[_Features], Counts]:
+def _gradient_boosting(train: _Features, answers: Counts, seed: int) -> Callable[[Floats], Counts]:
     from sklearn.ensemble import HistGradientBoostingClassifier
     from threadpoolctl import threadpool_limits  # comes with scikit-learn
 
     model = HistGradientBoostingClassifier(random_state=seed)
 
-    def predict(test: _Features) -> Counts:
+    def predict(test: Floats) -> Counts:
         with threadpool_limits(1):
-            return np.asarray(model.predict(test.numbers))
+            return np.asarray(model.predict(test))
 
     # Its OpenMP threads wait by spinning: on a machine with other work, 600 rows take a minute in place of 0.1 s.
     with threadpool_limits(1):
@@ -266,47 +231,27 @@ def _gradient_boosting(train: _Features, answers: Counts, seed: int) -> Callable
     return predict
 
 
-def _logistic_regression(train: _Features, answers: Counts, seed: int) -> Callable[[_Features], Counts]:
+def _logistic_regression(train: _Features, answers: Counts, seed: int) -> Callable[[Floats], Counts]:
+    from sklearn.compose import ColumnTransformer
     from sklearn.exceptions import ConvergenceWarning
+    from sklearn.impute import SimpleImputer
     from sklearn.linear_model import LogisticRegression
+    from sklearn.pipeline import make_pipeline
+    from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
-    place, rows = first_rows(row_keys([train.keys(), answers], [1 << 62, int(answers.max()) + 1])[0])
+    one_hot = OneHotEncoder(handle_unknown="ignore")
+    mark_absent = SimpleImputer(strategy="constant", fill_value=0.0, add_indicator=True, keep_empty_features=True)
+    scaled = make_pipeline(StandardScaler(), mark_absent)
+    design = ColumnTransformer([("few", one_hot, train.few), ("many", scaled, ~train.few)])
+    with np.errstate(invalid="ignore"):  # a column that is absent from every training row has no mean
+        design.fit(train.numbers)
+    place, rows = first_rows(row_keys([train.keys, answers], [1 << 62, int(answers.max()) + 1])[0])
     weights = np.bincount(place).astype(np.float64)
-    design = _design(train, rows, weights)
     model = LogisticRegression(max_iter=1000, random_state=seed)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a score of what it reached, not a fault of the caller's
-        model.fit(design(train.take(rows)), answers[rows], sample_weight=weights)
-    return lambda test: np.asarray(model.predict(design(test)))
-
-
-def _design(train: _Features, rows: Counts, weights: Floats) -> Callable[[_Features], Any]:
-    """The design matrix of a logistic regression, with centre and scale learnt from weighted training rows."""
-    from scipy.sparse import csr_matrix, hstack
-
-    few = [train.text[j] or size - 1 <= _ONE_HOT_LEVELS for j, size in enumerate(train.sizes)]
-    scaled = {}
-    for j in np.flatnonzero(~np.array(few)).tolist():
-        values = train.numbers[rows, j]
-        present = ~np.isnan(values)
-        total = weights[present].sum() or 1.0
-        centre = float((values[present] * weights[present]).sum() / total)
-        spread = float(np.sqrt(((values[present] - centre) ** 2 * weights[present]).sum() / total))
-        scaled[j] = (centre, spread or 1.0)
-
-    def design(features: _Features) -> Any:
-        n, blocks = len(features.codes), []
-        for j, size in enumerate(features.sizes):
-            if few[j]:
-                cells = (np.ones(n), (np.arange(n), features.codes[:, j]))
-                blocks.append(csr_matrix(cells, shape=(n, size)))
-            else:
-                absent = np.isnan(features.numbers[:, j])
-                z = (np.where(absent, scaled[j][0], features.numbers[:, j]) - scaled[j][0]) / scaled[j][1]
-                blocks.append(csr_matrix(np.stack([z, absent.astype(np.float64)], axis=1)))
-        return hstack(blocks, format="csr")
-
-    return design
+        model.fit(design.transform(train.numbers[rows]), answers[rows], sample_weight=weights)
+    return lambda test: np.asarray(model.predict(design.transform(test)))
 
 
 MODELS: dict[str, Training] = {

@@ -1,7 +1,5 @@
 """Group fairness: how a classifier's predictions treat the strata of a test table, with conventions for small strata.
 
-An EXACT score is a query on private rows at no privacy cost: it is internal, and must not be published.
-
 >>> fairness = group_fairness([1, 1, 0, 1, 1, 0], [1, 0, 0, 1, 1, 1], ["a", "a", "a", "b", "b", "b"], min_rows=3)
 >>> fairness.selection_rate
 {'a': 0.3333333333333333, 'b': 1.0}
@@ -53,9 +51,8 @@ def group_fairness(
 ) -> GroupFairness:
     """Accuracy over all rows; selection rates and false negative rates over strata with at least `min_rows` rows.
 
-    Ratio and difference are always numbers: the demographic parity ratio is 1 when no stratum has a positive
-    prediction (all are treated alike) or fewer than two strata are large enough; the false negative rate difference
-    is 0 when fewer than two of them have a positive row.
+    The demographic parity ratio is 1 when no stratum has a positive prediction or fewer than two strata are large
+    enough; the false negative rate difference is 0 when fewer than two of them have a positive row.
 
     Args:
         truth, predicted: labels, shape (n,), n ≥ 1. With more than two of them, accuracy counts all, and the rates
@@ -64,9 +61,7 @@ def group_fairness(
         positive: the label that counts as selected.
         min_rows: at least 1.
 
-    Raises:
-        InputError: the shapes differ, there is no row, or `min_rows` is under 1.
-
+    Raises InputError if the shapes differ, there is no row, or `min_rows` is under 1.
     Privacy: EXACT, so internal; not private.
     Source: stratification paper, Figures 4 and 5; defined as fairlearn's `demographic_parity_ratio` and
     `false_negative_rate`.

@@ -1,7 +1,5 @@
 """Parity error: how evenly a synthetic table serves the strata, by the relative errors of their means.
 
-An EXACT score is a query on private rows at no privacy cost: it is internal, and must not be published.
-
 >>> import pandas as pd
 >>> real = pd.DataFrame({"G": [1, 1, 2, 2], "Y": [1, 3, 4, 4]})
 >>> synthetic = pd.DataFrame({"G": [2, 2, 1, 1], "Y": [4, 4, 1, 1]})
@@ -23,7 +21,7 @@ import numpy.typing as npt
 
 from equistrata.arrays import Counts, Floats
 from equistrata.errors import InputError
-from equistrata.eval.scores.tables import ALL_ROWS, Pair, numbers_of
+from equistrata.eval.scores.tables import Pair, numbers_of
 from equistrata.eval.scores.workload import workload_by_stratum, workload_error
 
 Statistic = Literal["means", "workload3"]
@@ -52,7 +50,7 @@ class ParityError:
     @cached_property
     def value(self) -> float:
         """The parity error: ω · population + Σ strata, averaged over the components. 0 is best; no upper bound."""
-        return float(np.mean(self.omega * self.population + self.errors.sum(axis=0)))
+        return float(np.mean(list(self.by_column.values())))
 
     @cached_property
     def maximum(self) -> float:
@@ -62,29 +60,13 @@ class ParityError:
     @cached_property
     def by_column(self) -> dict[str, float]:
         """Component → its parity error; `value` is their plain mean."""
-        return dict(
-            zip(self.components, (self.omega * self.population + self.errors.sum(axis=0)).tolist(), strict=True)
-        )
+        errors = self.omega * self.population + self.errors.sum(axis=0)
+        return dict(zip(self.components, errors.tolist(), strict=True))
 
     @cached_property
     def by_stratum(self) -> dict[str, float]:
         """Stratum → its error averaged over the components; `value` is their sum plus ω times the population's."""
         return dict(zip(self.strata, self.errors.mean(axis=1).tolist(), strict=True))
-
-    @cached_property
-    def population_by_column(self) -> dict[str, float]:
-        """Component → its error over all rows."""
-        return dict(zip(self.components, self.population.tolist(), strict=True))
-
-    @cached_property
-    def by_group(self) -> dict[str, dict[str, float]]:
-        """Component → stratum (and `all`) → its error there."""
-        return {
-            component: dict(zip(self.strata, errors, strict=True)) | {ALL_ROWS: whole}
-            for component, errors, whole in zip(
-                self.components, self.errors.T.tolist(), self.population.tolist(), strict=True
-            )
-        }
 
 
 def parity_error(pair: Pair, *, omega: float | None = None, statistic: Statistic = "means") -> ParityError:
@@ -94,9 +76,8 @@ def parity_error(pair: Pair, *, omega: float | None = None, statistic: Statistic
     sum grows with the number k of strata. f is of the columns that define no strata: one that does is constant in a
     stratum, so averaging it in would only make the score smaller.
 
-    Conventions: a stratum without synthetic rows has error 1 in every component; where the real value is 0 or absent,
-    the error is 0 if the synthetic one is so too, else 1. Without strata the whole table is the population, and ω is 1
-    by default.
+    A stratum without synthetic rows has error 1 in every component; others are `relative_error`s. Without strata the
+    whole table is the population, and ω is 1 by default.
 
     Args:
         pair: the tables and the strata covered.
@@ -104,9 +85,7 @@ def parity_error(pair: Pair, *, omega: float | None = None, statistic: Statistic
         statistic: "means" of the columns (absent cells skipped); or "workload3", the 3-way workload error, an error
             already: ω·err(X) + Σ_i err(G_i), with err(X) over all columns and 2 for a stratum without synthetic rows.
 
-    Raises:
-        InputError: a setting is out of its range, or the strata use up every column.
-
+    Raises InputError if a setting is out of its range, or the strata use up every column.
     Privacy: EXACT, so internal; not private.
     Source: stratification paper, Definition 11 (equation 7).
     """

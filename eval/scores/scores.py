@@ -1,7 +1,5 @@
 """All scores of one synthetic table, under the names that benchmarks and reports use.
 
-EXACT scores are queries on private rows at no privacy cost: they are internal, and must not be published.
-
 >>> import pandas as pd
 >>> real = pd.DataFrame({"G": [1, 1, 2, 2], "A": [1, 1, 2, 2], "B": [3, 4, 3, 4], "Y": [0, 1, 0, 1]})
 >>> scores = score(real.iloc[[0, 0, 2, 3]], real, ["G"])
@@ -21,14 +19,16 @@ import numpy as np
 
 from equistrata.arrays import Counts
 from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.scores.classifiers import MODELS, check_models, classifier_utility
 from equistrata.eval.scores.fairness import GroupFairness
 from equistrata.eval.scores.parity import parity_error
-from equistrata.eval.scores.tables import MIN_SHARE, Pair, TableLike, coded_alike
+from equistrata.eval.scores.tables import ALL_ROWS, MIN_SHARE, Pair, TableLike, coded_alike
 from equistrata.eval.scores.workload import workload_by_stratum, workload_error
 
-FOREST = "random_forest"
+ALL = tuple(MODELS)
+FOREST, OF_FOREST = "random_forest", ("accuracy", "dpr", "fnr_diff")
 
 
 @dataclass(frozen=True)
@@ -89,7 +89,7 @@ def score(
     *,
     held_out: TableLike | None = None,
     target: str | None = None,
-    classifiers: Sequence[str] = tuple(MODELS),
+    classifiers: Sequence[str] = ALL,
     baseline: bool = True,
     min_share: float = MIN_SHARE,
     times: tuple[Counts, Counts] | None = None,
@@ -107,12 +107,10 @@ def score(
         classifiers: which of `equistrata.eval.scores.classifiers.MODELS` to train on the synthetic rows.
         baseline: train them on the private rows as well.
         min_share: in [0, 1).
-        times: how often each private and each synthetic row occurs, where the tables hold distinct rows only; then
-            without classifiers.
+        times: how often each private and synthetic row occurs, if tables hold distinct rows only; no classifiers then.
 
-    Raises:
-        InputError: the tables cannot be compared, a named column is absent, or a setting is out of its range. No row's
-            value is quoted.
+    Raises InputError if the tables cannot be compared, a named column is absent, or a setting is out of its range. No
+    row's value is quoted.
 
     Privacy: EXACT, so internal; not private.
     Source: stratification paper, Definitions 11 and 14 and Figures 4 to 9.
@@ -127,20 +125,32 @@ def score(
         return scores
     if times is not None:
         raise InputError("classifiers need whole tables, not their distinct rows; leave out 'times' or 'held_out'")
-    trained = classifier_utility(coded["synthetic"], coded["test"], target, columns, models=classifiers)
-    reference: Mapping[str, GroupFairness] = {}
-    if baseline:
-        reference = classifier_utility(coded["real"], coded["test"], target, columns, models=classifiers)
-    scores = replace(scores, classifiers=trained, baseline=reference)
-    if FOREST not in trained:
-        return scores
-    forest = trained[FOREST]
-    return replace(scores, accuracy=forest.accuracy, dpr=forest.dpr, fnr_diff=forest.fnr_diff)
+    if not baseline:
+        del coded["real"]
+    return with_utility(scores, coded, target, columns, classifiers)
+
+
+def with_utility(
+    scores: Scores, tables: Mapping[str, CodedTable], target: str, columns: Sequence[str], models: Sequence[str] = ALL
+) -> Scores:
+    """The scores, and those of classifiers trained on `synthetic` rows (and `real` ones, if given), tested on `test`.
+
+    Raises InputError as `classifier_utility`. Privacy: EXACT, so internal; not private.
+    """
+    trained, baseline = (
+        classifier_utility(tables[name], tables["test"], target, columns, models=models) if name in tables else {}
+        for name in ("synthetic", "real")
+    )
+    forest: dict[str, Any] = {name: getattr(trained[FOREST], name) for name in OF_FOREST if FOREST in trained}
+    return replace(scores, classifiers=trained, baseline=baseline, **forest)
 
 
 def table_scores(pair: Pair) -> Scores:
     """The scores without classifiers. Privacy: EXACT, so internal; not private."""
     parity, workload = parity_error(pair), workload_by_stratum(pair)
+    labels, errors = (*parity.strata, ALL_ROWS), np.vstack([parity.errors, parity.population])
+    within = [dict(zip(labels, of, strict=True)) for of in errors.T.tolist()]
+    by_group = dict(zip(parity.components, within, strict=True))
     return Scores(
         parity_error=parity.value,
         maximum_disparity=parity.maximum,
@@ -148,7 +158,7 @@ def table_scores(pair: Pair) -> Scores:
         workload3_by_stratum=float(np.mean(list(workload.values()))),
         parity_by_stratum=parity.by_stratum,
         parity_by_column=parity.by_column,
-        population_by_column=parity.population_by_column,
+        population_by_column={column: errors[ALL_ROWS] for column, errors in by_group.items()},
         workload3_strata=workload,
-        parity_by_group=parity.by_group,
+        parity_by_group=by_group,
     )

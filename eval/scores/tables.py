@@ -64,16 +64,10 @@ class Pair:
         min_share: float = MIN_SHARE,
         times: tuple[Counts, Counts] | None = None,
     ) -> Pair:
-        """Check two tables and find their strata; the real table alone decides which are covered.
+        """Check two tables and find their strata: those with `min_share`, in [0, 1), of the real rows are covered.
 
-        Args:
-            real, synthetic: coded tables of one schema, or data frames with the same columns in any order.
-            strata: the columns that define strata; at least one column must be left.
-            min_share: strata with a smaller share of the real rows are not covered; in [0, 1).
-            times: how often each row occurs, where the tables hold distinct rows only.
-
-        Raises:
-            InputError: the tables cannot be compared, a setting is out of its range, or no stratum reaches `min_share`.
+        Args: coded tables of one schema, or data frames with the same columns in any order; see the attributes.
+        Raises InputError if they cannot be compared, a setting is out of its range, or no stratum reaches `min_share`.
         """
         if not 0 <= min_share < 1:
             raise InputError(f"min_share is {min_share}, but a share of rows lies in [0, 1); correct it")
@@ -116,11 +110,10 @@ def coded_alike(tables: Mapping[str, TableLike], *named: Sequence[str]) -> dict[
             hold released values.
         named: lists of columns that a caller refers to; each must exist, once in its list.
 
-    Raises:
-        InputError: a table is empty, schemas or columns differ, a column is named twice or absent, or a column holds
-            numbers in one table and text in another, or an infinite number. No row's value is quoted.
+    Raises InputError if a table is empty, schemas or columns differ, a column is named twice or absent, or one holds
+    numbers in one table and text in another, or an infinite number. No row's value is quoted.
     """
-    first, reference = next(iter(tables.items()))
+    first = next(iter(tables))
     frames = {name: table for name, table in tables.items() if isinstance(table, pd.DataFrame)}
     coded = {name: table for name, table in tables.items() if isinstance(table, CodedTable)}
     for name, table in tables.items():
@@ -129,14 +122,14 @@ def coded_alike(tables: Mapping[str, TableLike], *named: Sequence[str]) -> dict[
     if coded and frames:  # of released values, as a synthesizer samples them
         released = next(iter(coded.values())).schema.coded()
         for name, frame in frames.items():
-            _check_columns(name, frame, "coded", pd.DataFrame(columns=list(released.names)))
-        coded |= {name: CodedTable.encode(frame, released) for name, frame in frames.items()}
+            _check_columns(name, frame, "coded", released.names)
+            coded[name] = CodedTable.encode(frame, released)
         frames, coded = {}, {name: coded[name] for name in tables}
     if len({(each.schema.names, each.schema.sizes) for each in coded.values()}) > 1:
         raise InputError(f"the {' and the '.join(tables)} table are of different schemas; code all by one")
+    columns = list(frames[first].columns if frames else coded[first].schema.names)
     for name, frame in frames.items():
-        _check_columns(name, frame, first, frames[first])
-    columns = list(reference.columns) if isinstance(reference, pd.DataFrame) else list(reference.schema.names)
+        _check_columns(name, frame, first, columns)
     for names in named:
         if isinstance(names, str):
             raise InputError(f"columns are a list of names, not the text {names!r}; put it in brackets")
@@ -201,32 +194,29 @@ def rows_by_place(place: Counts, count: int) -> list[Places]:
 
 
 def strata_of(tables: Sequence[CodedTable], columns: Sequence[str]) -> tuple[tuple[str, ...], list[Counts]]:
-    """The strata that occur in any of the tables, and each row's place among them.
-
-    Returns:
-        Labels as `SEX=1,RAC1P=2`, in the order of the codes (`all` without columns), and one (n,) array of places per
-        table.
-    """
+    """The labels of the strata that occur in any of the tables, as `SEX=1,RAC1P=2` in the order of the codes (`all`
+    without columns), and one (n,) array of places among them per table."""
     if not columns:
         return (ALL_ROWS,), [np.zeros(len(table), dtype=np.int64) for table in tables]
     declared = [tables[0].schema[name] for name in columns]
     stacked = [np.concatenate([table.column(name) for table in tables]) for name in columns]
     keys, _ = row_keys(stacked, [column.size for column in declared])
     _, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-    named = list(zip(declared, stacked, strict=True))
-    labels = tuple(",".join(f"{of.name}={_text(of.keys[codes[row]])}" for of, codes in named) for row in first)
+    keys_of = [["missing" if key != key else str(key) for key in column.keys] for column in declared]
+    named = list(zip(columns, keys_of, stacked, strict=True))
+    labels = tuple(",".join(f"{name}={texts[codes[row]]}" for name, texts, codes in named) for row in first)
     return labels, np.split(inverse.astype(np.int64), np.cumsum([len(table) for table in tables])[:-1])
 
 
-def _check_columns(name: str, frame: pd.DataFrame, first: str, reference: pd.DataFrame) -> None:
+def _check_columns(name: str, frame: pd.DataFrame, first: str, columns: Sequence[str]) -> None:
     if not frame.columns.is_unique:
         raise InputError(f"the {name} table has two columns of one name; name each column once")
-    for column in reference.columns:
+    for column in columns:
         if column not in frame.columns:
             raise InputError(
                 f"the {name} table has no column {column!r}, which the {first} table has; give both the same columns"
             )
-    if len(frame.columns) > len(reference.columns):
+    if len(frame.columns) > len(columns):
         raise InputError(f"the {name} table has columns that the {first} table has not; give both the same columns")
 
 
@@ -246,9 +236,9 @@ def _coded_column(name: str, parts: Sequence[pd.Series]) -> tuple[Column, list[C
             raise InputError(f"column {name!r} holds an infinite number; replace it or leave it empty")
     codes, levels = pd.factorize(cells, sort=True)
     absent: Iterable[Value] = (float("nan"),) if (codes < 0).any() else ()
-    values = (*(_whole(value) for value in levels.tolist()), *absent)
+    whole = (int(value) if isinstance(value, float) and value.is_integer() else value for value in levels.tolist())
     codes = np.where(codes < 0, len(levels), codes).astype(np.int64)
-    return Column(name, values=values), np.split(codes, np.cumsum([len(part) for part in parts])[:-1])
+    return Column(name, values=(*whole, *absent)), np.split(codes, np.cumsum([len(part) for part in parts])[:-1])
 
 
 def _is_numeric(series: pd.Series) -> bool | None:
@@ -257,11 +247,3 @@ def _is_numeric(series: pd.Series) -> bool | None:
         return True if series.notna().any() else None
     kind = pd.api.types.infer_dtype(series, skipna=True)
     return None if kind == "empty" else kind in _NUMERIC_KINDS
-
-
-def _whole(value: float | str) -> Value:
-    return int(value) if isinstance(value, float) and value.is_integer() else value
-
-
-def _text(key: Value) -> str:
-    return "missing" if key != key else str(key)

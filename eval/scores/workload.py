@@ -1,7 +1,5 @@
 """Workload error: how far the low-way marginals of a synthetic table are from the real ones, overall and by stratum.
 
-An EXACT score is a query on private rows at no privacy cost: it is internal, and must not be published.
-
 >>> import pandas as pd
 >>> real = pd.DataFrame({"A": [0, 0, 1, 1], "B": [0, 1, 0, 1], "C": [0, 0, 1, 1]})
 >>> workload_error(Pair.of(real, real)), workload_error(Pair.of(real, real.assign(C=[1, 1, 0, 0])))
@@ -33,25 +31,19 @@ def workload_error(pair: Pair, degree: int = 3) -> float:
     """Workload error: (1/|W|) · Σ_S ‖M_S(real)/n − M_S(synthetic)/m‖₁ over all subsets S of `degree` columns.
 
     0 means that all these marginals agree, 2 that no two rows of the two tables agree on any subset (the distance is
-    not halved). With fewer columns than `degree`, the one subset is all of them.
-
-    Raises:
-        InputError: `degree` is under 1.
+    not halved). With fewer columns than `degree`, the one subset is all of them. Raises InputError if it is under 1.
 
     Privacy: EXACT, so internal; not private.
     Source: stratification paper, Definition 14 (after McKenna et al. 2022), with all weights 1.
     """
-    times = pair.times or (None, None)
-    sides = [_distinct((table, often)) for table, often in zip((pair.real, pair.synthetic), times, strict=True)]
-    return _error(sides[0], sides[1], subsets_of(pair.real.schema.names, degree))
+    real, synthetic = map(_distinct, (pair.real, pair.synthetic), pair.times or (None, None))
+    return _error(real, synthetic, subsets_of(pair.real.schema.names, degree))
 
 
 def workload_by_stratum(pair: Pair, degree: int = 3) -> dict[str, float]:
     """Stratum → its own workload error, over the columns that define no strata; 2 where no synthetic row is in it.
 
-    Raises:
-        InputError: as `workload_error`, or the strata use up every column.
-
+    Raises InputError as `workload_error`, or if the strata use up every column.
     Privacy: EXACT, so internal; not private.
     Source: stratification paper, Definition 14 and Figure 9, per stratum as in its published evaluation.
     """
@@ -60,7 +52,7 @@ def workload_by_stratum(pair: Pair, degree: int = 3) -> dict[str, float]:
     for label, parts in pair.rows.items():
         sides = zip((pair.real, pair.synthetic), times, parts, strict=True)
         real, synthetic = (
-            _distinct((table.take(rows), None if often is None else often[rows])) for table, often, rows in sides
+            _distinct(table.take(rows), None if often is None else often[rows]) for table, often, rows in sides
         )
         errors[label] = _error(real, synthetic, subsets)
     return errors
@@ -98,7 +90,6 @@ def _error(real: Weighted, synthetic: Weighted, subsets: Sequence[Sequence[str]]
     return float(np.mean([marginal_gap(real, synthetic, subset) / n / m for subset in subsets]))
 
 
-def _distinct(rows: Weighted) -> Weighted:
+def _distinct(table: CodedTable, often: Counts | None) -> Weighted:
     """Distinct rows with their counts: all that a marginal depends on."""
-    table, often = rows
-    return table.distinct() if often is None else rows
+    return table.distinct() if often is None else (table, often)

@@ -13,10 +13,8 @@ from equistrata.flows.config.audit import AuditConfig
 from equistrata.flows.config.places import URL_VARIABLE, place_of
 from equistrata.flows.config.release import SEEDED_CHARGE
 from equistrata.flows.publication.released import Released
-from equistrata.flows.release.account import id_stem
-from equistrata.flows.run.snapshots import fingerprint_of
+from equistrata.flows.release.account import fingerprint_of, id_stem
 from equistrata.flows.run.workspace import Workspace
-from equistrata.privacy.budget import BudgetExceeded, Rho
 from equistrata.privacy.ledger.fingerprint import Fingerprint
 from equistrata.privacy.ledger.ledger import Charge, Head, Ledger, LedgerError
 
@@ -27,15 +25,13 @@ class AuditAccount:
 
     Attributes:
         audit: the id of the audit's charge, new for each.
-        releases: the ids of the audited releases that were charged to this account.
-        charged: data set and id of those that were charged to any account of this ledger.
+        charged: data set and id of the audited releases that were charged to any account of this ledger.
         key: for fingerprints, if it is known.
     """
 
     ledger: Ledger
     dataset: str
     audit: str
-    releases: tuple[str, ...]
     charged: tuple[tuple[str, str], ...] = ()
     key: str | None = field(default=None, repr=False)
 
@@ -72,20 +68,13 @@ class AuditAccount:
             )
         place = place_of(config.ledger)
         ledger = Ledger(place.url)
-        mine = [entry for entry in entries if entry["dataset"] == dataset]
         # Whichever account is named: a release that was charged is audited with its own ledger, and its own rows.
         ledger.verify([Head.parse(str(entry["head"])) for entry in entries])
         ledger.budget(dataset)
         stem = id_stem(releases[0].folder.resolve().name)
         audit = f"audit-{stem[:60] or 'release'}-{uuid4().hex[:12]}"
         charged = tuple((str(entry["dataset"]), str(entry["release_id"])) for entry in entries)
-        return cls(ledger, dataset, audit, tuple(str(entry["release_id"]) for entry in mine), charged, place.key)
-
-    def check_price(self, rho: Rho) -> None:
-        """Raise BudgetExceeded if it does not fit now, before any work is done. Nothing is charged."""
-        left = self.ledger.remaining(self.dataset)
-        if rho > left:
-            raise BudgetExceeded(rho, left, f"a public audit of data set {self.dataset!r}")
+        return cls(ledger, dataset, audit, charged, place.key)
 
     def check_rows(self, work: Workspace, content: bytes) -> Fingerprint | None:
         """The fingerprint of the rows that were read, if they are those that the releases were made from; None without
@@ -129,19 +118,19 @@ class AuditAccount:
         assert opened.epsilon is not None
         assert opened.delta is not None
 
-        def line(charge: Charge) -> ChargeLine:
+        lines = []
+        for charge in self.ledger.charges(self.dataset):
             of = charge.entry
             outcome = "this audit" if of.release_id == self.audit else charge.outcome
-            return ChargeLine(of.at, of.release_id or "", float(of.rho), float(of.spent), outcome)
-
+            lines.append(ChargeLine(of.at, of.release_id or "", float(of.rho), float(of.spent), outcome))
         return BudgetHistory(
             dataset=self.dataset,
             epsilon=opened.epsilon,
             delta=opened.delta,
             rho=float(opened.rho),
             opened=opened.at,
-            charges=tuple(map(line, self.ledger.charges(self.dataset))),
-            mine=(*self.releases, self.audit),
+            charges=tuple(lines),
+            mine=(*(release for dataset, release in self.charged if dataset == self.dataset), self.audit),
             head=str(self.ledger.head),
         )
 

@@ -19,7 +19,7 @@ from equistrata.flows.audit.pdf import print_pdf
 from equistrata.flows.audit.plan import AuditPlan
 from equistrata.flows.config.audit import AuditConfig
 from equistrata.flows.release.flow import private_task
-from equistrata.flows.run.progress import tell
+from equistrata.flows.run.foreground import tell
 from equistrata.flows.run.workspace import Workspace, private_workspace
 from equistrata.privacy.ledger.fingerprint import content_digest
 
@@ -53,7 +53,12 @@ def audit(config: AuditConfig) -> str:
                 printed = print_pdf(page_of(work.staging))  # before it lands: a release's manifest lists it too
             tell("publish")
             folder = deliver(plan, work)
-    _show(plan, folder)
+    if plan.public:
+        text = (folder / "audit.md").read_text("utf-8")
+    else:  # exact numbers have no place in Prefect's database
+        names = ", ".join(each.name for each in plan.facts)
+        text = f"An internal audit of {names} is in `{folder}`. It is exact: not to be published."
+    create_markdown_artifact(text, key=f"{config.mode}-audit", description=f"{config.mode} audit")
     if config.pdf and not printed:
         raise InputError(
             f"the report is whole in {str(page_of(folder))!r}, but could not be printed as PDF; print it from a browser"
@@ -70,7 +75,6 @@ def charged(plan: AuditPlan, work: Workspace) -> Iterator[None]:
         yield
         return
     ledger, (epsilon, delta) = account.ledger, plan.config.price
-    strata, fingerprint = " × ".join(plan.strata.columns) or None, None if rows is None else str(rows)
     charge = ledger.reserve(
         account.dataset,
         plan.price,
@@ -79,8 +83,8 @@ def charged(plan: AuditPlan, work: Workspace) -> Iterator[None]:
         epsilon=epsilon,
         delta=delta,
         mechanism="public audit",
-        strata=strata,
-        fingerprint=fingerprint,
+        strata=" × ".join(plan.strata.columns) or None,
+        fingerprint=None if rows is None else str(rows),
     )
     try:
         yield
@@ -93,13 +97,3 @@ def charged(plan: AuditPlan, work: Workspace) -> Iterator[None]:
 def page_of(folder: Path) -> Path:
     """The report's page in its folder."""
     return next(folder.glob("*.html"))
-
-
-def _show(plan: AuditPlan, folder: Path) -> None:
-    """Exact numbers have no place in Prefect's database, so an internal audit only says where it is."""
-    if plan.public:
-        text = (folder / "audit.md").read_text("utf-8")
-    else:
-        names = ", ".join(each.name for each in plan.facts)
-        text = f"An internal audit of {names} is in `{folder}`. It is exact: not to be published."
-    create_markdown_artifact(text, key=f"{plan.config.mode}-audit", description=f"{plan.config.mode} audit")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -19,17 +19,16 @@ from equistrata.eval.report.findings import ReleaseFacts
 from equistrata.flows.audit import pdf
 from equistrata.flows.audit.account import AuditAccount
 from equistrata.flows.config.audit import AuditConfig
-from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.config.source import SOURCE_SETTINGS
+from equistrata.flows.config.release import SOURCE_SETTINGS, ReleaseConfig
 from equistrata.flows.publication.addition import free_name, held
-from equistrata.flows.publication.audited_card import OWN, AddedAudit, Compared, audits_of, with_audit
+from equistrata.flows.publication.audited_card import OWN, AddedAudit, Compared, with_audit
 from equistrata.flows.publication.released import Released, facts
 from equistrata.flows.release.card import card_markdown
 from equistrata.flows.release.inside import private_folder, release_around
 from equistrata.flows.release.plan import source_of, total_price
 from equistrata.flows.release.size import check_audit
 from equistrata.flows.run.landing import check_output
-from equistrata.privacy.budget import Rho
+from equistrata.privacy.budget import BudgetExceeded, Rho
 
 
 @dataclass(frozen=True)
@@ -67,22 +66,36 @@ class AuditPlan:
             raise InputError("no release is named; give the folder of one at least")
         releases = tuple(Released.open(folder) for folder in config.releases)
         first = releases[0]
-        _check_alike(releases)
+        for each in releases[1:]:
+            both = f"releases {str(first.folder)!r} and {str(each.folder)!r}"
+            if each.schema.digest != first.schema.digest:
+                raise InputError(f"{both} have different schemas or columns; audit them one by one")
+            if each.card["source"] != first.card["source"]:
+                raise InputError(f"{both} were made from different rows; audit them one by one")
         if config.target is not None and config.target not in first.schema.names:
             raise InputError(
                 f"target {config.target!r} is not among the released columns ({', '.join(first.schema.names)})"
             )
         strata = Strata.over(first.schema, config.strata or max((each.strata for each in releases), key=len))
         check_audit(len(first.schema.names), len(releases))
-        source = source_of(_source_settings(config, first))
+        rows = first.source_settings | config.model_dump(include=set(SOURCE_SETTINGS), exclude_none=True)
+        if rows.get("source") in ("csv", "parquet") and "input" not in rows:
+            raise InputError(
+                f"release {str(first.folder)!r} does not say where its rows are; "
+                "give their file with --input, or the release's configuration with --config"
+            )
+        source = source_of(ReleaseConfig.build(**rows))
         output, host = _place(config, releases)
         check_output(output)
         if config.pdf:
             pdf.printer()
-        price = _price(config)
+        public = config.mode == "public"
+        if not public and (config.epsilon is not None or config.delta is not None):
+            raise InputError("an internal audit has no price, and may not be published; for a public one, say --public")
+        price = total_price(*config.price) if public else Rho(0)
         account = AuditAccount.of(config, releases)
-        if account is not None and price:
-            account.check_price(price)
+        if account is not None and price > (left := account.ledger.remaining(account.dataset)):
+            raise BudgetExceeded(price, left, f"a public audit of data set {account.dataset!r}")
         plan = cls(config, releases, facts(releases), strata, source, output, host, price, account)
         if host is not None:
             plan.check_host(host)
@@ -128,11 +141,6 @@ class AuditPlan:
         return sum(parts.values(), start=self.price)
 
     @property
-    def earlier(self) -> int:
-        """The number of public audits in the releases' folders already."""
-        return len({audit["report"] for release in self.releases for audit in audits_of(release.card)})
-
-    @property
     def public(self) -> bool:
         """Whether the audit is a public one."""
         return self.config.mode == "public"
@@ -158,43 +166,23 @@ class AuditPlan:
 
     @property
     def published(self) -> list[dict[str, ByStratum]]:
-        """The means that came with each release, for these strata and `all`: `column (estimator)` → stratum → mean."""
+        """The means that came with each release, for these strata and `all`: `column (estimator)` → stratum → mean.
+
+        Those without an interval are left out.
+        """
         labels = {"all", *(self.strata.label(key) for key in self.strata.keys)}
-        return [_means_of(release, labels) for release in self.releases]
-
-
-def _means_of(release: Released, labels: Collection[str]) -> dict[str, ByStratum]:
-    """Those of a release's `means.json` that have an interval."""
-    found: dict[str, ByStratum] = {}
-    for column, estimators in (release.means or {"outcomes": {}})["outcomes"].items():
-        for estimator, entry in estimators.items():
-            found[f"{column} ({estimator})"] = {
-                label: NoisyNumber(each["value"], each["lower"], each["upper"])
-                for label, each in {"all": entry, **entry.get("strata", {})}.items()
-                if label in labels and None not in (each["lower"], each["upper"]) and each["lower"] < each["upper"]
+        return [
+            {
+                f"{column} ({estimator})": {
+                    label: NoisyNumber(each["value"], each["lower"], each["upper"])
+                    for label, each in {"all": entry, **entry.get("strata", {})}.items()
+                    if label in labels and None not in (each["lower"], each["upper"]) and each["lower"] < each["upper"]
+                }
+                for column, estimators in (release.means["outcomes"] if release.means else {}).items()
+                for estimator, entry in estimators.items()
             }
-    return found
-
-
-def _check_alike(releases: Sequence[Released]) -> None:
-    first = releases[0]
-    for each in releases[1:]:
-        both = f"releases {str(first.folder)!r} and {str(each.folder)!r}"
-        if each.schema.digest != first.schema.digest:
-            raise InputError(f"{both} have different schemas or columns; audit them one by one")
-        if each.card["source"] != first.card["source"]:
-            raise InputError(f"{both} were made from different rows; audit them one by one")
-
-
-def _source_settings(config: AuditConfig, release: Released) -> ReleaseConfig:
-    """The release's own source settings, where the audit has none."""
-    settings = release.source_settings | config.model_dump(include=set(SOURCE_SETTINGS), exclude_none=True)
-    if settings.get("source") in ("csv", "parquet") and "input" not in settings:
-        raise InputError(
-            f"release {str(release.folder)!r} does not say where its rows are; "
-            "give their file with --input, or the release's configuration with --config"
-        )
-    return ReleaseConfig.build(**settings)
+            for release in self.releases
+        ]
 
 
 def default_name(config: AuditConfig) -> str:
@@ -231,11 +219,3 @@ def _place(config: AuditConfig, releases: Sequence[Released]) -> tuple[Path, Rel
             f"{str(output)!r} is no place for an audit in a release; name a folder directly in it, or outside"
         )
     return output, host
-
-
-def _price(config: AuditConfig) -> Rho:
-    if config.mode == "internal":
-        if config.epsilon is not None or config.delta is not None:
-            raise InputError("an internal audit has no price, and may not be published; for a public one, say --public")
-        return Rho(0)
-    return total_price(*config.price)

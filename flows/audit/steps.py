@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -21,11 +21,10 @@ from equistrata.eval.report.page import write_report
 from equistrata.eval.report.report import About, AuditPrice, InternalReport, PublicReport
 from equistrata.flows.audit.plan import AuditPlan, default_name
 from equistrata.flows.publication.addition import add
-from equistrata.flows.publication.audited_card import with_audit
+from equistrata.flows.publication.audited_card import audits_of, with_audit
 from equistrata.flows.release.inside import private_folder
 from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.landing import check_output, claimed_output, land
-from equistrata.flows.run.snapshots import keep_snapshot
 from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 
@@ -34,20 +33,19 @@ ROWS = "rows.npy"
 
 @scrubbed
 def load_rows(plan: AuditPlan, work: Workspace) -> None:
-    """Read the private rows and code them by the releases' schema; keep them, and outcome columns, in the working
-    folder."""
+    """Code the private rows by the releases' schema; keep them, and outcome columns, in the working folder."""
     wanted = list(dict.fromkeys([*plan.schema.names, *plan.outcomes]))
     snapshot = Snapshot(plan.schema)
     for frame in ahead(plan.source.batches(wanted)):
         table = CodedTable.encode(frame, plan.schema)
         snapshot.add(table)
-        work.append_table(work.root / ROWS, table)
+        work.append(work.root / ROWS, table.codes)
         index = plan.strata.index(table)
         for name in plan.outcomes:
             values, absent = numbers(frame[name], Column(name))
             for position in range(len(plan.strata.keys)):
                 work.append(work.outcome(name, position), values[~absent & (index == position)])
-    keep_snapshot(work, snapshot)
+    work.keep_snapshot(snapshot)
 
 
 @scrubbed
@@ -63,9 +61,40 @@ def examine(plan: AuditPlan, work: Workspace) -> None:
         software=f"equistrata {version('equistrata')}",
         rows=plan.source.describe(),
     )
+    history = plan.account.history() if plan.account else None
     private = work.load_table(work.root / ROWS, plan.schema)
     tables = {facts.name: release.table() for facts, release in zip(plan.facts, plan.releases, strict=True)}
-    report = _public(plan, about, private, tables) if plan.public else _internal(plan, about, work, private, tables)
+    report: PublicReport | InternalReport
+    if plan.public:
+        noise: NoiseSource = SecureNoise() if plan.config.seed is None else SeededNoise(plan.config.seed)
+        noisy = public_audits(private, tables, plan.strata, budget=plan.price, noise=noise, target=plan.config.target)
+        epsilon, delta = plan.config.price
+        report = PublicReport(
+            about=about,
+            releases=plan.facts,
+            audits=tuple(noisy.values()),
+            price=AuditPrice(epsilon, delta, float(plan.price), plan.account.audit if plan.account else ""),
+            together=plan.together.epsilon(delta),
+            earlier=len({audit["report"] for release in plan.releases for audit in audits_of(release.card)}),
+            history=history,
+        )
+    else:
+        labels = [plan.strata.label(key) for key in plan.strata.keys]
+        outcomes = {
+            name: {label: work.load(work.outcome(name, i)) for i, label in enumerate(labels)} for name in plan.outcomes
+        }
+        exact = [
+            internal_audit(
+                private,
+                table,
+                plan.strata,
+                target=plan.config.target,
+                published=means,
+                outcomes={name: outcomes[name.split(" (")[0]] for name in means},
+            )
+            for table, means in zip(tables.values(), plan.published, strict=True)
+        ]
+        report = InternalReport(about=about, releases=plan.facts, audits=tuple(exact), history=history)
     work.staging.mkdir()
     write_report(report, work.staging)
 
@@ -105,40 +134,3 @@ def _parent_mode(plan: AuditPlan) -> int:
     alone."""
     inside = plan.output.parent == private_folder(plan.releases[0].folder)
     return 0o700 if inside and not plan.public else 0o777
-
-
-def _public(plan: AuditPlan, about: About, private: CodedTable, tables: Mapping[str, CodedTable]) -> PublicReport:
-    noise: NoiseSource = SecureNoise() if plan.config.seed is None else SeededNoise(plan.config.seed)
-    audits = public_audits(private, tables, plan.strata, budget=plan.price, noise=noise, target=plan.config.target)
-    epsilon, delta = plan.config.price
-    return PublicReport(
-        about=about,
-        releases=plan.facts,
-        audits=tuple(audits.values()),
-        price=AuditPrice(epsilon, delta, float(plan.price), plan.account.audit if plan.account else ""),
-        together=plan.together.epsilon(delta),
-        earlier=plan.earlier,
-        history=plan.account.history() if plan.account else None,
-    )
-
-
-def _internal(
-    plan: AuditPlan, about: About, work: Workspace, private: CodedTable, tables: Mapping[str, CodedTable]
-) -> InternalReport:
-    labels = [plan.strata.label(key) for key in plan.strata.keys]
-    outcomes = {
-        name: {label: work.load(work.outcome(name, i)) for i, label in enumerate(labels)} for name in plan.outcomes
-    }
-    audits = [
-        internal_audit(
-            private,
-            tables[facts.name],
-            plan.strata,
-            target=plan.config.target,
-            published=means,
-            outcomes={name: outcomes[name.split(" (")[0]] for name in means},
-        )
-        for facts, means in zip(plan.facts, plan.published, strict=True)
-    ]
-    history = plan.account.history() if plan.account else None
-    return InternalReport(about=about, releases=plan.facts, audits=tuple(audits), history=history)

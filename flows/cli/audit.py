@@ -8,6 +8,7 @@ from typing import Any
 
 from rich.markup import escape
 from rich.padding import Padding
+from rich.text import Text
 
 from equistrata.flows.cli.console import err, flow_here, out
 from equistrata.flows.cli.options import command
@@ -74,11 +75,8 @@ def report_audit(folder: Path) -> None:
         out.print("[bold yellow]internal: computed from private rows[/], not to be published")
         if not for_a_person():
             return
-    for sentence in verdict["opening"]:
-        out.print(sentence, markup=False, highlight=False)
+    lines: list[str | Padding | Text] = [*verdict["opening"]]
     for name, sentences in verdict["releases"].items():
-        out.print(f"[bold]{escape(name)}[/]", highlight=False)
-        for sentence in sentences:
-            out.print(Padding(sentence, (0, 0, 0, 2)), markup=False, highlight=False)
-    for sentence in (*verdict["comparison"], *verdict["caveats"]):
-        out.print(sentence, markup=False, highlight=False)
+        lines += [Text(name, "bold"), *(Padding(sentence, (0, 0, 0, 2)) for sentence in sentences)]
+    for line in (*lines, *verdict["comparison"], *verdict["caveats"]):
+        out.print(line, markup=False, highlight=False)

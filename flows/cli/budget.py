@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,13 +15,13 @@ from rich.text import Text
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import out, print_json, print_lines, table
 from equistrata.flows.cli.options import command
+from equistrata.flows.config.places import LedgerPlace
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
-from equistrata.flows.config.source import LedgerPlace
 
 if TYPE_CHECKING:
     from equistrata.privacy.budget import Rho
-    from equistrata.privacy.ledger.ledger import Charge, Entry, Head, Ledger, SamePeople
+    from equistrata.privacy.ledger.ledger import Entry, Head, Ledger, SamePeople
 
 
 class LedgerSettings(Settings):
@@ -73,11 +74,9 @@ def create_budget(settings: CreateSettings) -> None:
     """
     books, dataset, epsilon, delta = settings.open(), settings.dataset, settings.epsilon, settings.delta
     rho = books.create(dataset, epsilon, delta, same_people_as=tuple(dict.fromkeys(settings.same_people_as)))
-    if settings.as_json:
-        return _print(books.head, {"dataset": dataset, "epsilon": epsilon, "delta": delta} | _amount("rho", rho))
-    print_lines(f"{dataset}: ε = {epsilon:g}, δ = {delta:g}, which is ρ = {float(rho):.6g}")
-    _print_people(books, dataset)
-    return print_lines(f"head {books.head}")
+    document = {"dataset": dataset, "epsilon": epsilon, "delta": delta} | _amount("rho", rho)
+    words = f"{dataset}: ε = {epsilon:g}, δ = {delta:g}, which is ρ = {float(rho):.6g}"
+    _answer(settings, books.head, document, Text(words), people=_people(books, dataset))
 
 
 @command("budget show", AccountSettings)
@@ -88,20 +87,16 @@ def show(settings: AccountSettings) -> None:
     """
     books, dataset = settings.open(), settings.dataset
     accounts = books.accounts() if dataset is None else [books.account(dataset)]
-    summaries = [_summary(books, account) for account in accounts]
-    if settings.as_json:
-        return _print(books.head, {"datasets": summaries, "same_people": _plain_people(books, dataset)})
+    summaries, people = [_summary(books, account) for account in accounts], _people(books, dataset)
     grid = _grid("budgets", "data set", "budget", ">ρ", ">spent", ">left", ">left as ε", ">charges")
     for each in summaries:
         amounts = (f"{each[name]:.4g}" for name in ("rho", "spent", "left", "left_epsilon"))
         budget = f"ε {each['epsilon']:g}, δ {each['delta']:g}"
         grid.add_row(_plain(each["dataset"]), budget, *amounts, str(each["charges"]))
-    out.print(grid)
     pending = sum(each["reserved"] for each in summaries)
-    if pending:
-        out.print(f"{pending} of the charges neither committed nor failed yet: under way, or to be resumed.")
-    _print_people(books, dataset)
-    return print_lines(f"head {books.head}")
+    under_way = f"{pending} of the charges neither committed nor failed yet: under way, or to be resumed."
+    document = {"datasets": summaries, "same_people": _plain_people(people)}
+    _answer(settings, books.head, document, grid, *[under_way][: bool(pending)], people=people)
 
 
 @command("budget history", AccountSettings)
@@ -112,13 +107,17 @@ def history(settings: AccountSettings) -> None:
     """
     books, dataset = settings.open(), settings.dataset
     if settings.as_json:
-        return _print(books.head, {"entries": [_plain_entry(entry) for entry in books.history(dataset)]})
+        return _answer(settings, books.head, {"entries": [_plain_entry(entry) for entry in books.history(dataset)]})
+    grids = []
     for name in [dataset] if dataset is not None else [account.dataset for account in books.accounts()]:
         grid = _grid(_plain(f"charges of {name}"), ">entry", "when (UTC)", "release", ">ρ", "outcome")
         for charge in books.charges(name):
-            grid.add_row(*map(_plain, _charge_row(charge)))
-        out.print(grid)
-    return print_lines(f"head {books.head}")
+            entry, outcome = charge.entry, charge.outcome + (f"; {charge.entry.reason}" if charge.entry.reason else "")
+            when = entry.at[:16].replace("T", " ")
+            row = (str(entry.entry), when, entry.release_id or "", f"{float(entry.rho):.4g}", outcome)
+            grid.add_row(*map(_plain, row))
+        grids.append(grid)
+    return _answer(settings, books.head, {}, *grids)
 
 
 @command("budget verify", VerifySettings)
@@ -133,13 +132,10 @@ def verify(settings: VerifySettings) -> None:
 
     anchors = [Head.parse(text) for text in settings.anchor] + [_head_on(path) for path in settings.card]
     books = settings.open()
-    head = books.verify(anchors)
-    if settings.as_json:
-        return _print(head, {"whole": True, "anchors": len(anchors), "same_people": _plain_people(books)})
+    head, people = books.verify(anchors), _people(books)
     checked = f", through {len(anchors)} anchor{'s' * (len(anchors) != 1)}" if anchors else ""
-    out.print(f"[green]whole[/]: {head.entries} entries{checked}")
-    _print_people(books)
-    return print_lines(f"head {head}")
+    document = {"whole": True, "anchors": len(anchors), "same_people": _plain_people(people)}
+    _answer(settings, head, document, f"[green]whole[/]: {head.entries} entries{checked}", people=people)
 
 
 @command("budget upgrade", LedgerSettings)
@@ -176,40 +172,31 @@ def forecast(settings: ForecastSettings) -> None:
     left, account = books.remaining(dataset), books.account(dataset)
     delta = settings.delta or account.delta
     assert delta is not None
-    price = None if epsilon is None else Rho.from_epsilon_delta(epsilon, delta)
     each = epsilon_within(left, releases, delta)
-    count = None if price is None else releases_left(left, price)
-    if settings.as_json:
-        found = {"dataset": dataset, "delta": delta, "horizon": releases, "epsilon_each": each} | _amount("left", left)
-        asked = {} if price is None else {"epsilon": epsilon, "releases_left": count} | _amount("price", price)
-        return _print(books.head, found | asked)
+    found = {"dataset": dataset, "delta": delta, "horizon": releases, "epsilon_each": each} | _amount("left", left)
     lines = [f"{dataset}: ρ = {float(left):.6g} left of {float(account.rho):.6g}."]
-    if price is not None:
-        lines.append(
-            f"At ε = {epsilon:g}, δ = {delta:g} (ρ = {float(price):.6g}) it allows {count} more "
-            f"release{'s' * (count != 1)}."
-        )
+    if epsilon is not None:
+        price = Rho.from_epsilon_delta(epsilon, delta)
+        count = releases_left(left, price)
+        found |= {"epsilon": epsilon, "releases_left": count} | _amount("price", price)
+        asked = f"At ε = {epsilon:g}, δ = {delta:g} (ρ = {float(price):.6g})"
+        lines.append(f"{asked} it allows {count} more release{'s' * (count != 1)}.")
     lines.append(f"For {releases} more at δ = {delta:g}, each may have ε = {each:g}.")
-    return out.print("\n".join(lines), markup=False, highlight=False)
+    _answer(settings, books.head, found, *map(Text, lines))
 
 
 def _summary(books: Ledger, account: Entry) -> dict[str, Any]:
-    charges = books.charges(account.dataset)
-    spent = books.spent(account.dataset)
+    charges, spent = books.charges(account.dataset), books.spent(account.dataset)
     left = account.rho - spent
     assert account.delta is not None
     return {
-        "dataset": account.dataset,
-        "epsilon": account.epsilon,
-        "delta": account.delta,
-        "relation": account.relation,
+        **{name: getattr(account, name) for name in ("dataset", "epsilon", "delta", "relation")},
         **_amount("rho", account.rho),
         **_amount("spent", spent),
         **_amount("left", left),
         "left_epsilon": left.epsilon(account.delta),
         "charges": len(charges),
-        "reserved": sum(charge.outcome == "reserved" for charge in charges),
-        "failed": sum(charge.outcome == "failed" for charge in charges),
+        **{kind: sum(charge.outcome == kind for charge in charges) for kind in ("reserved", "failed")},
     }
 
 
@@ -217,23 +204,11 @@ def _people(books: Ledger, dataset: str | None = None) -> list[SamePeople]:
     return [group for group in books.same_people() if dataset is None or dataset in group.datasets]
 
 
-def _print_people(books: Ledger, dataset: str | None = None) -> None:
-    for group in _people(books, dataset):
-        out.print(f"{group}.", markup=False, highlight=False)
-
-
-def _plain_people(books: Ledger, dataset: str | None = None) -> list[dict[str, Any]]:
+def _plain_people(people: Iterable[SamePeople]) -> list[dict[str, Any]]:
     return [
         {"datasets": list(group.datasets), "epsilon": group.epsilon, "delta": group.delta} | _amount("rho", group.rho)
-        for group in _people(books, dataset)
+        for group in people
     ]
-
-
-def _charge_row(charge: Charge) -> list[str]:
-    entry = charge.entry
-    outcome = charge.outcome + (f"; {entry.reason}" if entry.reason else "")
-    when = entry.at[:16].replace("T", " ")
-    return [str(entry.entry), when, entry.release_id or "", f"{float(entry.rho):.4g}", outcome]
 
 
 def _plain_entry(entry: Entry) -> dict[str, Any]:
@@ -270,5 +245,18 @@ def _grid(title: str | Text, *headings: str) -> Table:
     return grid
 
 
-def _print(head: Head, document: dict[str, Any]) -> None:
-    print_json(document | {"head": str(head)})
+def _answer(
+    settings: QuerySettings,
+    head: Head,
+    document: dict[str, Any],
+    *shown: Table | Text | str,
+    people: Iterable[SamePeople] = (),
+) -> None:
+    """Print JSON for programs; else what people see of it, who shares a budget, and the head, to be kept elsewhere."""
+    if settings.as_json:
+        return print_json(document | {"head": str(head)})
+    for each in shown:
+        out.print(each, soft_wrap=not isinstance(each, Table))
+    for group in people:
+        out.print(f"{group}.", markup=False, highlight=False)
+    return print_lines(f"head {head}")

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import BeforeValidator
 from rich.markup import escape
@@ -21,7 +20,6 @@ from equistrata.flows.cli.options import command
 from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, setting
 
 if TYPE_CHECKING:
-    from equistrata.data.schema import Column
     from equistrata.inference.federated.aggregation import SecureAggregator
     from equistrata.inference.federated.estimate import FederatedResult
     from equistrata.inference.federated.protocol import FederatedPlan
@@ -97,10 +95,10 @@ def federate_command(settings: FederateSettings) -> None:
     from equistrata.inference.federated.protocol import FederatedPlan
 
     schema = Schema.load(settings.schema_)
-    column = None if settings.arm is None else schema[settings.arm]
     same = {name: getattr(settings, name) for name in PlannedSettings.model_fields}
-    arms = {"treated": _value(settings.treated, column), "control": _value(settings.control, column)}
-    plan = FederatedPlan(schema, holders=len(settings.tables), **same | arms)
+    declared = {str(key): key for key in (() if settings.arm is None else schema[settings.arm].keys)}
+    same |= {name: declared.get(same[name], same[name]) for name in ("treated", "control")}  # the plan refuses others
+    plan = FederatedPlan(schema, holders=len(settings.tables), **same)
     if settings.output is not None and settings.output.exists():
         raise InputError(f"output {str(settings.output)!r} exists already; name another file")
     try:
@@ -155,34 +153,24 @@ def _aggregator(plan: FederatedPlan, settings: FederateSettings) -> Iterator[Sec
         return
     from equistrata.inference.federated.flower import flower
 
-    folder = Path(tempfile.mkdtemp(prefix="equistrata-federate-"))  # mkdtemp makes it 0700
-    try:
-        agreed = folder / "plan.json"
+    with tempfile.TemporaryDirectory(prefix="equistrata-federate-", ignore_cleanup_errors=True) as folder:  # mode 0700
+        agreed = Path(folder) / "plan.json"
         absolute = os.path.abspath(schema) if Path(schema).exists() else schema
         agreed.write_text(json.dumps(plan.to_dict(absolute)), "utf-8")
         answer = [sys.executable, "-m", "equistrata.flows.cli.main", "federate-answer", "--plan", str(agreed)]
         commands = [
-            [*answer, "--input", str(each.absolute()), "--state", str(folder / f"holder-{place}")]
+            [*answer, "--input", str(each.absolute()), "--state", os.path.join(folder, f"holder-{place}")]
             + ([] if own is None else ["--seed", str(own)])
             for place, (each, own) in enumerate(zip(tables, seeds, strict=True))
         ]
         with flower(commands, missing=plan.missing, timeout=settings.timeout) as running:
             yield running
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
 
 
 def _noise(seed: int | None) -> NoiseSource:
     from equistrata.privacy.noise import SecureNoise, SeededNoise
 
     return SecureNoise() if seed is None else SeededNoise(seed)
-
-
-def _value(text: str | None, column: Column | None) -> Any:
-    """A declared value of the arm's column; the text itself if there is none, so that the plan refuses it."""
-    if text is None or column is None:
-        return text
-    return next((key for key in column.keys if str(key) == text), text)
 
 
 def _show(found: FederatedResult, plan: FederatedPlan, private: bool) -> None:

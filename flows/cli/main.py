@@ -12,7 +12,7 @@ from equistrata.errors import EquistrataError, InputError
 from equistrata.flows.cli import release, audit, publish, plan, federate, score, schema, budget  # isort: skip # noqa: F401
 from equistrata.flows.cli.console import note, print_lines
 from equistrata.flows.cli.options import app
-from equistrata.flows.run.disk import disk_full
+from equistrata.flows.run.disk import disk_full, shortened
 
 __all__ = ["app", "main"]
 
@@ -20,7 +20,10 @@ __all__ = ["app", "main"]
 def main() -> None:
     """Run the command line. An error of ours ends it with one sentence and the error's exit code."""
     try:
-        _check_working_folder()
+        try:
+            os.getcwd()
+        except FileNotFoundError:  # relative paths mean nothing there
+            raise InputError("the working folder is not there any more; change to one that is") from None
         app()
     except EquistrataError as error:
         _end(str(error), error.exit_code)
@@ -31,19 +34,10 @@ def main() -> None:
         _end(sentence, InputError.exit_code)
 
 
-def _check_working_folder() -> None:
-    """Raise InputError if the folder that the command was started in was removed: relative paths mean nothing there."""
-    try:
-        os.getcwd()
-    except FileNotFoundError:
-        raise InputError("the working folder is not there any more; change to one that is") from None
-
-
 def _of_the_system(error: OSError) -> str | None:
     """What a file system refuses whatever the file is for; None for all else."""
     if error.errno == errno.ENAMETOOLONG:
-        name = str(error.filename or "")
-        shown = name if len(name) <= 80 else f"{name[:40]}…{name[-39:]}"
+        shown = shortened(str(error.filename or ""))
         return f"{shown!r} is too long for a name or path on this system; give a shorter one"
     full = disk_full(error)
     return None if full is None else str(full)

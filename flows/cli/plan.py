@@ -7,8 +7,10 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from rich.markup import escape
+
 from equistrata.errors import InputError
-from equistrata.flows.cli.console import print_json
+from equistrata.flows.cli.console import out, print_json, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.settings import Flag, Names, Settings, setting
 
@@ -21,6 +23,8 @@ if TYPE_CHECKING:
 NEW_YORK = "ny2018_sex_rac1p.csv"
 NEW_YORK_COLUMNS = ("SEX", "RAC1P")
 RELATIVE_ERROR = 0.1  # the goal if none is given
+LISTED = 6  # strata named in one line of the foot
+SHADES = {"readable": "green", "unreadable": "yellow", "too few rows": "red"}
 FAILURE = 0.05  # failure probability γ of the bounds
 
 
@@ -56,7 +60,6 @@ def plan_command(settings: PlanSettings) -> None:
       equistrata plan --schema people.yaml --strata SEX --weights sizes.csv --plot plan.svg
     """
     from equistrata.flows.cli.plan_figure import check_plot, draw
-    from equistrata.flows.cli.plan_text import print_plan
 
     if settings.plot is not None:
         check_plot(settings.plot)
@@ -66,7 +69,7 @@ def plan_command(settings: PlanSettings) -> None:
     if settings.as_json:
         print_json(document, allow_nan=False)
     else:
-        print_plan(document)
+        _print(document)
 
 
 def planned(settings: PlanSettings) -> tuple[MeanQuestion | ProportionQuestion, dict[str, Any]]:
@@ -171,15 +174,9 @@ def _document(
         "rows_needed": parts[0].rows_needed,
         "correction_factor": asked.rows(epsilon) / asked.classical_rows if asked.classical_rows else None,
         "strata": [
-            {
-                "stratum": part.label,
-                "key": dict(zip(strata.columns, key, strict=True)),
-                "rows": part.rows,
-                "smallest_epsilon": _finite(part.smallest_epsilon),
-                "rows_needed": part.rows_needed,
-                "reached": _finite(part.reached),
-                "status": part.status,
-            }
+            {"stratum": part.label, "key": dict(zip(strata.columns, key, strict=True))}
+            | {name: _finite(getattr(part, name)) for name in ("rows", "smallest_epsilon", "rows_needed", "reached")}
+            | {"status": part.status}
             for part, key in zip(parts, strata.keys, strict=True)
         ],
         "unreadable": [part.label for part in parts if part.status != "readable"],
@@ -193,23 +190,18 @@ def _bound(sizes: list[float], epsilon: float, lower: float, upper: float, sigma
 
     The error is that of stratified Laplace means at this ε (pure, replace-one within a stratum), in the data's unit.
     """
-    from equistrata.inference.means.dirichlet import (
-        equal_log_sizes,
-        expected_log_sizes,
-        fit_alpha,
-        least_log_sizes,
-    )
+    from equistrata.inference.means import dirichlet
     from equistrata.inference.means.laplace import LaplaceMean
 
     filled = [size for size in sizes if size >= 1]  # a group that expects no row has no logarithm
     k, n = len(filled), math.fsum(filled)
     if not filled:
         return {"strata": 0, "rows": n}
-    alpha = fit_alpha(filled) if k > 1 else math.inf
+    alpha = dirichlet.fit_alpha(filled) if k > 1 else math.inf
     sums = {
-        "theorem_10": expected_log_sizes(k, alpha, n),
-        "proposition_9": equal_log_sizes(k, n),
-        "best_case": least_log_sizes(k, n),
+        "theorem_10": dirichlet.expected_log_sizes(k, alpha, n),
+        "proposition_9": dirichlet.equal_log_sizes(k, n),
+        "best_case": dirichlet.least_log_sizes(k, n),
     }
     laplace = LaplaceMean(radius=(upper - lower) / 2, epsilon=epsilon, gamma=FAILURE, sigma=sigma)
     errors = {name: laplace.error_bound(k, n, value) for name, value in sums.items()}
@@ -217,7 +209,7 @@ def _bound(sizes: list[float], epsilon: float, lower: float, upper: float, sigma
         "strata": k,
         "rows": n,
         "alpha": _finite(alpha),
-        "alpha_by_moments": _finite(fit_alpha(filled, method="moments")) if k > 1 else None,
+        "alpha_by_moments": _finite(dirichlet.fit_alpha(filled, method="moments")) if k > 1 else None,
         "log_sizes": sums | {"sum": math.fsum(map(math.log, filled))},
         "gamma": FAILURE,
         "error": errors | {"unstratified": laplace.error_bound(1, n, math.log(n))},
@@ -226,3 +218,31 @@ def _bound(sizes: list[float], epsilon: float, lower: float, upper: float, sigma
 
 def _finite(number: float) -> float | None:
     return number if math.isfinite(number) else None
+
+
+def _print(plan: dict[str, Any]) -> None:
+    """Print the question, a row for each stratum, the strata that stay unreadable, the bounds."""
+    from equistrata.eval.report.templating import template
+
+    words: Any = template(Path(__file__).with_name("plan.txt.j2"), escaped=escape, listed=_listed)
+    said = words.make_module({"plan": plan})
+    grid = table(None, "stratum", ">rows", ">smallest ε", f">{plan['goal']} at ε = {plan['epsilon']:g}", "")
+    for part in plan["strata"]:
+        least = "—" if part["smallest_epsilon"] is None else f"{part['smallest_epsilon']:.3g}"
+        reached = "—" if part["reached"] is None else _shown(part["reached"], plan["goal"])
+        status = f"[{SHADES[part['status']]}]{part['status']}[/]"
+        grid.add_row(escape(part["stratum"]), f"{part['rows']:,.0f}", least, reached, status)
+    for each in (said.head(), grid, *said.foot().splitlines()):
+        out.print(each, highlight=False)
+
+
+def _shown(reached: float, goal: str) -> str:
+    """A power, or a relative error; beyond ten the number says nothing more."""
+    if goal == "power":
+        return f"{reached:.3f}"
+    return f"{reached:.2g}" if reached < 10 else "> 10"
+
+
+def _listed(labels: list[str]) -> str:
+    more = len(labels) - LISTED
+    return escape("; ".join(labels[:LISTED])) + (f"; and {more} more" if more > 0 else "")

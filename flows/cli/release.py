@@ -7,18 +7,20 @@ import os
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
-from rich.table import Table
 
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import SEEDED, err, flow_here, note, out, print_lines, table
 from equistrata.flows.cli.options import command
+from equistrata.flows.config.places import LedgerPlace
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
-from equistrata.flows.config.source import LedgerPlace
 from equistrata.flows.release.inside import SCORES, for_a_person, private_folder
+
+if TYPE_CHECKING:
+    from equistrata.flows.release.plan import Plan
 
 
 class ReleaseOptions(Settings):
@@ -75,10 +77,12 @@ def resume_command(settings: ResumeSettings) -> None:
     # Even where there is nothing to resume: a run may have died with its release whole and its rows still on the disk.
     remove_dead_workspaces()
     if settings.release is None:
-        return _list_resumable()
+        journals = Journal.all()
+        print_lines(*(f"{journal.root.name}  →  {journal.output}" for journal in journals))
+        return None if journals else print_lines(f"nothing to resume in {state_folder()}")
     journal = Journal.find(settings.release)
     if journal is None:
-        return _without_journal(settings.release, settings.ledger, settings.discard)
+        return _without_journal(settings.release, settings)
     changes = {"workers": settings.workers, "output": settings.output and os.path.abspath(settings.output)}
     os.environ[STATE_VARIABLE] = str(state_folder())  # absolute, before the working directory changes
     try:
@@ -96,26 +100,17 @@ def resume_command(settings: ResumeSettings) -> None:
     return _release(config, settings.verbose, resumed=True)
 
 
-def _list_resumable() -> None:
-    from equistrata.flows.run.journal import Journal, state_folder
-
-    journals = Journal.all()
-    print_lines(*(f"{journal.root.name}  →  {journal.output}" for journal in journals))
-    if not journals:
-        print_lines(f"nothing to resume in {state_folder()}")
-
-
-def _without_journal(release: str, ledger: str | None, give_up: bool) -> None:
+def _without_journal(release: str, settings: ResumeSettings) -> None:
     """A release of which this machine keeps nothing: it is whole, or it can only be given up."""
     from equistrata.flows.run.journal import Journal, state_folder, unreadable_sentence
 
     unreadable = Journal.unreadable(release)
-    if give_up:
+    if settings.discard:
         from equistrata.flows.config.places import place_of
         from equistrata.flows.release.undertaking import give_up_charges
         from equistrata.privacy.ledger.ledger import Ledger
 
-        count = give_up_charges(Ledger(place_of(ledger).url), release)
+        count = give_up_charges(Ledger(place_of(settings.ledger).url), release)
         if unreadable is not None:
             rmtree(unreadable)
         return print_lines(f"given up: {release}; {count} of its charges marked failed")
@@ -133,12 +128,9 @@ def _without_journal(release: str, ledger: str | None, give_up: bool) -> None:
 
 def _release(config: ReleaseConfig, verbose: bool, resumed: bool = False) -> None:
     """Check all that needs no rows, run the release, and print what was made."""
-    from equistrata.flows.release.undertaking import AlreadyMade, prepare, try_place
-
-    plan, account, _ = prepare(config)
-    try_place(config)
-    if account is not None and not resumed:
-        print_lines(f"release {account.release} of data set {account.dataset}", console=err)
+    plan = prepared(config)
+    if config.dataset is not None and not resumed:
+        print_lines(f"release {config.release_id} of data set {config.dataset}", console=err)
     if plan.demand.warning is not None:
         note("[bold yellow]note:[/]", plan.demand.warning)
     try:
@@ -148,20 +140,34 @@ def _release(config: ReleaseConfig, verbose: bool, resumed: bool = False) -> Non
             print_lines("stopped", console=err)
         _print_what_is_kept(config)
         raise
-    if folder is None:
-        raise AlreadyMade(f"release {config.release_id!r} was made by another run meanwhile and is whole")
     if not (folder / "card.json").exists():
         return print_lines(f"{config.release_id} was whole and charged already, and has been moved from {folder}")
     return _report(folder)
 
 
-def run_release(config: ReleaseConfig, verbose: bool = False) -> Path | None:
-    """Run the release flow in this process; its folder, or None if another run had made this release meanwhile."""
+def prepared(config: ReleaseConfig) -> Plan:
+    """The plan of a release, once all that can be wrong without the rows is ruled out: before Prefect starts."""
+    from equistrata.flows.release.undertaking import is_published, prepare
+    from equistrata.flows.run.landing import claimed_output
+
+    plan, _ = prepare(config)
+    if not is_published(config):
+        with claimed_output(Path(config.output)):
+            pass
+    return plan
+
+
+def run_release(config: ReleaseConfig, verbose: bool = False) -> Path:
+    """Run the release flow in this process; its folder. Raises AlreadyMade if another run made it meanwhile."""
     with flow_here(verbose):
         from equistrata.flows.release.flow import release
 
         folder = release(config)
-        return Path(folder) if isinstance(folder, str) else None
+    if isinstance(folder, str):
+        return Path(folder)
+    from equistrata.flows.release.undertaking import AlreadyMade
+
+    raise AlreadyMade(f"release {config.release_id!r} was made by another run meanwhile and is whole")
 
 
 def _print_what_is_kept(config: ReleaseConfig) -> None:
@@ -198,7 +204,11 @@ def _report(folder: Path) -> None:
         out.print(SEEDED)
     means = folder / "means.json"
     if means.exists():
-        out.print(_means_table(json.loads(means.read_text("utf-8"))))
+        grid = table("private means", "column", "estimator", ">mean", ">interval")
+        for column, estimates in json.loads(means.read_text("utf-8"))["outcomes"].items():
+            for kind, e in estimates.items():
+                grid.add_row(escape(column), kind, f"{e['value']:.5g}", f"{e['lower']:.5g} to {e['upper']:.5g}")
+        out.print(grid)
     scores = private_folder(folder) / SCORES
     if scores.exists():
         if for_a_person():
@@ -206,11 +216,3 @@ def _report(folder: Path) -> None:
 
             out.print(score_table(json.loads(scores.read_text("utf-8"))))
         print_lines(f"exact scores, not to be published: {scores}")
-
-
-def _means_table(means: dict[str, Any]) -> Table:
-    grid = table("private means", "column", "estimator", ">mean", ">interval")
-    for column, estimates in means["outcomes"].items():
-        for kind, e in estimates.items():
-            grid.add_row(escape(column), kind, f"{e['value']:.5g}", f"{e['lower']:.5g} to {e['upper']:.5g}")
-    return grid

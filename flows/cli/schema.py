@@ -36,15 +36,8 @@ def schema_check(settings: CheckSettings) -> None:
             for name in names:
                 if not used[name].discrete:
                     numbers(frame[name], used[name])
-    grid = table(
-        f"schema {escape(loaded.name)}",
-        "column",
-        "kind",
-        "codes",
-        "missing",
-        "label",
-        caption=f"SHA-256 {loaded.digest[:16]}…",
-    )
+    title, digest = f"schema {escape(loaded.name)}", f"SHA-256 {loaded.digest[:16]}…"
+    grid = table(title, "column", "kind", "codes", "missing", "label", caption=digest)
     for column in loaded.columns:
         kind = "values" if not column.numeric else f"{column.lower:g} to {column.upper:g}"
         codes = str(column.size) if column.discrete else "not binned"

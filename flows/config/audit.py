@@ -9,11 +9,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import WithJsonSchema
+from pydantic import Field, WithJsonSchema, create_model
 
-from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.config.settings import ByPlace, Flag, Given, Names, setting
-from equistrata.flows.config.source import SOURCE_SETTINGS, LedgerPlace, SourceSettings, unset
+from equistrata.flows.config.places import LedgerPlace
+from equistrata.flows.config.release import SOURCE_SETTINGS, ReleaseConfig, SourceSettings
+from equistrata.flows.config.settings import ByPlace, Flag, Given, Names, Settings, setting, whole_type
 
 EPSILON, DELTA = 1.0, 1e-9
 
@@ -23,7 +23,14 @@ Folders = Annotated[
 ]
 
 
-class AuditConfig(unset(SourceSettings)):  # type: ignore[misc]  # a model made at run time
+# The settings of the rows' source, each None unless it is given.
+_UNSET: Any = {
+    name: (whole_type(field) | None, Field(None, description=field.description))
+    for name, field in SourceSettings.model_fields.items()
+}
+
+
+class AuditConfig(create_model("UnsetSourceSettings", __base__=Settings, **_UNSET)):  # type: ignore[misc]
     """Everything that decides an audit. Public settings only. The first release's card has what is not given."""
 
     releases: ByPlace[Folders] = setting((), "Release folders; the first is compared with the others.")

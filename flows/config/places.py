@@ -6,7 +6,10 @@ import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Annotated
 from urllib.parse import urlsplit
+
+from pydantic import AfterValidator
 
 from equistrata.errors import InputError
 
@@ -33,6 +36,9 @@ def without_credentials(named: str) -> str:
     return named
 
 
+LedgerPlace = Annotated[str, AfterValidator(without_credentials)]
+
+
 @dataclass(frozen=True)
 class Place:
     """A ledger's URL, and the key for its fingerprints if there is one. Both may be secrets: never shown."""
@@ -42,14 +48,10 @@ class Place:
 
 
 def place_of(named: str | None) -> Place:
-    """What the name of a ledger stands for.
+    """What the name of a ledger stands for: a path, a URL without a password, or "block:NAME" for a Prefect Secret
+    block, which holds a URL or {"url": …, "key": …}. Without a name, EQUISTRATA_LEDGER_URL, which may hold a password.
 
-    Args:
-        named: a path, a URL without a password, "block:NAME" for a Prefect Secret block, whose value is a URL or
-            {"url": …, "key": …}; None for EQUISTRATA_LEDGER_URL, which may be any of these and may hold a password.
-
-    Raises:
-        InputError: none is named, the name holds a password, or the block is not there.
+    Raises InputError if none is named, the name holds a password, or the block is not there.
     """
     url = without_credentials(named) if named else os.environ.get(URL_VARIABLE)
     if not url:

@@ -1,7 +1,12 @@
 """The one configuration of a release: YAML file ↔ Prefect parameters ↔ command-line options.
 
+Names in it may follow the time that a release was scheduled for, not that of the clock: a run that starts late, is
+tried again, or is retried by hand weeks later makes the same name, and so is the same release.
+
 >>> ReleaseConfig(strata="SEX, RAC1P", epsilon=2).strata
 ('SEX', 'RAC1P')
+>>> filled("releases/{month}", datetime(2026, 12, 1, 3, 30, tzinfo=UTC), "America/New_York")
+'releases/2026-11'
 """
 
 from __future__ import annotations
@@ -9,17 +14,62 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-from datetime import datetime
+import re
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import AfterValidator, Field, model_validator
 
 from equistrata.data import documents
 from equistrata.errors import InputError
-from equistrata.flows.config.placeholders import checked, filled, zone
-from equistrata.flows.config.settings import Names, setting
-from equistrata.flows.config.source import LedgerPlace, SourceSettings
+from equistrata.flows.config.places import LedgerPlace
+from equistrata.flows.config.settings import Names, Settings, setting
+
+PLACEHOLDERS = {
+    "year": "%Y",
+    "month": "%Y-%m",
+    "week": "%G-W%V",  # ISO 8601: its year may differ from the date's
+    "date": "%Y-%m-%d",
+    "time": "%Y%m%dT%H%M%SZ",  # in UTC: an hour comes twice when clocks are set back
+}
+_BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
+
+
+def filled(pattern: str, scheduled: datetime, time_zone: str) -> str:
+    """The pattern with its PLACEHOLDERS replaced.
+
+    Args:
+        scheduled: when; with a time zone.
+        time_zone: the IANA name of the calendar's zone, as America/New_York.
+
+    Raises InputError for another placeholder, a stray brace, or an unknown time zone.
+    """
+    local = scheduled.astimezone(zone(time_zone))
+
+    def text(found: re.Match[str]) -> str:
+        if found[1] not in PLACEHOLDERS:
+            known = ", ".join(f"{{{name}}}" for name in PLACEHOLDERS)
+            raise InputError(f"{found[0]!r} in {pattern!r} stands for nothing; the placeholders are {known}")
+        return format(scheduled.astimezone(UTC) if found[1] == "time" else local, PLACEHOLDERS[found[1]])
+
+    return _BRACES.sub(text, pattern)
+
+
+def checked(pattern: str) -> str:
+    """The pattern as it is. Raises InputError if `filled` could not fill it."""
+    filled(pattern, datetime(2000, 1, 1, tzinfo=UTC), "UTC")
+    return pattern
+
+
+def zone(name: str) -> ZoneInfo:
+    """The time zone of that name. Raises InputError if there is none."""
+    try:
+        return ZoneInfo(name)
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        raise InputError(f"time zone {name!r} is not known; give an IANA name, as America/New_York or UTC") from None
+
 
 Pattern = Annotated[str, AfterValidator(checked)]
 Zone = Annotated[str, AfterValidator(lambda name: zone(name).key)]
@@ -32,6 +82,21 @@ SEEDED_CHARGE = (
 INCIDENTAL = frozenset(
     {"output", "workers", "runner", "cluster", "scratch", "ledger", "dataset", "release_id", "time_zone"}
 )
+
+
+class SourceSettings(Settings):
+    """Where private rows are: what a release and an audit share."""
+
+    source: Literal["sample", "folktables", "csv", "parquet"] = setting("sample", "Where rows come from.")
+    input: str | None = setting(None, "The table, for source csv or parquet.")
+    state: Names = setting((), "States, for source folktables, as NY or NY,VT.")
+    year: int = setting(2018, "Survey year, for source folktables.", ge=2014)
+    horizon: Literal["1-Year", "5-Year"] = setting("1-Year", "Survey horizon, for source folktables.")
+    root_dir: str = setting("acs", "Folder with <year>/<horizon>/psam_p….csv, for source folktables.")
+    download: bool = setting(False, "Let folktables download what is not there.")
+
+
+SOURCE_SETTINGS = tuple(SourceSettings.model_fields)
 
 
 class ReleaseConfig(SourceSettings):

@@ -34,13 +34,9 @@ Card = Mapping[str, Any]
 
 
 def add(release: Path, name: str, made: Path, priced: Callable[[Card, str], Card]) -> Path:
-    """Add a finished folder to a release.
+    """Copy a finished folder into a release, under this name, or one with a number if that is taken meanwhile.
 
-    Args:
-        release: its folder.
-        name: of the new folder in it; one with a number if that is taken meanwhile.
-        made: its files, which are copied.
-        priced: the new card, from the present one and the folder's name.
+    `priced` makes the new card from the present one and the folder's name.
 
     Raises InputError if the release is damaged or cannot be written; then it is as it was.
     """
@@ -129,6 +125,5 @@ def _lay_out(release: Path, name: str, made: Path, priced: Callable[[Card, str],
         sync_tree(coming)
         os.rename(coming, release / NEXT)
         sync(release)
-    except BaseException:
+    finally:
         shutil.rmtree(coming, ignore_errors=True)
-        raise

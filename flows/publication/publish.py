@@ -116,12 +116,8 @@ class _Files:
 def publish_release(release: Path, destination: Path) -> Published:
     """Copy what a release's manifest lists, and the manifest, into a new folder, or into a zip if it is called `*.zip`.
 
-    Args:
-        release: its folder.
-        destination: must not exist; its parent folder must.
-
-    Raises InputError if the destination cannot be made, or if the release is seeded, incomplete, edited, under way, or
-    leads out of its folder. Then there is nothing at the destination.
+    Raises InputError if the destination exists, or its parent does not, or it cannot be made, or if the release is
+    seeded, incomplete, edited, under way, or leads out of its folder. Then there is nothing at the destination.
     """
     _check_destination(release, destination)
     source = _Files(release)
@@ -134,7 +130,7 @@ def publish_release(release: Path, destination: Path) -> Published:
     with _staging(destination) as made:
         try:
             (_zip if destination.suffix.lower() == ".zip" else _folder)(made, source, files, manifest)
-            _put(made, destination)
+            rename_to_new(made, destination)
         except FileExistsError:
             raise _taken(destination) from None
         except OSError as error:
@@ -234,17 +230,3 @@ def _zip(made: Path, source: _Files, files: Mapping[str, Entry], manifest: bytes
                         source.copy(name, files[name], file)
         whole.flush()
         os.fsync(whole.fileno())
-
-
-def _put(made: Path, destination: Path) -> None:
-    """Give what was made its name, if nothing has that yet. Raises FileExistsError if something has."""
-    if made.is_dir():
-        rename_to_new(made, destination)
-    else:
-        try:
-            os.link(made, destination)
-        except FileExistsError:
-            raise
-        except OSError:  # no links on this file system
-            os.close(os.open(destination, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o644))
-            os.replace(made, destination)

@@ -13,7 +13,7 @@ from equistrata.data.sources import read_frame
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.report.findings import ReleaseFacts
-from equistrata.flows.config.source import SOURCE_SETTINGS
+from equistrata.flows.config.release import SOURCE_SETTINGS
 from equistrata.flows.publication.addition import finish_addition
 from equistrata.flows.publication.audited_card import identity_of, own_price, prices
 from equistrata.flows.release.manifest import MEND, check_manifest, listed
@@ -25,11 +25,8 @@ class Released:
     """A release folder that passed the check of its manifest.
 
     Attributes:
-        folder: where it lies.
         manifest: SHA-256 of its manifest.
-        card: its `card.json`.
-        schema: of its rows, as `schema.json` declares it.
-        means: its `means.json`; None without.
+        card, schema, means: the content of these files; None without means.
         identity: its SHA-256, whatever is added to it.
     """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hmac
+import json
 import os
 import platform
 from dataclasses import dataclass, field
@@ -11,11 +12,12 @@ from equistrata.errors import InputError
 from equistrata.flows.config.places import URL_VARIABLE, place_of
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.run.journal import Journal
-from equistrata.flows.run.snapshots import fingerprint_of
-from equistrata.flows.run.workspace import Workspace
+from equistrata.flows.run.workspace import SNAPSHOT, Workspace
 from equistrata.privacy.budget import BudgetExceeded, Relation, Rho
+from equistrata.privacy.ledger.fingerprint import KEY_VARIABLE, Fingerprint, ledger_key
 from equistrata.privacy.ledger.lease import Lease
-from equistrata.privacy.ledger.ledger import Charge, Ledger
+from equistrata.privacy.ledger.ledger import Charge, Ledger, LedgerError
+from equistrata.privacy.ledger.sqlite import key_file
 
 
 def id_stem(name: str) -> str:
@@ -29,11 +31,7 @@ def id_stem(name: str) -> str:
 
 @dataclass(frozen=True)
 class Account:
-    """A data set's account in a ledger, for one release.
-
-    Attributes:
-        key: for fingerprints, if the ledger's place has one.
-    """
+    """A data set's account in a ledger, for one release; with the key for fingerprints, if the place has one."""
 
     ledger: Ledger
     dataset: str
@@ -58,22 +56,14 @@ class Account:
         assert config.release_id is not None
         return cls(Ledger(place.url), config.dataset, config.release_id, place.key)
 
-    def check(self) -> None:
-        """Raise LedgerError unless the whole ledger verifies, and has this data set."""
-        self.ledger.verify()
-        self.ledger.budget(self.dataset)
-
-    def check_relation(self, relation: Relation) -> None:
-        """Raise InputError if the budget is kept under another relation. Nothing is charged."""
+    def check_price(self, price: Rho, relation: Relation) -> None:
+        """Raise BudgetExceeded if the price exceeds what is left at this moment, InputError for another relation."""
         kept = self.ledger.account(self.dataset).relation
         if relation != kept:
             raise InputError(
                 f"the budget of data set {self.dataset!r} is kept under {kept!r}, and this synthesizer promises "
                 f"{relation!r} only; choose another --synthesizer, or leave --dataset out and account for it yourself"
             )
-
-    def check_price(self, price: Rho) -> None:
-        """Raise BudgetExceeded if the price exceeds what is left at this moment. Nothing is charged."""
         left = self.ledger.remaining(self.dataset)
         if price > left:
             raise BudgetExceeded(price, left, f"release {self.release!r} of data set {self.dataset!r}")
@@ -88,10 +78,28 @@ class Account:
         return None if found is None else str(found)
 
     def lease(self, journal: Journal) -> Lease:
-        """Hold the release for everyone who shares the ledger; the journal's holder proves it by a secret.
+        """Hold the release for everyone who shares the ledger. Raises LedgerError if it runs elsewhere.
 
-        The next run from the same journal on this machine takes a dead run's lease over.
-        Raises LedgerError if the release runs elsewhere.
+        A secret of the journal lets its next run on this machine take a dead run's lease over.
         """
         secret = hmac.digest(journal.key, f"lease {platform.node()}".encode(), "sha256").hex()
         return self.ledger.lease(self.dataset, self.release, secret)
+
+
+def fingerprint_of(work: Workspace, content: bytes, ledger: Ledger, key: str | None) -> Fingerprint | None:
+    """The fingerprint of the rows that a run has read, from files of this `content_digest`; None if there is no key.
+
+    The key is that of the ledger's place, else the environment's, or the one beside the ledger.
+
+    Raises LedgerError if the key cannot be used, or is gone from beside a ledger that has fingerprints made with it.
+    """
+    beside = None if key or os.environ.get(KEY_VARIABLE) or ledger.path is None else key_file(ledger.path)
+    if beside is not None and not beside.exists():
+        # A key is made once, for the first charge. Another one in its place would make all rows look new.
+        known = (Fingerprint.parse(entry.fingerprint) for entry in ledger.history())
+        if any(found.key for found in known if found):
+            raise LedgerError(f"key file {str(beside)!r} is gone, so rows cannot be recognised; restore it from a copy")
+    found = ledger_key(ledger.path, key)
+    if found is None:
+        return None
+    return Fingerprint.of(content, json.loads((work.root / SNAPSHOT).read_text("utf-8")), found, ledger.identity)

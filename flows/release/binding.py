@@ -10,20 +10,29 @@ from __future__ import annotations
 
 import hashlib
 import json
+import platform
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields, is_dataclass
+from functools import cache
+from importlib import resources
+from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.plan import ACS_SCHEMA, Plan
-from equistrata.flows.release.software import software
 from equistrata.flows.run.journal import Journal, state_folder
 from equistrata.privacy.ledger.ledger import Charge
 
 Binding = Mapping[str, Any]
 
 MOST_NAMED = 3  # differences within one schema
+PACKAGE = "equistrata"
+
+# What reads a row decides its stratum, and a row in one stratum before a crash and in another after it would be
+# measured twice. OpenDP draws the noise and converts the price.
+LIBRARIES = ("equistrata", "folktables", "numpy", "opendp", "pandas", "pyarrow")
 
 
 def binding(plan: Plan) -> Binding:
@@ -43,6 +52,29 @@ def binding(plan: Plan) -> Binding:
     }
     plain: Binding = json.loads(json.dumps(document, default=str))
     return plain
+
+
+def software() -> dict[str, str]:
+    """The versions, by name; `code` is a digest of equistrata's own files."""
+    python = ".".join(platform.python_version_tuple()[:2])
+    return {"code": own_code(), "python": python} | {name: version(name) for name in LIBRARIES}
+
+
+@cache
+def own_code() -> str:
+    """SHA-256 of the package's Python files and schemas, and of a checkout's `pyproject.toml`; 10 ms."""
+    whole, found = hashlib.sha256(), dict[str, Path]()
+    package = Path(str(resources.files(PACKAGE)))
+    rooms = [place for place in package.iterdir() if place.is_dir()]  # links in a checkout: `rglob` enters none
+    for path in (*package.glob("*"), *(path for room in rooms for path in room.rglob("*"))):
+        if path.suffix in (".py", ".yaml"):
+            found[path.relative_to(package).as_posix()] = path
+    declared = package.parent / "pyproject.toml"
+    if declared.exists():
+        found[declared.name] = declared
+    for name in sorted(found):
+        whole.update(name.encode() + b"\0" + hashlib.sha256(found[name].read_bytes()).digest())
+    return whole.hexdigest()
 
 
 def config_hash(config: ReleaseConfig, bound: Binding) -> str:
@@ -101,21 +133,22 @@ def _schema_differences(then: Mapping[str, Any], now: Mapping[str, Any]) -> str:
     found = [f"column {name!r} is new" for name in after if name not in before]
     found += [f"column {name!r} is gone" for name in before if name not in after]
     for name in (name for name in before if name in after):
-        words = [_field_words(key, before[name].get(key), value) for key, value in after[name].items()]
-        found += [f"column {name!r}: {' and '.join(told)}"] if (told := [each for each in words if each]) else []
+        pairs = {key: (before[name].get(key), value) for key, value in after[name].items()}
+        told = [
+            f"the order of its {key}" if _moved(*both) else f"its {key}"
+            for key, both in pairs.items()
+            if not _same(*both)
+        ]
+        found += [f"column {name!r}: {' and '.join(told)}"] if told else []
     if not found and list(before) != list(after):
         found.append("the order of its columns")
     found += [f"its {key}" for key, value in now.items() if key != "columns" and not _same(then.get(key), value)]
     return ", ".join(found[:MOST_NAMED]) + (" and more" if len(found) > MOST_NAMED else "")
 
 
-def _field_words(field: str, then: Any, now: Any) -> str | None:
-    """What is to be said of a column's field; None if it is as it was."""
-    if _same(then, now):
-        return None
-    lists = isinstance(then, list) and isinstance(now, list)
-    moved = lists and _same(*(sorted(map(_text, each)) for each in (then, now)))
-    return f"the order of its {field}" if moved else f"its {field}"
+def _moved(then: Any, now: Any) -> bool:
+    """Whether a column's field is the same list in another order."""
+    return isinstance(then, list) and isinstance(now, list) and sorted(map(_text, then)) == sorted(map(_text, now))
 
 
 def _software_differences(then: Mapping[str, str], now: Mapping[str, str]) -> Iterable[str]:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from importlib.metadata import version
+from pathlib import Path
 from typing import Any
 
 from equistrata.data.sources import FolktablesSource
@@ -44,16 +45,13 @@ def release_card(
 ) -> dict[str, Any]:
     """The card: settings and paid-for numbers only.
 
-    Args:
-        rows: the number of synthetic rows.
-        weights_source: of the strata's weights.
-        account: `Undertaking.statement`, with more charges than one if noise was drawn again after a crash.
-        begun_again: how often a stratum's worker was lost, so that another measured it.
+    The account (`Undertaking.statement`) has more charges than one if noise was drawn again after a crash. A stratum is
+    begun again where its worker was lost.
     """
     config = plan.config
     again = {charge["reason"]: charge["rho"] for charge in account["charges"][1:]} if account else {}
     foreign = None if plan.mechanism.keeps_measurements else plan.mechanism
-    relation = plan.relation
+    relation = plan.mechanism.relation
     rho = account["rho"] if account else float(plan.price.total)
     return {
         "name": plan.name,
@@ -100,20 +98,18 @@ def release_card(
 
 
 def group_table(rho: float, delta: float, relation: str = ADD_REMOVE) -> list[dict[str, Any]]:
-    """The price for k rows of one person or household: k²ρ, and its ε at the card's δ.
+    """The price for k of GROUPS rows of one person or household: k²ρ, and its ε at the card's δ.
 
-    Args:
-        relation: the neighbouring relation, or the card's sentence on it. k replaced rows are a group of 2k.
-
-    Returns:
-        For k = 1, 2, 3, 5 and 10: `rows`, `rho`, and `epsilon`, None where it leaves floating point.
+    Under replacement (a relation, or the card's sentence on it), k rows are a group of 2k. `epsilon` is None where it
+    leaves floating point.
     """
     steps = 2 if relation.startswith(REPLACE_ONE) else 1
-    prices = [(rows, Rho(rho).group(steps * rows)) for rows in GROUPS]
-    return [
-        {"rows": rows, "rho": float(price), "epsilon": epsilon if math.isfinite(epsilon) else None}
-        for rows, price, epsilon in ((rows, price, price.epsilon(delta)) for rows, price in prices)
-    ]
+    table = []
+    for rows in GROUPS:
+        price = Rho(rho).group(steps * rows)
+        epsilon = price.epsilon(delta)
+        table.append({"rows": rows, "rho": float(price), "epsilon": epsilon if math.isfinite(epsilon) else None})
+    return table
 
 
 _HOW = {
@@ -125,121 +121,25 @@ _HOW = {
 
 
 def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> str:
-    """The card for people: price, content, method, and limits."""
-    guarantee, strata = card["guarantee"], card["strata"]
-    warning = "" if card["private"] else (
-        "> **Not private.** Made with a seeded noise source, for tests and benchmarks. Do not publish.\n\n"
-    )  # fmt: skip
-    caveats = [f"- {caveat}" for caveat in guarantee["caveats"]]
-    measured = "number of rows" if caveats else "marginals"
-    files = "all in one file" if card["selection"] == "shared" else "one file per stratum"
-    refit = "The models were not made from these" if caveats else "All else was made from these; anybody may refit"
-    split = "\n".join(f"| {name} | {rho:.6g} |" for name, rho in guarantee["split_of_rho"].items())
-    lost = [
-        f"{strata['begun_again']} time(s) a stratum's worker was lost and another began it again. Nothing is made of "
-        "what the lost one drew; the price holds if its noise had no part in its loss.\n"
-    ]
-    how = "one synthesizer for all rows."
-    if strata["columns"]:
-        how = (
-            f"{_HOW[card['levels'] if card['selection'] == 'shared' else None]} {strata['count']} declared strata of "
-            f"{' × '.join(strata['columns'])}, joined by group weights from {strata['weights']}."
-        ) + (" Small strata are shrunk towards what was measured in the others." if card["shrinkage"] else "")
-    held_out = f"Each row had a chance of {card['held_out']:g} to be held out for internal evaluation.\n"
-    lines = [
-        f"# {card['name']}: {card['rows']:,} synthetic rows\n",
-        f"{warning}Made {card['created']} by {card['software']} from {card['source']}.\n",
-        "## Price\n",
-        f"**ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g}** for exactly the files that `manifest.json` "
-        f"lists, all together, which is ρ = {guarantee['rho']:.6g} in zero-concentrated differential privacy.\n",
-        f"Neighbours: {guarantee['relation']}.\n",
-        *_group_lines(guarantee),
-        f"| part | ρ |\n|---|---|\n{split}\n",
-        f"Composition: {guarantee['composition']}. Noise: {guarantee['noise_source']}.\n",
-        *(lost if strata["begun_again"] else []),
-        *(["**The guarantee is weaker than this price says:**\n", *caveats, ""] if caveats else []),
-        *_account_lines(card["ledger"]),
-        *_audit_lines(card),
-        "## What is here\n",
-        f"- `synthetic.parquet`, `synthetic.csv`: columns {', '.join(card['columns'])} (schema "
-        f"`{card['schema']['name']}`, SHA-256 `{card['schema']['sha256'][:16]}…`; codes are explained in "
-        "`schema.json`).",
-        f"- `measurements/`: the noisy {measured}, {files}. {refit}.",
-        *(["- `means.json`: private means with intervals."] if means else []),
-        *(f"- `{audit['folder']}/`: a public audit; open its page in a browser." for audit in card.get("audits", ())),
-        "- `card.json`: this page for machines.",
-        "- `manifest.json`: the size and SHA-256 of every file.\n",
-        "## How it was made\n",
-        f"{card['mechanism']} (engine {card['engine']}), {how}\n",
-        *([held_out] if card["held_out"] else []),
-        "## Keep in mind\n",
-        f"- {card['not_covered'][0].upper()}{card['not_covered'][1:]}.",
-        *([f"- {card['households']}."] if card.get("households") else []),
-        "- Synthetic rows are not people: small strata carry mostly noise, and only measured relations are kept.",
-        "- Another release from the same rows adds to the price.\n",
-    ]
-    return "\n".join(lines) + (_means_table(means) if means else "")
+    """The card for people: price, content, method, and limits. Raises KeyError where the card is of another version."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError
 
-
-def _group_lines(guarantee: Mapping[str, Any]) -> list[str]:
-    relation = guarantee["relation"]
-    replaced = relation.startswith(REPLACE_ONE)
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=False,  # Markdown
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    guarantee = card["guarantee"]
     # Cards made before 2026-11-22 have no such table.
-    table = guarantee.get("group") or group_table(guarantee["rho"], guarantee["delta"], relation)
-    rows = " | ".join(str(entry["rows"]) for entry in table)
-    rho = " | ".join(f"{entry['rho']:.4g}" for entry in table)
-    epsilon = " | ".join("∞" if entry["epsilon"] is None else f"{entry['epsilon']:.4g}" for entry in table)
-    return [
-        f"The unit is {guarantee.get('unit', UNIT)}. A person or a household with k rows has the price of a group: "
-        + ("(2k)²ρ, since each is replaced.\n" if replaced else "k²ρ.\n"),
-        f"| rows{' replaced' if replaced else ''} | {rows} |\n|---{'|---' * len(table)}|\n| ρ | {rho} |\n"
-        f"| ε at δ = {guarantee['delta']:g} | {epsilon} |\n",
-        *([] if replaced else ["A row that is replaced by another is a group of two: one removed, one added.\n"]),
-    ]
-
-
-def _account_lines(ledger: Mapping[str, Any] | str) -> list[str]:
-    if isinstance(ledger, str):
-        return [f"Ledger: {ledger}.\n"]
-    budget, left = ledger["budget"], ledger["left"]
-    again = [f"- Charged again: ρ = {c['rho']:.6g}, {c['reason']}." for c in ledger["charges"][1:]]
-    return [
-        f"Charged to the budget of `{ledger['dataset']}` (ε = {budget['epsilon']:g}, δ = {budget['delta']:g} for all "
-        f"releases together) as release `{ledger['release_id']}`. Left after it: ρ = {left['rho']:.6g}, which is "
-        f"ε = {left['epsilon']:.4g} at δ = {left['delta']:g}.\n",
-        *again,
-        *([""] if again else []),
-        f"Head of the ledger {ledger['ledger']} at that moment, for anybody who checks its history later "
-        f"(`equistrata budget verify --anchor`): `{ledger['head']}`.\n",
-    ]
-
-
-def _audit_lines(card: Mapping[str, Any]) -> list[str]:
-    """The audits that were added (`equistrata.flows.publication.audited_card`), and the releases that they show."""
-    audits = card.get("audits", ())
-    if not audits:
-        return []
-    own = card["guarantee"]["release"]
-    lines = [
-        f"Of this, the release by itself: ε = {own['epsilon']:g}, ρ = {own['rho']:.6g}. Public audits in this folder:\n"
-    ]
-    for each in audits:
-        charged = f"charged as `{each['charged_as']}`" if each["charged_as"] else "charged to no ledger"
-        lines.append(
-            f"- `{each['folder']}/`: ε = {each['epsilon']:g}, δ = {each['delta']:g}, ρ = {each['rho']:.6g}, {charged}."
+    group = guarantee.get("group") or group_table(guarantee["rho"], guarantee["delta"], guarantee["relation"])
+    how = _HOW[card["levels"] if card["selection"] == "shared" else None]
+    shown = {"audits": (), "households": None} | dict(card)
+    try:
+        return environment.get_template("card.md.j2").render(
+            card=shown, means=means, group=group, unit=guarantee.get("unit", UNIT), how=how
         )
-        for other in each["compared"]:
-            lines.append(f"  - It shows {other['name']} as well: ρ = {other['rho']:.6g}, counted once.")
-            lines += [f"  - {other['name']}: {caveat}" for caveat in other["caveats"]]
-    return [*lines, ""]
-
-
-def _means_table(means: Mapping[str, Any]) -> str:
-    rows = [
-        f"| {name} | {kind.replace('_', ' ')} | {estimate['value']:.5g} | "
-        f"{estimate['lower']:.5g} to {estimate['upper']:.5g} |"
-        for name, estimates in means["outcomes"].items()
-        for kind, estimate in estimates.items()
-    ]
-    table = "\n".join(rows)
-    return f"\n## Means\n\n| column | estimator | mean | interval |\n|---|---|---|---|\n{table}\n"
+    except UndefinedError as error:
+        raise KeyError(str(error)) from None

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 from uuid import UUID
 
-from prefect import Task, flow, get_run_logger, task, unmapped
+from prefect import Flow, Task, flow, get_run_logger, task, unmapped
 from prefect.artifacts import (
     create_markdown_artifact,
     create_progress_artifact,
@@ -24,20 +24,24 @@ from prefect.artifacts import (
     update_progress_artifact,
 )
 from prefect.cache_policies import NO_CACHE
-from prefect.client.schemas.objects import State
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.actions import ArtifactCreate
+from prefect.client.schemas.objects import FlowRun, State
 from prefect.events import emit_event
+from prefect.logging.loggers import flow_run_logger
 from prefect.runtime import flow_run
 from prefect.states import Completed
 
+from equistrata.errors import EquistrataError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import steps
-from equistrata.flows.release.hooks import tell_failure
 from equistrata.flows.release.inside import SCORES, private_folder
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.runners import executor, wait
 from equistrata.flows.release.undertaking import AlreadyMade, Undertaking, under_way, with_release_id
+from equistrata.flows.run.foreground import tell
 from equistrata.flows.run.guard import scrubbed
-from equistrata.flows.run.progress import tell
+from equistrata.flows.run.journal import Journal
 from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
@@ -63,6 +67,48 @@ def _run(step: Callable[Given, Made], *args: Given.args, **kwargs: Given.kwargs)
 def on_worker(job: Callable[[], None], pool: Executor) -> None:
     """Have a worker of the pool do a job, and wait for it. What is submitted is public, except for a seed."""
     wait(pool.submit(job))
+
+
+def tell_failure(flow: Flow[..., Any], flow_run: FlowRun, state: State[Any]) -> None:
+    """Log one sentence and leave an artifact. For `on_failure` and `on_crashed`, also in a worker's process."""
+    sentence = failure_sentence(flow_run, state)
+    flow_run_logger(flow_run, flow).error("%s", sentence)
+    page = ArtifactCreate(
+        key="release-failure",
+        type="markdown",
+        description="what happened, and what to do",
+        data=f"# A release did not end well\n\n{sentence}\n",
+        flow_run_id=flow_run.id,  # a worker that runs this is in no flow run's context
+    )
+    with get_client(sync_client=True) as client:
+        client.create_artifact(page)
+
+
+def failure_sentence(flow_run: FlowRun, state: State[Any]) -> str:
+    """What happened to which release, and what can be done about it."""
+    try:
+        named = ReleaseConfig.model_validate(flow_run.parameters["config"])
+        assert flow_run.expected_start_time is not None
+        config = with_release_id(named.at(flow_run.expected_start_time), str(flow_run.id))
+    except (ValueError, KeyError, TypeError):
+        return f"Flow run {flow_run.name} ended as {state.name}: its settings are not those of a release."
+    what = f"The release into {config.output!r} ended as {state.name}{_cause(state)}."
+    if config.dataset is None:
+        return f"{what} No ledger was charged, and nothing of it was kept; run it again."
+    if Journal.of(str(config.release_id)) is None:
+        return (
+            f"{what} Nothing is kept of release {config.release_id!r} on this machine; see equistrata budget history."
+        )
+    return (
+        f"{what} What it paid for from the budget of {config.dataset!r} is kept: run equistrata resume "
+        f"{config.release_id}, or equistrata resume --discard {config.release_id} to give it up."
+    )
+
+
+def _cause(state: State[Any]) -> str:
+    """Our own sentence, if the flow raised one of our own errors; a foreign message might quote a row."""
+    error = getattr(state.data, "result", state.data)  # Prefect keeps what a flow raised in a record in memory
+    return f" ({str(error).strip().rstrip('.')})" if isinstance(error, EquistrataError) else ""
 
 
 @flow(

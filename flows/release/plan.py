@@ -18,8 +18,7 @@ from equistrata.flows.release import runners
 from equistrata.flows.release.inside import check_place
 from equistrata.flows.release.size import Demand
 from equistrata.flows.run.landing import check_output
-from equistrata.flows.run.workspace import unit_name
-from equistrata.privacy.budget import Relation, Rho
+from equistrata.privacy.budget import Rho
 from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism, serving_all
 from equistrata.synth.registry import mechanism
 from equistrata.synth.size import size
@@ -74,13 +73,9 @@ class Plan:
 
     @classmethod
     def of(cls, config: ReleaseConfig, begun: bool = False) -> Plan:
-        """Check a configuration and load what is public in it. Nothing is written or charged.
+        """Check a configuration and load what is public in it. Nothing is written or charged. Raises InputError.
 
-        Args:
-            begun: whether the release is resumed: its input may be gone, if no row is needed any more, and its output
-                may exist.
-
-        Raises InputError.
+        Of a release that was begun, the input may be gone, if no row is needed any more, and the output may exist.
         """
         if not begun:
             check_output(Path(config.output))
@@ -89,7 +84,11 @@ class Plan:
         declared = _schema(config)
         schema = declared.select(config.columns) if config.columns else declared.selected()
         _ = schema.sizes  # raises for a column without bins
-        strata = Strata.over(schema, _contained(config.strata, schema))
+        for name in config.strata:
+            if name not in schema.names:
+                known = ", ".join(schema.names)
+                raise InputError(f"stratum column {name!r} is not among the released columns ({known})")
+        strata = Strata.over(schema, config.strata)
         averaged = _means_schema(config, declared)
         means = _of_means(config, averaged) if config.means else None
         weights = _weights(config, strata)
@@ -120,21 +119,14 @@ class Plan:
         config, strata = self.config, len(self.strata.keys)
         rho = self.price.counts or self.price.synthesis
         return Demand(
+            config,
             size=size(self.mechanism, self.strata, config.shrinkage),
             mechanism=self.mechanism.name,
             columns=len(self.schema.names),
             strata=strata,
             means=len(self.estimates),
             rows=int(strata / sqrt(2 * float(rho))) if config.rows is None else config.rows,
-            scored=config.evaluate != "none",
-            workers=config.workers,
-            here=config.cluster is None,
         )
-
-    @property
-    def relation(self) -> Relation:
-        """Which neighbours the guarantee is about."""
-        return self.mechanism.relation
 
     @property
     def shared(self) -> SharingMechanism | None:
@@ -145,11 +137,6 @@ class Plan:
     def fitted(self) -> Strata:
         """The parts that are fitted each by itself: the strata, or all rows where selection is shared."""
         return self.strata if self.shared is None else Strata.over(self.schema, ())
-
-    @cached_property
-    def units(self) -> tuple[str, ...]:
-        """The name under which each of `fitted` is kept (`Workspace.units`), whatever the order of strata."""
-        return tuple(unit_name(self.fitted.columns, key) for key in self.fitted.keys)
 
     @property
     def fixed_weights(self) -> PublicWeights | None:
@@ -237,13 +224,6 @@ def _of_means(config: ReleaseConfig, declared: Schema) -> Schema:
                 f"{schema.name!r}; declare them, or give --means-schema"
             )
     return schema
-
-
-def _contained(strata: tuple[str, ...], schema: Schema) -> tuple[str, ...]:
-    for name in strata:
-        if name not in schema.names:
-            raise InputError(f"stratum column {name!r} is not among the released columns ({', '.join(schema.names)})")
-    return strata
 
 
 def source_of(config: ReleaseConfig) -> Source:

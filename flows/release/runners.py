@@ -67,11 +67,12 @@ def wait(future: Future[None]) -> None:
     """Wait for a job. Raises what it raised (steps raise our own errors only), or StepFailed if its worker was lost."""
     try:
         future.result()
-    except (InputError, BudgetExceeded, StepFailed):
-        raise
     except Exception as error:
+        cause = getattr(error, "cause", None) or error  # Ray wraps what a task raised
+        if isinstance(cause, InputError | BudgetExceeded | StepFailed):
+            raise cause from None
         raise StepFailed(
-            f"a stratum's worker was lost ({type(error).__name__}), perhaps for want of memory; nothing was released"
+            f"a stratum's worker was lost ({type(cause).__name__}), perhaps for want of memory; nothing was released"
         ) from None
 
 
@@ -223,20 +224,9 @@ class _RayExecutor(Executor):
 
     def submit(self, fn: Callable[..., Answered], /, *args: Any, **kwargs: Any) -> Future[Answered]:
         """See `Executor.submit`."""
-        outcome: Future[Answered] = Future()
-        outcome.set_running_or_notify_cancel()
-        self._run.remote(fn, *args, **kwargs).future().add_done_callback(partial(_pass_on, outcome))
+        outcome: Future[Answered] = self._run.remote(fn, *args, **kwargs).future()
         return outcome
 
 
 def _call(fn: Callable[..., Answered], *args: Any, **kwargs: Any) -> Answered:
     return fn(*args, **kwargs)
-
-
-def _pass_on(outcome: Future[Answered], done: Future[Answered]) -> None:
-    """Unwrap what a task raised."""
-    error = done.exception()
-    if error is None:
-        outcome.set_result(done.result())
-    else:
-        outcome.set_exception(getattr(error, "cause", None) or error)

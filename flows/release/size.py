@@ -1,7 +1,7 @@
 """Time and memory of a release, estimated from the schema and the settings, so that it is refused before it is charged.
 
->>> in_words(50), in_words(600), in_words(10_000), in_words(400_000)
-('a minute', '10 minutes', '3 hours', '5 days')
+>>> in_words(50), in_words(600), in_words(10_000), in_words(400_000), in_words(3e9)
+('a minute', '10 minutes', '3 hours', '5 days', '95 years')
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from math import comb
 from pathlib import Path
 
 from equistrata.errors import InputError
+from equistrata.flows.config.release import ReleaseConfig
 from equistrata.synth.size import Size
 
 # Measured on one core; see docs/experiments/sizes.md.
@@ -27,33 +28,22 @@ _LIMITS = ("/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory/memory.limit_in_b
 
 @dataclass(frozen=True)
 class Demand:
-    """What decides how long a release takes, and how much memory.
+    """What decides how long a release takes, and how much memory: the size of its fits, the mechanism's name, and how
+    many columns, strata, means and (at least) synthetic rows there are."""
 
-    Attributes:
-        size: of the fits.
-        mechanism: its name.
-        columns, strata, means: how many there are.
-        rows: synthetic rows that will be drawn, at least.
-        scored: whether exact scores are computed.
-        workers: fits that run at the same time.
-        here: whether they run on this machine, so that its memory limits them.
-    """
-
+    config: ReleaseConfig
     size: Size
     mechanism: str
     columns: int
     strata: int
     means: int
     rows: int
-    scored: bool
-    workers: int
-    here: bool
 
     def check(self) -> None:
         """Raise InputError if the release needs more memory than there is, or more than MOST_SECONDS."""
-        scored = comb(self.columns, 3) * TRIPLE_BYTES if self.scored else 0
-        memory = max(self.size.memory * min(self.workers, self.size.fits), self.size.together, scored)
-        have = available_memory() if self.here else None
+        scored = comb(self.columns, 3) * TRIPLE_BYTES if self.config.evaluate != "none" else 0
+        memory = max(self.size.memory * min(self.config.workers, self.size.fits), self.size.together, scored)
+        have = available_memory() if self.config.cluster is None else None  # the fits may run on other machines
         if have is not None and memory > have:
             raise InputError(
                 f"the release needs about {memory / 2**30:,.3g} GiB of memory and this machine has "
@@ -81,11 +71,11 @@ class Demand:
         """Estimated time of the release, without reading rows."""
         cubed, each = MEAN_SECONDS
         means = self.means * (cubed * self.strata**3 + each * self.strata)
-        return self.size.seconds(self.workers) + self._scoring + means + self._drawing
+        return self.size.seconds(self.config.workers) + self._scoring + means + self._drawing
 
     @property
     def _scoring(self) -> float:
-        return comb(self.columns, 3) * TRIPLE_SECONDS if self.scored else 0.0
+        return comb(self.columns, 3) * TRIPLE_SECONDS if self.config.evaluate != "none" else 0.0
 
     @property
     def _drawing(self) -> float:
@@ -138,11 +128,7 @@ def available_memory() -> int | None:
 
 
 def in_words(seconds: float) -> str:
-    """A time for people.
-
-    >>> in_words(3e9)
-    '95 years'
-    """
+    """A time for people."""
     for unit, length in (("year", 31_557_600), ("day", 86_400), ("hour", 3600), ("minute", 60)):
         if seconds >= 1.5 * length:
             return f"{seconds / length:,.0f} {unit}s"

@@ -18,7 +18,7 @@ from equistrata.data.sources import ahead
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable, numbers
 from equistrata.data.weights import PublicWeights
-from equistrata.eval.scores.scores import score
+from equistrata.eval.scores.scores import score, with_utility
 from equistrata.flows.release.card import card_markdown, release_card
 from equistrata.flows.release.inside import SCORES, check_place, keep_scores
 from equistrata.flows.release.manifest import write_manifest
@@ -26,7 +26,6 @@ from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.writer import RowWriter
 from equistrata.flows.run.guard import StepFailed, scrubbed
 from equistrata.flows.run.landing import land
-from equistrata.flows.run.snapshots import keep_snapshot
 from equistrata.flows.run.workspace import Workspace
 from equistrata.inference.means.coinpress import Coinpress
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
@@ -43,6 +42,8 @@ from equistrata.synth.strata.weights import combined_weights
 
 # Streams of one noise source, so that a seeded run does not depend on the order of its steps.
 SYNTHESIS, MEANS, SAMPLING = 0, 1, 2
+
+HELD_OUT, SYNTHETIC = "held_out.npy", "synthetic.npy"  # coded rows in the working folder
 
 SCORED_ROWS = 1_000_000  # distinct rows that are scored exactly, and rows that classifiers see
 MOST_STARTS = 4  # of one stratum's fit in a run: lost workers are replaced, but not without end
@@ -74,10 +75,10 @@ def partition(plan: Plan, work: Workspace) -> None:
         kept = np.ones(len(table), dtype=bool)
         if coins is not None:
             kept = coins.random(len(table)) >= plan.held_out
-            work.append_table(work.held_out, table.take(~kept))
+            work.append(work.root / HELD_OUT, table.take(~kept).codes)
             table = table.take(kept)
         for position, part in enumerate(plan.fitted.partition(table).values()):
-            work.append_table(work.stratum(position), part)
+            work.append(work.stratum(position), part.codes)
         if plan.means is None:
             continue
         index = plan.strata.index(table)
@@ -86,7 +87,7 @@ def partition(plan: Plan, work: Workspace) -> None:
             values, present = values[kept], ~absent[kept]
             for position in range(len(plan.strata.keys)):
                 work.append(work.outcome(column.name, position), values[present & (index == position)])
-    keep_snapshot(work, snapshot)
+    work.keep_snapshot(snapshot)
 
 
 @scrubbed
@@ -153,10 +154,7 @@ def join(
 ) -> None:
     """Save the model of all strata, joined by their weights, unless it exists. Post-processing, no cost.
 
-    Args:
-        engine: models all strata from the measurements of shared selection; None if each stratum has its own model.
-        shrinkage: for shared selection.
-        public, combine: public weights, and whether noisy counts are combined with them; None for noisy counts alone.
+    The engine models all strata from the measurements of shared selection; without one each stratum has its own model.
     """
     if work.joint.exists():
         return
@@ -177,8 +175,7 @@ def join(
 def resample(plan: Plan, work: Workspace) -> tuple[int, str]:
     """Draw the synthetic rows from the joint model, and write them as codes, CSV and Parquet. Post-processing, no cost.
 
-    Returns:
-        How many rows there are, and where their weights come from.
+    Returns their number, and where the strata's weights come from.
     """
     model = StratifiedModel.load(work.joint, plan.schema)
     model = replace(model, total=model.total / (1 - plan.held_out))
@@ -186,7 +183,7 @@ def resample(plan: Plan, work: Workspace) -> tuple[int, str]:
     work.staging.mkdir()
     with RowWriter(work.staging) as writer:
         for table, frame in ahead((table, table.decode(rng)) for table in model.batches(plan.config.rows, rng)):
-            work.append_table(work.synthetic, table)
+            work.append(work.root / SYNTHETIC, table.codes)
             writer.write(frame)
             rows += len(table)
     return rows, model.weights.source
@@ -196,12 +193,8 @@ def resample(plan: Plan, work: Workspace) -> tuple[int, str]:
 def describe(
     plan: Plan, work: Workspace, noise: NoiseSource, drawn: tuple[int, str], account: Mapping[str, Any] | None = None
 ) -> None:
-    """Put the measurements, the schema and the card into the release.
-
-    Args:
-        drawn: what `resample` returned.
-        account: what the card says of the ledger that was charged.
-    """
+    """Put the measurements, the schema and the card into the release: with what `resample` returned, and the ledger's
+    part (`Undertaking.statement`)."""
     folder, keys = work.staging / "measurements", plan.fitted.keys
     folder.mkdir()
     for i, key in enumerate(keys):
@@ -209,7 +202,8 @@ def describe(
     work.save_json(work.staging / "schema.json", asdict(plan.schema))
     rows, weights = drawn
     source = weights if plan.strata.columns else "none needed (one stratum)"
-    again = sum(work.started_again(i) for i in range(len(keys)))
+    starts = [work.starts(i) for i in range(len(keys))]
+    again = sum(len(each) - len(set(each)) for each in starts)
     work.save_json(work.staging / "card.json", release_card(plan, noise, rows, source, account, again))
 
 
@@ -249,10 +243,15 @@ def _mean(plan: Plan, work: Workspace, column: Column, kind: str, budget: Budget
     lower, upper = column.mean_bounds
     coinpress = Coinpress(lower, upper, column.sigma, sizes="noisy", bounds=column.bounds)
     if kind == "vanilla" or not plan.strata.columns:
-        return {"coinpress": _estimate_entry(coinpress.mean(np.concatenate(list(groups.values())), budget, noise))}
+        return {"coinpress": _entry(coinpress.mean(np.concatenate(list(groups.values())), budget, noise))}
     estimator = coinpress.hierarchical if plan.config.shrinkage else coinpress.by_strata
     stratified = estimator(groups, plan.fixed_weights, budget, noise)
-    return {"pub_strat_coinpress" if plan.fixed_weights else "strat_coinpress": _stratified_entry(stratified, plan)}
+    strata = {
+        plan.strata.label(key): _entry(stratified.strata[key]) | {"share": stratified.weights[key]}
+        for key in plan.strata.keys
+    }
+    name = "pub_strat_coinpress" if plan.fixed_weights else "strat_coinpress"
+    return {name: _entry(stratified) | {"strata": strata}}
 
 
 @scrubbed
@@ -264,7 +263,7 @@ def evaluate(plan: Plan, work: Workspace) -> None:
     """
     rng = _rng(plan, SAMPLING + 2)
     parts = [work.load_table(work.stratum(i), plan.fitted.rest(key)) for i, key in enumerate(plan.fitted.keys)]
-    drawn = work.load_table(work.synthetic, plan.schema)
+    drawn = work.load_table(work.root / SYNTHETIC, plan.schema)
     if not len(drawn):  # a tiny table's noisy size may be 0
         work.save_json(work.root / SCORES, {"warning": "not scored: the release has no rows"})
         return
@@ -280,16 +279,13 @@ def evaluate(plan: Plan, work: Workspace) -> None:
         document["scored"] = sampled
         real, (made,) = _together(plan, _some(parts, rng)), _some([drawn], rng)
         scores = score(made, real, plan.strata)
-    if plan.config.evaluate == "full":
-        test = work.load_table(work.held_out, plan.schema)
+    target = plan.schema.target
+    if plan.config.evaluate == "full" and target is not None:
+        test = work.load_table(work.root / HELD_OUT, plan.schema)
         if max(sum(map(len, parts)), len(drawn), len(test)) > SCORED_ROWS:
             document["classified"] = sampled
         real, (held_out,), (made,) = _together(plan, _some(parts, rng)), _some([test], rng), _some([drawn], rng)
-        trained = score(made, real, plan.strata, held_out=held_out, target=plan.schema.target)
-        scores = replace(
-            scores, accuracy=trained.accuracy, dpr=trained.dpr, fnr_diff=trained.fnr_diff,
-            classifiers=trained.classifiers, baseline=trained.baseline,
-        )  # fmt: skip
+        scores = with_utility(scores, {"synthetic": made, "real": real, "test": held_out}, target, plan.strata.columns)
     work.save_json(work.root / SCORES, document | scores.to_dict())
 
 
@@ -310,20 +306,9 @@ def land_release(plan: Plan, work: Workspace) -> Path:
     return output
 
 
-def _interval_entry(estimate: Estimate | StratifiedEstimate) -> dict[str, Any]:
-    return {"value": estimate.value, "lower": estimate.lower, "upper": estimate.upper, "rho": float(estimate.rho)}
-
-
-def _estimate_entry(estimate: Estimate) -> dict[str, Any]:
-    return _interval_entry(estimate) | {"rows": estimate.rows}
-
-
-def _stratified_entry(estimate: StratifiedEstimate, plan: Plan) -> dict[str, Any]:
-    strata = {
-        plan.strata.label(key): _estimate_entry(estimate.strata[key]) | {"share": estimate.weights[key]}
-        for key in plan.strata.keys
-    }
-    return _interval_entry(estimate) | {"strata": strata}
+def _entry(estimate: Estimate | StratifiedEstimate) -> dict[str, Any]:
+    entry = {"value": estimate.value, "lower": estimate.lower, "upper": estimate.upper, "rho": float(estimate.rho)}
+    return entry | {"rows": estimate.rows} if isinstance(estimate, Estimate) else entry
 
 
 def _some(tables: Sequence[CodedTable], rng: np.random.Generator) -> list[CodedTable]:

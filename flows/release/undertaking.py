@@ -22,7 +22,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import gettempdir
-from typing import Any, NamedTuple
+from typing import Any
 from uuid import uuid4
 
 from equistrata.errors import InputError
@@ -33,7 +33,7 @@ from equistrata.flows.release.plan import SYNTHESIS, Plan
 from equistrata.flows.run.disk import DiskFull, telling_full_disk
 from equistrata.flows.run.journal import Journal, state_folder, unreadable_sentence
 from equistrata.flows.run.landing import check_output, claimed_output
-from equistrata.flows.run.workspace import Workspace, private_workspace, remove_dead_workspaces
+from equistrata.flows.run.workspace import Workspace, private_workspace, remove_dead_workspaces, unit_name
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.fingerprint import content_digest
 from equistrata.privacy.ledger.ledger import Charge, Ledger, LedgerError
@@ -43,14 +43,6 @@ class AlreadyMade(InputError):
     """The ledger has this release as whole; nothing was charged again."""
 
     exit_code = 0
-
-
-class Prepared(NamedTuple):
-    """A release that may begin, or go on: `account` and `journal` are None where there is none."""
-
-    plan: Plan
-    account: Account | None
-    journal: Journal | None
 
 
 class Undertaking:
@@ -102,16 +94,14 @@ class Undertaking:
             if not complete or isinstance(error, DiskFull):
                 raise
             same = False
-        if same:
-            return
-        if not complete:
+        if not same and not complete:
             assert self.account is not None
             raise InputError(
                 f"the input has changed since release {self.account.release!r} began, so what it has measured cannot "
                 "be joined with it; bring the old input back, or give it up (equistrata resume --discard "
                 f"{self.account.release})"
             )
-        self.evaluates = False  # what was paid for needs no rows; only the scores do
+        self.evaluates = self.evaluates and same  # what was paid for needs no rows; only the scores do
 
     def charge(self) -> None:
         """Charge the ledger, before this run draws noise: the whole price, or what must be drawn again.
@@ -133,14 +123,14 @@ class Undertaking:
                 epsilon=None if charges else plan.config.epsilon,
                 delta=None if charges else plan.config.delta,
                 fingerprint=charges[0].entry.fingerprint if charges else account.fingerprint(self.work, self._digest()),
-                relation=plan.relation,
+                relation=plan.mechanism.relation,
                 mechanism=plan.mechanism.name,
                 strata=" × ".join(plan.strata.columns) or None,
                 config=config_hash(plan.config, self._bound),
                 journal=self.journal.mark if self.journal else None,
             )
         for charge in charges:
-            account.ledger.resume(charge.reservation)
+            account.ledger.resume(charge.entry)
         self._charges = account.charges()
         self._drawing = True
 
@@ -175,8 +165,8 @@ class Undertaking:
         try:
             for charge in self.account.charges():
                 if charge.outcome == "failed":
-                    self.account.ledger.resume(charge.reservation)
-                self.account.ledger.commit(charge.reservation)
+                    self.account.ledger.resume(charge.entry)
+                self.account.ledger.commit(charge.entry)
         except LedgerError as error:
             raise LedgerError(
                 f"the release is whole in {self.plan.config.output!r}, but the ledger could not be told: {error}; then "
@@ -191,7 +181,7 @@ class Undertaking:
         with suppress(LedgerError):
             for charge in self.account.charges():
                 if self._drawing and charge.outcome == "reserved":
-                    self.account.ledger.fail(charge.reservation, type(error).__name__)
+                    self.account.ledger.fail(charge.entry, type(error).__name__)
 
     def _digest(self) -> bytes:
         return content_digest(self.plan.source.files())
@@ -212,7 +202,7 @@ class Undertaking:
     def _must_be_paid_again(self, part: str) -> bool:
         """Whether an unsaved unit of the part was begun in as many runs as the part was paid for."""
         paid = sum(part in charge.entry.parts for charge in self._charges)
-        return any(self.work.runs_started(unit) >= paid for unit in self._unsaved(part))
+        return any(len(set(self.work.starts(unit))) >= paid for unit in self._unsaved(part))
 
 
 def with_release_id(config: ReleaseConfig, unique: str | None = None) -> ReleaseConfig:
@@ -224,25 +214,24 @@ def with_release_id(config: ReleaseConfig, unique: str | None = None) -> Release
     return config.changed(release_id=f"{stem[:60] or 'release'}-{unique}")
 
 
-_prepared: list[Prepared] = []  # the last that this process prepared and did not run yet: a plan is made once
+_prepared: list[tuple[Plan, Account | None]] = []  # the last of this process that did not run yet: a plan is made once
 
 
-def prepare(config: ReleaseConfig) -> Prepared:
-    """Refuse what can be refused without reading a row. Nothing is written or charged.
+def prepare(config: ReleaseConfig) -> tuple[Plan, Account | None]:
+    """Refuse what can be refused without reading a row; the plan, and the account if there is one.
 
-    A release of the same configuration that this process runs next has this plan (`under_way`).
+    Nothing is written or charged. A release of the same configuration that this process runs next has this plan.
 
     Raises InputError (AlreadyMade, if the release is whole), LedgerError, BudgetExceeded.
     """
-    _prepared[:] = [_prepare(config)]
+    account = Account.of(config)
+    _prepared[:] = [(Plan.of(config) if account is None else _plan_of_charged(config, account), account)]
     return _prepared[0]
 
 
-def _prepare(config: ReleaseConfig) -> Prepared:
-    account = Account.of(config)
-    if account is None:
-        return Prepared(Plan.of(config), None, None)
-    account.check()
+def _plan_of_charged(config: ReleaseConfig, account: Account) -> Plan:
+    account.ledger.verify()
+    account.ledger.budget(account.dataset)  # raises if there is no such data set
     charges, found = account.charges(), Journal.of(account.release)
     check_standing(config, account, charges, found)
     try:
@@ -255,12 +244,11 @@ def _prepare(config: ReleaseConfig) -> Prepared:
             f"release up (equistrata resume --discard {account.release})"
         ) from None
     if not charges:
-        account.check_relation(plan.relation)
-        account.check_price(plan.price.total)
+        account.check_price(plan.price.total, plan.mechanism.relation)
     journal = Journal.begun(config, account.ledger.identity)
     if journal is not None and charges and not is_published(config) and not _all_committed(charges):
         check_same(binding(plan), config, journal, charges)
-    return Prepared(plan, account, journal)
+    return plan
 
 
 def check_standing(config: ReleaseConfig, account: Account, charges: list[Charge], found: Journal | None) -> None:
@@ -284,9 +272,9 @@ def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
 
     Raises InputError, LedgerError or BudgetExceeded before the block; errors of the block pass through.
     """
-    ready = [each for each in _prepared if each.plan.config == config] or [prepare(config)]
+    (plan, account), *_ = [each for each in _prepared if each[0].config == config] or [prepare(config)]
     _prepared.clear()
-    (plan, account, _), output = ready[0], Path(config.output)
+    output = Path(config.output)
     with ExitStack() as stack:
         stack.enter_context(telling_full_disk(state_folder(), config.scratch or gettempdir(), output.parent))
         # The place comes first: without it nothing is left or charged.
@@ -301,8 +289,9 @@ def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
             lease = stack.enter_context(account.lease(journal))
             check_standing(config, account, account.charges(), journal)  # it may have been made meanwhile
             journal = _on_its_way_to(config, journal)
-            number, units = journal.next_run(), plan.units
-            work = stack.enter_context(private_workspace(config.scratch, journal.paid, number, units, landing))
+            units = tuple(unit_name(plan.fitted.columns, key) for key in plan.fitted.keys)
+            kept = journal.paid, journal.next_run(), units
+            work = stack.enter_context(private_workspace(config.scratch, *kept, landing))
             run = Undertaking(plan, work, account, journal)
             run.bind()
             try:
@@ -317,13 +306,6 @@ def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
                 raise
         lease.check()
         run.finish()
-
-
-def try_place(config: ReleaseConfig) -> None:
-    """Raise InputError if another run holds the output folder or it cannot be written. Nothing is left."""
-    if not is_published(config):
-        with claimed_output(Path(config.output)):
-            pass
 
 
 @contextmanager
@@ -379,7 +361,7 @@ def discard(journal: Journal) -> None:
         with account.lease(journal):
             for charge in account.charges():
                 if charge.outcome == "reserved":
-                    account.ledger.fail(charge.reservation, "given up")
+                    account.ledger.fail(charge.entry, "given up")
         remove_dead_workspaces(journal.config.scratch)
         journal.remove()
 
@@ -398,5 +380,5 @@ def give_up_charges(ledger: Ledger, release: str) -> int:
         if host is not None:
             raise InputError(f"release {release!r} is running, on {host!r}; wait for it to end")
     for charge in open_ones:
-        ledger.fail(charge.reservation, "given up")
+        ledger.fail(charge.entry, "given up")
     return len(open_ones)

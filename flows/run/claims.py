@@ -39,13 +39,10 @@ class Held(EquistrataError):
 def take(folder: Path, leased: bool = False) -> int:
     """Take a folder; the lock's descriptor, which is not inherited by programs that are started.
 
-    Args:
-        leased: respect other machines' signatures, and sign (see `beating`).
+    By lease, other machines' signatures are respected, and the lock is signed (see `beating`).
 
-    Raises:
-        Held: another process has it.
-        FileNotFoundError: it is not there, or was removed at this moment.
-        OSError: its lock cannot be written, or its file system has no locks.
+    Raises Held; FileNotFoundError if it is not there, or was removed at this moment; OSError if its lock cannot be
+    written, or its file system has no locks.
     """
     handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
@@ -145,16 +142,11 @@ def empty(folder: Path) -> None:
     """Remove the content of a folder that one holds, except its lock, as far as possible."""
     with suppress(OSError):
         for path in folder.iterdir():
-            if path.name != LOCK:
-                _drop(path)
-
-
-def _drop(path: Path) -> None:
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path, ignore_errors=True)
-    else:
-        with suppress(OSError):
-            path.unlink()
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path, ignore_errors=True)
+            elif path.name != LOCK:
+                with suppress(OSError):
+                    path.unlink()
 
 
 def _leased_elsewhere(handle: int) -> bool:

@@ -20,11 +20,7 @@ class DiskFull(InputError):
 
 
 def disk_full(error: BaseException, *folders: str | os.PathLike[str]) -> DiskFull | None:
-    """The sentence, if that is what an error says.
-
-    Args:
-        folders: candidates; the one with the least space is named. Without them, the error's own file.
-    """
+    """The sentence, if an error says that. It names the folder with the least space, or else the error's own file."""
     if not isinstance(error, OSError) or error.errno not in FULL:
         return None
     place = min((os.fspath(folder) for folder in folders), key=_free, default=error.filename)
@@ -32,6 +28,23 @@ def disk_full(error: BaseException, *folders: str | os.PathLike[str]) -> DiskFul
     why = "disk full: no space is left" if error.errno == errno.ENOSPC else "your quota is used up"
     return DiskFull(
         f"{why}{where}; free some, then run the same command again, or equistrata resume if the release was charged"
+    )
+
+
+def shortened(name: str) -> str:
+    """A name for a message, cut in the middle where it is very long."""
+    return name if len(name) <= 200 else f"{name[:40]}…{name[-39:]}"
+
+
+def unusable(what: str, option: str, error: Exception, place: str) -> InputError:
+    """Why a folder (`what`, in words) cannot be made or held in a place, and the option that names another."""
+    number = error.errno if isinstance(error, OSError) else None
+    if number == errno.ENAMETOOLONG:
+        return InputError(f"{what} has a name or path that is too long; choose a shorter {option}")
+    if number in NO_LOCKS:
+        return InputError(f"{what} is on a file system without file locks; choose another {option}")
+    return disk_full(error, place) or InputError(
+        f"{what} cannot be made in {place!r}; choose another {option}, where you may write"
     )
 
 
@@ -45,11 +58,9 @@ def sync(path: Path) -> None:
 
 
 def write_durably(path: Path, text: str, prefix: str | None = None, new: bool = False) -> None:
-    """Write a file in one step; it is on the disk when this returns. Raises OSError.
+    """Write a file in one step, under a name with this prefix until it is whole; it is on the disk when this returns.
 
-    Args:
-        prefix: of its name until it is whole.
-        new: whether a file that exists is kept.
+    A `new` file does not replace one that exists. Raises OSError.
     """
     handle, name = tempfile.mkstemp(prefix=prefix or f".{path.name}-", dir=path.parent)
     try:

@@ -1,4 +1,7 @@
-"""Running a flow in the terminal's own process: quiet, with a bar, with or without a Prefect server configured."""
+"""Running a flow in the terminal's own process: quiet, with a bar, with or without a Prefect server configured.
+
+Progress has stages and counts of strata, which are public.
+"""
 
 from __future__ import annotations
 
@@ -12,18 +15,34 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from equistrata.flows.config.prefect_settings import prepare_prefect
-from equistrata.flows.run.progress import Listener, listening
+
+Listener = Callable[[str, int, int], None]
+
+_listeners: list[Listener] = []
+
+
+def tell(stage: str, done: int = 0, of: int = 0) -> None:
+    """Say that a stage has done so many of its steps (0 of 0 when it has no steps)."""
+    for listener in _listeners:
+        listener(stage, done, of)
 
 
 @contextmanager
 def foreground(listener: Listener, verbose: bool = False) -> Iterator[None]:
-    """Prefect as a command of the terminal wants it, while the block imports a flow and runs it."""
+    """Prefect as a command of the terminal wants it, while the block imports a flow and runs it.
+
+    Each step calls `listener(stage, done, of)`.
+    """
     prepare_prefect(verbose)
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
-    # A heartbeat sleeps for a second at the end of every flow; a foreground run needs none.
-    with listening(listener), temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}), ending_on_sigterm():
-        yield
+    _listeners.append(listener)
+    try:
+        # A heartbeat sleeps for a second at the end of every flow; a foreground run needs none.
+        with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}), ending_on_sigterm():
+            yield
+    finally:
+        _listeners.remove(listener)
 
 
 @contextmanager

@@ -26,16 +26,11 @@ FORGOTTEN = 30 * 24 * 3600.0  # seconds after which the record of a folder that 
 
 @contextmanager
 def held_folder(folder: Path, exist_ok: bool = False) -> Iterator[None]:
-    """Make a folder, record it, and hold it by lease while the block runs; then remove it.
+    """Make a folder (an absolute path; a dead run's, if `exist_ok`), and hold it by lease while the block runs; then
+    remove it.
 
-    Args:
-        folder: an absolute path whose parent exists.
-        exist_ok: whether it may be a dead run's.
-
-    Raises:
-        Held: another process holds it.
-        FileNotFoundError, FileExistsError: another run removed it at this moment, or something else is in its place.
-        OSError: it or its lock cannot be made.
+    Raises Held; FileNotFoundError or FileExistsError if another run removed it at this moment, or something else is in
+    its place; OSError if it or its lock cannot be made.
     """
     with ExitStack() as stack:
         stack.enter_context(_recorded(folder))

@@ -101,13 +101,11 @@ class Journal:
             made = Path(tempfile.mkdtemp(prefix=f"{UNMADE}{release}-", dir=root.parent))  # mkdtemp makes it 0700
             try:
                 write_durably(made / RECORD, json.dumps(record, indent=2))
+                made.rename(root)
             except OSError:
                 rmtree(made, ignore_errors=True)
-                raise
-            try:
-                made.rename(root)
-            except OSError:  # another process was first
-                rmtree(made)
+                if not root.exists():  # else another process was first
+                    raise
         except OSError as error:
             raise disk_full(error, state_folder()) or InputError(
                 f"the state folder {str(root.parent)!r} cannot be written; name another in {STATE_VARIABLE}"
@@ -236,7 +234,7 @@ class Journal:
         place = os.path.abspath(output)
         if place == os.path.abspath(self.output):
             return self
-        record = json.loads((self.root / RECORD).read_text("utf-8"))
+        record = _record(self.root)
         record["config"]["output"] = place
         write_durably(self.root / RECORD, json.dumps(record, indent=2))
         return replace(self, config=ReleaseConfig.build(**record["config"]))
@@ -262,12 +260,11 @@ def _is_half(root: Path) -> bool:
         status = root.lstat()
         if not stat.S_ISDIR(status.st_mode) or stat.S_IMODE(status.st_mode) != 0o700 or HELD_NAMES.fullmatch(root.name):
             return False
-        if root.name.startswith(UNMADE):
-            made_long_ago = time.time() - status.st_mtime > MAKING_SECONDS and MADE.fullmatch(root.name)
-            names = UNMADE_FILES if made_long_ago else None
-        else:
-            names = LEFT
-        return names is not None and all(
+        unmade = root.name.startswith(UNMADE)
+        if unmade and (time.time() - status.st_mtime <= MAKING_SECONDS or not MADE.fullmatch(root.name)):
+            return False
+        names = UNMADE_FILES if unmade else LEFT
+        return all(
             names.fullmatch(path.name) and stat.S_ISDIR(path.lstat().st_mode) == (path.name == PAID)
             for path in root.iterdir()
         )

@@ -22,7 +22,7 @@ from pathlib import Path
 
 from equistrata.errors import InputError
 from equistrata.flows.run.claims import LOCK, TRIES, Held, empty, remove_if_dead
-from equistrata.flows.run.disk import NO_LOCKS, disk_full, sync
+from equistrata.flows.run.disk import shortened, sync, unusable
 from equistrata.flows.run.holdings import held_folder, remove_dead_holdings
 from equistrata.flows.run.workspace import Workspace, sync_tree
 
@@ -56,11 +56,8 @@ def check_output(output: Path) -> None:
 def claimed_output(output: Path, parent_mode: int = 0o777) -> Iterator[Path]:
     """Hold the place of an output folder while the block runs; gives the hidden folder beside it.
 
-    Missing parents are made, and removed again if nothing lands in them. Whether the output exists is not checked: see
-    `check_output`.
-
-    Args:
-        parent_mode: of the folder it is made in, if that is made too; the umask applies.
+    Missing parents are made (the innermost of this mode, less the umask), and removed again if nothing lands in them.
+    Whether the output exists is not checked: see `check_output`.
 
     Raises InputError if another run holds it, or if an output could not be written there; then nothing is left.
     """
@@ -79,12 +76,9 @@ def claimed_output(output: Path, parent_mode: int = 0o777) -> Iterator[Path]:
 
 
 def land(work: Workspace, output: Path, mode: int | None = None, parent_mode: int = 0o777) -> Path:
-    """Copy what was staged to its place, all at once; a run that fails leaves nothing.
+    """Copy what was staged to its place (`Workspace.landing`, or one that it takes now), all at once, or not at all.
 
-    Args:
-        work: its staging folder is copied, in the place that it holds (`Workspace.landing`), or else takes.
-        mode: of the folder; None for the staged one's.
-        parent_mode: see `claimed_output`.
+    The folder has this mode, or else the staged one's; `parent_mode` is that of `claimed_output`.
 
     Raises InputError if the folder is there already, or cannot be written.
     """
@@ -108,14 +102,17 @@ def land(work: Workspace, output: Path, mode: int | None = None, parent_mode: in
 
 
 def rename_to_new(source: Path, target: Path) -> None:
-    """Rename a folder to a new name. Raises FileExistsError if anything has it, even an empty folder."""
+    """Rename a folder or file to a new name. Raises FileExistsError if anything has it, even an empty folder."""
     number = _rename_exclusively(source, target)
     if number in (errno.ENOSYS, errno.EINVAL, errno.ENOTSUP):  # by this system, or on this file system
-        target.mkdir(mode=0o700)
+        if source.is_dir():
+            target.mkdir(mode=0o700)
+        else:
+            target.touch(exist_ok=False)
         try:
             os.rename(source, target)
         except OSError:
-            target.rmdir()
+            (target.rmdir if target.is_dir() else target.unlink)()
             raise
     elif number:
         raise OSError(number, os.strerror(number), str(target))
@@ -211,23 +208,7 @@ def _copy(source: Path, target: Path) -> None:
 
 def _refusal(output: Path, error: Exception) -> InputError:
     """Why an output cannot be written, and what to do."""
-    name = str(output)
-    if isinstance(error, OSError) and error.errno == errno.ENAMETOOLONG:
-        shown = name if len(name) <= 80 else f"{name[:40]}…{name[-39:]}"
-        return InputError(f"output folder {shown!r} has a name or path that is too long; choose a shorter --output")
-    parent = next((str(folder) for folder in output.absolute().parents if _is_there(folder)), "/")
-    full = disk_full(error, parent)
-    if full is not None:
-        return full
     if isinstance(error, FileExistsError) and error.filename and Path(error.filename).name.endswith(".part"):
-        return InputError(f"{error.filename!r} is in the way of {name!r}; remove it, or choose another --output")
-    if isinstance(error, OSError) and error.errno in NO_LOCKS:
-        return InputError(f"output folder {name!r} is on a file system without file locks; choose another --output")
-    return InputError(f"output folder {name!r} cannot be made in {parent!r}; choose an --output you may write to")
-
-
-def _is_there(folder: Path) -> bool:
-    try:
-        return folder.exists()
-    except (OSError, ValueError):
-        return False
+        return InputError(f"{error.filename!r} is in the way of {str(output)!r}; remove it, or choose another --output")
+    place = next(str(folder) for folder in output.absolute().parents if os.path.exists(folder))
+    return unusable(f"output folder {shortened(str(output))!r}", "--output", error, place)

@@ -11,7 +11,6 @@ with the schema.
 
 from __future__ import annotations
 
-import errno
 import hashlib
 import json
 import os
@@ -28,16 +27,18 @@ import numpy as np
 import numpy.typing as npt
 
 from equistrata.data.schema import Schema
+from equistrata.data.snapshot import Snapshot
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.flows.run.claims import LANDING, TRIES, Held, remove_dead
-from equistrata.flows.run.disk import NO_LOCKS, disk_full, sync, write_durably
+from equistrata.flows.run.disk import sync, unusable, write_durably
 from equistrata.flows.run.holdings import held_folder, remove_dead_holdings
 from equistrata.synth.measurements import Measurement, save_measurements
 from equistrata.synth.models.base import Model
 from equistrata.synth.models.storage import save_model
 from equistrata.synth.strata.model import StratifiedModel
 
+SNAPSHOT = "snapshot.json"
 WORK_PREFIX = "equistrata-release-"
 UNSAVED = "unsaved-"  # prefix of what is not whole yet; nothing opens it
 
@@ -103,16 +104,6 @@ class Workspace:
         """One estimate of a mean, by its name in `Plan.parts`."""
         return self.paid / f"mean_{self._name(part)}.json"
 
-    @property
-    def held_out(self) -> Path:
-        """The coded rows that were held out."""
-        return self.root / "held_out.npy"
-
-    @property
-    def synthetic(self) -> Path:
-        """The coded synthetic rows."""
-        return self.root / "synthetic.npy"
-
     def outcome(self, name: str, position: int) -> Path:
         """One outcome column's present values in one stratum."""
         return self.root / f"outcome_{file_stem(name)}_{position}.npy"
@@ -127,17 +118,13 @@ class Workspace:
             file.write(np.ascontiguousarray(rows).data)
             _write_header(file, rows, done + len(rows))
 
-    def append_table(self, path: Path, table: CodedTable) -> None:
-        """Add the codes of a table to a file."""
-        self.append(path, table.codes)
-
     def load(self, path: Path) -> npt.NDArray[Any]:
         """The rows of a file that `append` made, memory-mapped."""
         rows: npt.NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
         return rows
 
     def load_table(self, path: Path, schema: Schema) -> CodedTable:
-        """The table of a file that `append_table` made, memory-mapped."""
+        """The coded table in a file that `append` made, memory-mapped."""
         return CodedTable(self.load(path), schema)
 
     def count_start(self, unit: int | str) -> int:
@@ -153,16 +140,8 @@ class Workspace:
             file.seek(0)
             return file.read().split().count(str(self.run))
 
-    def runs_started(self, unit: int | str) -> int:
-        """The number of runs in which this unit was started."""
-        return len(set(self._starts(unit)))
-
-    def started_again(self, unit: int | str) -> int:
-        """How often a run started this unit again, since its worker was lost."""
-        return len(self._starts(unit)) - self.runs_started(unit)
-
-    def _starts(self, unit: int | str) -> list[str]:
-        """The run of each start."""
+    def starts(self, unit: int | str) -> list[str]:
+        """The run of each start of this unit; a run is named again where its worker was lost."""
         try:
             return self._started(unit).read_text("ascii").split()
         except FileNotFoundError:
@@ -212,10 +191,12 @@ class Workspace:
         """The coins that hold rows out, the same in every run of the release; the first run seeds them by `rng`."""
         path = self.paid / "coins"
         if not path.exists():
-            unfinished = path.with_name("coins.part")
-            unfinished.write_text(str(rng.integers(2**63)), "ascii")
-            unfinished.replace(path)
+            write_durably(path, str(rng.integers(2**63)), UNSAVED)
         return np.random.default_rng(int(path.read_text("ascii")))
+
+    def keep_snapshot(self, snapshot: Snapshot) -> None:
+        """Keep the digests of the rows, as private as the rows beside them."""
+        self.save_json(self.root / SNAPSHOT, snapshot.digests())
 
     def save_json(self, path: Path, document: object) -> None:
         """Write readable JSON."""
@@ -270,13 +251,10 @@ def private_workspace(
     units: tuple[str, ...] = (),
     landing: Path | None = None,
 ) -> Iterator[Workspace]:
-    """Make a private working folder, and remove it at the end; first remove those of killed runs.
+    """Make a private working folder, by default in the system's temporary folder, and remove it at the end.
 
-    Args:
-        scratch: its parent; the system's temporary folder by default.
-        kept, run, units, landing: see `Workspace`.
-
-    Raises InputError if it cannot be made.
+    Those of killed runs are removed first. The other settings are those of `Workspace`. Raises InputError if it cannot
+    be made.
     """
     remove_dead_workspaces(scratch)
     with ExitStack() as stack:
@@ -285,7 +263,8 @@ def private_workspace(
             if landing is not None:
                 (root / LANDING).write_text(str(landing), "utf-8")
         except (OSError, ValueError, Held) as error:
-            raise _refusal(scratch or tempfile.gettempdir(), error) from None
+            place = scratch or tempfile.gettempdir()
+            raise unusable("the private working folder", "--scratch", error, place) from None
         yield Workspace(root, kept, run, units, landing)
 
 
@@ -311,21 +290,6 @@ def _claimed_folder(place: Path, stack: ExitStack) -> Path:
             continue
         return root
     raise AssertionError
-
-
-def _refusal(scratch: str, error: Exception) -> InputError:
-    """Why a working folder cannot be made, and what to do."""
-    number = error.errno if isinstance(error, OSError) else None
-    if number == errno.ENAMETOOLONG:
-        return InputError("the name of the folder for private working files is too long; give a shorter --scratch")
-    if number in NO_LOCKS:
-        return InputError(
-            f"the folder for private working files ({scratch!r}) is on a file system without file locks; give another "
-            "--scratch"
-        )
-    return disk_full(error, scratch) or InputError(
-        f"the folder for private working files ({scratch!r}) cannot be written; give an existing, writable --scratch"
-    )
 
 
 def sync_tree(folder: Path) -> None:

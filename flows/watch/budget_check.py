@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any, cast
 
 from prefect import flow
@@ -20,11 +21,12 @@ from prefect.client.schemas.objects import State
 from prefect.states import Completed
 
 from equistrata.errors import EquistrataError, InputError
+from equistrata.eval.report.templating import template
 from equistrata.flows.config.places import place_of
 from equistrata.flows.watch.upcoming import Upcoming, upcoming_releases
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.forecast import epsilon_within, releases_left, those_that_fit
-from equistrata.privacy.ledger.ledger import Entry, Head, Ledger, LedgerError
+from equistrata.privacy.ledger.ledger import Head, Ledger, LedgerError
 
 HORIZON = 12  # releases, for the forecast
 SHOWN = 12  # scheduled releases in the table
@@ -57,7 +59,7 @@ def budget_check(dataset: str, ledger: str | None = None, ahead: int = 3) -> Sta
     if ahead < 1:
         raise InputError(f"setting 'ahead' is {ahead}, but at least one scheduled release must be looked at")
     books = Ledger(place_of(ledger).url)
-    page = f"budget-{artifact_key(dataset)}"
+    key = f"budget-{artifact_key(dataset)}"
     try:
         head = _verified(books, dataset)
         account = books.account(dataset)
@@ -65,55 +67,64 @@ def budget_check(dataset: str, ledger: str | None = None, ahead: int = 3) -> Sta
         with get_client(sync_client=True) as client:
             releases = upcoming_releases(client, dataset, ledger)
     except (LedgerError, InputError) as error:
-        failed = f"# Budget of {_plain(dataset)}\n\n**The check failed:** {_plain(str(error))}\n"
-        create_markdown_artifact(failed, key=page)
+        create_markdown_artifact(_page(dataset, failed=str(error)), key=key)
         raise
     after = those_that_fit(left, [release.price for release in releases])
     short = [release for release, rest in zip(releases[:ahead], after, strict=False) if rest is None]
     verdict = _verdict(dataset, left, releases[:ahead], short)
-    sections = (
-        f"# Budget of {_plain(dataset)}",
-        f"**{_plain(verdict)}**",
-        _amounts(account, left),
-        _schedule(releases, after),
-        _forecast(account, left, releases),
-        f"The ledger is whole: head `{head}`.",
+    assert account.delta is not None
+    page = _page(
+        dataset,
+        verdict=verdict,
+        account=account,
+        left=left,
+        schedule=list(zip(releases, after, strict=True)),
+        paid_for=releases_left(left, releases[-1].price) if releases else 0,
+        each=epsilon_within(left, HORIZON, account.delta),
+        head=head,
     )
-    create_markdown_artifact("\n\n".join(sections), key=page, description=verdict)
+    create_markdown_artifact(page, key=key, description=verdict)
     if short:
         raise BudgetShort(verdict)
     return Completed(message=verdict)
 
 
+def _page(dataset: str, failed: str = "", **found: Any) -> str:
+    """The artifact's Markdown; texts in it have Markdown's special characters escaped."""
+    page = template(
+        Path(__file__).with_name("budget.md.j2"),
+        plain=lambda text: re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", text),
+        rho=lambda rho: f"{float(rho):.6g}",
+    )
+    return page.render(dataset=dataset, failed=failed, shown=SHOWN, horizon=HORIZON, **found)
+
+
 def _verified(books: Ledger, dataset: str) -> Head:
     """Verify the ledger through the head that the last check left; leave the new one. Raises LedgerError."""
-    key = f"ledger-head-{artifact_key(dataset)}"
-    last = _last_head(key)
-    identity = books.identity
-    if last is not None and last["ledger"] != identity:
-        raise LedgerError(
-            f"the ledger of data set {dataset!r} is another one than at the last check, so what was spent may be "
-            f"forgotten; bring the old one back, or, if this is meant, remove its mark: prefect artifact delete {key}"
-        )
-    head = books.verify([Head.parse(last["head"])] if last is not None else [])
-    books.budget(dataset)  # raises if there is no such data set
-    row = {"ledger": identity, "head": str(head), "checked": datetime.now(UTC).isoformat(timespec="seconds")}
-    create_table_artifact([row], key=key, description="the ledger's head at the last check, an anchor for the next")
-    return head
-
-
-def _last_head(key: str) -> dict[str, str] | None:
+    key, identity, anchors = f"ledger-head-{artifact_key(dataset)}", books.identity, []
     found = cast(Artifact | None, Artifact.get(key, _sync=True))  # type: ignore[call-arg]
-    if found is None:
-        return None
-    try:
-        (row,) = json.loads(str(found.data))
-        return {name: str(row[name]) for name in ("ledger", "head")}
-    except (ValueError, KeyError, TypeError):
-        raise LedgerError(
-            f"artifact {key!r} does not hold the ledger's last head, though only this check writes it; look into it, "
-            f"then remove it: prefect artifact delete {key}"
-        ) from None
+    if found is not None:
+        try:
+            (row,) = json.loads(str(found.data))
+            ledger, last = str(row["ledger"]), str(row["head"])
+        except (ValueError, KeyError, TypeError):
+            raise LedgerError(
+                f"artifact {key!r} does not hold the ledger's last head, though only this check writes it; look into "
+                f"it, then remove it: prefect artifact delete {key}"
+            ) from None
+        if ledger != identity:
+            raise LedgerError(
+                f"the ledger of data set {dataset!r} is another one than at the last check, so what was spent may be "
+                f"forgotten; bring the old one back, or, if this is meant, remove its mark: prefect artifact delete "
+                f"{key}"
+            )
+        anchors = [Head.parse(last)]
+    head = books.verify(anchors)
+    books.budget(dataset)  # raises if there is no such data set
+    checked = datetime.now(UTC).isoformat(timespec="seconds")
+    left = {"ledger": identity, "head": str(head), "checked": checked}
+    create_table_artifact([left], key=key, description="the ledger's head at the last check, an anchor for the next")
+    return head
 
 
 def artifact_key(name: str) -> str:
@@ -139,54 +150,3 @@ def _verdict(dataset: str, left: Rho, next_ones: Sequence[Upcoming], short: Sequ
         f"{first.release_id!r} on {first.when:%Y-%m-%d} asks for ρ = {float(first.price):.6g}, and of the "
         f"ρ = {float(left):.6g} that is left now too little will remain; lower its ε, or end its schedule."
     )
-
-
-def _amounts(account: Entry, left: Rho) -> str:
-    assert account.epsilon is not None
-    assert account.delta is not None
-    spent = account.rho - left
-    rows = [
-        ("budget", account.rho, account.epsilon),
-        ("spent", spent, spent.epsilon(account.delta)),
-        ("left", left, left.epsilon(account.delta)),
-    ]
-    cells = [(name, f"{float(rho):.6g}", f"{epsilon:.4g}") for name, rho, epsilon in rows]
-    return _table(("", "ρ", f"ε at δ = {account.delta:g}"), cells)
-
-
-def _schedule(releases: Sequence[Upcoming], after: Sequence[Rho | None]) -> str:
-    if not releases:
-        return "Nothing is scheduled."
-    cells = [
-        (
-            f"{release.when:%Y-%m-%d %H:%M}",
-            release.release_id,
-            f"{release.epsilon:g}",
-            f"{float(release.price):.6g}",
-            "**refused**" if rest is None else f"{float(rest):.6g}",
-        )
-        for release, rest in list(zip(releases, after, strict=True))[:SHOWN]
-    ]
-    return _table(("scheduled (UTC)", "release", "ε", "ρ", "ρ left after it"), cells)
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    return "\n".join(f"| {' | '.join(cells)} |" for cells in (head, ["---"] * len(head), *rows))
-
-
-def _forecast(account: Entry, left: Rho, releases: Sequence[Upcoming]) -> str:
-    assert account.delta is not None
-    each = epsilon_within(left, HORIZON, account.delta)
-    horizon = f"For {HORIZON} more releases, each may have ε = {each:g} at δ = {account.delta:g}."
-    if not releases:
-        return horizon
-    last = releases[-1]
-    count = releases_left(left, last.price)
-    return (
-        f"At the cost of the last one scheduled (ε = {last.epsilon:g}), the budget pays for {count} in all. {horizon}"
-    )
-
-
-def _plain(text: str) -> str:
-    """Text in Markdown, its special characters escaped."""
-    return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", text)

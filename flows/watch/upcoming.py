@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from datetime import datetime
+from itertools import count
 from typing import NamedTuple
 
 from prefect.client.orchestration import SyncPrefectClient
@@ -77,8 +78,7 @@ def upcoming_releases(client: SyncPrefectClient, dataset: str, named: str | None
 def _runs(client: SyncPrefectClient) -> Iterator[FlowRun]:
     """All runs of the release flow that have not ended, the earliest first."""
     states = FlowRunFilterState(type=FlowRunFilterStateType(any_=NOT_ENDED))
-    offset = 0
-    while True:
+    for offset in count(0, PAGE):
         page = client.read_flow_runs(
             flow_filter=FlowFilter(name=FlowFilterName(any_=[RELEASE_FLOW])),
             flow_run_filter=FlowRunFilter(state=states),
@@ -87,6 +87,5 @@ def _runs(client: SyncPrefectClient) -> Iterator[FlowRun]:
             offset=offset,
         )
         yield from page
-        offset += len(page)
         if len(page) < PAGE:
             return

@@ -33,10 +33,9 @@ def exact_p_value(
     """P-values of p = p₀ given noisy counts. Post-processing.
 
     Args:
-        noisy_count: as released (neither rounded nor clipped); any shape.
+        noisy_count, epsilon: as released (neither rounded nor clipped), any shape; at this ε, positive.
         rows: the declared number of people, at least 1.
         p0: the proportion under the null hypothesis, 0 ≤ p₀ ≤ 1.
-        epsilon: at which the count was released, positive.
         alternative: "greater" or "less" than p₀; "two-sided" doubles the smaller of both.
 
     Returns:
@@ -56,14 +55,8 @@ def exact_p_value(
 def exact_interval(noisy_count: float, *, rows: int, epsilon: float, alpha: float = 0.05) -> tuple[float, float]:
     """An interval for the proportion that covers it with probability at least 1 − alpha, for every p. Post-processing.
 
-    Args:
-        noisy_count, rows, epsilon: as for `exact_p_value`.
-        alpha: in (0, 1).
-
-    Returns:
-        (lower, upper), 0 ≤ lower ≤ upper ≤ 1: the p that neither one-sided test at α/2 rejects (Clopper-Pearson with
-        noise). A count outside [0, rows] is first clipped to it, since its likelihood is proportional to that of the
-        end; else the interval of a far count would be empty. Clipping only widens intervals.
+    The p, 0 ≤ lower ≤ upper ≤ 1, that neither one-sided test at α/2 rejects (Clopper-Pearson with noise), 0 < α < 1. A
+    count outside [0, rows] is first clipped to it (docs/proofs/proportions.md). Other arguments: as `exact_p_value`.
     """
     rows, scale, tail = whole("rows", rows, 1), 1 / positive("epsilon", epsilon), share("alpha", alpha) / 2
     count = min(max(float(_released(noisy_count)), 0.0), float(rows))
@@ -73,11 +66,7 @@ def exact_interval(noisy_count: float, *, rows: int, epsilon: float, alpha: floa
 def exact_power(p: float, *, p0: float, rows: int, epsilon: float, alpha: float) -> float:
     """The probability that `exact_p_value` is at most α, two-sided, when the proportion is p.
 
-    Args:
-        p, p0: the true proportion and that of the null hypothesis, in [0, 1]; at p = p₀ the result is α.
-        rows: at least 1.
-        epsilon: positive.
-        alpha: in (0, 1).
+    p, p₀ in [0, 1]: the true proportion and that of the null hypothesis; rows ≥ 1, ε > 0, 0 < α < 1.
 
     >>> [round(exact_power(p, p0=0.25, rows=20, epsilon=1.0, alpha=0.05), 3) for p in (0.05, 0.25, 0.5, 0.75)]
     [0.378, 0.05, 0.518, 0.979]

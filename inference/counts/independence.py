@@ -43,7 +43,8 @@ class IndependenceTest:
     Attributes:
         statistic: Σ (Yᵢⱼ − eᵢⱼ)²/(eᵢⱼ + 2b²), with the noise in its denominator; without noise Pearson's χ².
         p_value: in (0, 1]; 1 where there is no verdict.
-        least_expected: the smallest eᵢⱼ, the rows of a cell under independence, estimated from the noisy margins.
+        least_expected: the smallest eᵢⱼ, the rows of a cell under independence, estimated from the noisy margins. No
+            verdict where it is below 1.
     """
 
     statistic: float
@@ -57,18 +58,12 @@ class IndependenceTest:
 
 
 def independence_test(table: NoisyTable, *, rng: np.random.Generator, resamples: int = 999) -> IndependenceTest:
-    """Test that the two columns of a noisy table are independent. Post-processing.
-
-    The null distribution is that of independent columns with the noisy margins and the table's own noise. There is no
-    verdict where a cell's estimated expected count is below 1 (docs/proofs/proportions.md).
+    """Test that the two columns of a noisy table are independent. Post-processing. See docs/proofs/proportions.md.
 
     Args:
         table: two columns, each of at least two categories.
         rng: for the simulated null distribution; it protects nothing.
         resamples: simulated tables, at least 1; the p-value is a multiple of 1/(resamples + 1).
-
-    Raises:
-        InputError: a table that has not two columns of two categories, or a number of resamples below 1.
 
     Source: named in the talk; Gaboardi, Lim, Rogers and Vadhan (ICML 2016); Kifer and Rogers (AISTATS 2017).
     """
@@ -94,8 +89,7 @@ class IndependenceDesign:
         alpha: the level, in (0, 1).
         epsilon: at which the table is released, positive.
         relation: as for `noisy_table`.
-        draws: simulated tables under independence, and as many under `joint`; at least 100. The error of a power is
-            about 1/√draws at most.
+        draws: simulated tables under either hypothesis, at least 100. A power's error is about 1/√draws at most.
         seed: of the simulation.
 
     >>> design = IndependenceDesign(((0.3, 0.2), (0.2, 0.3)), alpha=0.05, epsilon=0.2)

@@ -11,81 +11,74 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.arrays import Floats
+from equistrata.arrays import Counts, Floats
 from equistrata.errors import InputError
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Budget, Relation, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.stats.checks import one_of, positive, whole
 
 
-@dataclass(frozen=True)
-class NoisyCount:
+@dataclass(frozen=True, kw_only=True)
+class CountPrice:
+    """What noisy counts cost, and their noise.
+
+    Attributes:
+        epsilon, rho, entries, relation: the price, pure ε; ε²/2 in zCDP; its charges and neighbouring relation.
+        scale: b of the Laplace noise in each count, in rows: the L1 sensitivity over ε.
+        private: whether the noise came from a source fit for real releases.
+    """
+
+    epsilon: float
+    rho: Rho
+    entries: tuple[tuple[str, Rho], ...]
+    relation: Relation
+    scale: float
+    private: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisyCount(CountPrice):
     """A noisy number of successes.
 
     Attributes:
         value: the count plus Laplace noise, neither rounded nor clipped, so unbiased.
         rows: the declared number of rows.
-        epsilon, rho, entries, relation: the price, pure ε; ε²/2 in zCDP; its charges and neighbouring relation.
-        private: whether the noise came from a source fit for real releases.
     """
 
     value: float
     rows: int
-    epsilon: float
-    rho: Rho
-    entries: tuple[tuple[str, Rho], ...]
-    relation: Relation = REPLACE_ONE
-    private: bool = False
 
     @property
     def proportion(self) -> float:
         """The noisy proportion: unbiased, and so not always in [0, 1]."""
         return self.value / self.rows
 
-    @property
-    def scale(self) -> float:
-        """b of the Laplace noise, in rows: 1/ε."""
-        return 1 / self.epsilon
 
-
-@dataclass(frozen=True)
-class NoisyTable:
+@dataclass(frozen=True, kw_only=True)
+class NoisyTable(CountPrice):
     """The noisy number of rows in each cell of a table.
 
     Attributes:
         values: the counts plus independent Laplace noise, of the table's shape, neither rounded nor clipped.
         rows: the declared number of rows (replace-one), or None where it is private (add-remove).
-        epsilon, rho, entries, relation, private: as in `NoisyCount`.
     """
 
     values: Floats
     rows: int | None
-    epsilon: float
-    rho: Rho
-    entries: tuple[tuple[str, Rho], ...]
-    relation: Relation
-    private: bool = False
-
-    @property
-    def scale(self) -> float:
-        """b of the Laplace noise in each cell, in rows: 2/ε under replace-one, 1/ε under add-remove."""
-        return cell_sensitivity(self.relation) / self.epsilon
 
 
 def noisy_count(values: npt.ArrayLike, *, epsilon: float, noise: NoiseSource) -> NoisyCount:
     """The number of ones among zeros and ones, plus Laplace noise of scale 1/ε.
 
-    Args:
-        values: shape (n,), n ≥ 1, each 0 or 1 (or False or True); n is declared public; never written to.
-
-    Raises:
-        InputError: ε not positive, or values that are not zeros and ones. No noise is drawn then.
+    `values`, shape (n,), n ≥ 1, are never written to; n is declared public. Raises InputError, before any noise, unless
+    each is 0 or 1 (or False or True).
 
     Cost: ε-DP, hence ε²/2-zCDP; replace-one. See docs/proofs/proportions.md.
     Source: the talk on differentially private estimators, Algorithm 1 (Λ = 1, on the scale of the mean 1/(nε)).
@@ -96,11 +89,8 @@ def noisy_count(values: npt.ArrayLike, *, epsilon: float, noise: NoiseSource) ->
         raise InputError("a noisy count needs one column of at least one row; give values of shape (n,)")
     if array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():
         raise InputError("a noisy count needs zeros and ones; code the values as 0 or 1")
-    budget = Budget(Rho.of_pure(epsilon))
-    values, _ = noise.laplace(
-        lambda: np.array([np.count_nonzero(array)], dtype=np.float64), 1.0, epsilon, budget, "count"
-    )
-    return NoisyCount(float(values[0]), array.size, epsilon, budget.total, budget.entries, private=noise.private)
+    values, price = _released(lambda: np.array([np.count_nonzero(array)]), 1.0, epsilon, REPLACE_ONE, noise, "count")
+    return NoisyCount(value=float(values[0]), rows=array.size, **price)
 
 
 def noisy_table(
@@ -114,7 +104,7 @@ def noisy_table(
     """The number of rows in each cell of a declared table, plus independent Laplace noise.
 
     Args:
-        codes: shape (n, d), whole numbers, or (n,) for one column: codes[i, j] in 0…shape[j] − 1; never written to.
+        codes: shape (n, d), or (n,) for one column, whole numbers from 0; never written to.
         shape: the number of declared categories of each column, d of them, each at least 1.
         relation: replace-one, with n ≥ 1 declared public: noise of scale 2/ε. Add-remove, with n ≥ 0 private: 1/ε.
 
@@ -140,17 +130,25 @@ def noisy_table(
     if relation == REPLACE_ONE and not len(array):
         raise InputError("a table of a declared number of rows needs at least one row")
 
-    def counts() -> Floats:
+    def counts() -> Counts:
         cells = np.ravel_multi_index(tuple(array.T), sizes) if array.size else np.zeros(0, dtype=np.int64)
-        return np.bincount(cells, minlength=math.prod(sizes)).reshape(sizes).astype(np.float64)
+        return np.bincount(cells, minlength=math.prod(sizes)).reshape(sizes)
 
-    budget = Budget(Rho.of_pure(epsilon))
-    values, _ = noise.laplace(counts, sensitivity, epsilon, budget, "table")
-    rows = len(array) if relation == REPLACE_ONE else None
-    return NoisyTable(values, rows, epsilon, budget.total, budget.entries, relation, noise.private)
+    values, price = _released(counts, sensitivity, epsilon, relation, noise, "table")
+    return NoisyTable(values=values, rows=len(array) if relation == REPLACE_ONE else None, **price)
 
 
 def cell_sensitivity(relation: Relation) -> float:
     """The L1 sensitivity of all cells together."""
     one_of("relation", relation, (REPLACE_ONE, ADD_REMOVE))
     return 2.0 if relation == REPLACE_ONE else 1.0
+
+
+def _released(
+    counts: Callable[[], Counts], sensitivity: float, epsilon: float, relation: Relation, noise: NoiseSource, what: str
+) -> tuple[Floats, dict[str, Any]]:
+    """Counts with Laplace noise, and the fields of their price."""
+    budget = Budget(Rho.of_pure(epsilon))
+    values, scale = noise.laplace(lambda: counts().astype(np.float64), sensitivity, epsilon, budget, what)
+    price = {"epsilon": epsilon, "rho": budget.total, "entries": budget.entries, "relation": relation}
+    return values, {**price, "scale": scale, "private": noise.private}

@@ -27,13 +27,7 @@ from equistrata.stats.laws import NormalLaplace
 def proportion_sizing(p0: float, effect: float, *, alpha: float, beta: float) -> Sizing:
     """The test of p = p₀ against p = p₀ + effect: its rows, correction factor and smallest ε.
 
-    σ² = p̄(1 − p̄) with p̄ = p₀ + effect/2.
-
-    Args:
-        p0: the proportion under the null hypothesis, in (0, 1).
-        effect: the difference to detect, not 0, of either sign; p₀ + effect in (0, 1).
-        alpha: the level of the two-sided test, in (0, 1).
-        beta: the type II error, in (0, 1 − alpha/2).
+    σ² = p̄(1 − p̄) with p̄ = p₀ + effect/2. The effect is not 0; p₀ and p₀ + effect lie in (0, 1). Others: as `Sizing`.
     """
     p0, effect = share("p0", p0), number("effect", effect)
     if effect == 0:
@@ -49,12 +43,8 @@ def power(
 ) -> float:
     """The probability that the two-sided level-α test rejects p₀ when the proportion is p, by a normal approximation.
 
-    Args:
-        p, p0: the true proportion and that of the null hypothesis, in (0, 1); at p = p₀ the result is α.
-        rows: at least 1. `equistrata.inference.counts.exact.exact_power` is exact for any number of rows.
-        alpha: in (0, 1).
-        epsilon: of the released count, positive; None: without noise.
-        law: as in `Sizing.rows`. The binomial part has the variance of its own p under either hypothesis.
+    Arguments: as `equistrata.inference.counts.exact.exact_power`, which is exact for any number of rows, but p and p₀
+    in (0, 1). An ε of None: without noise. `law`: as in `Sizing.rows`; the binomial part has the variance of its own p.
 
     >>> [round(power(p, p0=0.25, rows=376, alpha=0.05, epsilon=0.1), 3) for p in (0.15, 0.25, 0.35, 0.45)]
     [0.625, 0.05, 0.611, 0.988]

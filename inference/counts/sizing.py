@@ -36,8 +36,7 @@ class Sizing:
     """A difference to detect.
 
     Attributes:
-        variance: σ² of one row, positive, in squared units of the data.
-        distance: the difference, positive, in the unit of the data.
+        variance, distance: σ² of one row and the difference, positive, in the unit of the data and its square.
         alpha: the level of the two-sided test, in (0, 1).
         beta: the type II error, in (0, 1 − alpha/2); ½ asks for an interval of half-width `distance` at confidence
             1 − alpha.
@@ -51,9 +50,8 @@ class Sizing:
     sensitivity: float = 1.0
 
     def __post_init__(self) -> None:
-        positive("the variance", self.variance)
-        positive("the distance", self.distance)
-        positive("the sensitivity", self.sensitivity)
+        for name in ("variance", "distance", "sensitivity"):
+            positive(f"the {name}", getattr(self, name))
         share("alpha", self.alpha)
         if not share("beta", self.beta) < 1 - self.alpha / 2:
             raise InputError(
@@ -74,8 +72,8 @@ class Sizing:
     def rows(self, epsilon: float, law: Law = "normal-laplace") -> float:
         """The rows needed at this ε > 0, not rounded; never fewer than without noise.
 
-        "normal" approximates the noise by a normal variable of its variance, in closed form; "normal-laplace" uses the
-        exact convolution, for which the root is unique (quantiles spread with the noise: Lewis and Thompson, 1981).
+        "normal" takes the noise for normal, in closed form; "normal-laplace" uses the exact convolution, for which the
+        root is unique (quantiles spread with the noise: Lewis and Thompson, 1981).
         """
         epsilon = positive("epsilon", epsilon)
         noise = 8 * (self.sensitivity * self.distance / (epsilon * self.quantiles * self.variance)) ** 2

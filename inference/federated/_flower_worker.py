@@ -22,6 +22,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 
@@ -90,7 +91,7 @@ def serve(settings):
     factory = LinkStateFactory(":flwr-in-memory-state:")
     state = factory.state()
     fleet = _run_fleet_api_grpc_rere(settings["address"], factory, FfsFactory(settings["folder"]), None, None)
-    say({"ready": True})
+    print(json.dumps({"ready": True}), flush=True)
     members = None
     for line in sys.stdin:
         question = json.loads(line)
@@ -100,13 +101,13 @@ def serve(settings):
         if members is None:
             members = wait_for(state, run, settings["holders"], settings["starting"])
         if members is None or len(members) < max(settings["needed"], 3):
-            say({"stayed": 0 if members is None else len(members)})
+            print(json.dumps({"stayed": 0 if members is None else len(members)}), flush=True)
             continue
         grid = InMemoryGrid(factory)
         grid.set_run(run)
         context = Context(run, 0, {}, RecordDict(), {})
         total, members = add_up(grid, context, members, question, settings)
-        say({"stayed": len(members), "total": total})
+        print(json.dumps({"stayed": len(members), "total": total}), flush=True)
         state.update_run_status(run, RunStatus(Status.FINISHED, "completed", ""))
     fleet.stop(grace=1)
 
@@ -124,17 +125,14 @@ def add_up(grid, context, members, question, settings):
     from flwr.common import ArrayRecord, ConfigRecord, FitIns, parameters_to_ndarrays
     from flwr.server import LegacyContext
     from flwr.server.compat.grid_client_proxy import GridClientProxy
-    from flwr.server.strategy import Strategy
+    from flwr.server.strategy import FedAvg
     from flwr.server.workflow import SecAggPlusWorkflow
     from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECORD, Key
 
-    class Sum(Strategy):
+    class Sum(FedAvg):
         """Sends the question, and keeps the mean that the workflow computes: the sum over those who stayed, divided."""
 
         found = None
-
-        def initialize_parameters(self, client_manager):
-            return None
 
         def configure_fit(self, server_round, parameters, client_manager):
             config = {QUESTION: json.dumps(question)}
@@ -144,15 +142,6 @@ def add_up(grid, context, members, question, settings):
             mean = parameters_to_ndarrays(results[0][1].parameters)[0]
             self.found = np.rint(mean * len(results)).astype(np.int64), [proxy.node_id for proxy, _ in results]
             return None, {}
-
-        def configure_evaluate(self, server_round, parameters, client_manager):
-            return []
-
-        def aggregate_evaluate(self, server_round, results, failures):
-            return None, {}
-
-        def evaluate(self, server_round, parameters):
-            return None
 
     strategy = Sum()
     legacy = LegacyContext(context, strategy=strategy)
@@ -179,12 +168,6 @@ def add_up(grid, context, members, question, settings):
 def threshold(members, needed):
     """How many shares recover a mask: as many as must stay, but Flower wants fewer than there are members."""
     return min(needed, members - 1)
-
-
-def say(answer):
-    """One line of JSON on standard output, at once."""
-    sys.stdout.write(json.dumps(answer) + "\n")
-    sys.stdout.flush()
 
 
 # A holder
@@ -215,7 +198,8 @@ def hold(settings):
         raise RuntimeError("a holder runs no code that the server sends")
 
     client_module.install_from_fab = refuse
-    client_module.time = Quick()
+    # Flower's client asks for messages every three seconds.
+    client_module.time = SimpleNamespace(**vars(time) | {"sleep": lambda seconds: time.sleep(min(seconds, 0.1))})
     client_module.start_client_internal(
         server_address=settings["address"],
         node_config={},
@@ -225,16 +209,6 @@ def hold(settings):
         max_wait_time=float(settings["starting"]),
         flwr_path=Path(settings["folder"]),
     )
-
-
-class Quick:
-    """Python's `time`, but for naps: Flower's client asks for messages every three seconds."""
-
-    def __getattr__(self, name):
-        return getattr(time, name)
-
-    def sleep(self, seconds):
-        time.sleep(min(seconds, 0.1))
 
 
 def answer(settings, question, moduli):
@@ -307,7 +281,7 @@ def check_version():
     from flwr.server.app import _run_fleet_api_grpc_rere  # noqa: F401
 
     assert len(mask(b"seed", 1 << 40, [(2, 3)])[0]) == 2
-    sys.stdout.write(importlib.metadata.version("flwr"))
+    print(importlib.metadata.version("flwr"))
 
 
 if __name__ == "__main__":

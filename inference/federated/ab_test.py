@@ -18,18 +18,17 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from operator import index
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.arrays import Counts, Floats
-from equistrata.errors import InputError
+from equistrata.arrays import Counts
 from equistrata.inference.federated.aggregation import add_modulo
-from equistrata.inference.federated.arms import Arm, Target, check_interval, combine
-from equistrata.inference.federated.poisson_binomial import PoissonBinomial, SquareReports, check_values
+from equistrata.inference.federated.arms import Arm, Target, check_interval, check_rows, interval_of
+from equistrata.inference.federated.poisson_binomial import PoissonBinomial, check_values
 from equistrata.inference.federated.renyi import ThetaTarget, epsilon_spent, solve_theta, solve_thetas
+from equistrata.inference.means.estimate import Interval
 from equistrata.privacy.budget import REPLACE_ONE, Relation
 from equistrata.privacy.noise import NoiseSource
 from equistrata.stats.checks import share
@@ -41,21 +40,16 @@ WANTED_OMEGA = 0.5  # standard deviation of ŝ²/n over the noise variance of th
 
 @dataclass(frozen=True)
 class ArmSettings:
-    """How the people of one arm report, all of it public.
-
-    Attributes:
-        rows: n, at least 2; θ depends on it.
-        mean, squares: the randomizers of the value and of its square.
-    """
+    """How n ≥ 2 people of one arm report, all of it public: the randomizers of the value and of its square."""
 
     rows: int
     mean: PoissonBinomial
-    squares: SquareReports
+    squares: PoissonBinomial
 
     @property
     def moduli(self) -> tuple[int, int]:
         """nm + 1 for the two sums."""
-        return self.mean.modulus(self.rows), self.squares.unit.modulus(self.rows)
+        return self.mean.modulus(self.rows), self.squares.modulus(self.rows)
 
     def reports(self, values: npt.ArrayLike, noise: NoiseSource) -> Counts:
         """The two sums of these people's reports, of their values and of their squares. Shape (2,)."""
@@ -64,10 +58,8 @@ class ArmSettings:
 
     def epsilon(self, delta: float, orders: Sequence[float] | None = None) -> float:
         """The ε that both sums cost together at δ. Replace-one within the arm."""
-        unit = self.squares.unit
-        return epsilon_spent(
-            [(self.rows, self.mean.trials, self.mean.theta), (self.rows, unit.trials, unit.theta)], delta, orders
-        )
+        sums = [(self.rows, each.trials, each.theta) for each in (self.mean, self.squares)]
+        return epsilon_spent(sums, delta, orders)
 
 
 @dataclass(frozen=True)
@@ -96,31 +88,26 @@ class ArmDesign:
 
         Cost: replace-one within the arm. See docs/proofs/federated.md.
         """
-        if isinstance(rows, bool) or not hasattr(rows, "__index__") or index(rows) < 2:
-            raise InputError(f"an arm needs at least two rows for a variance, and one has {rows!r}")
+        rows = check_rows(rows)
         of_mean = self.mean_share
         if of_mean is None:
             of_mean = default_mean_share(rows, self.trials, self.target.epsilon, self.target.delta)
-        thetas = solve_thetas(index(rows), (self.trials, self.trials), self.target, of_mean)
+        thetas = solve_thetas(rows, (self.trials, self.trials), self.target, of_mean)
         mean = PoissonBinomial(self.trials, thetas[0], self.radius)
-        return ArmSettings(rows, mean, mean.of_squares(self.trials, thetas[1]))
+        return ArmSettings(rows, mean, replace(mean, theta=thetas[1], squares=True))
 
 
 @dataclass(frozen=True)
-class Difference:
-    """The private difference of two arms' means; all of its fields may be published.
+class Difference(Interval):
+    """The private difference of two arms' means, treated less control; all of its fields may be published.
 
     Attributes:
-        value, lower, upper: treated less control, and its interval, in the unit of the values.
         level, target: the asymptotic coverage, and "pate" or "sate".
         treated, control, settings: the arms, and theirs in the same order.
         epsilon, delta, relation: the guarantee, for one person's value within an arm of public size.
         private: whether the coins came from a source fit for real releases.
     """
 
-    value: float
-    lower: float
-    upper: float
     level: float
     target: Target
     treated: Arm
@@ -135,9 +122,8 @@ class Difference:
 def default_mean_share(rows: int, trials: int, epsilon: float, delta: float) -> float:
     """0.99, or less where the remaining budget could not estimate the variance.
 
-    The largest share f at which the standard deviation of ŝ²/n is at most half of the noise variance of the mean:
-    √(m/n)·θ·f/√(1 − f) = ½, with θ for the whole budget (θ² is about proportional to the share). Depends on public
-    settings.
+    √(m/n)·θ·f/√(1 − f) = ½, with θ for the whole budget (θ² is about proportional to the share f); then the standard
+    deviation of ŝ²/n is half of the noise variance of the mean.
 
     >>> round(default_mean_share(500, 1024, 0.5, 1e-6), 3), round(default_mean_share(500, 1024, 3, 1e-6), 3)
     (0.99, 0.924)
@@ -157,8 +143,7 @@ def private_arm(totals: npt.ArrayLike, settings: ArmSettings, *, rows: int | Non
 
     Args:
         totals: the sums of the values' and the squares' reports, first axis of length 2; arrays for many runs.
-        settings: how the people reported.
-        rows: how many did report, if not `settings.rows`.
+        rows: how many people did report, if not `settings.rows`.
 
     Returns:
         The arm, with the exact variance of the coins, R²/(4nmθ²) − μ²/(nm) + s²(1 − 1/m)/n for mean μ and variance s²
@@ -174,20 +159,8 @@ def private_arm(totals: npt.ArrayLike, settings: ArmSettings, *, rows: int | Non
     kept = 1 - (1 - 1 / trials) / n
     variance = (moment - mean**2 + noise) / kept
     variance_noise = (moment_noise + 4 * squared * bound + 2 * bound**2) / kept**2
-
-    def plain(number: Floats) -> float | Floats:
-        return float(number) if mean.ndim == 0 else number
-
-    return Arm(
-        rows=n,
-        mean=plain(mean),
-        variance=plain(variance),
-        moment=plain(moment),
-        noise=plain(noise),
-        overlap=1 / trials,
-        variance_noise=plain(variance_noise),
-        radius=radius,
-    )
+    # [()] makes numbers of arrays without dimensions.
+    return Arm(n, mean[()], variance, moment[()], noise, 1 / trials, variance_noise, radius)
 
 
 def private_difference(
@@ -205,8 +178,7 @@ def private_difference(
         treated, control: values in [−R, R], shape (n_t,) and (n_c,), at least two each; sizes are public.
         target, level: as `equistrata.inference.federated.arms.combine`.
 
-    Raises:
-        InputError: a value outside [−R, R], or an arm of one row; no noise is drawn then.
+    Raises InputError, before any noise, on a value outside [−R, R] or an arm of one row.
 
     Cost: (ε, δ)-DP; replace one person's value within an arm. The sums are added here in the clear, modulo nm + 1: a
     simulation of secure aggregation. `equistrata federate` has a real one.
@@ -220,11 +192,9 @@ def private_difference(
         for stream, (x, chosen) in enumerate(zip(values, settings, strict=True))
     ]
     arms = [private_arm(pair, chosen) for pair, chosen in zip(sums, settings, strict=True)]
-    value, half = (float(number) for number in combine(arms, [1, -1], level, target=target))
+    found = interval_of(arms, [1, -1], level, target=target)
     return Difference(
-        value=value,
-        lower=value - half,
-        upper=value + half,
+        **vars(found),
         level=level,
         target=target,
         treated=arms[0],

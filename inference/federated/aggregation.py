@@ -24,10 +24,8 @@ from equistrata.errors import EquistrataError, InputError
 class SumQuestion:
     """What every holder is asked to add up; public, and the same for all.
 
-    Attributes:
-        kind: which sum is asked for.
-        moduli: M for each place of the vector, at least 2. A holder's number lies in [0, M).
-        settings: what else they need, JSON values.
+    `kind` says which sum, `moduli` M ≥ 2 for each place of the vector (a holder's number lies in [0, M)), and
+    `settings` what else they need, JSON values.
     """
 
     kind: str
@@ -60,13 +58,7 @@ class TooFewHolders(EquistrataError, RuntimeError):
 
 
 class SecureAggregator(Protocol):
-    """Adds up the answers of a fixed set of holders.
-
-    Attributes:
-        name: its name in reports.
-        simulated: true if the answers pass through the clear somewhere.
-        holders: how many take part.
-    """
+    """Adds up the answers of this many `holders`; `simulated` if they pass through the clear somewhere."""
 
     @property
     def name(self) -> str: ...
@@ -91,9 +83,7 @@ class SecureAggregator(Protocol):
 class InProcessAggregator:
     """A simulation: the answers are added here, in the clear. The sums equal those of a real aggregation.
 
-    Attributes:
-        members, needed: the holders, and how many must stay.
-        dropped: positions of holders that drop out before answering, for tests and rehearsals.
+    `needed` holders must stay. `dropped` are positions of those that drop out before answering, for tests.
     """
 
     members: Sequence[Holder] = field(repr=False)
@@ -111,17 +101,14 @@ class InProcessAggregator:
     def total(self, question: SumQuestion) -> Total:
         """See `SecureAggregator.total`."""
         stayed = [holder for place, holder in enumerate(self.members) if place not in self.dropped]
-        if len(stayed) < max(self.needed, 1):
-            raise TooFewHolders(len(stayed), max(self.needed, 1))
+        needed = max(self.needed, 1)
+        if len(stayed) < needed:
+            raise TooFewHolders(len(stayed), needed)
         return Total(add_modulo((holder.answer(question) for holder in stayed), question.moduli), len(stayed))
 
 
 def add_modulo(vectors: Iterable[Counts], moduli: Sequence[int]) -> Counts:
-    """Σ of the vectors, each place modulo its own M. Shape (len(moduli),).
-
-    Raises:
-        InputError: a vector of another length, or a number outside [0, M).
-    """
+    """Σ of the vectors, each place modulo its own M. Raises InputError if one has another length or leaves [0, M)."""
     bounds = np.array(moduli, dtype=np.int64)
     if not len(bounds) or (bounds < 2).any() or (bounds > 2**62).any():
         raise InputError("a secure sum needs moduli from 2 to 2^62")

@@ -15,13 +15,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from operator import index
 from typing import Literal, get_args
 
 import numpy as np
-import numpy.typing as npt
 
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
+from equistrata.inference.means.estimate import Interval
 from equistrata.stats.checks import one_of, share
 from equistrata.stats.noisy_variance import LARGEST_OMEGA, normal_quantile, variance_factor
 
@@ -35,9 +36,8 @@ class Arm:
 
     Attributes:
         rows: n ≥ 2, public.
-        mean: the estimate of the mean.
+        mean, moment: the estimates of the mean and of the mean of squares.
         variance: ŝ², unbiased for the variance among people; noise may make it negative.
-        moment: the estimate of the mean of squares.
         noise: the noise variance of the mean if all people were alike.
         overlap: 1/m for the Poisson-binomial mechanism, whose noise is less by s²/(nm) where people differ; else 0.
         variance_noise: the noise variance of ŝ²; 0 if ŝ² is exact.
@@ -54,16 +54,14 @@ class Arm:
     radius: float = math.inf
 
     def __post_init__(self) -> None:
-        if self.rows < 2:
-            raise InputError(f"an arm needs at least two rows for a variance, and one has {self.rows}")
+        check_rows(self.rows)
 
 
-def exact_arm(values: npt.ArrayLike) -> Arm:
-    """The arm without privacy: exact mean and sample variance over the last axis. Not for publication."""
-    x = np.asarray(values, dtype=np.float64)
-    if x.shape[-1] < 2:
-        raise InputError(f"an arm needs at least two rows for a variance, and one has {x.shape[-1]}")
-    return Arm(x.shape[-1], x.mean(axis=-1), x.var(axis=-1, ddof=1), (x**2).mean(axis=-1))
+def check_rows(rows: int) -> int:
+    """The rows of an arm, a whole number of at least 2. Raises InputError."""
+    if isinstance(rows, bool) or not hasattr(rows, "__index__") or index(rows) < 2:
+        raise InputError(f"an arm needs at least two rows for a variance, and one has {rows!r}")
+    return index(rows)
 
 
 def combine(
@@ -71,17 +69,16 @@ def combine(
 ) -> tuple[Floats, Floats]:
     """Σ c_j·mean_j over independent arms, and the half-width of its interval of the given level. Post-processing.
 
-    The variances are added: Σ c_j²(noise_j + s_j²(1 − overlap_j)/n_j). (The ± line of the paper's Algorithm 1 adds
-    standard deviations; its proof and its tables add variances.) Where ŝ² is noisy, the width is calibrated
-    (`equistrata.stats.noisy_variance`); where that noise exceeds the known variance (ω > 1), s² is replaced by its
-    bound R².
+    The variances are added: Σ c_j²(noise_j + s_j²(1 − overlap_j)/n_j), as in the paper's proof and tables, not in the ±
+    line of its Algorithm 1. Where ŝ² is noisy, the width is calibrated (`equistrata.stats.noisy_variance`); where that
+    noise exceeds the known variance (ω > 1), s² is replaced by its bound R².
 
     Args:
         arms, coefficients: as many of each; a difference has coefficients 1 and −1.
         level: the asymptotic coverage, in (0, 1).
         target: "pate" for the population's mean difference; "sate" for that of these people, with exactly two arms and
-            coefficients 1 and −1. Its variance is smaller by (s_t − s_c)²/(n_t + n_c), and still an upper bound; from
-            noisy variances only the part that noise does not explain is subtracted.
+            coefficients 1 and −1. Its variance is smaller by (s_t − s_c)²/(n_t + n_c), as far as noise does not
+            explain that, and still an upper bound.
 
     Returns:
         The estimate and its half-width, in the unit of the values.
@@ -108,6 +105,14 @@ def combine(
         factor = variance_factor(np.where(readable, people / scale, 0), np.where(readable, omega, 0), level)
         variance = np.where(readable, known * factor, np.where(noisy, known + most, variance))
     return value, normal_quantile(level) * np.sqrt(variance)
+
+
+def interval_of(
+    arms: Sequence[Arm], coefficients: Sequence[float], level: float, *, target: Target = "pate", shift: float = 0.0
+) -> Interval:
+    """What `combine` finds for single arms, moved by `shift`."""
+    value, half = (float(number) for number in combine(arms, coefficients, level, target=target))
+    return Interval(value + shift, value + shift - half, value + shift + half)
 
 
 def added(terms: Iterable[Number]) -> Floats:

@@ -29,7 +29,7 @@ from equistrata.data.strata import Key
 from equistrata.errors import EquistrataError
 from equistrata.inference.federated.ab_test import private_arm
 from equistrata.inference.federated.aggregation import SecureAggregator
-from equistrata.inference.federated.arms import Arm, Target, combine
+from equistrata.inference.federated.arms import Arm, Target, interval_of
 from equistrata.inference.federated.protocol import Cell, FederatedPlan, Part
 from equistrata.inference.means.estimate import Interval
 from equistrata.privacy.budget import REPLACE_ONE, Relation
@@ -37,12 +37,11 @@ from equistrata.privacy.budget import REPLACE_ONE, Relation
 
 @dataclass(frozen=True)
 class StratumResult:
-    """One stratum, or all of them together.
+    """One stratum, with a label as "SEX=1,RAC1P=2", or "all" of them together.
 
     Attributes:
-        label: as "SEX=1,RAC1P=2"; "all" for all strata together.
-        rows: part ("control", "treated", or "all" without arms) → rows over all holders, public.
-        means: part → mean; without the parts that were left out.
+        rows, means: part ("control", "treated", or "all" without arms) → rows over all holders, public; and the mean,
+            without the parts that were left out.
         difference: treated less control; None where there are no two arms.
     """
 
@@ -59,10 +58,9 @@ class FederatedResult:
     Attributes:
         strata: every declared stratum, in order.
         overall: all strata together, weighted by their rows. The difference is over the strata with two arms.
-        epsilon, delta, relation: the price and the neighbouring relation.
+        epsilon, delta, relation, level, target: the price, its neighbouring relation, and the intervals' settings.
         holders, stayed: how many took part, and how many stayed to the end.
         aggregator, simulated: the aggregator, and whether it saw single holders' numbers.
-        level, target: of the intervals.
     """
 
     strata: tuple[StratumResult, ...]
@@ -89,9 +87,7 @@ class RowsMissing(EquistrataError, RuntimeError):
 def federate(plan: FederatedPlan, aggregator: SecureAggregator) -> FederatedResult:
     """Ask the holders for sizes and then for sums, and estimate.
 
-    Args:
-        plan: what they agreed to.
-        aggregator: adds up their answers. It enforces how many must stay; the rows are checked here too.
+    The aggregator enforces how many holders must stay; the rows are checked here too.
 
     Raises:
         InputError: a holder's rows do not fit the plan, or a cell has one row; no noise is drawn then.
@@ -148,20 +144,14 @@ def _together(
         chosen = [arms[cell] for cell in cells if cell in arms]
         if chosen:
             people = sum(arm.rows for arm in chosen)
-            means[part] = _interval(plan, chosen, [arm.rows / people for arm in chosen], plan.centre)
+            shares = [arm.rows / people for arm in chosen]
+            means[part] = interval_of(chosen, shares, plan.level, shift=plan.centre)
     pairs = [(arms.get(Cell(key, "treated")), arms.get(Cell(key, "control"))) for key in keys]
     both = [(treated, control) for treated, control in pairs if treated and control]
     difference = None
     if both:
-        people = sum(treated.rows + control.rows for treated, control in both)
-        shares = [(treated.rows + control.rows) / people for treated, control in both]
         flat = [arm for pair in both for arm in pair]
-        difference = _interval(plan, flat, [sign * share for share in shares for sign in (1, -1)], 0.0, target)
+        people = sum(arm.rows for arm in flat)
+        signed = [sign * (treated.rows + control.rows) / people for treated, control in both for sign in (1, -1)]
+        difference = interval_of(flat, signed, plan.level, target=target)
     return StratumResult(label, rows, means, difference)
-
-
-def _interval(
-    plan: FederatedPlan, arms: Sequence[Arm], coefficients: Sequence[float], shift: float, target: Target = "pate"
-) -> Interval:
-    value, half = (float(number) for number in combine(arms, coefficients, plan.level, target=target))
-    return Interval(value + shift, value + shift - half, value + shift + half)

@@ -1,8 +1,7 @@
 """Non-asymptotic intervals for the difference of two private arms (Theorem 4.3 of the federated-experiments paper).
 
-The half-width is √(2(V_s + V_n)L) + bL/3 with L = ln(2/β): Bernstein's inequality for people (total variance V_s, each
-moving the difference by at most b) and Hoeffding's lemma for their coins (V_n). V_s is bounded from the private second
-moments. It is narrower than the paper's Theorem C.1 and corrects its term for the coins. See docs/proofs/federated.md.
+Bernstein's inequality for people, their variance bounded from the private second moments, and Hoeffding's lemma for
+their coins. Narrower than the paper's Theorem C.1, with its term for the coins corrected. See docs/proofs/federated.md.
 
 >>> from equistrata.inference.federated.ab_test import ArmDesign, private_arm
 >>> from equistrata.inference.federated.renyi import ThetaTarget
@@ -33,11 +32,9 @@ def finite_sample_interval(
     """The difference of two private arms, and the half-width of an interval that covers with at least `level` at any n.
 
     Args:
-        arms: treated and control, as `equistrata.inference.federated.ab_test.private_arm` makes them.
-        settings: how their people reported.
-        level: in (0, 1).
-        target: "pate": the people are independent draws from each arm's population. "sate": the effect is that among
-            these people, whose arm is drawn without replacement.
+        arms, settings: treated and control, as `equistrata.inference.federated.ab_test.private_arm` makes them.
+        target: "pate": people are drawn from each arm's population. "sate": the effect is that among these people,
+            whose arm is drawn without replacement.
 
     Returns:
         The estimate and the half-width, in the unit of the values; arrays if the arms hold arrays.
@@ -63,21 +60,16 @@ def finite_sample_interval(
 
 
 def _largest_deviation(arm: Arm, settings: ArmSettings, log: float, target: Target) -> Floats:
-    """A bound on the standard deviation of an arm's values; fails with probability at most 4·e^(−log).
-
-    It adds up the failures of the second moment, both sides of the mean, and the step from sample to population.
-    """
+    """A bound on the standard deviation of an arm's values; fails with probability at most 4·e^(−log)."""
     n, radius = arm.rows, settings.mean.radius
     both_sides = log + math.log(2)
     mean_slack = math.sqrt(2 * settings.mean.noise(n) * both_sides)  # Hoeffding: a variance proxy is all it needs
     moment_slack = math.sqrt(2 * settings.squares.noise(n) * log)
-    mean = np.asarray(arm.mean)
-    moment = np.asarray(arm.moment)
     if target == "sate":
         mean_slack += radius * math.sqrt(2 * both_sides / n)  # range 2R
         moment_slack += radius**2 * math.sqrt(log / (2 * n))  # range R²
-    largest_moment = np.clip(moment + moment_slack, 0, radius**2)
-    least_mean = np.maximum(np.abs(mean) - mean_slack, 0)
+    largest_moment = np.clip(np.asarray(arm.moment) + moment_slack, 0, radius**2)
+    least_mean = np.maximum(np.abs(arm.mean) - mean_slack, 0)
     variance = np.maximum(largest_moment - least_mean**2, 0)
     if target == "sate":
         return np.asarray(np.minimum(np.sqrt(variance), radius))

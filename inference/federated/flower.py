@@ -10,18 +10,16 @@ from __future__ import annotations
 import json
 import math
 import os
-import queue
 import shutil
 import socket
 import subprocess
 import tempfile
-import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from functools import lru_cache
+from multiprocessing.connection import wait
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
@@ -45,29 +43,19 @@ class FlowerAggregator:
     """A running server with its holders; made by `flower`.
 
     Attributes:
-        holders: how many take part.
-        needed: how many must stay.
+        name: Flower and its version.
+        holders, needed: how many take part, and how many must stay.
         timeout: seconds that the server waits for a holder in each stage.
     """
 
+    name: str
     holders: int
     needed: int
     timeout: float
     _server: subprocess.Popen[str] = field(repr=False)
-    _lines: queue.Queue[str | None] = field(repr=False)
     _folder: Path = field(repr=False)
 
     simulated = False
-
-    @property
-    def name(self) -> str:
-        """Flower and its version."""
-        return f"Flower {_version(str(interpreter()))} SecAgg+"
-
-    @property
-    def server_pid(self) -> int:
-        """The server's process id."""
-        return self._server.pid
 
     def total(self, question: SumQuestion) -> Total:
         """See `SecureAggregator.total`. Each kind of question once; holders refuse the second.
@@ -78,11 +66,9 @@ class FlowerAggregator:
         """
         asked = {"kind": question.kind, "moduli": list(question.moduli), "settings": dict(question.settings)}
         assert self._server.stdin is not None
-        try:
+        with suppress(OSError):  # a server that has ended gives no answer either
             self._server.stdin.write(json.dumps(asked) + "\n")
             self._server.stdin.flush()
-        except OSError:
-            raise self._failed() from None
         answer = self._answer(max(STARTING, self.timeout) + STAGES * self.timeout + 60)
         refusals = sorted(self._folder.glob(f"holder-*/{REFUSAL}"))
         if refusals:  # a holder's own sentence, which quotes no row; only on loopback can it be read here
@@ -92,25 +78,19 @@ class FlowerAggregator:
         return Total(np.array(answer["total"], dtype=np.int64), int(answer["stayed"]))
 
     def _answer(self, seconds: float) -> dict[str, Any]:
-        try:
-            line = self._lines.get(timeout=seconds)
-        except queue.Empty:
-            raise FlowerFailed(f"Flower's server gave no answer in {seconds:.0f} seconds") from None
-        if line is None:
-            raise self._failed()
+        """The server's next line; it writes one for each question, so none waits in a buffer."""
+        assert self._server.stdout is not None
+        if not wait([self._server.stdout.fileno()], seconds):
+            raise FlowerFailed(f"Flower's server gave no answer in {seconds:.0f} seconds")
+        line = self._server.stdout.readline()
+        if not line:
+            raise FlowerFailed(f"Flower's server ended early (exit status {self._server.poll()})")
         return dict(json.loads(line))
-
-    def _failed(self) -> FlowerFailed:
-        return FlowerFailed(f"Flower's server ended early (exit status {self._server.poll()})")
 
 
 @contextmanager
 def flower(
-    commands: Sequence[Sequence[str]],
-    *,
-    missing: int = 0,
-    timeout: float = 60,
-    folder: Path | None = None,
+    commands: Sequence[Sequence[str]], *, missing: int = 0, timeout: float = 60, folder: Path | None = None
 ) -> Iterator[FlowerAggregator]:
     """Start a server and one holder for each command, and end them all afterwards.
 
@@ -119,8 +99,7 @@ def flower(
             settings) on standard input and prints its numbers as a JSON list, or one sentence on standard error with
             exit status 2.
         missing: how many may drop out, fewer than half; at least three must stay.
-        timeout: seconds to wait in each stage of the protocol. At the start all holders are waited for, up to two
-            minutes.
+        timeout: seconds to wait in each stage of the protocol, and at the start two minutes at least.
         folder: for settings and logs, kept afterwards; None for a folder of mode 0700 that is removed.
 
     Raises:
@@ -139,7 +118,7 @@ def flower(
     if not (math.isfinite(timeout) and timeout > 0):
         raise InputError(f"the time-out must be a positive number of seconds, not {timeout}")
     python = interpreter()
-    _version(str(python))
+    name = f"Flower {_version(str(python))} SecAgg+"
     place = Path(tempfile.mkdtemp(prefix="equistrata-flower-")) if folder is None else folder
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
     common = {
@@ -153,10 +132,7 @@ def flower(
     try:
         server = _start(python, "server", place / "server", common)
         running.append(server)
-        lines: queue.Queue[str | None] = queue.Queue()
-        assert server.stdout is not None
-        threading.Thread(target=_read, args=(server.stdout, lines), daemon=True).start()
-        aggregator = FlowerAggregator(holders, holders - missing, timeout, server, lines, place)
+        aggregator = FlowerAggregator(name, holders, holders - missing, timeout, server, place)
         aggregator._answer(STARTING)
         for number, command in enumerate(commands):
             running.append(_start(python, "holder", place / f"holder-{number}", common | {"command": list(command)}))
@@ -180,7 +156,6 @@ def interpreter() -> Path:
     return path
 
 
-@lru_cache
 def _version(python: str) -> str:
     try:
         command = [python, "-I", str(FLOWER_WORKER), "--check"]
@@ -204,12 +179,6 @@ def _start(python: Path, role: str, folder: Path, settings: dict[str, Any]) -> s
             text=True,
             cwd=os.getcwd(),
         )
-
-
-def _read(stream: IO[str], lines: queue.Queue[str | None]) -> None:
-    for line in stream:
-        lines.put(line)
-    lines.put(None)
 
 
 def _end(process: subprocess.Popen[str]) -> None:

@@ -1,9 +1,8 @@
 """A holder of a table: checks the two questions of a federated plan, and answers them.
 
-A number about its rows leaves a holder only inside a secure sum. It computes θ itself from the plan, so a server cannot
-ask for less noise, and it refuses if its rows break the plan. With a state folder it answers each question once: a
-second sum with fresh coins would cost the price again, and one with the same coins but without one holder would reveal
-that holder's answer by subtraction.
+A holder computes θ itself from the plan, so a server cannot ask for less noise, and it refuses if its rows break the
+plan. With a state folder it answers each question once: a second sum with fresh coins would cost the price again, and
+one with the same coins but without one holder would reveal that holder's answer by subtraction.
 """
 
 from __future__ import annotations
@@ -12,12 +11,13 @@ import os
 from dataclasses import dataclass, field
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from equistrata.arrays import Counts
+from equistrata.arrays import Counts, Floats
 from equistrata.data.sources import read_frame
 from equistrata.data.table import CodedTable, numbers
 from equistrata.errors import InputError
@@ -55,23 +55,20 @@ class TableHolder:
         """
         if question.settings.get("plan") != self.plan.digest:
             raise InputError("a holder was asked about a plan that it has not agreed to; give everybody the same plan")
-        if question.kind == SIZES:
-            self._check_once(SIZES)
-            counted = np.array([len(values) for values in self._cells()], dtype=np.int64)
-            self._remember(SIZES)
-            return counted
-        if question.kind != SUMS:
+        if question.kind not in (SIZES, SUMS):
             raise InputError(f"a holder was asked for {question.kind!r}, which no plan asks for")
-        sizes = question.settings.get("sizes")
-        if not isinstance(sizes, list) or not all(type(size) is int and size >= 0 for size in sizes):
-            raise InputError("a holder was asked for sums without the sizes of the cells")
-        if question.moduli != self.plan.sums(sizes).moduli:
-            raise InputError("a holder was asked for sums with moduli that do not follow from the plan")
-        self._check_once(SUMS)
-        if self.state is not None and not self._note(SIZES).exists():
+        sizes: Any = question.settings.get("sizes")
+        if question.kind == SUMS:
+            if not isinstance(sizes, list) or not all(type(size) is int and size >= 0 for size in sizes):
+                raise InputError("a holder was asked for sums without the sizes of the cells")
+            if question.moduli != self.plan.sums(sizes).moduli:
+                raise InputError("a holder was asked for sums with moduli that do not follow from the plan")
+        self._check_once(question.kind)
+        if question.kind == SUMS and self.state is not None and not self._note(SIZES).exists():
             raise InputError("this holder has not answered the question for sizes of this plan; start the plan again")
-        answer = self._sums(sizes)
-        self._remember(SUMS)
+        cells = self._cells()
+        answer = np.array([len(values) for values in cells]) if question.kind == SIZES else self._sums(sizes, cells)
+        self._remember(question.kind)
         return answer
 
     def _note(self, kind: str) -> Path:
@@ -95,8 +92,7 @@ class TableHolder:
         except FileExistsError:
             self._check_once(kind)
 
-    def _sums(self, sizes: list[int]) -> Counts:
-        settings, cells = self.plan.arm_settings(sizes), self._cells()
+    def _sums(self, sizes: list[int], cells: list[Floats]) -> Counts:
         for cell, size, values in zip(self.plan.cells, sizes, cells, strict=True):
             if len(values) > size:
                 raise InputError(
@@ -105,7 +101,7 @@ class TableHolder:
             if len(values) > self.plan.most_rows(size):
                 raise InputError(f"this holder has more of cell {self.plan.label(cell)} than the plan's largest share")
         answer = np.zeros((3, len(cells)), dtype=np.int64)
-        for place, (chosen, values) in enumerate(zip(settings, cells, strict=True)):
+        for place, (chosen, values) in enumerate(zip(self.plan.arm_settings(sizes), cells, strict=True)):
             if chosen is not None:
                 answer[:2, place] = chosen.reports(values, self.noise.spawn(place))
                 answer[2, place] = len(values)
@@ -119,25 +115,21 @@ class TableHolder:
             raise InputError(f"a holder's table has no column {missing[0]!r}; add it")
         return self.rows[list(columns)]
 
-    def _cells(self) -> list[npt.NDArray[np.float64]]:
+    def _cells(self) -> list[Floats]:
         """The outcomes of each cell's rows, less the centre of their range. Rows without an outcome are left out."""
         plan = self.plan
         frame = self._read(plan.columns)
         values, absent = _outcomes(frame, plan)
         named = plan.columns[:-1]
         table = CodedTable.encode(frame, plan.schema.select(named)) if named else None
-        stratum = np.zeros(len(frame), dtype=np.int64)
-        if plan.strata:
-            assert table is not None
-            stratum = plan.partition.index(table)
-        kept = ~absent & (stratum >= 0)
-        parts, place = 1, stratum
-        if plan.arm is not None:
-            assert table is not None
+        place, parts = np.zeros(len(frame), dtype=np.int64), 1
+        if table is not None and plan.strata:
+            place = plan.partition.index(table)
+        kept = ~absent & (place >= 0)
+        if table is not None and plan.arm is not None:
             codes, keys = table.column(plan.arm), list[object](plan.schema[plan.arm].keys)
             treated, control = codes == keys.index(plan.treated), codes == keys.index(plan.control)
-            kept, parts = kept & (treated | control), 2
-            place = stratum * 2 + treated
+            kept, parts, place = kept & (treated | control), 2, place * 2 + treated
         place, values = place[kept], values[kept]
         order = np.argsort(place, kind="stable")
         bounds = np.searchsorted(place[order], np.arange(len(plan.partition.keys) * parts + 1))
@@ -146,7 +138,7 @@ class TableHolder:
         return [centred[start:end] for start, end in pairwise(bounds)]
 
 
-def _outcomes(frame: pd.DataFrame, plan: FederatedPlan) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+def _outcomes(frame: pd.DataFrame, plan: FederatedPlan) -> tuple[Floats, npt.NDArray[np.bool_]]:
     column = plan.schema[plan.outcome]
     if column.values:
         present = frame[plan.outcome].notna().to_numpy()

@@ -16,7 +16,7 @@ added modulo nm + 1.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -38,6 +38,7 @@ class PoissonBinomial:
         trials: m, 1 to 2²⁰: a report takes about log₂ m bits; m in the thousands is as good as Gaussian noise.
         theta: θ in (0, ¼], from `equistrata.inference.federated.renyi.solve_theta` for an (ε, δ).
         radius: R > 0; values lie in [−R, R], declared, never read off the rows.
+        squares: whether people report x² instead: the same mechanism on 2x²/R² − 1, which lies in [−1, 1].
 
     Cost: a report alone is m·ln((½ + θ)/(½ − θ))-DP; for the sum of n see `equistrata.inference.federated.renyi`.
     Replace-one, n public.
@@ -47,6 +48,7 @@ class PoissonBinomial:
     trials: int
     theta: float
     radius: float = 1.0
+    squares: bool = False
 
     def __post_init__(self) -> None:
         if whole("the number of trials", self.trials, 1) > LARGEST_TRIALS:
@@ -60,61 +62,33 @@ class PoissonBinomial:
         return rows * self.trials + 1
 
     def reports(self, values: npt.ArrayLike, noise: NoiseSource) -> Counts:
-        """One report, 0 to m, for each value. Shape (n,) in and out.
-
-        Raises:
-            InputError: values outside [−R, R], missing, or not one-dimensional; no noise is drawn then.
-        """
-        x = check_values(values, self.radius)
+        """One report, 0 to m, for each value. Shape (n,) in and out. Raises InputError as `check_values`."""
+        unit = check_values(values, self.radius) / self.radius
+        if self.squares:
+            unit = np.clip(2 * unit**2 - 1, -1, 1)
         # Rounding must not shift a report's mean by more than θ.
-        shift = np.clip(self.theta * (x / self.radius), -self.theta, self.theta)
-        return noise.binomial(self.trials, 0.5 + shift)
+        return noise.binomial(self.trials, 0.5 + np.clip(self.theta * unit, -self.theta, self.theta))
 
     def mean(self, total: npt.ArrayLike, rows: int) -> Floats:
-        """R/(nmθ)·(ΣZ − nm/2), the unbiased estimate of the mean value, from the sum of n reports (any shape).
+        """R/(nmθ)·(ΣZ − nm/2), the unbiased estimate of the mean of x (or x²), from the sum of n reports (any shape).
 
-        The paper's eq. 3 as printed subtracts m/2 once instead of n times.
+        The paper's eq. 3 as printed subtracts m/2 once instead of n times. Noise may take a mean of squares below 0.
         """
-        coins = rows * self.trials
-        return np.asarray(self.radius / (coins * self.theta) * (np.asarray(total, dtype=np.float64) - coins / 2))
+        coins, scale = rows * self.trials, 1.0 if self.squares else self.radius
+        found = np.asarray(scale / (coins * self.theta) * (np.asarray(total, dtype=np.float64) - coins / 2))
+        return self.radius**2 / 2 * (1 + found) if self.squares else found
 
     def noise(self, rows: int) -> float:
-        """R²/(4nmθ²), a bound on the noise variance of the mean of n rows (Theorem 4.1); exact less (Σx²/n)/(nm)."""
-        return self.radius**2 / (4 * rows * self.trials * self.theta**2)
+        """R²/(4nmθ²), a bound on the noise variance of the mean of n rows (Theorem 4.1); exact less (Σx²/n)/(nm).
 
-    def of_squares(self, trials: int, theta: float) -> SquareReports:
-        """The randomizer of the same values' squares, with m₂ and θ₂ of its own."""
-        return SquareReports(replace(self, trials=trials, theta=theta, radius=1.0), self.radius)
-
-
-@dataclass(frozen=True)
-class SquareReports:
-    """Reports of x², Z' ~ Binomial(m₂, ½ + 2θ₂(x²/R² − ½)): the same mechanism on 2x²/R² − 1, which lies in [−1, 1].
-
-    Attributes:
-        unit: the mechanism on [−1, 1].
-        radius: R, of the values before they are squared.
-    """
-
-    unit: PoissonBinomial
-    radius: float
-
-    def reports(self, values: npt.ArrayLike, noise: NoiseSource) -> Counts:
-        """See `PoissonBinomial.reports`."""
-        x = check_values(values, self.radius)
-        return self.unit.reports(np.clip(2 * (x / self.radius) ** 2 - 1, -1, 1), noise)
-
-    def mean(self, total: npt.ArrayLike, rows: int) -> Floats:
-        """The unbiased estimate of the mean of x², from the sum of n reports (any shape); noise may take it below 0."""
-        return self.radius**2 / 2 * (1 + self.unit.mean(total, rows))
-
-    def noise(self, rows: int) -> float:
-        """R⁴/(16nm₂θ₂²), a bound on the noise variance of the mean of x²."""
-        return self.radius**4 / 4 * self.unit.noise(rows)
+        Of squares: R⁴/(16nmθ²).
+        """
+        largest = self.radius**4 / 4 if self.squares else self.radius**2
+        return largest / (4 * rows * self.trials * self.theta**2)
 
 
 def check_values(values: npt.ArrayLike, radius: float) -> Floats:
-    """The values as floats, shape (n,). Raises InputError if one lies outside [−R, R] or is missing."""
+    """The values as floats, shape (n,). Raises InputError on another shape, or a value outside [−R, R] or missing."""
     x = np.asarray(values, dtype=np.float64)
     if x.ndim != 1:
         raise InputError(f"the values of an arm must be one-dimensional, not of {x.ndim} dimensions")

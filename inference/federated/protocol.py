@@ -54,16 +54,14 @@ class FederatedPlan:
         strata: columns that define strata; none for one stratum.
         arm: the column with the arms; None for means only.
         treated, control: its values; rows with another value are left out.
-        clip: the clip of the outcome; None for its declared bounds. A narrower clip needs less noise and estimates the
-            mean of the clipped values.
+        clip: the clip of the outcome (the mean is of clipped values); None for its declared bounds.
         epsilon, delta: the price, for every person.
         trials, mean_share: as `equistrata.inference.federated.ab_test.ArmDesign`.
         level, target: of the intervals, as `equistrata.inference.federated.arms.combine`.
         missing: how many holders may drop out or collude with the server.
         largest_share: the largest share of a cell's rows that one holder may have; declared if `missing` is not 0. Each
-            holder checks it. θ is set for the rows that remain when `missing` holders with that share each are gone.
-        smallest: cells with fewer rows are left out, at least 2. With None only empty cells are left out, and a cell of
-            one row is an error.
+            holder checks it, and θ is set for the rows without `missing` such holders.
+        smallest: cells with fewer rows are left out, at least 2; None leaves out empty cells only, and refuses one row.
 
     Raises:
         InputError: settings that do not fit the schema or each other.
@@ -92,8 +90,7 @@ class FederatedPlan:
     smallest: int | None = None
 
     def __post_init__(self) -> None:
-        named = [*self.strata, self.outcome, *([] if self.arm is None else [self.arm])]
-        if len(set(named)) < len(named):
+        if len(set(self.columns)) < len(self.columns):
             raise InputError("a column is used twice among strata, arm and outcome; use each once")
         _bounds(self.schema[self.outcome])
         if (self.arm is None) != (self.treated is None) or (self.arm is None) != (self.control is None):
@@ -130,14 +127,12 @@ class FederatedPlan:
     @property
     def centre(self) -> float:
         """The middle of the outcome's range, which is subtracted before reporting."""
-        low, high = self.range
-        return (low + high) / 2
+        return sum(self.range) / 2
 
     @property
     def radius(self) -> float:
         """R, half of the outcome's range."""
-        low, high = self.range
-        return (high - low) / 2
+        return (self.range[1] - self.range[0]) / 2
 
     @property
     def range(self) -> tuple[float, float]:
@@ -170,11 +165,7 @@ class FederatedPlan:
         return SumQuestion(SIZES, (SIZE_MODULUS,) * len(self.cells), {"plan": self.digest})
 
     def sums(self, sizes: Sequence[int]) -> SumQuestion:
-        """The second question, once the cells' sizes over all holders are known: both sums, and how many rows reported.
-
-        Args:
-            sizes: rows in each cell, in the order of `cells`.
-        """
+        """The second question: both sums and how many rows reported, by the sizes of `cells` over all holders."""
         arms = zip(self.arm_settings(sizes), sizes, strict=True)
         moduli = [(2, 2) if arm is None else replace(arm, rows=size).moduli for arm, size in arms]
         means, squares = zip(*moduli, strict=True)
@@ -189,18 +180,16 @@ class FederatedPlan:
         """
         if len(sizes) != len(self.cells):
             raise InputError(f"the plan has {len(self.cells)} cells, not {len(sizes)}")
-        return [self._settings_of(cell, int(size)) for cell, size in zip(self.cells, sizes, strict=True)]
-
-    def _settings_of(self, cell: Cell, size: int) -> ArmSettings | None:
-        if size < (1 if self.smallest is None else self.smallest):
-            return None
-        left = self.rows_left(size)
-        if left < 2:
-            raise InputError(
-                f"cell {self.label(cell)} has fewer than two rows, or would have when holders are missing; "
-                "join strata or leave small cells out"
-            )
-        return self.design.settings(left)
+        settings: list[ArmSettings | None] = []
+        for cell, size in zip(self.cells, map(int, sizes), strict=True):
+            left_out, left = size < (self.smallest or 1), self.rows_left(size)
+            if left < 2 and not left_out:
+                raise InputError(
+                    f"cell {self.label(cell)} has fewer than two rows, or would have when holders are missing; "
+                    "join strata or leave small cells out"
+                )
+            settings.append(None if left_out else self.design.settings(left))
+        return settings
 
     def rows_left(self, size: int) -> int:
         """The rows of a cell that surely remain: `size` less what `missing` holders may have."""

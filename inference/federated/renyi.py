@@ -1,12 +1,10 @@
 """The cost of the Poisson-binomial mechanism: Rényi divergence, exact and fast, and the θ that an (ε, δ) allows.
 
 n people each report Z ~ Binomial(m, ½ + θx/R), x in [−R, R], θ ≤ ¼, and only the sum is released. Neighbouring tables:
-replace one person's x; n is public. The divergence of order α is largest for
+replace one person's x; n is public. The largest divergence of order α (docs/proofs/federated.md) is summed over a
+window with a bound on the rest, so results are upper bounds to about one part in 10⁹.
 
-    D_α( Binom(nm, ½ − θ)  ‖  Binom((n − 1)m, ½ − θ) * Binom(m, ½ + θ) )
-
-(Chen, Özgür and Kairouz, arXiv:2207.09916, Theorem 3.3). It is summed over a window with a bound on the rest, so
-results are upper bounds to about one part in 10⁹. See docs/proofs/federated.md.
+Source: Chen, Özgür and Kairouz, arXiv:2207.09916, Theorem 3.3.
 
 >>> exact, fast = renyi_exact(100, 64, 0.25, 2), renyi_fast(100, 64, 0.25, 2)
 >>> round(exact, 4), round(fast / exact - 1, 4)
@@ -20,6 +18,7 @@ results are upper bounds to about one part in 10⁹. See docs/proofs/federated.m
 from __future__ import annotations
 
 import math
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -71,10 +70,7 @@ class ThetaTarget:
 def renyi_exact(n: int, m: int, theta: float, order: float) -> float:
     """The Rényi divergence that one person's report costs, exact, in nats. Takes time proportional to m·√(nm).
 
-    Args:
-        n, m: people whose reports are added, public, and trials of each; at least 1.
-        theta: θ in [0, ¼].
-        order: α > 1.
+    n people, public, make m trials each, both at least 1; θ in [0, ¼]; the order α is above 1.
 
     Source: the federated-experiments paper, Algorithms 3 and 4.
 
@@ -88,8 +84,8 @@ def renyi_exact(n: int, m: int, theta: float, order: float) -> float:
 def renyi_fast(n: int, m: int, theta: float, order: float) -> float:
     """A bound on `renyi_exact`, never below it and within 1 % of it, for n to 10⁷ and m to 4,096 in milliseconds.
 
-    Trials move block by block (data processing inequality). The paper's blocks are single trials (Algorithm 5); here
-    they are longer below 1,024 people. Arguments: as `renyi_exact`.
+    Trials move block by block (data processing inequality): single ones (the paper's Algorithm 5) from 1,024 people on,
+    else longer blocks. Arguments: as `renyi_exact`.
 
     >>> round(renyi_fast(10**7, 4096, 0.25, 32), 6)
     0.008738
@@ -112,11 +108,9 @@ def epsilon_of(curve: Curve, delta: float, orders: Sequence[float] | None = None
 
     if orders is not None:
         listed = sorted(_check_order(order) for order in orders)
-        low, high = 0, len(listed) - 1
-        while low < high:  # ε falls and then rises along the orders, so the slope in the middle says which half
-            middle = (low + high) // 2
-            low, high = (low, middle) if at(listed[middle]) <= at(listed[middle + 1]) else (middle + 1, high)
-        return max(0.0, at(listed[low]))
+        # ε falls and then rises along the orders: from the best one on, the next is no better.
+        best = bisect_left(range(len(listed) - 1), True, key=lambda i: at(listed[i]) <= at(listed[i + 1]))
+        return max(0.0, at(listed[best]))
     half = curve(2.0) / 2  # as for a Gaussian, whose best order is about 1 + √(ln(1/δ)/ρ)
     if half <= 0:
         return 0.0
@@ -141,14 +135,12 @@ def solve_theta(n: int, m: int, target: ThetaTarget, *, spent: Curve | None = No
 
     Args:
         n, m: people and trials of each, at least 1. Public.
-        target: (ε, δ) of all sums together.
+        target: (ε, δ) of all sums together, replace-one.
         spent: the divergence of other sums by the same people, by order; it is composed with.
         share: the part of the total divergence that this sum may have; 0.99 leaves 1 % at every order to another sum.
 
     Raises:
         InputError: a setting out of its range, or `spent` leaves nothing.
-
-    Cost: replace-one; see `renyi_exact`.
     """
     n, m, _ = _check(n, m, 0.0)
     if not 0 < share <= 1:
@@ -178,12 +170,8 @@ def solve_theta(n: int, m: int, target: ThetaTarget, *, spent: Curve | None = No
 def solve_thetas(n: int, trials: tuple[int, int], target: ThetaTarget, mean_share: float = 0.99) -> tuple[float, float]:
     """θ for the mean and θ₂ for the second moment of the same n people, which together meet the target.
 
-    Args:
-        n: people. Public.
-        trials: m and m₂.
-        target: (ε, δ) of both sums.
-        mean_share: the mean's part of the divergence at every order, in (0, 1). The second moment gets the rest, or
-            more if θ reaches the target's maximum.
+    The mean gets `mean_share` of the divergence at every order, in (0, 1); the second moment the rest, or more if θ
+    reaches the target's maximum. `trials` are m and m₂.
 
     >>> theta, theta_squares = solve_thetas(500, (1024, 1024), ThetaTarget(1, 1e-6))
     >>> round(theta, 5), round(theta_squares, 5)
@@ -209,11 +197,6 @@ def _fast(n: int, m: int, theta: float) -> Curve:
         return total * (1 + ROUNDING)
 
     return curve
-
-
-@lru_cache(maxsize=32)
-def _law(n: int, m: int, theta: float) -> _Law:
-    return _Law(n, m, theta)
 
 
 class _Law:
@@ -261,8 +244,8 @@ class _Law:
         return np.concatenate([self._ratio_block(z[i : i + rows]) for i in range(0, len(z), rows)])
 
     def _ratio_block(self, z: npt.NDArray[np.int64]) -> Floats:
-        k = np.arange(self.m)
-        z = z[:, None]
+        # Not scipy's hypergeom: its logarithms are wrong by 10⁻¹⁰ here.
+        k, z = np.arange(self.m), z[:, None]
         least = np.maximum(0, self.m - (self.total - z))  # K is at least this
         with np.errstate(divide="ignore", invalid="ignore"):
             steps = np.log((self.m - k) / (k + 1)) + np.log(
@@ -301,6 +284,9 @@ class _Law:
         if growth >= 0 or self.log_ratio[-1] <= 0:
             return math.inf
         return float(math.log(order - 1) + self.log_p[-1] + self.log_ratio[-1] + growth - math.log(-math.expm1(growth)))
+
+
+_law = lru_cache(maxsize=32)(_Law)
 
 
 def _log_excess(u: Floats, order: float) -> Floats:

@@ -3,9 +3,8 @@
 A Gaussian clip loses about 3 % of the mean of incomes. A small part of ρ buys noisy counts of rows in shells beyond it;
 the two clips minimise the expected bias² + noise², given these counts and a prior.
 
-The prior of each side is a mixture: no tail (`NO_TAIL`); or one of `TAIL_SHARES` of the rows beyond the usual clip, of
-which `FALL` of those that reach a shell reach the next; or, rarely (`ANYWHERE`), rows in any shell. Counts are Gaussian
-about that. A wrong prior costs accuracy, never privacy. Tuned: docs/experiments/means.md.
+The prior of each side is a mixture: no tail; a tail of one of `TAIL_SHARES` of the rows; or, rarely, rows in any shell.
+Counts are Gaussian about that. A wrong prior costs accuracy, never privacy. Tuned: docs/experiments/means.md.
 
 >>> one = np.ones((1, 1))  # one clip, and one shell in which a row loses 1: this counts rows
 >>> [round(expected_loss(np.array([count]), 10.0, 3_000, one)[0].item()) for count in (0, 10, 40)]
@@ -68,12 +67,7 @@ def shell_edges(base: float, reach: float, bound: float) -> list[float]:
 
 @dataclass(frozen=True)
 class Shells:
-    """The shells beyond a base clip.
-
-    Attributes:
-        middle: the middle of the base clip.
-        below, above: distances of the shells' edges from it, ascending from the base clip's.
-    """
+    """The shells beyond a base clip: distances of their edges from its middle, ascending from the base clip's."""
 
     middle: float
     below: Sequence[float]
@@ -95,22 +89,17 @@ class Shells:
         edges = [self.middle - edge for edge in reversed(self.below)] + [self.middle + edge for edge in self.above]
         return [-math.inf, *edges[1:-1], math.inf]
 
-    def best_clip(self, counts: Counts | None, sigma: float, rows: float, variance: Variance) -> Clip:
+    def best_clip(self, counts: Counts, sigma: float, rows: float, variance: Variance) -> Clip:
         """The clip with the least expected bias² + noise², never narrower than the base clip. Post-processing.
 
+        Its bias is the root of the expected square of the loss, both sides added up.
+
         Args:
-            counts: noisy numbers of rows between the `edges`; None for none beyond the base clip, the mean of a
-                Gaussian column.
-            sigma: the standard deviation of their noise.
+            counts, sigma: noisy numbers of rows between the `edges`, and the standard deviation of their noise.
             rows: the number of rows, public or paid for.
             variance: of the noise of the mean, in squared units of the data.
-
-        Returns:
-            The clip. Its bias is the root of the expected square of the loss, both sides added up.
         """
         below, above = self.below, self.above
-        if counts is None:
-            counts = np.zeros(len(below) + len(above) - 1, dtype=np.int64)
         clips_above, lost_above = _candidates(above)
         clips_below, lost_below = _candidates(below)
         mean_above, square_above = expected_loss(counts[len(below) :], sigma, rows, lost_above)
@@ -126,8 +115,7 @@ def expected_loss(counts: Counts, sigma: float, rows: float, lost: Floats) -> tu
     """The posterior means of what clips on one side cut from the sum of all rows, and of its square.
 
     Args:
-        counts: noisy numbers of rows in the shells, shape (s,), with noise of standard deviation `sigma`.
-        rows: the number of rows.
+        counts: noisy numbers in the shells of all `rows`, shape (s,), with noise of standard deviation `sigma`.
         lost: the average loss of a row in each shell by each clip, shape (clips, s), in the unit of the data.
 
     Returns:

@@ -27,15 +27,16 @@ from equistrata.inference.means.refinement import RowCount, estimate_mean, spend
 from equistrata.inference.means.settings import CoinpressSettings
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
+from equistrata.stats.checks import share
 
 
 @dataclass(frozen=True)
 class Coinpress(CoinpressSettings):
     """Coinpress with its declared settings; see `CoinpressSettings` for them.
 
-    `rho` is what a method spends, ρ > 0 (of a `Budget`, all that is left); `noise` is the source of noise. Neighbouring
-    tables: replace-one within a stratum for `sizes="public"` (a row that changes its stratum is not covered),
-    add-remove for `sizes="noisy"`. See docs/proofs/coinpress.md.
+    `rho` is what a method spends, ρ > 0 (of a `Budget`, all that is left). Neighbouring tables: replace-one within a
+    stratum for `sizes="public"` (a row that changes its stratum is not covered), add-remove for `sizes="noisy"`. See
+    docs/proofs/coinpress.md.
     """
 
     def mean(
@@ -48,9 +49,9 @@ class Coinpress(CoinpressSettings):
             rows: with `sizes="noisy"`, a noisy number of these rows that was paid for elsewhere: no ρ goes to a count.
 
         Returns:
-            The estimate. Its interval covers the *population* mean with probability at least 1 − β when rows are
-            independent and Gaussian with standard deviation at most σ, and the mean lies in [lower, upper]; else
-            approximately, with the estimated bias of clipping. For public n = 0 it is [lower, upper].
+            The estimate. Its interval covers the *population* mean with probability at least 1 − β for independent
+            Gaussian rows that fit the settings; else approximately, with the estimated bias of clipping. For public n =
+            0 it is [lower, upper].
 
         Raises:
             InputError: `rows` without noise, ρ of 0, values that are not one-dimensional, or NaN among them.
@@ -71,17 +72,14 @@ class Coinpress(CoinpressSettings):
         """The mean of each of disjoint groups, and the population mean Σ ωᵢ μ̂ᵢ (StratCoinpress).
 
         Args:
-            groups: stratum key → its values, shape (nᵢ,), nᵢ ≥ 0; or a sequence of such arrays. No row is in two
-                groups.
-            weights: the share ωᵢ of each group, summing to 1; None for the shares of the strata's own (public or noisy)
-                sizes. A positive share without a group is an empty group. PubStratCoinpress: `PublicWeights` from a
-                public sample that shares no one with the rows.
+            groups, weights: as for `read_groups`; no row is in two groups. None for the shares of the strata's own
+                (public or noisy) sizes. PubStratCoinpress: `PublicWeights` from a public sample that shares no one with
+                the rows.
 
         Returns:
-            The population estimate and the strata's own. Each interval fails with probability β, one at a time (pass
-            β/k for all at once). The population's combines variances of the `raw` values; shares of empty strata go to
-            the others, with the length of [lower, upper] as their bias. With noisy sizes, many strata of ten rows or
-            fewer bias the population where [lower, upper] is wide.
+            The population estimate and the strata's own. Each interval fails with probability β, one at a time. Shares
+            of empty strata go to the others, with the length of [lower, upper] as their bias. With noisy sizes, many
+            strata of ten rows or fewer bias the population where [lower, upper] is wide.
 
         Raises:
             InputError: as `mean`; a group without a weight, a negative weight, or weights that do not sum to 1.
@@ -106,17 +104,15 @@ class Coinpress(CoinpressSettings):
             for key, values in read.values.items()
         }
         shares = read.weights if read.declared else _shares_of(strata)
-        known = {key: (share, raw) for key, share in shares.items() if (raw := strata[key].raw) is not None}
-        covered = math.fsum(share for share, _ in known.values())
-        empty = math.fsum(share for key, share in shares.items() if key not in known)
-        value = math.fsum(share * raw for share, raw in known.values()) / covered if covered > 0 else self.middle
+        known = {key: (part, raw) for key, part in shares.items() if (raw := strata[key].raw) is not None}
+        covered = math.fsum(part for part, _ in known.values())
+        empty = math.fsum(part for key, part in shares.items() if key not in known)
+        value = math.fsum(part * raw for part, raw in known.values()) / covered if covered > 0 else self.middle
         scale = 1 / covered if covered > 0 else 0.0
-        variance = (
-            math.fsum((share * scale) ** 2 * strata[key].variance for key, (share, _) in known.items())
-            if read.declared
-            else _own_sizes_variance(strata, value, self.sigma)
-        )
-        bias = math.fsum(share * scale * strata[key].bias for key, (share, _) in known.items())
+        variance = _own_sizes_variance(strata, value, self.sigma)
+        if read.declared:
+            variance = math.fsum((part * scale) ** 2 * strata[key].variance for key, (part, _) in known.items())
+        bias = math.fsum(part * scale * strata[key].bias for key, (part, _) in known.items())
         bias += empty * (self.upper - self.lower)
         half = math.sqrt(2 * variance * math.log(2 / self.beta)) + bias
         return StratifiedEstimate(
@@ -148,14 +144,12 @@ class Coinpress(CoinpressSettings):
             groups, weights: as for `by_strata`; one group is one level. Strata whose keys are tuples of one length pool
                 first with those that have a value in common.
             split: the part of ρ for all rows, in (0, 1); None for `best_split`.
-            shrinkage: whether strata are shrunk (from three strata on); without it they are only reconciled with the
-                whole.
+            shrinkage: whether strata are shrunk, from three on, or only reconciled with the whole.
 
         Returns:
             The population's estimate and the strata's own. A stratum's `value` is its posterior mean; it moves by at
-            most three standard deviations of its noise (limited translation: Efron and Morris, JASA 1972) and stays in
-            its interval. Its *interval* is that of its own measurement and covers as in `mean`. `raw` and the
-            population's value are not shrunk.
+            most three standard deviations of its noise and stays in its interval, which is that of its own measurement
+            and covers as in `mean`. `raw` and the population's value are not shrunk.
 
         Raises:
             InputError: as `by_strata`; a tail that is not adaptive, or a split that is not between 0 and 1.
@@ -165,8 +159,8 @@ class Coinpress(CoinpressSettings):
         """
         if self.tail != "adaptive":
             raise InputError(f"means at two levels need tail='adaptive', not {self.tail!r}")
-        if split is not None and not 0 < split < 1:
-            raise InputError(f"split must lie strictly between 0 and 1, not {split}")
+        if split is not None:
+            share("split", split)
         read = read_groups(groups, weights)
         if len(read.values) == 1:
             return self.by_strata(groups, weights, rho, noise)
@@ -182,8 +176,7 @@ def _shares_of(strata: Mapping[Hashable, Estimate]) -> dict[Hashable, float]:
 def _own_sizes_variance(strata: Mapping[Hashable, Estimate], value: float, sigma: float) -> float:
     """The variance of Σ nᵢ rawᵢ / Σ nᵢ with noisy nᵢ, by the delta method.
 
-    The numerator is Σ (nᵢ cᵢ + Sᵢ), Sᵢ a noisy sum about the centre cᵢ: noise in nᵢ moves the ratio by (cᵢ − value)/n,
-    noise in Sᵢ by 1/n. So a stratum that may be empty adds its noise undivided by its own uncertain size.
+    The numerator is Σ (nᵢ cᵢ + Sᵢ), Sᵢ a noisy sum about the centre cᵢ; noise in nᵢ moves the ratio by (cᵢ − value)/n.
     """
     rows = math.fsum(estimate.rows for estimate in strata.values())
     if not rows > 0:

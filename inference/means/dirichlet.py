@@ -64,13 +64,9 @@ def least_log_sizes(k: int, n: float) -> float:
 def fit_alpha(shares: Sequence[float] | npt.ArrayLike, *, method: AlphaFit = "likelihood") -> float:
     """The α of the symmetric Dirichlet distribution that fits one vector of group shares; infinite for equal shares.
 
-    Args:
-        shares: shape (k,), k ≥ 2, positive shares or sizes, without empty groups.
-        method: "likelihood" solves ψ(kα) − ψ(α) = −mean(ln gᵢ); at that α Theorem 10 gives the vector's own Σ log(gᵢn).
-            "moments" matches Σ gᵢ² = (α + 1)/(kα + 1), which the largest groups decide.
-
-    Raises:
-        InputError: fewer than two shares, or one that is not positive and finite.
+    "likelihood" solves ψ(kα) − ψ(α) = −mean(ln gᵢ); at that α Theorem 10 gives the vector's own Σ log(gᵢn). "moments"
+    matches Σ gᵢ² = (α + 1)/(kα + 1), which the largest groups decide. `shares`: shape (k,), k ≥ 2, shares or sizes.
+    Raises InputError unless all are positive and finite.
 
     >>> fit_alpha([0.25, 0.25, 0.25, 0.25])
     inf

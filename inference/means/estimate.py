@@ -37,22 +37,17 @@ class Interval:
 
 
 @dataclass(frozen=True)
-class Estimate(Interval):
-    """One private number; all of its fields may be published at the stated cost.
+class PrivateInterval(Interval):
+    """An estimate with its price; all of its fields may be published at that. Coverage: as the estimator states.
 
     Attributes:
-        value, lower, upper: the estimate and its interval, in the unit of the data; coverage as the estimator states.
-        rho, relation: the cost in zCDP, and the neighbouring relation of that cost.
+        rho, relation: the cost of all outputs together, in zCDP, and its neighbouring relation. "replace-one within a
+            stratum" takes the strata's sizes to be public and covers no row that changes its stratum.
         variance: of the value about the population mean (sampling and noise), in squared units of the data; infinite
             where there was no information.
         bias: the part of the interval's half-width, in the unit of the data, that allows for clipping.
-        rows: the number of rows: declared public, or the noisy count that was paid for.
-        raw: the measured value before it is moved into its interval; None where there was no information. Its noise has
-            mean zero, so sums over strata use it.
-        centre, sum_deviation, count_deviation: `raw` is `centre` plus a noisy sum over `rows`; the standard deviations
-            of the noise of that sum (unit of the data) and of `rows`.
         epsilon: the pure ε, for a mechanism that has one (rho is then ε²/2).
-        entries: the charges in order, (what, amount); they add up to rho.
+        entries: the charges in order, (what, amount); they add up to rho. Empty where only strata are charged.
         private: whether the noise came from a source fit for real releases.
     """
 
@@ -60,41 +55,44 @@ class Estimate(Interval):
     relation: Relation
     variance: float = math.inf
     bias: float = 0.0
-    rows: float = 0.0
-    raw: float | None = None
-    centre: float = 0.0
-    sum_deviation: float = math.inf
-    count_deviation: float = 0.0
     epsilon: float | None = None
     entries: tuple[tuple[str, Rho], ...] = field(default=(), repr=False)
     private: bool = False
 
 
 @dataclass(frozen=True)
-class StratifiedEstimate(Interval):
-    """A population mean combined from strata, Σ ωᵢ μ̂ᵢ, with the strata's own estimates.
+class Estimate(PrivateInterval):
+    """One private number.
 
     Attributes:
-        value, lower, upper: the population estimate and its interval, in the unit of the data.
-        rho, relation: the cost of all outputs together (the strata are disjoint: parallel composition). "replace-one
-            within a stratum" takes the strata's sizes to be public and covers no row that changes its stratum.
+        rows: the number of rows: declared public, or the noisy count that was paid for.
+        raw: the measured value before it is moved into its interval; None where there was no information. Its noise has
+            mean zero, so sums over strata use it.
+        centre, sum_deviation, count_deviation: `raw` is `centre` plus a noisy sum over `rows`; the standard deviations
+            of the noise of that sum (unit of the data) and of `rows`.
+    """
+
+    rows: float = 0.0
+    raw: float | None = None
+    centre: float = 0.0
+    sum_deviation: float = math.inf
+    count_deviation: float = 0.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class StratifiedEstimate(PrivateInterval):
+    """A population mean combined from disjoint strata, Σ ωᵢ μ̂ᵢ, with the strata's own estimates.
+
+    Attributes:
         strata: stratum key → its estimate; stated at the same rho, not on top of it.
         weights: stratum key → its share ω; they sum to one.
-        variance, bias, epsilon, entries, private: as in `Estimate`; `entries` is empty where only strata are charged.
 
     Raises:
         InputError: as `Interval`, or weights and strata that do not have the same keys.
     """
 
-    rho: Rho
-    relation: Relation
     strata: Mapping[Hashable, Estimate]
     weights: Mapping[Hashable, float]
-    variance: float = math.inf
-    bias: float = 0.0
-    epsilon: float | None = None
-    entries: tuple[tuple[str, Rho], ...] = field(default=(), repr=False)
-    private: bool = False
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -30,11 +30,10 @@ WEIGHT_SUM_TOLERANCE = 1e-6
 
 @dataclass(frozen=True)
 class WeightedGroups:
-    """Disjoint groups of values with their shares.
+    """Disjoint groups of values with their shares, which sum to 1.
 
     Attributes:
-        values: stratum key → its values, a 1-D float array, never written to.
-        weights: stratum key → its share; the same keys in the same order; sums to 1.
+        values, weights: stratum key → its values, a 1-D float array, never written to; its share.
         streams: stratum key → the number of its noise stream, which does not depend on the order of the groups.
         declared: whether the weights were given. If not, they are equal shares that stand in until sizes are paid for.
     """
@@ -60,8 +59,8 @@ def read_groups(groups: GroupedValues, weights: GroupWeights | None) -> Weighted
 
     Args:
         groups: stratum key → 1-D array of values, or a sequence of such arrays (its keys are then 0, 1, …).
-        weights: the share of each group: public weights, a mapping with the same keys, or a sequence as long as
-            `groups`; None for shares of sizes. A positive share without a group is an empty group.
+        weights: the share of each group: public weights, a mapping or a sequence; None for shares of sizes. A positive
+            share without a group is an empty group.
 
     Raises:
         InputError: a group without a weight, a negative or non-finite weight, a sum that is not 1 within 10⁻⁶, or
@@ -71,18 +70,13 @@ def read_groups(groups: GroupedValues, weights: GroupWeights | None) -> Weighted
     arrays: dict[Hashable, Floats] = {key: read_values(values) for key, values in entries}
     if not arrays:
         raise InputError("there is no group to estimate; give at least one")
-    if weights is None:
-        shares: dict[Hashable, float] = dict.fromkeys(arrays, 1 / len(arrays))
-    else:
-        shares = _shares(weights, arrays)
-        empty = np.empty(0)
-        arrays |= {key: empty for key, share in shares.items() if key not in arrays and share > 0}
+    shares = dict.fromkeys(arrays, 1 / len(arrays)) if weights is None else _shares(weights, arrays)
+    arrays |= {key: np.empty(0) for key, share in shares.items() if key not in arrays and share > 0}
     return WeightedGroups(arrays, {key: shares[key] for key in arrays}, _streams(arrays), weights is not None)
 
 
 def _shares(weights: GroupWeights, arrays: Mapping[Hashable, Floats]) -> dict[Hashable, float]:
-    given: Mapping[Any, float] | Sequence[float]
-    given = weights.shares if isinstance(weights, PublicWeights) else weights
+    given: Any = weights.shares if isinstance(weights, PublicWeights) else weights
     if not isinstance(given, Mapping) and len(given) != len(arrays):
         raise InputError(f"{len(arrays)} groups need as many weights, not {len(given)}")
     entries = given.items() if isinstance(given, Mapping) else enumerate(given)

@@ -1,8 +1,7 @@
 """Private means of strata, measured over all rows and within strata, then reconciled and shrunk.
 
-A part a of ρ buys the mean of all rows; the rest buys the means of the strata, which are disjoint (parallel
-composition). The rest is post-processing: weighted least squares reconcile both levels, and a mixed model
-(`equistrata.stats.random_effects`) pools information across strata. What any such split can reach:
+A part of ρ buys the mean of all rows, and what is left those of the strata. Weighted least squares reconcile both
+levels, and a mixed model (`equistrata.stats.random_effects`) pools information across strata. See
 docs/proofs/hierarchical-means.md.
 
 >>> import numpy as np
@@ -60,17 +59,12 @@ def two_level_means(
 ) -> StratifiedEstimate:
     """The means of at least two strata and of all rows, for all of `budget`. See `Coinpress.hierarchical`."""
     counts = _counts(read, budget, settings, noise)
-    chosen = best_split([rows.count for rows in counts.values()], settings, budget.remaining)
-    for_all, for_strata = budget.remaining.split(
-        [chosen, 1 - chosen] if split is None else [split, 1 - Fraction(split)]
-    )
+    part = best_split([rows.count for rows in counts.values()], settings, budget.remaining) if split is None else split
+    for_all, for_strata = budget.remaining.split([part, 1 - Fraction(part)])
     everybody = np.concatenate([read.values[key] for key in sorted(read.values, key=read.streams.__getitem__)])
-    whole = estimate_mean(
-        everybody,
-        budget.part(for_all, "all rows"),
-        replace(settings, last_share=LAST_SHARE_OF_ALL),
-        noise.spawn(len(read.values)),
-    )
+    own = budget.part(for_all, "all rows")
+    of_all = replace(settings, last_share=LAST_SHARE_OF_ALL)
+    whole = estimate_mean(everybody, own, of_all, noise.spawn(len(read.values)))
     before = budget.entries
     budgets = budget.parallel(for_strata, read.values, "strata")
     if budget.remaining:
@@ -78,8 +72,8 @@ def two_level_means(
     strata = {}
     for key, values in read.values.items():
         counted = counts[key] if settings.sizes == "noisy" else None
-        own = noise.spawn(read.streams[key]).spawn(1)
-        found = estimate_mean(values, budgets[key], settings, own, counted, whole.raw)
+        stream = noise.spawn(read.streams[key]).spawn(1)
+        found = estimate_mean(values, budgets[key], settings, stream, counted, whole.raw)
         strata[key] = replace(found, rho=budget.total, entries=(*before, *found.entries))
     levels = TwoLevelMeans(whole, strata, settings, read.weights if read.declared else None)
     means = levels.shrunk() if shrinkage else levels.consistent
@@ -106,9 +100,9 @@ def two_level_means(
 def best_split(sizes: Sequence[float], settings: CoinpressSettings, rho: Rho) -> Fraction:
     """The part of ρ for all rows that minimises the larger loss, the population's or that of the strata.
 
-    A loss is a predicted standard deviation over the best attainable one: for the population, all rows or the strata at
-    the full ρ; for the strata, their own measurements at the full ρ or one mean for all (`SPLIT_SPREAD`). `sizes`: the
-    strata's numbers of rows, public or paid for, shape (k,).
+    A loss is a predicted standard deviation over the best attainable one at the full ρ: for the population, of all rows
+    or the strata; for the strata, of their own measurements or one mean for all (`SPLIT_SPREAD`). `sizes`: the strata's
+    numbers of rows, public or paid for, shape (k,).
 
     >>> settings = CoinpressSettings(0, 99, 14, bounds=(0, 99))
     >>> [str(best_split([10000.0] * 8, settings, Rho(rho))) for rho in (1e-1, 1e-5, 1e-6)]
@@ -159,11 +153,7 @@ def _counts(
 class TwoLevelMeans:
     """Reconciles and shrinks the means of both levels. Post-processing of published numbers.
 
-    Attributes:
-        whole: the estimate over all rows.
-        strata: stratum → its estimate.
-        settings: the settings of both levels.
-        given: the strata's shares of the population; None for their own sizes.
+    `given` are the strata's shares of the population; None for their own sizes.
     """
 
     whole: Estimate
@@ -190,12 +180,7 @@ class TwoLevelMeans:
 
     @property
     def consistent(self) -> Floats:
-        """The strata's means, reconciled with the mean over all rows by weighted least squares.
-
-        With shares s, the covariance C of the strata's errors and the variance V of the error of the mean m over all
-        rows, stratum i moves by (m − Σ sⱼmⱼ)·(Cs)ᵢ/(V + sᵀCs). C is the diagonal of noise variances plus bbᵀ, b the
-        expected biases of clipping (the same tail is cut in every stratum). V is noise and bias likewise.
-        """
+        """The strata's means, reconciled with the mean over all rows by weighted least squares: see `_gain`."""
         return self.measured + self._gain * (self._about - float(self.own @ self.measured))
 
     def population(self) -> tuple[float, float, float]:
@@ -223,8 +208,8 @@ class TwoLevelMeans:
     def shrunk(self) -> Floats:
         """The strata's posterior means, reconciled with the mean of all rows.
 
-        The prior is the mixed model plus σ²/nᵢ, since the target is the mean of the stratum's own rows. Its variances
-        have a prior too (`SHARED_PRIOR`, `OWN_PRIOR`): where the noise is far above σ the likelihood is flat.
+        The prior is the mixed model plus σ²/nᵢ, for the mean of the stratum's own rows. Its variances have a prior too
+        (`SHARED_PRIOR`, `OWN_PRIOR`): where the noise is far above σ the likelihood is flat.
         """
         noise, seen = self._noise, self._known
         if len(seen) < FEWEST_STRATA or not seen.any():
@@ -258,7 +243,6 @@ class TwoLevelMeans:
 
     @property
     def _about(self) -> float:
-        """The mean of all rows, as measured."""
         return self.whole.value if self.whole.raw is None else self.whole.raw
 
     @property
@@ -267,14 +251,10 @@ class TwoLevelMeans:
 
     @property
     def _noise(self) -> Floats:
-        """The noise variances of the strata's means; 0 where nothing was measured (their share is 0 as well).
-
-        An error in a stratum's size moves the sum of all rows in proportion to the distance of its centre from the
-        mean.
-        """
-        sums = np.where(self._known, self._each("sum_deviation"), 0.0)
+        """The noise variances of the strata's means; 0 where nothing was measured (their share is 0 as well)."""
+        # An error in a size moves the sum of all rows in proportion to the distance of its centre from the mean.
         counts = (self._each("centre") - self._about) * self._each("count_deviation")
-        return np.asarray((sums**2 + counts**2) / np.maximum(self._each("rows"), 1.0) ** 2)
+        return np.asarray((self._each("sum_deviation") ** 2 + counts**2) / np.maximum(self._each("rows"), 1.0) ** 2)
 
     @property
     def _noise_of_whole(self) -> float:
@@ -285,7 +265,11 @@ class TwoLevelMeans:
 
     @property
     def _gain(self) -> Floats:
-        """How far each stratum's mean moves per unit between the mean of all rows and the sum of strata."""
+        """How far each stratum's mean moves per unit between the mean of all rows and the sum of strata.
+
+        (Cs)ᵢ/(V + sᵀCs) for shares s. C, the covariance of the strata's errors, is the diagonal of noise variances plus
+        bbᵀ, b the expected biases of clipping (the same tail is cut in every stratum); V likewise, of all rows.
+        """
         bias = self._each("bias")
         moved = self._noise * self.own + bias * float(bias @ self.own)
         total = float(moved @ self.own) + self._noise_of_whole + self.whole.bias**2

@@ -67,8 +67,8 @@ class LaplaceMean:
     def mean(self, values: npt.ArrayLike, noise: NoiseSource) -> Estimate:
         """The clipped mean of `values`, shape (n,), 0 ≤ n < 2²⁴, with Laplace noise; n is declared public.
 
-        Its interval ±(σ√(2 ln(4/γ)/n) + b ln(2/γ)), b the scale of the noise, covers the population mean of Gaussian
-        rows with probability 1 − γ, apart from the bias of clipping. With n = 0: value 0 and interval [−R, R].
+        Its interval covers the population mean of Gaussian rows with probability 1 − γ, apart from the bias of clipping
+        (docs/proofs/laplace-mean.md). With n = 0: value 0 and interval [−R, R].
 
         Raises:
             InputError: values that are not one-dimensional, NaN among them, or too many rows.
@@ -83,15 +83,14 @@ class LaplaceMean:
         """The mean of each of disjoint groups of declared sizes, and Σ ωᵢ p̂ᵢ for the population.
 
         Args:
-            groups: stratum key → its values, shape (nᵢ,); or a sequence of such arrays.
-            weights: the share of each group; None means |Gᵢ|/n (eq. 4). Else as for `Coinpress.by_strata`.
+            groups, weights: as for `read_groups`; None means the shares |Gᵢ|/n (eq. 4).
 
         Returns:
             The population estimate and the strata's own; each interval fails with probability γ. An empty stratum has
             value 0 and adds ωᵢR to the half-width.
 
         Raises:
-            InputError: as `mean`; a group without a weight, a negative weight, or weights that do not sum to 1.
+            InputError: as `mean` and `read_groups`, or no row without weights.
 
         >>> import numpy as np
         >>> from equistrata.privacy.noise import SeededNoise
@@ -141,8 +140,8 @@ class LaplaceMean:
 
         Args:
             k, n: the numbers of groups, at least 1, and of rows, positive.
-            log_sizes: Σ log|Gᵢ|: known, bounded or expected (`equistrata.inference.means.dirichlet`). The bound is
-                concave in it, so that of the expected sum is at least the expected bound.
+            log_sizes: Σ log|Gᵢ|: known, bounded or expected (`equistrata.inference.means.dirichlet`; the bound is
+                concave in it).
 
         >>> round(LaplaceMean(radius=1, epsilon=1).error_bound(9, 196967, 9 * math.log(196967 / 9)), 5)
         0.00107
@@ -184,7 +183,7 @@ class LaplaceMean:
 def _laplace_tail(scales: Iterable[float], failure: float) -> float:
     """A t that |a sum of independent Laplace variables of these scales| exceeds with at most probability `failure`.
 
-    Chernoff's bound: E exp(sL) = 1/(1 − s²b²) ≤ exp(2s²b²) for s²b² ≤ ½, at the best s.
+    Chernoff's bound (docs/proofs/laplace-mean.md) at the best s.
 
     >>> round(_laplace_tail([1.0], 0.05), 2), round(_laplace_tail([0.1] * 100, 0.05), 2)
     (6.63, 5.43)

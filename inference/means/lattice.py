@@ -57,9 +57,7 @@ def lattice_unit(lower: float, upper: float) -> float:
 def noisy_sum(values: Floats, lower: float, upper: float, relation: Relation, purchase: Purchase) -> float:
     """Σ(clip(x) − c) with discrete Gaussian noise, in the unit of the data; c is the midpoint of [lower, upper].
 
-    Args:
-        values: shape (n,), any real numbers, infinities included.
-        lower, upper: the clip, lower ≤ upper, in the unit of the data; declared, or paid for.
+    values: shape (n,), any real numbers, infinities included. The clip, lower ≤ upper, is declared or paid for.
 
     Cost: ρ-zCDP; sensitivity (upper − lower)/2 under add-remove, upper − lower under replace-one. See
     docs/proofs/coinpress.md.

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.arrays import Floats
+from equistrata.arrays import Counts, Floats
 from equistrata.errors import InputError
 from equistrata.inference.means.clip import Clip, Shells, Variance, gaussian_reach
 from equistrata.inference.means.estimate import Estimate
@@ -41,14 +41,10 @@ class RowCount:
 
 @dataclass(frozen=True)
 class Reading:
-    """A noisy mean of clipped values.
+    """A noisy mean of clipped values, in the unit of the data.
 
-    Attributes:
-        value: the noisy mean, in the unit of the data.
-        noise: the standard deviation of its noise.
-        clip: the clip of the values.
-        of_sum: the standard deviation of the noise of the sum.
-        centre: the point about which values were summed.
+    `noise` and `of_sum` are the standard deviations of the noise of the mean and of the sum; values were summed about
+    `centre`.
     """
 
     value: float
@@ -68,12 +64,7 @@ def spendable(rho: Budget | Rho | float) -> Rho:
 
 @dataclass(frozen=True)
 class MeanNoise:
-    """Predicts the noise of a mean of clipped values. No row is read here.
-
-    Attributes:
-        settings: the declared settings.
-        rows: the number of rows, public or paid for.
-    """
+    """Predicts the noise of a mean of clipped values, from the declared settings and a number of rows."""
 
     settings: CoinpressSettings
     rows: RowCount
@@ -145,9 +136,10 @@ def estimate_mean(
     model = MeanNoise(settings, rows)
     if rows.count == 0:
         budget.spend(budget.remaining, "no rows")
-        return _finish(budget, model, (settings.lower, settings.upper), None, noise.private)
+        nothing = Reading(settings.middle, math.inf, Clip(settings.lower, settings.upper), 0.0, settings.middle)
+        return _finish(budget, model, (settings.lower, settings.upper), nothing, noise.private)
 
-    def measure(clip: Clip, rho: Rho, step: int) -> Reading:
+    def measure(clip: Clip, rho: Rho, step: int, guess: float | None) -> Reading:
         centre, reach = (float(part) for part in model.window(clip.lower, clip.upper, rho, guess))
         # A window that reaches as far on both sides of the centre: clipping to it, inside the other, moves no sum.
         clipped = np.clip(values, clip.lower, clip.upper) if 2 * reach > clip.upper - clip.lower else values
@@ -155,13 +147,37 @@ def estimate_mean(
         summed = noisy_sum(clipped, centre - reach, centre + reach, settings.relation, purchase)
         return model.reading(centre + summed / rows.count, clip, rho, guess)
 
+    def histogram(edges: Sequence[float], rho: Rho) -> tuple[Counts, float]:
+        return noisy_histogram(values, edges, settings.relation, Purchase(rho, budget, noise, "tail histogram"))
+
+    interval, pooled = refine(model, total, budget.remaining, measure, histogram, guess)
+    return _finish(budget, model, interval, pooled, noise.private)
+
+
+def refine(
+    model: MeanNoise,
+    total: Rho,
+    remaining: Rho,
+    measure: Callable[[Clip, Rho, int, float | None], Reading],
+    histogram: Callable[[Sequence[float], Rho], tuple[Counts, float]],
+    guess: float | None = None,
+) -> tuple[tuple[float, float], Reading]:
+    """Narrow the interval for the mean step by step; the interval and the pooled reading. Of rows, or to plan.
+
+    Args:
+        total, remaining: the ρ of the mean, and what the row count leaves of it.
+        measure: makes a reading from a clip, its ρ, the number of the step and a rough mean.
+        histogram: noisy numbers of rows between edges, and the standard deviation of their noise.
+    """
+    settings, rows = model.settings, model.rows
     gaussian = settings.tail == "gaussian"
     reserved = not gaussian and rows.count >= HISTOGRAM_ROWS
     shells_rho = total * HISTOGRAM_SHARE if reserved else Rho(0)
-    *parts, last = step_amounts(budget.remaining - shells_rho, settings.steps, settings.last_share)
+    *parts, last = step_amounts(remaining - shells_rho, settings.steps, settings.last_share)
     low, high, readings = settings.lower, settings.upper, list[Reading]()
     for step, part in enumerate(parts, start=1):
-        readings.append(measure(settings.clip(low, high, settings.paper_reach(step, rows.count)), part, step))
+        clip = settings.clip(low, high, settings.paper_reach(step, rows.count))
+        readings.append(measure(clip, part, step, guess))
         guess = min(max(readings[-1].value, low), high) if guess is None else guess
         low, high = narrow(low, high, readings[-1].value, model.half_width(readings[-1].noise, step))
     if gaussian:
@@ -173,14 +189,14 @@ def estimate_mean(
             last += shells_rho
         else:
             shells = Shells.around(clip, reach, settings.limits)
-            purchase = Purchase(shells_rho, budget, noise, "tail histogram")
-            counts, sigma = noisy_histogram(values, shells.edges, settings.relation, purchase)
-            clip = shells.best_clip(counts, sigma, rows.count, model.variance_by_clip(last, guess))
-    readings.append(measure(clip, last, settings.steps))
+            clip = shells.best_clip(
+                *histogram(shells.edges, shells_rho), rows.count, model.variance_by_clip(last, guess)
+            )
+    readings.append(measure(clip, last, settings.steps, guess))
     pooled = readings[-1] if gaussian else pool(readings, rows)
     half = model.half_width(pooled.noise, settings.steps) + clip.bias
     interval = (pooled.value - half, pooled.value + half) if gaussian else narrow(low, high, pooled.value, half)
-    return _finish(budget, model, interval, pooled, noise.private)
+    return interval, pooled
 
 
 def step_amounts(rho: Rho, steps: int, last: Fraction) -> list[Rho]:
@@ -210,9 +226,8 @@ def narrow(low: float, high: float, value: float, half: float) -> tuple[float, f
 def pool(readings: Sequence[Reading], rows: RowCount) -> Reading:
     """The last reading, pooled by least squares with those whose clip was at least as wide. Post-processing.
 
-    A tighter clip would add bias. The noises of the sums are independent. An error in the number of rows moves all
-    readings, each in proportion to the distance d of its centre from the mean. So the covariance is
-    (diag(of_sum²) + σ_n²·ddᵀ)/n².
+    A tighter clip would add bias. An error in the number of rows moves all readings, each in proportion to the distance
+    d of its centre from the mean, so the covariance is (diag(of_sum²) + σ_n²·ddᵀ)/n².
     """
     last = readings[-1]
     if last.of_sum == 0:
@@ -223,12 +238,9 @@ def pool(readings: Sequence[Reading], rows: RowCount) -> Reading:
     covariance = np.diag([reading.of_sum**2 for reading in wide]) + rows.sigma**2 * np.outer(away, away)
     weights = np.linalg.solve(covariance, np.ones(len(wide)))
     parts = weights / weights.sum()
-    value, of_sum, centre = (
-        parts @ [reading.value for reading in wide],
-        np.linalg.norm(parts * [reading.of_sum for reading in wide]),
-        parts @ [reading.centre for reading in wide],
-    )
-    return Reading(float(value), float(weights.sum()) ** -0.5 / rows.least, last.clip, float(of_sum), float(centre))
+    value, centre = (float(parts @ [getattr(reading, name) for reading in wide]) for name in ("value", "centre"))
+    of_sum = float(np.linalg.norm(parts * [reading.of_sum for reading in wide]))
+    return Reading(value, float(weights.sum()) ** -0.5 / rows.least, last.clip, of_sum, centre)
 
 
 def noisy_rows(values: Floats, rho: Rho, budget: Budget, noise: NoiseSource) -> RowCount:
@@ -243,10 +255,9 @@ def best_step(half: npt.ArrayLike, away: npt.ArrayLike, of_count: float, per_uni
     With the centre s away from the midpoint, n² times the variance is (d − s)²·of_count² + (h + |s|)²·per_unit².
 
     Args:
-        half: half of the clip's width, h; any shape, arrays broadcast.
-        away: the estimated distance of the mean above the midpoint, d; clipped to ±h.
-        of_count: the standard deviation of the noise in the number of rows.
-        per_unit: that of the noise of a sum of sensitivity 1.
+        half, away: half of the clip's width, h, and the estimated distance of the mean above its midpoint, d, which is
+            clipped to ±h; any shape, arrays broadcast.
+        of_count, per_unit: the standard deviations of the noise in the number of rows and in a sum of sensitivity 1.
 
     >>> best_step(100.0, [-70.0, -2.0, 10.0], of_count=5.0, per_unit=1.0).round(2).tolist()
     [-63.46, -0.0, 5.77]
@@ -258,26 +269,23 @@ def best_step(half: npt.ArrayLike, away: npt.ArrayLike, of_count: float, per_uni
 
 
 def _finish(
-    budget: Budget, model: MeanNoise, interval: tuple[float, float], pooled: Reading | None, private: bool
+    budget: Budget, model: MeanNoise, interval: tuple[float, float], pooled: Reading, private: bool
 ) -> Estimate:
-    """The estimate from the pooled reading; without one (no rows), the middle of the declared interval."""
     if budget.remaining:
         raise RuntimeError(f"a run left ρ = {float(budget.remaining)} of its budget unspent")
     settings, rows = model.settings, model.rows
-    value = settings.middle if pooled is None else pooled.value
-    deviation = math.inf if pooled is None else pooled.noise
     return Estimate(
-        value=min(max(value, interval[0]), interval[1]),
+        value=min(max(pooled.value, interval[0]), interval[1]),
         lower=interval[0],
         upper=interval[1],
         rho=budget.total,
         relation=settings.relation,
-        variance=settings.sigma**2 / rows.least + deviation**2,
-        bias=0.0 if pooled is None else pooled.clip.bias,
+        variance=settings.sigma**2 / rows.least + pooled.noise**2,
+        bias=pooled.clip.bias,
         rows=rows.count,
-        raw=value if math.isfinite(deviation) else None,
-        centre=value if pooled is None else pooled.centre,
-        sum_deviation=0.0 if pooled is None else pooled.of_sum,
+        raw=pooled.value if math.isfinite(pooled.noise) else None,
+        centre=pooled.centre,
+        sum_deviation=pooled.of_sum,
         count_deviation=rows.sigma,
         entries=budget.entries,
         private=private,

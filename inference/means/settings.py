@@ -30,9 +30,8 @@ class CoinpressSettings:
         sizes: "public" when the numbers of rows are declared public (replace-one); "noisy" when they are private
             (add-remove): a tenth of ρ then buys a noisy count.
         tail: how the last step clips. "gaussian" is Algorithm 2: √(2 ln(8n/β))·σ beyond the interval. "adaptive" clips
-            at Φ⁻¹(1 − 1/(2n))·σ; from 1,000 rows on, 8 % of ρ buys a histogram of the tails, which sets the clip
-            (`equistrata.inference.means.clip`). It also pools earlier readings by least squares and, with a noisy size,
-            sums about the point with the least noise.
+            at Φ⁻¹(1 − 1/(2n))·σ; from 1,000 rows on, 8 % of ρ buys a histogram of the tails, which sets the clip. It
+            also pools earlier readings and, with a noisy size, sums about the point with the least noise.
         bounds: bounds (a, b) of the data; no clip goes beyond them. None where there are none.
         last_share: the share of the last step in the ρ of all steps; the other steps share the rest.
     """

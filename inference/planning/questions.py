@@ -9,28 +9,18 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
+import numpy as np
 from scipy.special import ndtr, ndtri
 
 from equistrata.errors import InputError
 from equistrata.inference.counts.exact import exact_power
 from equistrata.inference.counts.proportions import power, proportion_sizing
 from equistrata.inference.counts.sizing import Sizing, crossing
-from equistrata.inference.means.clip import Shells, gaussian_reach
-from equistrata.inference.means.refinement import (
-    HISTOGRAM_ROWS,
-    HISTOGRAM_SHARE,
-    ROW_COUNT_SHARE,
-    MeanNoise,
-    RowCount,
-    narrow,
-    pool,
-    step_amounts,
-)
+from equistrata.inference.means.refinement import HISTOGRAM_ROWS, ROW_COUNT_SHARE, MeanNoise, RowCount, refine
 from equistrata.inference.means.settings import CoinpressSettings
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Relation, Rho
 from equistrata.privacy.noise import gaussian_sigma
@@ -52,12 +42,12 @@ class Question(ABC):
         reference: the value expected.
         effect: the difference from it that the two-sided test is to detect, not 0; or None.
         relative_error: the half-width of the interval over the reference, positive; or None.
-        alpha, beta: the level of the test (or failure probability of the interval), and its type II error.
+        alpha, beta, relation: the level of the test (or failure probability of the interval), its type II error, and
+            the neighbouring relation of its ε.
         part: of the release's budget that buys this estimate, in (0, 1].
         about: a relative error about the "population" (sampling and noise) or the "rows" themselves (noise alone).
 
-    Raises:
-        InputError: a setting out of its range; both goals or none.
+    Raises InputError on a setting out of its range, and on both goals or none.
     """
 
     reference: float
@@ -67,6 +57,7 @@ class Question(ABC):
     beta: float = 0.2
     part: float = 1.0
     about: About = "population"
+    relation: ClassVar[Relation]
 
     def __post_init__(self) -> None:
         one_of("about", self.about, get_args(About))
@@ -87,11 +78,6 @@ class Question(ABC):
     def classical_rows(self) -> float:
         """The rows needed without noise, not rounded; 0 where noise alone counts."""
         return self._sizing.classical_rows if self.about == "population" else 0.0
-
-    @property
-    @abstractmethod
-    def relation(self) -> Relation:
-        """The neighbouring relation of its ε."""
 
     @property
     @abstractmethod
@@ -119,11 +105,7 @@ class ProportionQuestion(Question):
     """
 
     reference: float = 0.5
-
-    @property
-    def relation(self) -> Relation:
-        """The sizes of the strata are declared."""
-        return REPLACE_ONE
+    relation: ClassVar[Relation] = REPLACE_ONE
 
     @cached_property
     def _sizing(self) -> Sizing:
@@ -139,7 +121,6 @@ class ProportionQuestion(Question):
         return self._sizing.rows(bought) if self.about == "population" else self._noise_rows / bought
 
     def smallest_epsilon(self, rows: float) -> float:
-        """See `Question.smallest_epsilon`."""
         rows = positive("rows", rows)
         bought = self._sizing.smallest_epsilon(rows) if self.about == "population" else self._noise_rows / rows
         return bought / self.part
@@ -166,9 +147,7 @@ class MeanQuestion(Question):
     """A mean by Coinpress with a noisy number of rows (`equistrata.inference.means.coinpress`), as in releases.
 
     Attributes:
-        lower, upper: the declared interval of the mean, in the unit of the data; it holds the reference.
-        sigma: the declared bound on the standard deviation, positive, in the unit of the data.
-        bounds: the declared bounds of the data.
+        lower, upper, sigma, bounds: as of `Coinpress`; the reference is in [lower, upper].
         delta: δ of the release, in (0, 1).
 
     See `Question` for the other settings. A reference of 0 has no relative error. The predicted deviation is the one
@@ -180,12 +159,13 @@ class MeanQuestion(Question):
     sigma: float
     bounds: tuple[float, float] | None = None
     delta: float = 1e-9
+    relation: ClassVar[Relation] = ADD_REMOVE  # the numbers of rows are private: a tenth of the price buys them
 
     def __post_init__(self) -> None:
-        if not number("lower", self.lower) < number("upper", self.upper):
-            raise InputError(f"the mean's interval is [{self.lower:g}, {self.upper:g}]; make its ends ascend")
+        interval = f"[{number('lower', self.lower):g}, {number('upper', self.upper):g}]"
+        if not self.lower < self.upper:
+            raise InputError(f"the mean's interval is {interval}; make its ends ascend")
         if not self.lower <= number("the reference", self.reference) <= self.upper:
-            interval = f"[{self.lower:g}, {self.upper:g}]"
             raise InputError(f"the reference is {self.reference:g}, outside the mean's declared interval {interval}")
         if self.effect is not None and number("effect", self.effect) == 0:
             raise InputError("effect is 0, and no number of rows can show no difference; give a difference to be seen")
@@ -193,11 +173,6 @@ class MeanQuestion(Question):
             raise InputError("a relative error of a mean of 0 means nothing; give an effect in the column's unit")
         share("delta", self.delta)
         super().__post_init__()
-
-    @property
-    def relation(self) -> Relation:
-        """The numbers of rows are private: a tenth of the price buys them."""
-        return ADD_REMOVE
 
     @cached_property
     def _sizing(self) -> Sizing:
@@ -212,22 +187,26 @@ class MeanQuestion(Question):
         return CoinpressSettings(self.lower, self.upper, self.sigma, sizes="noisy", bounds=self.bounds)
 
     def rows(self, epsilon: float) -> float:
-        """See `Question.rows`. Searched on both sides of the size from which a tail histogram is bought."""
+        """See `Question.rows`; to one part in 10⁹, on either side of the size from which a tail histogram is bought."""
         rho = Rho.from_epsilon_delta(positive("epsilon", epsilon), self.delta) * self.part
         below = HISTOGRAM_ROWS - 1.0
-        if self._excess(below, rho) >= 0:
-            return _search(lambda rows: self._excess(rows, rho), 1.0, below)
-        return _search(lambda rows: self._excess(rows, rho), float(HISTOGRAM_ROWS), MOST_ROWS)
+        low, high = (1.0, below) if self._excess(below, rho) >= 0 else (float(HISTOGRAM_ROWS), MOST_ROWS)
+        if self._excess(high, rho) < 0:
+            raise InputError(f"no number of rows up to {high:g} is enough; ask for less precision, or raise epsilon")
+        if self._excess(low, rho) >= 0:
+            return low
+        while high > low * (1 + 1e-9):
+            middle = math.sqrt(low * high)
+            low, high = (low, middle) if self._excess(middle, rho) >= 0 else (middle, high)
+        return high
 
     def smallest_epsilon(self, rows: float) -> float:
-        """See `Question.smallest_epsilon`."""
         if not positive("rows", rows) > self.classical_rows:
             return math.inf
         rho = crossing(lambda amount: self._excess(rows, Rho(amount)), 1.0)
         return Rho(rho / self.part).epsilon(self.delta)
 
     def reached(self, rows: float, epsilon: float) -> float:
-        """See `Question.reached`."""
         deviation = self.deviation(rows, Rho.from_epsilon_delta(epsilon, self.delta) * self.part)
         z = float(-ndtri(self.alpha / 2))
         if self.effect is None:
@@ -237,38 +216,17 @@ class MeanQuestion(Question):
 
     def deviation(self, rows: float, rho: Rho) -> float:
         """The standard deviation that `Coinpress.mean` would report; that of the noise alone about the rows."""
-        settings = self._settings
-        size = RowCount(rows, gaussian_sigma(rho * ROW_COUNT_SHARE))
-        model = MeanNoise(settings, size)
-        reserved = rows >= HISTOGRAM_ROWS
-        for_shells = rho * HISTOGRAM_SHARE if reserved else Rho(0)
-        first, last = step_amounts(rho - rho * ROW_COUNT_SHARE - for_shells, settings.steps, settings.last_share)
-        clip = settings.clip(self.lower, self.upper, settings.paper_reach(1, rows))
-        readings = [model.reading(self.reference, clip, first)]
-        low, high = narrow(self.lower, self.upper, self.reference, model.half_width(readings[0].noise, 1))
-        reach = self.sigma * gaussian_reach(rows)
-        clip = settings.clip(low, high, reach)
-        if (clip.lower, clip.upper) == settings.limits:
-            last += for_shells
-        elif reserved:
-            variance, shells = model.variance_by_clip(last, self.reference), Shells.around(clip, reach, settings.limits)
-            clip = shells.best_clip(None, gaussian_sigma(for_shells), rows, variance)
-        readings.append(model.reading(self.reference, clip, last, self.reference))
-        sampling = self.sigma / math.sqrt(size.least) if self.about == "population" else 0.0
-        return math.hypot(sampling, pool(readings, size).noise)
+        model = MeanNoise(self._settings, RowCount(rows, gaussian_sigma(rho * ROW_COUNT_SHARE)))
+        _, pooled = refine(
+            model,
+            rho,
+            rho - rho * ROW_COUNT_SHARE,
+            lambda clip, part, step, guess: model.reading(self.reference, clip, part, guess),
+            lambda edges, part: (np.zeros(len(edges) - 1, dtype=np.int64), gaussian_sigma(part)),  # no tail
+        )
+        sampling = self.sigma / math.sqrt(model.rows.least) if self.about == "population" else 0.0
+        return math.hypot(sampling, pooled.noise)
 
     def _excess(self, rows: float, rho: Rho) -> float:
         """The distance to detect less the smallest one that this many rows detect; rises in both."""
         return self._sizing.distance - self._sizing.quantiles * self.deviation(rows, rho)
-
-
-def _search(rising: Callable[[float], float], low: float, high: float) -> float:
-    """The least number in [low, high] from which a rising function is not negative, to one part in 10⁹."""
-    if rising(high) < 0:
-        raise InputError(f"no number of rows up to {high:g} is enough; ask for less precision, or raise epsilon")
-    if rising(low) >= 0:
-        return low
-    while high > low * (1 + 1e-9):
-        middle = math.sqrt(low * high)
-        low, high = (low, middle) if rising(middle) >= 0 else (middle, high)
-    return high

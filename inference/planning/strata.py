@@ -27,11 +27,9 @@ Status = Literal["readable", "unreadable", "too few rows"]
 
 @dataclass(frozen=True)
 class StratumPlan:
-    """One stratum.
+    """One stratum and its public size.
 
     Attributes:
-        label: its name.
-        rows: its public size, zero or more.
         rows_needed: at the planned ε.
         smallest_epsilon: from which its rows suffice; infinite where no ε is enough.
         reached: the power, or the relative error, at the planned ε; infinite where there is no row.

@@ -29,8 +29,8 @@ Composition = Literal["joint", "basic"]
 
 # Scales of the axes of the joint design: a larger one means less noise for that sum and a larger sensitivity. Those of
 # squares and weights cost no sensitivity up to these values (docs/proofs/ratio.md). Tuned: docs/experiments/ratios.md.
-COUNT_SCALE, PRODUCT_SCALE, SQUARE_SCALE, WEIGHT_SCALE = 0.5, 1.0, 2.0, 2.0
-SQUARE_SCALE_LAPLACE, WEIGHT_SCALE_LAPLACE = 1.5, 1.5
+COUNT_SCALE, PRODUCT_SCALE = 0.5, 1.0
+SQUARE_SCALES = WEIGHT_SCALES = {"gaussian": 2.0, "laplace": 1.5}
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +61,10 @@ class Design:
     def joint(cls, mechanism: Mechanism, *, weighted: bool, binary: bool) -> Design:
         """All sums at once, centred at the middle of their range, so that a row's vector is about half as long.
 
-        With y' = y − ½ and s' = s − ½ the axes are ½t, ty', ts', ts'y', b·ts(s − 1), b·ty(y − 1), c·t(t − 1). The
-        sensitivity is √13/4 in L2 and 7/4 in L1. See docs/proofs/ratio.md.
+        The sensitivity is √13/4 in L2 and 7/4 in L1. See docs/proofs/ratio.md.
         """
         names = _names(weighted, binary)
-        square, weight = (SQUARE_SCALE, WEIGHT_SCALE)
-        if mechanism == "laplace":
-            square, weight = SQUARE_SCALE_LAPLACE, WEIGHT_SCALE_LAPLACE
+        square, weight = SQUARE_SCALES[mechanism], WEIGHT_SCALES[mechanism]
         rows: dict[str, dict[str, float]] = {
             "w": {"w": COUNT_SCALE},
             "wy": {"wy": 1.0, "w": -0.5},
@@ -99,8 +96,7 @@ class PricedDesign:
     Attributes:
         design, mechanism: what is measured, with Gaussian or Laplace noise.
         sensitivity: of a vector of lattice numbers, L2 for Gaussian noise and L1 for Laplace.
-        rho: the cost in zCDP, add-remove.
-        epsilon, delta: the cost as (ε, δ)-DP, where the price was stated so.
+        rho, epsilon, delta: the cost, add-remove, in zCDP, and as (ε, δ)-DP where the price was stated so.
     """
 
     design: Design
@@ -120,7 +116,7 @@ class PricedDesign:
 
     def noise_maker(self, weight_bound: float) -> Floats:
         """The matrix, shape (k, k), that maps independent variables of variance 1 to the noise of the sums."""
-        inverse: Floats = np.asarray(np.linalg.inv(self.design.axes), dtype=np.float64)
+        inverse = np.asarray(np.linalg.inv(self.design.axes), dtype=np.float64)
         return sums_in_unit((inverse * self.deviation).T, self.design.names, weight_bound).T
 
     @classmethod
@@ -145,9 +141,8 @@ class PricedDesign:
     ) -> PricedDesign:
         """The noise for a price in (ε, δ); Laplace noise costs (ε, 0) whatever δ is.
 
-        "joint": one noise vector for all k sums; Gaussian by zCDP with the tight conversion, Laplace of scale Δ₁/ε.
-        "basic": each sum at (ε/k, δ/k), with the classical Gaussian mechanism σ = Δ√(2 ln(1.25k/δ))·k/ε (paper, eq. 5)
-        or Laplace noise of scale Δk/ε.
+        "joint": one noise vector for all k sums; Gaussian by zCDP with the tight conversion. "basic": each sum at (ε/k,
+        δ/k), with the classical Gaussian mechanism σ = Δ√(2 ln(1.25k/δ))·k/ε (paper, eq. 5) or Laplace noise.
 
         Raises:
             InputError: a price out of its range, or a basic Gaussian one that the classical mechanism does not keep

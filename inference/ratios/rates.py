@@ -16,19 +16,13 @@ from equistrata.stats.fieller import Spread, ratio_interval
 
 
 def noisy_rate(
-    successes: float,
-    failures: float,
-    variance: float,
-    *,
-    failures_variance: float | None = None,
-    level: float = 0.95,
+    successes: float, failures: float, variance: float, *, failures_variance: float | None = None, level: float = 0.95
 ) -> Interval:
     """The rate A/(A + B) of two noisy counts of disjoint groups of rows.
 
     Args:
         successes, failures: A and B, noisy counts; may be negative.
-        variance: of the noise of A, positive (and of B, unless that is given); the noises are independent.
-        failures_variance: of the noise of B.
+        variance, failures_variance: of the independent noises of A and B, positive; None for B as for A.
         level: nominal coverage of the interval, in (0, 1).
 
     Returns:

@@ -43,7 +43,7 @@ class RatioSettings:
     Attributes:
         epsilon, delta: what is spent, ε > 0 and 0 < δ < 1. Laplace noise costs (ε, 0).
         mechanism: which noise; Gaussian is better here except for large ε.
-        composition: "joint" adds one noise vector to all sums (`Design.joint`); "basic" is the paper's, for comparison.
+        composition: "joint" adds one noise vector to all sums (`Design.joint`); "basic" is the paper's.
         correction: "analytical" adds the variance of the noise (section 2.4.3); "monte-carlo" the mean square change of
             the ratio under 200 more draws (2.4.2); "none" ignores the noise, so its intervals are too short.
         log: estimate ln r.
@@ -80,8 +80,7 @@ class RatioEstimate:
         value: Σws/Σwy or its logarithm; NaN where a noisy sum that must be positive is not.
         variance: of the value about the ratio of the population means; infinite where there is no value.
         lower, upper: value ∓ z√variance, a ratio's cut off at 0; unbounded where there is no value.
-        sums: the noisy sums, and their cost.
-        level, correction, log: the settings.
+        sums, level, correction, log: the noisy sums, and their cost; the settings.
     """
 
     value: float
@@ -89,19 +88,16 @@ class RatioEstimate:
     lower: float
     upper: float
     sums: RatioSums
-    level: float = 0.95
-    correction: Correction = "analytical"
-    log: bool = False
+    level: float
+    correction: Correction
+    log: bool
 
 
 @dataclass(frozen=True)
 class RatioTest:
-    """A test of r₁ = r₂ from two independent private ratios.
+    """A test of r₁ = r₂: the difference (of logarithms, if the estimates are) and its Wald interval at `level`.
 
-    Attributes:
-        difference, lower, upper: r̂₁ − r̂₂ (of logarithms, if the estimates are) and its Wald interval at `level`.
-        statistic: the difference over its standard deviation.
-        p_value: two-sided, normal; 1 where an estimate has no value.
+    `statistic` is the difference over its standard deviation; `p_value` two-sided, 1 where an estimate has no value.
     """
 
     difference: float
@@ -122,13 +118,12 @@ def private_ratio(
     """The ratio Σws/Σwy, privately.
 
     Args:
-        numerator: s, shape (n,), n ≥ 0, in [0, 1] (divide by the declared bound if it is another).
-        denominator: y, shape (n,), 0 or 1 if `settings.binary`, else in [0, 1].
+        numerator, denominator: s and y, shape (n,), n ≥ 0, in [0, 1]; y is 0 or 1 if `settings.binary`.
         weights: w and its declared bound; None for 1 each.
 
     Returns:
-        The estimate. `sums` holds 5 sums; weights and y that is not binary add one each. The interval is a normal
-        approximation (delta method, eq. 1) that needs Σwy well above its noise; else use `fieller_from_sums`.
+        The estimate. The interval is a normal approximation (delta method, eq. 1) that needs Σwy well above its noise;
+        else use `fieller_from_sums`.
 
     Raises:
         InputError: lengths that differ, or numbers missing or out of their bounds.
@@ -149,17 +144,15 @@ def ratio_from_sums(
     """
     _check(correction, level)
     named = {name: sums.vector[[i]] for i, name in enumerate(sums.names)}
-    value, variance = (
-        float(x[0]) for x in value_and_variance(named, noise_of(sums), correction, log, draws_of(sums, correction))
-    )
+    found = value_and_variance(named, noise_of(sums), correction, log, draws_of(sums, correction))
+    value, variance = (float(number[0]) for number in found)
     if math.isnan(value):
-        least = -math.inf if log else 0.0
-        return RatioEstimate(value, math.inf, least, math.inf, sums, float(level), correction, bool(log))
-    variance = max(variance, 0.0)
-    lower, upper = (float(end) for end in wald(np.array(value), np.array(variance), level, log))
-    return RatioEstimate(
-        value if log else max(value, 0.0), variance, lower, upper, sums, float(level), correction, bool(log)
-    )
+        variance, lower, upper = math.inf, -math.inf if log else 0.0, math.inf
+    else:
+        variance = max(variance, 0.0)
+        lower, upper = (float(end) for end in wald(np.array(value), np.array(variance), level, log))
+        value = value if log else max(value, 0.0)
+    return RatioEstimate(value, variance, lower, upper, sums, float(level), correction, bool(log))
 
 
 def fieller_from_sums(sums: RatioSums, *, level: float = 0.95) -> tuple[float, float]:
@@ -185,11 +178,7 @@ def fieller_from_sums(sums: RatioSums, *, level: float = 0.95) -> tuple[float, f
 def equal_ratios(first: RatioEstimate, second: RatioEstimate) -> RatioTest:
     """Test r₁ = r₂: (r̂₁ − r̂₂)/√(V₁ + V₂) against a normal distribution. Post-processing.
 
-    Args:
-        first, second: estimates from disjoint groups of rows and independent noise, on one scale and at one level.
-
-    Raises:
-        InputError: one estimate is of a ratio and the other of a logarithm, or their levels differ.
+    Of disjoint groups of rows and independent noise. Raises InputError unless both have one scale and one level.
 
     Source: Miao and Li (2023), section 2.4.
 
@@ -225,7 +214,6 @@ def value_and_variance(
     Args:
         sums: name → array, any shape, named as in `RatioSums`.
         noise: the variances of the noise of Σws and Σwy and their covariance.
-        correction, log: see `RatioSettings`.
         draws: noise of Σws and Σwy, each shape (B, 1, …), for "monte-carlo".
 
     Returns:

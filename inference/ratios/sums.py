@@ -49,11 +49,9 @@ class RatioSums(Mapping[str, float]):
     `wys`, `wyy` and `ww` are Σws², Σwys, Σwy² and Σw²; the last only with weights, `wyy` only where y is not binary.
 
     Attributes:
-        names: the k sums, in order.
-        vector: the sums as an array, shape (k,).
+        names, vector: the k sums' names, in order, and the sums, shape (k,).
         covariance: of their noise, shape (k, k); public, since it does not depend on rows.
-        rho, relation: the cost in zCDP, add-remove.
-        epsilon, delta: the cost as (ε, δ)-DP, where the price was stated so.
+        rho, relation, epsilon, delta: the cost, as of `PricedDesign`.
         laplace: the noise maker of Laplace noise (`PricedDesign.noise_maker`); None for Gaussian noise and for sums of
             several groups, whose noise is nearly Gaussian.
         private: whether the noise came from a source fit for real releases.
@@ -107,10 +105,8 @@ def measure_sums(
     """Noisy sums for the ratio Σws/Σwy of one group of rows.
 
     Args:
-        numerator: s, shape (n,), n ≥ 0, in [0, 1]: divided by its declared bound.
-        denominator: y, shape (n,), in [0, 1]; 0 or 1 where the design is for binary labels.
-        priced: the design and its noise; must agree on whether there are weights.
-        weights: w and its declared bound; None for 1 each.
+        numerator, denominator: s and y, shape (n,), n ≥ 0, in [0, 1]; y is 0 or 1 where the design says binary.
+        weights: w and its declared bound, where the design has weights.
         budget: what `priced.rho` is charged to; None for one of that amount.
 
     Raises:
@@ -140,17 +136,12 @@ def lattice_sums(score: Floats, label: Floats, weight: Floats | None, design: De
 
     `weight` is w/u, or None.
     """
-    total = []
     t = np.ones_like(score) if weight is None else weight
-    features = {"w": t, "wy": t * label, "ws": t * score}
-    makers = {
-        "wss": lambda: features["ws"] * score,
-        "wys": lambda: features["wy"] * score,
-        "wyy": lambda: features["wy"] * label,
-        "ww": lambda: t * t,
-    }
+    total, features = [], {"w": t, "wy": t * label, "ws": t * score}
+    factors = {"wss": ("ws", score), "wys": ("wy", score), "wyy": ("wy", label), "ww": ("w", t)}
     for name in design.names[3:]:
-        features[name] = makers[name]()
+        other, factor = factors[name]
+        features[name] = features[other] * factor
     for axis in design.axes:
         coordinate = sum(float(a) * features[name] for name, a in zip(design.names, axis, strict=True) if a)
         total.append(np.rint(coordinate * HALF).astype(np.int64).sum(axis=-1))
@@ -160,20 +151,16 @@ def lattice_sums(score: Floats, label: Floats, weight: Floats | None, design: De
 def noisy_lattice_sums(
     exact: Counts | Callable[[], Counts], priced: PricedDesign, budget: Budget, noise: NoiseSource
 ) -> Floats:
-    """Lattice sums (k,), or what makes them, plus the priced noise, as sums of features in units of the largest weight.
-
-    Cost: `priced.rho` of `budget`.
-    """
+    """Lattice sums (k,), or what makes them, plus noise for `priced.rho` of `budget`. See `features_of`."""
+    what = "sums of a ratio"
     if priced.mechanism == "gaussian":
-        whole, _ = noise.gaussian(exact, priced.sensitivity, priced.rho, budget, "sums of a ratio")
-        return priced.design.features_of(whole)
+        return priced.design.features_of(noise.gaussian(exact, priced.sensitivity, priced.rho, budget, what)[0])
     assert priced.epsilon is not None
 
     def as_floats() -> Floats:
         return np.asarray(exact() if callable(exact) else exact, dtype=np.float64)
 
-    real, _ = noise.laplace(as_floats, priced.sensitivity, priced.epsilon, budget, "sums of a ratio")
-    return priced.design.features_of(real)
+    return priced.design.features_of(noise.laplace(as_floats, priced.sensitivity, priced.epsilon, budget, what)[0])
 
 
 def _larger(first: float | None, second: float | None) -> float | None:

@@ -88,6 +88,11 @@ class Entry:
     hash: str
 
     @property
+    def head(self) -> Head:
+        """The ledger's head just after it."""
+        return Head(self.entry, self.hash)
+
+    @property
     def same_people_as(self) -> tuple[str, ...]:
         """Accounts of the same people as the one that this entry opens, as its steward declared."""
         return self.parts if self.kind == "create" else ()
@@ -139,7 +144,7 @@ class Books:
             return "cannot be read"
         fault = self._fault(entry)
         if fault is None:
-            self.head = Head(entry.entry, entry.hash)
+            self.head = entry.head
         return fault
 
     def _fault(self, entry: Entry) -> str | None:

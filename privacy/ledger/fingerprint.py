@@ -22,8 +22,10 @@ import hmac
 import os
 import secrets
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from equistrata.privacy.ledger.postgres import SAME_COLUMNS
@@ -61,12 +63,7 @@ class Fingerprint:
 
     @classmethod
     def of(cls, content: bytes, seen: Mapping[str, Any], key: bytes, ledger: str) -> Fingerprint:
-        """The fingerprint in the ledger of that name (`Ledger.identity`).
-
-        Args:
-            content: a `content_digest`.
-            seen: the digests of a `equistrata.data.snapshot.Snapshot`, rows and columns.
-        """
+        """From a `content_digest` and a Snapshot's digests, in the ledger of that name (`Ledger.identity`)."""
         own = hmac.digest(key, b"equistrata snapshot " + ledger.encode(), "sha256")
 
         def keyed(what: str, content: bytes) -> str:
@@ -102,9 +99,8 @@ class Fingerprint:
 def ledger_key(ledger_file: Path | None, given: str | None = None) -> bytes | None:
     """The key: `given`, or from EQUISTRATA_LEDGER_KEY, or a random one kept beside a SQLite ledger (mode 0600).
 
-    Returns None for a ledger on PostgreSQL where none is given: its releases carry no fingerprint.
-
-    Raises LedgerError if the key is shorter than 16 characters, or the key file can be neither read nor made.
+    None for a ledger on PostgreSQL where none is given: its releases carry no fingerprint. Raises LedgerError if the
+    key is shorter than 16 characters, or the key file can be neither read nor made.
     """
     given = given or os.environ.get(KEY_VARIABLE)
     if given:
@@ -127,13 +123,8 @@ def ledger_key(ledger_file: Path | None, given: str | None = None) -> bytes | No
 
 def _make(path: Path) -> None:
     """Complete or not at all, and never in place of another process's."""
-    part = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
-    handle = os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    try:
-        with os.fdopen(handle, "w") as file:
-            file.write(secrets.token_hex(32))
-        os.link(part, path)
-    except FileExistsError:
-        pass
-    finally:
-        part.unlink()
+    with NamedTemporaryFile("w", prefix=f".{path.name}.", suffix=".part", dir=path.parent) as part:  # mode 0600
+        part.write(secrets.token_hex(32))
+        part.flush()
+        with suppress(FileExistsError):
+            os.link(part.name, path)

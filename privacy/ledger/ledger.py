@@ -41,23 +41,7 @@ from equistrata.privacy.ledger.store import LOCK_SECONDS, LedgerError, Store
 from equistrata.privacy.ledger.tables import ENTRIES, VERSION
 from equistrata.privacy.ledger.transaction import IS_CREATE, IS_RESERVE, Transaction
 
-__all__ = ["Charge", "Entry", "Head", "Ledger", "LedgerError", "Reservation", "SamePeople"]
-
-
-@dataclass(frozen=True)
-class Reservation:
-    """A charge that was made. Hand it to `commit` or `fail`.
-
-    Attributes:
-        entry: the number of its entry.
-        head: the ledger's head just after it.
-    """
-
-    dataset: str
-    release_id: str
-    rho: Rho
-    entry: int
-    head: Head
+__all__ = ["Charge", "Entry", "Head", "Ledger", "LedgerError", "SamePeople"]
 
 
 @dataclass(frozen=True)
@@ -67,13 +51,6 @@ class Charge:
     entry: Entry
     outcome: Outcome
     settled: str | None
-
-    @property
-    def reservation(self) -> Reservation:
-        """What `Ledger.reserve` returned."""
-        assert self.entry.release_id is not None
-        head = Head(self.entry.entry, self.entry.hash)
-        return Reservation(self.entry.dataset, self.entry.release_id, self.entry.rho, self.entry.entry, head)
 
 
 class Ledger:
@@ -110,13 +87,13 @@ class Ledger:
     @property
     def identity(self) -> str:
         """The ledger's own name, drawn at random when it was made."""
-        with self._reading() as now:
+        with self._now() as now:
             return str(now.row["ledger"])
 
     @property
     def head(self) -> Head:
         """The end of the chain."""
-        with self._reading() as now:
+        with self._now() as now:
             return now.head
 
     def create(
@@ -129,7 +106,7 @@ class Ledger:
         same_people_as: Sequence[str] = (),
         who: str | None = None,
     ) -> Rho:
-        """Open a data set's account with a lifetime budget; make the ledger itself if there is none.
+        """Open a data set's account with a lifetime budget, returned in zCDP; make the ledger itself if there is none.
 
         Args:
             dataset: a name of 1 to 100 printable characters.
@@ -138,18 +115,13 @@ class Ledger:
             same_people_as: accounts whose rows may be the same people's. Without it, their rows are refused under this
                 name; with it, their prices add up (`same_people`).
 
-        Returns:
-            The budget in zCDP.
-
-        Raises:
-            LedgerError: the data set has an account (budgets are never changed), one of `same_people_as` has none, or
-                what is left of a deleted ledger lies there.
-            InputError: (ε, δ) is no budget.
+        Raises LedgerError if the data set has an account (budgets are never changed), one of `same_people_as` has none,
+        or what is left of a deleted ledger lies there; InputError if (ε, δ) is no budget.
         """
         _check_name(dataset, "a data set")
         budget = Rho.from_epsilon_delta(epsilon, delta)
         self._store.create(_first_head)
-        with self._writing() as now:
+        with self._now(writes=True) as now:
             if any(now.rows(select(ENTRIES).where(IS_CREATE, ENTRIES.c.dataset == dataset))):
                 raise LedgerError(f"data set {dataset!r} has a budget, which is never changed; use another name")
             for named in same_people_as:
@@ -162,8 +134,7 @@ class Ledger:
     def upgrade(self) -> None:
         """Bring a ledger of an earlier version to what this one expects of its database. Its history stays.
 
-        On PostgreSQL it makes the functions by which releases are charged, and takes from every role but the owner the
-        rights to write to the tables. Raises LedgerError for anyone but the owner.
+        On PostgreSQL that is for the owner (see `equistrata.privacy.ledger.postgres`); LedgerError for anyone else.
         """
         self._store.upgrade()
 
@@ -199,7 +170,7 @@ class Ledger:
         config: str | None = None,
         journal: str | None = None,
         who: str | None = None,
-    ) -> Reservation:
+    ) -> Entry:
         """Charge a release, in one transaction, before any mechanism sees a row. There are no refunds.
 
         Args:
@@ -208,8 +179,8 @@ class Ledger:
             reason: why the same release is charged again (noise had to be drawn again); without one it is refused.
             parts, epsilon, delta, mechanism, strata, fingerprint, config, journal, who: see `Entry`.
 
-        Raises:
-            BudgetExceeded: more than is left; it carries both amounts, and nothing was charged.
+        Returns the entry, for `commit` or `fail`. Raises, when nothing was charged:
+            BudgetExceeded: more than is left; it carries both amounts.
             LedgerError: no such data set, another relation than its own, the release has been charged and no reason
                 is given, or the rows are those of another account that was not opened as the same people's.
             InputError: no positive amount.
@@ -222,7 +193,7 @@ class Ledger:
         about |= {"epsilon": _number(epsilon), "delta": _number(delta), "relation": relation, "mechanism": mechanism}
         about |= {"strata": strata, "fingerprint": fingerprint, "config": config, "journal": journal}
         named = f"release {release_id!r} of data set {dataset!r}"
-        with self._writing() as now:
+        with self._now(writes=True) as now:
             account, spent, again = now.account(dataset, release_id)
             if relation != account.relation:
                 raise LedgerError(
@@ -237,33 +208,23 @@ class Ledger:
             check_people(dataset, fingerprint, now.entries(IS_CREATE), others)
             if spent + amount > account.rho:
                 raise BudgetExceeded(amount, account.rho - spent, named)
-            head = now.append("reserve", dataset, who, amount, spent + amount, about)
-        return Reservation(dataset, release_id, amount, head.entries, head)
+            return now.append("reserve", dataset, who, amount, spent + amount, about)
 
-    def commit(self, reservation: Reservation, *, who: str | None = None) -> None:
-        """Mark a release as made. Idempotent.
-
-        Raises LedgerError if it was marked failed (`resume` it first) or is not in this ledger.
-        """
+    def commit(self, reservation: Entry, *, who: str | None = None) -> None:
+        """Mark a release as made. Idempotent. Raises LedgerError if it was marked failed, or is not in this ledger."""
         self._settle(reservation, "commit", None, who)
 
-    def fail(self, reservation: Reservation, reason: str | None = None, *, who: str | None = None) -> None:
-        """Mark a release as failed. It stays spent. Idempotent.
-
-        Raises LedgerError if it was committed or is not in this ledger.
-        """
+    def fail(self, reservation: Entry, reason: str | None = None, *, who: str | None = None) -> None:
+        """Mark a release as failed: spent, all the same. Idempotent. Raises LedgerError if committed, or not here."""
         self._settle(reservation, "fail", reason, who)
 
-    def resume(self, reservation: Reservation, reason: str | None = None, *, who: str | None = None) -> None:
-        """Mark a release as resumed after a crash or a failure, from what it had paid for. No cost.
-
-        Raises LedgerError if it was committed or is not in this ledger.
-        """
+    def resume(self, reservation: Entry, reason: str | None = None, *, who: str | None = None) -> None:
+        """Mark a release as resumed from what it had paid for, at no cost. Raises LedgerError as `fail`."""
         self._settle(reservation, "resume", reason, who)
 
     def account(self, dataset: str) -> Entry:
         """The entry that opened a data set's account. Raises LedgerError if there is none."""
-        with self._reading() as now:
+        with self._now() as now:
             return now.account(dataset)[0]
 
     def budget(self, dataset: str) -> Rho:
@@ -272,23 +233,23 @@ class Ledger:
 
     def spent(self, dataset: str) -> Rho:
         """The sum of all reservations, whatever their outcome."""
-        with self._reading() as now:
+        with self._now() as now:
             return now.account(dataset)[1]
 
     def remaining(self, dataset: str) -> Rho:
         """What is left of the lifetime budget."""
-        with self._reading() as now:
+        with self._now() as now:
             account, spent, _ = now.account(dataset)
         return account.rho - spent
 
     def accounts(self) -> list[Entry]:
         """The entries that opened accounts, in order; their `spent` is of that moment."""
-        with self._reading() as now:
+        with self._now() as now:
             return now.entries(IS_CREATE)
 
     def history(self, dataset: str | None = None) -> list[Entry]:
         """Every entry of one data set, or of all, in order. Raises LedgerError if there is no such data set."""
-        with self._reading() as now:
+        with self._now() as now:
             if dataset is None:
                 return now.entries()
             now.account(dataset)
@@ -305,22 +266,14 @@ class Ledger:
         """Check all of history: the database's own integrity, every hash, every sum, and that no budget is overspent.
 
         It finds a changed, missing, added or moved entry. It cannot find a new, whole chain, or an older copy of the
-        whole ledger: anchors do.
-
-        Args:
-            anchors: heads that were printed earlier (on release cards); the chain must pass through each.
-
-        Returns:
-            The head.
-
-        Raises:
-            LedgerError: naming the first entry that does not fit.
+        whole ledger: anchors do, heads that were printed earlier (on release cards), through which it must pass.
+        Returns the head. Raises LedgerError naming the first entry that does not fit.
         """
         wanted: dict[int, set[str]] = {}
         for anchor in anchors:
             wanted.setdefault(anchor.entries, set()).add(anchor.hash)
         where = self._store.describe()
-        with self._reading() as now:
+        with self._now() as now:
             damage = self._store.damage(now.connection, str(now.row["layout"]))
             if damage:
                 raise LedgerError(f"{where}: {damage}")
@@ -337,13 +290,12 @@ class Ledger:
             raise LedgerError(f"{where}: its head does not fit its last entry; entries are missing at the end")
         return books.head
 
-    def _settle(self, reservation: Reservation, kind: Kind, reason: str | None, who: str | None) -> None:
+    def _settle(self, reservation: Entry, kind: Kind, reason: str | None, who: str | None) -> None:
         dataset, name, number = reservation.dataset, reservation.release_id, reservation.entry
-        with self._writing() as now:
+        with self._now(writes=True) as now:
             _, spent, _ = now.account(dataset)
             entries = now.entries((ENTRIES.c.entry == number) | (ENTRIES.c.settles == number))
-            charged = [(entry.dataset, entry.release_id, entry.rho) for entry in entries[:1]]
-            if charged != [(dataset, name, reservation.rho)]:
+            if entries[:1] != [reservation]:
                 raise LedgerError(f"release {name!r} has no such reservation in {self._store.describe()}")
             outcome, wanted = OUTCOMES[entries[-1].kind], OUTCOMES[kind]
             if outcome == wanted != "reserved":
@@ -353,13 +305,8 @@ class Ledger:
             now.append(kind, dataset, who, Rho(0), spent, {"release_id": name, "reason": reason}, number)
 
     @contextmanager
-    def _reading(self) -> Iterator[Transaction]:
-        with self._store.reading() as (connection, row):
-            yield Transaction(connection, row, self._store.describe())
-
-    @contextmanager
-    def _writing(self) -> Iterator[Transaction]:
-        with self._store.writing() as (connection, row):
+    def _now(self, *, writes: bool = False) -> Iterator[Transaction]:
+        with self._store.transaction(writes=writes) as (connection, row):
             yield Transaction(connection, row, self._store.describe())
 
 

@@ -53,24 +53,15 @@ def same_people(accounts: Sequence[Entry]) -> list[SamePeople]:
     found = []
     for group in groups:
         if len(group) > 1:
-            ordered = sorted(group, key=lambda each: each.entry)
-            total = sum((each.rho for each in ordered), start=Rho(0))
-            delta = min(each.delta for each in ordered if each.delta is not None)
-            found.append(SamePeople(tuple(each.dataset for each in ordered), total, delta))
+            names = tuple(each.dataset for each in sorted(group, key=lambda each: each.entry))
+            delta = min(each.delta for each in group if each.delta is not None)
+            found.append(SamePeople(names, sum((each.rho for each in group), start=Rho(0)), delta))
     return sorted(found, key=lambda group: group.datasets)
 
 
 def check_people(dataset: str, fingerprint: str | None, accounts: Sequence[Entry], charges: Iterable[Entry]) -> None:
-    """Raise LedgerError if the rows of a charge are those of an account that was not opened as the same people's.
-
-    Args:
-        dataset: the account to be charged.
-        fingerprint: of the rows, as the charge will keep it.
-        accounts: the entries that opened the ledger's accounts.
-        charges: of the other accounts, in order.
-
-    Raises LedgerError also for fingerprints that cannot be compared.
-    """
+    """Raise LedgerError if the rows to be charged to `dataset` are those of an account of other people, or if their
+    fingerprint cannot be compared with one of the other accounts' charges."""
     mine: set[str] = {dataset}
     for group in same_people(accounts):
         mine.update(group.datasets if dataset in group.datasets else ())

@@ -101,10 +101,9 @@ def _connect(path: Path, writes: bool, lock_seconds: float) -> sqlite3.Connectio
 
 def create_file(path: Path, first_head: Callable[[str], dict[str, Any]], lock_seconds: float) -> None:
     """Make the file beside its place, complete, and link it there: of two creators, one wins. Raises OSError."""
-    handle, made = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)  # mode 0600
-    os.close(handle)
-    part = Path(made)
-    try:
+    with tempfile.TemporaryDirectory(prefix=f".{path.name}.", suffix=".part", dir=path.parent) as folder:
+        part = Path(folder) / path.name
+        part.touch(0o600)
         engine = create_engine("sqlite://", poolclass=NullPool, creator=lambda: _connect(part, True, lock_seconds))
         with engine.begin() as connection:
             connection.exec_driver_sql(f"PRAGMA application_id = {APPLICATION_ID}")
@@ -114,9 +113,6 @@ def create_file(path: Path, first_head: Callable[[str], dict[str, Any]], lock_se
             connection.execute(HEAD.insert().values(id=1, **first_head(layout_hash(connection))))
         with suppress(FileExistsError):
             os.link(part, path)
-    finally:
-        for leftover in (part, *beside(part)):
-            leftover.unlink(missing_ok=True)
 
 
 def layout_hash(connection: Connection) -> str:

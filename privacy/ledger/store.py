@@ -10,13 +10,13 @@ from __future__ import annotations
 import os
 import sqlite3
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from sqlalchemy import Connection, Engine, RowMapping, select, text
+from sqlalchemy import Connection, Engine, select, text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError, SQLAlchemyError
 
@@ -34,14 +34,7 @@ class LedgerError(EquistrataError, ValueError):
 
 
 class Store:
-    """Transactions on one ledger database.
-
-    Args:
-        url: a SQLAlchemy URL (sqlite or postgresql), or the path of a SQLite file.
-        lock_seconds: how long to wait for other writers.
-
-    Raises LedgerError for an unusable URL.
-    """
+    """Transactions on one ledger database, named as for `Ledger`. Raises LedgerError for an unusable URL."""
 
     def __init__(self, url: str | os.PathLike[str], lock_seconds: float = LOCK_SECONDS) -> None:
         self.lock_seconds = lock_seconds
@@ -58,34 +51,35 @@ class Store:
             return f"ledger {str(self.path)!r}"
         return f"ledger in PostgreSQL database {self._url.database!r} at {self._url.host or 'the local socket'}"
 
-    @contextmanager
-    def writing(self) -> Iterator[tuple[Connection, dict[str, Any]]]:
-        """One transaction that no other overlaps, durable when the block ends; rolled back if it raises.
+    def _fault(self, sentence: str) -> LedgerError:
+        return LedgerError(f"{self.describe()} {sentence}")
 
-        Gives the connection and the ledger's own row.
+    @contextmanager
+    def transaction(self, *, writes: bool = False) -> Iterator[tuple[Connection, dict[str, Any]]]:
+        """The connection and the ledger's own row, in one consistent view, which no writer disturbs.
+
+        One that writes overlaps with no other, is durable when the block ends, and rolled back if it raises.
         """
         if self.path is not None:
-            self._check_file(self.path, to_write=True)
-        with self._sentences(), self._engine(writes=True).begin() as connection:
-            if self.path is None:
+            self._check_file(self.path, writes)
+        with self._sentences(), self._engine(writes).begin() as connection:
+            if self.path is None and writes:
                 postgres.queue(connection)
-            yield connection, self._checked(connection.execute(select(HEAD)).mappings().all())
-
-    @contextmanager
-    def reading(self) -> Iterator[tuple[Connection, dict[str, Any]]]:
-        """One consistent view, which no writer disturbs: the connection and the ledger's own row."""
-        if self.path is not None:
-            self._check_file(self.path, to_write=False)
-        with self._sentences(), self._engine(writes=False).begin() as connection:
-            if self.path is None:
+            elif self.path is None:
                 connection.execute(text("SET TRANSACTION ISOLATION LEVEL REPEATABLE READ, READ ONLY"))
-            yield connection, self._checked(connection.execute(select(HEAD)).mappings().all())
+            rows = connection.execute(select(HEAD)).mappings().all()
+            version = rows[0]["version"] if len(rows) == 1 else None
+            if version != VERSION:
+                found = version if isinstance(version, int) else "unknown"
+                raise self._fault(
+                    f"is of format {found}, and this equistrata reads format {VERSION}; use one that fits"
+                )
+            yield connection, {str(name): value for name, value in rows[0].items()}
 
     def create(self, first_head: Callable[[str], dict[str, Any]]) -> None:
-        """Make the tables unless they exist; of two that create at once, both find the same, whole ledger afterwards.
+        """Make the tables unless they exist, with the first head from the layout's hash.
 
-        Args:
-            first_head: the first head, from the layout's hash.
+        Of two that create at once, both find the same, whole ledger afterwards.
         """
         if self.path is None:
             with self._sentences(), self._engine(writes=True).begin() as connection:
@@ -94,22 +88,21 @@ class Store:
         elif not self.path.exists():
             orphan = next(filter(Path.exists, (sqlite.key_file(self.path), *sqlite.beside(self.path))), None)
             if orphan is not None:
-                raise LedgerError(
-                    f"{self.describe()} does not exist, but {orphan.name!r} lies in its place: the ledger was deleted "
-                    "or moved. Restore it from a copy; or, to begin anew though its history is lost, move "
-                    f"{orphan.name!r} away"
+                raise self._fault(
+                    f"does not exist, but {orphan.name!r} lies in its place: the ledger was deleted or moved. Restore "
+                    f"it from a copy; or, to begin anew though its history is lost, move {orphan.name!r} away"
                 )
             try:
                 with self._sentences():
                     sqlite.create_file(self.path, first_head, self.lock_seconds)
             except OSError:
-                raise LedgerError(
-                    f"{self.describe()} cannot be made; it needs a writable folder, on a file system with hard links"
+                raise self._fault(
+                    "cannot be made; it needs a writable folder, on a file system with hard links"
                 ) from None
 
     def upgrade(self) -> None:
         """Bring what surrounds history to this version: functions and rights on PostgreSQL, the journal on SQLite."""
-        with self.writing() as (connection, _):
+        with self.transaction(writes=True) as (connection, _):
             if self.path is None:
                 self._install(connection)
 
@@ -123,10 +116,10 @@ class Store:
 
     def _install(self, connection: Connection) -> None:
         if connection.execute(text("SHOW server_encoding")).scalar_one() != "UTF8":
-            raise LedgerError(f"{self.describe()} is not in UTF-8; make the database with ENCODING 'UTF8'")
+            raise self._fault("is not in UTF-8; make the database with ENCODING 'UTF8'")
         owned = "SELECT pg_get_userbyid(relowner) = current_user FROM pg_class WHERE oid = to_regclass(:table)"
         if not connection.execute(text(owned), {"table": HEAD.name}).scalar():
-            raise LedgerError(f"{self.describe()} belongs to another role; do this as its steward, who made it")
+            raise self._fault("belongs to another role; do this as its steward, who made it")
         postgres.install(connection)
 
     def _engine(self, writes: bool) -> Engine:
@@ -139,27 +132,15 @@ class Store:
                 self._engines[key] = sqlite.sqlite_engine(self.path, writes, self.lock_seconds)
         return self._engines[key]
 
-    def _checked(self, rows: Sequence[RowMapping]) -> dict[str, Any]:
-        version = rows[0]["version"] if len(rows) == 1 else None
-        if version != VERSION:
-            found = version if isinstance(version, int) else "unknown"
-            raise LedgerError(
-                f"{self.describe()} is of format {found}, and this equistrata reads format {VERSION}; use one that fits"
-            )
-        return {str(name): value for name, value in rows[0].items()}
-
     def _check_file(self, path: Path, to_write: bool) -> None:
         if not path.exists():
             if sqlite.key_file(path).exists():
-                raise LedgerError(
-                    f"{self.describe()} does not exist, but its key does: it was deleted or moved; restore it from a "
-                    "copy"
-                )
-            raise LedgerError(f"{self.describe()} does not exist; correct the path, or run equistrata budget create")
+                raise self._fault("does not exist, but its key does: it was deleted or moved; restore it from a copy")
+            raise self._fault("does not exist; correct the path, or run equistrata budget create")
         if not path.is_file():
-            raise LedgerError(f"{self.describe()} is not a file; correct the path")
+            raise self._fault("is not a file; correct the path")
         if to_write and not sqlite.writable(path):
-            raise LedgerError(f"{self.describe()} is read-only, so nothing can be charged; make it writable")
+            raise self._fault("is read-only, so nothing can be charged; make it writable")
 
     @contextmanager
     def _sentences(self) -> Iterator[None]:
@@ -174,7 +155,7 @@ class Store:
             sentence = "cannot be used; check it with equistrata budget verify"
         else:
             return
-        raise LedgerError(f"{self.describe()} {sentence}") from None
+        raise self._fault(sentence) from None
 
     def _sentence(self, cause: BaseException | None) -> str:
         name = str(getattr(cause, "sqlite_errorname", ""))

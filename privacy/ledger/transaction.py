@@ -29,13 +29,7 @@ _SETTLE_NAMES = ("entry", "kind", "reason", "who", "software")
 
 
 class Transaction:
-    """What is read and added within one transaction of `Store`.
-
-    Args:
-        connection: of the transaction.
-        row: the ledger's own row.
-        where: the ledger's place, for messages.
-    """
+    """What is read and added within one transaction of `Store`; `row` is the ledger's own, `where` for messages."""
 
     def __init__(self, connection: Connection, row: Mapping[str, Any], where: str) -> None:
         self.connection, self.row, self._where = connection, row, where
@@ -43,8 +37,7 @@ class Transaction:
 
     def rows(self, query: Select[Any]) -> Iterator[dict[str, Any]]:
         """The rows of a query, unchecked."""
-        for row in self.connection.execute(query).mappings():
-            yield dict(row)
+        yield from map(dict, self.connection.execute(query).mappings())
 
     def entries(self, *where: ColumnElement[bool]) -> list[Entry]:
         """The entries for which all of `where` holds, in order. Raises LedgerError if one does not match its hash."""
@@ -53,8 +46,7 @@ class Transaction:
     def account(self, dataset: str, release_id: str | None = None) -> tuple[Entry, Rho, bool]:
         """The entry that opened an account, what is spent, and whether that release was charged; in one query.
 
-        Raises LedgerError without such an account, if an entry that is relied on does not match its hash, or if the
-        head does not fit the ledger's last entry.
+        Raises LedgerError without such an account, or if an entry or the head does not fit.
         """
         mine = ENTRIES.c.dataset == dataset
         newest = select(func.max(ENTRIES.c.entry)).where(mine).scalar_subquery()
@@ -68,7 +60,7 @@ class Transaction:
             raise LedgerError(
                 f"data set {dataset!r} has no budget in {self._where} (it has: {known}); see equistrata budget create"
             )
-        if Head(rows[-1]["entry"], self._entry(rows[-1]).hash) != self.head:
+        if self._entry(rows[-1]).head != self.head:
             raise LedgerError(f"{self._where} is damaged: its head does not fit its last entry")
         charged = any((entry.kind, entry.release_id) == ("reserve", release_id) for entry in entries)
         return entries[0], entries[-1].spent, charged
@@ -82,8 +74,8 @@ class Transaction:
         spent: Rho,
         texts: Mapping[str, str | None],
         settles: int | None = None,
-    ) -> Head:
-        """Add the next entry, and move the head to it; the new head.
+    ) -> Entry:
+        """Add the next entry, and move the head to it.
 
         On PostgreSQL only the owner, who opens accounts, may write; the database's own functions add everything else.
         """
@@ -94,21 +86,21 @@ class Transaction:
             return self._append_by_function(row)
         at = datetime.now(UTC).isoformat(timespec="microseconds")
         row |= {"entry": self.head.entries + 1, "previous": self.head.hash, "at": at}
-        row["hash"] = digest({name: value for name, value in row.items() if name != "hash"})
+        row["hash"] = digest(row)
         self.connection.execute(ENTRIES.insert().values(**row))
         self.connection.execute(update(HEAD).values(entries=row["entry"], hash=row["hash"]))
-        return Head(row["entry"], row["hash"])
+        return Entry.of(row)
 
-    def _append_by_function(self, row: Mapping[str, Any]) -> Head:
+    def _append_by_function(self, row: Mapping[str, Any]) -> Entry:
         given = dict(row) | {"release": row["release_id"], "entry": row["settles"]}
         given["parts"] = json.loads(row["parts"] or "[]")
         function, names = ("charge", _CHARGE_NAMES) if row["kind"] == "reserve" else ("settle", _SETTLE_NAMES)
         call = text(f"SELECT equistrata_{function}({', '.join(f':{name}' for name in names)})")
         made = Head.parse(self.connection.execute(call, {name: given[name] for name in names}).scalar_one())
         (written,) = self.rows(select(ENTRIES).where(ENTRIES.c.entry == made.entries))
-        if digest(written) != made.hash:  # raised, so that it is rolled back
+        if not digest(written) == written["hash"] == made.hash:  # raised, so that it is rolled back
             raise LedgerError("the ledger's database wrote an entry that does not match its hash; nothing was charged")
-        return made
+        return Entry.of(written)
 
     def _entry(self, row: Mapping[str, Any]) -> Entry:
         if digest(row) != row["hash"]:

@@ -46,15 +46,15 @@ def test_noise_too_small_by_a_tenth_is_caught(monkeypatch, tmp_path):
 
 def test_sizes_that_are_not_charged_are_caught(monkeypatch, tmp_path):
     """Each release measures them for itself, and they are charged once."""
-    honest = equistrata.eval.audit.public._answers
+    honest = equistrata.eval.audit.public._audit
 
-    def answers(subject, budgets, noise, measured):
+    def audit(subject, budgets, noise, measured):
         rows = subject.private
-        again = measured_rows(rows.table, rows.index, rows.grouping, Budget(budgets["sizes"].total), noise.spawn(99))
+        again = measured_rows(rows.table, rows.grouping, Budget(budgets["sizes"].total), noise.spawn(99))
         own = {**measured, "sizes": sizes_section(again)}
         return honest(replace(subject, private=again), budgets, noise, own)
 
-    monkeypatch.setattr(equistrata.eval.audit.public, "_answers", answers)
+    monkeypatch.setattr(equistrata.eval.audit.public, "_audit", audit)
     found = made_twice(audited, *BOTH, tmp_path)
     assert found.pure
     assert found.claimed > float(RHO) * 1.1

@@ -261,7 +261,7 @@ def test_that_test_sees_an_exact_number(monkeypatch):
 
     def leaky(subject, *rest):
         shown, drawn = honest(subject, *rest)
-        exact = float(np.mean(subject.predictions.truth == subject.predictions.selected))
+        exact = float(np.mean(subject.predictions[1] == subject.predictions[0].selected))
         return {**shown, "accuracy": {"all": NoisyNumber(exact, 0.0, 1.0)}}, drawn
 
     monkeypatch.setitem(equistrata.eval.audit.public.SECTIONS, "rates", leaky)

@@ -20,15 +20,15 @@ from jsonschema import Draft202012Validator
 from report_fixtures import FAIR, HISTORY, OTHER, PRIVATE, Deaf, about, internal_report, public_report
 
 import equistrata.eval.audit.public
-import equistrata.eval.report.document as documents
 import equistrata.eval.report.page as report_page
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.eval.audit.noisy_number import NoisyNumber
-from equistrata.eval.report.document import SCHEMA as DOCUMENT_SCHEMA
+from equistrata.eval.report.exhibits import exhibits
+from equistrata.eval.report.page import SCHEMA as DOCUMENT_SCHEMA
 from equistrata.eval.report.page import write_report
-from equistrata.eval.report.tables import WRITTEN, csv_files, quantities
+from equistrata.eval.report.tables import WRITTEN, csv_files
 from equistrata.eval.report.words import verdict
 
 WATERMARK = "internal: computed from private rows"
@@ -36,7 +36,7 @@ VALIDATOR = Draft202012Validator(json.loads(DOCUMENT_SCHEMA.read_text("utf-8")))
 
 
 def to_document(report):
-    return documents.to_document(report, verdict(report))
+    return report_page.to_document(report, verdict(report))
 
 
 def to_markdown(report):
@@ -44,7 +44,7 @@ def to_markdown(report):
 
 
 def to_html(report):
-    return report_page.to_html(report, report_page.content_of(report))
+    return report_page.to_html(report, verdict(report), csv_files(report))
 
 
 NUMBER = re.compile(r"\d+(?:,\d{3})*(?:\.\d+)?(?:e-?\d+)?")
@@ -114,7 +114,7 @@ def test_that_test_sees_what_goes_around_the_noise(monkeypatch, fault):
 
         def leaky(subject, *rest):
             shown, drawn = honest(subject, *rest)
-            exact = float(np.mean(subject.predictions.truth == subject.predictions.selected))
+            exact = float(np.mean(subject.predictions[1] == subject.predictions[0].selected))
             return {**shown, "accuracy": {**shown["accuracy"], "all": NoisyNumber(exact, 0.0, 1.0)}}, drawn
 
         monkeypatch.setitem(equistrata.eval.audit.public.SECTIONS, "rates", leaky)
@@ -204,7 +204,7 @@ def test_the_verdict_names_the_group_that_was_spoiled(public, internal, pages):
         said = verdict(report)
         assert [each.name for each in said.releases] == ["fair", "spoiled"]
         (_, spoiled) = said.releases
-        assert spoiled.worst[0] == "G=y"
+        assert report.findings[1].ranking[0] == "G=y"
         assert spoiled.sentences[0].startswith("spoiled serves G y (G=y) worst: the means of this group are off by 78")
         assert said.comparison[0].startswith("fair serves 1 of the 3 groups")
         assert "ε = 1" in said.opening[1]
@@ -258,8 +258,8 @@ def test_exact_findings_are_those_of_the_audit(internal):
         for label in ("G=x", "G=y", "G=z", "all"):
             parts = [audit.parity[column][label] for column in ("A", "B", "Y")]
             assert found.served[label].value == pytest.approx(np.mean(parts))
-        assert found.workload["G=x"].value == audit.scores.workload3_strata["G=x"]
-        assert found.accuracy["all"].value == audit.fairness.accuracy
+        assert found.numbers["workload error"]["G=x"].value == audit.scores.workload3_strata["G=x"]
+        assert found.numbers["accuracy"]["all"].value == audit.fairness.accuracy
 
 
 # --- The document
@@ -316,7 +316,7 @@ def test_tables_hold_what_the_document_holds(public, internal):
         assert {(row["release"], row["group"]): row["value"] for row in rows} == {
             key: str(number["value"]) for key, number in served.items()
         }
-        assert {row["quantity"] for row in files["groups.csv"]} == set(WRITTEN) == set(quantities(report.findings[0]))
+        assert {row["quantity"] for row in files["groups.csv"]} == set(WRITTEN) == set(report.findings[0].by_group)
         assert len(files["errors.csv"]) == 2 * 3 * 4  # releases, columns, groups with everybody
         assert [row["outcome"] for row in files["budget.csv"]] == ["committed", "this audit"]
     marginals = [row for row in files["marginals.csv"] if (row["release"], row["group"]) == ("fair", "all")]
@@ -412,18 +412,14 @@ def test_a_budget_that_was_opened_and_charged_within_a_second_can_be_drawn(publi
     for opened in ("2026-11-21T12:00:00.000000+00:00", "2026-11-21T12:00:00.999998+00:00"):
         charge = replace(HISTORY.charges[0], at="2026-11-21T12:00:00.999999+00:00")
         history = replace(HISTORY, opened=opened, charges=(charge,))
-        (drawn,) = (
-            each.picture
-            for each in report_page.content_of(replace(public, history=history)).exhibits
-            if each.csv == "budget.csv"
-        )
+        (drawn,) = (each.picture for each in exhibits(replace(public, history=history)) if each.csv == "budget.csv")
         svg = drawn.svg(narrow=False)
         assert "12:00" in svg or "Nov" in svg
 
 
 def test_infinite_ends_are_null_not_words(public):
     report = public_report(price=public_report().audits[0].rho.split([1, 4000])[0])
-    assert any(s.upper == math.inf for found in report.findings for s in found.calibration.values())
+    assert any(s.upper == math.inf for found in report.findings for s in found.numbers["calibration"].values())
     text = json.dumps(to_document(report), allow_nan=False)
     assert "Infinity" not in text
     assert all("inf" not in content for content in csv_files(report).values())

@@ -23,7 +23,7 @@ from made_up_people import PEOPLE_SCHEMA, made_up_people
 from plain_release import release
 
 from equistrata.errors import InputError
-from equistrata.eval.report.document import SCHEMA
+from equistrata.eval.report.page import SCHEMA
 from equistrata.flows.audit import pdf
 from equistrata.flows.audit import steps as audit_steps
 from equistrata.flows.audit.plan import AuditPlan

@@ -7,7 +7,7 @@ import pytest
 from plain_release import release
 from traces import traces
 
-from equistrata.eval.report.document import SCHEMA
+from equistrata.eval.report.page import SCHEMA
 from equistrata.privacy.ledger.ledger import Ledger
 
 CANARY_AGE, CANARY_PAY = 118.4625173, 731924.6481

@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from equistrata.errors import InputError
-from equistrata.flows.config.placeholders import PLACEHOLDERS, filled
-from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.config.release import PLACEHOLDERS, ReleaseConfig, filled
 
 NEW_YORK = ZoneInfo("America/New_York")
 

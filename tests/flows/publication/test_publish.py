@@ -269,7 +269,7 @@ def test_of_many_at_once_one_publishes(place, destination):
 def test_a_killed_one_leaves_no_half_and_the_next_one_removes_its_traces(place, monkeypatch, destination):
     child = os.fork()
     if child == 0:
-        publish._put = lambda *_: os._exit(9)
+        publish.rename_to_new = lambda *_: os._exit(9)
         try:
             publish_release(place / "out", place / destination)
         finally:

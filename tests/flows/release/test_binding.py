@@ -5,9 +5,8 @@ import json
 import pytest
 
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release.binding import binding, config_hash, differences, settings_hash
+from equistrata.flows.release.binding import binding, config_hash, differences, own_code, settings_hash
 from equistrata.flows.release.plan import Plan
-from equistrata.flows.release.software import own_code
 from equistrata.synth.foreign.smartnoise import SmartNoise
 from equistrata.synth.mechanisms.aim import AIM
 
@@ -166,7 +165,7 @@ def test_the_code_is_its_files(tmp_path, monkeypatch):
     for name in ("__init__.py", "inner/__init__.py", "inner/module.py", "schema.yaml"):
         (room / name).write_text("# nothing\n")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setattr("equistrata.flows.release.software.PACKAGE", "a_package")
+    monkeypatch.setattr("equistrata.flows.release.binding.PACKAGE", "a_package")
     seen = [own_code.__wrapped__()]
     (room / "notes.txt").write_text("no code")
     assert own_code.__wrapped__() == seen[0]

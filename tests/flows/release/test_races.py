@@ -30,8 +30,8 @@ class Contest:
         account = ("--ledger", self.ledger.path, "--dataset", "people", "--release-id", f"{name}-{runner}")
         return self.starts[runner](
             "release", "--source", "csv", "--input", table, "--schema", schema, "--strata", "SEX", "--synthesizer",
-            "mst",
-            "--evaluate", "none", "--seed", runner, "--workers", 1, "--output", spelled, *(account if charged else ()),
+            "mst", "--evaluate", "none",
+            "--rows", 100 + runner, "--workers", 1, "--output", spelled, *(account if charged else ()),
         )  # fmt: skip
 
     def at_work(self):
@@ -113,7 +113,7 @@ def test_pairs_of_releases_into_one_output(contest):
             lines = [line for line in run.told[1].splitlines() if not line.startswith("release ")]
             if code == 0:
                 assert check_manifest(output)
-                assert json.loads((output / "card.json").read_text())["config"]["seed"] == runner
+                assert json.loads((output / "card.json").read_text())["config"]["rows"] == 100 + runner
                 assert charges[-1] == charged
             elif code != -signal.SIGKILL:
                 assert code == 2, run.told

@@ -12,7 +12,7 @@ from prefect.states import Failed
 import equistrata.flows.release.flow
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release.hooks import failure_sentence
+from equistrata.flows.release.flow import failure_sentence
 from equistrata.flows.release.undertaking import AlreadyMade, prepare
 from equistrata.flows.run.guard import StepFailed
 from equistrata.privacy.budget import BudgetExceeded, Rho

@@ -88,7 +88,7 @@ def test_batches_of_any_size_leave_the_same_files(plan, work, tmp_path, batch):
     assert len(names) == 3 + 6 + 6  # coins, held-out rows, what tells the rows from others; strata, outcomes
     for name in names:
         assert (work.root / name).read_bytes() == (other.root / name).read_bytes()
-    held, strata = work.load(work.held_out), [work.load(work.stratum(i)) for i in range(6)]
+    held, strata = work.load(work.root / steps.HELD_OUT), [work.load(work.stratum(i)) for i in range(6)]
     assert len(held) + sum(map(len, strata)) == 1357
     assert 150 < len(held) < 400  # 20 % of 1,357, give or take eight standard deviations
     present = sum(len(work.load(work.outcome("PAY", i))) for i in range(6))
@@ -141,7 +141,7 @@ def test_of_two_fits_at_once_only_the_first_to_save_is_used(plan, work):
     kept = load_measurements(work.measurements(0))
     alone = Workspace(work.root / "alone")
     alone.root.mkdir()
-    alone.append_table(alone.stratum(0), work.load_table(work.stratum(0), plan.strata.rest(plan.strata.keys[0])))
+    alone.append(alone.stratum(0), work.load(work.stratum(0)))
     fit(plan, alone, 0, noise=steps.noise_source(plan).spawn(7))
     assert alone.measurements(0).read_bytes() == work.measurements(0).read_bytes()
     assert alone.model(0).read_bytes() == work.model(0).read_bytes()
@@ -203,7 +203,7 @@ def test_a_release_drawn_in_batches_is_whole(plan, work, monkeypatch):
     csv, parquet = (pd.read_csv(work.staging / "synthetic.csv"), pd.read_parquet(work.staging / "synthetic.parquet"))
     pd.testing.assert_frame_equal(csv, parquet, check_dtype=False)
     rows = json.loads((work.staging / "card.json").read_text())["rows"]
-    assert len(csv) == len(work.load(work.synthetic)) == rows > 500
+    assert len(csv) == len(work.load(work.root / steps.SYNTHETIC)) == rows > 500
 
 
 def scores_of(plan, work):
@@ -219,8 +219,8 @@ def scores_of(plan, work):
 def test_scores_are_those_of_the_whole_tables(plan, work):
     scores = scores_of(plan, work)
     parts = {key: work.load_table(work.stratum(i), plan.strata.rest(key)) for i, key in enumerate(plan.strata.keys)}
-    real, test = plan.strata.assemble(parts), work.load_table(work.held_out, plan.schema)
-    synthetic = work.load_table(work.synthetic, plan.schema)
+    real, test = plan.strata.assemble(parts), work.load_table(work.root / steps.HELD_OUT, plan.schema)
+    synthetic = work.load_table(work.root / steps.SYNTHETIC, plan.schema)
     expected = score(synthetic, real, ["SEX", "GROUP"], held_out=test, target="JOB").to_dict()
     assert scores.pop("warning")
     assert scores.keys() == expected.keys()
@@ -294,7 +294,7 @@ def test_means_by_strata_are_measured_at_two_levels_unless_shrinkage_is_turned_o
 def test_a_release_without_rows_is_not_scored(plan, work):
     steps.partition(plan, work)
     none = CodedTable(np.zeros((0, len(plan.schema.names)), np.uint8), plan.schema)
-    work.append_table(work.synthetic, none)
+    work.append(work.root / steps.SYNTHETIC, none.codes)
     steps.evaluate(plan, work)
     scores = json.loads((work.root / "scores.json").read_text("utf-8"))
     assert scores == {"warning": "not scored: the release has no rows"}

@@ -321,7 +321,7 @@ def test_a_release_that_has_become_another_is_not_resumed(place, people, monkeyp
         path.write_text(text)
     with monkeypatch.context() as patch:
         patch.setattr(
-            "equistrata.flows.release.software.version", lambda name: "9.9" if name == "equistrata" else version(name)
+            "equistrata.flows.release.binding.version", lambda name: "9.9" if name == "equistrata" else version(name)
         )
         refused(f"equistrata ({version('equistrata')} then, 9.9 now);")
     with monkeypatch.context() as patch:
@@ -392,7 +392,7 @@ def test_a_plan_is_made_once_and_bound_once(place, monkeypatch):
             lambda *given, _name=name, _counted=counted, **named: made.append(_name) or _counted(*given, **named),
         )
     config = ReleaseConfig.build(**numbered(place.settings, 0))
-    plan, _, _ = prepare(config)
+    plan, _ = prepare(config)
     assert place.resume().plan is plan
     assert made == ["Plan.of", "binding"]
     prepare(ReleaseConfig.build(**numbered(place.settings, 1)))
@@ -691,7 +691,7 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     ("where", "charged"),
     [
         ("equistrata.flows.run.journal.write_durably", False),
-        ("equistrata.flows.run.workspace.Workspace.append_table", False),
+        ("equistrata.flows.run.workspace.Workspace.append", False),
         ("equistrata.flows.run.workspace.Workspace.keep_fit", True),
         ("equistrata.flows.release.steps.RowWriter.write", True),
         ("equistrata.flows.run.landing._copy", True),

@@ -65,7 +65,7 @@ def test_a_folder_that_nobody_ever_held_stays_unless_it_is_empty(folder, tmp_pat
 
 def test_what_cannot_be_removed_keeps_its_lock(folder, monkeypatch):
     lock = claim(folder)
-    monkeypatch.setattr(claims, "_drop", lambda path: None)
+    monkeypatch.setattr(claims, "empty", lambda folder: None)
     remove(folder)
     monkeypatch.undo()
     os.close(lock)

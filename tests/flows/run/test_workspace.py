@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 
 from equistrata.data.schema import Column, Schema
-from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.flows.run import claims
 from equistrata.flows.run.claims import LEASE, LOCK
@@ -35,7 +34,7 @@ def measured(value):
 def test_a_table_grows_batch_by_batch(tmp_path, parts, order):
     work, path = Workspace(tmp_path), tmp_path / "table.npy"
     for seed, rows in enumerate(parts):
-        work.append_table(path, CodedTable(np.array(codes(rows, seed), order=order), SCHEMA))
+        work.append(path, np.array(codes(rows, seed), order=order))
         assert len(np.load(path)) == sum(parts[: seed + 1])  # the file is whole after every batch
     table = work.load_table(path, SCHEMA)
     assert np.array_equal(table.codes, np.concatenate([codes(rows, seed) for seed, rows in enumerate(parts)]))
@@ -69,15 +68,15 @@ def test_starts_are_counted(tmp_path):
     work = Workspace(tmp_path)
     assert [work.count_start(0), work.count_start(1), work.count_start(0), work.count_start(0)] == [1, 1, 2, 3]
     resumed = Workspace(tmp_path, run=2)
-    assert [resumed.count_start(0), resumed.runs_started(0), resumed.started_again(0)] == [1, 2, 2]
-    assert [resumed.runs_started(7), resumed.started_again(7)] == [0, 0]
+    assert [resumed.count_start(0), resumed.starts(0)] == [1, ["1", "1", "1", "2"]]
+    assert resumed.starts(7) == []
 
 
 @pytest.mark.parametrize("fails", [False, True])
 def test_the_folder_is_private_and_goes_however_the_run_ends(tmp_path, fails):
     def run():
         with private_workspace(str(tmp_path)) as work:
-            work.append_table(work.stratum(0), CodedTable(codes(5), SCHEMA))
+            work.append(work.stratum(0), codes(5))
             assert stat.S_IMODE(work.root.stat().st_mode) == 0o700
             assert work.root.parent == tmp_path
             if fails:
@@ -93,7 +92,7 @@ def test_the_folder_is_private_and_goes_however_the_run_ends(tmp_path, fails):
 
 def test_a_scratch_folder_that_is_not_there_is_named(tmp_path):
     with (
-        pytest.raises(InputError, match=r"private working files \(.*nowhere"),
+        pytest.raises(InputError, match=r"private working folder cannot be made in '.*nowhere'"),
         private_workspace(str(tmp_path / "nowhere")),
     ):
         pass
@@ -171,7 +170,7 @@ def test_what_is_kept_is_filed_by_what_it_is_and_not_by_where_it_stands(tmp_path
     first.keep_fit(0, measured(1))
     turned = Workspace(tmp_path / "rows", tmp_path, 2, (women, men))
     assert [turned.measurements(position).exists() for position in range(2)] == [False, True]
-    assert [turned.runs_started(position) for position in range(2)] == [0, 1]
+    assert [turned.starts(position) for position in range(2)] == [[], ["1"]]
     with pytest.raises(ValueError, match="filed by the names of its units"):
         Workspace(tmp_path / "rows", tmp_path)
 

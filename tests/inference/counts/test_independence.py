@@ -27,7 +27,10 @@ def noisy(joint, rows, epsilon, relation, rng):
     scale = (2 if relation == REPLACE_ONE else 1) / epsilon
     counts = rng.multinomial(rows, np.ravel(joint)).reshape(np.shape(joint))
     known = rows if relation == REPLACE_ONE else None
-    return NoisyTable(counts + rng.laplace(0, scale, counts.shape), known, epsilon, Rho(epsilon**2 / 2), (), relation)
+    return NoisyTable(
+        values=counts + rng.laplace(0, scale, counts.shape), rows=known, epsilon=epsilon, rho=Rho(epsilon**2 / 2),
+        entries=(), relation=relation, scale=scale, private=False,
+    )  # fmt: skip
 
 
 def rejections(joint, rows, epsilon, relation, runs, seed=0):

@@ -11,11 +11,11 @@ from refutation import HalvedNoise, empirical_epsilon
 from equistrata.errors import InputError
 from equistrata.inference.federated import ab_test, renyi
 from equistrata.inference.federated.ab_test import ArmSettings, default_mean_share, private_arm
-from equistrata.inference.federated.arms import exact_arm
 from equistrata.inference.federated.poisson_binomial import PoissonBinomial
 from equistrata.inference.federated.renyi import epsilon_of, renyi_exact
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SecureNoise, SeededNoise
+from paper.federated import exact_arm
 from paper.gaussian_arms import gaussian_arm, settle_gaussian
 
 RUNS, DELTA = 20_000, 0.05
@@ -44,8 +44,8 @@ def test_the_private_variance_is_unbiased_with_its_stated_noise(trials):
     """Over draws of people and coins, also for small n, where the corrections of the squared mean matter."""
     rng = np.random.default_rng(1)
     n, runs = 30, 40_000
-    mean = PoissonBinomial(trials, 0.25)
-    settings = ArmSettings(n, mean, mean.of_squares(trials, 0.25))
+    mean, moment = (PoissonBinomial(trials, 0.25, squares=squares) for squares in (False, True))
+    settings = ArmSettings(n, mean, moment)
     values = rng.uniform(-0.2, 1, (runs, n))
     squares = 0.5 + 0.25 * (2 * values**2 - 1)
     totals = [rng.binomial(trials, p).sum(axis=1) for p in (0.5 + 0.25 * values, squares)]
@@ -64,7 +64,7 @@ def test_both_moments_together_keep_the_budget():
     assert settings.epsilon(1e-7) <= 0.8
     exact = epsilon_of(
         lambda order: (
-            renyi_exact(500, 64, settings.mean.theta, order) + renyi_exact(500, 64, settings.squares.unit.theta, order)
+            renyi_exact(500, 64, settings.mean.theta, order) + renyi_exact(500, 64, settings.squares.theta, order)
         ),
         1e-7,
     )

@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from equistrata.errors import InputError
-from equistrata.inference.federated.arms import Arm, combine, exact_arm
+from equistrata.inference.federated.arms import Arm, combine
 from equistrata.stats.noisy_variance import normal_quantile
+from paper.federated import exact_arm
 
 RNG = np.random.default_rng(5)
 T, C = RNG.normal(0.4, 0.3, 70), RNG.normal(0.1, 0.8, 30)

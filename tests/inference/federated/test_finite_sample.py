@@ -15,10 +15,9 @@ def run(rng, sizes, draw, rounds, epsilon=2.0, trials=64, target="pate", level=0
     values = draw(rng, rounds, sizes)
     arms = []
     for x, chosen in zip(values[:2], settings, strict=True):
-        unit = chosen.squares.unit
         reports = (
             rng.binomial(trials, 0.5 + chosen.mean.theta * x).sum(axis=1),
-            rng.binomial(trials, 0.5 + unit.theta * (2 * x**2 - 1)).sum(axis=1),
+            rng.binomial(trials, 0.5 + chosen.squares.theta * (2 * x**2 - 1)).sum(axis=1),
         )
         arms.append(private_arm(np.stack(reports), chosen))
     value, half = finite_sample_interval(tuple(arms), settings, level, target=target)
@@ -61,7 +60,7 @@ def test_the_bound_is_not_idle():
         np.stack(
             [
                 rng.binomial(64, 0.5 + s.mean.theta * x).sum(axis=1),
-                rng.binomial(64, 0.5 + s.squares.unit.theta * (2 * x**2 - 1)).sum(axis=1),
+                rng.binomial(64, 0.5 + s.squares.theta * (2 * x**2 - 1)).sum(axis=1),
             ]
         )
         for s, x in zip(settings, rng.uniform(-1, 1, (2, 2000, 400)), strict=True)

@@ -117,7 +117,7 @@ def test_an_environment_that_is_not_there(monkeypatch, tmp_path):
 def test_the_worker_s_own_checks(flower_python, repo_root):
     """A holder lets only the protocol through, with the settings agreed on, and unmasks once for enough holders."""
     done = subprocess.run(
-        [flower_python, "-I", "-c", GUARD_CHECKS, str(repo_root / "inference")],
+        [flower_python, "-I", "-c", GUARD_CHECKS, str(repo_root / "inference" / "federated")],
         capture_output=True,
         text=True,
         timeout=120,
@@ -261,12 +261,12 @@ def look(commands, folder, dropped=()):
     expected = {place: process_memory.traces(vector[:2]) for place, vector in enumerate(vectors())}
     seen, stop = set(), threading.Event()
     with flower(commands, missing=1, timeout=8, folder=folder) as running:
-        process_memory.readable_or_skip(running.server_pid)
+        process_memory.readable_or_skip(running._server.pid)
         everything = [shape for shapes in expected.values() for shape in shapes]
 
         def watch():
             while not stop.is_set():
-                seen.update(process_memory.found(running.server_pid, everything))
+                seen.update(process_memory.found(running._server.pid, everything))
                 stop.wait(0.5)
 
         watcher = threading.Thread(target=watch)
@@ -276,8 +276,8 @@ def look(commands, folder, dropped=()):
         finally:
             stop.set()
             watcher.join()
-        seen |= process_memory.found(running.server_pid, everything)
-        sums = process_memory.found(running.server_pid, process_memory.traces(total.sums[:2].tolist()))
+        seen |= process_memory.found(running._server.pid, everything)
+        sums = process_memory.found(running._server.pid, process_memory.traces(total.sums[:2].tolist()))
     log = (folder / "server" / "log").read_bytes()
     assert b"Secure aggregation completed" in log
     shown = {place for place, shapes in expected.items() if any(shape in seen or shape in log for shape in shapes)}
@@ -306,7 +306,7 @@ def test_without_masks_the_same_search_finds_every_holder_s_number(tmp_path, mon
     broken = source.replace("words & np.uint64(num_range - 1)", "words & np.uint64(0)")
     assert broken != source
     (tmp_path / "worker.py").write_text(broken, "utf-8")
-    monkeypatch.setattr(module, "WORKER", tmp_path / "worker.py")
+    monkeypatch.setattr(module, "FLOWER_WORKER", tmp_path / "worker.py")
     total, shown, _ = look([says(vector) for vector in vectors()], tmp_path / "run")
     assert total.sums.tolist() == [
         sum(column) % m for column, m in zip(zip(*vectors(), strict=True), MODULI, strict=True)

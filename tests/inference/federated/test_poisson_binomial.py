@@ -46,7 +46,7 @@ def test_the_mean_is_unbiased_and_has_its_stated_variance(trials, theta):
 
 @pytest.mark.parametrize(("trials", "theta"), [(1, 0.25), (64, 0.05)])
 def test_the_mean_square_is_unbiased_and_has_its_stated_variance(trials, theta):
-    squares = PoissonBinomial(8, 0.1, radius=2.0).of_squares(trials, theta)
+    squares = PoissonBinomial(trials, theta, radius=2.0, squares=True)
     runs, n = 20_000, len(VALUES)
     found = moments_of(squares, VALUES, runs)
     lean = 2 * theta * ((VALUES / 2) ** 2 - 0.5)
@@ -77,8 +77,7 @@ def test_no_rounding_leans_a_report_further_than_theta():
 @pytest.mark.parametrize("squares", [False, True])
 @pytest.mark.parametrize("bad", [[0.0, 1.0000001], [-1.5, 0.0], [math.nan, 0.0], [math.inf], [[0.1], [0.2]]])
 def test_values_out_of_range_are_refused_before_any_noise(bad, squares):
-    mechanism = PoissonBinomial(5, 0.1)
-    randomizer = mechanism.of_squares(5, 0.1) if squares else mechanism
+    randomizer = PoissonBinomial(5, 0.1, squares=squares)
     with pytest.raises(InputError, match=r"declared range|one-dimensional") as caught:
         randomizer.reports(bad, ForbiddenNoise())
     assert "1.5" not in str(caught.value)
@@ -102,6 +101,5 @@ def test_values_out_of_range_are_refused_before_any_noise(bad, squares):
 def test_settings_that_are_refused(settings, sentence):
     with pytest.raises(InputError, match=sentence):
         PoissonBinomial(*settings)
-    if len(settings) == 2:
-        with pytest.raises(InputError, match=sentence):
-            PoissonBinomial(4, 0.1).of_squares(*settings)
+    with pytest.raises(InputError, match=sentence):
+        PoissonBinomial(*settings, squares=True)

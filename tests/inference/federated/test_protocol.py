@@ -50,9 +50,9 @@ def test_theta_is_for_those_who_stay(missing, share):
     settings = agreed.arm_settings([1000, 0, 0, 0])[0]
     left = 1000 - missing * math.floor(1000 * share)
     assert settings.rows == left == agreed.rows_left(1000)
-    assert epsilon_spent(
-        [(left, 64, settings.mean.theta), (left, 64, settings.squares.unit.theta)], 1e-6
-    ) == pytest.approx(1, rel=1e-5)
+    assert epsilon_spent([(left, 64, settings.mean.theta), (left, 64, settings.squares.theta)], 1e-6) == pytest.approx(
+        1, rel=1e-5
+    )
     careless = plan(holders=4).arm_settings([1000, 0, 0, 0])[0]
     assert epsilon_spent([(left, 64, careless.mean.theta)], 1e-6) > 1.1
 

@@ -62,7 +62,7 @@ def test_sums_are_the_reports_of_each_cell_s_people(frame):
     answer = holder(frame, Means(), trials=2**20).answer(agreed.sums(SIZES)).reshape(3, 4)
     for place, (settings, values) in enumerate(zip(agreed.arm_settings(SIZES), cells(frame), strict=True)):
         x = [(value - 5) / 5 for value in values]
-        m, theta, theta_squares = settings.mean.trials, settings.mean.theta, settings.squares.unit.theta
+        m, theta, theta_squares = settings.mean.trials, settings.mean.theta, settings.squares.theta
         means = sum(m * (0.5 + theta * value) for value in x)
         squares = sum(m * (0.5 + theta_squares * (2 * value**2 - 1)) for value in x)
         assert answer[0, place] == pytest.approx(means, abs=len(x))

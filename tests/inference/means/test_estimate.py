@@ -17,4 +17,4 @@ def test_value_lies_in_a_finite_interval(value, lower, upper):
 def test_strata_and_weights_go_together():
     stratum = Estimate(1.0, 0.0, 2.0, Rho(1), REPLACE_ONE)
     with pytest.raises(ValueError, match="one weight for every stratum"):
-        StratifiedEstimate(1.0, 0.0, 2.0, Rho(1), REPLACE_ONE, {"a": stratum}, {"b": 1.0})
+        StratifiedEstimate(1.0, 0.0, 2.0, Rho(1), REPLACE_ONE, strata={"a": stratum}, weights={"b": 1.0})

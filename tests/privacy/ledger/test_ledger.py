@@ -130,7 +130,7 @@ def test_one_release_is_charged_once_unless_a_reason_is_given(ledger):
     again = ledger.reserve("people", Rho(0.0005), "november", reason="noise drawn again after a crash: synthesis")
     charges = ledger.charges("people", "november")
     assert [charge.entry.rho for charge in charges] == [Rho(0.001), Rho(0.0005)]
-    assert charges[1].reservation == again
+    assert charges[1].entry == again
     assert "noise drawn again" in charges[1].entry.reason
     assert ledger.spent("people") == Rho(0.001) + Rho(0.0005)
 
@@ -426,13 +426,13 @@ def test_a_ledger_that_cannot_be_used_is_one_sentence(file, kind, sentence):
 
 def test_a_locked_ledger_is_one_sentence(ledger, place):
     waiting = Ledger(place, lock_seconds=0.5)
-    with Ledger(place)._store.writing(), pytest.raises(LedgerError, match="locked by another process"):
+    with Ledger(place)._store.transaction(writes=True), pytest.raises(LedgerError, match="locked by another process"):
         waiting.reserve("people", Rho(0.001), "r")
     waiting.reserve("people", Rho(0.001), "r")
 
 
 def test_readers_do_not_wait_for_a_writer(ledger, place):
-    with Ledger(place)._store.writing():
+    with Ledger(place)._store.transaction(writes=True):
         assert Ledger(place, lock_seconds=0.5).spent("people") == Rho(0)
 
 

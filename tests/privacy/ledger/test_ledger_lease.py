@@ -72,7 +72,7 @@ def test_a_run_that_was_silent_for_too_long_learns_that_it_lost_its_lease(ledger
 
 
 def test_the_token_is_not_stored(ledger, place):
-    with ledger.lease("people", "november", "canary-token"), ledger._store.reading() as (connection, _):
+    with ledger.lease("people", "november", "canary-token"), ledger._store.transaction() as (connection, _):
         rows = connection.exec_driver_sql("SELECT * FROM equistrata_leases").all()
     assert len(rows) == 1
     assert "canary" not in repr(rows)

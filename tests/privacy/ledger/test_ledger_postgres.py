@@ -181,12 +181,12 @@ def test_a_session_cannot_have_the_functions_write_an_entry_that_does_not_verify
 
 def test_the_workers_role_charges_settles_and_is_refused_as_any_ledger_is(worker, urls):
     (_, opened) = worker.charges("people")
-    worker.fail(opened.reservation, "the disk was full")
-    worker.resume(opened.reservation)
-    worker.commit(opened.reservation)
-    worker.commit(opened.reservation)
+    worker.fail(opened.entry, "the disk was full")
+    worker.resume(opened.entry)
+    worker.commit(opened.entry)
+    worker.commit(opened.entry)
     with pytest.raises(LedgerError, match="already"):
-        worker.fail(opened.reservation)
+        worker.fail(opened.entry)
     with pytest.raises(BudgetExceeded):
         worker.reserve("people", Rho(10), "too much")
     worker.reserve("people", worker.remaining("people"), "all the rest")

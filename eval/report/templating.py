@@ -1,0 +1,26 @@
+"""Jinja templates carry layout and fixed words; Python gives them numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from jinja2 import Template
+
+
+def template(path: Path, **filters: Callable[..., str]) -> Template:
+    """A template with these filters; it may include those beside it. What is filled into HTML is escaped."""
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    environment = Environment(
+        loader=FileSystemLoader(path.parent),
+        autoescape=path.name.endswith(".html.j2"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= filters
+    return environment.get_template(path.name)
