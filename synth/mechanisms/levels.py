@@ -30,7 +30,7 @@ from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import gaussian_sigma
 from equistrata.synth.measurements import NOISE_L1, Columns, at_level, total_estimate
-from equistrata.synth.mechanisms.session import NOTHING, Session
+from equistrata.synth.mechanisms.session import Session
 from equistrata.synth.models.coarsening import WIDE
 
 # Tuned on New York and Vermont from ε = 0.01 to 5 (docs/experiments/levels.md).
@@ -80,9 +80,8 @@ class Levels:
 
     @property
     def first_share(self) -> float:
-        """The largest part of ρ that `measure_first` may spend."""
-        first = COARSE_SHARE + SIZES_SHARE + max(self.columns, self.low_noise)
-        return WIDE_SHARE * self.coarser + (1 - WIDE_SHARE * self.coarser) * first
+        """The largest part of ρ that `measure_first` may spend, once wide columns are paid (`Session.sharpen`)."""
+        return COARSE_SHARE + SIZES_SHARE + max(self.columns, self.low_noise)
 
     def inner(self, schema: Schema) -> Columns:
         """The columns that do not define strata."""
@@ -116,7 +115,9 @@ class Levels:
         return [*sizes, *((columns, share * part / sum(wide)) for columns, part in zip(sets, wide, strict=True))]
 
     def measure_first(self, session: Session) -> Sequence[tuple[Columns, Rho]]:
-        """Measure what needs no choice: `over_all`, then `within_strata`. Cost: at most `first_share` of the budget.
+        """Measure what needs no choice: `over_all`, then `within_strata`.
+
+        Cost: at most WIDE_SHARE of the budget, and `first_share` of what that leaves.
 
         Returns:
             The marginals worth measuring again if no choice can be made, each at what it cost: those over all rows,
@@ -130,8 +131,7 @@ class Levels:
             schema = session.table.schema
         rows = total_estimate(session.measurements)[0]
         fine = self.within_strata(schema, rho, rows)
-        left = session.budget.remaining + sum((price for _, price in over_all), NOTHING)
-        within = session.measure_all([(columns, left * share) for columns, share in fine])
+        within = session.measure_all([(columns, session.shared * share) for columns, share in fine])
         if not over_all and not self.strata:
             session.coarsen(self.pair_price(schema, rho))
         return over_all or within

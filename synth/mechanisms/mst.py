@@ -104,7 +104,7 @@ class MST(SharingMechanism):
     def _choose_pairs(self, session: Session, names: Sequence[str], trees: int) -> list[tuple[Columns, Rho]]:
         """Spanning trees of pairs in Kruskal's order, each pair at one level; and what each choice cost.
 
-        Cost: `choice` times the session's total, by the exponential mechanism. One choice, one price, for all strata.
+        Cost: `choice` times what the session shares out, by the exponential mechanism: one price for all strata.
         From the second tree on "no pair" is offered as well, with score 0: what cannot be read is not bought.
         """
         schema, levels, budget = session.table.schema, self.levels, session.budget
@@ -113,8 +113,8 @@ class MST(SharingMechanism):
             return chosen
         model = self.engine.estimate(schema, session.measurements)
         steps = (len(names) - 1) * trees
-        price = budget.total * self.choice * Fraction(1, steps)
-        sigma = gaussian_sigma((budget.remaining - budget.total * self.choice) * Fraction(1, steps))
+        price = session.shared * self.choice * Fraction(1, steps)
+        sigma = gaussian_sigma((budget.remaining - session.shared * self.choice) * Fraction(1, steps))
         offers = _offers(schema, names, levels)
         score = cache(lambda columns: session.score(columns, model, sigma))
         engine_cells = getattr(self.engine, "most_cells", inf)

@@ -82,6 +82,7 @@ class Session:
         budget: what the run may spend.
         measurements: of `table`: `known` first, then the run's own.
         coarsening: which codes are merged.
+        shared: the budget but for what sharpened wide columns: what parts of ρ are parts of.
         log: a `Step` for each of these, and for each choice of nothing. Its amounts add up to what was spent.
 
     With `distinct`, marginals are counted on the table's distinct rows: worth it where hundreds are scored.
@@ -93,7 +94,7 @@ class Session:
         self.table, self.noise, self.distinct = table, noise, distinct
         self.budget = Budget(rho)
         self.measurements = list(known)
-        self.coarsening = Coarsening(table.schema, {})
+        self.coarsening, self.shared = Coarsening(table.schema, {}), rho
         self._found, self._all_codes = list(known), table
         self.log: list[Step] = []
         self._counts: dict[Columns, Counts] = {}
@@ -128,6 +129,7 @@ class Session:
             price = min(Rho(max((wanted**2 - known) / 2, 0.0)), share)
             if float(price) > float(share) / 100:
                 self.measure((name,), price)
+                self.shared -= price
 
     def coarsen(self, pair: Rho, kept: Columns = ()) -> None:
         """Merge codes, once every column was measured, by the noise floor of pairs that cost so much. Post-processing.

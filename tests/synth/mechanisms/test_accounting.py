@@ -89,6 +89,26 @@ def test_one_choice_for_all_strata(tmp_path, name, levels):
 
 
 @EACH
+@pytest.mark.parametrize("strata", [(), ("S",)])
+def test_wide_columns(tmp_path, name, strata):
+    """Of forty codes, merged before columns are measured together; the neighbour has a row of a rare code."""
+    schema = Schema("wide", (Column("X", values=tuple(range(40))), *SCHEMA.columns[:2]))
+    rows = np.random.default_rng(0).integers(0, (30, 3, 2), (400, 3)).astype(np.uint8)
+    rows[:, 1] = rows[:, 0] // 10
+    pair = [CodedTable(codes, schema) for codes in (rows, np.vstack([rows, np.array([[39, 0, 1]], np.uint8)]))]
+    mechanism = MECHANISMS[name]
+    if strata and name != "gem":
+        mechanism = shared_selection(mechanism, Strata.over(schema, strata), "shared", "auto")
+
+    def release(table, noise):
+        measured = mechanism.measure(table, RHO, noise)
+        assert any(m.columns[:2] == ("X", "A") and m.groups[0] is not None for m in measured) or name == "gem"
+        return measured, mechanism.model(schema, measured).sample(200, np.random.default_rng(1)).codes
+
+    assert_kept(made_twice(release, *pair, tmp_path), RHO)
+
+
+@EACH
 @pytest.mark.parametrize("make", [each_stratum, all_strata])
 def test_where_nothing_can_be_read(tmp_path, name, make):
     if name != "gem" or make is each_stratum:

@@ -25,6 +25,7 @@ from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.levels import COARSE_SHARE, SIZES_SHARE, Levels
 from equistrata.synth.mechanisms.mst import MST, STRATA_COLUMNS, STRATA_LOW_NOISE
 from equistrata.synth.mechanisms.session import Session
+from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.models.estimation import MirrorDescent, model_cliques, ties
 from equistrata.synth.models.junction_tree import JunctionTree
 from equistrata.synth.strata.cutting import slices
@@ -425,7 +426,8 @@ def test_no_model_outgrows_its_bound_once_rows_are_paid_for(levels):
     measured = mst.measure(CodedTable(codes, schema), Rho(100), SeededNoise(0))
     held = [*model_cliques(schema, measured), *(tuple(map(schema.index, t)) for t in ties(schema, ("S", "R")))]
     assert len(measured) > 14
-    assert JunctionTree.build(schema.sizes, held).cells <= equistrata.synth.mechanisms.mst.FIRST_TREE_CELLS
+    sizes = Coarsening.of(schema, measured, ("S", "R")).schema.sizes
+    assert JunctionTree.build(sizes, held).cells <= equistrata.synth.mechanisms.mst.FIRST_TREE_CELLS
 
 
 @EACH
