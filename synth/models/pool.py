@@ -14,6 +14,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import BinaryIO
 
 import numpy as np
 import numpy.typing as npt
@@ -74,12 +75,12 @@ class SampledModel:
         chosen: npt.NDArray[np.intp] = np.concatenate([copies, rest]).astype(np.intp)
         return self.pool.take(rng.permutation(chosen))
 
-    def save(self, path: Path) -> None:
+    def save(self, path: Path | BinaryIO) -> None:
         """Write the pool (see `archive`)."""
         write_archive(path, POOL_FORMAT, self.schema, self.total, {"pool": self.pool.codes})
 
     @classmethod
-    def load(cls, path: Path, schema: Schema) -> SampledModel:
+    def load(cls, path: Path | BinaryIO, schema: Schema) -> SampledModel:
         """Read what `save` wrote. Raises InputError if the file is not a model of this schema."""
         return read_archive(
             path,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
@@ -24,12 +26,9 @@ def save_model(model: Model, path: Path) -> None:
 
 def load_model(path: Path | BinaryIO, schema: Schema) -> Model:
     """Read what `save_model` wrote. Raises InputError if the file is not a model of this schema."""
-    kind = archive_kind(path)
-    if kind == EXPANDED_FORMAT:
-        return ExpandedModel.load(path, schema, load_model)
-    if kind == MIXTURE_FORMAT:
-        return ProductMixture.load(path, schema)
-    if kind == POOL_FORMAT:
-        assert isinstance(path, Path)  # a pool is never inside another model
-        return SampledModel.load(path, schema)
-    return GraphicalModel.load(path, schema)
+    kinds: dict[str, Callable[[Path | BinaryIO, Schema], Model]] = {
+        EXPANDED_FORMAT: partial(ExpandedModel.load, inside=load_model),
+        MIXTURE_FORMAT: ProductMixture.load,
+        POOL_FORMAT: SampledModel.load,
+    }
+    return kinds.get(archive_kind(path), GraphicalModel.load)(path, schema)
