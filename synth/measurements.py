@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import combinations, permutations
 from math import pi, sqrt
 from pathlib import Path
 from statistics import mean
@@ -143,6 +143,17 @@ def at_level(schema: Schema, columns: Iterable[str], level: Columns) -> Columns:
     """Columns and a level's, in the schema's order."""
     wanted = {*columns, *level}
     return tuple(name for name in schema.names if name in wanted)
+
+
+def measured_pairs(names: Sequence[str], measured: Iterable[Columns]) -> tuple[list[Columns], list[Columns]]:
+    """The pairs of these columns that were measured together, as part of a set of columns, and those that were not.
+
+    >>> measured_pairs(("A", "B", "C"), [("A",), ("A", "B")])
+    ([('A', 'B')], [('A', 'C'), ('B', 'C')])
+    """
+    together = {pair for columns in measured for pair in permutations(columns, 2)}
+    pairs = list(combinations(names, 2))
+    return [pair for pair in pairs if pair in together], [pair for pair in pairs if pair not in together]
 
 
 def total_estimate(measurements: Sequence[Measurement]) -> tuple[float, float]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -13,6 +13,7 @@ from equistrata.data.sources import FolktablesSource
 from equistrata.flows.release.plan import Plan
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from equistrata.privacy.noise import NoiseSource
+from equistrata.synth.measurements import Columns, measured_pairs
 
 # Places are the steward's own.
 PRIVATE_SETTINGS = {"output", "root_dir", "input", "ledger", "cluster", "scratch"}
@@ -42,6 +43,7 @@ def release_card(
     weights_source: str,
     account: Mapping[str, Any] | None = None,
     begun_again: int = 0,
+    measured: Iterable[Columns] | None = None,
 ) -> dict[str, Any]:
     """The card: settings and paid-for numbers only.
 
@@ -88,6 +90,7 @@ def release_card(
             "weights": weights_source,
             "begun_again": begun_again,
         },
+        "relations": None if measured is None else _relations(plan.schema.names, measured),
         "rows": rows,
         "columns": list(plan.schema.names),
         "schema": {"name": plan.schema.name, "sha256": plan.schema.digest, "target": plan.schema.target},
@@ -95,6 +98,13 @@ def release_card(
         "not_covered": "the schema, the strata, public weights, and this configuration are taken to be public",
         "config": {key: value for key, value in config.public().items() if key not in PRIVATE_SETTINGS},
     }
+
+
+def _relations(names: Sequence[str], measured: Iterable[Columns]) -> dict[str, list[Any]]:
+    """Pairs of columns that were measured together, and not; columns that were measured with no other."""
+    together, apart = measured_pairs(names, measured)
+    alone = sorted(set(names).difference(*together), key=list(names).index) if len(names) > 1 else []
+    return {"measured": list(map(list, together)), "not_measured": list(map(list, apart)), "alone": alone}
 
 
 def group_table(rho: float, delta: float, relation: str = ADD_REMOVE) -> list[dict[str, Any]]:
@@ -136,7 +146,7 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
     # Cards made before 2026-11-22 have no such table.
     group = guarantee.get("group") or group_table(guarantee["rho"], guarantee["delta"], guarantee["relation"])
     how = _HOW[card["levels"] if card["selection"] == "shared" else None]
-    shown = {"audits": (), "households": None} | dict(card)
+    shown = {"audits": (), "households": None, "relations": None} | dict(card)
     try:
         return environment.get_template("card.md.j2").render(
             card=shown, means=means, group=group, unit=guarantee.get("unit", UNIT), how=how

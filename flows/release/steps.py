@@ -204,7 +204,12 @@ def describe(
     source = weights if plan.strata.columns else "none needed (one stratum)"
     starts = [work.starts(i) for i in range(len(keys))]
     again = sum(len(each) - len(set(each)) for each in starts)
-    work.save_json(work.staging / "card.json", release_card(plan, noise, rows, source, account, again))
+    measured = None
+    if plan.mechanism.keeps_measurements:
+        fixed = plan.strata.columns if plan.shared is None else ()
+        found = [load_measurements(work.measurements(i)) for i in range(len(keys))]
+        measured = {(*fixed, *measurement.columns) for noisy in found for measurement in noisy}
+    work.save_json(work.staging / "card.json", release_card(plan, noise, rows, source, account, again, measured))
 
 
 @scrubbed

@@ -114,3 +114,20 @@ def test_a_foreign_synthesizer_s_card_prints_the_relation_that_its_caveats_leave
     assert guarantee["group"][0]["rho"] == pytest.approx(times * guarantee["rho"], rel=1e-15)
     assert ("adding or removing one row" in page) == (relation == ADD_REMOVE)
     assert ("| rows replaced |" in page) == (relation == REPLACE_ONE)
+
+
+def test_what_was_not_measured_is_said():
+    of = plan()
+    names = of.schema.names
+    measured = [("SEX",), names[:2], ("SEX", names[0])]
+    made = json.loads(json.dumps(release_card(of, SecureNoise(), 10, "noisy counts", measured=measured)))
+    relations = made["relations"]
+    assert [names[0], names[1]] in relations["measured"]
+    assert [names[0], names[2]] in relations["not_measured"]
+    pairs = len(names) * (len(names) - 1) // 2
+    assert len(relations["measured"]) + len(relations["not_measured"]) == pairs
+    assert "SEX" not in relations["alone"]
+    page = card_markdown(made, None)
+    assert f"2 of {pairs} pairs of columns were measured together" in page
+    assert f"Measured with no other column: {', '.join(relations['alone'])}." in page
+    assert "pairs of columns" not in card_markdown(made | {"relations": None}, None)  # as on cards of former versions
