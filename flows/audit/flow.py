@@ -78,7 +78,7 @@ def charged(plan: AuditPlan, work: Workspace) -> Iterator[None]:
     charge = ledger.reserve(
         account.dataset,
         plan.price,
-        account.audit,
+        account.release,
         parts=plan.sections,
         epsilon=epsilon,
         delta=delta,

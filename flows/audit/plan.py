@@ -17,7 +17,7 @@ from equistrata.eval.audit.noisy_number import NoisyNumber
 from equistrata.eval.audit.public import OF_CLASSIFIER, SECTION_SHARES
 from equistrata.eval.report.findings import ReleaseFacts
 from equistrata.flows.audit import pdf
-from equistrata.flows.audit.account import AuditAccount
+from equistrata.flows.audit.account import AuditAccount, audit_account
 from equistrata.flows.config.audit import AuditConfig
 from equistrata.flows.config.release import SOURCE_SETTINGS, ReleaseConfig
 from equistrata.flows.publication.addition import free_name, held
@@ -78,7 +78,8 @@ class AuditPlan:
             )
         strata = Strata.over(first.schema, config.strata or max((each.strata for each in releases), key=len))
         check_audit(len(first.schema.names), len(releases))
-        rows = first.source_settings | config.model_dump(include=set(SOURCE_SETTINGS), exclude_none=True)
+        rows = {key: value for key, value in first.card["config"].items() if key in SOURCE_SETTINGS}
+        rows |= config.model_dump(include=set(SOURCE_SETTINGS), exclude_none=True)
         if rows.get("source") in ("csv", "parquet") and "input" not in rows:
             raise InputError(
                 f"release {str(first.folder)!r} does not say where its rows are; "
@@ -93,13 +94,13 @@ class AuditPlan:
         if not public and (config.epsilon is not None or config.delta is not None):
             raise InputError("an internal audit has no price, and may not be published; for a public one, say --public")
         price = total_price(*config.price) if public else Rho(0)
-        account = AuditAccount.of(config, releases)
+        account = audit_account(config, releases)
         if account is not None and price > (left := account.ledger.remaining(account.dataset)):
             raise BudgetExceeded(price, left, f"a public audit of data set {account.dataset!r}")
         plan = cls(config, releases, facts(releases), strata, source, output, host, price, account)
         if host is not None:
             plan.check_host(host)
-        source.check([*plan.schema.names, *plan.outcomes])
+        source.check(plan.columns)
         return plan
 
     def added(self, folder: str, made: str = "", report: str = "") -> AddedAudit:
@@ -111,7 +112,7 @@ class AuditPlan:
             if release.identity != self.host.identity
         )
         epsilon, delta = self.config.price
-        charged_as = self.account.audit if self.account else ""
+        charged_as = self.account.release if self.account else ""
         private = self.config.seed is None
         return AddedAudit(folder, made, epsilon, delta, float(self.price), charged_as, private, report, compared)
 
@@ -163,6 +164,11 @@ class AuditPlan:
             return ()
         found = [name for release in self.releases if release.means for name in release.means["outcomes"]]
         return tuple(dict.fromkeys(found))
+
+    @property
+    def columns(self) -> list[str]:
+        """Every raw column to read."""
+        return list(dict.fromkeys([*self.schema.names, *self.outcomes]))
 
     @property
     def published(self) -> list[dict[str, ByStratum]]:

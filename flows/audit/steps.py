@@ -25,7 +25,7 @@ from equistrata.flows.publication.audited_card import audits_of, with_audit
 from equistrata.flows.release.inside import private_folder
 from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.landing import check_output, claimed_output, land
-from equistrata.flows.run.workspace import Workspace
+from equistrata.flows.run.workspace import SNAPSHOT, Workspace
 from equistrata.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 
 ROWS = "rows.npy"
@@ -34,9 +34,8 @@ ROWS = "rows.npy"
 @scrubbed
 def load_rows(plan: AuditPlan, work: Workspace) -> None:
     """Code the private rows by the releases' schema; keep them, and outcome columns, in the working folder."""
-    wanted = list(dict.fromkeys([*plan.schema.names, *plan.outcomes]))
     snapshot = Snapshot(plan.schema)
-    for frame in ahead(plan.source.batches(wanted)):
+    for frame in ahead(plan.source.batches(plan.columns)):
         table = CodedTable.encode(frame, plan.schema)
         snapshot.add(table)
         work.append(work.root / ROWS, table.codes)
@@ -45,7 +44,7 @@ def load_rows(plan: AuditPlan, work: Workspace) -> None:
             values, absent = numbers(frame[name], Column(name))
             for position in range(len(plan.strata.keys)):
                 work.append(work.outcome(name, position), values[~absent & (index == position)])
-    work.keep_snapshot(snapshot)
+    work.save_json(work.root / SNAPSHOT, snapshot.digests())
 
 
 @scrubbed
@@ -73,7 +72,7 @@ def examine(plan: AuditPlan, work: Workspace) -> None:
             about=about,
             releases=plan.facts,
             audits=tuple(noisy.values()),
-            price=AuditPrice(epsilon, delta, float(plan.price), plan.account.audit if plan.account else ""),
+            price=AuditPrice(epsilon, delta, float(plan.price), plan.account.release if plan.account else ""),
             together=plan.together.epsilon(delta),
             earlier=len({audit["report"] for release in plan.releases for audit in audits_of(release.card)}),
             history=history,

@@ -13,7 +13,6 @@ from equistrata.data.sources import read_frame
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.report.findings import ReleaseFacts
-from equistrata.flows.config.release import SOURCE_SETTINGS
 from equistrata.flows.publication.addition import finish_addition
 from equistrata.flows.publication.audited_card import identity_of, own_price, prices
 from equistrata.flows.release.manifest import MEND, check_manifest, listed
@@ -73,11 +72,6 @@ class Released:
     def strata(self) -> tuple[str, ...]:
         """The columns of its strata."""
         return tuple(self.card["strata"]["columns"])
-
-    @property
-    def source_settings(self) -> dict[str, Any]:
-        """Where its rows came from, as far as the card says it (no path stands there)."""
-        return {key: value for key, value in self.card["config"].items() if key in SOURCE_SETTINGS}
 
     @property
     def prices(self) -> dict[str, Rho]:

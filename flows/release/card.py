@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from equistrata.data.sources import FolktablesSource
+from equistrata.eval.report.templating import template
 from equistrata.flows.release.plan import Plan
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from equistrata.privacy.noise import NoiseSource
@@ -122,24 +123,15 @@ _HOW = {
 
 def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> str:
     """The card for people: price, content, method, and limits. Raises KeyError where the card is of another version."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError
+    from jinja2 import UndefinedError
 
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=False,  # Markdown
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
     guarantee = card["guarantee"]
     # Cards made before 2026-11-22 have no such table.
     group = guarantee.get("group") or group_table(guarantee["rho"], guarantee["delta"], guarantee["relation"])
     how = _HOW[card["levels"] if card["selection"] == "shared" else None]
     shown = {"audits": (), "households": None} | dict(card)
     try:
-        return environment.get_template("card.md.j2").render(
-            card=shown, means=means, group=group, unit=guarantee.get("unit", UNIT), how=how
-        )
+        page = template(Path(__file__).with_name("card.md.j2"))
+        return page.render(card=shown, means=means, group=group, unit=guarantee.get("unit", UNIT), how=how)
     except UndefinedError as error:
         raise KeyError(str(error)) from None

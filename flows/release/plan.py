@@ -98,15 +98,13 @@ class Plan:
         for_means = total * config.means_share if means is not None else Rho(0)
         if not counts + for_means < total:
             raise InputError("count_share and means_share leave nothing for the synthesizer; lower one of them")
-        source = source_of(config)
-        if not begun:
-            source.check([*schema.names, *(means.names if means is not None else ())])
         own = mechanism(config.synthesizer, config.engine)
         fits = shared_selection(own, strata, config.selection, config.levels) or own
         files = (declared,) if means is None or averaged is declared else (declared, averaged)
         price = Price(total, counts, for_means)
-        plan = cls(config, source, files, schema, means, strata, fits, weights, price)
+        plan = cls(config, source_of(config), files, schema, means, strata, fits, weights, price)
         if not begun:
+            plan.source.check(plan.columns)
             plan.demand.check()
         return plan
 
@@ -148,11 +146,10 @@ class Plan:
         """The variant's name as in the paper, MST_SEX_RAC1P."""
         return stratified_name(self.mechanism, self.strata.columns)
 
-    @cached_property
+    @property
     def columns(self) -> list[str]:
         """Every raw column to read: the released ones and those that are only averaged."""
-        extra = self.means.names if self.means is not None else ()
-        return list(dict.fromkeys([*self.schema.names, *extra]))
+        return list(dict.fromkeys([*self.schema.names, *(self.means.names if self.means else ())]))
 
     @property
     def held_out(self) -> float:

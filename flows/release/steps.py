@@ -26,7 +26,7 @@ from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.writer import RowWriter
 from equistrata.flows.run.guard import StepFailed, scrubbed
 from equistrata.flows.run.landing import land
-from equistrata.flows.run.workspace import Workspace
+from equistrata.flows.run.workspace import SNAPSHOT, Workspace
 from equistrata.inference.means.coinpress import Coinpress
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
 from equistrata.privacy.budget import Budget, Rho
@@ -87,7 +87,7 @@ def partition(plan: Plan, work: Workspace) -> None:
             values, present = values[kept], ~absent[kept]
             for position in range(len(plan.strata.keys)):
                 work.append(work.outcome(column.name, position), values[present & (index == position)])
-    work.keep_snapshot(snapshot)
+    work.save_json(work.root / SNAPSHOT, snapshot.digests())
 
 
 @scrubbed

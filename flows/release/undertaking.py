@@ -27,7 +27,7 @@ from uuid import uuid4
 
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release.account import Account, id_stem
+from equistrata.flows.release.account import Account, account_of, id_stem
 from equistrata.flows.release.binding import Binding, binding, check_same, config_hash, settings_hash
 from equistrata.flows.release.plan import SYNTHESIS, Plan
 from equistrata.flows.run.disk import DiskFull, telling_full_disk
@@ -114,6 +114,7 @@ class Undertaking:
         account, plan, charges = self.account, self.plan, self._charges
         parts = [part for part in plan.parts if not charges or self._must_be_paid_again(part)]
         if parts:
+            rows = charges[0].entry.fingerprint if charges else account.fingerprint(self.work, self._digest())
             account.ledger.reserve(
                 account.dataset,
                 sum((plan.parts[part] for part in parts), start=Rho(0)),
@@ -122,7 +123,7 @@ class Undertaking:
                 reason=f"noise drawn again after a crash: {', '.join(parts)}" if charges else None,
                 epsilon=None if charges else plan.config.epsilon,
                 delta=None if charges else plan.config.delta,
-                fingerprint=charges[0].entry.fingerprint if charges else account.fingerprint(self.work, self._digest()),
+                fingerprint=None if rows is None else str(rows),
                 relation=plan.mechanism.relation,
                 mechanism=plan.mechanism.name,
                 strata=" × ".join(plan.strata.columns) or None,
@@ -224,7 +225,7 @@ def prepare(config: ReleaseConfig) -> tuple[Plan, Account | None]:
 
     Raises InputError (AlreadyMade, if the release is whole), LedgerError, BudgetExceeded.
     """
-    account = Account.of(config)
+    account = account_of(config)
     _prepared[:] = [(Plan.of(config) if account is None else _plan_of_charged(config, account), account)]
     return _prepared[0]
 
@@ -340,7 +341,7 @@ def is_published(config: ReleaseConfig) -> bool:
         told = json.loads((Path(config.output) / "card.json").read_text("utf-8"))["ledger"]
         if (told["release_id"], told["dataset"]) != (config.release_id, config.dataset):
             return False
-        account = Account.of(config)
+        account = account_of(config)
         return account is None or bool(told["ledger"] == account.ledger.identity)
     except LedgerError:
         return True  # nothing can be charged now, either
@@ -356,7 +357,7 @@ def discard(journal: Journal) -> None:
     with journal.held():
         if is_published(journal.config):
             raise InputError(f"release {journal.root.name!r} is whole in {journal.config.output!r}; resume it instead")
-        account = Account.of(journal.config)
+        account = account_of(journal.config)
         assert account is not None
         with account.lease(journal):
             for charge in account.charges():

@@ -27,7 +27,6 @@ import numpy as np
 import numpy.typing as npt
 
 from equistrata.data.schema import Schema
-from equistrata.data.snapshot import Snapshot
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.flows.run.claims import LANDING, TRIES, Held, remove_dead
@@ -38,7 +37,7 @@ from equistrata.synth.models.base import Model
 from equistrata.synth.models.storage import save_model
 from equistrata.synth.strata.model import StratifiedModel
 
-SNAPSHOT = "snapshot.json"
+SNAPSHOT = "snapshot.json"  # digests of the rows, as private as the rows beside them
 WORK_PREFIX = "equistrata-release-"
 UNSAVED = "unsaved-"  # prefix of what is not whole yet; nothing opens it
 
@@ -193,10 +192,6 @@ class Workspace:
         if not path.exists():
             write_durably(path, str(rng.integers(2**63)), UNSAVED)
         return np.random.default_rng(int(path.read_text("ascii")))
-
-    def keep_snapshot(self, snapshot: Snapshot) -> None:
-        """Keep the digests of the rows, as private as the rows beside them."""
-        self.save_json(self.root / SNAPSHOT, snapshot.digests())
 
     def save_json(self, path: Path, document: object) -> None:
         """Write readable JSON."""
