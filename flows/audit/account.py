@@ -21,24 +21,15 @@ from equistrata.privacy.ledger.ledger import Charge, Head, Ledger, LedgerError
 
 @dataclass(frozen=True)
 class AuditAccount(Account):
-    """A data set's account in a ledger, for one audit: its id is new for each.
-
-    Attributes:
-        charged: data set and id of the audited releases that were charged to any account of this ledger.
-    """
+    """For one audit, with data set and id of the audited releases that were `charged` to any account of the ledger."""
 
     charged: tuple[tuple[str, str], ...] = ()
 
     def check_rows(self, work: Workspace, content: bytes) -> Fingerprint | None:
-        """The fingerprint of the rows that were read, if they are those that the releases were made from; None without
-        key.
+        """The fingerprint of the rows that were read; None without key. Raises InputError if the releases' are others.
 
-        Where none of the releases was charged to this account, they must be rows of some charge to it. Charges without
-        a fingerprint cannot be checked.
-
-        Raises:
-            InputError: they are other rows.
-            LedgerError: the fingerprints cannot be compared, since they were made with another key.
+        Where no release was charged, they must be rows of some charge to this account. Charges without a fingerprint
+        cannot be checked. Raises LedgerError if fingerprints were made with another key.
         """
         mine = self.fingerprint(work, content)
         charges = _fingerprints(self.ledger.charges(self.dataset))

@@ -38,9 +38,6 @@ class AuditPlan:
     Attributes:
         releases: opened and checked, one at least, of one schema and of the same rows.
         facts: of them, for the report.
-        strata: the groups.
-        source: of the private rows.
-        output: the folder to make.
         host: the release that a public audit is added to; None where it has a folder of its own.
         price: ρ of a public audit; 0 of an internal one.
         account: where it is charged; None if nowhere.
@@ -58,10 +55,7 @@ class AuditPlan:
 
     @classmethod
     def of(cls, config: AuditConfig) -> AuditPlan:
-        """Check a configuration and open its releases.
-
-        Raises InputError, LedgerError or BudgetExceeded; nothing is written or charged.
-        """
+        """Check a configuration and open its releases. Raises InputError, LedgerError or BudgetExceeded."""
         if not config.releases:
             raise InputError("no release is named; give the folder of one at least")
         releases = tuple(Released.open(folder) for folder in config.releases)

@@ -2,11 +2,6 @@
 
 Names in it may follow the time that a release was scheduled for, not that of the clock: a run that starts late, is
 tried again, or is retried by hand weeks later makes the same name, and so is the same release.
-
->>> ReleaseConfig(strata="SEX, RAC1P", epsilon=2).strata
-('SEX', 'RAC1P')
->>> filled("releases/{month}", datetime(2026, 12, 1, 3, 30, tzinfo=UTC), "America/New_York")
-'releases/2026-11'
 """
 
 from __future__ import annotations

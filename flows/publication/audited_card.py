@@ -2,13 +2,6 @@
 
 A public audit queries the rows again, so its ρ is added (sequential composition). A report that compares releases shows
 numbers of the others too, so their ρ is added, once each.
-
->>> card = {"guarantee": {"epsilon": 1.0, "delta": 1e-9, "rho": 0.0149731, "split_of_rho": {"synthesis": 0.0149731},
-...                       "composition": "in sequence", "relation": "add-remove"}, "private": True}
->>> audit = AddedAudit("audit", "2026-11-22T12:00:00+00:00", 1.0, 1e-9, 0.0149731, "", True, "5f…")
->>> together = with_audit(card, audit)
->>> together["guarantee"]["rho"], together["guarantee"]["epsilon"], own_price(together)["epsilon"]
-(0.0299462, 1.4372, 1.0)
 """
 
 from __future__ import annotations

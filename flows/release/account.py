@@ -76,10 +76,8 @@ class Account:
         return Fingerprint.of(content, json.loads((work.root / SNAPSHOT).read_text("utf-8")), key, self.ledger.identity)
 
     def lease(self, journal: Journal) -> Lease:
-        """Hold the release for everyone who shares the ledger. Raises LedgerError if it runs elsewhere.
-
-        A secret of the journal lets its next run on this machine take a dead run's lease over.
-        """
+        """Hold the release for everyone who shares the ledger. Raises LedgerError if it runs elsewhere."""
+        # With it, the journal's next run on this machine takes a dead run's lease over.
         secret = hmac.digest(journal.key, f"lease {platform.node()}".encode(), "sha256").hex()
         return self.ledger.lease(self.dataset, self.release, secret)
 

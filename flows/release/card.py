@@ -44,10 +44,9 @@ def release_card(
     account: Mapping[str, Any] | None = None,
     begun_again: int = 0,
 ) -> dict[str, Any]:
-    """The card: settings and paid-for numbers only.
+    """The card: settings and paid-for numbers only. The account is `Undertaking.statement`.
 
-    The account (`Undertaking.statement`) has more charges than one if noise was drawn again after a crash. A stratum is
-    begun again where its worker was lost.
+    It has more charges than one if noise was drawn again after a crash. A stratum is begun again if its worker is lost.
     """
     config = plan.config
     again = {charge["reason"]: charge["rho"] for charge in account["charges"][1:]} if account else {}

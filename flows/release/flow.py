@@ -58,7 +58,6 @@ def private_task(name: str) -> Callable[[Callable[Given, Made]], Task[Given, Mad
 
 
 def _run(step: Callable[Given, Made], *args: Given.args, **kwargs: Given.kwargs) -> Made:
-    """Run a step as a task of its name."""
     return private_task(step.__name__.replace("_", " "))(step)(*args, **kwargs)
 
 
@@ -150,7 +149,6 @@ def release(config: ReleaseConfig) -> str | State[Any]:
 
 
 def _make(run: Undertaking) -> Path:
-    """Load, charge, draw noise, and lay out the release folder."""
     plan, work = run.plan, run.work
     noise = steps.noise_source(plan)
     budget = Budget(plan.price.total)
@@ -176,7 +174,6 @@ def _make(run: Undertaking) -> Path:
 
 
 def _fit_all(plan: Plan, work: Workspace, budgets: Sequence[Budget], noise: NoiseSource, pool: Executor) -> None:
-    """Measure the strata, model them, and join their models, on the workers of the pool."""
     progress = create_progress_artifact(0.0, key="fit-strata", description="strata fitted")
     assert isinstance(progress, UUID)
     _work_off("measure", measuring(plan, work, budgets, noise), pool)

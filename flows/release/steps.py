@@ -173,10 +173,7 @@ def join(
 
 @scrubbed
 def resample(plan: Plan, work: Workspace) -> tuple[int, str]:
-    """Draw the synthetic rows from the joint model, and write them as codes, CSV and Parquet. Post-processing, no cost.
-
-    Returns their number, and where the strata's weights come from.
-    """
+    """Draw the rows from the joint model, as codes, CSV and Parquet; their number, and the weights' source. No cost."""
     model = StratifiedModel.load(work.joint, plan.schema)
     model = replace(model, total=model.total / (1 - plan.held_out))
     rng, rows = _rng(plan, SAMPLING + 1), 0

@@ -29,10 +29,7 @@ def tell(stage: str, done: int = 0, of: int = 0) -> None:
 
 @contextmanager
 def foreground(listener: Listener, verbose: bool = False) -> Iterator[None]:
-    """Prefect as a command of the terminal wants it, while the block imports a flow and runs it.
-
-    Each step calls `listener(stage, done, of)`.
-    """
+    """Prefect as a command of the terminal wants it, in the block. Each step calls `listener(stage, done, of)`."""
     prepare_prefect(verbose)
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
