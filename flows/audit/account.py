@@ -81,12 +81,9 @@ class AuditAccount(Account):
 def audit_account(config: AuditConfig, releases: Sequence[Released]) -> AuditAccount | None:
     """The account of an audit: its own settings', else the releases'. None where there is none.
 
-    A public audit of a release that was charged must be charged too; an internal one costs nothing, and shows the
-    account only if its ledger is named.
-
-    Raises:
-        InputError: the releases belong to several accounts, or an account is missing or half named.
-        LedgerError: the ledger is damaged, or is not the one that the releases were charged to.
+    A public audit of a charged release must be charged too; an internal one shows the account if its ledger is named.
+    Raises InputError if there are several accounts, or one is missing or half named; LedgerError if the ledger is
+    damaged, or is not the one that the releases were charged to.
     """
     entries = [release.ledger for release in releases if release.ledger is not None]
     datasets = {entry["dataset"] for entry in entries}

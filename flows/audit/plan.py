@@ -33,25 +33,17 @@ from equistrata.privacy.budget import BudgetExceeded, Rho
 
 @dataclass(frozen=True)
 class AuditPlan:
-    """A checked configuration and the public objects that it names.
-
-    Attributes:
-        releases: opened and checked, one at least, of one schema and of the same rows.
-        facts: of them, for the report.
-        host: the release that a public audit is added to; None where it has a folder of its own.
-        price: ρ of a public audit; 0 of an internal one.
-        account: where it is charged; None if nowhere.
-    """
+    """A checked configuration and the public objects that it names."""
 
     config: AuditConfig
-    releases: tuple[Released, ...]
-    facts: tuple[ReleaseFacts, ...]
-    strata: Strata
-    source: Source
-    output: Path
-    host: Released | None
-    price: Rho
-    account: AuditAccount | None
+    releases: tuple[Released, ...]  # opened and checked, one at least, of one schema and of the same rows
+    facts: tuple[ReleaseFacts, ...]  # of them, for the report
+    strata: Strata  # the groups
+    source: Source  # of the private rows
+    output: Path  # to make
+    host: Released | None  # that a public audit is added to; None where it has a folder of its own
+    price: Rho  # of a public audit; 0 of an internal one
+    account: AuditAccount | None  # where it is charged; None if nowhere
 
     @classmethod
     def of(cls, config: AuditConfig) -> AuditPlan:
@@ -166,10 +158,7 @@ class AuditPlan:
 
     @property
     def published(self) -> list[dict[str, ByStratum]]:
-        """The means that came with each release, for these strata and `all`: `column (estimator)` → stratum → mean.
-
-        Those without an interval are left out.
-        """
+        """Each release's means with intervals, of these strata and `all`: `column (estimator)` → stratum → mean."""
         labels = {"all", *(self.strata.label(key) for key in self.strata.keys)}
         return [
             {

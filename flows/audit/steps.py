@@ -100,10 +100,7 @@ def examine(plan: AuditPlan, work: Workspace) -> None:
 
 @scrubbed
 def deliver(plan: AuditPlan, work: Workspace) -> Path:
-    """Move the finished report to its place in one step; an internal one into a folder that is its owner's alone.
-
-    A public one in a release's folder is added to the release, with its price.
-    """
+    """Move the report to its place in one step: its owner's alone if internal; in a release, added with its price."""
     if plan.host is not None:
         content = (work.staging / "audit.json").read_bytes()
         made, report = json.loads(content)["made"], hashlib.sha256(content).hexdigest()
@@ -115,11 +112,7 @@ def deliver(plan: AuditPlan, work: Workspace) -> Path:
 
 @contextmanager
 def place(plan: AuditPlan) -> Iterator[Path | None]:
-    """Hold the report's place while the block runs, before anything is charged; None in a release, which all may add
-    to.
-
-    Raises InputError if another run holds it, or made it, or it cannot be written.
-    """
+    """Hold the report's place in the block; None in a release, to which all may add. Raises InputError if taken."""
     if plan.host is not None:
         yield None
         return
@@ -129,7 +122,6 @@ def place(plan: AuditPlan) -> Iterator[Path | None]:
 
 
 def _parent_mode(plan: AuditPlan) -> int:
-    """The mode of the folder that a report is made in, if that is made too: a release's private folder is its owner's
-    alone."""
+    # If the report's folder is made too: a release's private folder is its owner's alone.
     inside = plan.output.parent == private_folder(plan.releases[0].folder)
     return 0o700 if inside and not plan.public else 0o777

@@ -1,8 +1,4 @@
-"""The configuration of an audit: Prefect parameters and command-line options.
-
->>> AuditConfig.build(releases="strat, vanilla").releases
-('strat', 'vanilla')
-"""
+"""The configuration of an audit: Prefect parameters and command-line options."""
 
 from __future__ import annotations
 

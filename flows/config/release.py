@@ -33,11 +33,7 @@ _BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
 
 
 def filled(pattern: str, scheduled: datetime, time_zone: str) -> str:
-    """The pattern with its PLACEHOLDERS replaced.
-
-    Args:
-        scheduled: when; with a time zone.
-        time_zone: the IANA name of the calendar's zone, as America/New_York.
+    """The pattern with its PLACEHOLDERS replaced, in the calendar of an IANA time zone; `scheduled` has a zone, too.
 
     Raises InputError for another placeholder, a stray brace, or an unknown time zone.
     """
@@ -176,10 +172,7 @@ class ReleaseConfig(SourceSettings):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the settings that decide what is released: not its place, its workers or its account.
-
-        Files are hashed by name only; `equistrata.flows.release.binding` hashes their content.
-        """
+        """SHA-256 of the settings that decide what is released; of files, the names: `binding` has their content."""
         settings = {name: value for name, value in self.public().items() if name not in INCIDENTAL}
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 

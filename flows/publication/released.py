@@ -21,20 +21,14 @@ from equistrata.privacy.budget import Rho
 
 @dataclass(frozen=True, eq=False)
 class Released:
-    """A release folder that passed the check of its manifest.
-
-    Attributes:
-        manifest: SHA-256 of its manifest.
-        card, schema, means: the content of these files; None without means.
-        identity: its SHA-256, whatever is added to it.
-    """
+    """A release folder that passed the check of its manifest, and the content of its files."""
 
     folder: Path
-    manifest: str
+    manifest: str  # SHA-256
     card: Mapping[str, Any]
     schema: Schema
     means: Mapping[str, Any] | None
-    identity: str
+    identity: str  # SHA-256, whatever is added to it
 
     @classmethod
     def open(cls, folder: str | Path) -> Released:

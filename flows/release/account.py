@@ -58,9 +58,8 @@ class Account:
     def fingerprint(self, work: Workspace, content: bytes) -> Fingerprint | None:
         """The fingerprint of the rows that a run has read, from files of this `content_digest`; None without a key.
 
-        The key is that of the ledger's place, else the environment's, or the one beside the ledger.
-
-        Raises LedgerError if the key cannot be used, or is gone from beside a ledger with fingerprints made with it.
+        The key is that of the ledger's place, else the environment's, or the one beside the ledger. Raises LedgerError
+        if it cannot be used, or is gone from beside a ledger with fingerprints made with it.
         """
         given, place = self.key or os.environ.get(KEY_VARIABLE), self.ledger.path
         if not given and place is not None and not key_file(place).exists():
@@ -83,10 +82,7 @@ class Account:
 
 
 def account_of(config: ReleaseConfig) -> Account | None:
-    """The account that a configuration names; None if it names none and none is required.
-
-    Raises InputError if only half of it is named, and LedgerError if the ledger's URL is unusable.
-    """
+    """The account that a configuration names, if any. Raises LedgerError; InputError if half of it is named."""
     if config.dataset is None:
         if config.ledger is not None:
             raise InputError("a ledger is named but no data set; say whose budget is charged with --dataset")

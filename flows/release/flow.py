@@ -125,9 +125,6 @@ def release(config: ReleaseConfig) -> str | State[Any]:
     output's name and the flow run's id, so that Prefect's retries resume it too. Placeholders in the output's name and
     the id are filled in from the time that the flow run was scheduled for.
 
-    Args:
-        config: public settings only.
-
     Returns:
         The release folder; or Completed, if the ledger has this release as whole: then nothing is done or charged.
 

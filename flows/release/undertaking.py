@@ -67,11 +67,8 @@ class Undertaking:
         self.published = whole or is_published(plan.config)
 
     def bind(self) -> None:
-        """Before the charge, write down what it will be bound to; after it, check that nothing of that has changed.
-
-        Raises InputError if something has. A release that is whole draws nothing more, so it may.
-        """
-        if self.journal is None or self.published:
+        """Write down what the charge will be bound to, or, once charged, check it. Raises InputError if changed."""
+        if self.journal is None or self.published:  # what is whole draws nothing more
             return
         self._bound = binding(self.plan)
         if self._charges:

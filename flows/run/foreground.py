@@ -1,7 +1,4 @@
-"""Running a flow in the terminal's own process: quiet, with a bar, with or without a Prefect server configured.
-
-Progress has stages and counts of strata, which are public.
-"""
+"""Running a flow in the terminal's own process: quiet, with a bar, with or without a Prefect server configured."""
 
 from __future__ import annotations
 
@@ -22,7 +19,7 @@ _listeners: list[Listener] = []
 
 
 def tell(stage: str, done: int = 0, of: int = 0) -> None:
-    """Say that a stage has done so many of its steps (0 of 0 when it has no steps)."""
+    """Say that a stage has done so many of its steps (0 of 0 without). Stages and counts of strata are public."""
     for listener in _listeners:
         listener(stage, done, of)
 
@@ -44,10 +41,7 @@ def foreground(listener: Listener, verbose: bool = False) -> Iterator[None]:
 
 @contextmanager
 def ending_on_sigterm() -> Iterator[None]:
-    """On SIGTERM (a stopped container or service) the block ends as by Ctrl-C, and Prefect's own server with it.
-
-    While a flow runs, Prefect takes the signal, ends the flow, and sends it again to this handler.
-    """
+    """On SIGTERM the block ends as by Ctrl-C, and Prefect's own server. Prefect ends a flow, then passes it on."""
 
     def end(number: int, _: FrameType | None) -> None:
         raise SystemExit(128 + number)

@@ -56,9 +56,8 @@ def claimed_output(output: Path, parent_mode: int = 0o777) -> Iterator[Path]:
     """Hold the place of an output folder while the block runs; gives the hidden folder beside it.
 
     Missing parents are made (the innermost of this mode, less the umask), and removed again if nothing lands in them.
-    Whether the output exists is not checked: see `check_output`.
-
-    Raises InputError if another run holds it, or if an output could not be written there; then nothing is left.
+    Raises InputError if another run holds it, or if an output could not be written there; then nothing is left. Whether
+    the output exists is not checked: see `check_output`.
     """
     remove_dead_holdings()
     with ExitStack() as stack:

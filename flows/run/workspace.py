@@ -44,20 +44,13 @@ UNSAVED = "unsaved-"  # prefix of what is not whole yet; nothing opens it
 
 @dataclass(frozen=True)
 class Workspace:
-    """Paths in a working folder, and its tables (NumPy arrays, no pickle).
-
-    Attributes:
-        kept: the folder of what was paid for; None for `root`.
-        run: the number of this run of the release, from 1.
-        units: the name (`unit_name`) of each stratum that is fitted, by its position; needed with `kept`.
-        landing: the folder that this run holds beside its output; None if it holds none.
-    """
+    """Paths in a working folder, and its tables (NumPy arrays, no pickle)."""
 
     root: Path
-    kept: Path | None = None
-    run: int = 1
-    units: tuple[str, ...] = ()
-    landing: Path | None = None
+    kept: Path | None = None  # the folder of what was paid for; None for `root`
+    run: int = 1  # the number of this run of the release, from 1
+    units: tuple[str, ...] = ()  # the `unit_name` of each fitted stratum, by its position; needed with `kept`
+    landing: Path | None = None  # the folder that this run holds beside its output, if any
 
     def __post_init__(self) -> None:
         if self.kept is not None and not self.units:
