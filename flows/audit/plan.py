@@ -93,7 +93,7 @@ class AuditPlan:
         """The audit as the card of its host lists it, under its folder's name."""
         assert self.host is not None
         compared = tuple(
-            Compared(facts.name, release.identity, facts.rho, release.private, facts.caveats)
+            Compared(facts.name, release.identity, facts.rho, facts.private, facts.caveats)
             for release, facts in zip(self.releases, self.facts, strict=True)
             if release.identity != self.host.identity
         )
@@ -115,7 +115,7 @@ class AuditPlan:
                 f"the card of {where} is of another version, so no audit can be added to it; "
                 "name a folder with --output"
             ) from None
-        if host.private and not card["private"]:
+        if host.card["private"] and not card["private"]:
             raise InputError(
                 f"this audit is seeded, or shows a release that is, so with it {where} would not be private any more; "
                 "give it a folder of its own with --output"

@@ -58,11 +58,6 @@ class Released:
         return CodedTable(coded.codes, self.schema)
 
     @property
-    def private(self) -> bool:
-        """Whether the noise of all that its card lists came from a source fit for real releases."""
-        return bool(self.card["private"])
-
-    @property
     def strata(self) -> tuple[str, ...]:
         """The columns of its strata."""
         return tuple(self.card["strata"]["columns"])

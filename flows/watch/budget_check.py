@@ -18,13 +18,7 @@ from typing import Any, NamedTuple, cast
 from prefect import flow
 from prefect.artifacts import Artifact, create_markdown_artifact, create_table_artifact
 from prefect.client.orchestration import SyncPrefectClient, get_client
-from prefect.client.schemas.filters import (
-    FlowFilter,
-    FlowFilterName,
-    FlowRunFilter,
-    FlowRunFilterState,
-    FlowRunFilterStateType,
-)
+from prefect.client.schemas import filters
 from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.client.schemas.sorting import FlowRunSort
 from prefect.states import Completed
@@ -188,11 +182,11 @@ def upcoming_releases(client: SyncPrefectClient, dataset: str, named: str | None
 
 def _runs(client: SyncPrefectClient) -> Iterator[FlowRun]:
     """All runs of the release flow that have not ended, the earliest first."""
-    states = FlowRunFilterState(type=FlowRunFilterStateType(any_=NOT_ENDED))
+    states = filters.FlowRunFilterState(type=filters.FlowRunFilterStateType(any_=NOT_ENDED))
     for offset in count(0, PAGE):
         page = client.read_flow_runs(
-            flow_filter=FlowFilter(name=FlowFilterName(any_=[RELEASE_FLOW])),
-            flow_run_filter=FlowRunFilter(state=states),
+            flow_filter=filters.FlowFilter(name=filters.FlowFilterName(any_=[RELEASE_FLOW])),
+            flow_run_filter=filters.FlowRunFilter(state=states),
             sort=FlowRunSort.EXPECTED_START_TIME_ASC,
             limit=PAGE,
             offset=offset,
