@@ -51,8 +51,7 @@ def load_rows(plan: AuditPlan, work: Workspace) -> None:
 def examine(plan: AuditPlan, work: Workspace) -> None:
     """Audit the releases against the rows in the working folder, and write the report into it.
 
-    Cost: the plan's price for a public audit, which must have been charged; nothing for an internal one: its report
-    is exact.
+    Cost: the plan's price for a public audit, which must have been charged; an internal report is exact, at no cost.
     """
     about = About.of(
         plan.strata,

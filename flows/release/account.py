@@ -31,12 +31,11 @@ def id_stem(name: str) -> str:
 
 @dataclass(frozen=True)
 class Account:
-    """A data set's account in a ledger, for one release or audit (`release` is the id of its charges); with the key
-    for fingerprints, if the place has one."""
+    """A data set's account in a ledger, for one release or audit; with the key for fingerprints, if there is one."""
 
     ledger: Ledger
     dataset: str
-    release: str
+    release: str  # the id of its charges
     key: str | None = field(default=None, repr=False)
 
     def check_price(self, price: Rho, relation: Relation) -> None:

@@ -100,8 +100,7 @@ def release_card(
 def group_table(rho: float, delta: float, relation: str = ADD_REMOVE) -> list[dict[str, Any]]:
     """The price for k of GROUPS rows of one person or household: k²ρ, and its ε at the card's δ.
 
-    Under replacement (a relation, or the card's sentence on it), k rows are a group of 2k. `epsilon` is None where it
-    leaves floating point.
+    Under replacement (a relation, or the card's sentence), k rows are a group of 2k. `epsilon` is None beyond floats.
     """
     steps = 2 if relation.startswith(REPLACE_ONE) else 1
     table = []

@@ -125,8 +125,7 @@ def release(config: ReleaseConfig) -> str | State[Any]:
     output's name and the flow run's id, so that Prefect's retries resume it too. Placeholders in the output's name and
     the id are filled in from the time that the flow run was scheduled for.
 
-    Returns:
-        The release folder; or Completed, if the ledger has this release as whole: then nothing is done or charged.
+    Returns the release folder; or Completed, if the ledger has this release as whole: then nothing is done or charged.
 
     Cost: (config.epsilon, config.delta)-DP, add/remove one row, for everything released: strata compose in parallel,
     and in sequence with the means. All of it is charged before a mechanism sees a row. A resumed release may cost

@@ -50,10 +50,8 @@ def check_runner(config: ReleaseConfig) -> None:
 
 
 def executor(config: ReleaseConfig, work: Workspace, strata: int) -> AbstractContextManager[Executor]:
-    """An executor for the fits of so many strata.
-
-    Raises InputError, before any row is read: a cluster that does not answer, has no workers, runs another version of
-    equistrata, or does not see the private folders.
+    """An executor for the fits of so many strata. Raises InputError, before any row is read, for a cluster that does
+    not answer, has no workers, runs another version of equistrata, or does not see the private folders.
     """
     workers = min(config.workers, strata)
     if config.runner == "threads" or (config.runner == "processes" and workers == 1):

@@ -49,7 +49,6 @@ class Undertaking:
     """One run of a release.
 
     Attributes:
-        plan, work: what is made, and where.
         account, journal: None for a release that no ledger is charged for.
         evaluates: whether exact scores are wanted and the rows for them are there.
         published: whether the release folder is in its place already, so that only the ledger must be told.

@@ -11,7 +11,7 @@ from types import FrameType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from equistrata.flows.config.prefect_settings import prepare_prefect
+from equistrata.flows.config.places import prepare_prefect
 
 Listener = Callable[[str, int, int], None]
 

@@ -56,8 +56,7 @@ def budget_check(dataset: str, ledger: str | None = None, ahead: int = 3) -> Sta
         ledger: path, URL without a password, or block:NAME; None for EQUISTRATA_LEDGER_URL.
         ahead: how many scheduled releases must fit, at least one.
 
-    Returns:
-        Completed, with the verdict in one sentence.
+    Returns Completed, with the verdict in one sentence.
 
     Raises:
         BudgetShort: one of the next releases would be refused.
