@@ -1,14 +1,6 @@
 """Synthetic microdata with a differential-privacy guarantee, small strata served as well as large ones.
 
-The public names, each imported when it is first used:
-
-- `Schema`: what each column may hold; `Strata`: the groups that columns cut a table into.
-- `read_table`: a file as coded rows.
-- `StratifiedSynthesizer`: fit to private rows, sample synthetic ones; `MST`, `AIM`, `GEM`: its mechanisms.
-- `Coinpress`: private means, stratified or not; `ratio`: a private ratio of two sums, with an interval.
-- `plan`: what can be read per stratum at which price, before anything is spent.
-- `Ledger`: the lifetime privacy budgets of data sets.
-- `release`, `audit`, `publish`: the commands of these names. `score`: how near synthetic rows are to the private ones.
+The public names, each imported when it is first used, are those of `__all__`: see docs/api.md.
 
 >>> import equistrata
 >>> equistrata.Schema.load("acs_employment").select(["SEX", "AGEP"]).sizes

@@ -120,7 +120,7 @@ if __name__ == "__main__":
     else:
         import equistrata.flows.run.foreground
 
-        equistrata.flows.config.prefect_settings.prepare_prefect(verbose=False)
+        equistrata.flows.config.places.prepare_prefect(verbose=False)
         import equistrata.flows.release.flow
 
     main()

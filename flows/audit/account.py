@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from uuid import uuid4
 
 from equistrata.errors import InputError
@@ -13,81 +13,25 @@ from equistrata.flows.config.audit import AuditConfig
 from equistrata.flows.config.places import URL_VARIABLE, place_of
 from equistrata.flows.config.release import SEEDED_CHARGE
 from equistrata.flows.publication.released import Released
-from equistrata.flows.release.account import fingerprint_of, id_stem
+from equistrata.flows.release.account import Account, id_stem
 from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.ledger.fingerprint import Fingerprint
 from equistrata.privacy.ledger.ledger import Charge, Head, Ledger, LedgerError
 
 
 @dataclass(frozen=True)
-class AuditAccount:
-    """A data set's account in a ledger, for one audit.
+class AuditAccount(Account):
+    """For one audit, with data set and id of the audited releases that were `charged` to any account of the ledger."""
 
-    Attributes:
-        audit: the id of the audit's charge, new for each.
-        charged: data set and id of the audited releases that were charged to any account of this ledger.
-        key: for fingerprints, if it is known.
-    """
-
-    ledger: Ledger
-    dataset: str
-    audit: str
     charged: tuple[tuple[str, str], ...] = ()
-    key: str | None = field(default=None, repr=False)
-
-    @classmethod
-    def of(cls, config: AuditConfig, releases: Sequence[Released]) -> AuditAccount | None:
-        """The account of an audit: its own settings', else the releases'. None where there is none.
-
-        A public audit of a release that was charged must be charged too; an internal one costs nothing, and shows the
-        account only if its ledger is named.
-
-        Raises:
-            InputError: the releases belong to several accounts, or an account is missing or half named.
-            LedgerError: the ledger is damaged, or is not the one that the releases were charged to.
-        """
-        entries = [release.ledger for release in releases if release.ledger is not None]
-        datasets = {entry["dataset"] for entry in entries}
-        if config.dataset is None and len(datasets) > 1:
-            several = ", ".join(sorted(datasets))
-            raise InputError(f"the releases were charged to several budgets ({several}); audit them one by one")
-        dataset = config.dataset or next(iter(datasets), None)
-        named = config.ledger is not None or bool(os.environ.get(URL_VARIABLE))
-        if config.mode == "internal" and not (dataset and named):
-            return None
-        if dataset is None:
-            if config.ledger is not None:
-                raise InputError("a ledger is named but no data set; say which budget is charged with --dataset")
-            return None
-        if config.mode == "public" and config.seed is not None:
-            raise InputError(SEEDED_CHARGE)
-        if not named:
-            raise InputError(
-                f"a public audit of data set {dataset!r} must be charged to its ledger; "
-                f"name it with --ledger, or set {URL_VARIABLE}"
-            )
-        place = place_of(config.ledger)
-        ledger = Ledger(place.url)
-        # Whichever account is named: a release that was charged is audited with its own ledger, and its own rows.
-        ledger.verify([Head.parse(str(entry["head"])) for entry in entries])
-        ledger.budget(dataset)
-        stem = id_stem(releases[0].folder.resolve().name)
-        audit = f"audit-{stem[:60] or 'release'}-{uuid4().hex[:12]}"
-        charged = tuple((str(entry["dataset"]), str(entry["release_id"])) for entry in entries)
-        return cls(ledger, dataset, audit, charged, place.key)
 
     def check_rows(self, work: Workspace, content: bytes) -> Fingerprint | None:
-        """The fingerprint of the rows that were read, if they are those that the releases were made from; None without
-        key.
+        """The fingerprint of the rows that were read; None without key. Raises InputError if the releases' are others.
 
-        Where none of the releases was charged to this account, they must be rows of some charge to it. Charges without
-        a fingerprint cannot be checked.
-
-        Raises:
-            InputError: they are other rows.
-            LedgerError: the fingerprints cannot be compared, since they were made with another key.
+        Where no release was charged, they must be rows of some charge to this account. Charges without a fingerprint
+        cannot be checked. Raises LedgerError if fingerprints were made with another key.
         """
-        mine = fingerprint_of(work, content, self.ledger, self.key)
+        mine = self.fingerprint(work, content)
         charges = _fingerprints(self.ledger.charges(self.dataset))
         audited = [each for named in self.charged for each in _fingerprints(self.ledger.charges(*named))]
         for _, found in audited or charges:
@@ -117,11 +61,10 @@ class AuditAccount:
         opened = self.ledger.account(self.dataset)
         assert opened.epsilon is not None
         assert opened.delta is not None
-
         lines = []
         for charge in self.ledger.charges(self.dataset):
             of = charge.entry
-            outcome = "this audit" if of.release_id == self.audit else charge.outcome
+            outcome = "this audit" if of.release_id == self.release else charge.outcome
             lines.append(ChargeLine(of.at, of.release_id or "", float(of.rho), float(of.spent), outcome))
         return BudgetHistory(
             dataset=self.dataset,
@@ -130,9 +73,47 @@ class AuditAccount:
             rho=float(opened.rho),
             opened=opened.at,
             charges=tuple(lines),
-            mine=(*(release for dataset, release in self.charged if dataset == self.dataset), self.audit),
+            mine=(*(release for dataset, release in self.charged if dataset == self.dataset), self.release),
             head=str(self.ledger.head),
         )
+
+
+def audit_account(config: AuditConfig, releases: Sequence[Released]) -> AuditAccount | None:
+    """The account of an audit: its own settings', else the releases'. None where there is none.
+
+    A public audit of a charged release must be charged too; an internal one shows the account if its ledger is named.
+    Raises InputError if there are several accounts, or one is missing or half named; LedgerError if the ledger is
+    damaged, or is not the one that the releases were charged to.
+    """
+    entries = [release.ledger for release in releases if release.ledger is not None]
+    datasets = {entry["dataset"] for entry in entries}
+    if config.dataset is None and len(datasets) > 1:
+        several = ", ".join(sorted(datasets))
+        raise InputError(f"the releases were charged to several budgets ({several}); audit them one by one")
+    dataset = config.dataset or next(iter(datasets), None)
+    named = config.ledger is not None or bool(os.environ.get(URL_VARIABLE))
+    if config.mode == "internal" and not (dataset and named):
+        return None
+    if dataset is None:
+        if config.ledger is not None:
+            raise InputError("a ledger is named but no data set; say which budget is charged with --dataset")
+        return None
+    if config.mode == "public" and config.seed is not None:
+        raise InputError(SEEDED_CHARGE)
+    if not named:
+        raise InputError(
+            f"a public audit of data set {dataset!r} must be charged to its ledger; "
+            f"name it with --ledger, or set {URL_VARIABLE}"
+        )
+    place = place_of(config.ledger)
+    ledger = Ledger(place.url)
+    # Whichever account is named: a release that was charged is audited with its own ledger, and its own rows.
+    ledger.verify([Head.parse(str(entry["head"])) for entry in entries])
+    ledger.budget(dataset)
+    stem = id_stem(releases[0].folder.resolve().name)
+    audit = f"audit-{stem[:60] or 'release'}-{uuid4().hex[:12]}"
+    charged = tuple((str(entry["dataset"]), str(entry["release_id"])) for entry in entries)
+    return AuditAccount(ledger, dataset, audit, place.key, charged)
 
 
 def _fingerprints(charges: Sequence[Charge]) -> list[tuple[str | None, Fingerprint]]:

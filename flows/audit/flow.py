@@ -32,9 +32,6 @@ deliver = private_task("publish report")(audit_steps.deliver)
 def audit(config: AuditConfig) -> str:
     """Audit releases against their private rows; return the report's folder.
 
-    Args:
-        config: public settings only.
-
     Cost: nothing for an internal audit: its numbers are exact and stay in a folder of mode 0700; (ε, δ) of the
     configuration for a public one, all releases together, charged to the ledger (where there is one) after the rows are
     found to be readable, and to be those of the releases, and before noise is drawn. A charge is never taken back;
@@ -78,7 +75,7 @@ def charged(plan: AuditPlan, work: Workspace) -> Iterator[None]:
     charge = ledger.reserve(
         account.dataset,
         plan.price,
-        account.audit,
+        account.release,
         parts=plan.sections,
         epsilon=epsilon,
         delta=delta,

@@ -17,7 +17,7 @@ from equistrata.eval.audit.noisy_number import NoisyNumber
 from equistrata.eval.audit.public import OF_CLASSIFIER, SECTION_SHARES
 from equistrata.eval.report.findings import ReleaseFacts
 from equistrata.flows.audit import pdf
-from equistrata.flows.audit.account import AuditAccount
+from equistrata.flows.audit.account import AuditAccount, audit_account
 from equistrata.flows.config.audit import AuditConfig
 from equistrata.flows.config.release import SOURCE_SETTINGS, ReleaseConfig
 from equistrata.flows.publication.addition import free_name, held
@@ -33,35 +33,21 @@ from equistrata.privacy.budget import BudgetExceeded, Rho
 
 @dataclass(frozen=True)
 class AuditPlan:
-    """A checked configuration and the public objects that it names.
-
-    Attributes:
-        releases: opened and checked, one at least, of one schema and of the same rows.
-        facts: of them, for the report.
-        strata: the groups.
-        source: of the private rows.
-        output: the folder to make.
-        host: the release that a public audit is added to; None where it has a folder of its own.
-        price: ρ of a public audit; 0 of an internal one.
-        account: where it is charged; None if nowhere.
-    """
+    """A checked configuration and the public objects that it names."""
 
     config: AuditConfig
-    releases: tuple[Released, ...]
-    facts: tuple[ReleaseFacts, ...]
-    strata: Strata
-    source: Source
-    output: Path
-    host: Released | None
-    price: Rho
-    account: AuditAccount | None
+    releases: tuple[Released, ...]  # opened and checked, one at least, of one schema and of the same rows
+    facts: tuple[ReleaseFacts, ...]  # of them, for the report
+    strata: Strata  # the groups
+    source: Source  # of the private rows
+    output: Path  # to make
+    host: Released | None  # that a public audit is added to; None where it has a folder of its own
+    price: Rho  # of a public audit; 0 of an internal one
+    account: AuditAccount | None  # where it is charged; None if nowhere
 
     @classmethod
     def of(cls, config: AuditConfig) -> AuditPlan:
-        """Check a configuration and open its releases.
-
-        Raises InputError, LedgerError or BudgetExceeded; nothing is written or charged.
-        """
+        """Check a configuration and open its releases. Raises InputError, LedgerError or BudgetExceeded."""
         if not config.releases:
             raise InputError("no release is named; give the folder of one at least")
         releases = tuple(Released.open(folder) for folder in config.releases)
@@ -78,7 +64,8 @@ class AuditPlan:
             )
         strata = Strata.over(first.schema, config.strata or max((each.strata for each in releases), key=len))
         check_audit(len(first.schema.names), len(releases))
-        rows = first.source_settings | config.model_dump(include=set(SOURCE_SETTINGS), exclude_none=True)
+        rows = {key: value for key, value in first.card["config"].items() if key in SOURCE_SETTINGS}
+        rows |= config.model_dump(include=set(SOURCE_SETTINGS), exclude_none=True)
         if rows.get("source") in ("csv", "parquet") and "input" not in rows:
             raise InputError(
                 f"release {str(first.folder)!r} does not say where its rows are; "
@@ -93,25 +80,25 @@ class AuditPlan:
         if not public and (config.epsilon is not None or config.delta is not None):
             raise InputError("an internal audit has no price, and may not be published; for a public one, say --public")
         price = total_price(*config.price) if public else Rho(0)
-        account = AuditAccount.of(config, releases)
+        account = audit_account(config, releases)
         if account is not None and price > (left := account.ledger.remaining(account.dataset)):
             raise BudgetExceeded(price, left, f"a public audit of data set {account.dataset!r}")
         plan = cls(config, releases, facts(releases), strata, source, output, host, price, account)
         if host is not None:
             plan.check_host(host)
-        source.check([*plan.schema.names, *plan.outcomes])
+        source.check(plan.columns)
         return plan
 
     def added(self, folder: str, made: str = "", report: str = "") -> AddedAudit:
         """The audit as the card of its host lists it, under its folder's name."""
         assert self.host is not None
         compared = tuple(
-            Compared(facts.name, release.identity, facts.rho, release.private, facts.caveats)
+            Compared(facts.name, release.identity, facts.rho, facts.private, facts.caveats)
             for release, facts in zip(self.releases, self.facts, strict=True)
             if release.identity != self.host.identity
         )
         epsilon, delta = self.config.price
-        charged_as = self.account.audit if self.account else ""
+        charged_as = self.account.release if self.account else ""
         private = self.config.seed is None
         return AddedAudit(folder, made, epsilon, delta, float(self.price), charged_as, private, report, compared)
 
@@ -128,7 +115,7 @@ class AuditPlan:
                 f"the card of {where} is of another version, so no audit can be added to it; "
                 "name a folder with --output"
             ) from None
-        if host.private and not card["private"]:
+        if host.card["private"] and not card["private"]:
             raise InputError(
                 f"this audit is seeded, or shows a release that is, so with it {where} would not be private any more; "
                 "give it a folder of its own with --output"
@@ -165,11 +152,13 @@ class AuditPlan:
         return tuple(dict.fromkeys(found))
 
     @property
-    def published(self) -> list[dict[str, ByStratum]]:
-        """The means that came with each release, for these strata and `all`: `column (estimator)` → stratum → mean.
+    def columns(self) -> list[str]:
+        """Every raw column to read."""
+        return list(dict.fromkeys([*self.schema.names, *self.outcomes]))
 
-        Those without an interval are left out.
-        """
+    @property
+    def published(self) -> list[dict[str, ByStratum]]:
+        """Each release's means with intervals, of these strata and `all`: `column (estimator)` → stratum → mean."""
         labels = {"all", *(self.strata.label(key) for key in self.strata.keys)}
         return [
             {

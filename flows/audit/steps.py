@@ -25,7 +25,7 @@ from equistrata.flows.publication.audited_card import audits_of, with_audit
 from equistrata.flows.release.inside import private_folder
 from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.landing import check_output, claimed_output, land
-from equistrata.flows.run.workspace import Workspace
+from equistrata.flows.run.workspace import SNAPSHOT, Workspace
 from equistrata.privacy.noise import NoiseSource, SecureNoise, SeededNoise
 
 ROWS = "rows.npy"
@@ -34,9 +34,8 @@ ROWS = "rows.npy"
 @scrubbed
 def load_rows(plan: AuditPlan, work: Workspace) -> None:
     """Code the private rows by the releases' schema; keep them, and outcome columns, in the working folder."""
-    wanted = list(dict.fromkeys([*plan.schema.names, *plan.outcomes]))
     snapshot = Snapshot(plan.schema)
-    for frame in ahead(plan.source.batches(wanted)):
+    for frame in ahead(plan.source.batches(plan.columns)):
         table = CodedTable.encode(frame, plan.schema)
         snapshot.add(table)
         work.append(work.root / ROWS, table.codes)
@@ -45,15 +44,14 @@ def load_rows(plan: AuditPlan, work: Workspace) -> None:
             values, absent = numbers(frame[name], Column(name))
             for position in range(len(plan.strata.keys)):
                 work.append(work.outcome(name, position), values[~absent & (index == position)])
-    work.keep_snapshot(snapshot)
+    work.save_json(work.root / SNAPSHOT, snapshot.digests())
 
 
 @scrubbed
 def examine(plan: AuditPlan, work: Workspace) -> None:
     """Audit the releases against the rows in the working folder, and write the report into it.
 
-    Cost: the plan's price for a public audit, which must have been charged; nothing for an internal one: its report
-    is exact.
+    Cost: the plan's price for a public audit, which must have been charged; an internal report is exact, at no cost.
     """
     about = About.of(
         plan.strata,
@@ -73,7 +71,7 @@ def examine(plan: AuditPlan, work: Workspace) -> None:
             about=about,
             releases=plan.facts,
             audits=tuple(noisy.values()),
-            price=AuditPrice(epsilon, delta, float(plan.price), plan.account.audit if plan.account else ""),
+            price=AuditPrice(epsilon, delta, float(plan.price), plan.account.release if plan.account else ""),
             together=plan.together.epsilon(delta),
             earlier=len({audit["report"] for release in plan.releases for audit in audits_of(release.card)}),
             history=history,
@@ -101,10 +99,7 @@ def examine(plan: AuditPlan, work: Workspace) -> None:
 
 @scrubbed
 def deliver(plan: AuditPlan, work: Workspace) -> Path:
-    """Move the finished report to its place in one step; an internal one into a folder that is its owner's alone.
-
-    A public one in a release's folder is added to the release, with its price.
-    """
+    """Move the report to its place in one step: its owner's alone if internal; in a release, added with its price."""
     if plan.host is not None:
         content = (work.staging / "audit.json").read_bytes()
         made, report = json.loads(content)["made"], hashlib.sha256(content).hexdigest()
@@ -116,11 +111,7 @@ def deliver(plan: AuditPlan, work: Workspace) -> Path:
 
 @contextmanager
 def place(plan: AuditPlan) -> Iterator[Path | None]:
-    """Hold the report's place while the block runs, before anything is charged; None in a release, which all may add
-    to.
-
-    Raises InputError if another run holds it, or made it, or it cannot be written.
-    """
+    """Hold the report's place in the block; None in a release, to which all may add. Raises InputError if taken."""
     if plan.host is not None:
         yield None
         return
@@ -130,7 +121,6 @@ def place(plan: AuditPlan) -> Iterator[Path | None]:
 
 
 def _parent_mode(plan: AuditPlan) -> int:
-    """The mode of the folder that a report is made in, if that is made too: a release's private folder is its owner's
-    alone."""
+    # If the report's folder is made too: a release's private folder is its owner's alone.
     inside = plan.output.parent == private_folder(plan.releases[0].folder)
     return 0o700 if inside and not plan.public else 0o777

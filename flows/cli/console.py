@@ -47,10 +47,7 @@ def table(title: str | Text | None, *headings: str, **style: Any) -> Table:
 
 @contextmanager
 def flow_here(verbose: bool) -> Iterator[None]:
-    """Import a flow and run it in the block: in this process, with a bar, with or without a Prefect server configured.
-
-    Raises InputError if a server is configured and does not answer.
-    """
+    """Import a flow and run it in the block, with a bar. Raises InputError if a configured Prefect server is down."""
     with progress_bars(err) as listener, foreground(listener, verbose):
         try:
             yield

@@ -86,7 +86,6 @@ def planned(settings: PlanSettings) -> tuple[MeanQuestion | ProportionQuestion, 
 
 
 def _question(settings: PlanSettings, column: Column | None) -> MeanQuestion | ProportionQuestion:
-    """The mean of a numeric column, else a proportion."""
     from equistrata.inference.planning.questions import MeanQuestion, ProportionQuestion
 
     reference, error = settings.reference, settings.relative_error
@@ -142,10 +141,7 @@ def _sizes(settings: PlanSettings, strata: Strata) -> PublicWeights:
 def _document(
     asked: MeanQuestion | ProportionQuestion, strata: Strata, weights: PublicWeights, settings: PlanSettings
 ) -> dict[str, Any]:
-    """The plan as plain values. None stands for "no ε is enough" and for what does not apply.
-
-    Raises InputError: shares without a number of rows, or a setting out of its range.
-    """
+    """The plan as plain values; None for "no ε is enough" and what does not apply. Raises InputError."""
     from equistrata.inference.planning.questions import MeanQuestion
     from equistrata.inference.planning.strata import plan_strata
 
@@ -221,7 +217,6 @@ def _finite(number: float) -> float | None:
 
 
 def _print(plan: dict[str, Any]) -> None:
-    """Print the question, a row for each stratum, the strata that stay unreadable, the bounds."""
     from equistrata.eval.report.templating import template
 
     words: Any = template(Path(__file__).with_name("plan.txt.j2"), escaped=escape, listed=_listed)

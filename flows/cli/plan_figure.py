@@ -29,10 +29,7 @@ def check_plot(path: Path) -> None:
 
 
 def draw(asked: MeanQuestion | ProportionQuestion, plan: dict[str, Any], path: Path) -> None:
-    """Draw a plan document to a file; both axes logarithmic.
-
-    Strata that no ε helps stand at the top; those above the dashed line are unreadable at the planned ε.
-    """
+    """Draw a plan document to a file; both axes logarithmic. Strata that no ε helps stand at the top."""
     from matplotlib.figure import Figure
 
     parts = sorted((part for part in plan["strata"] if part["rows"] > 0), key=lambda part: part["rows"])

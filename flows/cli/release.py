@@ -127,7 +127,6 @@ def _without_journal(release: str, settings: ResumeSettings) -> None:
 
 
 def _release(config: ReleaseConfig, verbose: bool, resumed: bool = False) -> None:
-    """Check all that needs no rows, run the release, and print what was made."""
     plan = prepared(config)
     if config.dataset is not None and not resumed:
         print_lines(f"release {config.release_id} of data set {config.dataset}", console=err)

@@ -1,8 +1,4 @@
-"""The configuration of an audit: Prefect parameters and command-line options.
-
->>> AuditConfig.build(releases="strat, vanilla").releases
-('strat', 'vanilla')
-"""
+"""The configuration of an audit: Prefect parameters and command-line options."""
 
 from __future__ import annotations
 
@@ -54,10 +50,7 @@ class AuditConfig(create_model("UnsetSourceSettings", __base__=Settings, **_UNSE
 
 
 def from_release_config(path: str | Path) -> dict[str, Any]:
-    """The source settings, ledger and data set that a release's configuration file gives, as settings of an audit.
-
-    Raises InputError if it is no such file.
-    """
+    """What a release's configuration file says of an audit. Raises InputError if it is no such file."""
     config = ReleaseConfig.load(path)
     names = {*SOURCE_SETTINGS, "ledger", "dataset"} & config.model_fields_set
     return {name: getattr(config, name) for name in names}

@@ -1,11 +1,13 @@
-"""Where a ledger is: addresses with credentials come from the environment or a Prefect block, never from settings."""
+"""Where a ledger and Prefect are: credentials come from the environment or a Prefect block, never from settings."""
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Annotated
 from urllib.parse import urlsplit
 
@@ -59,9 +61,22 @@ def place_of(named: str | None) -> Place:
     return _from_block(url.removeprefix(BLOCK)) if url.startswith(BLOCK) else Place(url)
 
 
-def _from_block(name: str) -> Place:
-    from equistrata.flows.config.prefect_settings import prepare_prefect
+def prepare_prefect(verbose: bool) -> None:
+    """No telemetry, a private home, patience with its own server; call it before Prefect is imported."""
+    os.environ.setdefault("DO_NOT_TRACK", "1")
+    os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
+    os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "90")
+    if not verbose:
+        os.environ.setdefault("PREFECT_LOGGING_LEVEL", "CRITICAL")
+        os.environ.setdefault("PREFECT_SERVER_LOGGING_LEVEL", "CRITICAL")
+        # Prefect's queue workers log by their class names, outside its own hierarchy.
+        for worker in ("EventsWorker", "APILogWorker"):
+            logging.getLogger(worker).setLevel(logging.CRITICAL)
+    home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
+    home.mkdir(mode=0o700, parents=True, exist_ok=True)
 
+
+def _from_block(name: str) -> Place:
     prepare_prefect(verbose=False)
     from prefect.blocks.system import Secret
 

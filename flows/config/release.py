@@ -2,11 +2,6 @@
 
 Names in it may follow the time that a release was scheduled for, not that of the clock: a run that starts late, is
 tried again, or is retried by hand weeks later makes the same name, and so is the same release.
-
->>> ReleaseConfig(strata="SEX, RAC1P", epsilon=2).strata
-('SEX', 'RAC1P')
->>> filled("releases/{month}", datetime(2026, 12, 1, 3, 30, tzinfo=UTC), "America/New_York")
-'releases/2026-11'
 """
 
 from __future__ import annotations
@@ -38,11 +33,7 @@ _BRACES = re.compile(r"\{([^{}]*)\}|[{}]")
 
 
 def filled(pattern: str, scheduled: datetime, time_zone: str) -> str:
-    """The pattern with its PLACEHOLDERS replaced.
-
-    Args:
-        scheduled: when; with a time zone.
-        time_zone: the IANA name of the calendar's zone, as America/New_York.
+    """The pattern with its PLACEHOLDERS replaced, in the calendar of an IANA time zone; `scheduled` has a zone, too.
 
     Raises InputError for another placeholder, a stray brace, or an unknown time zone.
     """
@@ -181,10 +172,7 @@ class ReleaseConfig(SourceSettings):
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the settings that decide what is released: not its place, its workers or its account.
-
-        Files are hashed by name only; `equistrata.flows.release.binding` hashes their content.
-        """
+        """SHA-256 of the settings that decide what is released; of files, the names: `binding` has their content."""
         settings = {name: value for name, value in self.public().items() if name not in INCIDENTAL}
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 

@@ -36,9 +36,8 @@ Card = Mapping[str, Any]
 def add(release: Path, name: str, made: Path, priced: Callable[[Card, str], Card]) -> Path:
     """Copy a finished folder into a release, under this name, or one with a number if that is taken meanwhile.
 
-    `priced` makes the new card from the present one and the folder's name.
-
-    Raises InputError if the release is damaged or cannot be written; then it is as it was.
+    `priced` makes the new card from the present one and the folder's name. Raises InputError if the release is damaged
+    or cannot be written; then it is as it was.
     """
     with held(release):
         _finish(release)

@@ -2,13 +2,6 @@
 
 A public audit queries the rows again, so its ρ is added (sequential composition). A report that compares releases shows
 numbers of the others too, so their ρ is added, once each.
-
->>> card = {"guarantee": {"epsilon": 1.0, "delta": 1e-9, "rho": 0.0149731, "split_of_rho": {"synthesis": 0.0149731},
-...                       "composition": "in sequence", "relation": "add-remove"}, "private": True}
->>> audit = AddedAudit("audit", "2026-11-22T12:00:00+00:00", 1.0, 1e-9, 0.0149731, "", True, "5f…")
->>> together = with_audit(card, audit)
->>> together["guarantee"]["rho"], together["guarantee"]["epsilon"], own_price(together)["epsilon"]
-(0.0299462, 1.4372, 1.0)
 """
 
 from __future__ import annotations
@@ -42,27 +35,17 @@ class Compared:
 
 @dataclass(frozen=True)
 class AddedAudit:
-    """A public audit in the folder of a release, as the release's card lists it.
+    """A public audit in the folder of a release, as the release's card lists it, with its own price."""
 
-    Attributes:
-        folder: its name in the release's folder.
-        made: when, ISO 8601, UTC.
-        epsilon, delta, rho: its own price.
-        charged_as: its entry in the ledger; empty without.
-        private: whether its noise came from a source fit for real releases.
-        report: SHA-256 of its `audit.json`, in hexadecimal: its identity.
-        compared: the other releases that it shows.
-    """
-
-    folder: str
-    made: str
+    folder: str  # its name in the release's folder
+    made: str  # ISO 8601, UTC
     epsilon: float
     delta: float
     rho: float
-    charged_as: str
-    private: bool
-    report: str
-    compared: tuple[Compared, ...] = ()
+    charged_as: str  # its entry in the ledger; empty without
+    private: bool  # whether its noise came from a source fit for real releases
+    report: str  # SHA-256 of its `audit.json`, in hexadecimal: its identity
+    compared: tuple[Compared, ...] = ()  # the other releases that it shows
 
 
 def own_price(card: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -87,10 +70,7 @@ def prices(card: Mapping[str, Any], identity: str) -> dict[str, Rho]:
 
 
 def with_audit(card: Mapping[str, Any], audit: AddedAudit) -> dict[str, Any]:
-    """The card with one more audit: ρ adds up, and ε is at the release's own δ, rounded up to five digits.
-
-    Raises InputError if that is no ε any more.
-    """
+    """The card with another audit: ρ adds up; ε, at the release's δ, is rounded up. Raises InputError if it is none."""
     guarantee = card["guarantee"]
     own = {name: own_price(card)[name] for name in ("epsilon", "delta", "rho")}
     together = {**card, "audits": [*audits_of(card), asdict(audit)]}

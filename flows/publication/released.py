@@ -13,7 +13,6 @@ from equistrata.data.sources import read_frame
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.report.findings import ReleaseFacts
-from equistrata.flows.config.release import SOURCE_SETTINGS
 from equistrata.flows.publication.addition import finish_addition
 from equistrata.flows.publication.audited_card import identity_of, own_price, prices
 from equistrata.flows.release.manifest import MEND, check_manifest, listed
@@ -22,20 +21,14 @@ from equistrata.privacy.budget import Rho
 
 @dataclass(frozen=True, eq=False)
 class Released:
-    """A release folder that passed the check of its manifest.
-
-    Attributes:
-        manifest: SHA-256 of its manifest.
-        card, schema, means: the content of these files; None without means.
-        identity: its SHA-256, whatever is added to it.
-    """
+    """A release folder that passed the check of its manifest, and the content of its files."""
 
     folder: Path
-    manifest: str
+    manifest: str  # SHA-256
     card: Mapping[str, Any]
     schema: Schema
     means: Mapping[str, Any] | None
-    identity: str
+    identity: str  # SHA-256, whatever is added to it
 
     @classmethod
     def open(cls, folder: str | Path) -> Released:
@@ -65,19 +58,9 @@ class Released:
         return CodedTable(coded.codes, self.schema)
 
     @property
-    def private(self) -> bool:
-        """Whether the noise of all that its card lists came from a source fit for real releases."""
-        return bool(self.card["private"])
-
-    @property
     def strata(self) -> tuple[str, ...]:
         """The columns of its strata."""
         return tuple(self.card["strata"]["columns"])
-
-    @property
-    def source_settings(self) -> dict[str, Any]:
-        """Where its rows came from, as far as the card says it (no path stands there)."""
-        return {key: value for key, value in self.card["config"].items() if key in SOURCE_SETTINGS}
 
     @property
     def prices(self) -> dict[str, Rho]:

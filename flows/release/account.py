@@ -31,30 +31,12 @@ def id_stem(name: str) -> str:
 
 @dataclass(frozen=True)
 class Account:
-    """A data set's account in a ledger, for one release; with the key for fingerprints, if the place has one."""
+    """A data set's account in a ledger, for one release or audit; with the key for fingerprints, if there is one."""
 
     ledger: Ledger
     dataset: str
-    release: str
+    release: str  # the id of its charges
     key: str | None = field(default=None, repr=False)
-
-    @classmethod
-    def of(cls, config: ReleaseConfig) -> Account | None:
-        """The account that a configuration names; None if it names none and none is required.
-
-        Raises InputError if only half of it is named, and LedgerError if the ledger's URL is unusable.
-        """
-        if config.dataset is None:
-            if config.ledger is not None:
-                raise InputError("a ledger is named but no data set; say whose budget is charged with --dataset")
-            if os.environ.get(URL_VARIABLE) and config.source != "sample":
-                raise InputError(
-                    f"{URL_VARIABLE} is set, so a release must be charged; name the --dataset, or unset it"
-                )
-            return None
-        place = place_of(config.ledger)
-        assert config.release_id is not None
-        return cls(Ledger(place.url), config.dataset, config.release_id, place.key)
 
     def check_price(self, price: Rho, relation: Relation) -> None:
         """Raise BudgetExceeded if the price exceeds what is left at this moment, InputError for another relation."""
@@ -69,37 +51,43 @@ class Account:
             raise BudgetExceeded(price, left, f"release {self.release!r} of data set {self.dataset!r}")
 
     def charges(self) -> list[Charge]:
-        """The release's charges so far."""
+        """Those made under this id so far."""
         return self.ledger.charges(self.dataset, self.release)
 
-    def fingerprint(self, work: Workspace, content: bytes) -> str | None:
-        """The fingerprint of the rows that were read, from files with this digest; None without a key."""
-        found = fingerprint_of(work, content, self.ledger, self.key)
-        return None if found is None else str(found)
+    def fingerprint(self, work: Workspace, content: bytes) -> Fingerprint | None:
+        """The fingerprint of the rows that a run has read, from files of this `content_digest`; None without a key.
+
+        The key is that of the ledger's place, else the environment's, or the one beside the ledger. Raises LedgerError
+        if it cannot be used, or is gone from beside a ledger with fingerprints made with it.
+        """
+        given, place = self.key or os.environ.get(KEY_VARIABLE), self.ledger.path
+        if not given and place is not None and not key_file(place).exists():
+            # A key is made once, for the first charge. Another one in its place would make all rows look new.
+            known = (Fingerprint.parse(entry.fingerprint) for entry in self.ledger.history())
+            if any(found.key for found in known if found):
+                raise LedgerError(
+                    f"key file {str(key_file(place))!r} is gone, so rows cannot be recognised; restore it from a copy"
+                )
+        key = ledger_key(place, self.key)
+        if key is None:
+            return None
+        return Fingerprint.of(content, json.loads((work.root / SNAPSHOT).read_text("utf-8")), key, self.ledger.identity)
 
     def lease(self, journal: Journal) -> Lease:
-        """Hold the release for everyone who shares the ledger. Raises LedgerError if it runs elsewhere.
-
-        A secret of the journal lets its next run on this machine take a dead run's lease over.
-        """
+        """Hold the release for everyone who shares the ledger. Raises LedgerError if it runs elsewhere."""
+        # With it, the journal's next run on this machine takes a dead run's lease over.
         secret = hmac.digest(journal.key, f"lease {platform.node()}".encode(), "sha256").hex()
         return self.ledger.lease(self.dataset, self.release, secret)
 
 
-def fingerprint_of(work: Workspace, content: bytes, ledger: Ledger, key: str | None) -> Fingerprint | None:
-    """The fingerprint of the rows that a run has read, from files of this `content_digest`; None if there is no key.
-
-    The key is that of the ledger's place, else the environment's, or the one beside the ledger.
-
-    Raises LedgerError if the key cannot be used, or is gone from beside a ledger that has fingerprints made with it.
-    """
-    beside = None if key or os.environ.get(KEY_VARIABLE) or ledger.path is None else key_file(ledger.path)
-    if beside is not None and not beside.exists():
-        # A key is made once, for the first charge. Another one in its place would make all rows look new.
-        known = (Fingerprint.parse(entry.fingerprint) for entry in ledger.history())
-        if any(found.key for found in known if found):
-            raise LedgerError(f"key file {str(beside)!r} is gone, so rows cannot be recognised; restore it from a copy")
-    found = ledger_key(ledger.path, key)
-    if found is None:
+def account_of(config: ReleaseConfig) -> Account | None:
+    """The account that a configuration names, if any. Raises LedgerError; InputError if half of it is named."""
+    if config.dataset is None:
+        if config.ledger is not None:
+            raise InputError("a ledger is named but no data set; say whose budget is charged with --dataset")
+        if os.environ.get(URL_VARIABLE) and config.source != "sample":
+            raise InputError(f"{URL_VARIABLE} is set, so a release must be charged; name the --dataset, or unset it")
         return None
-    return Fingerprint.of(content, json.loads((work.root / SNAPSHOT).read_text("utf-8")), found, ledger.identity)
+    place = place_of(config.ledger)
+    assert config.release_id is not None
+    return Account(Ledger(place.url), config.dataset, config.release_id, place.key)

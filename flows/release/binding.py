@@ -88,10 +88,7 @@ def settings_hash(config: str | None) -> str:
 
 
 def differences(then: Binding, now: Binding, config: ReleaseConfig) -> list[str]:
-    """What differs between two bindings, in words; quotes no value.
-
-    Strata, mechanism and price follow from the rest, and are named only if the rest is equal.
-    """
+    """What differs between two bindings, in words; quotes no value."""
     found = []
     for item, name in (("schema", config.schema_ or ACS_SCHEMA), ("means schema", config.means_schema or "the means'")):
         if not _same(then.get(item), now[item]):
@@ -101,6 +98,7 @@ def differences(then: Binding, now: Binding, config: ReleaseConfig) -> list[str]
     found += _software_differences(then.get("software") or {}, now["software"])
     if found:
         return found
+    # These follow from the rest, and are named only if it is equal.
     derived = {"strata": "the strata", "mechanism": "the mechanism's settings", "price": "the price"}
     return [words for item, words in derived.items() if not _same(then.get(item), now[item])]
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from equistrata.data.sources import FolktablesSource
+from equistrata.eval.report.templating import template
 from equistrata.flows.release.plan import Plan
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from equistrata.privacy.noise import NoiseSource
@@ -45,10 +46,9 @@ def release_card(
     begun_again: int = 0,
     measured: Iterable[Columns] | None = None,
 ) -> dict[str, Any]:
-    """The card: settings and paid-for numbers only.
+    """The card: settings and paid-for numbers only. The account is `Undertaking.statement`.
 
-    The account (`Undertaking.statement`) has more charges than one if noise was drawn again after a crash. A stratum is
-    begun again where its worker was lost.
+    It has more charges than one if noise was drawn again after a crash. A stratum is begun again if its worker is lost.
     """
     config = plan.config
     again = {charge["reason"]: charge["rho"] for charge in account["charges"][1:]} if account else {}
@@ -110,8 +110,7 @@ def _relations(names: Sequence[str], measured: Iterable[Columns]) -> dict[str, l
 def group_table(rho: float, delta: float, relation: str = ADD_REMOVE) -> list[dict[str, Any]]:
     """The price for k of GROUPS rows of one person or household: k²ρ, and its ε at the card's δ.
 
-    Under replacement (a relation, or the card's sentence on it), k rows are a group of 2k. `epsilon` is None where it
-    leaves floating point.
+    Under replacement (a relation, or the card's sentence), k rows are a group of 2k. `epsilon` is None beyond floats.
     """
     steps = 2 if relation.startswith(REPLACE_ONE) else 1
     table = []
@@ -132,24 +131,15 @@ _HOW = {
 
 def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> str:
     """The card for people: price, content, method, and limits. Raises KeyError where the card is of another version."""
-    from jinja2 import Environment, FileSystemLoader, StrictUndefined, UndefinedError
+    from jinja2 import UndefinedError
 
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=False,  # Markdown
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
     guarantee = card["guarantee"]
     # Cards made before 2026-11-22 have no such table.
     group = guarantee.get("group") or group_table(guarantee["rho"], guarantee["delta"], guarantee["relation"])
     how = _HOW[card["levels"] if card["selection"] == "shared" else None]
     shown = {"audits": (), "households": None, "relations": None} | dict(card)
     try:
-        return environment.get_template("card.md.j2").render(
-            card=shown, means=means, group=group, unit=guarantee.get("unit", UNIT), how=how
-        )
+        page = template(Path(__file__).with_name("card.md.j2"))
+        return page.render(card=shown, means=means, group=group, unit=guarantee.get("unit", UNIT), how=how)
     except UndefinedError as error:
         raise KeyError(str(error)) from None

@@ -58,7 +58,6 @@ def private_task(name: str) -> Callable[[Callable[Given, Made]], Task[Given, Mad
 
 
 def _run(step: Callable[Given, Made], *args: Given.args, **kwargs: Given.kwargs) -> Made:
-    """Run a step as a task of its name."""
     return private_task(step.__name__.replace("_", " "))(step)(*args, **kwargs)
 
 
@@ -126,11 +125,7 @@ def release(config: ReleaseConfig) -> str | State[Any]:
     output's name and the flow run's id, so that Prefect's retries resume it too. Placeholders in the output's name and
     the id are filled in from the time that the flow run was scheduled for.
 
-    Args:
-        config: public settings only.
-
-    Returns:
-        The release folder; or Completed, if the ledger has this release as whole: then nothing is done or charged.
+    Returns the release folder; or Completed, if the ledger has this release as whole: then nothing is done or charged.
 
     Cost: (config.epsilon, config.delta)-DP, add/remove one row, for everything released: strata compose in parallel,
     and in sequence with the means. All of it is charged before a mechanism sees a row. A resumed release may cost
@@ -150,7 +145,6 @@ def release(config: ReleaseConfig) -> str | State[Any]:
 
 
 def _make(run: Undertaking) -> Path:
-    """Load, charge, draw noise, and lay out the release folder."""
     plan, work = run.plan, run.work
     noise = steps.noise_source(plan)
     budget = Budget(plan.price.total)
@@ -176,7 +170,6 @@ def _make(run: Undertaking) -> Path:
 
 
 def _fit_all(plan: Plan, work: Workspace, budgets: Sequence[Budget], noise: NoiseSource, pool: Executor) -> None:
-    """Measure the strata, model them, and join their models, on the workers of the pool."""
     progress = create_progress_artifact(0.0, key="fit-strata", description="strata fitted")
     assert isinstance(progress, UUID)
     _work_off("measure", measuring(plan, work, budgets, noise), pool)

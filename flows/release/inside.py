@@ -52,10 +52,7 @@ def release_around(place: Path) -> Path | None:
 
 
 def keep_scores(release: Path, document: object) -> Path:
-    """Write the exact scores of a release that is in its place into its private folder, which is made; the file.
-
-    Raises InputError if they cannot be written.
-    """
+    """Write a landed release's exact scores into its private folder, which is made; the file. Raises InputError."""
     private = private_folder(release)
     try:
         private.mkdir(mode=0o700)

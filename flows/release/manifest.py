@@ -39,9 +39,8 @@ def write_manifest(folder: Path, others: Mapping[str, Entry] | None = None) -> N
 def check_manifest(folder: Path) -> str:
     """Check that every file of a release is as it was written; return the manifest's own SHA-256.
 
-    While an audit is being added, a file may already be the new one (`equistrata.flows.publication.addition`).
-
-    Raises InputError: no folder or manifest, a damaged one, or the first file that is missing, cut off or edited.
+    While an audit is being added, a file may already be the new one (`equistrata.flows.publication.addition`). Raises
+    InputError: no folder or manifest, a damaged one, or the first file that is missing, cut off or edited.
     """
     where = f"release {str(folder)!r}"
     if not folder.is_dir():

@@ -31,17 +31,11 @@ ACS_SCHEMA, ACS_MEANS = "acs_employment", "acs_means"
 
 @dataclass(frozen=True)
 class Price:
-    """How the release's ρ is split. The parts add up exactly.
+    """How the release's ρ is split. The parts add up exactly."""
 
-    Attributes:
-        total: of the whole release, from (ε, δ).
-        counts: for noisy counts of the strata's sizes; 0 without strata, or with public weights alone.
-        means: for private means; 0 without.
-    """
-
-    total: Rho
-    counts: Rho
-    means: Rho
+    total: Rho  # of the whole release, from (ε, δ)
+    counts: Rho  # for noisy counts of the strata's sizes; 0 without strata, or with public weights alone
+    means: Rho  # for private means; 0 without
 
     @property
     def synthesis(self) -> Rho:
@@ -51,24 +45,16 @@ class Price:
 
 @dataclass(frozen=True)
 class Plan:
-    """A checked configuration and the public objects that it names.
-
-    Attributes:
-        declared: the schemas as their files declare them: the rows', and the means' where that is another one.
-        schema: of the released columns.
-        means: of the columns whose means are estimated; None without.
-        mechanism: of all strata at once (its `levels` are set), or of each stratum by itself.
-        weights: public weights; None where weights come from noisy counts alone.
-    """
+    """A checked configuration and the public objects that it names."""
 
     config: ReleaseConfig
     source: Source
-    declared: tuple[Schema, ...]
-    schema: Schema
-    means: Schema | None
+    declared: tuple[Schema, ...]  # by their files: the rows' schema, and the means' where that is another one
+    schema: Schema  # of the released columns
+    means: Schema | None  # of the columns that have their means estimated
     strata: Strata
-    mechanism: Mechanism
-    weights: PublicWeights | None
+    mechanism: Mechanism  # of all strata at once (its `levels` are set), or of each stratum by itself
+    weights: PublicWeights | None  # None where weights come from noisy counts alone
     price: Price
 
     @classmethod
@@ -98,26 +84,21 @@ class Plan:
         for_means = total * config.means_share if means is not None else Rho(0)
         if not counts + for_means < total:
             raise InputError("count_share and means_share leave nothing for the synthesizer; lower one of them")
-        source = source_of(config)
-        if not begun:
-            source.check([*schema.names, *(means.names if means is not None else ())])
         own = mechanism(config.synthesizer, config.engine)
         fits = shared_selection(own, strata, config.selection, config.levels) or own
         files = (declared,) if means is None or averaged is declared else (declared, averaged)
         price = Price(total, counts, for_means)
-        plan = cls(config, source, files, schema, means, strata, fits, weights, price)
+        plan = cls(config, source_of(config), files, schema, means, strata, fits, weights, price)
         if not begun:
+            plan.source.check(plan.columns)
             plan.demand.check()
         return plan
 
     @cached_property
     def demand(self) -> Demand:
-        """Time and memory. Without `rows`, noise alone makes about a standard deviation of rows for each stratum.
-
-        Raises InputError if a fit might fail for its size after it was paid for.
-        """
+        """Time and memory. Raises InputError if a fit might fail for its size after it was paid for."""
         config, strata = self.config, len(self.strata.keys)
-        rho = self.price.counts or self.price.synthesis
+        rho = self.price.counts or self.price.synthesis  # its noise alone makes about a deviation of rows a stratum
         return Demand(
             config,
             size=size(self.mechanism, self.strata, config.shrinkage),
@@ -148,11 +129,10 @@ class Plan:
         """The variant's name as in the paper, MST_SEX_RAC1P."""
         return stratified_name(self.mechanism, self.strata.columns)
 
-    @cached_property
+    @property
     def columns(self) -> list[str]:
         """Every raw column to read: the released ones and those that are only averaged."""
-        extra = self.means.names if self.means is not None else ()
-        return list(dict.fromkeys([*self.schema.names, *extra]))
+        return list(dict.fromkeys([*self.schema.names, *(self.means.names if self.means else ())]))
 
     @property
     def held_out(self) -> float:

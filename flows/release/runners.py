@@ -50,10 +50,8 @@ def check_runner(config: ReleaseConfig) -> None:
 
 
 def executor(config: ReleaseConfig, work: Workspace, strata: int) -> AbstractContextManager[Executor]:
-    """An executor for the fits of so many strata.
-
-    Raises InputError, before any row is read: a cluster that does not answer, has no workers, runs another version of
-    equistrata, or does not see the private folders.
+    """An executor for the fits of so many strata. Raises InputError, before any row is read, for a cluster that does
+    not answer, has no workers, runs another version of equistrata, or does not see the private folders.
     """
     workers = min(config.workers, strata)
     if config.runner == "threads" or (config.runner == "processes" and workers == 1):
@@ -107,13 +105,9 @@ def _dask(address: str | None, workers: int, work: Workspace) -> Iterator[Execut
             client.wait_for_workers(1, timeout=WAIT_SECONDS)
         except TimeoutError:
             raise InputError(f"the Dask cluster at {address!r} has no workers; start one (dask worker)") from None
-        _check_workers(partial(_ask_dask, client), work)
+        # The scheduler, too: it unpickles what is submitted, but needs no folder.
+        _check_workers(lambda *a: client.run(see, *a) | {"scheduler": (client.run_on_scheduler(see, *a)[0], ())}, work)
         yield stack.enter_context(client.get_executor(pure=False, retries=0))
-
-
-def _ask_dask(client: Any, *args: Any) -> Answers:
-    """`see` on each worker, and on the scheduler, which unpickles what is submitted but needs no folder."""
-    return {**client.run(see, *args), "scheduler": (client.run_on_scheduler(see, *args)[0], ())}
 
 
 @contextmanager

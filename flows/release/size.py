@@ -1,8 +1,4 @@
-"""Time and memory of a release, estimated from the schema and the settings, so that it is refused before it is charged.
-
->>> in_words(50), in_words(600), in_words(10_000), in_words(400_000), in_words(3e9)
-('a minute', '10 minutes', '3 hours', '5 days', '95 years')
-"""
+"""Time and memory of a release, estimated from schema and settings, so that it is refused before it is charged."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.writer import RowWriter
 from equistrata.flows.run.guard import StepFailed, scrubbed
 from equistrata.flows.run.landing import land
-from equistrata.flows.run.workspace import Workspace
+from equistrata.flows.run.workspace import SNAPSHOT, Workspace
 from equistrata.inference.means.coinpress import Coinpress
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
 from equistrata.privacy.budget import Budget, Rho
@@ -87,7 +87,7 @@ def partition(plan: Plan, work: Workspace) -> None:
             values, present = values[kept], ~absent[kept]
             for position in range(len(plan.strata.keys)):
                 work.append(work.outcome(column.name, position), values[present & (index == position)])
-    work.keep_snapshot(snapshot)
+    work.save_json(work.root / SNAPSHOT, snapshot.digests())
 
 
 @scrubbed
@@ -173,10 +173,7 @@ def join(
 
 @scrubbed
 def resample(plan: Plan, work: Workspace) -> tuple[int, str]:
-    """Draw the synthetic rows from the joint model, and write them as codes, CSV and Parquet. Post-processing, no cost.
-
-    Returns their number, and where the strata's weights come from.
-    """
+    """Draw the rows from the joint model, as codes, CSV and Parquet; their number, and the weights' source. No cost."""
     model = StratifiedModel.load(work.joint, plan.schema)
     model = replace(model, total=model.total / (1 - plan.held_out))
     rng, rows = _rng(plan, SAMPLING + 1), 0

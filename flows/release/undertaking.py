@@ -27,7 +27,7 @@ from uuid import uuid4
 
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release.account import Account, id_stem
+from equistrata.flows.release.account import Account, account_of, id_stem
 from equistrata.flows.release.binding import Binding, binding, check_same, config_hash, settings_hash
 from equistrata.flows.release.plan import SYNTHESIS, Plan
 from equistrata.flows.run.disk import DiskFull, telling_full_disk
@@ -49,7 +49,6 @@ class Undertaking:
     """One run of a release.
 
     Attributes:
-        plan, work: what is made, and where.
         account, journal: None for a release that no ledger is charged for.
         evaluates: whether exact scores are wanted and the rows for them are there.
         published: whether the release folder is in its place already, so that only the ledger must be told.
@@ -67,11 +66,8 @@ class Undertaking:
         self.published = whole or is_published(plan.config)
 
     def bind(self) -> None:
-        """Before the charge, write down what it will be bound to; after it, check that nothing of that has changed.
-
-        Raises InputError if something has. A release that is whole draws nothing more, so it may.
-        """
-        if self.journal is None or self.published:
+        """Write down what the charge will be bound to, or, once charged, check it. Raises InputError if changed."""
+        if self.journal is None or self.published:  # what is whole draws nothing more
             return
         self._bound = binding(self.plan)
         if self._charges:
@@ -80,16 +76,15 @@ class Undertaking:
             self.journal.bind(self._bound)
 
     def load(self, read: Callable[[], None]) -> None:
-        """Have `read` read the rows, unless nothing needs them any more.
-
-        Raises InputError if noise was drawn from other rows than these: one release is about one snapshot.
-        """
+        """Have `read` read the rows, if any are needed. Raises InputError if noise was drawn from others."""
         complete = not any(self._unsaved(part) for part in self.plan.parts)
         if complete and not self.evaluates:
             return
         try:
             read()
-            same = self._same_rows()
+            same = self.journal is None or self.journal.same_rows(
+                content_digest(self.plan.source.files()), first=not self._charges
+            )
         except InputError as error:
             if not complete or isinstance(error, DiskFull):
                 raise
@@ -104,16 +99,15 @@ class Undertaking:
         self.evaluates = self.evaluates and same  # what was paid for needs no rows; only the scores do
 
     def charge(self) -> None:
-        """Charge the ledger, before this run draws noise: the whole price, or what must be drawn again.
-
-        Raises BudgetExceeded, with what is left, or LedgerError.
-        """
+        """Charge the whole price, or what is drawn again, before noise is drawn. Raises BudgetExceeded, LedgerError."""
         if self.account is None:
             return
         assert self._bound, "bind comes first"
         account, plan, charges = self.account, self.plan, self._charges
         parts = [part for part in plan.parts if not charges or self._must_be_paid_again(part)]
         if parts:
+            content = content_digest(plan.source.files())
+            rows = charges[0].entry.fingerprint if charges else account.fingerprint(self.work, content)
             account.ledger.reserve(
                 account.dataset,
                 sum((plan.parts[part] for part in parts), start=Rho(0)),
@@ -122,7 +116,7 @@ class Undertaking:
                 reason=f"noise drawn again after a crash: {', '.join(parts)}" if charges else None,
                 epsilon=None if charges else plan.config.epsilon,
                 delta=None if charges else plan.config.delta,
-                fingerprint=charges[0].entry.fingerprint if charges else account.fingerprint(self.work, self._digest()),
+                fingerprint=None if rows is None else str(rows),
                 relation=plan.mechanism.relation,
                 mechanism=plan.mechanism.name,
                 strata=" × ".join(plan.strata.columns) or None,
@@ -183,16 +177,6 @@ class Undertaking:
                 if self._drawing and charge.outcome == "reserved":
                     self.account.ledger.fail(charge.entry, type(error).__name__)
 
-    def _digest(self) -> bytes:
-        return content_digest(self.plan.source.files())
-
-    def _same_rows(self) -> bool:
-        if self.journal is None:
-            return True
-        if not self._charges:
-            self.journal.forget_rows()  # of a run that died before it was charged
-        return self.journal.same_rows(self._digest())
-
     def _unsaved(self, part: str) -> list[int | str]:
         """The units of a part whose noise is not saved."""
         if part == SYNTHESIS:
@@ -218,13 +202,12 @@ _prepared: list[tuple[Plan, Account | None]] = []  # the last of this process th
 
 
 def prepare(config: ReleaseConfig) -> tuple[Plan, Account | None]:
-    """Refuse what can be refused without reading a row; the plan, and the account if there is one.
+    """The plan, and the account if there is one, once all is refused that needs no row. Nothing is written or charged.
 
-    Nothing is written or charged. A release of the same configuration that this process runs next has this plan.
-
-    Raises InputError (AlreadyMade, if the release is whole), LedgerError, BudgetExceeded.
+    A release of the same configuration that this process runs next has this plan. Raises InputError (AlreadyMade, if
+    the release is whole), LedgerError, BudgetExceeded.
     """
-    account = Account.of(config)
+    account = account_of(config)
     _prepared[:] = [(Plan.of(config) if account is None else _plan_of_charged(config, account), account)]
     return _prepared[0]
 
@@ -268,10 +251,7 @@ def check_standing(config: ReleaseConfig, account: Account, charges: list[Charge
 
 @contextmanager
 def under_way(config: ReleaseConfig) -> Iterator[Undertaking]:
-    """Run a release, or the rest of it, in the block, and write its outcome to the ledger.
-
-    Raises InputError, LedgerError or BudgetExceeded before the block; errors of the block pass through.
-    """
+    """Run a release, or the rest of it, in the block, and write its outcome to the ledger. Errors pass through."""
     (plan, account), *_ = [each for each in _prepared if each[0].config == config] or [prepare(config)]
     _prepared.clear()
     output = Path(config.output)
@@ -340,7 +320,7 @@ def is_published(config: ReleaseConfig) -> bool:
         told = json.loads((Path(config.output) / "card.json").read_text("utf-8"))["ledger"]
         if (told["release_id"], told["dataset"]) != (config.release_id, config.dataset):
             return False
-        account = Account.of(config)
+        account = account_of(config)
         return account is None or bool(told["ledger"] == account.ledger.identity)
     except LedgerError:
         return True  # nothing can be charged now, either
@@ -349,14 +329,11 @@ def is_published(config: ReleaseConfig) -> bool:
 
 
 def discard(journal: Journal) -> None:
-    """Give a release up: its charges are marked failed (and spent), and what was paid for is removed.
-
-    Raises InputError if it is running, or whole; LedgerError.
-    """
+    """Give a release up; its charges are failed, and spent. Raises LedgerError; InputError if it runs or is whole."""
     with journal.held():
         if is_published(journal.config):
             raise InputError(f"release {journal.root.name!r} is whole in {journal.config.output!r}; resume it instead")
-        account = Account.of(journal.config)
+        account = account_of(journal.config)
         assert account is not None
         with account.lease(journal):
             for charge in account.charges():
@@ -367,10 +344,7 @@ def discard(journal: Journal) -> None:
 
 
 def give_up_charges(ledger: Ledger, release: str) -> int:
-    """Mark a release's open charges failed, in all data sets; their number.
-
-    Raises LedgerError; InputError if there is none, or the release is running.
-    """
+    """Mark a release's open charges failed; their number. Raises LedgerError, or InputError if it has none or runs."""
     charges = [charge for account in ledger.accounts() for charge in ledger.charges(account.dataset, release)]
     open_ones = [charge for charge in charges if charge.outcome == "reserved"]
     if not open_ones:

@@ -1,16 +1,4 @@
-"""The synthetic rows on disk: `synthetic.parquet` and `synthetic.csv`, written a batch at a time.
-
->>> from tempfile import TemporaryDirectory
->>> with TemporaryDirectory() as name:
-...     with RowWriter(Path(name)) as writer:
-...         for age in (33, 44):
-...             writer.write(pd.DataFrame({"AGE": [age], "JOB": ["yes, part-time"]}))
-...     print((Path(name) / "synthetic.csv").read_text())
-AGE,JOB
-33,"yes, part-time"
-44,"yes, part-time"
-<BLANKLINE>
-"""
+"""The synthetic rows on disk: `synthetic.parquet` and `synthetic.csv`, written a batch at a time."""
 
 from __future__ import annotations
 
@@ -25,10 +13,7 @@ import pyarrow.parquet as pq
 
 
 class RowWriter:
-    """Both files, for frames of the same columns; a frame is a row group of the Parquet file.
-
-    A context manager: the files are whole when it ends. Without rows, write one empty frame.
-    """
+    """Both files, whole when the context ends. A frame is a row group in Parquet; without rows, write an empty one."""
 
     def __init__(self, folder: Path) -> None:
         self._parquet_path = folder / "synthetic.parquet"

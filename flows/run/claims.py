@@ -18,10 +18,11 @@ import shutil
 import stat
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from typing import TypeVar
 
 from equistrata.errors import EquistrataError
 
@@ -31,6 +32,8 @@ HELD_NAMES = re.compile(r"equistrata-release-.+|\..+\.part")  # folders that are
 BEAT, LEASE = 20.0, 300.0
 TRIES = 100  # to make a folder that another run removes at the same moment
 
+Given = TypeVar("Given")
+
 
 class Held(EquistrataError):
     """Another process holds the folder."""
@@ -39,10 +42,8 @@ class Held(EquistrataError):
 def take(folder: Path, leased: bool = False) -> int:
     """Take a folder; the lock's descriptor, which is not inherited by programs that are started.
 
-    By lease, other machines' signatures are respected, and the lock is signed (see `beating`).
-
-    Raises Held; FileNotFoundError if it is not there, or was removed at this moment; OSError if its lock cannot be
-    written, or its file system has no locks.
+    By lease, other machines' signatures are respected, and the lock is signed. Raises Held; FileNotFoundError if the
+    folder is gone; OSError if its lock cannot be written, or its file system has no locks.
     """
     handle = os.open(folder / LOCK, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW, 0o600)
     try:
@@ -88,6 +89,15 @@ def beating(handle: int) -> Iterator[None]:
     finally:
         ended.set()
         thread.join()
+
+
+def tried(attempt: Callable[[], Given], *lost: type[Exception]) -> Given:
+    """What an attempt gives; made again where another run removes a folder at the same moment, which raises `lost`."""
+    for _ in range(TRIES - 1):
+        with suppress(*lost):
+            return attempt()
+        time.sleep(0.001)
+    return attempt()
 
 
 def remove_dead(parent: Path, pattern: str) -> None:

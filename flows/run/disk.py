@@ -58,10 +58,7 @@ def sync(path: Path) -> None:
 
 
 def write_durably(path: Path, text: str, prefix: str | None = None, new: bool = False) -> None:
-    """Write a file in one step, under a name with this prefix until it is whole; it is on the disk when this returns.
-
-    A `new` file does not replace one that exists. Raises OSError.
-    """
+    """Write a file durably at once, with a prefix until it is whole; a `new` one replaces none. Raises OSError."""
     handle, name = tempfile.mkstemp(prefix=prefix or f".{path.name}-", dir=path.parent)
     try:
         with os.fdopen(handle, "w", encoding="utf-8") as file:

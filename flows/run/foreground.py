@@ -1,7 +1,4 @@
-"""Running a flow in the terminal's own process: quiet, with a bar, with or without a Prefect server configured.
-
-Progress has stages and counts of strata, which are public.
-"""
+"""Running a flow in the terminal's own process: quiet, with a bar, with or without a Prefect server configured."""
 
 from __future__ import annotations
 
@@ -14,7 +11,7 @@ from types import FrameType
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
-from equistrata.flows.config.prefect_settings import prepare_prefect
+from equistrata.flows.config.places import prepare_prefect
 
 Listener = Callable[[str, int, int], None]
 
@@ -22,17 +19,14 @@ _listeners: list[Listener] = []
 
 
 def tell(stage: str, done: int = 0, of: int = 0) -> None:
-    """Say that a stage has done so many of its steps (0 of 0 when it has no steps)."""
+    """Say that a stage has done so many of its steps (0 of 0 without). Stages and counts of strata are public."""
     for listener in _listeners:
         listener(stage, done, of)
 
 
 @contextmanager
 def foreground(listener: Listener, verbose: bool = False) -> Iterator[None]:
-    """Prefect as a command of the terminal wants it, while the block imports a flow and runs it.
-
-    Each step calls `listener(stage, done, of)`.
-    """
+    """Prefect as a command of the terminal wants it, in the block. Each step calls `listener(stage, done, of)`."""
     prepare_prefect(verbose)
     from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
@@ -47,10 +41,7 @@ def foreground(listener: Listener, verbose: bool = False) -> Iterator[None]:
 
 @contextmanager
 def ending_on_sigterm() -> Iterator[None]:
-    """On SIGTERM (a stopped container or service) the block ends as by Ctrl-C, and Prefect's own server with it.
-
-    While a flow runs, Prefect takes the signal, ends the flow, and sends it again to this handler.
-    """
+    """On SIGTERM the block ends as by Ctrl-C, and Prefect's own server. Prefect ends a flow, then passes it on."""
 
     def end(number: int, _: FrameType | None) -> None:
         raise SystemExit(128 + number)

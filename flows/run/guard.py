@@ -22,10 +22,7 @@ class StepFailed(EquistrataError, RuntimeError):
 
 
 def scrubbed(step: Callable[P, Returned]) -> Callable[P, Returned]:
-    """Replace any exception that is not ours, whose text may quote a row, by its type and place.
-
-    The orchestrator stores exception texts in its database and logs, so the original is dropped.
-    """
+    """Replace any exception that is not ours, since it may quote a row, by its type and place: Prefect stores texts."""
 
     @wraps(step)
     def wrapper(*args: P.args, **kwargs: P.kwargs) -> Returned:

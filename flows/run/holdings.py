@@ -26,8 +26,7 @@ FORGOTTEN = 30 * 24 * 3600.0  # seconds after which the record of a folder that 
 
 @contextmanager
 def held_folder(folder: Path, exist_ok: bool = False) -> Iterator[None]:
-    """Make a folder (an absolute path; a dead run's, if `exist_ok`), and hold it by lease while the block runs; then
-    remove it.
+    """Make a folder (an absolute path; a dead run's, if `exist_ok`), hold it by lease in the block, then remove it.
 
     Raises Held; FileNotFoundError or FileExistsError if another run removed it at this moment, or something else is in
     its place; OSError if it or its lock cannot be made.
@@ -54,10 +53,7 @@ def held_folder(folder: Path, exist_ok: bool = False) -> Iterator[None]:
 
 @contextmanager
 def _recorded(folder: Path) -> Iterator[None]:
-    """Record a folder while the block runs, and beyond it if the process is killed or the folder stays.
-
-    Where the state folder cannot be written, only a run with the same settings finds the folder.
-    """
+    """Record a folder while the block runs, and beyond it if the process is killed or the folder stays."""
     entry = _written(folder)
     try:
         yield

@@ -49,13 +49,7 @@ def state_folder() -> Path:
 
 @dataclass(frozen=True)
 class Journal:
-    """One release's folder.
-
-    Attributes:
-        folder: the working directory it was begun in, for relative paths.
-        ledger: the ledger's identity.
-        key: secret, of this journal.
-    """
+    """One release's folder; `folder` is where it was begun, for relative paths, and `key` is secret, of this one."""
 
     root: Path
     config: ReleaseConfig
@@ -80,10 +74,7 @@ class Journal:
 
     @classmethod
     def open(cls, config: ReleaseConfig, ledger: str) -> Journal:
-        """The journal of config.release_id, made if there is none.
-
-        Raises InputError if one is there of another release (other settings, another ledger), or if none can be made.
-        """
+        """The journal of config.release_id, made if there is none. Raises InputError, as `begun`, or if none can be."""
         found = cls.begun(config, ledger)
         if found is not None:
             return found
@@ -135,10 +126,7 @@ class Journal:
 
     @classmethod
     def all(cls) -> list[Journal]:
-        """Every release under way or to be resumed, by id. Half-made and half-removed journals of killed runs go.
-
-        Anything else in the folder stays.
-        """
+        """Every release under way or to be resumed, by id. What killed runs left half-made or half-removed goes."""
         journals = []
         for root in sorted(path for path in state_folder().glob("*") if path.is_dir()):
             journal = None if root.name.startswith(UNMADE) else cls._read(root)
@@ -218,16 +206,12 @@ class Journal:
         write_durably(runs, str(number))
         return number
 
-    def same_rows(self, digest: bytes) -> bool:
-        """Whether the rows are those of the first run; kept, keyed by the journal's secret, if this is the first."""
+    def same_rows(self, digest: bytes, first: bool) -> bool:
+        """Whether the rows are those of the run that was charged; kept, keyed by the journal's secret, if `first`."""
         mark, told = self.root / "snapshot", hmac.digest(self.key, digest, "sha256").hex()
-        if not mark.exists():
+        if first or not mark.exists():
             write_durably(mark, told)
         return hmac.compare_digest(mark.read_text("ascii"), told)
-
-    def forget_rows(self) -> None:
-        """Let the next `same_rows` be the first. Only while nothing was charged."""
-        (self.root / "snapshot").unlink(missing_ok=True)
 
     def moved_to(self, output: str) -> Journal:
         """The same release, with another output from now on, durably. Only for the holder."""

@@ -14,14 +14,13 @@ import os
 import shutil
 import stat
 import tempfile
-import time
 import unicodedata
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from equistrata.errors import InputError
-from equistrata.flows.run.claims import LOCK, TRIES, Held, empty, remove_if_dead
+from equistrata.flows.run.claims import LOCK, Held, empty, remove_if_dead, tried
 from equistrata.flows.run.disk import shortened, sync, unusable
 from equistrata.flows.run.holdings import held_folder, remove_dead_holdings
 from equistrata.flows.run.workspace import Workspace, sync_tree
@@ -57,14 +56,13 @@ def claimed_output(output: Path, parent_mode: int = 0o777) -> Iterator[Path]:
     """Hold the place of an output folder while the block runs; gives the hidden folder beside it.
 
     Missing parents are made (the innermost of this mode, less the umask), and removed again if nothing lands in them.
-    Whether the output exists is not checked: see `check_output`.
-
-    Raises InputError if another run holds it, or if an output could not be written there; then nothing is left.
+    Raises InputError if another run holds it, or if an output could not be written there; then nothing is left. Whether
+    the output exists is not checked: see `check_output`.
     """
     remove_dead_holdings()
     with ExitStack() as stack:
         try:
-            folder = _take_place(output, parent_mode, stack)
+            folder = tried(lambda: _take_place(output, parent_mode, stack), FileNotFoundError, FileExistsError)
         except Held as held:
             made = held.args[0] if held.args else output
             raise InputError(
@@ -78,9 +76,8 @@ def claimed_output(output: Path, parent_mode: int = 0o777) -> Iterator[Path]:
 def land(work: Workspace, output: Path, mode: int | None = None, parent_mode: int = 0o777) -> Path:
     """Copy what was staged to its place (`Workspace.landing`, or one that it takes now), all at once, or not at all.
 
-    The folder has this mode, or else the staged one's; `parent_mode` is that of `claimed_output`.
-
-    Raises InputError if the folder is there already, or cannot be written.
+    `mode` is the folder's, else the staged one's; `parent_mode` that of `claimed_output`. Raises InputError if the
+    folder is there already, or cannot be written.
     """
     with ExitStack() as stack:
         folder = work.landing or stack.enter_context(claimed_output(output, parent_mode))
@@ -132,26 +129,18 @@ def _take_place(output: Path, parent_mode: int, stack: ExitStack) -> Path:
     """Hold the folder beside the output while the stack lives, and try out there what landing will need."""
     if output.name in ("", ".."):
         raise OSError(errno.EINVAL, "no name of its own")
-    for left in reversed(range(TRIES)):
-        with ExitStack() as attempt:
-            parent = output.absolute().parent
-            missing = [each for each in (parent, *parent.parents) if not each.exists()]
-            attempt.callback(_remove_empty, missing)
-            try:
-                _check_free(missing)
-                parent.mkdir(mode=parent_mode, parents=True, exist_ok=True)
-                folder = parent.resolve(strict=True) / _hidden_name(output.name)
-                attempt.enter_context(held_folder(folder, exist_ok=True))
-            except (FileNotFoundError, FileExistsError):  # another run gave it back, and removed it, at this moment
-                if not left:
-                    raise
-                time.sleep(0.001)
-                continue
-            empty(folder)  # a dead run's
-            _try_out(folder, output)
-            stack.enter_context(attempt.pop_all())
-            return folder
-    raise AssertionError
+    with ExitStack() as attempt:
+        parent = output.absolute().parent
+        missing = [each for each in (parent, *parent.parents) if not each.exists()]
+        attempt.callback(_remove_empty, missing)
+        _check_free(missing)
+        parent.mkdir(mode=parent_mode, parents=True, exist_ok=True)
+        folder = parent.resolve(strict=True) / _hidden_name(output.name)
+        attempt.enter_context(held_folder(folder, exist_ok=True))
+        empty(folder)  # a dead run's
+        _try_out(folder, output)
+        stack.enter_context(attempt.pop_all())
+    return folder
 
 
 def _check_free(missing: list[Path]) -> None:
@@ -207,7 +196,6 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def _refusal(output: Path, error: Exception) -> InputError:
-    """Why an output cannot be written, and what to do."""
     if isinstance(error, FileExistsError) and error.filename and Path(error.filename).name.endswith(".part"):
         return InputError(f"{error.filename!r} is in the way of {str(output)!r}; remove it, or choose another --output")
     place = next(str(folder) for folder in output.absolute().parents if os.path.exists(folder))

@@ -27,10 +27,9 @@ import numpy as np
 import numpy.typing as npt
 
 from equistrata.data.schema import Schema
-from equistrata.data.snapshot import Snapshot
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.flows.run.claims import LANDING, TRIES, Held, remove_dead
+from equistrata.flows.run.claims import LANDING, Held, remove_dead, tried
 from equistrata.flows.run.disk import sync, unusable, write_durably
 from equistrata.flows.run.holdings import held_folder, remove_dead_holdings
 from equistrata.synth.measurements import Measurement, save_measurements
@@ -38,28 +37,20 @@ from equistrata.synth.models.base import Model
 from equistrata.synth.models.storage import save_model
 from equistrata.synth.strata.model import StratifiedModel
 
-SNAPSHOT = "snapshot.json"
+SNAPSHOT = "snapshot.json"  # digests of the rows, as private as the rows beside them
 WORK_PREFIX = "equistrata-release-"
 UNSAVED = "unsaved-"  # prefix of what is not whole yet; nothing opens it
 
 
 @dataclass(frozen=True)
 class Workspace:
-    """Paths in a working folder, and its tables (NumPy arrays, no pickle).
-
-    Attributes:
-        root: the folder.
-        kept: the folder of what was paid for; None for `root`.
-        run: the number of this run of the release, from 1.
-        units: the name (`unit_name`) of each stratum that is fitted, by its position; needed with `kept`.
-        landing: the folder that this run holds beside its output; None if it holds none.
-    """
+    """Paths in a working folder, and its tables (NumPy arrays, no pickle)."""
 
     root: Path
-    kept: Path | None = None
-    run: int = 1
-    units: tuple[str, ...] = ()
-    landing: Path | None = None
+    kept: Path | None = None  # the folder of what was paid for; None for `root`
+    run: int = 1  # the number of this run of the release, from 1
+    units: tuple[str, ...] = ()  # the `unit_name` of each fitted stratum, by its position; needed with `kept`
+    landing: Path | None = None  # the folder that this run holds beside its output, if any
 
     def __post_init__(self) -> None:
         if self.kept is not None and not self.units:
@@ -128,10 +119,7 @@ class Workspace:
         return CodedTable(self.load(path), schema)
 
     def count_start(self, unit: int | str) -> int:
-        """Write down, durably, that a unit (a stratum by position, a mean by name) starts, before it draws noise.
-
-        Returns its number of starts in this run, with this one.
-        """
+        """Write down durably, before noise is drawn, that a unit starts; its number of starts in this run."""
         with self._started(unit).open("a+", encoding="ascii") as file:
             file.write(f"{self.run}\n")
             file.flush()
@@ -151,16 +139,12 @@ class Workspace:
         return self.paid / f"started_{self._name(unit)}"
 
     def _name(self, unit: int | str) -> str:
-        """The name under which a unit is kept."""
         if isinstance(unit, str):
             return unit_name(unit)
         return self.units[unit] if self.units else str(unit)
 
     def keep_fit(self, position: int, measurements: Sequence[Measurement], model: Model | None = None) -> None:
-        """Save a stratum's measurements, and a model that cannot be made from them, in one durable step.
-
-        The first to save wins: if the stratum has measurements, these are dropped.
-        """
+        """Save measurements, and a model that cannot be made from them, in one durable step; the first to save wins."""
         folder = Path(tempfile.mkdtemp(prefix=UNSAVED, dir=self.paid))
         save_measurements(measurements, folder / "measurements.json")
         if model is not None:
@@ -194,10 +178,6 @@ class Workspace:
             write_durably(path, str(rng.integers(2**63)), UNSAVED)
         return np.random.default_rng(int(path.read_text("ascii")))
 
-    def keep_snapshot(self, snapshot: Snapshot) -> None:
-        """Keep the digests of the rows, as private as the rows beside them."""
-        self.save_json(self.root / SNAPSHOT, snapshot.digests())
-
     def save_json(self, path: Path, document: object) -> None:
         """Write readable JSON."""
         path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", "utf-8")
@@ -215,11 +195,7 @@ def _rename_or_drop(made: Path, target: Path) -> None:
 
 
 def unit_name(*what: object) -> str:
-    """The name under which a unit of a release (a stratum's fit, a mean) is kept: a hash, which is a file name.
-
-    >>> unit_name(["SEX"], [1]) == unit_name(["SEX"], [2])
-    False
-    """
+    """The name under which a unit of a release (a stratum's fit, a mean) is kept: a hash, which is a file name."""
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
 
 
@@ -251,45 +227,31 @@ def private_workspace(
     units: tuple[str, ...] = (),
     landing: Path | None = None,
 ) -> Iterator[Workspace]:
-    """Make a private working folder, by default in the system's temporary folder, and remove it at the end.
-
-    Those of killed runs are removed first. The other settings are those of `Workspace`. Raises InputError if it cannot
-    be made.
-    """
+    """A private working folder, removed at the end; the other settings are `Workspace`'s. Raises InputError."""
     remove_dead_workspaces(scratch)
     with ExitStack() as stack:
+        place = scratch or tempfile.gettempdir()
         try:
-            root = _claimed_folder(Path(scratch or tempfile.gettempdir()).absolute(), stack)
+            # Another run may take it for a dead one's before it is locked.
+            root = tried(lambda: _claimed_folder(Path(place).absolute(), stack), Held, FileNotFoundError)
             if landing is not None:
                 (root / LANDING).write_text(str(landing), "utf-8")
         except (OSError, ValueError, Held) as error:
-            place = scratch or tempfile.gettempdir()
             raise unusable("the private working folder", "--scratch", error, place) from None
         yield Workspace(root, kept, run, units, landing)
 
 
 def remove_dead_workspaces(scratch: str | None = None) -> None:
-    """Remove the private working folders and half-written outputs of killed runs.
-
-    They are looked for in the temporary folder, in `scratch`, and in the state folder's records.
-    """
+    """Remove killed runs' working folders and outputs: those recorded, in the temporary folder, and in `scratch`."""
     remove_dead_holdings()
     for place in {tempfile.gettempdir(), scratch or tempfile.gettempdir()}:
         remove_dead(Path(place), f"{WORK_PREFIX}*")
 
 
 def _claimed_folder(place: Path, stack: ExitStack) -> Path:
-    """A new folder, held while the stack lives, and then removed."""
-    for left in reversed(range(TRIES)):
-        root = place / f"{WORK_PREFIX}{secrets.token_hex(8)}"
-        try:
-            stack.enter_context(held_folder(root))
-        except (Held, FileNotFoundError):  # another run took it for a dead one's before it was locked
-            if not left:
-                raise
-            continue
-        return root
-    raise AssertionError
+    root = place / f"{WORK_PREFIX}{secrets.token_hex(8)}"
+    stack.enter_context(held_folder(root))
+    return root
 
 
 def sync_tree(folder: Path) -> None:

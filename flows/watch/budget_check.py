@@ -9,27 +9,35 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
+from itertools import count
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 from prefect import flow
 from prefect.artifacts import Artifact, create_markdown_artifact, create_table_artifact
-from prefect.client.orchestration import get_client
-from prefect.client.schemas.objects import State
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas import filters
+from prefect.client.schemas.objects import FlowRun, State, StateType
+from prefect.client.schemas.sorting import FlowRunSort
 from prefect.states import Completed
 
 from equistrata.errors import EquistrataError, InputError
 from equistrata.eval.report.templating import template
 from equistrata.flows.config.places import place_of
-from equistrata.flows.watch.upcoming import Upcoming, upcoming_releases
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release.plan import total_price
+from equistrata.flows.release.undertaking import with_release_id
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.forecast import epsilon_within, releases_left, those_that_fit
 from equistrata.privacy.ledger.ledger import Head, Ledger, LedgerError
 
 HORIZON = 12  # releases, for the forecast
 SHOWN = 12  # scheduled releases in the table
+PAGE = 200  # runs, the most that a server gives at once by default
+RELEASE_FLOW = "release"
+NOT_ENDED = [StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING]
 
 
 class BudgetShort(EquistrataError, RuntimeError):
@@ -48,8 +56,7 @@ def budget_check(dataset: str, ledger: str | None = None, ahead: int = 3) -> Sta
         ledger: path, URL without a password, or block:NAME; None for EQUISTRATA_LEDGER_URL.
         ahead: how many scheduled releases must fit, at least one.
 
-    Returns:
-        Completed, with the verdict in one sentence.
+    Returns Completed, with the verdict in one sentence.
 
     Raises:
         BudgetShort: one of the next releases would be refused.
@@ -128,25 +135,76 @@ def _verified(books: Ledger, dataset: str) -> Head:
 
 
 def artifact_key(name: str) -> str:
-    """A name as Prefect allows it in an artifact's key; names that differ have keys that differ.
-
-    >>> artifact_key("people-2026"), artifact_key("People 2026")
-    ('people-2026', 'people-2026-9e3449')
-    """
+    """A name as Prefect allows it in an artifact's key; names that differ have keys that differ."""
     key = re.sub("[^a-z0-9]+", "-", name.lower()).strip("-")
     return key if key == name else f"{key}-{hashlib.sha256(name.encode()).hexdigest()[:6]}".lstrip("-")
 
 
+class Upcoming(NamedTuple):
+    """A release that is scheduled, or running and not charged yet: `when` on its schedule, and the ρ of its charge."""
+
+    release_id: str
+    when: datetime
+    epsilon: float
+    price: Rho
+
+
+def upcoming_releases(client: SyncPrefectClient, dataset: str, named: str | None) -> list[Upcoming]:
+    """Every release of that data set in that ledger which is to run and was not charged yet, in order.
+
+    A server schedules at least three runs of each deployment, and all those of the next 100 days, by default. Two runs
+    under one release id are charged once, and a release that was charged is resumed at no cost.
+
+    Raises InputError if a scheduled release of the data set has wrong settings, and LedgerError.
+    """
+    place = place_of(named)
+    seen = {charge.entry.release_id for charge in Ledger(place.url).charges(dataset)}
+    found = []
+    for run in _runs(client):
+        settings = (run.parameters or {}).get("config")
+        if not isinstance(settings, dict) or settings.get("dataset") != dataset:
+            continue
+        when = run.expected_start_time
+        assert when is not None
+        try:
+            config = with_release_id(ReleaseConfig.build(**settings).at(when), str(run.id))
+            elsewhere = place_of(config.ledger) != place
+            price = total_price(config.epsilon, config.delta)
+        except InputError as error:
+            raise InputError(f"the release scheduled for {when:%Y-%m-%d %H:%M} UTC will fail: {error}") from None
+        if elsewhere or config.release_id in seen:
+            continue
+        seen.add(config.release_id)
+        found.append(Upcoming(str(config.release_id), when, config.epsilon, price))
+    return found
+
+
+def _runs(client: SyncPrefectClient) -> Iterator[FlowRun]:
+    """All runs of the release flow that have not ended, the earliest first."""
+    states = filters.FlowRunFilterState(type=filters.FlowRunFilterStateType(any_=NOT_ENDED))
+    for offset in count(0, PAGE):
+        page = client.read_flow_runs(
+            flow_filter=filters.FlowFilter(name=filters.FlowFilterName(any_=[RELEASE_FLOW])),
+            flow_run_filter=filters.FlowRunFilter(state=states),
+            sort=FlowRunSort.EXPECTED_START_TIME_ASC,
+            limit=PAGE,
+            offset=offset,
+        )
+        yield from page
+        if len(page) < PAGE:
+            return
+
+
 def _verdict(dataset: str, left: Rho, next_ones: Sequence[Upcoming], short: Sequence[Upcoming]) -> str:
-    count = len(next_ones)
-    if not count:
+    number = len(next_ones)
+    if not number:
         return f"No release of data set {dataset!r} is scheduled on this server; ρ = {float(left):.6g} is left."
     if not short:
-        fits = "The next scheduled release fits" if count == 1 else f"The next {count} scheduled releases fit"
+        fits = "The next scheduled release fits" if number == 1 else f"The next {number} scheduled releases fit"
         return f"{fits} into the budget of data set {dataset!r}, of which ρ = {float(left):.6g} is left."
     first = short[0]
     return (
-        f"The budget of data set {dataset!r} does not pay for {len(short)} of its next {count} scheduled releases: "
+        f"The budget of data set {dataset!r} does not pay for {len(short)} of its next {number} scheduled releases: "
         f"{first.release_id!r} on {first.when:%Y-%m-%d} asks for ρ = {float(first.price):.6g}, and of the "
         f"ρ = {float(left):.6g} that is left now too little will remain; lower its ε, or end its schedule."
     )

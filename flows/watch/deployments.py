@@ -12,13 +12,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from prefect.cli.deploy._models import (
-    ConcurrencyLimitSpec,
-    DeploymentConfig,
-    PrefectYamlModel,
-    RawScheduleConfig,
-    WorkPoolConfig,
-)
+from prefect.cli.deploy import _models as models
 from prefect.client.schemas.objects import ConcurrencyLimitConfig
 from prefect.client.schemas.schedules import CronSchedule
 from prefect.events.schemas.deployment_triggers import DeploymentEventTrigger
@@ -45,7 +39,7 @@ def read_prefect_yaml(path: Path) -> dict[str, Any]:
 
 def faults(document: Mapping[str, Any]) -> list[str]:
     """The faults of a prefect.yaml, one sentence each."""
-    found = list(_unknown(document, PrefectYamlModel, "prefect.yaml", ANCHORS))
+    found = list(_unknown(document, models.PrefectYamlModel, "prefect.yaml", ANCHORS))
     deployments = document["deployments"]
     names = [str(deployment.get("name")) for deployment in deployments]
     found += [f"deployment name {name!r} is used twice" for name in sorted(set(names)) if names.count(name) > 1]
@@ -61,15 +55,15 @@ def pools(document: Mapping[str, Any]) -> list[str]:
 
 def _faults(deployment: Mapping[str, Any]) -> Iterator[str]:
     pool, limit = deployment.get("work_pool") or {}, deployment.get("concurrency_limit")
-    yield from _unknown(deployment, DeploymentConfig, "it")
-    yield from _unknown(pool, WorkPoolConfig, "its work_pool")
+    yield from _unknown(deployment, models.DeploymentConfig, "it")
+    yield from _unknown(pool, models.WorkPoolConfig, "its work_pool")
     yield from _unknown(pool.get("job_variables") or {}, ProcessVariables, "its job_variables")
     others = {key: value for key, value in deployment.items() if key != "schedules"}
-    yield from _misfits(DeploymentConfig, others, "its ")
+    yield from _misfits(models.DeploymentConfig, others, "its ")
     if not pool.get("name"):
         yield "it needs a work_pool with a name"
     if isinstance(limit, Mapping):
-        yield from _unknown(limit, ConcurrencyLimitSpec, "its concurrency_limit")
+        yield from _unknown(limit, models.ConcurrencyLimitSpec, "its concurrency_limit")
         yield from _misfits(ConcurrencyLimitConfig, limit, "its concurrency_limit's ")
     schedules = deployment.get("schedules") or []
     for schedule in schedules:
@@ -96,7 +90,7 @@ def _flow(entrypoint: str) -> Flow[..., Any]:
 def _schedule(schedule: Mapping[str, Any]) -> Iterator[str]:
     if "timezone" not in schedule:
         yield "a schedule needs a timezone, or its hours are UTC's"
-    wrong = list(_misfits(RawScheduleConfig, schedule, "a schedule's "))
+    wrong = list(_misfits(models.RawScheduleConfig, schedule, "a schedule's "))
     if not wrong and "cron" in schedule:
         cron = {key: schedule[key] for key in ("cron", "timezone") if key in schedule}
         wrong = list(_misfits(CronSchedule, cron, "a schedule's "))

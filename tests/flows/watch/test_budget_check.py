@@ -18,8 +18,7 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect.states import Completed, Running, Scheduled
 
 from equistrata.flows.release.flow import release
-from equistrata.flows.watch.budget_check import artifact_key
-from equistrata.flows.watch.upcoming import upcoming_releases
+from equistrata.flows.watch.budget_check import artifact_key, upcoming_releases
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.ledger import Ledger
 
@@ -168,7 +167,7 @@ def test_only_what_will_be_charged_counts(steward, tmp_path):
 
 
 def test_every_page_of_a_long_schedule_is_read(steward, monkeypatch):
-    monkeypatch.setattr("equistrata.flows.watch.upcoming.PAGE", 3)
+    monkeypatch.setattr("equistrata.flows.watch.budget_check.PAGE", 3)
     steward.schedule(range(7), epsilon=0.1)
     assert [release.when for release in steward.upcoming()] == sorted(release.when for release in steward.upcoming())
     assert len(steward.upcoming()) == 7
