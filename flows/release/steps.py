@@ -245,15 +245,17 @@ def _mean(plan: Plan, work: Workspace, column: Column, kind: str, budget: Budget
     lower, upper = column.mean_bounds
     coinpress = Coinpress(lower, upper, column.sigma, sizes="noisy", bounds=column.bounds)
     if kind == "vanilla" or not plan.strata.columns:
-        return {"coinpress": _entry(coinpress.mean(np.concatenate(list(groups.values())), budget, noise))}
+        whole = coinpress.mean(np.concatenate(list(groups.values())), budget, noise)
+        return {"coinpress": _entry(whole, coinpress)}
     estimator = coinpress.hierarchical if plan.config.shrinkage else coinpress.by_strata
     stratified = estimator(groups, plan.fixed_weights, budget, noise)
     strata = {
-        plan.strata.label(key): _entry(stratified.strata[key]) | {"share": stratified.weights[key]}
-        for key in plan.strata.keys
+        plan.strata.label(key): _entry(estimate, coinpress, plan.config.shrinkage and estimate.value != estimate.raw)
+        | {"share": stratified.weights[key]}
+        for key, estimate in ((key, stratified.strata[key]) for key in plan.strata.keys)
     }
     name = "pub_strat_coinpress" if plan.fixed_weights else "strat_coinpress"
-    return {name: _entry(stratified) | {"strata": strata}}
+    return {name: _entry(stratified, coinpress) | {"strata": strata}}
 
 
 @scrubbed
@@ -308,8 +310,14 @@ def land_release(plan: Plan, work: Workspace) -> Path:
     return output
 
 
-def _entry(estimate: Estimate | StratifiedEstimate) -> dict[str, Any]:
-    entry = {"value": estimate.value, "lower": estimate.lower, "upper": estimate.upper, "rho": float(estimate.rho)}
+def _entry(estimate: Estimate | StratifiedEstimate, settings: Coinpress, shrunk: bool = False) -> dict[str, Any]:
+    """A mean as it is released.
+
+    Its interval covers the mean of the population that rows were drawn from (`target`) at `level`. A `shrunk` value was
+    moved towards the other strata's; the interval is that of its own measurement.
+    """
+    entry: dict[str, Any] = {"value": estimate.value, "lower": estimate.lower, "upper": estimate.upper}
+    entry |= {"rho": float(estimate.rho), "level": 1 - settings.beta, "target": "population", "shrunk": shrunk}
     return entry | {"rows": estimate.rows} if isinstance(estimate, Estimate) else entry
 
 

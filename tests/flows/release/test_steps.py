@@ -284,11 +284,14 @@ def test_means_by_strata_are_measured_at_two_levels_unless_shrinkage_is_turned_o
     expected = estimator(groups, None, plan.price.means, noise.spawn(0))
     assert (entry["value"], entry["lower"], entry["upper"]) == (expected.value, expected.lower, expected.upper)
     assert entry["rho"] == float(plan.price.means)
+    assert (entry["level"], entry["target"], entry["shrunk"]) == (0.99, "population", False)
+    marks = {stratum["shrunk"] for stratum in entry["strata"].values()}
+    assert True in marks if shrinkage else marks == {False}
     assert entry["strata"].keys() == {plan.strata.label(key) for key in plan.strata.keys}
     for key, stratum in expected.strata.items():
         shown = entry["strata"][plan.strata.label(key)]
         assert (shown["value"], shown["rho"]) == (stratum.value, float(plan.price.means))
-        assert shown.keys() == {"value", "lower", "upper", "rho", "rows", "share"}
+        assert shown.keys() == {"value", "lower", "upper", "rho", "rows", "share", "level", "target", "shrunk"}
 
 
 def test_a_release_without_rows_is_not_scored(plan, work):
