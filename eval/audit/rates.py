@@ -11,8 +11,7 @@ from equistrata.arrays import Counts, Floats
 from equistrata.eval.audit.grouping import ByStratum, SectionNumbers, Subject
 from equistrata.eval.audit.noisy_number import NoisyNumber, clipped
 from equistrata.inference.ratios.design import PricedDesign
-from equistrata.inference.ratios.rates import noisy_rate
-from equistrata.inference.ratios.ratio import fieller_from_sums
+from equistrata.inference.ratios.ratio import fieller_from_sums, noisy_rate
 from equistrata.inference.ratios.sums import measure_sums
 from equistrata.privacy.budget import Budget
 from equistrata.privacy.noise import NoiseSource

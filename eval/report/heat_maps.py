@@ -14,9 +14,8 @@ import numpy as np
 from equistrata.arrays import Floats
 from equistrata.eval.audit.marginals import ColumnPair
 from equistrata.eval.report.findings import Shown
-from equistrata.eval.report.pictures import Picture, canvas_of, shorten
+from equistrata.eval.report.pictures import HEAT, LIGHT, Picture, canvas_of, shorten
 from equistrata.eval.report.plots import NAME_HEIGHT, names_above
-from equistrata.eval.report.theme import HEAT, LIGHT
 from equistrata.eval.report.words import short
 
 if TYPE_CHECKING:

@@ -146,8 +146,7 @@ def _document(
 
     Raises InputError: shares without a number of rows, or a setting out of its range.
     """
-    from equistrata.inference.planning.questions import MeanQuestion
-    from equistrata.inference.planning.strata import plan_strata
+    from equistrata.inference.planning.questions import MeanQuestion, plan_strata
 
     epsilon, rows = settings.epsilon, weights.total if settings.rows is None else settings.rows
     if rows is None:
