@@ -94,7 +94,6 @@ class PairTables(Picture):
 
 
 def _cell(axes: Axes, x: float, top: float, height: float, value: float | None, words: str, size: float = 8.5) -> None:
-    """A cell in the colour of its value, or hatched without one."""
     from matplotlib.patches import Rectangle
 
     level = int(np.searchsorted(HEAT_STEPS, value or 0.0, side="right"))

@@ -89,7 +89,6 @@ class Picture(ABC):
         """The matplotlib figure, for a wide or a narrow screen, in the style that is set."""
 
     def svg(self, narrow: bool) -> str:
-        """An SVG element for a page."""
         from matplotlib import rc_context
 
         with rc_context(STYLE):
@@ -128,12 +127,10 @@ def legend_height(releases: Sequence[str], narrow: bool) -> float:
 
 
 def shorten(text: str, length: int) -> str:
-    """A text cut to a length, with an ellipsis."""
     return text if len(text) <= length else text[: length - 1].rstrip() + "…"
 
 
 def variables(palette: Mapping[str, str]) -> str:
-    """A palette as CSS declarations."""
     return " ".join(f"--{name}: {colour};" for name, colour in palette.items())
 
 

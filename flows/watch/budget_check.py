@@ -24,8 +24,7 @@ from equistrata.errors import EquistrataError, InputError
 from equistrata.eval.report.templating import template
 from equistrata.flows.config.places import place_of
 from equistrata.flows.watch.upcoming import Upcoming, upcoming_releases
-from equistrata.privacy.budget import Rho
-from equistrata.privacy.forecast import epsilon_within, releases_left, those_that_fit
+from equistrata.privacy.budget import Rho, epsilon_within, releases_left, those_that_fit
 from equistrata.privacy.ledger.ledger import Head, Ledger, LedgerError
 
 HORIZON = 12  # releases, for the forecast

@@ -135,7 +135,6 @@ class ProportionQuestion(Question):
         return -math.log(self.alpha) / self._sizing.distance
 
     def reached(self, rows: float, epsilon: float) -> float:
-        """The power of the exact test, or the relative error."""
         bought, whole, p = epsilon * self.part, max(round(rows), 1), self.reference
         if self.effect is not None:
             found = exact_power if whole <= EXACT_POWER_ROWS else power
