@@ -145,7 +145,6 @@ def _expanded(value: Any, known: dict[int, int]) -> int:
 
 
 def _at(mark: Any) -> str:
-    """The line of a mark of either reader, if there is one."""
     return f" at line {mark.line + 1}" if mark else ""
 
 

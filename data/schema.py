@@ -417,7 +417,6 @@ def _text(spec: Mapping[str, Any], key: str, here: str) -> str:
 
 
 def _is_number(value: Any) -> bool:
-    """A finite number that a float can hold."""
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 

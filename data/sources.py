@@ -85,7 +85,6 @@ class FolktablesSource:
             )
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
-        """These columns of every person record of the states."""
         from folktables import ACSDataSource
 
         self.check(columns)
@@ -116,7 +115,6 @@ class FolktablesSource:
             raise InputError(f"no ACS person file for {', '.join(self.states)} in {self._folder}; add it") from None
 
     def describe(self) -> str:
-        """Survey, year, horizon and states."""
         return f"ACS {self.year} {self.horizon} person records of {', '.join(self.states)} (folktables)"
 
 
@@ -140,7 +138,6 @@ class FileSource:
             _require(_header(path, kind), columns, path.name)
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
-        """These columns of every row of the file."""
         return _checked(read_frame(self.path, columns, self.kind), columns, self.describe())
 
     def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
@@ -169,7 +166,6 @@ class FileSource:
         return [_file(self.path, self.kind)[0]]
 
     def describe(self) -> str:
-        """The file's name, without its folder."""
         return f"file {Path(self.path).name!r}"
 
 
@@ -180,7 +176,6 @@ class SampleSource(FileSource):
     path: str = str(resources.files("equistrata.data").joinpath("sample", "ny2024_synthetic.parquet"))
 
     def describe(self) -> str:
-        """The sample's name."""
         return "embedded simulated sample"
 
 
@@ -192,18 +187,12 @@ def ahead(items: Iterator[Item]) -> Iterator[Item]:
     >>> list(ahead(iter("abc")))
     ['a', 'b', 'c']
     """
+    end: Any = object()
     with ThreadPoolExecutor(1) as thread:
-        following = thread.submit(_next, items)
-        while made := following.result():
-            following = thread.submit(_next, items)
-            yield made[0]
-
-
-def _next(items: Iterator[Item]) -> tuple[Item] | None:
-    """The next item in a tuple, since an item may be anything; None at the end."""
-    for item in items:
-        return (item,)
-    return None
+        following = thread.submit(next, items, end)
+        while (made := following.result()) is not end:
+            following = thread.submit(next, items, end)
+            yield made
 
 
 def read_frame(path: str | Path, columns: Sequence[str] | None = None, kind: str | None = None) -> pd.DataFrame:

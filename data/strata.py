@@ -158,5 +158,4 @@ class Strata:
 
 
 def _approximately(count: int) -> str:
-    """A number for people: whole if it is short."""
     return f"{count:,}" if count < 10**9 else f"10^{len(str(count)) - 1} and more"

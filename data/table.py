@@ -206,7 +206,6 @@ def _code(value: object, declared: Mapping[float | str, int], other: int, column
 
 
 def _read(text: str) -> float | bool | str:
-    """The number or truth value that a text reads as, else the text."""
     if text in _TRUTH:
         return _TRUTH[text]
     try:
@@ -226,6 +225,16 @@ def _key(value: object, column: Column) -> float | str:
 
 
 def _encode_numeric(series: pd.Series, column: Column) -> Encoded:
+    values, absent = bounded_numbers(series, column)
+    codes = np.searchsorted(column.edges[1:-1], values, side="left").astype(np.int64)
+    code = column.bins if column.missing == OWN_CATEGORY else None
+    if code is None and column.missing is not None:
+        code = int(np.searchsorted(column.edges[1:-1], float(column.missing), side="left"))
+    return codes, absent, code
+
+
+def bounded_numbers(series: pd.Series, column: Column) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """As `numbers`. Raises InputError on one outside the column's declared bounds, too."""
     values, absent = numbers(series, column)
     inside, (lower, upper) = values[~absent], column.bounds
     if inside.size and (inside.min() < lower or inside.max() > upper):
@@ -233,11 +242,7 @@ def _encode_numeric(series: pd.Series, column: Column) -> Encoded:
             f"column {column.name!r} holds a number outside its declared bounds [{lower:g}, {upper:g}]; "
             "widen the bounds in the schema or clean the rows"
         )
-    codes = np.searchsorted(column.edges[1:-1], values, side="left").astype(np.int64)
-    code = column.bins if column.missing == OWN_CATEGORY else None
-    if code is None and column.missing is not None:
-        code = int(np.searchsorted(column.edges[1:-1], float(column.missing), side="left"))
-    return codes, absent, code
+    return values, absent
 
 
 def numbers(series: pd.Series, column: Column) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:

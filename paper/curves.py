@@ -20,8 +20,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
-from equistrata.eval.report.pictures import STYLE, Picture, canvas_of, series_mark
-from equistrata.eval.report.theme import LIGHT
+from equistrata.eval.report.pictures import LIGHT, STYLE, Picture, canvas_of, series_mark
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -88,7 +88,6 @@ def ratio_interval(
 
 
 def _roots(a: float, b: float, c: float) -> list[float]:
-    """The real roots of a·r² + b·r + c, ascending, by the formula that does not cancel."""
     if a == 0:
         return [] if b == 0 else [-c / b]
     inside = b**2 - 4 * a * c

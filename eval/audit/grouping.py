@@ -97,7 +97,6 @@ class PrivateRows:
 
     @cached_property
     def groups(self) -> list[Places]:
-        """The rows of each stratum."""
         return rows_by_place(self.index, len(self.grouping.labels))
 
 
@@ -131,7 +130,6 @@ class SyntheticSummary:
 
     @property
     def lost(self) -> tuple[str, ...]:
-        """The strata without a row."""
         return tuple(label for label, rows in self.rows.items() if not rows)
 
     @classmethod

@@ -37,11 +37,11 @@ from equistrata.eval.audit.grouping import (
 )
 from equistrata.eval.audit.means import means_section, measured_rows, sizes_section
 from equistrata.eval.audit.noisy_number import NoisyNumber
-from equistrata.eval.audit.rates import RATES, calibration_section, rates_section
-from equistrata.eval.audit.workload import workload_section
+from equistrata.eval.audit.sections import RATES, calibration_section, rates_section, workload_section
 from equistrata.eval.scores.classifiers import Classifier, train_classifier
 from equistrata.privacy.budget import ADD_REMOVE, Budget, Relation, Rho
 from equistrata.privacy.noise import NoiseSource
+from equistrata.stats.checks import share
 
 SECTION_SHARES: Mapping[str, float] = {
     "sizes": 0.15,
@@ -245,11 +245,10 @@ def _check(
         )
     if not len(synthetic):
         raise InputError("the synthetic table holds no rows; give a table with at least one row")
-    if not 0 < level < 1:
-        raise InputError(f"level is {level}, but a coverage lies strictly between 0 and 1; correct it")
+    share("level", level)
     if degree < 1:
         raise InputError(f"degree is {degree}, but a marginal has at least one column; correct it")
-    if set(shares) != set(SECTION_SHARES) or not all(0 < share < float("inf") for share in shares.values()):
+    if set(shares) != set(SECTION_SHARES) or not all(0 < part < float("inf") for part in shares.values()):
         raise InputError(
             f"an audit needs a positive share for each of {', '.join(SECTION_SHARES)}, and for nothing else"
         )

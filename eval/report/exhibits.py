@@ -34,7 +34,6 @@ class Exhibit:
 
     @property
     def title(self) -> str:
-        """Of the figure, else of its table."""
         return self.picture.title if self.picture is not None else self.tables[0].caption
 
 
@@ -52,7 +51,6 @@ def exhibits(report: Report) -> Iterator[Exhibit]:
 
 
 def _errors(report: Report) -> Iterator[Exhibit]:
-    """How well means and relations between columns are kept in each group."""
     noisy = isinstance(report, PublicReport)
     interval = " The line is the interval; a hollow mark on a dotted line is below the noise floor." if noisy else ""
     reading = "Each mark is the error of a group's means, averaged over the columns: the further left, the better."
@@ -77,7 +75,6 @@ def _errors(report: Report) -> Iterator[Exhibit]:
 
 
 def _one_way(report: InternalReport) -> Iterator[Exhibit]:
-    """Shares of each value: over all rows for all releases, and in the group that each release serves worst."""
     marginals = [audit.marginals for audit in report.audits]
     panels = [("One-way marginals of all rows", {k: each.columns for k, each in enumerate(marginals)})]
     for k, (release, each) in enumerate(zip(report.releases, marginals, strict=True)):
@@ -97,7 +94,6 @@ def _one_way(report: InternalReport) -> Iterator[Exhibit]:
 
 
 def _two_way(report: InternalReport) -> Iterator[Exhibit]:
-    """For each release, the distances of all pairs of columns, and the pair with the largest."""
     columns = report.about.columns
     for number, (release, audit) in enumerate(zip(report.releases, report.audits, strict=True), start=1):
         each = audit.marginals
@@ -186,7 +182,6 @@ def _by_group(
 
 
 def _numbers(report: Report, quantity: str) -> dict[str, Mapping[str, Shown]]:
-    """The name of each release → label → number."""
     return {each.release.name: each.by_group[quantity] for each in report.findings}
 
 
@@ -195,7 +190,6 @@ def _words(report: Report) -> dict[str, str]:
 
 
 def _largest_cell(found: Findings, report: Report) -> str:
-    """The column and group with the largest error."""
     about = report.about
     values = {(column, label): value for column, of in found.errors.items() for label, value in known(of).items()}
     said = f"A grid of {len(found.errors)} columns and {len(about.groups)} groups."

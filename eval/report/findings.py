@@ -74,7 +74,6 @@ class Shown:
 
     @classmethod
     def of(cls, number: NoisyNumber) -> Shown:
-        """A noisy number with its interval."""
         return cls(number.value, number.lower, number.upper, number.note)
 
     @property
@@ -145,7 +144,6 @@ class Comparison:
 
     @property
     def strata(self) -> tuple[str, ...]:
-        """The strata that are compared."""
         return tuple(label for label in self.differences if label != ALL_ROWS)
 
     @property
@@ -155,7 +153,6 @@ class Comparison:
 
     @property
     def worse(self) -> tuple[str, ...]:
-        """The strata with less error in `other`."""
         return tuple(label for label in self.strata if self.differences[label].sign > 0)
 
 

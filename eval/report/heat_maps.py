@@ -14,9 +14,8 @@ import numpy as np
 from equistrata.arrays import Floats
 from equistrata.eval.audit.marginals import ColumnPair
 from equistrata.eval.report.findings import Shown
-from equistrata.eval.report.pictures import Picture, canvas_of, shorten
+from equistrata.eval.report.pictures import HEAT, LIGHT, Picture, canvas_of, shorten
 from equistrata.eval.report.plots import NAME_HEIGHT, names_above
-from equistrata.eval.report.theme import HEAT, LIGHT
 from equistrata.eval.report.words import short
 
 if TYPE_CHECKING:
@@ -95,7 +94,6 @@ class PairTables(Picture):
 
 
 def _cell(axes: Axes, x: float, top: float, height: float, value: float | None, words: str, size: float = 8.5) -> None:
-    """A cell in the colour of its value, or hatched without one."""
     from matplotlib.patches import Rectangle
 
     level = int(np.searchsorted(HEAT_STEPS, value or 0.0, side="right"))

@@ -18,10 +18,10 @@ from typing import Any
 from equistrata.eval.audit.internal import InternalAudit
 from equistrata.eval.audit.public import SECTION_SHARES, PublicAudit
 from equistrata.eval.report.exhibits import exhibits
+from equistrata.eval.report.pictures import DARK, LIGHT, SERIES, variables
 from equistrata.eval.report.report import PublicReport, Report
 from equistrata.eval.report.tables import csv_files, summary
 from equistrata.eval.report.templating import template
-from equistrata.eval.report.theme import DARK, LIGHT, SERIES, variables
 from equistrata.eval.report.words import Verdict, interval, percent, price, verdict
 
 AUDIT_FORMAT = "equistrata audit 1"

@@ -12,15 +12,7 @@ import numpy as np
 
 from equistrata.eval.audit.marginals import ColumnShares
 from equistrata.eval.report.findings import Shown
-from equistrata.eval.report.pictures import (
-    Picture,
-    add_legend,
-    canvas_of,
-    legend_height,
-    series_mark,
-    shorten,
-)
-from equistrata.eval.report.theme import LIGHT
+from equistrata.eval.report.pictures import LIGHT, Picture, add_legend, canvas_of, legend_height, series_mark, shorten
 from equistrata.eval.report.words import percent
 
 if TYPE_CHECKING:

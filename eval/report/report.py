@@ -111,7 +111,6 @@ class BudgetHistory:
 
     @property
     def spent(self) -> float:
-        """The ρ of all charges."""
         return self.charges[-1].spent if self.charges else 0.0
 
 
@@ -153,7 +152,6 @@ class _AnyReport:
 
     @cached_property
     def findings(self) -> tuple[Findings, ...]:
-        """What was found about each release."""
         return tuple(map(self.FINDINGS, self.releases, self.audits))
 
     @cached_property

@@ -116,7 +116,6 @@ def published_means(report: InternalReport) -> Iterator[Table]:
 
 
 def charges(history: BudgetHistory) -> Table:
-    """The charges of an account."""
     return Table(
         f"Charges to the budget of {history.dataset} (ρ = {history.rho:.4g} in all)",
         ("when (UTC)", "charge", "ρ", "ρ spent", "outcome"),
@@ -174,7 +173,6 @@ def csv_files(report: Report) -> dict[str, str]:
 
 
 def _leaves(tree: Any, *keys: str) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """The keys to each value of nested mappings, and the value."""
     if isinstance(tree, Mapping):
         for key, branch in tree.items():
             yield from _leaves(branch, *keys, key)

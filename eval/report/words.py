@@ -43,7 +43,6 @@ class Verdict:
 
 
 def verdict(report: Report) -> Verdict:
-    """Put a report's findings into words."""
     releases = tuple(
         ReleaseVerdict(each.release.name, _made(each.release), tuple(_on_release(each, report.about)))
         for each in report.findings
@@ -187,7 +186,6 @@ def known(numbers: Mapping[str, Shown]) -> dict[str, float]:
 
 
 def _at_most(shown: Shown) -> float:
-    """The upper end, or the exact value."""
     found = shown.value if shown.upper is None else shown.upper
     return math.inf if found is None else found
 
@@ -236,7 +234,6 @@ def price(x: float) -> str:
 
 
 def count(x: float) -> str:
-    """A number of rows."""
     return f"{x:,.0f}"
 
 
@@ -252,5 +249,4 @@ def interval(shown: Shown, words: Callable[[float], str]) -> str:
 
 
 def several(names: Sequence[str]) -> str:
-    """A list in words."""
     return " and ".join([*[", ".join(names[:-1])][: len(names) > 1], *names[-1:]])

@@ -65,9 +65,7 @@ class Classifier(Protocol):
     @property
     def positive(self) -> Value: ...
 
-    def predict(self, table: CodedTable) -> Predicted:
-        """Predictions for a table that has all the columns of the schema."""
-        ...
+    def predict(self, table: CodedTable) -> Predicted: ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -176,7 +174,6 @@ def classifier_utility(
 
 
 def check_models(models: Sequence[str]) -> None:
-    """Raise InputError unless every model is known."""
     for model in models:
         if model not in MODELS:
             raise InputError(f"unknown classifier {model!r}; choose among {', '.join(MODELS)}")
@@ -262,7 +259,6 @@ MODELS: dict[str, Training] = {
 
 
 def _place(positive: Value, column: Column) -> int:
-    """The code of a value. Raises InputError if it is not declared."""
     if positive not in column.keys:
         raise InputError(f"positive is {positive!r}, which is not a value of target {column.name!r}; correct it")
     return column.keys.index(positive)

@@ -91,5 +91,4 @@ def _error(real: Weighted, synthetic: Weighted, subsets: Sequence[Sequence[str]]
 
 
 def _distinct(table: CodedTable, often: Counts | None) -> Weighted:
-    """Distinct rows with their counts: all that a marginal depends on."""
     return table.distinct() if often is None else (table, often)

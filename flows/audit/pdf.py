@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from equistrata.errors import InputError
-from equistrata.eval.report.theme import in_plain_colours
+from equistrata.eval.report.pictures import in_plain_colours
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 QUIET = (

@@ -158,8 +158,7 @@ def forecast(settings: ForecastSettings) -> None:
 
     [bold]Example[/bold]: equistrata budget forecast census --epsilon 1 --releases 24 --ledger ledger.db
     """
-    from equistrata.privacy.budget import Rho
-    from equistrata.privacy.forecast import epsilon_within, releases_left
+    from equistrata.privacy.budget import Rho, epsilon_within, releases_left
 
     if settings.config is not None:
         file = ReleaseConfig.load(settings.config)

@@ -142,8 +142,7 @@ def _document(
     asked: MeanQuestion | ProportionQuestion, strata: Strata, weights: PublicWeights, settings: PlanSettings
 ) -> dict[str, Any]:
     """The plan as plain values; None for "no ε is enough" and what does not apply. Raises InputError."""
-    from equistrata.inference.planning.questions import MeanQuestion
-    from equistrata.inference.planning.strata import plan_strata
+    from equistrata.inference.planning.questions import MeanQuestion, plan_strata
 
     epsilon, rows = settings.epsilon, weights.total if settings.rows is None else settings.rows
     if rows is None:

@@ -29,8 +29,7 @@ from equistrata.flows.config.places import place_of
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.plan import total_price
 from equistrata.flows.release.undertaking import with_release_id
-from equistrata.privacy.budget import Rho
-from equistrata.privacy.forecast import epsilon_within, releases_left, those_that_fit
+from equistrata.privacy.budget import Rho, epsilon_within, releases_left, those_that_fit
 from equistrata.privacy.ledger.ledger import Head, Ledger, LedgerError
 
 HORIZON = 12  # releases, for the forecast

@@ -123,7 +123,6 @@ class IndependenceDesign:
 
     @cached_property
     def _product(self) -> Floats:
-        """The joint table of independent columns with the same margins."""
         return np.asarray(self._cells.sum(1, keepdims=True) * self._cells.sum(0, keepdims=True))
 
     def power(self, rows: int) -> float:
@@ -162,7 +161,6 @@ class IndependenceDesign:
 
 
 def _draw(cells: Floats, rows: int, scale: float, draws: int, rng: np.random.Generator) -> Floats:
-    """Noisy tables of rows drawn from these cells, shape (draws, r, c)."""
     drawn = rng.multinomial(rows, (cells / cells.sum()).ravel(), size=draws)
     return drawn.reshape(draws, *cells.shape) + rng.laplace(0.0, scale, (draws, *cells.shape))
 

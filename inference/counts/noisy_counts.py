@@ -147,7 +147,6 @@ def cell_sensitivity(relation: Relation) -> float:
 def _released(
     counts: Callable[[], Counts], sensitivity: float, epsilon: float, relation: Relation, noise: NoiseSource, what: str
 ) -> tuple[Floats, dict[str, Any]]:
-    """Counts with Laplace noise, and the fields of their price."""
     budget = Budget(Rho.of_pure(epsilon))
     values, scale = noise.laplace(lambda: counts().astype(np.float64), sensitivity, epsilon, budget, what)
     price = {"epsilon": epsilon, "rho": budget.total, "entries": budget.entries, "relation": relation}

@@ -95,11 +95,9 @@ class InProcessAggregator:
 
     @property
     def holders(self) -> int:
-        """How many take part."""
         return len(self.members)
 
     def total(self, question: SumQuestion) -> Total:
-        """See `SecureAggregator.total`."""
         stayed = [holder for place, holder in enumerate(self.members) if place not in self.dropped]
         needed = max(self.needed, 1)
         if len(stayed) < needed:

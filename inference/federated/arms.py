@@ -116,7 +116,6 @@ def interval_of(
 
 
 def added(terms: Iterable[Number]) -> Floats:
-    """Their sum."""
     return np.asarray(sum(terms, np.zeros(())))
 
 

@@ -76,7 +76,6 @@ class FederatedResult:
     relation: Relation = REPLACE_ONE
 
     def to_dict(self) -> dict[str, Any]:
-        """The result as JSON values."""
         return {**asdict(self), "strata": [asdict(stratum) for stratum in self.strata]}
 
 

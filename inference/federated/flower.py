@@ -182,7 +182,6 @@ def _start(python: Path, role: str, folder: Path, settings: dict[str, Any]) -> s
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Close its input, which ends it, and make sure."""
     assert process.stdin is not None
     with suppress(OSError):
         process.stdin.close()

@@ -19,7 +19,7 @@ import pandas as pd
 
 from equistrata.arrays import Counts, Floats
 from equistrata.data.sources import read_frame
-from equistrata.data.table import CodedTable, numbers
+from equistrata.data.table import CodedTable, bounded_numbers
 from equistrata.errors import InputError
 from equistrata.inference.federated.aggregation import SumQuestion
 from equistrata.inference.federated.protocol import SIZES, SUMS, FederatedPlan
@@ -146,11 +146,5 @@ def _outcomes(frame: pd.DataFrame, plan: FederatedPlan) -> tuple[Floats, npt.NDA
         values = np.zeros(len(frame))
         values[present] = np.array([float(value) for value in column.values])[coded.column(plan.outcome)]
         return values, ~present
-    values, absent = numbers(frame[plan.outcome], column)
-    inside = values[~absent]
-    assert column.lower is not None
-    assert column.upper is not None
-    if inside.size and (inside.min() < column.lower or inside.max() > column.upper):
-        bounds = f"[{column.lower:g}, {column.upper:g}]"
-        raise InputError(f"column {column.name!r} holds a number outside its declared bounds {bounds}; clean the rows")
+    values, absent = bounded_numbers(frame[plan.outcome], column)
     return np.where(absent, 0.0, values), absent

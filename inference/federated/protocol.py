@@ -141,12 +141,10 @@ class FederatedPlan:
 
     @cached_property
     def design(self) -> ArmDesign:
-        """The design of every arm."""
         return ArmDesign(self.radius, ThetaTarget(self.epsilon, self.delta), self.trials, self.mean_share)
 
     @cached_property
     def partition(self) -> Strata:
-        """The strata."""
         return Strata.over(self.schema.select(self.columns), self.strata)
 
     @cached_property
@@ -236,6 +234,4 @@ def _bounds(column: Column) -> tuple[float, float]:
         if len(numbers) < len(column.values) or len(numbers) < 2:
             raise InputError(f"outcome {column.name!r} has values that are not numbers; choose a numeric column")
         return float(min(numbers)), float(max(numbers))
-    assert column.lower is not None  # numeric columns have bounds by construction
-    assert column.upper is not None
-    return column.lower, column.upper
+    return column.bounds

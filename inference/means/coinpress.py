@@ -168,7 +168,6 @@ class Coinpress(CoinpressSettings):
 
 
 def _shares_of(strata: Mapping[Hashable, Estimate]) -> dict[Hashable, float]:
-    """Shares from the strata's estimated sizes; equal if all sizes are zero."""
     rows = math.fsum(estimate.rows for estimate in strata.values())
     return {key: estimate.rows / rows if rows > 0 else 1 / len(strata) for key, estimate in strata.items()}
 

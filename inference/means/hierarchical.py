@@ -130,7 +130,6 @@ def best_split(sizes: Sequence[float], settings: CoinpressSettings, rho: Rho) ->
 
 
 def _predicted(rows: float, settings: CoinpressSettings, rho: Rho) -> float:
-    """The predicted variance of the noise of a mean of `rows` rows at ρ."""
     width = min(settings.limits[1] - settings.limits[0], 2 * gaussian_reach(rows) * settings.sigma)
     sensitivity = width if settings.relation == REPLACE_ONE else width / 2
     return (gaussian_sigma(rho, sensitivity) / rows) ** 2
@@ -139,7 +138,6 @@ def _predicted(rows: float, settings: CoinpressSettings, rho: Rho) -> float:
 def _counts(
     read: WeightedGroups, budget: Budget, settings: CoinpressSettings, noise: NoiseSource
 ) -> dict[Hashable, RowCount]:
-    """The strata's sizes: public, or noisy counts at a tenth of the budget."""
     if settings.sizes == "public":
         return {key: RowCount(float(len(values))) for key, values in read.values.items()}
     cost = budget.total * ROW_COUNT_SHARE

@@ -29,7 +29,6 @@ class Purchase:
     what: str
 
     def gaussian(self, make: Callable[[], Counts], sensitivity: float) -> tuple[Counts, float]:
-        """See `NoiseSource.gaussian`."""
         return self.noise.gaussian(make, sensitivity, self.rho, self.budget, self.what)
 
 

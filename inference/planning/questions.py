@@ -1,4 +1,7 @@
-"""What a plan estimates in every stratum: a proportion or a mean, to a power or to a relative error.
+"""Planning from public numbers: the ε from which each stratum is readable, and the rows that it needs.
+
+A plan estimates a proportion or a mean in every stratum, to a power or to a relative error. No row is read: sizes,
+bounds, deviations and expected values are declared.
 
 >>> hours = MeanQuestion(lower=1, upper=99, bounds=(1, 99), sigma=14, reference=38, relative_error=0.02)
 >>> round(hours.classical_rows), round(hours.rows(epsilon=1.0)), round(hours.smallest_epsilon(2000), 2)
@@ -9,6 +12,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar, Literal, get_args
@@ -17,8 +21,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from equistrata.errors import InputError
-from equistrata.inference.counts.exact import exact_power
-from equistrata.inference.counts.proportions import power, proportion_sizing
+from equistrata.inference.counts.proportions import exact_power, power, proportion_sizing
 from equistrata.inference.counts.sizing import Sizing, crossing
 from equistrata.inference.means.refinement import HISTOGRAM_ROWS, ROW_COUNT_SHARE, MeanNoise, RowCount, refine
 from equistrata.inference.means.settings import CoinpressSettings
@@ -29,6 +32,7 @@ from equistrata.stats.laws import NormalLaplace
 
 Goal = Literal["power", "relative error"]
 About = Literal["population", "rows"]
+Status = Literal["readable", "unreadable", "too few rows"]
 
 EXACT_POWER_ROWS = 10**8  # rows from which the normal approximation of the power is as good as the exact distribution
 MOST_ROWS = 1e15  # of a search
@@ -131,7 +135,6 @@ class ProportionQuestion(Question):
         return -math.log(self.alpha) / self._sizing.distance
 
     def reached(self, rows: float, epsilon: float) -> float:
-        """The power of the exact test, or the relative error."""
         bought, whole, p = epsilon * self.part, max(round(rows), 1), self.reference
         if self.effect is not None:
             found = exact_power if whole <= EXACT_POWER_ROWS else power
@@ -230,3 +233,47 @@ class MeanQuestion(Question):
     def _excess(self, rows: float, rho: Rho) -> float:
         """The distance to detect less the smallest one that this many rows detect; rises in both."""
         return self._sizing.distance - self._sizing.quantiles * self.deviation(rows, rho)
+
+
+@dataclass(frozen=True)
+class StratumPlan:
+    """One stratum and its public size.
+
+    Attributes:
+        rows_needed: at the planned ε.
+        smallest_epsilon: from which its rows suffice; infinite where no ε is enough.
+        reached: the power, or the relative error, at the planned ε; infinite where there is no row.
+        status: "readable" at the planned ε, "unreadable" there, or "too few rows" at any ε.
+    """
+
+    label: str
+    rows: float
+    rows_needed: int
+    smallest_epsilon: float
+    reached: float
+    status: Status
+
+
+def plan_strata(asked: Question, sizes: Mapping[str, float], epsilon: float) -> tuple[StratumPlan, ...]:
+    """Plan every stratum: label → public size (zero or more). Every stratum gets the whole ε: strata are disjoint.
+
+    >>> question = ProportionQuestion(reference=0.25, effect=0.1, beta=0.1)
+    >>> for part in plan_strata(question, {"large": 5000, "small": 300, "tiny": 20}, epsilon=0.1):
+    ...     print(part.label, round(part.smallest_epsilon, 3), part.rows_needed, round(part.reached, 2), part.status)
+    large 0.009 578 1.0 readable
+    small 0.295 578 0.42 unreadable
+    tiny inf 578 0.05 too few rows
+    """
+    needed = math.ceil(asked.rows(positive("epsilon", epsilon)))
+    return tuple(_plan(asked, label, size, epsilon, needed) for label, size in sizes.items())
+
+
+def _plan(asked: Question, label: str, size: float, epsilon: float, needed: int) -> StratumPlan:
+    if number(f"the size of {label}", size) < 0:
+        raise InputError(f"the size of {label} is {size:g}, but a group cannot be smaller than empty; mend it")
+    if not size:
+        nothing = 0.0 if asked.goal == "power" else math.inf
+        return StratumPlan(label, 0.0, needed, math.inf, nothing, "too few rows")
+    least = asked.smallest_epsilon(size)
+    status: Status = "too few rows" if math.isinf(least) else "readable" if least <= epsilon else "unreadable"
+    return StratumPlan(label, size, needed, least, asked.reached(size, epsilon), status)

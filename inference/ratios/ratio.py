@@ -1,4 +1,4 @@
-"""The ratio of two means r = Σws/Σwy, privately, with an interval that accounts for the noise.
+"""The ratio of two means r = Σws/Σwy, or a rate of noisy counts, with an interval that accounts for the noise.
 
 A classifier's calibration ratio is one: s is the predicted probability, y the label. Noisy sums are released
 (`equistrata.inference.ratios.sums`); everything here is post-processing of them.
@@ -25,6 +25,7 @@ from scipy.special import ndtr, ndtri
 
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
+from equistrata.inference.means.estimate import Interval
 from equistrata.inference.ratios.design import Composition, Mechanism, PricedDesign
 from equistrata.inference.ratios.sums import RatioSums, RatioWeights, measure_sums
 from equistrata.privacy.noise import NoiseSource
@@ -173,6 +174,40 @@ def fieller_from_sums(sums: RatioSums, *, level: float = 0.95) -> tuple[float, f
     factor = sums["ww"] / sums["w"] if "ww" in sums and min(sums["w"], sums["ww"]) > 0 else 1.0
     sampled = Spread(factor * squares, factor * min(max(sums["wys"], -bound), bound), factor * labels)
     return ratio_interval(sums["ws"], sums["wy"], sampled + Spread(of_s, joint, of_y), level=level)
+
+
+def noisy_rate(
+    successes: float, failures: float, variance: float, *, failures_variance: float | None = None, level: float = 0.95
+) -> Interval:
+    """The rate A/(A + B) of two noisy counts of disjoint groups of rows.
+
+    Args:
+        successes, failures: A and B, noisy counts; may be negative.
+        variance, failures_variance: of the independent noises of A and B, positive; None for B as for A.
+        level: nominal coverage of the interval, in (0, 1).
+
+    Returns:
+        The rate and an interval for the probability p of a success in the population: the p that A − pN, N = A + B,
+        does not refute. Its variance at p is N·p(1 − p) + (1 − p)²σ_A² + p²σ_B²; without noise it is Wilson's interval.
+
+    Cost: none (post-processing). Source: Wilson (1927) for sampling; `equistrata.stats.fieller` for the rest.
+
+    >>> rate = noisy_rate(successes=180.0, failures=20.0, variance=100.0)  # counts with noise of deviation 10 each
+    >>> round(rate.value, 3), round(rate.lower, 3), round(rate.upper, 3)
+    (0.9, 0.802, 0.998)
+    >>> nothing = noisy_rate(successes=12.0, failures=-3.0, variance=100.0)
+    >>> nothing.lower, nothing.upper
+    (0.0, 1.0)
+    """
+    other = variance if failures_variance is None else failures_variance
+    if not (variance > 0 and other > 0):
+        raise InputError("the variances of the noise must be positive; a count without noise is not private")
+    total = successes + failures
+    rows = max(total, 0.0)
+    spread = Spread(0.0, -rows / 2, -rows) + Spread(variance, variance, variance + other)
+    lower, upper = ratio_interval(successes, total, spread, level=level, lower=0.0, upper=1.0)
+    value = successes / total if total > 0 else (lower + upper) / 2
+    return Interval(min(max(value, lower), upper), lower, upper)
 
 
 def equal_ratios(first: RatioEstimate, second: RatioEstimate) -> RatioTest:

@@ -35,8 +35,8 @@ from sqlalchemy import select
 from equistrata.errors import InputError
 from equistrata.privacy.budget import ADD_REMOVE, BudgetExceeded, Relation, Rho
 from equistrata.privacy.ledger.chain import OUTCOMES, Books, Entry, Head, Kind, Outcome, genesis
+from equistrata.privacy.ledger.fingerprint import SamePeople, check_people, same_people
 from equistrata.privacy.ledger.lease import Lease, lease_holder
-from equistrata.privacy.ledger.people import SamePeople, check_people, same_people
 from equistrata.privacy.ledger.store import LOCK_SECONDS, LedgerError, Store
 from equistrata.privacy.ledger.tables import ENTRIES, VERSION
 from equistrata.privacy.ledger.transaction import IS_CREATE, IS_RESERVE, Transaction

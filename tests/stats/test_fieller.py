@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from equistrata.errors import InputError
-from equistrata.inference.ratios.rates import noisy_rate
+from equistrata.inference.ratios.ratio import noisy_rate
 from equistrata.stats.fieller import Spread, ratio_interval
 
 Z2 = norm.ppf(0.975) ** 2

@@ -8,7 +8,7 @@ from audit_fixtures import SCHEMA, STRATA, Fixed, people
 from recorder import made_twice
 
 import equistrata.eval.audit.public
-import equistrata.eval.audit.workload
+import equistrata.eval.audit.sections
 import equistrata.privacy.noise
 from equistrata.data.table import CodedTable
 from equistrata.eval.audit.means import measured_rows, sizes_section
@@ -63,7 +63,7 @@ def test_sizes_that_are_not_charged_are_caught(monkeypatch, tmp_path):
 
 def test_a_distance_of_another_sensitivity_is_caught(monkeypatch, tmp_path):
     """The bound of two is reached by a first row unlike any synthetic one."""
-    monkeypatch.setattr(equistrata.eval.audit.workload, "SENSITIVITY", 1.0)
+    monkeypatch.setattr(equistrata.eval.audit.sections, "SENSITIVITY", 1.0)
     first = CodedTable(np.zeros((0, 4), dtype=np.uint8), SCHEMA), CodedTable(ROW, SCHEMA)
     monkeypatch.setitem(globals(), "OTHERS", CodedTable(np.zeros((5, 4), dtype=np.uint8), SCHEMA))
     with pytest.raises(AssertionError, match=r"moves by"):

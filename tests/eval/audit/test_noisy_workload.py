@@ -9,12 +9,12 @@ import pytest
 from no_noise import NoNoise
 from refutation import HalvedNoise, empirical_epsilon
 
-import equistrata.eval.audit.workload
+import equistrata.eval.audit.sections
 import equistrata.eval.scores.workload
 from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.eval.audit.workload import noisy_workload_distance
+from equistrata.eval.audit.sections import noisy_workload_distance
 from equistrata.eval.scores.tables import Pair
 from equistrata.eval.scores.workload import workload_error
 from equistrata.privacy.budget import Rho
@@ -105,5 +105,5 @@ def test_claim_stands_and_halved_noise_is_caught():
 
 @pytest.mark.slow
 def test_taking_the_error_for_one_of_sensitivity_one_is_caught(monkeypatch):
-    monkeypatch.setattr(equistrata.eval.audit.workload, "SENSITIVITY", 1.0)
+    monkeypatch.setattr(equistrata.eval.audit.sections, "SENSITIVITY", 1.0)
     assert bound() > Rho(0.5).epsilon(0.05)

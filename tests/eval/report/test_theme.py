@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from equistrata.eval.report.theme import DARK, HEAT, LIGHT, SERIES, in_plain_colours
+from equistrata.eval.report.pictures import DARK, HEAT, LIGHT, SERIES, in_plain_colours
 
 
 def contrast(one: str, other: str) -> float:

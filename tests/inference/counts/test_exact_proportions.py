@@ -14,8 +14,8 @@ import pytest
 from scipy import stats
 
 from equistrata.errors import InputError
-from equistrata.inference.counts.exact import exact_interval, exact_p_value, exact_power
 from equistrata.inference.counts.noisy_counts import noisy_count
+from equistrata.inference.counts.proportions import exact_interval, exact_p_value, exact_power
 from equistrata.privacy.noise import SeededNoise
 from equistrata.stats.laws import BinomialLaplace
 from paper.proportions import forgotten_noise_errors

@@ -5,9 +5,8 @@ import pytest
 from estimators import settle
 
 from equistrata.errors import InputError
-from equistrata.inference.federated.ab_test import private_arm
+from equistrata.inference.federated.ab_test import finite_sample_interval, private_arm
 from equistrata.inference.federated.arms import combine
-from equistrata.inference.federated.finite_sample import finite_sample_interval
 
 
 def run(rng, sizes, draw, rounds, epsilon=2.0, trials=64, target="pate", level=0.9):

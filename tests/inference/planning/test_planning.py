@@ -9,11 +9,10 @@ import pytest
 from estimators import coinpress_mean, private_sample_size, smallest_epsilon
 
 from equistrata.errors import InputError
-from equistrata.inference.counts.exact import exact_p_value, exact_power
 from equistrata.inference.counts.noisy_counts import noisy_count
+from equistrata.inference.counts.proportions import exact_p_value, exact_power
 from equistrata.inference.means.refinement import HISTOGRAM_ROWS
-from equistrata.inference.planning.questions import EXACT_POWER_ROWS, MeanQuestion, ProportionQuestion
-from equistrata.inference.planning.strata import plan_strata
+from equistrata.inference.planning.questions import EXACT_POWER_ROWS, MeanQuestion, ProportionQuestion, plan_strata
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from equistrata.privacy.noise import SeededNoise
 
