@@ -55,7 +55,7 @@ def examine(plan: AuditPlan, work: Workspace) -> None:
     Cost: the plan's price for a public audit, which must have been charged; nothing for an internal one: its report
     is exact.
     """
-    about = About.of(
+    about = About(
         plan.strata,
         made=datetime.now(UTC).isoformat(timespec="seconds"),
         software=f"equistrata {version('equistrata')}",
