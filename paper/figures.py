@@ -15,7 +15,7 @@ import pandas as pd
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.weights import PublicWeights
-from equistrata.inference.means.dirichlet import equal_log_sizes, expected_log_sizes, fit_alpha, least_log_sizes
+from equistrata.inference.means.laplace import equal_log_sizes, expected_log_sizes, fit_alpha, least_log_sizes
 from paper.curves import Curve, CurvePicture, Panel, by_place
 from paper.grid import FINEST, MEANS, MECHANISMS, MIXTURE, SYNTHESIZERS, FigureSettings, runs_of
 from paper.means import COINPRESS, ESTIMATORS, STRATIFIED, MeanLine

@@ -57,7 +57,7 @@ def facts(name, **changes):
 
 def about(strata=STRATA):
     """What a report says of its audit."""
-    return About.of(strata, made="2026-11-21T12:00:00+00:00", software="equistrata 0", rows="people.csv")
+    return About(strata, made="2026-11-21T12:00:00+00:00", software="equistrata 0", rows="people.csv")
 
 
 HISTORY = BudgetHistory(

@@ -26,8 +26,8 @@ import numpy.typing as npt
 from equistrata.arrays import Counts
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
-from equistrata.eval.audit.grouping import ByStratum, Grouping, SyntheticSummary, named
 from equistrata.eval.audit.marginals import MarginalComparison, marginals
+from equistrata.eval.audit.noisy_number import ByStratum, Grouping, SyntheticSummary, named
 from equistrata.eval.scores.classifiers import Classifier, train_classifier, truth_of
 from equistrata.eval.scores.fairness import GroupFairness, group_fairness
 from equistrata.eval.scores.scores import Scores, table_scores

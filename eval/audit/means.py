@@ -12,8 +12,15 @@ import numpy as np
 
 from equistrata.arrays import Counts, Floats
 from equistrata.data.table import CodedTable
-from equistrata.eval.audit.grouping import ByStratum, Grouping, Measured, PrivateRows, SectionNumbers
-from equistrata.eval.audit.noisy_number import NoisyNumber, clipped
+from equistrata.eval.audit.noisy_number import (
+    ByStratum,
+    Grouping,
+    Measured,
+    NoisyNumber,
+    PrivateRows,
+    SectionNumbers,
+    clipped,
+)
 from equistrata.eval.scores.tables import ALL_ROWS, numbers_of
 from equistrata.inference.means.coinpress import Coinpress
 from equistrata.inference.means.lattice import Purchase, noisy_sum

@@ -26,17 +26,17 @@ from typing import Any
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.eval.audit.grouping import (
+from equistrata.eval.audit.means import means_section, measured_rows, sizes_section
+from equistrata.eval.audit.noisy_number import (
     ByStratum,
     Grouping,
     Measured,
+    NoisyNumber,
     SectionNumbers,
     Subject,
     SyntheticSummary,
     named,
 )
-from equistrata.eval.audit.means import means_section, measured_rows, sizes_section
-from equistrata.eval.audit.noisy_number import NoisyNumber
 from equistrata.eval.audit.sections import RATES, calibration_section, rates_section, workload_section
 from equistrata.eval.scores.classifiers import Classifier, train_classifier
 from equistrata.privacy.budget import ADD_REMOVE, Budget, Relation, Rho

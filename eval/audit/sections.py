@@ -23,8 +23,7 @@ import numpy as np
 from equistrata.arrays import Counts, Floats
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.eval.audit.grouping import ByStratum, SectionNumbers, Subject
-from equistrata.eval.audit.noisy_number import NoisyNumber, clipped
+from equistrata.eval.audit.noisy_number import ByStratum, NoisyNumber, SectionNumbers, Subject, clipped
 from equistrata.eval.scores.tables import ALL_ROWS, rows_by_place
 from equistrata.eval.scores.workload import WORST_WORKLOAD, marginal_gap, subsets_of
 from equistrata.inference.ratios.design import PricedDesign

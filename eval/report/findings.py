@@ -72,10 +72,6 @@ class Shown:
     upper: float | None = None
     note: str = ""
 
-    @classmethod
-    def of(cls, number: NoisyNumber) -> Shown:
-        return cls(number.value, number.lower, number.upper, number.note)
-
     @property
     def order(self) -> tuple[bool, float, float]:
         """Sorts the largest first, by the lower end (or exact value), then the estimate; noted ones come last."""
@@ -171,7 +167,9 @@ def public_findings(release: ReleaseFacts, audit: PublicAudit) -> Findings:
         "false negative rate": audit.false_negative_rate,
         "rows": audit.sizes,
     }
-    numbers = {name: {label: Shown.of(number) for label, number in of.items()} for name, of in noisy.items()}
+    numbers = {
+        name: {label: Shown(n.value, n.lower, n.upper, n.note) for label, n in of.items()} for name, of in noisy.items()
+    }
     numbers["workload error"] |= {label: Shown(WORST_WORKLOAD, note=NO_SYNTHETIC_ROW) for label in made.lost}
     return Findings(release, errors, numbers, made.lost)
 

@@ -38,33 +38,24 @@ class About:
         made: when, ISO 8601, UTC.
         software: name and version.
         rows: where the private rows came from, as a source describes itself.
-        strata_columns: the columns that define the groups.
-        groups: label → words for people, every declared stratum; without strata, everybody is one group.
-        columns: name → words for people, every column.
-        schema: SHA-256 of the schema, in hexadecimal.
+        strata: the groups, and the schema with their words.
     """
 
+    strata: Strata
     made: str
     software: str
     rows: str
-    strata_columns: tuple[str, ...]
-    groups: Mapping[str, str]
-    columns: Mapping[str, str]
-    schema: str
 
-    @classmethod
-    def of(cls, strata: Strata, *, made: str, software: str, rows: str) -> About:
-        """Take the words from the schema of the strata."""
-        schema = strata.schema
-        return cls(
-            made=made,
-            software=software,
-            rows=rows,
-            strata_columns=strata.columns,
-            groups={strata.label(key): strata.words(key) for key in strata.keys if key} or {ALL_ROWS: EVERYBODY},
-            columns={column.name: column.label or column.name for column in schema.columns},
-            schema=schema.digest,
-        )
+    @cached_property
+    def groups(self) -> Mapping[str, str]:
+        """Label → words for people, every declared stratum; without strata, everybody is one group."""
+        keys = [key for key in self.strata.keys if key]
+        return {self.strata.label(key): self.strata.words(key) for key in keys} or {ALL_ROWS: EVERYBODY}
+
+    @cached_property
+    def columns(self) -> Mapping[str, str]:
+        """Name → words for people, every column."""
+        return {column.name: column.label or column.name for column in self.strata.schema.columns}
 
     @cached_property
     def names(self) -> Mapping[str, str]:
@@ -79,7 +70,7 @@ class About:
     @property
     def grouping(self) -> str:
         """What the groups are by, in words: `Sex × Race`."""
-        return " × ".join(self.columns[name] for name in self.strata_columns)
+        return " × ".join(self.columns[name] for name in self.strata.columns)
 
 
 @dataclass(frozen=True)
@@ -169,7 +160,7 @@ class _AnyReport:
             return min((shown.order for shown in errors if not shown.note), default=(True, 0.0, 0.0))
 
         strata = [label for label in self.findings[0].served if label != ALL_ROWS]
-        return tuple(sorted(strata, key=largest)) if self.about.strata_columns else (ALL_ROWS,)
+        return tuple(sorted(strata, key=largest)) if self.about.strata.columns else (ALL_ROWS,)
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)

@@ -54,7 +54,7 @@ def verdict(report: Report) -> Verdict:
 def _what(report: Report) -> str:
     about, releases = report.about, report.releases
     number = SMALL_NUMBERS[len(releases)] if len(releases) < len(SMALL_NUMBERS) else str(len(releases))
-    whom = f"{len(about.groups)} groups by {about.grouping}" if about.strata_columns else "everybody together"
+    whom = f"{len(about.groups)} groups by {about.grouping}" if about.strata.columns else "everybody together"
     people = f"{_plural('release', len(releases))} of synthetic people, made from private rows ({about.rows})"
     return f"{number} {people}, audited for {whom}."
 

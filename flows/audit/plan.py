@@ -12,8 +12,7 @@ from equistrata.data.schema import Schema
 from equistrata.data.sources import Source
 from equistrata.data.strata import Strata
 from equistrata.errors import InputError
-from equistrata.eval.audit.grouping import ByStratum
-from equistrata.eval.audit.noisy_number import NoisyNumber
+from equistrata.eval.audit.noisy_number import ByStratum, NoisyNumber
 from equistrata.eval.audit.public import OF_CLASSIFIER, SECTION_SHARES
 from equistrata.eval.report.findings import ReleaseFacts
 from equistrata.flows.audit import pdf

@@ -53,7 +53,7 @@ def examine(plan: AuditPlan, work: Workspace) -> None:
 
     Cost: the plan's price for a public audit, which must have been charged; an internal report is exact, at no cost.
     """
-    about = About.of(
+    about = About(
         plan.strata,
         made=datetime.now(UTC).isoformat(timespec="seconds"),
         software=f"equistrata {version('equistrata')}",

@@ -185,29 +185,28 @@ def _bound(sizes: list[float], epsilon: float, lower: float, upper: float, sigma
 
     The error is that of stratified Laplace means at this ε (pure, replace-one within a stratum), in the data's unit.
     """
-    from equistrata.inference.means import dirichlet
-    from equistrata.inference.means.laplace import LaplaceMean
+    from equistrata.inference.means import laplace
 
     filled = [size for size in sizes if size >= 1]  # a group that expects no row has no logarithm
     k, n = len(filled), math.fsum(filled)
     if not filled:
         return {"strata": 0, "rows": n}
-    alpha = dirichlet.fit_alpha(filled) if k > 1 else math.inf
+    alpha = laplace.fit_alpha(filled) if k > 1 else math.inf
     sums = {
-        "theorem_10": dirichlet.expected_log_sizes(k, alpha, n),
-        "proposition_9": dirichlet.equal_log_sizes(k, n),
-        "best_case": dirichlet.least_log_sizes(k, n),
+        "theorem_10": laplace.expected_log_sizes(k, alpha, n),
+        "proposition_9": laplace.equal_log_sizes(k, n),
+        "best_case": laplace.least_log_sizes(k, n),
     }
-    laplace = LaplaceMean(radius=(upper - lower) / 2, epsilon=epsilon, gamma=FAILURE, sigma=sigma)
-    errors = {name: laplace.error_bound(k, n, value) for name, value in sums.items()}
+    means = laplace.LaplaceMean(radius=(upper - lower) / 2, epsilon=epsilon, gamma=FAILURE, sigma=sigma)
+    errors = {name: means.error_bound(k, n, value) for name, value in sums.items()}
     return {
         "strata": k,
         "rows": n,
         "alpha": _finite(alpha),
-        "alpha_by_moments": _finite(dirichlet.fit_alpha(filled, method="moments")) if k > 1 else None,
+        "alpha_by_moments": _finite(laplace.fit_alpha(filled, method="moments")) if k > 1 else None,
         "log_sizes": sums | {"sum": math.fsum(map(math.log, filled))},
         "gamma": FAILURE,
-        "error": errors | {"unstratified": laplace.error_bound(1, n, math.log(n))},
+        "error": errors | {"unstratified": means.error_bound(1, n, math.log(n))},
     }
 
 

@@ -21,10 +21,9 @@ import numpy.typing as npt
 
 from equistrata.errors import InputError
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
-from equistrata.inference.means.groups import GroupedValues, GroupWeights, read_groups, read_values
 from equistrata.inference.means.hierarchical import two_level_means
 from equistrata.inference.means.refinement import RowCount, estimate_mean, spendable
-from equistrata.inference.means.settings import CoinpressSettings
+from equistrata.inference.means.settings import CoinpressSettings, GroupedValues, GroupWeights, read_groups, read_values
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.stats.checks import share

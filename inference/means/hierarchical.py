@@ -31,9 +31,8 @@ import numpy.typing as npt
 from equistrata.arrays import Floats
 from equistrata.inference.means.clip import gaussian_reach
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
-from equistrata.inference.means.groups import WeightedGroups
 from equistrata.inference.means.refinement import ROW_COUNT_SHARE, RowCount, estimate_mean, noisy_rows
-from equistrata.inference.means.settings import CoinpressSettings
+from equistrata.inference.means.settings import CoinpressSettings, WeightedGroups
 from equistrata.privacy.budget import REPLACE_ONE, Budget, Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
 from equistrata.stats.random_effects import effects, variances

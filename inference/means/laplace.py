@@ -1,5 +1,8 @@
 """Private means by clipping and Laplace noise, of one group or of strata: the stratification paper's baseline, pure ε.
 
+Of strata, the noise grows with Σ log|Gᵢ|: at most k·ln(n/k), for equal groups (Proposition 9). Theorem 10 is its
+expectation when shares follow a symmetric Dirichlet distribution.
+
 >>> import numpy as np
 >>> from equistrata.privacy.noise import SeededNoise
 >>> scores = np.random.default_rng(0).normal(0.3, 1, 2000)
@@ -11,20 +14,27 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
+from scipy.optimize import brentq
+from scipy.special import psi
 
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
-from equistrata.inference.means.groups import GroupedValues, GroupWeights, read_groups, read_values
 from equistrata.inference.means.lattice import HALF, LAPLACE_ROWS, lattice_sum, lattice_unit
+from equistrata.inference.means.settings import GroupedValues, GroupWeights, read_groups, read_values
 from equistrata.privacy.budget import REPLACE_ONE, Budget, Rho
 from equistrata.privacy.noise import NoiseSource
-from equistrata.stats.checks import number, positive, share, whole
+from equistrata.stats.checks import number, one_of, positive, share, whole
+
+AlphaFit = Literal["likelihood", "moments"]
+
+EVEN = 1e-12  # distance of the mean logarithm from that of equal shares, below which α (past 10¹¹) counts as infinite
 
 
 @dataclass(frozen=True)
@@ -140,8 +150,7 @@ class LaplaceMean:
 
         Args:
             k, n: the numbers of groups, at least 1, and of rows, positive.
-            log_sizes: Σ log|Gᵢ|: known, bounded or expected (`equistrata.inference.means.dirichlet`; the bound is
-                concave in it).
+            log_sizes: Σ log|Gᵢ|: known, bounded or expected (`expected_log_sizes`; the bound is concave in it).
 
         >>> round(LaplaceMean(radius=1, epsilon=1).error_bound(9, 196967, 9 * math.log(196967 / 9)), 5)
         0.00107
@@ -178,6 +187,73 @@ class LaplaceMean:
             entries=budget.entries,
             private=noise.private,
         )
+
+
+def expected_log_sizes(k: int, alpha: float, n: float) -> float:
+    """Theorem 10: E Σ log(gᵢn) = k(ψ(α) − ψ(kα) + ln n) for shares g from the symmetric Dirichlet distribution.
+
+    k ≥ 1 groups, α > 0 (infinite for equal groups), n > 0 rows. Raises InputError on others.
+
+    >>> round(expected_log_sizes(2, 1.0, 100), 4)  # both shares uniform: 2(ln 100 − 1)
+    7.2103
+    """
+    k, n = whole("k", k, 1), positive("n", n)
+    if alpha == math.inf:
+        return k * math.log(n / k)
+    alpha = positive("alpha", alpha)
+    return k * (float(psi(alpha) - psi(k * alpha)) + math.log(n))
+
+
+def equal_log_sizes(k: int, n: float) -> float:
+    """Lemma 12: the bound k·ln(n/k) on Σ log|Gᵢ|, reached by equal groups. k ≥ 1 groups, n > 0 rows."""
+    return whole("k", k, 1) * math.log(positive("n", n) / k)
+
+
+def least_log_sizes(k: int, n: float) -> float:
+    """(k − 1) + ln(n − k + 1): the paper's informal best case, all groups but one tiny. k ≥ 1 groups, n ≥ k rows."""
+    k, n = whole("k", k, 1), positive("n", n)
+    if n < k:
+        raise InputError(f"n is {n:g}, but {k} groups need at least as many rows; give more rows or fewer groups")
+    return k - 1 + math.log(n - k + 1)
+
+
+def fit_alpha(shares: Sequence[float] | npt.ArrayLike, *, method: AlphaFit = "likelihood") -> float:
+    """The α of the symmetric Dirichlet distribution that fits one vector of group shares; infinite for equal shares.
+
+    "likelihood" solves ψ(kα) − ψ(α) = −mean(ln gᵢ); at that α Theorem 10 gives the vector's own Σ log(gᵢn). "moments"
+    matches Σ gᵢ² = (α + 1)/(kα + 1), which the largest groups decide. `shares`: shape (k,), k ≥ 2, shares or sizes.
+    Raises InputError unless all are positive and finite.
+
+    >>> race = [138474, 24024, 508, 5, 244, 17030, 72, 10964, 5646]  # New York 2018, RAC1P
+    >>> alpha, n = fit_alpha(race), sum(race)
+    >>> round(alpha, 4), round(fit_alpha(race, method="moments"), 4)  # the paper's α is the second
+    (0.2566, 0.1301)
+    >>> [round(f, 1) for f in (equal_log_sizes(9, n), expected_log_sizes(9, alpha, n), least_log_sizes(9, n))]
+    [89.9, 67.2, 20.2]
+    >>> fit_alpha([0.25, 0.25, 0.25, 0.25])
+    inf
+    """
+    one_of("method", method, get_args(AlphaFit))
+    sizes = np.asarray(shares, dtype=float)
+    if sizes.ndim != 1 or len(sizes) < 2:
+        raise InputError("a Dirichlet law needs at least two groups; give a share for each")
+    if not (np.isfinite(sizes).all() and (sizes > 0).all()):
+        raise InputError("a group's share is not a positive number; leave empty groups out")
+    g, k = sizes / sizes.sum(), len(sizes)
+    if method == "moments":
+        squares = float((g**2).sum())
+        return (1 - squares) / (k * squares - 1) if k * squares - 1 > EVEN else math.inf
+    target = -float(np.log(g).mean())
+    if target - math.log(k) < EVEN:
+        return math.inf
+
+    def excess(log_alpha: float) -> float:
+        alpha = math.exp(log_alpha)
+        return float(psi(k * alpha) - psi(alpha)) - target
+
+    # (1 − 1/k)/α < ψ(kα) − ψ(α) < ln k + 1/α, from ψ(x + 1) = ψ(x) + 1/x and 1/(2x) < ln x − ψ(x) < 1/x.
+    least, most = math.log((1 - 1 / k) / target) - 1, math.log(1 / (target - math.log(k))) + 1
+    return math.exp(brentq(excess, least, most, xtol=1e-14, rtol=1e-14))
 
 
 def _laplace_tail(scales: Iterable[float], failure: float) -> float:

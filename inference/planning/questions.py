@@ -265,15 +265,12 @@ def plan_strata(asked: Question, sizes: Mapping[str, float], epsilon: float) -> 
     tiny inf 578 0.05 too few rows
     """
     needed = math.ceil(asked.rows(positive("epsilon", epsilon)))
-    return tuple(_plan(asked, label, size, epsilon, needed) for label, size in sizes.items())
-
-
-def _plan(asked: Question, label: str, size: float, epsilon: float, needed: int) -> StratumPlan:
-    if number(f"the size of {label}", size) < 0:
-        raise InputError(f"the size of {label} is {size:g}, but a group cannot be smaller than empty; mend it")
-    if not size:
+    plans = []
+    for label, size in sizes.items():
+        if number(f"the size of {label}", size) < 0:
+            raise InputError(f"the size of {label} is {size:g}, but a group cannot be smaller than empty; mend it")
         nothing = 0.0 if asked.goal == "power" else math.inf
-        return StratumPlan(label, 0.0, needed, math.inf, nothing, "too few rows")
-    least = asked.smallest_epsilon(size)
-    status: Status = "too few rows" if math.isinf(least) else "readable" if least <= epsilon else "unreadable"
-    return StratumPlan(label, size, needed, least, asked.reached(size, epsilon), status)
+        least, reached = (asked.smallest_epsilon(size), asked.reached(size, epsilon)) if size else (math.inf, nothing)
+        status: Status = "too few rows" if math.isinf(least) else "readable" if least <= epsilon else "unreadable"
+        plans.append(StratumPlan(label, size or 0.0, needed, least, reached, status))
+    return tuple(plans)

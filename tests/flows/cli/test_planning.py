@@ -19,7 +19,7 @@ from equistrata.data import sources
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import out
 from equistrata.flows.cli.main import app
-from equistrata.inference.means.dirichlet import equal_log_sizes, least_log_sizes
+from equistrata.inference.means.laplace import equal_log_sizes, least_log_sizes
 from equistrata.privacy.noise import SecureNoise, SeededNoise
 
 

@@ -10,13 +10,13 @@ from estimators import stratified_error_bound, stratified_laplace_mean
 from scipy import stats
 
 from equistrata.errors import InputError
-from equistrata.inference.means.dirichlet import (
+from equistrata.inference.means.laplace import (
+    _laplace_tail,
     equal_log_sizes,
     expected_log_sizes,
     fit_alpha,
     least_log_sizes,
 )
-from equistrata.inference.means.laplace import _laplace_tail
 from equistrata.privacy.noise import SeededNoise
 
 RACE = np.array([138474, 24024, 508, 5, 244, 17030, 72, 10964, 5646])  # New York 2018, RAC1P
