@@ -189,7 +189,7 @@ def _report(folder: Path) -> None:
         f"{guarantee['delta']:g}[/] (ρ = {guarantee['rho']:.6g}), {card['strata']['count']} strata",
         highlight=False,
     )
-    if (card["relations"] or {}).get("alone"):
+    if (card.get("relations") or {}).get("alone"):
         out.print(
             f"[bold yellow]not measured[/]: relations of {escape(', '.join(card['relations']['alone']))} with others; "
             "raise epsilon, or release fewer or coarser columns",
