@@ -24,6 +24,7 @@ from scipy import sparse
 from equistrata.arrays import Floats
 from equistrata.synth.models.graphical import cell_map
 from equistrata.synth.models.junction_tree import Clique, JunctionTree
+from equistrata.synth.models.possible import Indices
 
 ROOT = -1
 
@@ -104,7 +105,7 @@ class SharedSums:
                 found_at[part] = (0, starts[home])
             else:
                 by_home.setdefault(home, []).append(part)
-        edges: list[list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]] = []
+        edges: list[list[tuple[Indices, Indices]]] = []
         for home, parts in by_home.items():
             nodes = plan(tree.sizes, tree.cliques[home], parts)
             found: dict[int, tuple[int, int]] = {ROOT: (0, starts[home])}
@@ -151,7 +152,9 @@ class SharedSums:
         return pull
 
 
-def zeros_and_ones(entries: Sequence[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]], shape: tuple[int, int]) -> Any:
+def zeros_and_ones(
+    entries: Sequence[tuple[Indices, Indices]], shape: tuple[int, int], dtype: npt.DTypeLike = np.float64
+) -> Any:
     """A sparse matrix with ones at these (rows, columns)."""
     rows, columns = (np.concatenate([entry[i] for entry in entries] or [np.zeros(0, np.intp)]) for i in (0, 1))
-    return sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=shape)
+    return sparse.csr_array((np.ones(len(rows), dtype), (rows, columns)), shape=shape)
