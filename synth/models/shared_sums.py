@@ -108,24 +108,23 @@ class SharedSums:
         edges: list[list[tuple[Indices, Indices]]] = []
         for home, parts in by_home.items():
             nodes = plan(tree.sizes, tree.cliques[home], parts)
-            found: dict[int, tuple[int, int]] = {ROOT: (0, starts[home])}
-            variables = {ROOT: tree.cliques[home]} | {i: node for i, (node, _) in enumerate(nodes)}
+            found: dict[int, tuple[Clique, int, int]] = {ROOT: (tree.cliques[home], 0, starts[home])}
             waiting = list(range(len(nodes)))
             while waiting:
                 i = waiting.pop(0)
-                above = nodes[i][1]
+                variables, above = nodes[i]
                 if above not in found:
                     waiting.append(i)
                     continue
-                depth, offset = found[above]
+                larger, depth, offset = found[above]
                 if depth == len(edges):
                     edges.append([])
                     widths.append(0)
-                found[i] = (depth + 1, widths[depth + 1])
-                cells = cell_map(tree.sizes, variables[above], variables[i])
+                cells = cell_map(tree.sizes, larger, variables)
                 edges[depth].append((cells + widths[depth + 1], np.arange(len(cells)) + offset))
-                widths[depth + 1] += prod(tree.sizes[v] for v in variables[i])
-            found_at |= {part: found[i] for i, part in enumerate(parts)}
+                found[i] = (variables, depth + 1, widths[depth + 1])
+                widths[depth + 1] += prod(tree.sizes[v] for v in variables)
+            found_at |= {part: found[i][1:] for i, part in enumerate(parts)}
         firsts = np.cumsum([0, *widths]).tolist()
         places = {part: firsts[depth] + offset for part, (depth, offset) in found_at.items()}
         levels = tuple(zeros_and_ones(level, (widths[depth + 1], widths[depth])) for depth, level in enumerate(edges))
