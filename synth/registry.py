@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from equistrata.errors import InputError
+from equistrata.synth.foreign.smartnoise import NAME_PREFIX, SmartNoise
 from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.mechanisms.gem import GEM
@@ -33,10 +34,8 @@ def mechanism(name: str, engine: str = "numpy") -> Mechanism:
     'MST'
     """
     known = name.lower()
-    if known.startswith("smartnoise-"):
-        from equistrata.synth.foreign.smartnoise import smartnoise
-
-        return smartnoise(name)
+    if known.startswith(NAME_PREFIX):
+        return SmartNoise(known.removeprefix(NAME_PREFIX)).check()
     if known == "aim":
         return AIM() if engine == "numpy" else AIM(engine=estimator(engine), round_engine=estimator(engine))
     if known == "gem":

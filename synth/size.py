@@ -21,12 +21,12 @@ from math import comb, prod
 
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
-from equistrata.errors import InputError
+from equistrata.synth.foreign.smartnoise import SmartNoise
 from equistrata.synth.mechanisms.aim import AIM, ROUNDS
 from equistrata.synth.mechanisms.base import Mechanism, serving_all
 from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.mst import FIRST_TREE_CELLS, MST
-from equistrata.synth.models.estimation import check_cells, few, model_cliques
+from equistrata.synth.models.estimation import check_cells, model_cliques
 from equistrata.synth.models.junction_tree import CELL_BYTES, cells_in, tree_cells
 from equistrata.synth.models.possible import Possible
 
@@ -85,21 +85,17 @@ def size(mechanism: Mechanism, strata: Strata, shrinkage: bool = True) -> Size:
     Raises:
         InputError: a fit may fail half-way, because a model or table that it may need is larger than it makes them.
     """
-    count = len(strata.keys)
-    if serving_all(mechanism) is not None:
-        memory, candidates, cells, fitting = _found(mechanism, strata.schema)
-        fits, marginals = 1, 4 * len(strata.schema.names)
-    else:
-        fits, marginals = count, 2 * len(strata.schema.names)
-        found = [_found(mechanism, rest) for rest in _rests(strata)]
-        memories, options, models, seconds = zip(*found, strict=True)
-        memory, candidates, cells = max(memories), max(options), max(models)
-        fitting = count * (max(seconds) + _Seconds.FIT)
+    count, columns, at_once = len(strata.keys), len(strata.schema.names), serving_all(mechanism) is not None
+    found = [_found(mechanism, schema) for schema in ([strata.schema] if at_once else _rests(strata))]
+    memories, options, models, seconds = zip(*found, strict=True)
+    fits, marginals, fitting = count, 2 * columns, count * (max(seconds) + _Seconds.FIT)
+    if at_once:
+        fits, marginals, fitting = 1, 4 * columns, max(seconds)
     borrowing, together = 0.0, 0
     if shrinkage and count >= 3 and mechanism.keeps_measurements:
         borrowing = marginals * (_Seconds.BORROW_TABLE + _Seconds.BORROW * count**3)
         together = (8 + len(strata.columns)) * CELL_BYTES * count**2
-    return Size(fits, candidates, cells, memory, together, fitting, borrowing)
+    return Size(fits, max(options), max(models), max(memories), together, fitting, borrowing)
 
 
 _Found = tuple[int, int, int, float]  # bytes, candidates, cells, seconds
@@ -119,13 +115,8 @@ def _found(mechanism: Mechanism, schema: Schema) -> _Found:
         return _aim(mechanism, schema)
     if isinstance(mechanism, GEM):
         return _gem(mechanism, schema)
-    cells = prod(schema.sizes)
-    most = getattr(mechanism, "most_cells", None)
-    if most is not None and cells > most:
-        raise InputError(
-            f"{mechanism.name} keeps every combination of codes, and {few(schema.names)} have {_amount(cells)} "
-            f"in a stratum, more than {most:,}; release fewer columns, or choose another synthesizer"
-        )
+    if isinstance(mechanism, SmartNoise):
+        mechanism.check_cells(schema)
     return 0, 0, 0, 0.0
 
 
@@ -202,7 +193,3 @@ def _symmetric(sizes: Sequence[int], degree: int) -> int:
         for n in range(degree, 0, -1):
             sums[n] += sums[n - 1] * each
     return sums[degree]
-
-
-def _amount(count: int) -> str:
-    return f"{count:,}" if count < 10**12 else f"more than 10^{len(str(count)) - 1}"

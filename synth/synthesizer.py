@@ -94,7 +94,20 @@ class StratifiedSynthesizer:
     rho_: Rho = field(init=False)
 
     def __post_init__(self) -> None:
-        self._check()
+        if isinstance(self.strata, str) or not all(isinstance(name, str) for name in self.strata):
+            raise InputError(f"strata is {self.strata!r}; give a list of column names")
+        whole("workers", self.workers, 1)
+        if not 0 <= self.count_share < 1:
+            raise InputError(f"count_share is {self.count_share}, but it is a part of the budget; give 0 up to, not 1")
+        if not isinstance(self.weights, PublicWeights) and self.weights != NOISY:
+            raise InputError(f"unknown weights {self.weights!r}; give PublicWeights or {NOISY!r}")
+        if self.combine_weights and not (isinstance(self.weights, PublicWeights) and len(self.strata)):
+            raise InputError("there is nothing to combine with noisy counts; give strata and their PublicWeights")
+        if not isinstance(self.mechanism, str | Mechanism):
+            raise InputError(f"mechanism is a {type(self.mechanism).__name__}; give a name or a Mechanism")
+        check_selection(self.selection, self.levels)
+        self._mechanism()
+        self._price()
 
     @property
     def name(self) -> str:
@@ -111,12 +124,8 @@ class StratifiedSynthesizer:
         for name in params:
             if name not in before:
                 raise InputError(f"unknown setting {name!r}; choose among {', '.join(before)}")
-        try:
-            vars(self).update(params)
-            self._check()
-        except InputError:
-            vars(self).update(before)
-            raise
+        type(self)(**before | params)  # checks them
+        vars(self).update(params)
         return self
 
     def fit(self, table: CodedTable | pd.DataFrame, schema: Schema | None = None) -> Self:
@@ -165,23 +174,6 @@ class StratifiedSynthesizer:
             raise InputError("the synthesizer is not fitted yet; call fit first")
         rng = np.random.default_rng(self.seed if seed is None else seed)
         return self.model_.sample(rows, rng, where).decode(rng)
-
-    def _check(self) -> None:
-        """Raise InputError for settings that no table could be fitted with."""
-        if isinstance(self.strata, str) or not all(isinstance(name, str) for name in self.strata):
-            raise InputError(f"strata is {self.strata!r}; give a list of column names")
-        whole("workers", self.workers, 1)
-        if not 0 <= self.count_share < 1:
-            raise InputError(f"count_share is {self.count_share}, but it is a part of the budget; give 0 up to, not 1")
-        if not isinstance(self.weights, PublicWeights) and self.weights != NOISY:
-            raise InputError(f"unknown weights {self.weights!r}; give PublicWeights or {NOISY!r}")
-        if self.combine_weights and not (isinstance(self.weights, PublicWeights) and len(self.strata)):
-            raise InputError("there is nothing to combine with noisy counts; give strata and their PublicWeights")
-        if not isinstance(self.mechanism, str | Mechanism):
-            raise InputError(f"mechanism is a {type(self.mechanism).__name__}; give a name or a Mechanism")
-        check_selection(self.selection, self.levels)
-        self._mechanism()
-        self._price()
 
     def _mechanism(self) -> Mechanism:
         return named_mechanism(self.mechanism, self.engine) if isinstance(self.mechanism, str) else self.mechanism

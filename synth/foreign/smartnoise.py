@@ -31,6 +31,7 @@ from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import Measurement, measure_marginal, total_estimate
 from equistrata.synth.mechanisms.base import Fit, Mechanism
 from equistrata.synth.models.base import Model
+from equistrata.synth.models.estimation import few
 from equistrata.synth.models.pool import SampledModel
 
 SMARTNOISE_VARIABLE = "EQUISTRATA_SMARTNOISE_PYTHON"
@@ -109,11 +110,6 @@ class SmartNoise(Mechanism):
         return f"smartnoise-synth {_version(str(self._interpreter()))}"
 
     @property
-    def most_cells(self) -> int | None:
-        """The largest domain that it can take; None for any."""
-        return LARGEST_HISTOGRAM if self.synthesizer == "mwem" else None
-
-    @property
     def caveats(self) -> tuple[str, ...]:
         """What makes the guarantee weaker than the price alone says, a sentence each."""
         return (*_CAVEATS, *_SPECIAL[self.synthesizer])
@@ -127,6 +123,16 @@ class SmartNoise(Mechanism):
         """Itself, if its environment is there. Raises InputError if not."""
         _version(str(self._interpreter()))
         return self
+
+    def check_cells(self, schema: Schema) -> None:
+        """Raise InputError if a table of this schema has more combinations of codes than it can take."""
+        cells = prod(schema.sizes)
+        if self.synthesizer == "mwem" and cells > LARGEST_HISTOGRAM:
+            amount = f"{cells:,}" if cells < 10**12 else f"more than 10^{len(str(cells)) - 1}"
+            raise InputError(
+                f"smartnoise-mwem keeps every combination of codes, and {few(schema.names)} have {amount} in a stratum "
+                f"(limit {LARGEST_HISTOGRAM:,}); release fewer columns or choose smartnoise-mst"
+            )
 
     def working_in(self, folder: Path) -> SmartNoise:
         """See `Mechanism.working_in`."""
@@ -156,20 +162,14 @@ class SmartNoise(Mechanism):
             SmartNoiseFailed: the child process failed.
         """
         self.check()
-        cells = prod(table.schema.sizes)
-        if self.most_cells is not None and cells > self.most_cells:
-            raise InputError(
-                f"smartnoise-mwem keeps every combination of codes, and this schema has {cells:,} in a stratum "
-                f"(limit {LARGEST_HISTOGRAM:,}); release fewer columns or choose smartnoise-mst"
-            )
+        self.check_cells(table.schema)
         budget, measurements = Budget(rho), list(known)
         if not math.isfinite(total_estimate(known)[1]):
             measurements.append(measure_marginal(table, (), rho * self.count_share, budget, noise))
         rest = budget.spend(budget.remaining, self.name)
         total = max(total_estimate(measurements)[0], 0.0)
         draw = int(min(max(2 * total, SMALLEST_POOL), LARGEST_POOL))
-        drawn = self._run(table, rest, draw)
-        pool = _possible(drawn)
+        pool = _possible(self._run(table, rest, draw))
         if not len(pool):
             pool = _possible(_uniform(table.schema, SMALLEST_POOL))
         if not len(pool):
@@ -187,7 +187,6 @@ class SmartNoise(Mechanism):
         return path
 
     def _run(self, table: CodedTable, rho: Rho, draw: int) -> CodedTable:
-        """Fit and draw in the child process."""
         schema = table.schema
         rows = np.concatenate([table.codes.astype(np.uint32), _uniform(schema, 1).codes.astype(np.uint32)])
         settings = {
@@ -219,26 +218,20 @@ class SmartNoise(Mechanism):
         child = subprocess.Popen(command, cwd=folder, env=environment, stdin=pipe, stdout=null, stderr=null)
         assert child.stdin is not None
         try:
-            if child.wait() != 0:
-                raise self._failure(folder, child.returncode)
+            status = child.wait()
         finally:
             child.stdin.close()  # the worker watches it, so that it also ends if this process is killed
             child.kill()
             child.wait()
-
-    def _failure(self, folder: Path, status: int) -> SmartNoiseFailed:
+        if not status:
+            return
         kind = f"exit status {status}"
         with suppress(OSError, ValueError, KeyError, TypeError):
             named = json.loads((folder / "error.json").read_text("utf-8"))["type"]
             kind = named if isinstance(named, str) and named.isidentifier() else kind
-        return SmartNoiseFailed(
+        raise SmartNoiseFailed(
             f"{self.name} failed on a stratum ({kind}); its own message is withheld because it may quote a row"
         )
-
-
-def smartnoise(name: str) -> SmartNoise:
-    """The adapter by its name, "smartnoise-mst". Raises InputError if it or its environment is not there."""
-    return SmartNoise(name.lower().removeprefix(NAME_PREFIX)).check()
 
 
 @lru_cache
@@ -253,7 +246,6 @@ def _version(python: str) -> str:
 
 
 def _uniform(schema: Schema, rows: int) -> CodedTable:
-    """Rows drawn uniformly from the declared domain."""
     codes = np.random.default_rng().integers(0, schema.sizes, (rows, len(schema.sizes)))
     return CodedTable(codes.astype(code_dtype(schema)), schema)
 

@@ -100,17 +100,19 @@ class MirrorDescent:
         total = max(total_estimate(measurements)[0], 1.0)
         tree = JunctionTree.build(schema.sizes, model_cliques(schema, measurements))
         check_cells(schema, tree.cells, self.most_cells)
-        layout = layout_of(tree)
-        factors = _start(schema, tree, warm_start)
-        problem = _Problem.of(schema, tree, measurements, total)
-        if problem.answers.size == 0:
-            return GraphicalModel(schema, total, tree, layout.conditionals(factors)[0])
-        return GraphicalModel(schema, total, tree, self._descend(layout, factors, problem))
-
-    def _descend(self, layout: Layout, factors: Tables, problem: _Problem) -> Tables:
-        bounds = np.cumsum([0, *(len(factor) for factor in factors)])
-        parts = [slice(a, b) for a, b in pairwise(bounds.tolist())]
+        layout, factors = layout_of(tree), possible_cells(schema, tree)
+        if warm_start is not None:
+            for clique, table in zip(warm_start.tree.cliques, warm_start.conditional, strict=True):
+                multiply(tree, factors, clique, np.maximum(table, _REVIVED))
         conditional, _ = layout.conditionals(factors)
+        problem = _Problem.of(schema, tree, measurements, total)
+        if problem.answers.size:
+            conditional = self._descend(layout, conditional, problem)
+        return GraphicalModel(schema, total, tree, conditional)
+
+    def _descend(self, layout: Layout, conditional: Tables, problem: _Problem) -> Tables:
+        bounds = np.cumsum([0, *(len(table) for table in conditional)])
+        parts = [slice(a, b) for a, b in pairwise(bounds.tolist())]
         flat = np.concatenate(layout.marginals(conditional))
         loss, gradient = problem.loss(flat)
         step, growth, checkpoint = 1.0 / problem.steepness, 1.6, loss
@@ -139,10 +141,10 @@ class MirrorDescent:
 
 @dataclass(frozen=True, eq=False)
 class _Problem:
-    """The loss over the concatenated clique marginals p: ½‖weights·(select @ sums of p − answers)‖².
+    """The loss over the concatenated clique marginals p: ½ Σ weights·(select @ sums of p − answers)².
 
     Attributes:
-        covered: the mean number of measurements that a cell of the model counts in.
+        steepness: a bound on how fast the gradient can turn, relative to the entropy.
     """
 
     sums: SharedSums
@@ -150,7 +152,7 @@ class _Problem:
     transposed: sparse.csr_array
     answers: Floats
     weights: Floats
-    covered: float
+    steepness: float
 
     @classmethod
     def of(cls, schema: Schema, tree: JunctionTree, measurements: Sequence[Measurement], total: float) -> _Problem:
@@ -173,12 +175,8 @@ class _Problem:
             covered += prod(tree.sizes[v] for v in tree.cliques[home])
         select = zeros_and_ones(entries, (height, sums.cells))
         pulls = np.concatenate(weights) ** 2
-        return cls(sums, select, select.T.tocsr(), np.concatenate(answers), pulls, covered / max(tree.cells, 1))
-
-    @property
-    def steepness(self) -> float:
-        """A bound on how fast the gradient can turn, relative to the entropy."""
-        return float(self.weights.max()) * max(1.0, self.covered)
+        steepness = float(pulls.max(initial=0.0)) * max(1.0, covered / max(tree.cells, 1))
+        return cls(sums, select, select.T.tocsr(), np.concatenate(answers), pulls, steepness)
 
     def loss(self, marginals: Floats) -> tuple[float, Floats]:
         """The loss and its gradient with respect to the clique marginals."""
@@ -193,14 +191,4 @@ def possible_cells(schema: Schema, tree: JunctionTree) -> Tables:
     for zero in schema.impossible:
         variables = tuple(schema.index(name) for name in zero.columns)
         multiply(tree, factors, variables, (~schema.zero_mask(zero)).ravel().astype(float))
-    return factors
-
-
-def _start(schema: Schema, tree: JunctionTree, warm_start: GraphicalModel | None) -> Tables:
-    """Factors to start from: uniform over what is possible, or a former model where the tree still holds it."""
-    factors = possible_cells(schema, tree)
-    if warm_start is None:
-        return factors
-    for clique, table in zip(warm_start.tree.cliques, warm_start.conditional, strict=True):
-        multiply(tree, factors, clique, np.maximum(table, _REVIVED))
     return factors

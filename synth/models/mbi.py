@@ -21,11 +21,10 @@ with warnings.catch_warnings():
     warnings.simplefilter("ignore")  # mbi warns about a compilation cache that it does not need
     import mbi  # after the switch: mbi warns, rightly, when it finds 32-bit floats
 
-from equistrata.arrays import Floats  # noqa: E402
 from equistrata.data.schema import Schema  # noqa: E402
 from equistrata.synth.measurements import Measurement, Merging, total_estimate  # noqa: E402
 from equistrata.synth.models.estimation import model_cliques, possible_cells  # noqa: E402
-from equistrata.synth.models.graphical import GraphicalModel, Tables, cell_map, layout_of  # noqa: E402
+from equistrata.synth.models.graphical import GraphicalModel, layout_of  # noqa: E402
 from equistrata.synth.models.junction_tree import JunctionTree  # noqa: E402
 
 
@@ -60,11 +59,13 @@ class MbiEngine:
             )
         tree = JunctionTree.build(schema.sizes, model_cliques(schema, measurements))
         possible = possible_cells(schema, tree)  # potentials drift, and would leave an impossible cell 1e-255 of a row
-        marginals = [
-            _table(model, [schema.names[v] for v in clique], total) * cells
-            for clique, cells in zip(tree.cliques, possible, strict=True)
-        ]
-        return GraphicalModel(schema, total, tree, _conditionals(tree, marginals))
+        layout, conditional = layout_of(tree), []
+        for i, (clique, cells) in enumerate(zip(tree.cliques, possible, strict=True)):
+            values = np.asarray(model.project(tuple(schema.names[v] for v in clique)).values, dtype=float)
+            marginal = np.maximum(values.ravel(), 0.0) / total * cells
+            above = np.bincount(layout.own[i], marginal, layout.width[i])
+            conditional.append(marginal / np.where(above > 0, above, 1.0)[layout.own[i]])
+        return GraphicalModel(schema, total, tree, conditional)
 
 
 def _structural_zeros(schema: Schema, domain: Any) -> tuple[Any, list[Any]]:
@@ -72,16 +73,13 @@ def _structural_zeros(schema: Schema, domain: Any) -> tuple[Any, list[Any]]:
 
     mbi 2.0 has `Constraint` for this, but its estimators then meet -inf gradients and stop or return NaN.
     """
-    cliques = [zero.columns for zero in schema.impossible]
-    if not cliques:
+    if not schema.impossible:
         return None, []
-    ruled_out = {
-        zero.columns: mbi.Factor(
-            domain.project(zero.columns), jnp.where(jnp.asarray(schema.zero_mask(zero)), -1e3, 0.0)
-        )
-        for zero in schema.impossible
-    }
-    blanks = [mbi.LinearMeasurement(jnp.zeros(domain.size(clique)), clique, 1e9) for clique in cliques]
+    ruled_out, blanks = {}, []
+    for zero in schema.impossible:
+        potential = jnp.where(jnp.asarray(schema.zero_mask(zero)), -1e3, 0.0)
+        ruled_out[zero.columns] = mbi.Factor(domain.project(zero.columns), potential)
+        blanks.append(mbi.LinearMeasurement(jnp.zeros(domain.size(zero.columns)), zero.columns, 1e9))
     return mbi.CliqueVector(domain, list(ruled_out), ruled_out), blanks
 
 
@@ -102,18 +100,3 @@ class _Merged:
     def op_norm_sq(self) -> float:
         """The squared operator norm, with which mbi chooses its first step."""
         return float(np.prod([1 if g is None else max(np.bincount(g)) for g in self.groups]))
-
-
-def _table(model: Any, names: Sequence[str], total: float) -> Floats:
-    values: Floats = np.asarray(model.project(tuple(names)).values, dtype=float).ravel()
-    return np.asarray(np.maximum(values, 0.0) / total)
-
-
-def _conditionals(tree: JunctionTree, marginals: Tables) -> Tables:
-    layout = layout_of(tree)
-    conditional = []
-    for i, marginal in enumerate(marginals):
-        own = cell_map(tree.sizes, tree.cliques[i], tree.separators[i])
-        above = np.bincount(own, marginal, layout.width[i])
-        conditional.append(marginal / np.where(above > 0, above, 1.0)[own])
-    return conditional

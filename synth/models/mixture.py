@@ -58,6 +58,11 @@ class ProductMixture:
         return Possible.of(self.schema)
 
     @cached_property
+    def _class_sums(self) -> tuple[Floats, ...]:
+        members = (np.eye(self.possible.class_count(j))[classes] for j, classes in enumerate(self.possible.classes))
+        return tuple(factor @ member for factor, member in zip(self.factors, members, strict=True))
+
+    @cached_property
     def _within(self) -> tuple[Floats, ...]:
         """For each column, P_k(code | its class), shape (K, codes)."""
         result = []
@@ -65,13 +70,6 @@ class ProductMixture:
             below = sums[:, classes]
             result.append(np.divide(factor, below, out=np.zeros_like(factor), where=below > 0))
         return tuple(result)
-
-    @cached_property
-    def _class_sums(self) -> tuple[Floats, ...]:
-        return tuple(
-            factor @ np.eye(self.possible.class_count(j))[self.possible.classes[j]]
-            for j, factor in enumerate(self.factors)
-        )
 
     @cached_property
     def _tables(self) -> tuple[tuple[Floats, Floats], ...]:
@@ -171,11 +169,10 @@ class ProductMixture:
         def make(head: Mapping[str, Any], archive: Archive) -> ProductMixture:
             total, weights = float(head["total"]), archive["weights"]
             factors = tuple(archive[f"factor{j}"] for j in range(len(schema.columns)))
-            shapes = [(len(weights), size) for size in schema.sizes]
-            shaped = weights.ndim == 1 and [factor.shape for factor in factors] == shapes
-            if not (shaped and np.isfinite(total) and abs(weights.sum() - 1) < 1e-6):
-                raise ValueError
-            if not all(np.isfinite(part).all() and (part >= 0).all() for part in (weights, *factors)):
+            shapes = [(len(weights),), *((len(weights), size) for size in schema.sizes)]
+            shaped = [part.shape for part in (weights, *factors)] == shapes
+            sound = all(np.isfinite(part).all() and (part >= 0).all() for part in (weights, *factors))
+            if not (shaped and sound and np.isfinite(total) and abs(weights.sum() - 1) < 1e-6):
                 raise ValueError
             return cls(schema, total, weights, factors)
 

@@ -19,7 +19,10 @@ from scipy import sparse
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.synth.measurements import Measurement
+from equistrata.synth.models.graphical import cell_map
+from equistrata.synth.models.junction_tree import Clique
 from equistrata.synth.models.possible import Indices, Possible
+from equistrata.synth.models.shared_sums import zeros_and_ones
 
 Singles = npt.NDArray[np.float32]  # (features or logits, components)
 
@@ -40,7 +43,6 @@ class Softmax:
         segment: the class of each code.
     """
 
-    possible: Possible
     segment: Indices
     classes: sparse.csr_array
     cells: sparse.csr_array
@@ -51,21 +53,20 @@ class Softmax:
         """The map of a schema's possible combinations."""
         first = np.cumsum([0, *(possible.class_count(j) for j in range(len(possible.sizes)))])
         segment = np.concatenate([classes + first[j] for j, classes in enumerate(possible.classes)])
-        rows, columns, starts, height = [], [], [], 0
+        entries, starts, height = [], [], 0
         for group in possible.groups:
             starts.append(height)
-            for spot, j in enumerate(group.columns):
-                rows.append(np.arange(len(group.cells)) + height)
-                columns.append(group.cells[:, spot] + first[j])
+            rows = np.arange(len(group.cells)) + height
+            entries += [(rows, group.cells[:, spot] + first[j]) for spot, j in enumerate(group.columns)]
             height += len(group.cells)
-        codes, classes = len(segment), int(first[-1])
-        members = _indicator(segment, np.arange(codes), (classes, codes))
-        cells = _indicator(np.concatenate(rows), np.concatenate(columns), (height, classes))
-        return cls(possible, segment, members, cells, np.array(starts))
+        members = zeros_and_ones([(segment, np.arange(len(segment)))], (first[-1], len(segment)), np.float32)
+        return cls(segment, members, zeros_and_ones(entries, (height, first[-1]), np.float32), np.array(starts))
 
     def forward(self, logits: Singles) -> tuple[Singles, Singles]:
         """P_k(combination), (combinations, K), and P_k(code | class), (codes, K)."""
-        top = _segment_max(self.segment, logits, self.classes.shape[0])
+        order = np.argsort(self.segment, kind="stable")
+        begins = np.searchsorted(self.segment[order], np.arange(self.classes.shape[0]))
+        top = np.maximum.reduceat(logits[order], begins, axis=0)
         raised = np.exp(logits - top[self.segment])
         sums = self.classes @ raised
         within = raised / sums[self.segment]
@@ -87,30 +88,47 @@ class Softmax:
 
 
 @dataclass(frozen=True, eq=False)
+class _Products:
+    """Rows that are products of another table's rows.
+
+    Attributes:
+        taken: for each factor, the row of that table, one per product.
+        scatter: the transposes of taking them, for the gradient.
+    """
+
+    taken: tuple[Indices, ...]
+    scatter: tuple[sparse.csr_array, ...]
+
+    def factors(self, table: Singles) -> list[Singles]:
+        return [table[rows] for rows in self.taken]
+
+    def back(self, pull: Singles, factors: Sequence[Singles]) -> Singles:
+        """What a pull on the products comes to on the table."""
+        found = np.zeros((self.scatter[0].shape[0], pull.shape[1]), dtype=np.float32)
+        for n, scatter in enumerate(self.scatter):
+            found += scatter @ _product([pull, *factors[:n], *factors[n + 1 :]])
+        return found
+
+
+@dataclass(frozen=True, eq=False)
 class MixtureLoss:
     """½ Σ over measured cells of ((model − measured)/σ)², for K components of equal weight.
 
     Attributes:
         softmax: the map from logits.
         project: (class features, combinations): sums of combinations.
-        base: for each feature, its class feature.
-        codes: for each feature, the rows of P_k(code | class) to multiply (a last row of ones fills up), one array per
-            factor.
-        lefts: for each left, the features to multiply, one array per factor.
+        features: products of P_k(code | class), a row of ones and class features, in this order of rows.
+        lefts: products of features.
         rights: the number of right features; they come first.
         select: (answers, lefts × rights), sums the entries that an answer is about.
-        base_back, codes_back, lefts_back, select_back: the transposes of taking rows, for the gradient.
+        select_back: its transpose.
         answers, scales: noisy counts and 1/σ, as shares of `total`.
     """
 
     softmax: Softmax
     project: sparse.csr_array
-    base: Indices
-    base_back: sparse.csr_array
-    codes: tuple[Indices, ...]
-    codes_back: tuple[sparse.csr_array, ...]
-    lefts: tuple[Indices, ...]
-    lefts_back: tuple[sparse.csr_array, ...]
+    features: _Products
+    lefts: _Products
     rights: int
     select: sparse.csr_array
     select_back: sparse.csr_array
@@ -120,181 +138,137 @@ class MixtureLoss:
     @classmethod
     def of(cls, schema: Schema, measurements: Sequence[Measurement], total: float) -> MixtureLoss:
         """Lay out measurements. Those of no column (the number of rows) say nothing about shares."""
-        return _Builder(schema).build(schema, [m for m in measurements if m.columns], total)
+        layout = _Layout(schema)
+        rights = layout.features.height
+        entries, answers, scales, height = [], [np.zeros(0)], [np.zeros(0)], 0
+        for measurement in measurements:
+            columns = tuple(schema.index(name) for name in measurement.columns)
+            if not columns:
+                continue
+            left, right = layout.entries(columns)
+            group = measurement.group_index([schema.sizes[j] for j in columns])
+            entries.append((group + height, left * rights + right))
+            answers.append(measurement.values.ravel() / total)
+            scales.append(np.full(measurement.values.size, total / (measurement.sigma or _EXACT_SIGMA)))
+            height += measurement.values.size
+        if not entries:
+            layout.left(())
+        codes, classes = layout.first[-1], layout.known
+        select = zeros_and_ones(entries, (height, layout.lefts.height * rights))
+        return cls(
+            softmax=layout.softmax,
+            project=zeros_and_ones(layout.project, (classes, layout.softmax.cells.shape[0]), np.float32),
+            features=layout.features.products(fill=codes, height=codes + 1 + classes),
+            lefts=layout.lefts.products(fill=0, height=layout.features.height),
+            rights=rights,
+            select=select,
+            select_back=select.T.tocsr(),
+            answers=np.concatenate(answers),
+            scales=np.concatenate(scales),
+        )
 
     def value(self, logits: Singles, tolerance: float = 0.0) -> tuple[float, Floats, Singles]:
         """The loss, the residuals in units of σ, and the gradient with respect to logits of shape (codes, K).
 
         Residuals within ± tolerance count as zero, larger ones by what they exceed it.
         """
-        count = logits.shape[1]
+        codes, count = logits.shape
         joint, within = self.softmax.forward(logits)
         ones = np.ones((1, count), dtype=np.float32)
-        padded = np.concatenate([within, ones])
-        known = self.project @ joint
-        taken = [padded[index] for index in self.codes]
-        features = _product([known[self.base], *taken])
-        chosen = [features[index] for index in self.lefts]
-        left = _product(chosen)
-        right = features[: self.rights]
+        factors = self.features.factors(np.concatenate([within, ones, self.project @ joint]))
+        features = _product(factors)
+        chosen = self.lefts.factors(features)
+        left, right = _product(chosen), features[: self.rights]
         table = (left @ right.T) / np.float32(count)
         residual = (self.select @ table.ravel() - self.answers) * self.scales
         pull = residual - np.clip(residual, -tolerance, tolerance) if tolerance else residual
         to_table = (self.select_back @ (pull * self.scales / count)).astype(np.float32).reshape(table.shape)
-        to_left = to_table @ right
-        to_features = np.zeros_like(features)
-        for number, scatter in enumerate(self.lefts_back):
-            to_features += scatter @ _product([to_left, *chosen], but=number + 1)
+        to_features = self.lefts.back(to_table @ right, chosen)
         to_features[: self.rights] += to_table.T @ left
-        to_joint = self.project.T @ (self.base_back @ _product([to_features, *taken]))
-        to_padded = np.zeros_like(padded)
-        for number, scatter in enumerate(self.codes_back):
-            to_padded += scatter @ _product([to_features, known[self.base], *taken], but=number + 2)
-        gradient = self.softmax.backward(joint, within, to_joint, to_padded[:-1])
+        back = self.features.back(to_features, factors)
+        gradient = self.softmax.backward(joint, within, self.project.T @ back[codes + 1 :], back[:codes])
         return float(0.5 * pull @ pull), residual, gradient
 
 
-class _Builder:
+class _Blocks:
+    """Products that are being laid out: for each set of columns a block of rows, given by their factors."""
+
+    def __init__(self) -> None:
+        self.places: dict[Clique, int] = {}
+        self.blocks: list[list[Indices]] = []
+        self.height = 0
+
+    def add(self, columns: Clique, block: list[Indices]) -> int:
+        self.places[columns] = self.height
+        self.blocks.append(block)
+        self.height += len(block[0])
+        return self.places[columns]
+
+    def products(self, fill: int, height: int) -> _Products:
+        """All blocks; row `fill` of the table, which has so many rows, is all ones and fills up short products."""
+        taken = tuple(
+            np.concatenate([b[n] if n < len(b) else np.full(len(b[0]), fill) for b in self.blocks])
+            for n in range(max(map(len, self.blocks)))
+        )
+        scatter = (zeros_and_ones([(rows, np.arange(len(rows)))], (height, len(rows)), np.float32) for rows in taken)
+        return _Products(taken, tuple(scatter))
+
+
+class _Layout:
     """Lays out features, lefts and rights for measurements, each only once."""
 
     def __init__(self, schema: Schema) -> None:
-        self.possible = Possible.of(schema)
+        self.possible, self.sizes = Possible.of(schema), schema.sizes
         self.softmax = Softmax.of(self.possible)
-        self.sizes = schema.sizes
-        self.first = np.cumsum([0, *self.sizes])
-        self.project: list[Indices] = [np.zeros(len(self.possible.groups[0].cells), dtype=np.intp)]
-        self.combinations: list[Indices] = [np.arange(len(self.possible.groups[0].cells))]
+        self.first: list[int] = np.cumsum([0, *self.sizes]).tolist()
+        whole = np.arange(len(self.possible.groups[0].cells))
+        self.project = [(np.zeros_like(whole), whole)]
         self.known = 1  # class features so far; the first sums a whole group, so it is the constant 1
-        self.base: list[Indices] = [np.zeros(1, dtype=np.intp)]
-        self.codes: list[list[Indices]] = [[np.full(1, self.first[-1])]]
-        self.places: dict[tuple[int, ...], int] = {(): 0}
-        self.features = 1
-        self.lefts: list[list[Indices]] = []
-        self.left_places: dict[tuple[int, ...], int] = {}
-        self.height = 0
+        self.features, self.lefts = _Blocks(), _Blocks()
+        self.features.add((), [np.full(1, self.first[-1] + 1)])
         for j in range(len(self.sizes)):
             self.feature((j,))
 
-    def feature(self, columns: tuple[int, ...]) -> int:
+    def feature(self, columns: Clique) -> int:
         """Where the features of some columns of one group begin."""
-        if columns in self.places:
-            return self.places[columns]
-        group = self.possible.groups[self.possible.group_of(columns[0])]
-        start = int(self.softmax.starts[self.possible.groups.index(group)])
-        shape = [self.sizes[j] for j in columns]
-        cells = np.unravel_index(np.arange(prod(shape)), shape)
+        if columns in self.features.places:
+            return self.features.places[columns]
+        number = self.possible.group_of(columns[0])
+        group = self.possible.groups[number]
         widths = [self.possible.class_count(j) for j in columns]
         key = np.ravel_multi_index([group.cells[:, group.columns.index(j)] for j in columns], widths)
-        self.project.append(key + self.known)
-        self.combinations.append(np.arange(len(group.cells)) + start)
-        classes = [self.possible.classes[j][cell] for j, cell in zip(columns, cells, strict=True)]
-        self.base.append(np.ravel_multi_index(classes, widths) + self.known)
-        self.codes.append([cell + self.first[j] for j, cell in zip(columns, cells, strict=True)])
+        self.project.append((key + self.known, np.arange(len(key)) + self.softmax.starts[number]))
+        codes = [cell_map(self.sizes, columns, (j,)) for j in columns]
+        classes = [self.possible.classes[j][code] for j, code in zip(columns, codes, strict=True)]
+        base = np.ravel_multi_index(classes, widths) + self.first[-1] + 1 + self.known
         self.known += prod(widths)
-        self.places[columns] = self.features
-        self.features += prod(shape)
-        return self.places[columns]
+        return self.features.add(columns, [base, *(c + self.first[j] for j, c in zip(columns, codes, strict=True))])
 
-    def left(self, columns: tuple[int, ...]) -> int:
+    def left(self, columns: Clique) -> int:
         """Where the lefts of some columns (ascending) begin."""
-        if columns in self.left_places:
-            return self.left_places[columns]
-        shape = [self.sizes[j] for j in columns]
-        cells = _codes_of(columns, shape)
-        factors = []
-        for part in self.parts(columns):
-            local = np.ravel_multi_index([cells[j] for j in part], [self.sizes[j] for j in part])
-            factors.append(local + self.feature(part))
-        self.lefts.append(factors or [np.zeros(1, dtype=np.intp)])
-        self.left_places[columns] = self.height
-        self.height += prod(shape)
-        return self.left_places[columns]
+        if columns in self.lefts.places:
+            return self.lefts.places[columns]
+        parts = self.parts(columns) or [()]
+        return self.lefts.add(columns, [cell_map(self.sizes, columns, part) + self.feature(part) for part in parts])
 
-    def parts(self, columns: Sequence[int]) -> list[tuple[int, ...]]:
+    def parts(self, columns: Clique) -> list[Clique]:
         """Columns by group, ascending."""
         of = {j: self.possible.group_of(j) for j in columns}
         return [tuple(sorted(j for j in columns if of[j] == g)) for g in sorted(set(of.values()))]
 
-    def entries(self, columns: Sequence[int]) -> tuple[Indices, Indices]:
+    def entries(self, columns: Clique) -> tuple[Indices, Indices]:
         """The left and the right of each cell of a marginal, row-major in the order given."""
-        alone = [part[0] for part in self.parts(columns) if len(part) == 1]
-        options = [(tuple(sorted(set(columns) - {j})), j) for j in alone]
-        ready = [option for option in options if option[0] in self.left_places]
-        shape = [self.sizes[j] for j in columns]
-        cells = _codes_of(columns, shape)
-        if options:  # the widest column on the right makes the fewest lefts
-            rest, j = max(ready or options, key=lambda option: self.sizes[option[1]])
-            right = cells[j] + self.feature((j,))
-        else:
-            rest, right = tuple(sorted(columns)), np.zeros(prod(shape), dtype=np.intp)
-        place = self.left(rest)
-        if rest:
-            return np.ravel_multi_index([cells[j] for j in rest], [self.sizes[j] for j in rest]) + place, right
-        return np.full(prod(shape), place), right
-
-    def build(self, schema: Schema, measurements: Sequence[Measurement], total: float) -> MixtureLoss:
-        rights = self.features
-        answer, entry, answers, scales, height = [], [], [], [], 0
-        for measurement in measurements:
-            left, right = self.entries([schema.index(name) for name in measurement.columns])
-            answer.append(measurement.group_index([schema[name].size for name in measurement.columns]) + height)
-            entry.append(left * rights + right)
-            answers.append(measurement.values.ravel() / total)
-            scales.append(np.full(measurement.values.size, total / (measurement.sigma or _EXACT_SIGMA)))
-            height += measurement.values.size
-        if not answer:
-            self.left(())
-            nothing = np.zeros(0, dtype=np.intp)
-            answer, entry, answers, scales = [nothing], [nothing], [np.zeros(0)], [np.zeros(0)]
-        base = np.concatenate(self.base)
-        codes = _stack(self.codes, int(self.first[-1]))
-        lefts = _stack(self.lefts, 0)
-        select = _indicator(np.concatenate(answer), np.concatenate(entry), (height, self.height * rights), np.float64)
-        combinations = (self.known, self.softmax.cells.shape[0])
-        return MixtureLoss(
-            softmax=self.softmax,
-            project=_indicator(np.concatenate(self.project), np.concatenate(self.combinations), combinations),
-            base=base,
-            base_back=_indicator(base, np.arange(len(base)), (self.known, len(base))),
-            codes=codes,
-            codes_back=tuple(_indicator(c, np.arange(len(c)), (int(self.first[-1]) + 1, len(c))) for c in codes),
-            lefts=lefts,
-            lefts_back=tuple(_indicator(c, np.arange(len(c)), (self.features, len(c))) for c in lefts),
-            rights=rights,
-            select=select,
-            select_back=select.T.tocsr(),
-            answers=np.concatenate(answers).astype(float),
-            scales=np.concatenate(scales).astype(float),
-        )
+        alone: list[Clique] = [part for part in self.parts(columns) if len(part) == 1]
+        options = [(tuple(sorted({*columns} - {*last})), last) for last in alone or [()]]
+        ready = [option for option in options if option[0] in self.lefts.places]
+        # The widest column on the right makes the fewest lefts.
+        rest, last = max(ready or options, key=lambda option: prod(self.sizes[j] for j in option[1]))
+        left, right = (cell_map(self.sizes, columns, part) for part in (rest, last))
+        return left + self.left(rest), right + self.feature(last)
 
 
-def _codes_of(columns: Sequence[int], shape: Sequence[int]) -> dict[int, Indices]:
-    """The code of each column in each cell of a table over them, row-major."""
-    return dict(zip(columns, np.indices(shape).reshape(len(shape), prod(shape)), strict=True))
-
-
-def _stack(blocks: Sequence[Sequence[Indices]], fill: int) -> tuple[Indices, ...]:
-    """Blocks of parallel index arrays as a few long ones; blocks with fewer arrays are filled up."""
-    depth = max(map(len, blocks))
-    return tuple(
-        np.concatenate([b[n] if n < len(b) else np.full(len(b[0]), fill) for b in blocks]) for n in range(depth)
-    )
-
-
-def _product(parts: Sequence[Singles], but: int = -1) -> Singles:
+def _product(parts: Sequence[Singles]) -> Singles:
     result = parts[0]
-    for number, part in enumerate(parts[1:], start=1):
-        if number != but:
-            result = result * part
+    for part in parts[1:]:
+        result = result * part
     return result
-
-
-def _segment_max(segment: Indices, values: Singles, count: int) -> Singles:
-    order = np.argsort(segment, kind="stable")
-    return np.maximum.reduceat(values[order], np.searchsorted(segment[order], np.arange(count)), axis=0)
-
-
-def _indicator(
-    rows: Indices, columns: Indices, shape: tuple[int, int], dtype: npt.DTypeLike = np.float32
-) -> sparse.csr_array:
-    return sparse.csr_array((np.ones(len(rows), dtype=dtype), (rows, columns)), shape=shape)

@@ -24,6 +24,7 @@ from scipy import sparse
 from equistrata.arrays import Floats
 from equistrata.synth.models.graphical import cell_map
 from equistrata.synth.models.junction_tree import Clique, JunctionTree
+from equistrata.synth.models.possible import Indices
 
 ROOT = -1
 
@@ -104,27 +105,26 @@ class SharedSums:
                 found_at[part] = (0, starts[home])
             else:
                 by_home.setdefault(home, []).append(part)
-        edges: list[list[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]]] = []
+        edges: list[list[tuple[Indices, Indices]]] = []
         for home, parts in by_home.items():
             nodes = plan(tree.sizes, tree.cliques[home], parts)
-            found: dict[int, tuple[int, int]] = {ROOT: (0, starts[home])}
-            variables = {ROOT: tree.cliques[home]} | {i: node for i, (node, _) in enumerate(nodes)}
+            found: dict[int, tuple[Clique, int, int]] = {ROOT: (tree.cliques[home], 0, starts[home])}
             waiting = list(range(len(nodes)))
             while waiting:
                 i = waiting.pop(0)
-                above = nodes[i][1]
+                variables, above = nodes[i]
                 if above not in found:
                     waiting.append(i)
                     continue
-                depth, offset = found[above]
+                larger, depth, offset = found[above]
                 if depth == len(edges):
                     edges.append([])
                     widths.append(0)
-                found[i] = (depth + 1, widths[depth + 1])
-                cells = cell_map(tree.sizes, variables[above], variables[i])
+                cells = cell_map(tree.sizes, larger, variables)
                 edges[depth].append((cells + widths[depth + 1], np.arange(len(cells)) + offset))
-                widths[depth + 1] += prod(tree.sizes[v] for v in variables[i])
-            found_at |= {part: found[i] for i, part in enumerate(parts)}
+                found[i] = (variables, depth + 1, widths[depth + 1])
+                widths[depth + 1] += prod(tree.sizes[v] for v in variables)
+            found_at |= {part: found[i][1:] for i, part in enumerate(parts)}
         firsts = np.cumsum([0, *widths]).tolist()
         places = {part: firsts[depth] + offset for part, (depth, offset) in found_at.items()}
         levels = tuple(zeros_and_ones(level, (widths[depth + 1], widths[depth])) for depth, level in enumerate(edges))
@@ -151,7 +151,9 @@ class SharedSums:
         return pull
 
 
-def zeros_and_ones(entries: Sequence[tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]], shape: tuple[int, int]) -> Any:
+def zeros_and_ones(
+    entries: Sequence[tuple[Indices, Indices]], shape: tuple[int, int], dtype: npt.DTypeLike = np.float64
+) -> Any:
     """A sparse matrix with ones at these (rows, columns)."""
     rows, columns = (np.concatenate([entry[i] for entry in entries] or [np.zeros(0, np.intp)]) for i in (0, 1))
-    return sparse.csr_array((np.ones(len(rows)), (rows, columns)), shape=shape)
+    return sparse.csr_array((np.ones(len(rows), dtype), (rows, columns)), shape=shape)

@@ -16,7 +16,7 @@ it against the stratum's own measurements by inverse variance. See docs/proofs/s
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 
@@ -50,36 +50,47 @@ def borrow(
     """
     if len(strata.keys) < _LEAST_STRATA:
         return {key: [] for key in strata.keys}
-    books = [_Stratum.of(measurements[key]) for key in strata.keys]
-    mixtures = _mixtures(strata, wider, np.array([book.rows for book in books]))
+    rows = np.array([max(total_estimate(measurements[key])[0], 1.0) for key in strata.keys])
+    parts = np.eye(len(rows))
+    groups = [_Group(measurements[key], n, own) for key, n, own in zip(strata.keys, rows, parts, strict=True)]
+    groups += _mixtures(strata, wider, rows)
     names = [name for name in strata.schema.names if name not in strata.columns]
-    singles = {(name,): _Prediction.of(strata, books, mixtures, (name,)) for name in names}
-    pairs = {pair: _Prediction.of(strata, books, mixtures, pair) for pair in combinations(names, 2)}
-    extras: dict[Key, list[Measurement]] = {}
-    for place, (key, book) in enumerate(zip(strata.keys, books, strict=True)):
-        own_pairs = [pair for pair in pairs if book.look(pair) is not None]
-        pairs_used = own_pairs or _forest({pair: p.shares[place] for pair, p in pairs.items() if p is not None})
-        extras[key] = []
-        for columns in [*singles, *pairs_used]:
-            prediction = (singles | pairs)[columns]
-            if prediction is not None:
-                extra = prediction.measurement(place, columns, book.rows)
-                own = book.look(columns)
-                if own is None or extra.sigma <= _WORTH_IT * own[1]:
-                    extras[key].append(extra)
+    singles: list[Columns] = [(name,) for name in names]
+    pairs: list[Columns] = list(combinations(names, 2))
+    found = {columns: _predicted(strata, groups, columns) for columns in (*singles, *pairs)}
+    told = {columns: prediction for columns, prediction in found.items() if prediction is not None}
+    extras: dict[Key, list[Measurement]] = {key: [] for key in strata.keys}
+    for place, (key, group) in enumerate(zip(strata.keys, groups, strict=False)):
+        chosen = [pair for pair in pairs if group.look(pair) is not None]
+        chosen = chosen or _forest({pair: told[pair][0][place] for pair in pairs if pair in told})
+        for columns in [columns for columns in (*singles, *chosen) if columns in told]:
+            shares, sigma = told[columns]
+            extra = Measurement(columns, shares[place] * group.rows, float(sigma[place] * group.rows))
+            own = group.look(columns)
+            if own is None or extra.sigma <= _WORTH_IT * own[1]:
+                extras[key].append(extra)
     return extras
 
 
+def cells_where(columns: Iterable[str], codes: Mapping[str, int]) -> tuple[int | slice, ...]:
+    """The cells of a table over columns in which those that are named have these codes."""
+    return tuple(codes.get(name, slice(None)) for name in columns)
+
+
+def given(measurement: Measurement, codes: Mapping[str, int]) -> Measurement:
+    """The part of a measurement in which some columns have these codes, over its other columns."""
+    rest = {n: g for n, g in zip(measurement.columns, measurement.groups, strict=True) if n not in codes}
+    values = measurement.values[cells_where(measurement.columns, codes)]
+    return Measurement(tuple(rest), values, measurement.sigma, tuple(rest.values()))
+
+
 @dataclass(frozen=True, eq=False)
-class _Stratum:
-    """One stratum's measurements, and the number of rows that they imply."""
+class _Group:
+    """What was measured of one stratum or of several together: how many rows, and each stratum's part, shape (k,)."""
 
-    measurements: tuple[Measurement, ...]
+    measurements: Sequence[Measurement]
     rows: float
-
-    @classmethod
-    def of(cls, measurements: Sequence[Measurement]) -> _Stratum:
-        return cls(tuple(measurements), max(total_estimate(measurements)[0], 1.0))
+    weights: Floats
 
     def look(self, columns: Columns) -> tuple[Floats, float] | None:
         """Counts over columns and the σ of a cell, from all measurements that hold them; None if there are none."""
@@ -99,63 +110,41 @@ class _Stratum:
         return None if counts is None else (counts / precision, precision**-0.5)
 
 
-@dataclass(frozen=True, eq=False)
-class _Mixture:
-    """What was measured of several strata together, and each stratum's part of their rows, shape (k,)."""
+def _predicted(strata: Strata, groups: Sequence[_Group], columns: Columns) -> tuple[Floats, Floats] | None:
+    """A marginal of every stratum as the others predict it: shares of its cells, which sum to one, and a share's σ.
 
-    weights: Floats
-    book: _Stratum
-
-
-@dataclass(frozen=True, eq=False)
-class _Prediction:
-    """A marginal of every stratum as the other strata predict it.
-
-    Attributes:
-        shares: per stratum, the predicted shares of the marginal's cells, which sum to one.
-        sigma: per stratum, the standard deviation of a share's prediction.
+    Args:
+        groups: of each stratum, and then of several together.
     """
-
-    shares: Floats
-    sigma: Floats
-
-    @classmethod
-    def of(
-        cls, strata: Strata, books: Sequence[_Stratum], mixtures: Sequence[_Mixture], columns: Columns
-    ) -> _Prediction | None:
-        singles = [_Mixture(weights, book) for weights, book in zip(np.eye(len(books)), books, strict=True)]
-        found = [(mixture, mixture.book.look(columns)) for mixture in (*singles, *mixtures)]
-        looks = [(mixture, look) for mixture, look in found if look is not None]
-        seen = np.array([look is not None for _, look in found[: len(books)]])
-        if seen.sum() < _LEAST_STRATA:
-            return None
-        observed = [(look[0] / mixture.book.rows, look[1] / mixture.book.rows) for mixture, look in looks]
-        shape = observed[0][0].shape
-        shares = np.array([share.ravel() for share, _ in observed])
-        noise = np.array([sigma**2 for _, sigma in observed])
-        design = np.array([mixture.weights for mixture, _ in looks])
-        chance = np.diag(_chance(shares, noise) / np.array([book.rows for book in books]))
-        kernels = effects(strata.keys)
-        known = noise + np.diag(design @ chance @ design.T)
-        spread = variances([design @ kernel @ design.T for kernel in kernels], shares, known)
-        prior = np.add.reduce([v * kernel for v, kernel in zip(spread, kernels, strict=True)]) + chance
-        inverse, projection = project(design @ prior @ design.T + np.diag(noise))
-        residual = projection @ shares
-        cross = prior @ design.T  # for a stratum that was not measured: the prediction from all that were
-        ones = inverse.sum(1) / inverse.sum()
-        mean = ones @ shares + cross @ residual
-        variance = np.diag(prior) - np.einsum("ij,jk,ik->i", cross, inverse, cross)
-        variance += (1 - cross @ inverse.sum(1)) ** 2 / inverse.sum()
-        own = slice(int(seen.sum()))
-        leverage = np.diag(projection)[own]  # for one that was: without its own, by the leave-one-out identity
-        mean[seen] = shares[own] - residual[own] / leverage[:, None]
-        variance[seen] = 1 / leverage - noise[own]
-        mean += (1 - mean.sum(1, keepdims=True)) / mean.shape[1]
-        return cls(mean.reshape(-1, *shape), np.sqrt(np.maximum(variance, 1e-12)))
-
-    def measurement(self, place: int, columns: Columns, rows: float) -> Measurement:
-        """The prediction for one stratum, as counts."""
-        return Measurement(columns, self.shares[place] * rows, float(self.sigma[place] * rows))
+    count = len(strata.keys)
+    found = [(group, group.look(columns)) for group in groups]
+    looks = [(group, look) for group, look in found if look is not None]
+    seen = np.array([look is not None for _, look in found[:count]])
+    if seen.sum() < _LEAST_STRATA:
+        return None
+    observed = [(look[0] / group.rows, look[1] / group.rows) for group, look in looks]
+    shape = observed[0][0].shape
+    shares = np.array([share.ravel() for share, _ in observed])
+    noise = np.array([sigma**2 for _, sigma in observed])
+    design = np.array([group.weights for group, _ in looks])
+    chance = np.diag(_chance(shares, noise) / np.array([group.rows for group in groups[:count]]))
+    kernels = effects(strata.keys)
+    known = noise + np.diag(design @ chance @ design.T)
+    spread = variances([design @ kernel @ design.T for kernel in kernels], shares, known)
+    prior = np.add.reduce([v * kernel for v, kernel in zip(spread, kernels, strict=True)]) + chance
+    inverse, projection = project(design @ prior @ design.T + np.diag(noise))
+    residual = projection @ shares
+    cross = prior @ design.T  # for a stratum that was not measured: the prediction from all that were
+    ones = inverse.sum(1) / inverse.sum()
+    mean = ones @ shares + cross @ residual
+    variance = np.diag(prior) - np.einsum("ij,jk,ik->i", cross, inverse, cross)
+    variance += (1 - cross @ inverse.sum(1)) ** 2 / inverse.sum()
+    own = slice(int(seen.sum()))
+    leverage = np.diag(projection)[own]  # for one that was: without its own, by the leave-one-out identity
+    mean[seen] = shares[own] - residual[own] / leverage[:, None]
+    variance[seen] = 1 / leverage - noise[own]
+    mean += (1 - mean.sum(1, keepdims=True)) / mean.shape[1]
+    return mean.reshape(-1, *shape), np.sqrt(np.maximum(variance, 1e-12))
 
 
 def _chance(shares: Floats, noise: Floats) -> float:
@@ -165,23 +154,20 @@ def _chance(shares: Floats, noise: Floats) -> float:
     return float((usual * (1 - usual)).mean())
 
 
-def _mixtures(strata: Strata, wider: Sequence[Measurement], rows: Floats) -> list[_Mixture]:
+def _mixtures(strata: Strata, wider: Sequence[Measurement], rows: Floats) -> list[_Group]:
     """Wider measurements by the group of strata that they are sums over: all strata, those of one sex, and so on."""
     codes = np.array([list(strata.codes_of(key).values()) for key in strata.keys])
     found: dict[tuple[Columns, tuple[int, ...]], list[Measurement]] = {}
     for measurement in wider:
         level = tuple(name for name in strata.columns if name in measurement.columns)
         for group in np.ndindex(*(strata.schema[name].size for name in level)):
-            fixed = dict(zip(level, group, strict=True))
-            cells = tuple(fixed.get(name, slice(None)) for name in measurement.columns)
-            rest = {n: g for n, g in zip(measurement.columns, measurement.groups, strict=True) if n not in fixed}
-            part = Measurement(tuple(rest), measurement.values[cells], measurement.sigma, tuple(rest.values()))
+            part = given(measurement, dict(zip(level, group, strict=True)))
             found.setdefault((level, group), []).append(part)
     mixtures = []
     for (level, group), parts in found.items():
         sizes = np.where((codes[:, [strata.columns.index(name) for name in level]] == group).all(1), rows, 0.0)
         if sizes.any():
-            mixtures.append(_Mixture(sizes / sizes.sum(), _Stratum(tuple(parts), float(sizes.sum()))))
+            mixtures.append(_Group(parts, float(sizes.sum()), sizes / sizes.sum()))
     return mixtures
 
 

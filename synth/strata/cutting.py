@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import mean
 
@@ -16,7 +16,7 @@ from equistrata.synth.measurements import LEAST_SIZE, Columns, Measurement, Pred
 from equistrata.synth.models.estimation import Estimator, ties
 from equistrata.synth.models.graphical import GraphicalModel
 from equistrata.synth.models.junction_tree import Clique, JunctionTree
-from equistrata.synth.strata.borrowing import borrow
+from equistrata.synth.strata.borrowing import borrow, cells_where, given
 
 # docs/experiments/shrinkage.md
 _FAIR_SHARE = 0.05  # of a stratum's rows if all were alike: the most that LEAST_SIZE may add to a size
@@ -43,7 +43,6 @@ def cut(
         A model of each stratum, and the strata's sizes.
     """
     schema = strata.schema
-    rests = {key: strata.rest(key) for key in strata.keys}
     whole = engine.estimate(schema, measurements)
     sizes = _sizes(whole.total, whole.marginal(strata.columns), strata, measurements, shrinkage)
     reconciled = reconcile(measurements, strata, sizes)
@@ -54,26 +53,20 @@ def cut(
     held = [set(measurement.columns) for measurement in reconciled]
     bare = [columns for columns in ties(schema, strata.columns) if not any(set(columns) <= other for other in held)]
     # No warm start: what the predictions correct would stay in what nothing else was measured of.
-    model = engine.estimate(schema, [*reconciled, *extras, *(_empty(schema, columns) for columns in bare)])
-    models = separate(model, strata, rests, sizes)
+    model = engine.estimate(schema, [*reconciled, *extras, *(_blank(schema, columns) for columns in bare)])
+    models = separate(model, strata, sizes)
     for key in strata.keys:
         if key not in models:
             found = [m for m in own[key] if m.columns]
             found = found or [m for m in reconciled if not set(m.columns) & set(strata.columns)]
-            models[key] = replace(engine.estimate(rests[key], found), total=sizes[key])
+            models[key] = replace(engine.estimate(strata.rest(key), found), total=sizes[key])
     return {key: models[key] for key in strata.keys}, sizes
 
 
 def slices(measurements: Sequence[Measurement], strata: Strata) -> dict[Key, list[Measurement]]:
     """Measurements within strata, as measurements of each stratum."""
-    found: dict[Key, list[Measurement]] = {key: [] for key in strata.keys}
-    for measurement in measurements:
-        if set(strata.columns) <= set(measurement.columns):
-            rest = tuple(name for name in measurement.columns if name not in strata.columns)
-            for key in strata.keys:
-                values = measurement.values[_cells(measurement.columns, strata, key)]
-                found[key].append(Measurement(rest, values, measurement.sigma))
-    return found
+    within = [measurement for measurement in measurements if set(strata.columns) <= set(measurement.columns)]
+    return {key: [given(measurement, strata.codes_of(key)) for measurement in within] for key in strata.keys}
 
 
 def reconcile(measurements: Sequence[Measurement], strata: Strata, sizes: Mapping[Key, float]) -> list[Measurement]:
@@ -93,26 +86,18 @@ def reconcile(measurements: Sequence[Measurement], strata: Strata, sizes: Mappin
 
 def predictions(extras: Mapping[Key, Sequence[Measurement]], strata: Strata, sharpest: float = 0.0) -> list[Prediction]:
     """What strata borrow, as predictions over the whole table, one for each set of columns; σ is `sharpest` or more."""
-    tables: dict[Columns, tuple[Floats, Floats]] = {}
+    found: dict[Columns, Prediction] = {}
     for key, borrowed in extras.items():
         for extra in borrowed:
             columns = at_level(strata.schema, extra.columns, strata.columns)
-            shape = [strata.schema[name].size for name in columns]
-            values, sigmas = tables.setdefault(columns, (np.zeros(shape), np.full(shape, np.inf)))
-            place = _cells(columns, strata, key)
-            values[place], sigmas[place] = extra.values, max(extra.sigma, sharpest)
-    return [
-        Prediction(columns, values, float(sigmas.min()), sigmas=sigmas) for columns, (values, sigmas) in tables.items()
-    ]
+            whole = found.setdefault(columns, _blank(strata.schema, columns))
+            place = cells_where(columns, strata.codes_of(key))
+            whole.values[place], whole.sigmas[place] = extra.values, max(extra.sigma, sharpest)
+    return [replace(prediction, sigma=float(prediction.sigmas.min())) for prediction in found.values()]
 
 
-def separate(
-    model: GraphicalModel, strata: Strata, rests: Mapping[Key, Schema], sizes: Mapping[Key, float]
-) -> dict[Key, GraphicalModel]:
+def separate(model: GraphicalModel, strata: Strata, sizes: Mapping[Key, float]) -> dict[Key, GraphicalModel]:
     """A model of all rows as one of each stratum, without strata of probability zero.
-
-    Args:
-        rests: the schema of each stratum.
 
     Raises:
         InputError: a clique lacks a stratum column.
@@ -130,12 +115,12 @@ def separate(
     for key in strata.keys:
         tables = []
         for clique, table in zip(model.tree.cliques, model.conditional, strict=True):
-            names = [schema.names[v] for v in clique]
-            tables.append(table.reshape([schema.sizes[v] for v in clique])[_cells(names, strata, key)].ravel())
+            cells = cells_where([schema.names[v] for v in clique], strata.codes_of(key))
+            tables.append(table.reshape([schema.sizes[v] for v in clique])[cells].ravel())
         mass = tables[0].sum()
         if mass > 0:
             tables[0] = tables[0] / mass
-            models[key] = GraphicalModel(rests[key], sizes[key], tree, tables)
+            models[key] = GraphicalModel(strata.rest(key), sizes[key], tree, tables)
     return models
 
 
@@ -146,8 +131,7 @@ def _sizes(
 
     Each has LEAST_SIZE standard deviations at least, but no more than _FAIR_SHARE of an equal share for that reason.
     """
-    own = slices(measurements, strata)
-    spreads = {key: total_estimate(own[key])[1] for key in strata.keys}
+    spreads = {key: total_estimate(own)[1] for key, own in slices(measurements, strata).items()}
     noise = mean(spreads.values()) ** 2
     if shrinkage and 0 < noise < np.inf:
         table = _towards_independence(table, noise)
@@ -155,7 +139,7 @@ def _sizes(
     most = _FAIR_SHARE * total / len(strata.keys)
     for key, spread in spreads.items():
         least = min(LEAST_SIZE * spread, most) if np.isfinite(spread) else _UNSEEN_SIZE
-        sizes[key] = max(float(table[_cells(strata.columns, strata, key)]), least)
+        sizes[key] = max(float(table[tuple(strata.codes_of(key).values())]), least)
     scale = total / max(sum(sizes.values()), 1e-12)
     return {key: size * scale for key, size in sizes.items()}
 
@@ -185,13 +169,7 @@ def _table(strata: Strata, sizes: Mapping[Key, float], fixed: Columns) -> Floats
     return table
 
 
-def _empty(schema: Schema, columns: Columns) -> Prediction:
+def _blank(schema: Schema, columns: Columns) -> Prediction:
     """A prediction without a value, which only puts columns into one clique."""
     shape = [schema[name].size for name in columns]
     return Prediction(columns, np.zeros(shape), np.inf, sigmas=np.full(shape, np.inf))
-
-
-def _cells(columns: Iterable[str], strata: Strata, key: Key) -> tuple[int | slice, ...]:
-    """The cells of one stratum in a table over columns."""
-    codes = strata.codes_of(key)
-    return tuple(codes.get(name, slice(None)) for name in columns)

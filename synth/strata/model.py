@@ -18,6 +18,7 @@ from equistrata.errors import InputError
 from equistrata.synth.measurements import LEAST_SIZE, Measurement, total_estimate
 from equistrata.synth.models.base import Model, check_possible
 from equistrata.synth.models.storage import load_model, save_model
+from equistrata.synth.strata.borrowing import cells_where
 
 NOISY_SOURCE = "noisy counts (charged)"
 SAMPLE_BATCH = 1 << 20  # rows drawn at a time
@@ -98,7 +99,7 @@ class StratifiedModel:
             fixed = self.strata.codes_of(key)
             inside = [name for name in columns if name not in fixed]
             counts = model.marginal(inside) / max(model.total, 1e-12) * self.weights.shares[key] * self.total
-            result[tuple(fixed.get(name, slice(None)) for name in columns)] += counts
+            result[cells_where(columns, fixed)] += counts
         return result
 
     def save(self, folder: Path) -> None:

@@ -57,7 +57,10 @@ def combined_weights(
         even the number of rows can be read in the noise, the public shares.
     """
     source = f"{public.source} and noisy counts (charged), by inverse variance"
-    shares = _positive(np.array([public.shares[key] for key in strata.keys]), public.total)
+    shares = np.array([public.shares[key] for key in strata.keys])
+    # None is zero: effects are relative, and zero times anything is zero.
+    shares = np.where(shares > 0, shares, _UNLISTED / public.total if public.total else _UNLISTED_SHARE)
+    shares /= shares.sum()
     precision, sums = _readings(strata, measurements)
     information, seen = float(shares @ precision @ shares), float(shares @ sums)
     if not seen > _CLEAR * information**0.5:  # not even all rows together stand out of the noise
@@ -115,28 +118,15 @@ def _readings(strata: Strata, measurements: Mapping[Key, Sequence[Measurement]])
         for measurement in found:
             if isinstance(measurement, Prediction):
                 continue
-            fixed = [axis for axis, name in enumerate(measurement.columns) if name in strata.columns]
-            rest = tuple(axis for axis in range(measurement.values.ndim) if axis not in fixed)
-            values = measurement.values.sum(axis=rest)
+            axes = list(zip(measurement.columns, measurement.groups, strict=True))
+            fixed = [(name, groups) for name, groups in axes if name in strata.columns]
+            values = measurement.values.sum(axis=tuple(n for n, axis in enumerate(axes) if axis not in fixed))
             cells = measurement.values.size // max(values.size, 1)
             design = np.zeros((*values.shape, count))
             for place in inside:
-                design[(*(_code(measurement, axis, codes[place]) for axis in fixed), place)] = 1.0
+                at = [groups[codes[place][name]] if groups else codes[place][name] for name, groups in fixed]
+                design[(*at, place)] = 1.0
             design, weight = design.reshape(-1, count), 1 / (cells * max(measurement.sigma, _EXACT) ** 2)
             precision += weight * (design.T @ design)
             sums += weight * (design.T @ np.ravel(values))
     return precision, sums
-
-
-def _code(measurement: Measurement, axis: int, codes: Mapping[str, int]) -> int:
-    """Where a stratum lies on an axis of a measurement."""
-    code, groups = codes[measurement.columns[axis]], measurement.groups[axis]
-    return code if groups is None else groups[code]
-
-
-def _positive(shares: Floats, total: float | None) -> Floats:
-    """Shares that sum to one, none of them zero: effects are relative, and zero times anything is zero."""
-    least = _UNLISTED_SHARE if not total else _UNLISTED / total
-    raised: Floats = np.where(shares > 0, shares, least)
-    scaled: Floats = raised / raised.sum()
-    return scaled

@@ -38,10 +38,6 @@ def table_of(rows, seed=0, schema=SCHEMA):
     return CodedTable(codes, schema)
 
 
-def rests(strata):
-    return {key: strata.rest(key) for key in strata.keys}
-
-
 def exact(table, *groups, sigma=1.0):
     return [Measurement(tuple(names), table.marginal(names).astype(float), sigma) for names in groups]
 
@@ -176,7 +172,7 @@ def test_a_model_of_all_rows_is_one_of_each_stratum(impossible):
     model = ENGINE.estimate(schema, told)
     share = model.marginal(strata.columns)
     sizes = {key: float(share[tuple(strata.codes_of(key).values())]) for key in strata.keys}
-    models = separate(model, strata, rests(strata), sizes)
+    models = separate(model, strata, sizes)
     assert list(models) == list(strata.keys)
     assert len(models) == 4 - bool(impossible)
     for names in (("A",), ("B",), ("A", "B"), ("B", "A")):
@@ -190,7 +186,7 @@ def test_a_model_of_all_rows_is_one_of_each_stratum(impossible):
 def test_a_model_that_does_not_fall_apart_is_refused():
     model = ENGINE.estimate(SCHEMA, exact(table_of(50), ("A", "S"), ("S", "R"), ("B",)))
     with pytest.raises(InputError, match="lacks a stratum column"):
-        separate(model, STRATA, rests(STRATA), SIZES)
+        separate(model, STRATA, SIZES)
 
 
 @pytest.mark.parametrize("shrinkage", [True, False])
@@ -254,7 +250,7 @@ def test_a_stratum_that_noise_leaves_out_is_modelled_by_itself(own):
     names = [("A", "S", "R"), ("S", "B", "R")] if own else [("A",), ("S",), ("B",), ("R",)]
     told = [Measurement(n, rng.normal(0, 1000, [SCHEMA[c].size for c in n]), 1000.0) for n in names]
     whole = MirrorDescent().estimate(SCHEMA, [*told, *exact(table_of(0), *ties(SCHEMA, STRATA.columns), sigma=1e9)])
-    assert len(separate(whole, STRATA, rests(STRATA), SIZES)) < 4, "the case is not what it says"
+    assert len(separate(whole, STRATA, SIZES)) < 4, "the case is not what it says"
     models, sizes = cut(STRATA, told, MirrorDescent())
     assert list(models) == list(KEYS)
     for key, model in models.items():

@@ -12,7 +12,7 @@ from equistrata.data.table import CodedTable
 from equistrata.stats.random_effects import effects, variances
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.mst import MST
-from equistrata.synth.strata.borrowing import _chance, _Mixture, _Prediction, borrow
+from equistrata.synth.strata.borrowing import _chance, _predicted, borrow
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 
 SCHEMA = Schema(
@@ -74,15 +74,15 @@ def test_leaving_a_stratum_out_by_the_identity_is_leaving_it_out(wider):
     prior = sum(v * k for v, k in zip(fitted, kernels, strict=True)) + chance
 
     class Seen:
-        def __init__(self, share, n, s):
-            self.rows, self.answer = n, (share * n, s * n)
+        def __init__(self, weights, share, n, s):
+            self.weights, self.rows, self.answer = weights, n, (share * n, s * n)
 
         def look(self, _):
             return self.answer
 
-    books = [Seen(*x) for x in zip(looks[:16], SIZES, np.sqrt(noise[:16]), strict=True)]
-    mixtures = [_Mixture(design[16], Seen(looks[16], 5.0, 0.01))] if wider else []
-    got = _Prediction.of(STRATA, books, mixtures, ("AGE",))
+    groups = [Seen(*x) for x in zip(design[:16], looks[:16], SIZES, np.sqrt(noise[:16]), strict=True)]
+    groups += [Seen(design[16], looks[16], 5.0, 0.01)] if wider else []
+    got_shares, got_sigma = _predicted(STRATA, groups, ("AGE",))
     for i in range(16):
         others = np.arange(len(design)) != i
         inverse = np.linalg.inv((design @ prior @ design.T + np.diag(noise))[np.ix_(others, others)])
@@ -91,8 +91,8 @@ def test_leaving_a_stratum_out_by_the_identity_is_leaving_it_out(wider):
         expected = mean + cross @ inverse @ (looks[others] - mean)
         variance = prior[i, i] - cross @ inverse @ cross + (1 - cross @ inverse.sum(1)) ** 2 / inverse.sum()
         expected += (1 - expected.sum()) / 4
-        np.testing.assert_allclose(got.shares[i], expected, atol=1e-9)
-        assert got.sigma[i] == pytest.approx(np.sqrt(variance), rel=1e-6)
+        np.testing.assert_allclose(got_shares[i], expected, atol=1e-9)
+        assert got_sigma[i] == pytest.approx(np.sqrt(variance), rel=1e-6)
 
 
 def test_a_stratum_that_did_not_measure_is_predicted_from_all_that_did():
