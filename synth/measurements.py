@@ -70,10 +70,7 @@ class Measurement:
         """Counts over the columns' codes, summed within groups: what this measurement is a noisy version of."""
         for axis, groups in enumerate(self.groups):
             if groups is not None:
-                front = np.moveaxis(counts, axis, 0)
-                summed = np.zeros((max(groups) + 1, *front.shape[1:]), dtype=counts.dtype)
-                np.add.at(summed, np.asarray(groups), front)
-                counts = np.moveaxis(summed, 0, axis)
+                counts = sum_groups(counts, axis, groups)
         return counts
 
     def group_index(self, shape: Sequence[int]) -> npt.NDArray[np.intp]:
@@ -137,6 +134,14 @@ def measure_marginal(
     what = f"marginal of {', '.join(columns) or 'the whole'}"
     noisy, sigma = noise.gaussian(counts, 1.0, rho, budget, what)
     return Measurement(blank.columns, noisy.astype(float), sigma, blank.groups)
+
+
+def sum_groups(counts: npt.NDArray[Any], axis: int, groups: Sequence[int]) -> npt.NDArray[Any]:
+    """Counts summed within the groups of one axis."""
+    front = np.moveaxis(counts, axis, 0)
+    summed = np.zeros((max(groups) + 1, *front.shape[1:]), dtype=counts.dtype)
+    np.add.at(summed, np.asarray(groups), front)
+    return np.moveaxis(summed, 0, axis)
 
 
 def at_level(schema: Schema, columns: Iterable[str], level: Columns) -> Columns:

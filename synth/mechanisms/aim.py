@@ -137,7 +137,7 @@ class AIM(SharingMechanism):
         else:  # the paper's: every column
             first = run.measure_all([((name,), prices[0][0] * self.measured) for name in names])
             run.sharpen(names, rho * WIDE_SHARE)
-            run.coarsen(self.levels.pair_price(table.schema, rho))
+            run.coarsen(rho)
         schema, rows = run.table.schema, total_estimate(run.measurements)[0]
         if len(names) == 1 or not run.places or not pairs_readable(schema, rho, rows, self.readable):
             run.measure_again(first)
@@ -232,9 +232,9 @@ class _Run(Session):
         self.cells = tree_cells(self.table.schema.sizes, self.cliques)
         return noisy
 
-    def coarsen(self, pair: Rho, kept: Columns = ()) -> None:
+    def coarsen(self, rho: Rho, kept: Columns = ()) -> None:
         """See `Session.coarsen`; and the model shrinks."""
-        super().coarsen(pair, kept)
+        super().coarsen(rho, kept)
         self.cells = tree_cells(self.table.schema.sizes, self.cliques)
 
     def pick(self, model: GraphicalModel, measure_rho: Rho, select_rho: Rho) -> Columns:

@@ -16,7 +16,7 @@ from equistrata.synth.measurements import Columns, Measurement
 from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.session import Step
 from equistrata.synth.models.base import Model
-from equistrata.synth.models.coarsening import Coarsening
+from equistrata.synth.models.coarsening import modelled
 from equistrata.synth.models.estimation import Estimator
 
 
@@ -126,9 +126,7 @@ class SharingMechanism(LoggedMechanism):
 
     def model(self, schema: Schema, measurements: Sequence[Measurement]) -> Model:
         """See `Mechanism.model`."""
-        coarsening = Coarsening.of(schema, measurements)
-        coarse = [coarsening.coarse(measurement) for measurement in measurements]
-        return coarsening.expanded(self.engine.estimate(coarsening.schema, coarse), measurements)
+        return modelled(schema, measurements, self.engine.estimate)
 
 
 def serving_all(mechanism: Mechanism) -> SharingMechanism | None:

@@ -22,7 +22,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from fractions import Fraction
 from functools import partial
 from itertools import combinations
 from math import prod
@@ -37,7 +36,7 @@ from equistrata.synth.measurements import NOISE_L1, Columns, Measurement, total_
 from equistrata.synth.mechanisms.base import LoggedMechanism
 from equistrata.synth.mechanisms.session import Session, Step
 from equistrata.synth.models.base import Model
-from equistrata.synth.models.coarsening import Coarsening
+from equistrata.synth.models.coarsening import modelled
 from equistrata.synth.models.mixture import ProductMixture
 from equistrata.synth.models.mixture_loss import MixtureLoss, Singles
 from equistrata.synth.models.mixture_training import Adam, mixture, start_logits
@@ -97,7 +96,7 @@ class GEM(LoggedMechanism):
         single_rho, round_rho = rho.split([self.single_share, 1 - self.single_share])
         singles = single_rho.split([1] * len(schema.names))
         first = session.measure_all([((name,), price) for name, price in zip(schema.names, singles, strict=True)])
-        session.coarsen(round_rho * Fraction(1, 2 * len(schema.names)))
+        session.coarsen(round_rho)
         schema = session.table.schema
         candidates = self.candidates(schema)
         rounds = self.rounds_for(schema, round_rho, total_estimate(session.measurements)[0])
@@ -114,9 +113,7 @@ class GEM(LoggedMechanism):
 
     def model(self, schema: Schema, measurements: Sequence[Measurement]) -> Model:
         """The model that measurements imply: the same bits for the same measurements and settings. Post-processing."""
-        coarsening = Coarsening.of(schema, measurements)
-        coarse = [coarsening.coarse(measurement) for measurement in measurements]
-        return coarsening.expanded(self._trained(coarsening.schema, coarse, self.steps)[1], measurements)
+        return modelled(schema, measurements, lambda coarse, found: self._trained(coarse, found, self.steps)[1])
 
     def candidates(self, schema: Schema) -> list[Columns]:
         """The marginals that can be chosen, by the schema alone."""

@@ -21,7 +21,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from fractions import Fraction
 from math import prod
 from statistics import mean
 
@@ -127,15 +126,11 @@ class Levels:
         over_all = session.measure_all([(columns, rho * share) for columns, share in self.over_all(schema)])
         if over_all:
             session.sharpen(schema.names, rho * WIDE_SHARE)
-            session.coarsen(self.pair_price(schema, rho), self.strata)
+            session.coarsen(rho, self.strata)
             schema = session.table.schema
         rows = total_estimate(session.measurements)[0]
         fine = self.within_strata(schema, rho, rows)
         within = session.measure_all([(columns, session.shared * share) for columns, share in fine])
         if not over_all and not self.strata:
-            session.coarsen(self.pair_price(schema, rho))
+            session.coarsen(rho)
         return over_all or within
-
-    def pair_price(self, schema: Schema, rho: Rho) -> Rho:
-        """About what a pair of columns will cost, for `Session.coarsen`: that of two trees."""
-        return rho * Fraction(1, 2 * len(schema.names))

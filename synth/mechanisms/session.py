@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from functools import cached_property
 from math import inf, prod
 
@@ -131,13 +132,14 @@ class Session:
                 self.measure((name,), price)
                 self.shared -= price
 
-    def coarsen(self, pair: Rho, kept: Columns = ()) -> None:
-        """Merge codes, once every column was measured, by the noise floor of pairs that cost so much. Post-processing.
+    def coarsen(self, rho: Rho, kept: Columns = ()) -> None:
+        """Merge codes, once every column was measured, by the noise floor of pairs. Post-processing.
 
         Args:
-            pair: the price of a pair of columns.
+            rho: what buys pairs, of two trees say.
             kept: columns whose codes stay apart.
         """
+        pair = rho * Fraction(1, 2 * len(self.table.schema.names))
         rows = total_estimate(self._found)[0]
         self.coarsening = Coarsening.chosen(self.table.schema, self._found, groups_for(float(pair), rows), kept)
         self.table = self.coarsening.merged(self.table)

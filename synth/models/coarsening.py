@@ -14,7 +14,7 @@ other columns. See docs/proofs/coarsening.md. Post-processing of noisy numbers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from math import sqrt
@@ -26,7 +26,7 @@ from equistrata.data.schema import OWN_CATEGORY, Column, Schema
 from equistrata.data.table import CodedTable, code_dtype
 from equistrata.privacy.noise import gaussian_sigma
 from equistrata.stats.wavelets import denoised
-from equistrata.synth.measurements import NOISE_L1, Columns, Measurement, Merging, Prediction, Summed
+from equistrata.synth.measurements import NOISE_L1, Columns, Measurement, Merging, Prediction, Summed, sum_groups
 from equistrata.synth.models.base import Model, Tilting
 from equistrata.synth.models.expanded import ExpandedModel, merged_schema
 from equistrata.synth.models.possible import Indices, zero_classes
@@ -122,7 +122,7 @@ class Coarsening:
                 coarser[list(own)] = found
                 rest.append(None if len(coarser) == values.shape[axis] else tuple(coarser.tolist()))
             if own is not None and found is None:
-                values, variance = (_summed(part, axis, own) for part in (values, variance))
+                values, variance = (sum_groups(part, axis, own) for part in (values, variance))
                 sums = True
         if not sums:
             return measurement if tuple(rest) == measurement.groups else replace(measurement, groups=tuple(rest))
@@ -157,6 +157,15 @@ class Coarsening:
             codes = np.flatnonzero(groups == group)
             shares[codes] = _projected(smooth[codes])
         return shares
+
+
+def modelled(
+    schema: Schema, measurements: Sequence[Measurement], estimate: Callable[[Schema, list[Measurement]], Tilting]
+) -> Model:
+    """What `estimate` makes of measurements, found on merged codes (`Coarsening.of`) and expanded to all."""
+    coarsening = Coarsening.of(schema, measurements)
+    coarse = [coarsening.coarse(measurement) for measurement in measurements]
+    return coarsening.expanded(estimate(coarsening.schema, coarse), measurements)
 
 
 def groups_for(rho: float, rows: float) -> float:
@@ -206,12 +215,6 @@ def _numbered(groups: Indices) -> tuple[int, ...]:
     """Groups numbered in the order in which codes meet them."""
     places: dict[int, int] = {}
     return tuple(places.setdefault(group, len(places)) for group in groups.tolist())
-
-
-def _summed(values: Floats, axis: int, groups: Sequence[int]) -> Floats:
-    sums = np.zeros((max(groups) + 1, *np.delete(values.shape, axis)))
-    np.add.at(sums, np.asarray(groups), np.moveaxis(values, axis, 0))
-    return np.moveaxis(sums, 0, axis)
 
 
 def _projected(counts: Floats) -> Floats:
