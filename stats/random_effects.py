@@ -4,7 +4,8 @@ A parameter of stratum s, a mean or the share of a cell, is
 
     θ_s = μ + Σ_f u_f(s) + e_s,     observed with Gaussian noise of known variance,
 
-with a random effect u_f for each column f that defines strata, and e_s for the stratum's own. Variances are estimated
+with a random effect u_f for each column f that defines strata (and, of more than two, for each pair of columns), and
+e_s for the stratum's own. Variances are estimated
 by restricted maximum likelihood. Used to shrink marginals (`equistrata.synth.strata.borrowing`) and means
 (`equistrata.inference.means.hierarchical`). Post-processing.
 
@@ -20,6 +21,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
+from itertools import combinations
 from math import log
 
 import numpy as np
@@ -27,18 +29,21 @@ from scipy.optimize import minimize
 
 from equistrata.arrays import Floats
 
-_RANGE = (-30.0, 3.0)  # of the logarithms of the variances, in units of the mean square over strata
+_RANGE = (-30.0, 6.0)  # of the logarithms of the variances, in units of the mean square over strata, by precision
 
 
 def families(keys: Sequence[tuple[Hashable, ...]]) -> list[Floats]:
     """For each kind of effect, which stratum has which, 0 or 1, shape (k, effects).
 
-    One kind for each stratum column, if there are several, with an effect for each value; and each stratum's own.
+    One kind for each stratum column, if there are several, with an effect for each value; one for each pair of columns,
+    if there are more than two; and each stratum's own.
     """
     columns = list(zip(*keys, strict=True)) if len({len(key) for key in keys}) == 1 else []
-    places = [{value: place for place, value in enumerate(dict.fromkeys(column))} for column in columns]
-    codes = [[place[value] for value in column] for place, column in zip(places, columns, strict=True)]
-    shared = [np.eye(max(code) + 1)[code] for code in codes] if len(codes) > 1 else []
+    pairs = [list(zip(*pair, strict=True)) for pair in combinations(columns, 2)] if len(columns) > 2 else []
+    shared = []
+    for values in [*columns, *pairs] if len(columns) > 1 else []:
+        place = {value: n for n, value in enumerate(dict.fromkeys(values))}
+        shared.append(np.eye(len(place))[[place[value] for value in values]])
     return [*shared, np.eye(len(keys))]
 
 
@@ -67,7 +72,11 @@ def variances(
             last, the strata's own. Else few noisy strata often give 0 (Li and Lahiri, J. Multivariate Analysis 2010).
     """
     cells = observed.shape[1]
-    scale = max(float(observed.var(0).mean()), 1e-12)
+    weights = 1 / np.maximum(
+        noise, 1e-12
+    )  # a plain variance is that of the smallest strata's noise: a start too far off
+    apart = observed - weights @ observed / weights.sum()
+    scale = max(float((weights @ apart**2).mean() / weights.sum()), 1e-12)
 
     def loss(theta: Floats) -> tuple[float, Floats]:
         parts = [scale * np.exp(t) * kernel for t, kernel in zip(theta, kernels, strict=True)]

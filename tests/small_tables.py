@@ -12,7 +12,7 @@ NAMES = "ABCDEF"
 
 def fit(mechanism, *of, **more):
     """A mechanism's fit, as a function."""
-    return mechanism.fit(*of, **more)
+    return mechanism.fit_table(*of, **more)
 
 
 def schema_of(*sizes):

@@ -150,7 +150,7 @@ class SmartNoise(Mechanism):
         """Always raises InputError: smartnoise-synth's measurements are not kept."""
         raise InputError(f"{self.name} keeps no measurements, so its models cannot be made again; fit it instead")
 
-    def fit(self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()) -> Fit:
+    def fit_table(self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()) -> Fit:
         """Fit one table, `count_share` of `rho` buying the number of rows if `known` does not hold it.
 
         Cost: `rho` in zCDP by smartnoise-synth's own account; see `caveats`. MST and AIM get the (ε, δ) that the rest

@@ -108,7 +108,7 @@ class AIM(SharingMechanism):
 
     def with_levels(self, strata: Columns, coarse: bool, fine: bool) -> Self:
         """See `SharingMechanism.with_levels`."""
-        return replace(self, levels=Levels(strata, coarse, fine))
+        return replace(self, levels=Levels(strata, coarse, fine, alone=self.measured / ROUNDS))
 
     def measure_with_log(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
@@ -130,14 +130,17 @@ class AIM(SharingMechanism):
                 "raise it, or use fewer columns or coarser bins, or fewer impossible combinations"
             )
         names = table.schema.names
-        rounds = STRATA_ROUNDS if self.strata and self.rounds is None else ((self.rounds or ROUNDS, inf),)
-        prices = [(rho * Fraction(1, n * len(names)), noise) for n, noise in rounds]
+        rounds: Sequence[tuple[int, float]] = ((self.rounds or ROUNDS, inf),)
         if self.strata:
             first = self.levels.measure_first(run)
+            if self.levels.reached(run.measurements).fine and self.rounds is None:
+                rounds = STRATA_ROUNDS
         else:  # the paper's: every column
-            first = run.measure_all([((name,), prices[0][0] * self.measured) for name in names])
+            part = rho * Fraction(1, rounds[0][0] * len(names)) * self.measured
+            first = run.measure_all([((name,), part) for name in names])
             run.sharpen(names, rho * WIDE_SHARE)
             run.coarsen(rho)
+        prices = [(rho * Fraction(1, n * len(names)), noise) for n, noise in rounds]
         schema, rows = run.table.schema, total_estimate(run.measurements)[0]
         if len(names) == 1 or not run.places or not pairs_readable(schema, rho, rows, self.readable):
             run.measure_again(first)

@@ -51,7 +51,7 @@ class Mechanism(ABC):
     def model(self, schema: Schema, measurements: Sequence[Measurement]) -> Model:
         """The model that measurements imply. Post-processing."""
 
-    def fit(self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()) -> Fit:
+    def fit_table(self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()) -> Fit:
         """Measure a table and model it. Cost: as `measure`; nothing for `known`."""
         measurements = self.measure(table, rho, noise, known)
         return Fit(tuple(measurements), self.model(table.schema, measurements))
@@ -65,7 +65,7 @@ class Mechanism(ABC):
 
     @property
     def keeps_measurements(self) -> bool:
-        """Whether `measure` yields all that the model is made of. If not, only `fit` makes a model."""
+        """Whether `measure` yields all that the model is made of. If not, only `fit_table` makes a model."""
         return True
 
     @property

@@ -19,8 +19,8 @@ See docs/proofs/shared-selection.md.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 from math import prod
 from statistics import mean
 
@@ -28,7 +28,7 @@ from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import gaussian_sigma
-from equistrata.synth.measurements import NOISE_L1, Columns, at_level, total_estimate
+from equistrata.synth.measurements import NOISE_L1, Columns, Measurement, at_level, total_estimate
 from equistrata.synth.mechanisms.session import Session
 from equistrata.synth.models.coarsening import WIDE
 
@@ -36,6 +36,7 @@ from equistrata.synth.models.coarsening import WIDE
 COARSE_SHARE, SIZES_SHARE = 0.03, 0.02  # of ρ: every column over all rows; the strata's sizes
 WIDE_SHARE = 0.4  # the most that `Session.sharpen` may spend
 LOW_NOISE = 10.0  # rows: σ of a cell under which strata of a hundred rows gain from still less noise
+COARSER_NOISE = 2.0  # see `Levels.within_strata`
 NOISE_FLOOR = 1.0  # times the rows: columns within strata whose noise floor is higher are not measured
 
 
@@ -49,6 +50,7 @@ class Levels:
         fine: whether marginals within strata may be measured.
         columns: the part of ρ for columns within strata, unless their noise floor is too high.
         low_noise: the same where σ of a cell would be less than LOW_NOISE rows.
+        alone: the part of ρ for columns over all rows where none is measured within strata.
     """
 
     strata: Columns = ()
@@ -56,9 +58,10 @@ class Levels:
     fine: bool = True
     columns: float = 0.2
     low_noise: float = 0.4
+    alone: float = 0.2
 
     def __post_init__(self) -> None:
-        shares = self.columns > 0 and self.low_noise > 0 and self.first_share < 1
+        shares = all(share > 0 for share in (self.columns, self.low_noise, self.alone)) and self.first_share < 1
         if not (self.fine or (self.coarse and self.strata)) or not shares:
             raise InputError(
                 "levels must be coarse or fine or both, fine without strata, "
@@ -80,7 +83,7 @@ class Levels:
     @property
     def first_share(self) -> float:
         """The largest part of ρ that `measure_first` may spend, once wide columns are paid (`Session.sharpen`)."""
-        return COARSE_SHARE + SIZES_SHARE + max(self.columns, self.low_noise)
+        return COARSE_SHARE + SIZES_SHARE + max(self.columns, self.low_noise, self.alone - COARSE_SHARE)
 
     def inner(self, schema: Schema) -> Columns:
         """The columns that do not define strata."""
@@ -94,24 +97,33 @@ class Levels:
         """What is measured next, and its part of ρ: the strata's sizes, and every column within strata.
 
         Where the noise floor of a column within strata (its expected L1 norm, summed over strata) is more than
-        NOISE_FLOOR times the rows, no difference between strata could be seen, and coarser levels serve instead.
+        NOISE_FLOOR times the rows, no difference between strata could be seen. Where there are many more strata than
+        stratum columns have values, coarser levels tell as much with less noise: the bound is COARSER_NOISE times the
+        ratio of the two. Beyond it columns are measured over all rows again instead, and sizes only within NOISE_FLOOR.
 
         Args:
             rho: what the whole mechanism may spend.
             rows: their number, as estimated from noisy numbers.
         """
-        sizes = [(at_level(schema, (), self.strata), SIZES_SHARE)] if self.coarse and len(self.strata) > 1 else []
-        if not self.fine:
-            return sizes
-        names = self.inner(schema)
+        names, values = self.inner(schema), [schema[name].size for name in self.strata]
+        sizes = [(at_level(schema, (), self.strata), SIZES_SHARE)] if self.coarse and len(values) > 1 else []
         sets = [at_level(schema, (name,), self.strata) for name in names]
-        wide = [max(schema[name].size / WIDE, 1.0) ** (2 / 3) for name in names]
         cells = mean(prod(schema[name].size for name in columns) for columns in sets)
         sigma = gaussian_sigma(float(rho) * self.columns / len(sets))
-        if self.coarser and NOISE_L1 * sigma * cells > NOISE_FLOOR * rows:
-            return sizes
+        most = min(NOISE_FLOOR, COARSER_NOISE * sum(values) / prod(values))
+        if self.coarser and not (self.fine and NOISE_L1 * sigma * cells <= most * rows):
+            if NOISE_L1 * gaussian_sigma(float(rho) * SIZES_SHARE) * prod(values) > NOISE_FLOOR * rows:
+                sizes = []
+            again = max(self.alone - COARSE_SHARE, 0.0) / len(schema.names)
+            return [*sizes, *(((name,), again) for name in schema.names if again)]
+        wide = [max(schema[name].size / WIDE, 1.0) ** (2 / 3) for name in names]
         share = self.low_noise if sigma < LOW_NOISE else self.columns
         return [*sizes, *((columns, share * part / sum(wide)) for columns, part in zip(sets, wide, strict=True))]
+
+    def reached(self, measurements: Iterable[Measurement]) -> Levels:
+        """These levels, but for strata if no column was measured within them."""
+        within = any(set(self.strata) < set(measurement.columns) for measurement in measurements)
+        return self if within or not self.coarser else replace(self, fine=False)
 
     def measure_first(self, session: Session) -> Sequence[tuple[Columns, Rho]]:
         """Measure what needs no choice: `over_all`, then `within_strata`.

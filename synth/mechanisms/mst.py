@@ -84,8 +84,9 @@ class MST(SharingMechanism):
         """
         session = Session(table, rho, noise, known)
         first, schema = self.levels.measure_first(session), session.table.schema
-        names = self.levels.inner(schema) if self.levels.fine else schema.names
-        chosen = self._choose_pairs(session, names, self._readable_trees(session, names))
+        levels = self.levels.reached(session.measurements)
+        names = levels.inner(schema) if levels.fine else schema.names
+        chosen = self._choose_pairs(session, levels, names, self._readable_trees(session, names))
         if not chosen:
             session.measure_again(first)
         else:
@@ -101,13 +102,17 @@ class MST(SharingMechanism):
         counts = range(self.trees, 0, -1) if len(names) > 1 else ()
         return next((n for n in counts if pairs_readable(schema, left * Fraction(1, n), rows, self.readable / n)), 0)
 
-    def _choose_pairs(self, session: Session, names: Sequence[str], trees: int) -> list[tuple[Columns, Rho]]:
+    def _choose_pairs(
+        self, session: Session, levels: Levels, names: Sequence[str], trees: int
+    ) -> list[tuple[Columns, Rho]]:
         """Spanning trees of pairs in Kruskal's order, each pair at one level; and what each choice cost.
 
         Cost: `choice` times what the session shares out, by the exponential mechanism: one price for all strata.
-        From the second tree on "no pair" is offered as well, with score 0: what cannot be read is not bought.
+        From the second tree on "no pair" is offered as well, with score 0: what cannot be read is not bought. So it is
+        from the first on where strata are served by coarser levels alone: noise on a pair of a column and a stratum
+        column would be the small strata's.
         """
-        schema, levels, budget = session.table.schema, self.levels, session.budget
+        schema, budget = session.table.schema, session.budget
         chosen: list[tuple[Columns, Rho]] = []
         if not trees:
             return chosen
@@ -118,6 +123,7 @@ class MST(SharingMechanism):
         offers = _offers(schema, names, levels)
         score = cache(lambda columns: session.score(columns, model, sigma))
         engine_cells = getattr(self.engine, "most_cells", inf)
+        optional = bool(levels.strata) and not levels.fine
         forest = _Forest(schema, model_cliques(schema, session.measurements, levels.strata))
         for tree in range(trees):
             forest.begin_tree(names)
@@ -127,7 +133,7 @@ class MST(SharingMechanism):
                 options = [(pair, columns) for pair, columns in offers if pair in pairs]
                 if not options:  # public: it follows from the schema and former choices
                     break
-                pick = session.choose(partial(_scores, score, options, tree > 0), price)
+                pick = session.choose(partial(_scores, score, options, optional or tree > 0), price)
                 if pick < len(options):
                     pair, columns = options[pick]
                     forest.add(pair, columns)

@@ -19,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
+from math import prod
 
 import numpy as np
 
@@ -120,7 +121,7 @@ def _predicted(strata: Strata, groups: Sequence[_Group], columns: Columns) -> tu
     found = [(group, group.look(columns)) for group in groups]
     looks = [(group, look) for group, look in found if look is not None]
     seen = np.array([look is not None for _, look in found[:count]])
-    if seen.sum() < _LEAST_STRATA:
+    if seen.sum() < _LEAST_STRATA or prod(strata.schema[name].size for name in columns) < 2:
         return None
     observed = [(look[0] / group.rows, look[1] / group.rows) for group, look in looks]
     shape = observed[0][0].shape
@@ -130,7 +131,7 @@ def _predicted(strata: Strata, groups: Sequence[_Group], columns: Columns) -> tu
     chance = np.diag(_chance(shares, noise) / np.array([group.rows for group in groups[:count]]))
     kernels = effects(strata.keys)
     known = noise + np.diag(design @ chance @ design.T)
-    spread = variances([design @ kernel @ design.T for kernel in kernels], shares, known)
+    spread = variances([design @ kernel @ design.T for kernel in kernels], shares @ _contrasts(shares.shape[1]), known)
     prior = np.add.reduce([v * kernel for v, kernel in zip(spread, kernels, strict=True)]) + chance
     inverse, projection = project(design @ prior @ design.T + np.diag(noise))
     residual = projection @ shares
@@ -151,7 +152,12 @@ def _chance(shares: Floats, noise: Floats) -> float:
     """The sampling variance of a cell's share in one row, mean over cells; in n rows it is an n-th of that."""
     usual = np.maximum((shares / noise[:, None]).sum(0), 0.0)
     usual = usual / max(float(usual.sum()), 1e-12)
-    return float((usual * (1 - usual)).mean())
+    return float((usual * (1 - usual)).sum() / (len(usual) - 1))
+
+
+def _contrasts(cells: int) -> Floats:
+    """An orthonormal basis of what adds up to zero, shape (cells, cells − 1): shares vary in no other direction."""
+    return np.asarray(np.linalg.svd(np.ones((1, cells)))[2][1:].T)
 
 
 def _mixtures(strata: Strata, wider: Sequence[Measurement], rows: Floats) -> list[_Group]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from math import prod
 from statistics import mean
 
 import numpy as np
@@ -12,7 +13,15 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Key, Strata
 from equistrata.errors import InputError
-from equistrata.synth.measurements import LEAST_SIZE, Columns, Measurement, Prediction, at_level, total_estimate
+from equistrata.synth.measurements import (
+    LEAST_SIZE,
+    NOISE_L1,
+    Columns,
+    Measurement,
+    Prediction,
+    at_level,
+    total_estimate,
+)
 from equistrata.synth.models.estimation import Estimator, ties
 from equistrata.synth.models.graphical import GraphicalModel
 from equistrata.synth.models.junction_tree import Clique, JunctionTree
@@ -21,6 +30,9 @@ from equistrata.synth.strata.borrowing import borrow, cells_where, given
 # docs/experiments/shrinkage.md
 _FAIR_SHARE = 0.05  # of a stratum's rows if all were alike: the most that LEAST_SIZE may add to a size
 _UNSEEN_SIZE = 1e-6  # least size, in rows, of a stratum that nothing was measured of: public weights may fill it
+_NOISY_SIZES = 0.25  # times the rows: noise floor of all sizes above which they are shrunk towards sums over them
+_CERTAIN = 2.0  # standard deviations by which sizes must differ from that for any of the difference to be kept
+_RAKINGS = 10
 _SHARPEST = 0.1  # of the smallest σ that was paid for: the least σ of a prediction; less only slows estimation down
 
 
@@ -29,9 +41,9 @@ def cut(
 ) -> tuple[dict[Key, GraphicalModel], dict[Key, float]]:
     """Model a table from its measurements, and cut the model into strata. Post-processing.
 
-    A first model estimates the strata's sizes. Measurements are reconciled with them, predictions from other strata
-    are added (`borrow`), and a second model is made. A stratum that it gives probability zero, as may be where noise is
-    larger than all rows, is modelled by itself, from what was measured within it, or else over all rows.
+    A first model estimates the strata's sizes (`_sizes`). Measurements are reconciled with them, predictions from other
+    strata are added (`borrow`), and a second model is made. A stratum that it gives probability zero, as may be where
+    noise is larger than all rows, is modelled by itself, from what was measured within it, or else over all rows.
 
     Args:
         strata: how to cut.
@@ -43,8 +55,7 @@ def cut(
         A model of each stratum, and the strata's sizes.
     """
     schema = strata.schema
-    whole = engine.estimate(schema, measurements)
-    sizes = _sizes(whole.total, whole.marginal(strata.columns), strata, measurements, shrinkage)
+    sizes = _sizes(strata, measurements, engine, shrinkage)
     reconciled = reconcile(measurements, strata, sizes)
     own = slices(reconciled, strata)
     sharpest = _SHARPEST * min((m.sigma for m in measurements if m.sigma), default=0.0)
@@ -124,24 +135,85 @@ def separate(model: GraphicalModel, strata: Strata, sizes: Mapping[Key, float]) 
     return models
 
 
-def _sizes(
-    total: float, table: Floats, strata: Strata, measurements: Sequence[Measurement], shrinkage: bool
-) -> dict[Key, float]:
-    """Each stratum's number of rows, from a model's marginal over the stratum columns. Noise drops no stratum.
+def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimator, shrinkage: bool) -> dict[Key, float]:
+    """Each stratum's number of rows, shrunk towards what sums over strata imply. Noise drops no stratum.
 
     Each has LEAST_SIZE standard deviations at least, but no more than _FAIR_SHARE of an equal share for that reason.
+    What that adds comes from the other strata of each stratum column's value, not from all.
     """
-    spreads = {key: total_estimate(own)[1] for key, own in slices(measurements, strata).items()}
-    noise = mean(spreads.values()) ** 2
-    if shrinkage and 0 < noise < np.inf:
-        table = _towards_independence(table, noise)
-    sizes = {}
+    wider = [m for m in measurements if not set(strata.columns) <= set(m.columns)] if shrinkage else []
+    found = {key: total_estimate(own) for key, own in slices(measurements, strata).items()}
+    noise = mean(spread for _, spread in found.values()) ** 2
+    total = max(total_estimate(measurements)[0], 1.0)
+    floor = NOISE_L1 * noise**0.5 * len(found)
+    if wider and np.isfinite(floor) and floor > _NOISY_SIZES * total:
+        table = _expected(strata, found, noise, total, wider, engine)
+    else:
+        whole = engine.estimate(strata.schema, measurements)
+        table = whole.marginal(strata.columns) * (total / whole.total)
+        if shrinkage and 0 < noise < np.inf:
+            table = _towards_independence(table, noise)
+    least = np.zeros(table.shape)
     most = _FAIR_SHARE * total / len(strata.keys)
-    for key, spread in spreads.items():
-        least = min(LEAST_SIZE * spread, most) if np.isfinite(spread) else _UNSEEN_SIZE
-        sizes[key] = max(float(table[tuple(strata.codes_of(key).values())]), least)
-    scale = total / max(sum(sizes.values()), 1e-12)
-    return {key: size * scale for key, size in sizes.items()}
+    for key, (_, spread) in found.items():
+        place = tuple(strata.codes_of(key).values())
+        least[place] = min(LEAST_SIZE * spread, most) if np.isfinite(spread) else _UNSEEN_SIZE
+    sizes = np.maximum(table, least) * (least > 0)
+    sizes = np.maximum(_raked(sizes, np.maximum(table, 0.0), [[axis] for axis in range(table.ndim)]), least)
+    sizes *= total / max(float(sizes.sum()), 1e-12)
+    return {key: float(sizes[tuple(strata.codes_of(key).values())]) for key in found}
+
+
+def _summed(measurement: Measurement, names: Columns) -> Measurement:
+    """A measurement of some of its columns."""
+    rest = tuple(axis for axis, name in enumerate(measurement.columns) if name not in names)
+    cells = prod(measurement.values.shape[axis] for axis in rest)
+    kept = tuple(name for name in measurement.columns if name in names)
+    return Measurement(kept, measurement.values.sum(rest), measurement.sigma * cells**0.5)
+
+
+def _expected(
+    strata: Strata,
+    found: Mapping[Key, tuple[float, float]],
+    noise: float,
+    total: float,
+    wider: Sequence[Measurement],
+    engine: Estimator,
+) -> Floats:
+    """Noisy sizes of strata shrunk towards a model of sums over them, by empirical Bayes; shape by stratum column.
+
+    The model is of wider measurements, and of the sizes' own sums over the same columns. The prior's standard deviation
+    is the same part of every size, found by the method of moments, and zero unless noise alone would rarely give so
+    much. The model's sums are kept.
+
+    Args:
+        found: each stratum's noisy size and its standard deviation.
+        noise: the variance of a size, mean over strata.
+        total: the number of rows.
+    """
+    sizes = np.zeros(strata.sizes)
+    for key, (rows, _) in found.items():
+        sizes[tuple(strata.codes_of(key).values())] = rows
+    own = Measurement(strata.columns, sizes, noise**0.5)
+    sets = {tuple(name for name in m.columns if name in strata.columns) for m in wider}
+    sets |= {(name,) for name in strata.columns}
+    model = engine.estimate(strata.schema, [*wider, *(_summed(own, columns) for columns in sorted(sets - {()}))])
+    table = model.marginal(strata.columns) * (total / model.total)
+    apart, weights = sizes - table, table**2
+    apart -= apart.mean()
+    excess, certain = float((weights * (apart**2 - noise)).sum()), float((weights**2).sum())
+    spread = excess / max(certain, 1e-12) if excess > _CERTAIN * noise * (2 * certain) ** 0.5 else 0.0
+    shrunk = table + apart * spread * weights / (spread * weights + noise)
+    kept = [[strata.columns.index(name) for name in columns] for columns in sets if columns]
+    return _raked(np.maximum(shrunk, _UNSEEN_SIZE), table, kept)
+
+
+def _raked(table: Floats, like: Floats, kept: Iterable[Sequence[int]]) -> Floats:
+    """A positive table with another's sums over sets of axes, by iterative proportional fitting."""
+    for axes in list(kept) * _RAKINGS:
+        others = tuple(axis for axis in range(table.ndim) if axis not in axes)
+        table = table * (like.sum(others, keepdims=True) / np.maximum(table.sum(others, keepdims=True), 1e-12))
+    return table
 
 
 def _towards_independence(table: Floats, noise: float) -> Floats:

@@ -79,7 +79,7 @@ def measure_stratum(
 
 def fit_stratum(mechanism: Mechanism, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource) -> Fit:
     """As `measure_stratum`, and the model."""
-    return mechanism.fit(table, *_paid(mechanism, table, budget, count_rho, noise))
+    return mechanism.fit_table(table, *_paid(mechanism, table, budget, count_rho, noise))
 
 
 def _paid(

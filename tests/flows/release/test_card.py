@@ -101,7 +101,7 @@ class Foreign(MST):
     def within(self, folder):
         raise NotImplementedError
 
-    def fit(self, table, rho, noise, known=()):
+    def fit_table(self, table, rho, noise, known=()):
         raise NotImplementedError
 
 

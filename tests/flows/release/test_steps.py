@@ -155,7 +155,7 @@ def test_a_foreign_fit_is_kept_whole(plan, work):
     class Foreign(MST):
         keeps_measurements, software = False, "other"
 
-        def fit(self, table, rho, noise, known=()):
+        def fit_table(self, table, rho, noise, known=()):
             return Fit(tuple(known), SampledModel(len(table), table))
 
         def model(self, schema, measurements):

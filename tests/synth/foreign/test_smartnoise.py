@@ -79,7 +79,7 @@ def plays(tmp_path, monkeypatch):
 
 def test_what_the_child_is_told(plays):
     python, seen = plays(DRAWS_ITS_ROWS)
-    fitted = SmartNoise("mst", python).fit(table(500), RHO, SeededNoise(0))
+    fitted = SmartNoise("mst", python).fit_table(table(500), RHO, SeededNoise(0))
     told = seen()
     assert told["sizes"] == list(SCHEMA.sizes)  # every declared code, though one value of SEX never occurs
     assert (told["rows"], told["columns"], told["inside"]) == (501, 3, True)  # the made-up row joins
@@ -92,7 +92,7 @@ def test_what_the_child_is_told(plays):
 
 def test_the_price_told_is_what_is_left_after_the_count(plays):
     python, seen = plays(DRAWS_ITS_ROWS)
-    fitted = SmartNoise("mst", python).fit(table(), RHO, SeededNoise(0))
+    fitted = SmartNoise("mst", python).fit_table(table(), RHO, SeededNoise(0))
     told = seen()
     (count,) = fitted.measurements
     spent = Rho.from_epsilon_delta(told["epsilon"], told["delta"])
@@ -111,7 +111,7 @@ def test_a_count_that_was_paid_for_is_not_paid_again(plays):
 
 def test_the_pool_grows_with_the_noisy_count(plays):
     python, seen = plays(DRAWS_ITS_ROWS)
-    SmartNoise("mst", python).fit(table(), RHO, SeededNoise(0), [Measurement((), np.array(30_000.0), 1.0)])
+    SmartNoise("mst", python).fit_table(table(), RHO, SeededNoise(0), [Measurement((), np.array(30_000.0), 1.0)])
     assert seen()["draw"] == 60_000
 
 
@@ -119,7 +119,7 @@ def test_rows_pass_through_the_folder_that_it_is_given(plays, tmp_path):
     python, seen = plays(DRAWS_ITS_ROWS)
     private = tmp_path / "private"
     private.mkdir()
-    SmartNoise("mst", python).working_in(private).fit(table(), RHO, SeededNoise(0))
+    SmartNoise("mst", python).working_in(private).fit_table(table(), RHO, SeededNoise(0))
     assert Path(seen()["folder"]).parent == private
     assert list(private.iterdir()) == []
 
@@ -145,7 +145,7 @@ def test_the_worker_names_the_exception_and_ends_though_its_parent_lives(tmp_pat
 def test_nothing_that_the_child_says_gets_out(plays, capfd):
     python, _ = plays(FAILS_TELLING_ROWS)
     with pytest.raises(SmartNoiseFailed, match=r"SmartNoiseMST failed on a stratum \(ValueError\)") as caught:
-        SmartNoise("mst", python).fit(table(), RHO, SeededNoise(0))
+        SmartNoise("mst", python).fit_table(table(), RHO, SeededNoise(0))
     assert caught.value.__cause__ is None
     assert "secret" not in str(caught.value)
     assert capfd.readouterr() == ("", "")
@@ -169,7 +169,7 @@ def test_nothing_that_the_child_says_gets_out(plays, capfd):
 def test_a_child_that_breaks_the_contract(plays, body, sentence):
     python, _ = plays(body)
     with pytest.raises(SmartNoiseFailed, match=sentence):
-        SmartNoise("mst", python).fit(table(), RHO, SeededNoise(0))
+        SmartNoise("mst", python).fit_table(table(), RHO, SeededNoise(0))
 
 
 IMPOSSIBLE = Schema.from_dict(
@@ -181,7 +181,7 @@ IMPOSSIBLE = Schema.from_dict(
 def test_rows_that_the_schema_declares_impossible_are_left_out(plays, drawn):
     python, _ = plays(f'np.save(folder / "synthetic.npy", np.array({drawn}, dtype=np.uint32))')
     empty = CodedTable(np.zeros((0, 2), dtype=np.uint8), IMPOSSIBLE)
-    pool = SmartNoise("mst", python).fit(empty, RHO, SeededNoise(0)).model.pool
+    pool = SmartNoise("mst", python).fit_table(empty, RHO, SeededNoise(0)).model.pool
     assert len(pool) > 0
     assert pool.marginal(["A", "B"])[0, 0] == 0
     assert (pool.marginal(["A", "B"]).ravel()[[1, 3]] > 0).all()
@@ -223,7 +223,7 @@ def test_mwem_refuses_large_domains(plays):
     schema = Schema.load("acs_employment").selected()
     rows = CodedTable(np.zeros((5, len(schema.sizes)), dtype=np.uint8), schema)
     with pytest.raises(InputError, match="limit 100,000"):
-        SmartNoise("mwem", python).fit(rows, RHO, SeededNoise(0))
+        SmartNoise("mwem", python).fit_table(rows, RHO, SeededNoise(0))
 
 
 def test_it_is_foreign_and_ours_is_not(plays):
@@ -247,7 +247,7 @@ def test_smartnoise_itself(synthesizer, rows, repo_root):
         pytest.skip("smartnoise-synth's environment is not there (make smartnoise)")
     smartnoise._version.cache_clear()
     real = table(rows)
-    fitted = SmartNoise(synthesizer, python).fit(real, Rho.from_epsilon_delta(5, 1e-9), SeededNoise(0))
+    fitted = SmartNoise(synthesizer, python).fit_table(real, Rho.from_epsilon_delta(5, 1e-9), SeededNoise(0))
     assert fitted.model.schema == SCHEMA
     if rows:
         shares = fitted.model.marginal(["MAR"]) / fitted.model.total

@@ -61,8 +61,8 @@ def test_levels_need_columns_and_something_to_measure():
     for bad in ({"strata": (), "fine": False}, {"strata": ("S",), "coarse": False, "fine": False}):
         with pytest.raises(ValueError, match="coarse or fine"):
             Levels(**bad)
-    for bad in (0.0, 0.96, -1.0, float("nan")):
-        for name in ("columns", "low_noise"):
+    for bad in (0.0, 0.99, -1.0, float("nan")):
+        for name in ("columns", "low_noise", "alone"):
             with pytest.raises(ValueError, match="columns"):
                 Levels(("S",), **{name: bad})
 
@@ -78,12 +78,14 @@ def test_mst_keeps_a_part_of_rho_for_pairs():
 
 def test_what_is_measured_first_and_for_which_part():
     singles = [((name,), COARSE_SHARE / 4) for name in "ASBR"]
+    again = [((name,), (0.2 - COARSE_SHARE) / 4) for name in "ASBR"]
     sizes, fine = (("S", "R"), SIZES_SHARE), [(("A", "S", "R"), 0.2), (("S", "B", "R"), 0.2)]
     for levels, first, second in (
         (Levels(("R", "S"), columns=0.4), singles, [sizes, *fine]),
         (Levels(("R", "S"), coarse=False, columns=0.4), [], fine),
-        (Levels(("R", "S"), fine=False), singles, [sizes]),
-        (Levels(("S",), fine=False), singles, []),  # the sizes are known already
+        (Levels(("R", "S"), fine=False), singles, [sizes, *again]),
+        (Levels(("S",), fine=False), singles, again),  # the sizes are known already
+        (Levels(("S",), fine=False, alone=COARSE_SHARE), singles, []),
         (Levels(columns=0.4), [], [((name,), 0.1) for name in "ASBR"]),  # one level: every column over all rows
     ):
         assert levels.over_all(SCHEMA) == first
@@ -95,11 +97,12 @@ def test_what_is_measured_first_and_for_which_part():
 
 def test_columns_are_not_measured_within_strata_where_noise_would_drown_them():
     """Two columns with 12 and 8 cells in all strata, each at 0.2 of ρ: 10·√(2/π)/√(2·0.2·ρ) of noise on the mean of
-    them."""
+    them. With stratum columns of 2 and 2 values, coarser levels cost as much, and with four they cost half."""
     levels, rho = Levels(("R", "S"), columns=0.4), Rho(0.5)
     noise = 10 * (2 / np.pi) ** 0.5 / 0.2**0.5
     assert len(levels.within_strata(SCHEMA, rho, noise / NOISE_FLOOR * 1.001)) == 3
-    assert levels.within_strata(SCHEMA, rho, noise / NOISE_FLOOR * 0.999) == [(("S", "R"), SIZES_SHARE)]
+    beyond = levels.within_strata(SCHEMA, rho, noise / NOISE_FLOOR * 0.999)
+    assert [columns for columns, _ in beyond] == [(name,) for name in SCHEMA.names]
     assert len(replace(levels, coarse=False).within_strata(SCHEMA, rho, 0.0)) == 2  # there is nothing else to measure
 
 

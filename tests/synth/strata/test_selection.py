@@ -19,7 +19,7 @@ from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SeededNoise, gaussian_sigma
 from equistrata.synth.measurements import NOISE_L1, Measurement, total_estimate
-from equistrata.synth.mechanisms.aim import AIM, STRATA_MODEL_SIZE
+from equistrata.synth.mechanisms.aim import AIM, ROUNDS, STRATA_MODEL_SIZE
 from equistrata.synth.mechanisms.base import serving_all
 from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.levels import COARSE_SHARE, SIZES_SHARE, Levels
@@ -65,7 +65,8 @@ def test_shared_where_it_can_be():
     for mechanism in (MST(), AIM()):
         shared = shared_selection(mechanism, STRATA)
         assert type(shared) is type(mechanism)
-        parts = {"columns": STRATA_COLUMNS, "low_noise": STRATA_LOW_NOISE} if isinstance(mechanism, MST) else {}
+        parts = {"columns": STRATA_COLUMNS, "low_noise": STRATA_LOW_NOISE}
+        parts = parts if isinstance(mechanism, MST) else {"alone": 0.9 / ROUNDS}
         assert shared.levels == Levels(CUT, **parts)
         assert shared == shared_selection(mechanism, STRATA, "shared", "auto") == serving_all(shared)
         assert serving_all(mechanism) is None
@@ -77,7 +78,7 @@ def test_shared_where_it_can_be():
 
 def test_a_mechanism_keeps_its_settings():
     own = AIM(rounds=7, max_model_size=5.0, engine=QUICK)
-    assert shared_selection(own, STRATA) == replace(own, levels=Levels(CUT))
+    assert shared_selection(own, STRATA) == replace(own, levels=Levels(CUT, alone=0.9 / ROUNDS))
     assert (shared_selection(AIM(), STRATA).model_size, AIM().model_size) == (STRATA_MODEL_SIZE, 1.0)
     shared = shared_selection(MST(trees=2, max_model_size=3.0), STRATA)
     assert (shared.trees, shared.model_size, shared.engine) == (2, 3.0, MST().engine)
@@ -326,12 +327,15 @@ def test_pairs_are_measured_within_strata_where_strata_differ_and_over_all_rows_
 @pytest.mark.parametrize(("rho", "pairs"), [(1e-6, 2), (5, 3)])
 def test_no_pair_is_measured_twice_and_noise_is_not_bought(rho, pairs):
     """Three columns have three pairs. The first tree takes two; the third is bought only if it can be read."""
-    mst, table = MST(engine=QUICK, levels=Levels(CUT), readable=1e9, choice=0.5), table_of(30_000 if rho > 1 else 30)
+    mst, table = (
+        MST(engine=QUICK, levels=Levels(CUT, coarse=rho > 1), readable=1e9, choice=0.5),
+        table_of(30_000 if rho > 1 else 30),
+    )
     known = Measurement(
         CUT, table.marginal(CUT).astype(float), 0.01
     )  # else the model might stand for more rows than noise has
     measured = mst.measure(table, Rho(rho), SeededNoise(1), [known])[1:]
-    first = [1] * 5 + [2] + [3] * (3 if rho > 1 else 0)  # columns, sizes, and columns within strata if they can be read
+    first = [*([1] * 5 + [2] if rho > 1 else []), 3, 3, 3]  # columns and sizes, and columns within strata
     assert [len(m.columns) for m in measured[: len(first)]] == first
     chosen = [frozenset(set(m.columns) - set(CUT)) for m in measured[len(first) :]]
     assert all(len(pair) == 2 for pair in chosen)

@@ -70,7 +70,8 @@ def test_leaving_a_stratum_out_by_the_identity_is_leaving_it_out(wider):
     looks = design @ shares + rng.normal(size=(len(design), 4)) * np.sqrt(noise)[:, None]
     chance = np.diag(_chance(looks, noise) / SIZES)
     known = noise + np.diag(design @ chance @ design.T)
-    fitted = variances([design @ kernel @ design.T for kernel in kernels], looks, known)
+    contrasts = np.linalg.qr(np.eye(4) - 0.25)[0][:, :3]  # any basis of what adds up to zero
+    fitted = variances([design @ kernel @ design.T for kernel in kernels], looks @ contrasts, known)
     prior = sum(v * k for v, k in zip(fitted, kernels, strict=True)) + chance
 
     class Seen:
@@ -153,7 +154,9 @@ def test_equal_strata_are_pooled_and_stay_finite():
     told, sigma = predicted(measured(np.full((16, 4), 0.25), 50, rng))
     small = [i for i, key in enumerate(STRATA.keys) if key[1] == 8]
     np.testing.assert_allclose(told[small], 0.25, atol=0.01)
-    by_chance = (0.25 * 0.75 / 100) ** 0.5  # what a hundred rows do to a share
+    by_chance = (
+        4 * 0.25 * 0.75 / 3 / 100
+    ) ** 0.5  # what a hundred rows do to four shares, which vary in three directions
     assert (sigma[small] > 0.95 * by_chance).all()
     assert (sigma[small] < 1.1 * by_chance).all()
 
