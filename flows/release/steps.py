@@ -231,6 +231,7 @@ def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSour
         else "noisy counts of the people who have a value (charged)",
         "rho": float(plan.price.means),
         "relation": "add-remove",
+        "target": plan.config.means_target,
         "outcomes": outcomes,
     }
     work.save_json(work.staging / "means.json", document)
@@ -243,7 +244,8 @@ def _mean(plan: Plan, work: Workspace, column: Column, kind: str, budget: Budget
         key: work.load(work.outcome(column.name, i)) for i, key in enumerate(plan.strata.keys)
     }
     lower, upper = column.mean_bounds
-    coinpress = Coinpress(lower, upper, column.sigma, sizes="noisy", bounds=column.bounds)
+    about = plan.config.means_target
+    coinpress = Coinpress(lower, upper, column.sigma, sizes="noisy", bounds=column.bounds, target=about)
     if kind == "vanilla" or not plan.strata.columns:
         whole = coinpress.mean(np.concatenate(list(groups.values())), budget, noise)
         return {"coinpress": _entry(whole, coinpress)}
@@ -313,11 +315,11 @@ def land_release(plan: Plan, work: Workspace) -> Path:
 def _entry(estimate: Estimate | StratifiedEstimate, settings: Coinpress, shrunk: bool = False) -> dict[str, Any]:
     """A mean as it is released.
 
-    Its interval covers the mean of the population that rows were drawn from (`target`) at `level`. A `shrunk` value was
-    moved towards the other strata's; the interval is that of its own measurement.
+    Its interval covers the rows' own mean, or that of the population they were drawn from (`target`), at `level`. A
+    `shrunk` value was moved towards the other strata's; the interval is that of its own measurement.
     """
     entry: dict[str, Any] = {"value": estimate.value, "lower": estimate.lower, "upper": estimate.upper}
-    entry |= {"rho": float(estimate.rho), "level": 1 - settings.beta, "target": "population", "shrunk": shrunk}
+    entry |= {"rho": float(estimate.rho), "level": 1 - settings.beta, "target": settings.target, "shrunk": shrunk}
     return entry | {"rows": estimate.rows} if isinstance(estimate, Estimate) else entry
 
 

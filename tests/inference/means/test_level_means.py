@@ -378,8 +378,11 @@ def test_empty_strata_and_empty_tables(sizes):
     )
     assert nobody.lower <= 50 <= nobody.upper
     assert math.isfinite(nobody.half_width)
-    missing = hierarchical_coinpress({"a": EVERYBODY}, weights, **SETTINGS, rho=1, sizes=sizes, noise=SeededNoise(1))
-    assert missing.half_width > 20  # nobody is left to tell the mean of b
+    missing = [
+        hierarchical_coinpress({"a": EVERYBODY}, weights, **SETTINGS, rho=1, sizes=sizes, noise=SeededNoise(i))
+        for i in range(9)
+    ]
+    assert np.median([each.half_width for each in missing]) > 20  # nobody is left to tell the mean of b
 
 
 def test_the_order_of_strata_does_not_matter():
