@@ -34,6 +34,8 @@ NO_TAIL = 1 / 3  # prior probability of no tail
 TAIL_SHARES = np.geomspace(0.002, 0.03, 9)  # of the rows: candidate sizes of a tail
 FALL = 0.02  # the share of the rows that reach a shell and reach the next
 DEVIATIONS = 0.3, *[1.0] * (SHELLS - 1)  # prior standard deviation of a shell's count over its mean
+HEAVY_SHARES = 0.06, 0.12  # of the rows: tails of columns whose σ is declared far too small
+HEAVY = 2e-3  # prior probability of each of them
 ANYWHERE = 1e-5  # prior probability of rows in any shell
 ANY_SHARE = 0.01  # of the rows: the prior standard deviation of a shell's count in that case
 
@@ -150,11 +152,12 @@ def expected_loss(counts: Floats | Counts, sigma: float, rows: float, lost: Floa
     Returns:
         Two arrays of shape (clips,), in the unit of the data and its square.
     """
-    prior = rows * np.outer([0.0, 0.0, *TAIL_SHARES], _falling(len(counts)))
+    prior = rows * np.outer([0.0, 0.0, *HEAVY_SHARES, *TAIL_SHARES], _falling(len(counts)))
     spread = (np.array(DEVIATIONS[: len(counts)]) * prior) ** 2
     spread[0] = (ANY_SHARE * rows) ** 2
     seen = spread + sigma**2
-    chances = [ANYWHERE, NO_TAIL, *[(1 - NO_TAIL - ANYWHERE) / len(TAIL_SHARES)] * len(TAIL_SHARES)]
+    special = [ANYWHERE, NO_TAIL, *[HEAVY] * len(HEAVY_SHARES)]
+    chances = [*special, *[(1 - sum(special)) / len(TAIL_SHARES)] * len(TAIL_SHARES)]
     log = np.log(chances) - (np.log(seen) + (counts - prior) ** 2 / seen).sum(1) / 2
     weights = np.exp(log - log.max())
     weights /= weights.sum()

@@ -190,7 +190,12 @@ class TwoLevelMeans:
         unknown = (1 - covered) * (settings.upper - settings.lower)
         bias = clip.bias + unknown
         value = float(weights @ self.consistent)
-        noise = float(of_strata**2 @ self._each("noise_variance")) + of_whole**2 * self.whole.noise_variance
+        # An error in a size moves its stratum's mean, and the strata's shares where they are compared with the whole.
+        means = np.clip(self.measured, settings.lower, settings.upper)
+        moved = of_strata * (means - self._each("centre")) - of_whole * own * (self._about - means)
+        each = np.hypot(of_strata * self._each("sum_deviation"), moved * self._each("count_deviation"))
+        noise = float(((each / np.maximum(self._each("rows"), 1.0))[known] ** 2).sum())
+        noise += of_whole**2 * self.whole.noise_variance
         if self.given is not None:
             sampling = float(weights**2 @ (settings.sigma**2 / np.maximum(self._each("rows"), 1.0)))
             return value, *weighted_interval(value, noise, sampling, settings, clip, unknown), noise + sampling, bias

@@ -24,7 +24,8 @@ from equistrata.stats.fieller import Spread
 # Tuned: docs/experiments/means.md.
 ROW_COUNT_SHARE = Fraction(1, 10)  # of ρ, for the noisy count
 HISTOGRAM_SHARE = Fraction(8, 100)  # of ρ, for the tail histogram
-HISTOGRAM_ROWS = 1000  # the fewest (public or noisy) rows with which a tail histogram is bought
+HISTOGRAM_ROWS = 1000  # the (public or noisy) rows from which on a tail histogram is bought
+RESOLVED_SHARE = 0.03  # of fewer rows: a tail that must exceed the histogram's noise, or none is bought
 COUNT_DEVIATIONS = 2.0  # standard deviations by which a noisy count is assumed to be too large at most
 
 
@@ -183,7 +184,7 @@ def refine(
     """
     settings, rows = model.settings, model.rows
     gaussian = settings.tail == "gaussian"
-    reserved = not gaussian and rows.count >= HISTOGRAM_ROWS
+    reserved = not gaussian and rows.count >= histogram_rows(settings, total)
     shells_rho = total * HISTOGRAM_SHARE if reserved else Rho(0)
     *parts, last = step_amounts(remaining - shells_rho, settings.steps, settings.last_share)
     low, high, readings = settings.lower, settings.upper, list[Reading]()
@@ -210,6 +211,16 @@ def refine(
         return model.sums(pooled).interval(settings, pooled.clip), pooled
     half = model.half_width(readings[-1].noise, settings.steps)
     return (readings[-1].value - half, readings[-1].value + half), readings[-1]
+
+
+def histogram_rows(settings: CoinpressSettings, total: Rho) -> float:
+    """The number of rows from which on a mean at ρ = `total` buys a histogram of its tails.
+
+    >>> [round(histogram_rows(CoinpressSettings(0, 99, 14, sizes="noisy"), Rho(rho))) for rho in (0.001, 0.1)]
+    [1000, 264]
+    """
+    sensitivity = math.sqrt(2) if settings.relation == REPLACE_ONE else 1.0
+    return min(HISTOGRAM_ROWS, gaussian_sigma(total * HISTOGRAM_SHARE, sensitivity) / RESOLVED_SHARE)
 
 
 def step_amounts(rho: Rho, steps: int, last: Fraction) -> list[Rho]:

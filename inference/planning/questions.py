@@ -23,7 +23,7 @@ from equistrata.errors import InputError
 from equistrata.inference.counts.proportions import exact_power, power, proportion_sizing
 from equistrata.inference.counts.sizing import Sizing, crossing
 from equistrata.inference.means.hierarchical import best_split
-from equistrata.inference.means.refinement import HISTOGRAM_ROWS, ROW_COUNT_SHARE, MeanNoise, RowCount, refine
+from equistrata.inference.means.refinement import ROW_COUNT_SHARE, MeanNoise, RowCount, histogram_rows, refine
 from equistrata.inference.means.settings import CoinpressSettings
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Relation, Rho
 from equistrata.privacy.noise import gaussian_sigma
@@ -222,8 +222,10 @@ class MeanQuestion(Question):
     def rows(self, epsilon: float) -> float:
         """See `Question.rows`; to one part in 10⁹, on either side of the size from which a tail histogram is bought."""
         rho = Rho.from_epsilon_delta(positive("epsilon", epsilon), self.delta) * self.part
-        below = HISTOGRAM_ROWS - 1.0
-        low, high = (1.0, below) if self._excess(below, rho) >= 0 else (float(HISTOGRAM_ROWS), MOST_ROWS)
+        first, _, _ = self._parts(rho)
+        bought = histogram_rows(self._settings, first)
+        below = max(bought * (1 - 1e-9), 1.0)
+        low, high = (1.0, below) if self._excess(below, rho) >= 0 else (bought, MOST_ROWS)
         if self._excess(high, rho) < 0:
             raise InputError(f"no number of rows up to {high:g} is enough; ask for less precision, or raise epsilon")
         if self._excess(low, rho) >= 0:
@@ -258,10 +260,7 @@ class MeanQuestion(Question):
     def _measured(self, rows: float, rho: Rho) -> tuple[tuple[float, float], float]:
         """The interval about the reference that a stratum would get, and the deviation of its noise."""
         model = MeanNoise(self._settings, RowCount(rows, gaussian_sigma(rho * ROW_COUNT_SHARE)))
-        total, left, guess = rho, rho - rho * ROW_COUNT_SHARE, None
-        if self.sizes:  # counts first, then all rows, then the strata with what is left
-            total = left = left * (1 - best_split(self.sizes, self._settings, left))
-            guess = self.reference
+        total, left, guess = self._parts(rho)
         _, pooled = refine(
             model,
             total,
@@ -273,6 +272,14 @@ class MeanQuestion(Question):
         # Clips are chosen at the releases' β; the interval is at the level asked for.
         interval = model.sums(pooled).interval(replace(self._settings, beta=self.alpha), pooled.clip)
         return interval, pooled.noise
+
+    def _parts(self, rho: Rho) -> tuple[Rho, Rho, float | None]:
+        """The ρ of a stratum's mean, what its row count leaves of it, and the rough mean known before."""
+        left = rho - rho * ROW_COUNT_SHARE
+        if not self.sizes:
+            return rho, left, None
+        own = left * (1 - best_split(self.sizes, self._settings, left))  # counts first, then all rows, then strata
+        return own, own, self.reference
 
     def _excess(self, rows: float, rho: Rho) -> float:
         """The distance to detect less the smallest one that this many rows detect; rises in both."""
