@@ -46,6 +46,7 @@ SYNTHESIS, MEANS, SAMPLING = 0, 1, 2
 HELD_OUT, SYNTHETIC = "held_out.npy", "synthetic.npy"  # coded rows in the working folder
 
 SCORED_ROWS = 1_000_000  # distinct rows that are scored exactly, and rows that classifiers see
+FAR_OUT = 0.05  # of the rows of a group beyond the usual clip: σ is declared too small
 MOST_STARTS = 4  # of one stratum's fit in a run: lost workers are replaced, but not without end
 
 
@@ -248,7 +249,7 @@ def _mean(plan: Plan, work: Workspace, column: Column, kind: str, budget: Budget
     coinpress = Coinpress(lower, upper, column.sigma, sizes="noisy", bounds=column.bounds, target=about)
     if kind == "vanilla" or not plan.strata.columns:
         whole = coinpress.mean(np.concatenate(list(groups.values())), budget, noise)
-        return {"coinpress": _entry(whole, coinpress)}
+        return {"coinpress": _entry(whole, coinpress) | _tail(whole, coinpress)}
     estimator = coinpress.hierarchical if plan.config.shrinkage else coinpress.by_strata
     stratified = estimator(groups, plan.fixed_weights, budget, noise)
     strata = {
@@ -257,7 +258,7 @@ def _mean(plan: Plan, work: Workspace, column: Column, kind: str, budget: Budget
         for key, estimate in ((key, stratified.strata[key]) for key in plan.strata.keys)
     }
     name = "pub_strat_coinpress" if plan.fixed_weights else "strat_coinpress"
-    return {name: _entry(stratified, coinpress) | {"strata": strata}}
+    return {name: _entry(stratified, coinpress) | _tail(stratified, coinpress) | {"strata": strata}}
 
 
 @scrubbed
@@ -321,6 +322,13 @@ def _entry(estimate: Estimate | StratifiedEstimate, settings: Coinpress, shrunk:
     entry: dict[str, Any] = {"value": estimate.value, "lower": estimate.lower, "upper": estimate.upper}
     entry |= {"rho": float(estimate.rho), "level": 1 - settings.beta, "target": settings.target, "shrunk": shrunk}
     return entry | {"rows": estimate.rows} if isinstance(estimate, Estimate) else entry
+
+
+def _tail(estimate: Estimate | StratifiedEstimate, settings: Coinpress) -> dict[str, Any]:
+    """σ as declared; the largest share of a group's rows that histograms show beyond what it allows; whether that is
+    too much."""
+    beyond = estimate.clip.beyond
+    return {"sigma": {"declared": settings.sigma, "rows_far_out": beyond, "too_small": beyond > FAR_OUT}}
 
 
 def _some(tables: Sequence[CodedTable], rng: np.random.Generator) -> list[CodedTable]:

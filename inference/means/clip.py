@@ -45,13 +45,15 @@ class Clip:
     """A clip interval and what it is thought to do to the mean, in the unit of the data.
 
     `expected` is how far it is thought to lower the mean (a negative number: to raise it), and `deviation` the standard
-    deviation of that, both given a histogram of the tails.
+    deviation of that, both given a histogram of the tails. `beyond` is the share of rows that it shows beyond the usual
+    clip: σ is declared too small where that is large. 0 without a histogram.
     """
 
     lower: float
     upper: float
     expected: float = 0.0
     deviation: float = 0.0
+    beyond: float = 0.0
 
     @property
     def bias(self) -> float:
@@ -139,7 +141,12 @@ class Shells:
         down, up = at
         ends = self.middle - float(clips_below[down]), self.middle + float(clips_above[up])
         expected = float(mean_above[up] - mean_below[down]) / rows
-        return Clip(*ends, expected, math.sqrt(max(float(square[at] - 2 * both[at]) - expected**2, 0.0)))
+        deviation = math.sqrt(max(float(square[at] - 2 * both[at]) - expected**2, 0.0))
+        beyond = sum(
+            expected_loss(side, sigma, rows, np.ones((1, len(side))))[0].item()
+            for side in (counts[len(below) :], counts[: len(below) - 1][::-1])
+        )
+        return Clip(*ends, expected, deviation, beyond / rows)
 
 
 def expected_loss(counts: Floats | Counts, sigma: float, rows: float, lost: Floats) -> tuple[Floats, Floats]:

@@ -131,6 +131,7 @@ class Coinpress(CoinpressSettings):
             weights=shares,
             variance=noise_variance + sampling,
             bias=clip.bias + unknown,
+            clip=clip,
             private=noise.private,
         )
 

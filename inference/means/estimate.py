@@ -48,6 +48,7 @@ class PrivateInterval(Interval):
         variance: of the value about the population mean (sampling and noise), in squared units of the data; infinite
             where there was no information.
         bias: by clipping, in the unit of the data: the root of its expected square, which the interval allows for.
+        clip: of the rows, and what it is thought to have done; of strata, jointly.
         epsilon: the pure ε, for a mechanism that has one (rho is then ε²/2).
         entries: the charges in order, (what, amount); they add up to rho. Empty where only strata are charged.
         private: whether the noise came from a source fit for real releases.
@@ -57,6 +58,7 @@ class PrivateInterval(Interval):
     relation: Relation
     variance: float = math.inf
     bias: float = 0.0
+    clip: Clip = NO_CLIP
     epsilon: float | None = None
     entries: tuple[tuple[str, Rho], ...] = field(default=(), repr=False)
     private: bool = False
@@ -70,14 +72,13 @@ class Estimate(PrivateInterval):
         rows: the number of rows: declared public, or the noisy count that was paid for.
         raw: the measured value before it is moved into its interval; None where there was no information. Its noise has
             mean zero, so sums over strata use it.
-        sums, clip: what `raw` and the interval are made of.
+        sums: what `raw` and the interval are made of.
         centre, sum_deviation, count_deviation: of `sums`: `raw` is `centre` plus a noisy sum over `rows`; the standard
             deviations of the noise of that sum (unit of the data) and of `rows`.
     """
 
     rows: float = 0.0
     raw: float | None = None
-    clip: Clip = NO_CLIP
     sums: NoisySums = NOTHING
 
     @property

@@ -29,9 +29,9 @@ import numpy as np
 import numpy.typing as npt
 
 from equistrata.arrays import Floats
-from equistrata.inference.means.clip import gaussian_reach
+from equistrata.inference.means.clip import Clip, gaussian_reach
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
-from equistrata.inference.means.interval import joint_clip, together, weighted_interval
+from equistrata.inference.means.interval import NO_CLIP, joint_clip, together, weighted_interval
 from equistrata.inference.means.refinement import ROW_COUNT_SHARE, RowCount, estimate_mean, noisy_rows
 from equistrata.inference.means.settings import CoinpressSettings, WeightedGroups
 from equistrata.privacy.budget import REPLACE_ONE, Budget, Rho
@@ -77,7 +77,7 @@ def two_level_means(
         strata[key] = replace(found, rho=budget.total, entries=(*before, *found.entries))
     levels = TwoLevelMeans(whole, strata, settings, read.weights if read.declared else None)
     means = levels.shrunk() if shrinkage else levels.consistent
-    value, lower, upper, variance, bias = levels.population()
+    value, (lower, upper), variance, clip, unknown = levels.population()
     return StratifiedEstimate(
         value=min(max(value, lower), upper),
         lower=lower,
@@ -90,7 +90,8 @@ def two_level_means(
         },
         weights=dict(zip(strata, levels.weights.tolist(), strict=True)),
         variance=variance,
-        bias=bias,
+        bias=clip.bias + unknown,
+        clip=clip,
         entries=budget.entries,
         private=noise.private,
     )
@@ -176,19 +177,19 @@ class TwoLevelMeans:
         """The strata's means, reconciled with the mean over all rows by weighted least squares: see `_gain`."""
         return self.measured + self._gain * (self._about - float(self.own @ self.measured))
 
-    def population(self) -> tuple[float, float, float, float, float]:
-        """The population's mean, its interval, its variance (sampling and noise), and the bias in its interval."""
+    def population(self) -> tuple[float, tuple[float, float], float, Clip, float]:
+        """The population's mean, its interval, its variance (sampling and noise), its clip, and what strata without
+        rows add to the interval."""
         own, weights, known, settings = self.own, self.weights, self._known, self.settings
         covered = float(weights[known].sum())
         if not covered > 0:
-            return self._about, settings.lower, settings.upper, 0.0, (settings.upper - settings.lower) / 2
+            return self._about, (settings.lower, settings.upper), 0.0, NO_CLIP, (settings.upper - settings.lower) / 2
         weights = np.where(known, weights, 0) / covered
         of_whole = float(weights @ self._gain)
         of_strata = weights - of_whole * own
         levels = [*self.strata.values(), self.whole]
         clip = joint_clip((found.clip for found in levels), [*of_strata.tolist(), of_whole])
         unknown = (1 - covered) * (settings.upper - settings.lower)
-        bias = clip.bias + unknown
         value = float(weights @ self.consistent)
         # An error in a size moves its stratum's mean, and the strata's shares where they are compared with the whole.
         means = np.clip(self.measured, settings.lower, settings.upper)
@@ -198,11 +199,13 @@ class TwoLevelMeans:
         noise += of_whole**2 * self.whole.noise_variance
         if self.given is not None:
             sampling = float(weights**2 @ (settings.sigma**2 / np.maximum(self._each("rows"), 1.0)))
-            return value, *weighted_interval(value, noise, sampling, settings, clip, unknown), noise + sampling, bias
+            interval = weighted_interval(value, noise, sampling, settings, clip, unknown)
+            return value, interval, noise + sampling, clip, unknown
         # The same rows, measured twice: a mixture of both levels' sums.
         strata = together(found.sums for found in self.strata.values())
         sums = self.whole.sums.times(of_whole) + strata.times(1 - of_whole)
-        return value, *sums.interval(settings, clip), noise + settings.sigma**2 / max(self.whole.rows, 1.0), bias
+        sampling = settings.sigma**2 / max(self.whole.rows, 1.0)
+        return value, sums.interval(settings, clip), noise + sampling, clip, unknown
 
     def shrunk(self) -> Floats:
         """The strata's posterior means, reconciled with the mean of all rows.

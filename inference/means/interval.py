@@ -105,11 +105,15 @@ def weighted_interval(
 
 
 def joint_clip(clips: Iterable[Clip], shares: Iterable[float]) -> Clip:
-    """What the strata's clips together are thought to do to Σ share·mean: they may all be wrong in the same way."""
+    """What the strata's clips together are thought to do to Σ share·mean: they may all be wrong in the same way.
+
+    `beyond` is the largest of theirs.
+    """
     parts = list(zip(clips, shares, strict=True))
     ends = min(clip.lower for clip, _ in parts), max(clip.upper for clip, _ in parts)
     expected = math.fsum(share * clip.expected for clip, share in parts)
-    return Clip(*ends, expected, math.fsum(abs(share) * clip.deviation for clip, share in parts))
+    deviation = math.fsum(abs(share) * clip.deviation for clip, share in parts)
+    return Clip(*ends, expected, deviation, max(clip.beyond for clip, _ in parts))
 
 
 def narrow(low: float, high: float, value: float, half: float) -> tuple[float, float]:
