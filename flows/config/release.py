@@ -122,7 +122,7 @@ class ReleaseConfig(SourceSettings):
         "stratified", "StratCoinpress, Coinpress over all rows, or both (each then gets half)."
     )
     means_target: Literal["rows", "population"] = setting(
-        "rows", "Whose means intervals cover: the rows' own, or those of the population they were drawn from (needs σ)."
+        "rows", "The means that intervals cover: the rows' own, or those of the population (needs σ)."
     )
     evaluate: Literal["full", "quick", "none"] = setting("quick", "Exact internal scores; full: with classifiers.")
     holdout: float = setting(0.2, "Chance of a row to be held out, for evaluate full.", gt=0, lt=1)

@@ -43,7 +43,7 @@ class CoinpressSettings:
             at Φ⁻¹(1 − 1/(2n))·σ; from 1,000 rows on, 8 % of ρ buys a histogram of the tails, which sets the clip. It
             also pools earlier readings and, with a noisy size, sums about the point with the least noise.
         bounds: bounds (a, b) of the data; no clip goes beyond them. None where there are none.
-        target: whose mean an interval covers: that of the "rows", exactly up to the bias of clipping, or that of the
+        target: the mean that an interval covers: that of the "rows", exactly up to the bias of clipping, or that of the
             "population" they were drawn from, if σ is right. Of the Gaussian tail: the population's (Algorithm 2).
         last_share: the share of the last step in the ρ of all steps; the other steps share the rest.
     """

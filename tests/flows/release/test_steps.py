@@ -286,6 +286,8 @@ def test_means_by_strata_are_measured_at_two_levels_unless_shrinkage_is_turned_o
     assert (entry["value"], entry["lower"], entry["upper"]) == (expected.value, expected.lower, expected.upper)
     assert entry["rho"] == float(plan.price.means)
     assert (entry["level"], entry["target"], entry["shrunk"]) == (0.99, target, False)
+    assert entry["sigma"]["declared"] == column.sigma
+    assert entry["sigma"]["too_small"] == (entry["sigma"]["rows_far_out"] > steps.FAR_OUT)
     marks = {stratum["shrunk"] for stratum in entry["strata"].values()}
     assert True in marks if shrinkage else marks == {False}
     assert entry["strata"].keys() == {plan.strata.label(key) for key in plan.strata.keys}

@@ -202,6 +202,31 @@ def test_adaptive_keeps_a_heavy_tail(sizes):
     assert error["adaptive"] < error["gaussian"] / 5
 
 
+@pytest.mark.parametrize("sizes", ["public", "noisy"])
+def test_a_sigma_declared_far_too_small_is_noticed(sizes):
+    """Gaussian rows of σ = 10: declared right, no histogram shows more than 2 % far out; declared a third, all show 5 %
+    or more. 20 seeds each, fixed."""
+    for i in range(20):
+        right, wrong = (
+            coinpress_mean(normal(3000, seed=i), **SETTINGS | {"sigma": sigma}, sizes=sizes, noise=SeededNoise(i))
+            for sigma in (10.0, 3.3)
+        )
+        assert right.clip.beyond < 0.02
+        assert wrong.clip.beyond > 0.05
+
+
+def test_a_small_stratum_of_a_column_declared_too_narrow_keeps_its_mean():
+    """900 rows of deviation 18 where 10 is declared: a histogram is bought, as it can see that, and intervals cover. 60
+    runs at 99 %: at most 4 misses (fewer than 1 in 1,000 by chance; seeds fixed)."""
+    rng, missed = np.random.default_rng(0), 0
+    values = np.abs(rng.standard_t(3, 900)) * 16.0
+    settings = SETTINGS | {"rho": 0.1}
+    for i in range(60):
+        found = coinpress_mean(values, **settings, bounds=(0, 4000), sizes="noisy", noise=SeededNoise(i))
+        missed += not found.lower <= values.mean() <= found.upper
+    assert missed <= 4
+
+
 def test_bounds_tighten_the_noise():
     values = np.clip(normal(3000), 20, 60)
     free, bounded = (
