@@ -26,10 +26,11 @@ NEW_YORK = "ny2018_sex_rac1p.csv"
 NEW_YORK_COLUMNS = ("SEX", "RAC1P")
 RELATIVE_ERROR = 0.1  # the goal if none is given
 ALPHA, INTERVAL_ALPHA = 0.05, 0.01  # if none is given; of a mean's interval, as in releases
-TAIL = (
-    0.007  # what the prior of clips expects (`equistrata.inference.means.clip`): a tail of 1 % in two of three columns
-)
+TAIL = 0.007  # as the prior of clips expects: a tail of 1 % in two of three columns (`equistrata.inference.means.clip`)
 PLANNED = "rows", "smallest_epsilon", "rows_needed", "reached", "half_width"
+MECHANISMS = (
+    "count with Laplace noise, declared size", "Coinpress, noisy size", "Coinpress at two levels, noisy sizes"
+)  # fmt: skip
 LISTED = 6  # strata named in one line of the foot
 SHADES = {"readable": "green", "unreadable": "yellow", "too few rows": "red"}
 FAILURE = 0.05  # failure probability γ of the bounds
@@ -188,9 +189,7 @@ def _document(
     return {
         "column": settings.column,
         "quantity": "mean" if mean else "proportion",
-        "mechanism": _mechanism(asked)
-        if isinstance(asked, MeanQuestion)
-        else "count with Laplace noise, declared size",
+        "mechanism": MECHANISMS[isinstance(asked, MeanQuestion) and 1 + bool(asked.sizes)],
         **{name: getattr(asked, name) for name in ("reference", "goal", "effect", "relative_error", "about", "alpha")},
         "beta": asked.beta if asked.goal == "power" else None,
         "epsilon": epsilon,
@@ -211,10 +210,6 @@ def _document(
         "too_few_rows": [part.label for part in parts if part.status == "too few rows"],
         "bound": _bound(list(sizes.values()), epsilon, *spread),
     }
-
-
-def _mechanism(asked: MeanQuestion) -> str:
-    return "Coinpress at two levels, noisy sizes" if asked.sizes else "Coinpress, noisy size"
 
 
 def _bound(sizes: list[float], epsilon: float, lower: float, upper: float, sigma: float) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -109,17 +109,14 @@ class Shells:
         below, above = (share * _falling(len(edges) - 1) for edges in (self.below, self.above))
         return rows * np.concatenate([below[::-1], [1 - below.sum() - above.sum()], above])
 
-    def base_clip(self, rows: float) -> Clip:
+    def unseen(self, base: Clip, rows: float) -> Clip:
         """The base clip, and what it is thought to cut off where no histogram was bought: by the prior alone."""
-        blind = rows / ANYWHERE
         (above, of_above), (below, of_below) = (
-            expected_loss(np.zeros(len(edges) - 1), blind, rows, _candidates(edges)[1][:1])
+            expected_loss(np.zeros(len(edges) - 1), rows / ANYWHERE, rows, _candidates(edges)[1][:1])
             for edges in (self.above, self.below)
         )
-        expected = float(above[0] - below[0]) / rows
-        square = float(of_above[0] + of_below[0] - 2 * above[0] * below[0]) / rows**2
-        ends = self.middle - self.below[0], self.middle + self.above[0]
-        return Clip(*ends, expected, math.sqrt(max(square - expected**2, 0.0)))
+        variance = float(of_above[0] - above[0] ** 2 + of_below[0] - below[0] ** 2)
+        return replace(base, expected=float(above[0] - below[0]) / rows, deviation=math.sqrt(max(variance, 0)) / rows)
 
     def best_clip(self, counts: Floats | Counts, sigma: float, rows: float, variance: Variance) -> Clip:
         """The clip with the least expected bias² + noise², never narrower than the base clip. Post-processing.
@@ -132,8 +129,9 @@ class Shells:
         below, above = self.below, self.above
         clips_above, lost_above = _candidates(above)
         clips_below, lost_below = _candidates(below)
-        mean_above, square_above = expected_loss(counts[len(below) :], sigma, rows, lost_above)
-        mean_below, square_below = expected_loss(counts[: len(below) - 1][::-1], sigma, rows, lost_below)
+        sides = counts[len(below) :], counts[: len(below) - 1][::-1]
+        mean_above, square_above = expected_loss(sides[0], sigma, rows, lost_above)
+        mean_below, square_below = expected_loss(sides[1], sigma, rows, lost_below)
         square = np.add.outer(square_below, square_above) / rows**2
         both = np.outer(mean_below, mean_above) / rows**2  # both sides added up: their losses need not cancel
         cost = square + 2 * both + variance(self.middle - clips_below[:, None], self.middle + clips_above)
@@ -142,10 +140,7 @@ class Shells:
         ends = self.middle - float(clips_below[down]), self.middle + float(clips_above[up])
         expected = float(mean_above[up] - mean_below[down]) / rows
         deviation = math.sqrt(max(float(square[at] - 2 * both[at]) - expected**2, 0.0))
-        beyond = sum(
-            expected_loss(side, sigma, rows, np.ones((1, len(side))))[0].item()
-            for side in (counts[len(below) :], counts[: len(below) - 1][::-1])
-        )
+        beyond = sum(expected_loss(side, sigma, rows, np.ones((1, len(side))))[0].item() for side in sides)
         return Clip(*ends, expected, deviation, beyond / rows)
 
 

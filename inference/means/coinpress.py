@@ -16,13 +16,15 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy.typing as npt
 
 from equistrata.errors import InputError
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
 from equistrata.inference.means.hierarchical import two_level_means
-from equistrata.inference.means.interval import joint_clip, together, weighted_interval
+from equistrata.inference.means.interval import joint_clip, weighted_interval
 from equistrata.inference.means.refinement import RowCount, estimate_mean, spendable
 from equistrata.inference.means.settings import CoinpressSettings, GroupedValues, GroupWeights, read_groups, read_values
 from equistrata.privacy.budget import Budget, Rho
@@ -117,7 +119,7 @@ class Coinpress(CoinpressSettings):
             sampling = math.fsum(square * self.sigma**2 / found.rows for square, found in squares)
             lower, upper = weighted_interval(value, noise_variance, sampling, self, clip, unknown)
         else:
-            sums = together(found.sums for found in strata.values())
+            sums = reduce(add, (found.sums for found in strata.values()))
             noise_variance, sampling = sums.variance(sums.mean), self.sigma**2 / max(sums.rows, 1.0)
             lower, upper = sums.interval(self, clip)
             value = sums.mean

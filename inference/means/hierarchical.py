@@ -24,6 +24,8 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import reduce
+from operator import add
 
 import numpy as np
 import numpy.typing as npt
@@ -31,7 +33,7 @@ import numpy.typing as npt
 from equistrata.arrays import Floats
 from equistrata.inference.means.clip import Clip, gaussian_reach
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
-from equistrata.inference.means.interval import NO_CLIP, joint_clip, together, weighted_interval
+from equistrata.inference.means.interval import NO_CLIP, joint_clip, weighted_interval
 from equistrata.inference.means.refinement import ROW_COUNT_SHARE, RowCount, estimate_mean, noisy_rows
 from equistrata.inference.means.settings import CoinpressSettings, WeightedGroups
 from equistrata.privacy.budget import REPLACE_ONE, Budget, Rho
@@ -202,8 +204,8 @@ class TwoLevelMeans:
             interval = weighted_interval(value, noise, sampling, settings, clip, unknown)
             return value, interval, noise + sampling, clip, unknown
         # The same rows, measured twice: a mixture of both levels' sums.
-        strata = together(found.sums for found in self.strata.values())
-        sums = self.whole.sums.times(of_whole) + strata.times(1 - of_whole)
+        strata = [found.sums.times(1 - of_whole) for found in self.strata.values()]
+        sums = reduce(add, strata, self.whole.sums.times(of_whole))
         sampling = settings.sigma**2 / max(self.whole.rows, 1.0)
         return value, sums.interval(settings, clip), noise + sampling, clip, unknown
 

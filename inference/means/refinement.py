@@ -25,7 +25,7 @@ from equistrata.stats.fieller import Spread
 ROW_COUNT_SHARE = Fraction(1, 10)  # of ρ, for the noisy count
 HISTOGRAM_SHARE = Fraction(8, 100)  # of ρ, for the tail histogram
 HISTOGRAM_ROWS = 1000  # the (public or noisy) rows from which on a tail histogram is bought
-RESOLVED_SHARE = 0.03  # of fewer rows: a tail that must exceed the histogram's noise, or none is bought
+RESOLVED_SHARE = 0.02  # of fewer rows: a tail that must exceed the histogram's noise, or none is bought
 COUNT_DEVIATIONS = 2.0  # standard deviations by which a noisy count is assumed to be too large at most
 
 
@@ -204,7 +204,7 @@ def refine(
             clip = shells.best_clip(found, deviation, rows.count, model.variance_by_clip(last, guess))
         else:  # too few rows, or no row can lie beyond the clip
             last += shells_rho
-            clip = shells.base_clip(rows.count)
+            clip = shells.unseen(clip, rows.count)
     readings.append(measure(clip, last, settings.steps, guess))
     if not gaussian:
         pooled = pool(readings, rows)
@@ -217,7 +217,7 @@ def histogram_rows(settings: CoinpressSettings, total: Rho) -> float:
     """The number of rows from which on a mean at ρ = `total` buys a histogram of its tails.
 
     >>> [round(histogram_rows(CoinpressSettings(0, 99, 14, sizes="noisy"), Rho(rho))) for rho in (0.001, 0.1)]
-    [1000, 264]
+    [1000, 395]
     """
     sensitivity = math.sqrt(2) if settings.relation == REPLACE_ONE else 1.0
     return min(HISTOGRAM_ROWS, gaussian_sigma(total * HISTOGRAM_SHARE, sensitivity) / RESOLVED_SHARE)

@@ -5,7 +5,7 @@ bounds, deviations and expected values are declared.
 
 >>> hours = MeanQuestion(lower=1, upper=99, bounds=(1, 99), sigma=14, reference=38, relative_error=0.02)
 >>> round(hours.classical_rows), round(hours.rows(epsilon=1.0)), round(hours.smallest_epsilon(2000), 2)
-(1304, 1735, 0.73)
+(1304, 1705, 0.7)
 """
 
 from __future__ import annotations
@@ -190,16 +190,10 @@ class MeanQuestion(Question):
             raise InputError(f"the reference is {self.reference:g}, outside the mean's declared interval {interval}")
         if self.effect is not None and number("effect", self.effect) == 0:
             raise InputError("effect is 0, and no number of rows can show no difference; give a difference to be seen")
-        if self.goal == "relative error":
-            if self.reference == 0:
-                raise InputError("a relative error of a mean of 0 means nothing; give an effect in the column's unit")
-            if (
-                positive("the relative error", self.relative_error) * abs(self.reference)
-                >= (self.upper - self.lower) / 2
-            ):
-                raise InputError(
-                    f"the mean's declared interval {interval} is as narrow without rows; ask for less error"
-                )
+        if self.goal == "relative error" and self.reference == 0:
+            raise InputError("a relative error of a mean of 0 means nothing; give an effect in the column's unit")
+        if self.goal == "relative error" and self._sizing.distance >= (self.upper - self.lower) / 2:
+            raise InputError(f"the mean's declared interval {interval} is as narrow without rows; ask for less error")
         share("delta", self.delta)
         if not 0 <= number("tail", self.tail) < 0.5:
             raise InputError(f"tail is {self.tail:g}, but must be a share from 0 to below 0.5; choose another")
@@ -222,8 +216,7 @@ class MeanQuestion(Question):
     def rows(self, epsilon: float) -> float:
         """See `Question.rows`; to one part in 10⁹, on either side of the size from which a tail histogram is bought."""
         rho = Rho.from_epsilon_delta(positive("epsilon", epsilon), self.delta) * self.part
-        first, _, _ = self._parts(rho)
-        bought = histogram_rows(self._settings, first)
+        bought = max(histogram_rows(self._settings, self._parts(rho)[0]), 1.0)
         below = max(bought * (1 - 1e-9), 1.0)
         low, high = (1.0, below) if self._excess(below, rho) >= 0 else (bought, MOST_ROWS)
         if self._excess(high, rho) < 0:
@@ -238,7 +231,7 @@ class MeanQuestion(Question):
     def smallest_epsilon(self, rows: float) -> float:
         if not positive("rows", rows) > self.classical_rows or self._excess(rows, MOST_RHO) < 0:
             return math.inf  # sampling error, or what a clip may lose where no histogram is bought, is too large
-        rho = crossing(lambda amount: self._excess(rows, Rho(amount)), 1.0)
+        rho = crossing(lambda amount: self._excess(rows, Rho(amount)), 1e-3)
         return Rho(rho / self.part).epsilon(self.delta)
 
     def half_width(self, rows: float, epsilon: float) -> float:

@@ -69,8 +69,8 @@ def test_histogram_is_bought_only_where_it_can_help():
         found = coinpress_mean(normal(rows), **(SETTINGS | more), noise=SeededNoise(1))
         return "tail histogram" in dict(found.entries)
 
-    assert bought(200)
-    assert not bought(150)  # 3 % of them are less than the histogram's noise
+    assert bought(300)
+    assert not bought(200)  # 2 % of them are less than the histogram's noise
     assert bought(1000, rho=0.001)
     assert not bought(999, rho=0.001)
     assert not bought(1000, tail="gaussian")
