@@ -66,9 +66,13 @@ def ratio_interval(
         raise InputError(f"a ratio's bounds [{lower}, {upper}] must ascend from a finite number; correct them")
     z2 = float(ndtri((1 + level) / 2)) ** 2
     least, greatest = lower, upper
-    # (x − rn)² − z²V(r) is positive where r is refuted. Its sign, and that of x − rn, changes only at its roots.
-    roots = _roots(n**2 - z2 * spread.of_n, -2 * (x * n - z2 * spread.joint), x**2 - z2 * spread.of_x)
-    edges = [lower, *(r for r in roots if lower < r < upper), upper]
+    # (x − rn)² − z²V(r) is positive where r is refuted. Its sign, and that of x − rn, changes only at its roots. About
+    # the estimate, where there is one, no large numbers cancel.
+    about = x / n if n and lower < x / n < upper else 0.0
+    rest, joint = x - about * n if about == 0.0 else 0.0, spread.joint - about * spread.of_n
+    square = spread.of_x - 2 * about * spread.joint + about**2 * spread.of_n
+    roots = _roots(n**2 - z2 * spread.of_n, -2 * (rest * n - z2 * joint), rest**2 - z2 * square)
+    edges = [lower, *(about + r for r in roots if lower < about + r < upper), upper]
     for left, right in pairwise(edges):
         middle = (left + right) / 2 if math.isfinite(right) else 2 * abs(left) + 1  # or beyond the last root
         difference = x - middle * n

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from dataclasses import replace
 from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -16,13 +18,19 @@ from equistrata.flows.config.settings import Flag, Names, Settings, setting
 
 if TYPE_CHECKING:
     from equistrata.data.schema import Column
-    from equistrata.data.strata import Strata
+    from equistrata.data.strata import Key, Strata
     from equistrata.data.weights import PublicWeights
     from equistrata.inference.planning.questions import MeanQuestion, ProportionQuestion
 
 NEW_YORK = "ny2018_sex_rac1p.csv"
 NEW_YORK_COLUMNS = ("SEX", "RAC1P")
 RELATIVE_ERROR = 0.1  # the goal if none is given
+ALPHA, INTERVAL_ALPHA = 0.05, 0.01  # if none is given; of a mean's interval, as in releases
+TAIL = 0.007  # as the prior of clips expects: a tail of 1 % in two of three columns (`equistrata.inference.means.clip`)
+PLANNED = "rows", "smallest_epsilon", "rows_needed", "reached", "half_width"
+MECHANISMS = (
+    "count with Laplace noise, declared size", "Coinpress, noisy size", "Coinpress at two levels, noisy sizes"
+)  # fmt: skip
 LISTED = 6  # strata named in one line of the foot
 SHADES = {"readable": "green", "unreadable": "yellow", "too few rows": "red"}
 FAILURE = 0.05  # failure probability γ of the bounds
@@ -38,12 +46,19 @@ class PlanSettings(Settings):
     reference: float | None = setting(None, "The mean or proportion expected: a public guess (proportion: 0.5).")
     effect: float | None = setting(None, "Goal: detect this difference from the reference.")
     relative_error: float | None = setting(None, "Goal: half-width of the interval over the reference (0.1).")
-    about: Literal["population", "rows"] = setting("population", "Error about the population or the rows.")
-    alpha: float = setting(0.05, "Level of the test, or failure probability of the interval.")
+    about: Literal["population", "rows"] | None = setting(
+        None, "Error about the population or the rows (rows for an interval of a mean, as in releases)."
+    )
+    alpha: float | None = setting(
+        None,
+        "Level of the test, or failure probability of the interval (0.05; of a mean's interval 0.01, as released).",
+    )
     beta: float = setting(0.2, "Type II error of the test (its power is 1 − beta).")
     epsilon: float = setting(1.0, "The ε that is planned.")
     delta: float = setting(1e-9, "δ, for means.")
     part: float = setting(1.0, "Part of the budget for this estimate: of ρ for a mean, of ε for a proportion.")
+    shrinkage: bool = setting(True, "Means at two levels, as releases by default; or strata alone.")
+    tail: float = setting(TAIL, "For a mean: share of rows far out on a side with room (0: bell-shaped).")
     plot: Path | None = setting(None, "Draw the plan: a file ending in .svg, .png or .pdf.")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 
@@ -76,13 +91,19 @@ def planned(settings: PlanSettings) -> tuple[MeanQuestion | ProportionQuestion, 
     """What is asked, and the plan as plain values. Raises InputError for a setting out of its range."""
     from equistrata.data.schema import Schema
     from equistrata.data.strata import Strata
+    from equistrata.inference.planning.questions import MeanQuestion
 
     schema = Schema.load(settings.schema_)
     strata = Strata.over(schema, settings.strata)
     if settings.column in strata.columns:
         raise InputError(f"column {settings.column!r} defines strata, so it is constant in each; plan another column")
-    asked = _question(settings, None if settings.column is None else schema[settings.column])
-    return asked, _document(asked, strata, _sizes(settings, strata), settings)
+    column = None if settings.column is None else schema[settings.column]
+    asked = _question(settings, column)
+    weights = _sizes(settings, strata)
+    sizes = _rows(settings, strata, weights)
+    if isinstance(asked, MeanQuestion) and settings.shrinkage and len(sizes) > 1:
+        asked = replace(asked, sizes=tuple(sizes.values()))
+    return asked, _document(asked, strata, sizes, weights.source, settings)
 
 
 def _question(settings: PlanSettings, column: Column | None) -> MeanQuestion | ProportionQuestion:
@@ -91,9 +112,10 @@ def _question(settings: PlanSettings, column: Column | None) -> MeanQuestion | P
     reference, error = settings.reference, settings.relative_error
     if settings.effect is None and error is None:
         error = RELATIVE_ERROR
-    goal: dict[str, Any] = {"effect": settings.effect, "relative_error": error} | {
-        name: getattr(settings, name) for name in ("alpha", "beta", "part", "about")
-    }
+    interval = column is not None and column.numeric and error is not None
+    goal: dict[str, Any] = {"effect": settings.effect, "relative_error": error, "beta": settings.beta}
+    goal |= {"part": settings.part, "about": settings.about or ("rows" if interval else "population")}
+    goal["alpha"] = (INTERVAL_ALPHA if interval else ALPHA) if settings.alpha is None else settings.alpha
     if column is None or not column.numeric:
         return ProportionQuestion(reference=0.5 if reference is None else reference, **goal)
     if column.sigma is None or column.lower is None or column.upper is None:
@@ -114,6 +136,7 @@ def _question(settings: PlanSettings, column: Column | None) -> MeanQuestion | P
         reference=(lower + upper) / 2 if reference is None else reference,
         bounds=column.bounds,
         delta=settings.delta,
+        tail=settings.tail,
         **goal,
     )
 
@@ -138,45 +161,54 @@ def _sizes(settings: PlanSettings, strata: Strata) -> PublicWeights:
     return PublicWeights.from_table(summed, strata, f"public table {NEW_YORK!r}")
 
 
-def _document(
-    asked: MeanQuestion | ProportionQuestion, strata: Strata, weights: PublicWeights, settings: PlanSettings
-) -> dict[str, Any]:
-    """The plan as plain values; None for "no ε is enough" and what does not apply. Raises InputError."""
-    from equistrata.inference.planning.questions import MeanQuestion, plan_strata
-
-    epsilon, rows = settings.epsilon, weights.total if settings.rows is None else settings.rows
+def _rows(settings: PlanSettings, strata: Strata, weights: PublicWeights) -> dict[Key, float]:
+    """The expected rows of each stratum. Raises InputError."""
+    rows = weights.total if settings.rows is None else settings.rows
     if rows is None:
         raise InputError(f"the sizes from {weights.source} are shares; give the number of rows in all with --rows")
     if not (math.isfinite(rows) and rows > 0):
         raise InputError(f"setting 'rows' is {rows:g}, but must be a positive number; give the rows that you expect")
-    sizes = [weights.shares[key] * rows for key in strata.keys]
-    parts = plan_strata(asked, {strata.label(key): size for key, size in zip(strata.keys, sizes, strict=True)}, epsilon)
+    return {key: weights.shares[key] * rows for key in strata.keys}
+
+
+def _document(
+    asked: MeanQuestion | ProportionQuestion,
+    strata: Strata,
+    sizes: Mapping[Key, float],
+    source: str,
+    settings: PlanSettings,
+) -> dict[str, Any]:
+    """The plan as plain values; None for "no ε is enough" and what does not apply. Raises InputError."""
+    from equistrata.inference.planning.questions import MeanQuestion, plan_strata
+
+    epsilon = settings.epsilon
+    parts = plan_strata(asked, {strata.label(key): size for key, size in sizes.items()}, epsilon)
     # A proportion is the mean of zeros and ones: in [0, 1], with a deviation of at most ½.
     spread = (asked.lower, asked.upper, asked.sigma) if isinstance(asked, MeanQuestion) else (0.0, 1.0, 0.5)
     mean = isinstance(asked, MeanQuestion)
     return {
         "column": settings.column,
         "quantity": "mean" if mean else "proportion",
-        "mechanism": "Coinpress, noisy size" if mean else "count with Laplace noise, declared size",
+        "mechanism": MECHANISMS[isinstance(asked, MeanQuestion) and 1 + bool(asked.sizes)],
         **{name: getattr(asked, name) for name in ("reference", "goal", "effect", "relative_error", "about", "alpha")},
         "beta": asked.beta if asked.goal == "power" else None,
         "epsilon": epsilon,
         "delta": settings.delta if mean else None,
         "part": asked.part,
         "relation": asked.relation,
-        "sizes": {"source": weights.source, "rows": rows},
+        "sizes": {"source": source, "rows": math.fsum(sizes.values())},
         "rows_without_noise": math.ceil(asked.classical_rows),
         "rows_needed": parts[0].rows_needed,
         "correction_factor": asked.rows(epsilon) / asked.classical_rows if asked.classical_rows else None,
         "strata": [
             {"stratum": part.label, "key": dict(zip(strata.columns, key, strict=True))}
-            | {name: _finite(getattr(part, name)) for name in ("rows", "smallest_epsilon", "rows_needed", "reached")}
+            | {name: _finite(getattr(part, name)) for name in PLANNED}
             | {"status": part.status}
             for part, key in zip(parts, strata.keys, strict=True)
         ],
         "unreadable": [part.label for part in parts if part.status != "readable"],
         "too_few_rows": [part.label for part in parts if part.status == "too few rows"],
-        "bound": _bound(sizes, epsilon, *spread),
+        "bound": _bound(list(sizes.values()), epsilon, *spread),
     }
 
 

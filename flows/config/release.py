@@ -121,6 +121,9 @@ class ReleaseConfig(SourceSettings):
     means_estimator: Literal["stratified", "vanilla", "both"] = setting(
         "stratified", "StratCoinpress, Coinpress over all rows, or both (each then gets half)."
     )
+    means_target: Literal["rows", "population"] = setting(
+        "rows", "The means that intervals cover: the rows' own, or those of the population (needs σ)."
+    )
     evaluate: Literal["full", "quick", "none"] = setting("quick", "Exact internal scores; full: with classifiers.")
     holdout: float = setting(0.2, "Chance of a row to be held out, for evaluate full.", gt=0, lt=1)
     seed: int | None = setting(None, "For tests: reproducible, and therefore NOT private.", ge=0)

@@ -46,6 +46,7 @@ SYNTHESIS, MEANS, SAMPLING = 0, 1, 2
 HELD_OUT, SYNTHETIC = "held_out.npy", "synthetic.npy"  # coded rows in the working folder
 
 SCORED_ROWS = 1_000_000  # distinct rows that are scored exactly, and rows that classifiers see
+FAR_OUT = 0.05  # of the rows of a group beyond the usual clip: σ is declared too small
 MOST_STARTS = 4  # of one stratum's fit in a run: lost workers are replaced, but not without end
 
 
@@ -231,6 +232,7 @@ def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSour
         else "noisy counts of the people who have a value (charged)",
         "rho": float(plan.price.means),
         "relation": "add-remove",
+        "target": plan.config.means_target,
         "outcomes": outcomes,
     }
     work.save_json(work.staging / "means.json", document)
@@ -243,10 +245,11 @@ def _mean(plan: Plan, work: Workspace, column: Column, kind: str, budget: Budget
         key: work.load(work.outcome(column.name, i)) for i, key in enumerate(plan.strata.keys)
     }
     lower, upper = column.mean_bounds
-    coinpress = Coinpress(lower, upper, column.sigma, sizes="noisy", bounds=column.bounds)
+    about = plan.config.means_target
+    coinpress = Coinpress(lower, upper, column.sigma, sizes="noisy", bounds=column.bounds, target=about)
     if kind == "vanilla" or not plan.strata.columns:
         whole = coinpress.mean(np.concatenate(list(groups.values())), budget, noise)
-        return {"coinpress": _entry(whole, coinpress)}
+        return {"coinpress": _entry(whole, coinpress) | _tail(whole, coinpress)}
     estimator = coinpress.hierarchical if plan.config.shrinkage else coinpress.by_strata
     stratified = estimator(groups, plan.fixed_weights, budget, noise)
     strata = {
@@ -255,7 +258,7 @@ def _mean(plan: Plan, work: Workspace, column: Column, kind: str, budget: Budget
         for key, estimate in ((key, stratified.strata[key]) for key in plan.strata.keys)
     }
     name = "pub_strat_coinpress" if plan.fixed_weights else "strat_coinpress"
-    return {name: _entry(stratified, coinpress) | {"strata": strata}}
+    return {name: _entry(stratified, coinpress) | _tail(stratified, coinpress) | {"strata": strata}}
 
 
 @scrubbed
@@ -313,12 +316,19 @@ def land_release(plan: Plan, work: Workspace) -> Path:
 def _entry(estimate: Estimate | StratifiedEstimate, settings: Coinpress, shrunk: bool = False) -> dict[str, Any]:
     """A mean as it is released.
 
-    Its interval covers the mean of the population that rows were drawn from (`target`) at `level`. A `shrunk` value was
-    moved towards the other strata's; the interval is that of its own measurement.
+    Its interval covers the rows' own mean, or that of the population they were drawn from (`target`), at `level`. A
+    `shrunk` value was moved towards the other strata's; the interval is that of its own measurement.
     """
     entry: dict[str, Any] = {"value": estimate.value, "lower": estimate.lower, "upper": estimate.upper}
-    entry |= {"rho": float(estimate.rho), "level": 1 - settings.beta, "target": "population", "shrunk": shrunk}
+    entry |= {"rho": float(estimate.rho), "level": 1 - settings.beta, "target": settings.target, "shrunk": shrunk}
     return entry | {"rows": estimate.rows} if isinstance(estimate, Estimate) else entry
+
+
+def _tail(estimate: Estimate | StratifiedEstimate, settings: Coinpress) -> dict[str, Any]:
+    """σ as declared; the largest share of a group's rows that histograms show beyond what it allows; whether that is
+    too much."""
+    beyond = estimate.clip.beyond
+    return {"sigma": {"declared": settings.sigma, "rows_far_out": beyond, "too_small": beyond > FAR_OUT}}
 
 
 def _some(tables: Sequence[CodedTable], rng: np.random.Generator) -> list[CodedTable]:

@@ -17,9 +17,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtri
 
 from equistrata.arrays import Counts, Floats
@@ -33,26 +34,40 @@ NO_TAIL = 1 / 3  # prior probability of no tail
 TAIL_SHARES = np.geomspace(0.002, 0.03, 9)  # of the rows: candidate sizes of a tail
 FALL = 0.02  # the share of the rows that reach a shell and reach the next
 DEVIATIONS = 0.3, *[1.0] * (SHELLS - 1)  # prior standard deviation of a shell's count over its mean
+HEAVY_SHARES = 0.06, 0.12  # of the rows: tails of columns whose σ is declared far too small
+HEAVY = 2e-3  # prior probability of each of them
 ANYWHERE = 1e-5  # prior probability of rows in any shell
 ANY_SHARE = 0.01  # of the rows: the prior standard deviation of a shell's count in that case
 
 
 @dataclass(frozen=True)
 class Clip:
-    """A clip interval and the bias that it is expected to cause, in the unit of the data."""
+    """A clip interval and what it is thought to do to the mean, in the unit of the data.
+
+    `expected` is how far it is thought to lower the mean (a negative number: to raise it), and `deviation` the standard
+    deviation of that, both given a histogram of the tails. `beyond` is the share of rows that it shows beyond the usual
+    clip: σ is declared too small where that is large. 0 without a histogram.
+    """
 
     lower: float
     upper: float
-    bias: float = 0.0
+    expected: float = 0.0
+    deviation: float = 0.0
+    beyond: float = 0.0
+
+    @property
+    def bias(self) -> float:
+        """The root of the expected square of the change of the mean."""
+        return math.hypot(self.expected, self.deviation)
 
 
-def gaussian_reach(rows: float) -> float:
-    """Φ⁻¹(1 − 1/(2n)), at least 1: the clip in units of σ that cuts about one of n Gaussian rows.
+def gaussian_reach(rows: npt.ArrayLike) -> Floats:
+    """Φ⁻¹(1 − 1/(2n)), at least 1: the clip in units of σ that cuts about one of n Gaussian rows. Any shape.
 
-    >>> [round(gaussian_reach(n), 2) for n in (1, 100, 200_000)]
+    >>> gaussian_reach([1, 100, 200_000]).round(2).tolist()
     [1.0, 2.58, 4.56]
     """
-    return max(1.0, float(-ndtri(1 / (2 * max(rows, 1.0)))))
+    return np.maximum(1.0, -ndtri(1 / (2 * np.maximum(rows, 1.0))))
 
 
 def shell_edges(base: float, reach: float, bound: float) -> list[float]:
@@ -89,10 +104,22 @@ class Shells:
         edges = [self.middle - edge for edge in reversed(self.below)] + [self.middle + edge for edge in self.above]
         return [-math.inf, *edges[1:-1], math.inf]
 
-    def best_clip(self, counts: Counts, sigma: float, rows: float, variance: Variance) -> Clip:
-        """The clip with the least expected bias² + noise², never narrower than the base clip. Post-processing.
+    def expected(self, rows: float, share: float) -> Floats:
+        """The numbers of rows between the `edges` if this share of them lies in a tail on each side."""
+        below, above = (share * _falling(len(edges) - 1) for edges in (self.below, self.above))
+        return rows * np.concatenate([below[::-1], [1 - below.sum() - above.sum()], above])
 
-        Its bias is the root of the expected square of the loss, both sides added up.
+    def unseen(self, base: Clip, rows: float) -> Clip:
+        """The base clip, and what it is thought to cut off where no histogram was bought: by the prior alone."""
+        (above, of_above), (below, of_below) = (
+            expected_loss(np.zeros(len(edges) - 1), rows / ANYWHERE, rows, _candidates(edges)[1][:1])
+            for edges in (self.above, self.below)
+        )
+        variance = float(of_above[0] - above[0] ** 2 + of_below[0] - below[0] ** 2)
+        return replace(base, expected=float(above[0] - below[0]) / rows, deviation=math.sqrt(max(variance, 0)) / rows)
+
+    def best_clip(self, counts: Floats | Counts, sigma: float, rows: float, variance: Variance) -> Clip:
+        """The clip with the least expected bias² + noise², never narrower than the base clip. Post-processing.
 
         Args:
             counts, sigma: noisy numbers of rows between the `edges`, and the standard deviation of their noise.
@@ -102,16 +129,22 @@ class Shells:
         below, above = self.below, self.above
         clips_above, lost_above = _candidates(above)
         clips_below, lost_below = _candidates(below)
-        mean_above, square_above = expected_loss(counts[len(below) :], sigma, rows, lost_above)
-        mean_below, square_below = expected_loss(counts[: len(below) - 1][::-1], sigma, rows, lost_below)
-        bias = (np.add.outer(square_below, square_above) + 2 * np.outer(mean_below, mean_above)) / rows**2
-        cost = bias + variance(self.middle - clips_below[:, None], self.middle + clips_above)
-        down, up = np.unravel_index(int(np.argmin(cost)), cost.shape)
+        sides = counts[len(below) :], counts[: len(below) - 1][::-1]
+        mean_above, square_above = expected_loss(sides[0], sigma, rows, lost_above)
+        mean_below, square_below = expected_loss(sides[1], sigma, rows, lost_below)
+        square = np.add.outer(square_below, square_above) / rows**2
+        both = np.outer(mean_below, mean_above) / rows**2  # both sides added up: their losses need not cancel
+        cost = square + 2 * both + variance(self.middle - clips_below[:, None], self.middle + clips_above)
+        at = np.unravel_index(int(np.argmin(cost)), cost.shape)
+        down, up = at
         ends = self.middle - float(clips_below[down]), self.middle + float(clips_above[up])
-        return Clip(*ends, math.sqrt(float(bias[down, up])))
+        expected = float(mean_above[up] - mean_below[down]) / rows
+        deviation = math.sqrt(max(float(square[at] - 2 * both[at]) - expected**2, 0.0))
+        beyond = sum(expected_loss(side, sigma, rows, np.ones((1, len(side))))[0].item() for side in sides)
+        return Clip(*ends, expected, deviation, beyond / rows)
 
 
-def expected_loss(counts: Counts, sigma: float, rows: float, lost: Floats) -> tuple[Floats, Floats]:
+def expected_loss(counts: Floats | Counts, sigma: float, rows: float, lost: Floats) -> tuple[Floats, Floats]:
     """The posterior means of what clips on one side cut from the sum of all rows, and of its square.
 
     Args:
@@ -121,18 +154,23 @@ def expected_loss(counts: Counts, sigma: float, rows: float, lost: Floats) -> tu
     Returns:
         Two arrays of shape (clips,), in the unit of the data and its square.
     """
-    falling = -np.diff(FALL ** np.arange(len(counts)), append=0.0)
-    prior = rows * np.outer([0.0, 0.0, *TAIL_SHARES], falling)
+    prior = rows * np.outer([0.0, 0.0, *HEAVY_SHARES, *TAIL_SHARES], _falling(len(counts)))
     spread = (np.array(DEVIATIONS[: len(counts)]) * prior) ** 2
     spread[0] = (ANY_SHARE * rows) ** 2
     seen = spread + sigma**2
-    chances = [ANYWHERE, NO_TAIL, *[(1 - NO_TAIL - ANYWHERE) / len(TAIL_SHARES)] * len(TAIL_SHARES)]
+    special = [ANYWHERE, NO_TAIL, *[HEAVY] * len(HEAVY_SHARES)]
+    chances = [*special, *[(1 - sum(special)) / len(TAIL_SHARES)] * len(TAIL_SHARES)]
     log = np.log(chances) - (np.log(seen) + (counts - prior) ** 2 / seen).sum(1) / 2
     weights = np.exp(log - log.max())
     weights /= weights.sum()
     expected = np.maximum(prior + spread / seen * (counts - prior), 0.0) @ lost.T
     squares = expected**2 + (spread * sigma**2 / seen) @ (lost**2).T
     return weights @ expected, weights @ squares
+
+
+def _falling(shells: int) -> Floats:
+    """The shares of a tail's rows in its shells, shape (shells,)."""
+    return -np.diff(FALL ** np.arange(shells), append=0.0)
 
 
 def _candidates(edges: Sequence[float]) -> tuple[Floats, Floats]:

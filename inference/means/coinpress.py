@@ -16,12 +16,15 @@ from __future__ import annotations
 import math
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
+from functools import reduce
+from operator import add
 
 import numpy.typing as npt
 
 from equistrata.errors import InputError
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
 from equistrata.inference.means.hierarchical import two_level_means
+from equistrata.inference.means.interval import joint_clip, weighted_interval
 from equistrata.inference.means.refinement import RowCount, estimate_mean, spendable
 from equistrata.inference.means.settings import CoinpressSettings, GroupedValues, GroupWeights, read_groups, read_values
 from equistrata.privacy.budget import Budget, Rho
@@ -108,22 +111,29 @@ class Coinpress(CoinpressSettings):
         empty = math.fsum(part for key, part in shares.items() if key not in known)
         value = math.fsum(part * raw for part, raw in known.values()) / covered if covered > 0 else self.middle
         scale = 1 / covered if covered > 0 else 0.0
-        variance = _own_sizes_variance(strata, value, self.sigma)
+        clip = joint_clip((found.clip for found in strata.values()), (part * scale for part in shares.values()))
+        unknown = empty * (self.upper - self.lower)
         if read.declared:
-            variance = math.fsum((part * scale) ** 2 * strata[key].variance for key, (part, _) in known.items())
-        bias = math.fsum(part * scale * strata[key].bias for key, (part, _) in known.items())
-        bias += empty * (self.upper - self.lower)
-        half = math.sqrt(2 * variance * math.log(2 / self.beta)) + bias
+            squares = [((part * scale) ** 2, strata[key]) for key, (part, _) in known.items()]
+            noise_variance = math.fsum(square * found.noise_variance for square, found in squares)
+            sampling = math.fsum(square * self.sigma**2 / found.rows for square, found in squares)
+            lower, upper = weighted_interval(value, noise_variance, sampling, self, clip, unknown)
+        else:
+            sums = reduce(add, (found.sums for found in strata.values()))
+            noise_variance, sampling = sums.variance(sums.mean), self.sigma**2 / max(sums.rows, 1.0)
+            lower, upper = sums.interval(self, clip)
+            value = sums.mean
         return StratifiedEstimate(
-            value=value,
-            lower=value - half,
-            upper=value + half,
+            value=min(max(value, lower), upper),
+            lower=lower,
+            upper=upper,
             rho=amount,
             relation=self.relation,
             strata=strata,
             weights=shares,
-            variance=variance,
-            bias=bias,
+            variance=noise_variance + sampling,
+            bias=clip.bias + unknown,
+            clip=clip,
             private=noise.private,
         )
 
@@ -169,20 +179,3 @@ class Coinpress(CoinpressSettings):
 def _shares_of(strata: Mapping[Hashable, Estimate]) -> dict[Hashable, float]:
     rows = math.fsum(estimate.rows for estimate in strata.values())
     return {key: estimate.rows / rows if rows > 0 else 1 / len(strata) for key, estimate in strata.items()}
-
-
-def _own_sizes_variance(strata: Mapping[Hashable, Estimate], value: float, sigma: float) -> float:
-    """The variance of Σ nᵢ rawᵢ / Σ nᵢ with noisy nᵢ, by the delta method.
-
-    The numerator is Σ (nᵢ cᵢ + Sᵢ), Sᵢ a noisy sum about the centre cᵢ; noise in nᵢ moves the ratio by (cᵢ − value)/n.
-    """
-    rows = math.fsum(estimate.rows for estimate in strata.values())
-    if not rows > 0:
-        return 0.0
-    parts = (
-        estimate.sum_deviation**2
-        + ((estimate.centre - value) * estimate.count_deviation) ** 2
-        + sigma**2 * estimate.rows
-        for estimate in strata.values()
-    )
-    return math.fsum(parts) / rows**2

@@ -15,6 +15,8 @@ from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, field
 
 from equistrata.errors import InputError
+from equistrata.inference.means.clip import Clip
+from equistrata.inference.means.interval import NO_CLIP, NOTHING, NoisySums
 from equistrata.privacy.budget import Relation, Rho
 
 
@@ -45,7 +47,8 @@ class PrivateInterval(Interval):
             stratum" takes the strata's sizes to be public and covers no row that changes its stratum.
         variance: of the value about the population mean (sampling and noise), in squared units of the data; infinite
             where there was no information.
-        bias: the part of the interval's half-width, in the unit of the data, that allows for clipping.
+        bias: by clipping, in the unit of the data: the root of its expected square, which the interval allows for.
+        clip: of the rows, and what it is thought to have done; of strata, jointly.
         epsilon: the pure ε, for a mechanism that has one (rho is then ε²/2).
         entries: the charges in order, (what, amount); they add up to rho. Empty where only strata are charged.
         private: whether the noise came from a source fit for real releases.
@@ -55,6 +58,7 @@ class PrivateInterval(Interval):
     relation: Relation
     variance: float = math.inf
     bias: float = 0.0
+    clip: Clip = NO_CLIP
     epsilon: float | None = None
     entries: tuple[tuple[str, Rho], ...] = field(default=(), repr=False)
     private: bool = False
@@ -68,15 +72,31 @@ class Estimate(PrivateInterval):
         rows: the number of rows: declared public, or the noisy count that was paid for.
         raw: the measured value before it is moved into its interval; None where there was no information. Its noise has
             mean zero, so sums over strata use it.
-        centre, sum_deviation, count_deviation: `raw` is `centre` plus a noisy sum over `rows`; the standard deviations
-            of the noise of that sum (unit of the data) and of `rows`.
+        sums: what `raw` and the interval are made of.
+        centre, sum_deviation, count_deviation: of `sums`: `raw` is `centre` plus a noisy sum over `rows`; the standard
+            deviations of the noise of that sum (unit of the data) and of `rows`.
     """
 
     rows: float = 0.0
     raw: float | None = None
-    centre: float = 0.0
-    sum_deviation: float = math.inf
-    count_deviation: float = 0.0
+    sums: NoisySums = NOTHING
+
+    @property
+    def noise_variance(self) -> float:
+        """Of the noise of `raw`, in squared units of the data; the mean in it is taken from the interval."""
+        return self.sums.variance(min(max(self.sums.mean, self.lower), self.upper))
+
+    @property
+    def centre(self) -> float:
+        return self.sums.centre
+
+    @property
+    def sum_deviation(self) -> float:
+        return math.sqrt(self.sums.spread.of_x)
+
+    @property
+    def count_deviation(self) -> float:
+        return math.sqrt(self.sums.spread.of_n)
 
 
 @dataclass(frozen=True, kw_only=True)

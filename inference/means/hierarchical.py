@@ -24,13 +24,16 @@ import math
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import reduce
+from operator import add
 
 import numpy as np
 import numpy.typing as npt
 
 from equistrata.arrays import Floats
-from equistrata.inference.means.clip import gaussian_reach
+from equistrata.inference.means.clip import Clip, gaussian_reach
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
+from equistrata.inference.means.interval import NO_CLIP, joint_clip, weighted_interval
 from equistrata.inference.means.refinement import ROW_COUNT_SHARE, RowCount, estimate_mean, noisy_rows
 from equistrata.inference.means.settings import CoinpressSettings, WeightedGroups
 from equistrata.privacy.budget import REPLACE_ONE, Budget, Rho
@@ -76,12 +79,11 @@ def two_level_means(
         strata[key] = replace(found, rho=budget.total, entries=(*before, *found.entries))
     levels = TwoLevelMeans(whole, strata, settings, read.weights if read.declared else None)
     means = levels.shrunk() if shrinkage else levels.consistent
-    value, variance, bias = levels.population()
-    half = math.sqrt(2 * variance * math.log(2 / settings.beta)) + bias
+    value, (lower, upper), variance, clip, unknown = levels.population()
     return StratifiedEstimate(
-        value=value,
-        lower=value - half,
-        upper=value + half,
+        value=min(max(value, lower), upper),
+        lower=lower,
+        upper=upper,
         rho=budget.total,
         relation=settings.relation,
         strata={
@@ -90,7 +92,8 @@ def two_level_means(
         },
         weights=dict(zip(strata, levels.weights.tolist(), strict=True)),
         variance=variance,
-        bias=bias,
+        bias=clip.bias + unknown,
+        clip=clip,
         entries=budget.entries,
         private=noise.private,
     )
@@ -111,27 +114,23 @@ def best_split(sizes: Sequence[float], settings: CoinpressSettings, rho: Rho) ->
     if not everybody > 0:
         return Fraction(1, 2)
     rows = np.array([size for size in sizes if size >= LEAST_SHARE * everybody])
-    alone = np.array([_predicted(size, settings, rho) for size in rows])
-    whole, share = _predicted(everybody, settings, rho), rows / everybody
+    alone, whole = _predicted(rows, settings, rho), float(_predicted(np.array(everybody), settings, rho))
+    share = rows / everybody
     summed = float(share**2 @ alone)
     spread = (SPLIT_SPREAD * settings.sigma) ** 2
     bests = min(whole, summed), min(math.sqrt(spread) * len(rows), float(np.sqrt(alone).sum()))
 
-    def regret(part: Fraction) -> float:
-        a = float(part)
-        population = 1 / (a / whole + (1 - a) / summed)
-        measured = alone / (1 - a)
-        measured = measured - (share * measured) ** 2 / (summed / (1 - a) + whole / a)
-        strata = float(np.sqrt(spread * measured / (spread + measured)).sum())
-        return max(math.sqrt(population / bests[0]), strata / bests[1])
-
-    return min(SPLITS, key=regret)
+    a = np.array(SPLITS, dtype=np.float64)
+    population = 1 / (a / whole + (1 - a) / summed)
+    measured = alone / (1 - a)[:, None]
+    measured -= (share * measured) ** 2 / (summed / (1 - a) + whole / a)[:, None]
+    strata = np.sqrt(spread * measured / (spread + measured)).sum(1)
+    return SPLITS[int(np.argmin(np.maximum(np.sqrt(population / bests[0]), strata / bests[1])))]
 
 
-def _predicted(rows: float, settings: CoinpressSettings, rho: Rho) -> float:
-    width = min(settings.limits[1] - settings.limits[0], 2 * gaussian_reach(rows) * settings.sigma)
-    sensitivity = width if settings.relation == REPLACE_ONE else width / 2
-    return (gaussian_sigma(rho, sensitivity) / rows) ** 2
+def _predicted(rows: Floats, settings: CoinpressSettings, rho: Rho) -> Floats:
+    width = np.minimum(settings.limits[1] - settings.limits[0], 2 * gaussian_reach(rows) * settings.sigma)
+    return np.asarray((gaussian_sigma(rho) * width / (1 if settings.relation == REPLACE_ONE else 2) / rows) ** 2)
 
 
 def _counts(
@@ -180,27 +179,35 @@ class TwoLevelMeans:
         """The strata's means, reconciled with the mean over all rows by weighted least squares: see `_gain`."""
         return self.measured + self._gain * (self._about - float(self.own @ self.measured))
 
-    def population(self) -> tuple[float, float, float]:
-        """The population's mean, its variance (sampling and noise), and the bias in its interval."""
-        own, weights, known = self.own, self.weights, self._known
+    def population(self) -> tuple[float, tuple[float, float], float, Clip, float]:
+        """The population's mean, its interval, its variance (sampling and noise), its clip, and what strata without
+        rows add to the interval."""
+        own, weights, known, settings = self.own, self.weights, self._known, self.settings
         covered = float(weights[known].sum())
         if not covered > 0:
-            return self._about, 0.0, (self.settings.upper - self.settings.lower) / 2
+            return self._about, (settings.lower, settings.upper), 0.0, NO_CLIP, (settings.upper - settings.lower) / 2
         weights = np.where(known, weights, 0) / covered
         of_whole = float(weights @ self._gain)
         of_strata = weights - of_whole * own
-        least = np.array([_least(found) for found in self.strata.values()])
-        if self.given is None:
-            sampling = self.settings.sigma**2 / _least(self.whole)
-            careful = self._noise * (self.whole.rows / _least(self.whole)) ** 2
-        else:
-            sampling = float(weights**2 @ (self.settings.sigma**2 / least))
-            careful = np.where(known, self._each("variance") - self.settings.sigma**2 / least, 0)
-        of_all = self.whole.variance - self.settings.sigma**2 / _least(self.whole)
-        variance = sampling + float(of_strata**2 @ careful) + of_whole**2 * of_all
-        bias = float(np.abs(of_strata) @ self._each("bias")) + abs(of_whole) * self.whole.bias
-        bias += (1 - covered) * (self.settings.upper - self.settings.lower)
-        return float(weights @ self.consistent), variance, bias
+        levels = [*self.strata.values(), self.whole]
+        clip = joint_clip((found.clip for found in levels), [*of_strata.tolist(), of_whole])
+        unknown = (1 - covered) * (settings.upper - settings.lower)
+        value = float(weights @ self.consistent)
+        # An error in a size moves its stratum's mean, and the strata's shares where they are compared with the whole.
+        means = np.clip(self.measured, settings.lower, settings.upper)
+        moved = of_strata * (means - self._each("centre")) - of_whole * own * (self._about - means)
+        each = np.hypot(of_strata * self._each("sum_deviation"), moved * self._each("count_deviation"))
+        noise = float(((each / np.maximum(self._each("rows"), 1.0))[known] ** 2).sum())
+        noise += of_whole**2 * self.whole.noise_variance
+        if self.given is not None:
+            sampling = float(weights**2 @ (settings.sigma**2 / np.maximum(self._each("rows"), 1.0)))
+            interval = weighted_interval(value, noise, sampling, settings, clip, unknown)
+            return value, interval, noise + sampling, clip, unknown
+        # The same rows, measured twice: a mixture of both levels' sums.
+        strata = [found.sums.times(1 - of_whole) for found in self.strata.values()]
+        sums = reduce(add, strata, self.whole.sums.times(of_whole))
+        sampling = settings.sigma**2 / max(self.whole.rows, 1.0)
+        return value, sums.interval(settings, clip), noise + sampling, clip, unknown
 
     def shrunk(self) -> Floats:
         """The strata's posterior means, reconciled with the mean of all rows.
@@ -274,7 +281,3 @@ class TwoLevelMeans:
 
     def _each(self, name: str) -> Floats:
         return np.array([getattr(found, name) for found in self.strata.values()], dtype=np.float64)
-
-
-def _least(found: Estimate) -> float:
-    return RowCount(found.rows, found.count_deviation).least

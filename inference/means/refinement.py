@@ -14,24 +14,32 @@ from equistrata.arrays import Counts, Floats
 from equistrata.errors import InputError
 from equistrata.inference.means.clip import Clip, Shells, Variance, gaussian_reach
 from equistrata.inference.means.estimate import Estimate
+from equistrata.inference.means.interval import NoisySums, narrow
 from equistrata.inference.means.lattice import Purchase, noisy_histogram, noisy_sum
 from equistrata.inference.means.settings import CoinpressSettings
 from equistrata.privacy.budget import REPLACE_ONE, Budget, Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
+from equistrata.stats.fieller import Spread
 
 # Tuned: docs/experiments/means.md.
 ROW_COUNT_SHARE = Fraction(1, 10)  # of ρ, for the noisy count
 HISTOGRAM_SHARE = Fraction(8, 100)  # of ρ, for the tail histogram
-HISTOGRAM_ROWS = 1000  # the fewest (public or noisy) rows with which a tail histogram is bought
+HISTOGRAM_ROWS = 1000  # the (public or noisy) rows from which on a tail histogram is bought
+RESOLVED_SHARE = 0.02  # of fewer rows: a tail that must exceed the histogram's noise, or none is bought
 COUNT_DEVIATIONS = 2.0  # standard deviations by which a noisy count is assumed to be too large at most
 
 
 @dataclass(frozen=True)
 class RowCount:
-    """A number of rows: declared public (sigma 0), or noisy with standard deviation `sigma`."""
+    """A number of rows: declared public (sigma 0), or noisy as `drawn`, with standard deviation `sigma`."""
 
-    count: float
+    drawn: float
     sigma: float = 0.0
+
+    @property
+    def count(self) -> float:
+        """The number to divide by: a noisy one is at least 1."""
+        return max(self.drawn, 1.0) if self.sigma else self.drawn
 
     @property
     def least(self) -> float:
@@ -108,6 +116,11 @@ class MeanNoise:
 
         return variance
 
+    def sums(self, reading: Reading) -> NoisySums:
+        """What a reading is made of."""
+        total = (reading.value - reading.centre) * self.rows.count
+        return NoisySums(reading.centre, total, self.rows.drawn, Spread(reading.of_sum**2, 0.0, self.rows.sigma**2))
+
     def half_width(self, deviation: float, step: int) -> float:
         """√(2(σ²/n + noise²) ln(2/β_s)) (Algorithm 1, line 5)."""
         variance = self.settings.sigma**2 / self.rows.least + deviation**2
@@ -128,7 +141,7 @@ def estimate_mean(
     """
     total = budget.total
     if counted is not None:
-        rows = RowCount(max(counted.count, 1.0), counted.sigma)
+        rows = counted
     elif settings.sizes == "public":
         rows = RowCount(float(len(values)))
     else:
@@ -147,8 +160,8 @@ def estimate_mean(
         summed = noisy_sum(clipped, centre - reach, centre + reach, settings.relation, purchase)
         return model.reading(centre + summed / rows.count, clip, rho, guess)
 
-    def histogram(edges: Sequence[float], rho: Rho) -> tuple[Counts, float]:
-        return noisy_histogram(values, edges, settings.relation, Purchase(rho, budget, noise, "tail histogram"))
+    def histogram(shells: Shells, rho: Rho) -> tuple[Counts, float]:
+        return noisy_histogram(values, shells.edges, settings.relation, Purchase(rho, budget, noise, "tail histogram"))
 
     interval, pooled = refine(model, total, budget.remaining, measure, histogram, guess)
     return _finish(budget, model, interval, pooled, noise.private)
@@ -159,7 +172,7 @@ def refine(
     total: Rho,
     remaining: Rho,
     measure: Callable[[Clip, Rho, int, float | None], Reading],
-    histogram: Callable[[Sequence[float], Rho], tuple[Counts, float]],
+    histogram: Callable[[Shells, Rho], tuple[Floats | Counts, float]],
     guess: float | None = None,
 ) -> tuple[tuple[float, float], Reading]:
     """Narrow the interval for the mean step by step; the interval and the pooled reading. Of rows, or to plan.
@@ -167,11 +180,11 @@ def refine(
     Args:
         total, remaining: the ρ of the mean, and what the row count leaves of it.
         measure: makes a reading from a clip, its ρ, the number of the step and a rough mean.
-        histogram: noisy numbers of rows between edges, and the standard deviation of their noise.
+        histogram: noisy numbers of rows between shells' edges, and the standard deviation of their noise.
     """
     settings, rows = model.settings, model.rows
     gaussian = settings.tail == "gaussian"
-    reserved = not gaussian and rows.count >= HISTOGRAM_ROWS
+    reserved = not gaussian and rows.count >= histogram_rows(settings, total)
     shells_rho = total * HISTOGRAM_SHARE if reserved else Rho(0)
     *parts, last = step_amounts(remaining - shells_rho, settings.steps, settings.last_share)
     low, high, readings = settings.lower, settings.upper, list[Reading]()
@@ -183,20 +196,31 @@ def refine(
     if gaussian:
         clip = settings.clip(low, high, settings.paper_reach(settings.steps, rows.count))
     else:
-        reach = settings.sigma * gaussian_reach(rows.count)
+        reach = settings.sigma * float(gaussian_reach(rows.count))
         clip = settings.clip(low, high, reach)
-        if not reserved or (clip.lower, clip.upper) == settings.limits:  # no row can lie beyond the clip
+        shells = Shells.around(clip, reach, settings.limits)
+        if reserved and (clip.lower, clip.upper) != settings.limits:
+            found, deviation = histogram(shells, shells_rho)
+            clip = shells.best_clip(found, deviation, rows.count, model.variance_by_clip(last, guess))
+        else:  # too few rows, or no row can lie beyond the clip
             last += shells_rho
-        else:
-            shells = Shells.around(clip, reach, settings.limits)
-            clip = shells.best_clip(
-                *histogram(shells.edges, shells_rho), rows.count, model.variance_by_clip(last, guess)
-            )
+            clip = shells.unseen(clip, rows.count)
     readings.append(measure(clip, last, settings.steps, guess))
-    pooled = readings[-1] if gaussian else pool(readings, rows)
-    half = model.half_width(pooled.noise, settings.steps) + clip.bias
-    interval = (pooled.value - half, pooled.value + half) if gaussian else narrow(low, high, pooled.value, half)
-    return interval, pooled
+    if not gaussian:
+        pooled = pool(readings, rows)
+        return model.sums(pooled).interval(settings, pooled.clip), pooled
+    half = model.half_width(readings[-1].noise, settings.steps)
+    return (readings[-1].value - half, readings[-1].value + half), readings[-1]
+
+
+def histogram_rows(settings: CoinpressSettings, total: Rho) -> float:
+    """The number of rows from which on a mean at ρ = `total` buys a histogram of its tails.
+
+    >>> [round(histogram_rows(CoinpressSettings(0, 99, 14, sizes="noisy"), Rho(rho))) for rho in (0.001, 0.1)]
+    [1000, 395]
+    """
+    sensitivity = math.sqrt(2) if settings.relation == REPLACE_ONE else 1.0
+    return min(HISTOGRAM_ROWS, gaussian_sigma(total * HISTOGRAM_SHARE, sensitivity) / RESOLVED_SHARE)
 
 
 def step_amounts(rho: Rho, steps: int, last: Fraction) -> list[Rho]:
@@ -208,19 +232,6 @@ def step_amounts(rho: Rho, steps: int, last: Fraction) -> list[Rho]:
     if steps == 1:
         return [rho]
     return rho.split([(1 - last) / (steps - 1)] * (steps - 1) + [last])
-
-
-def narrow(low: float, high: float, value: float, half: float) -> tuple[float, float]:
-    """[low, high] cut down to value ± half; where they do not meet, the end of [low, high] that is nearest.
-
-    >>> narrow(0.0, 10.0, 4.0, 2.0), narrow(0.0, 10.0, 15.0, 2.0)
-    ((2.0, 6.0), (8.0, 10.0))
-    """
-    bottom, top = max(low, value - half), min(high, value + half)
-    if bottom <= top:
-        return bottom, top
-    nearest = min(max(value, low), high)
-    return max(low, nearest - half), min(high, nearest + half)
 
 
 def pool(readings: Sequence[Reading], rows: RowCount) -> Reading:
@@ -246,7 +257,7 @@ def pool(readings: Sequence[Reading], rows: RowCount) -> Reading:
 def noisy_rows(values: Floats, rho: Rho, budget: Budget, noise: NoiseSource) -> RowCount:
     """The noisy number of values. Cost: ρ-zCDP of `budget`, add-remove; sensitivity 1."""
     counted, sigma = noise.gaussian(lambda: np.array([len(values)]), 1.0, rho, budget, "count")
-    return RowCount(max(float(counted[0]), 1.0), sigma)
+    return RowCount(float(counted[0]), sigma)
 
 
 def best_step(half: npt.ArrayLike, away: npt.ArrayLike, of_count: float, per_unit: float) -> Floats:
@@ -284,9 +295,8 @@ def _finish(
         bias=pooled.clip.bias,
         rows=rows.count,
         raw=pooled.value if math.isfinite(pooled.noise) else None,
-        centre=pooled.centre,
-        sum_deviation=pooled.of_sum,
-        count_deviation=rows.sigma,
+        clip=pooled.clip,
+        sums=model.sums(pooled),
         entries=budget.entries,
         private=private,
     )

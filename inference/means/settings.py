@@ -20,6 +20,7 @@ from equistrata.stats.checks import number, one_of, positive, share, whole
 
 Sizes = Literal["public", "noisy"]
 Tail = Literal["adaptive", "gaussian"]
+Target = Literal["rows", "population"]
 GroupedValues = Mapping[Hashable, npt.ArrayLike] | Sequence[npt.ArrayLike]
 GroupWeights = PublicWeights | Mapping[Hashable, float] | Sequence[float]
 
@@ -42,6 +43,8 @@ class CoinpressSettings:
             at Φ⁻¹(1 − 1/(2n))·σ; from 1,000 rows on, 8 % of ρ buys a histogram of the tails, which sets the clip. It
             also pools earlier readings and, with a noisy size, sums about the point with the least noise.
         bounds: bounds (a, b) of the data; no clip goes beyond them. None where there are none.
+        target: the mean that an interval covers: that of the "rows", exactly up to the bias of clipping, or that of the
+            "population" they were drawn from, if σ is right. Of the Gaussian tail: the population's (Algorithm 2).
         last_share: the share of the last step in the ρ of all steps; the other steps share the rest.
     """
 
@@ -53,6 +56,7 @@ class CoinpressSettings:
     sizes: Sizes = "public"
     tail: Tail = "adaptive"
     bounds: tuple[float, float] | None = None
+    target: Target = "rows"
     last_share: Fraction = LAST_STEP_SHARE
 
     def __post_init__(self) -> None:
@@ -67,6 +71,7 @@ class CoinpressSettings:
             object.__setattr__(self, "bounds", (float(self.bounds[0]), float(self.bounds[1])))
         one_of("sizes", self.sizes, get_args(Sizes))
         one_of("tail", self.tail, get_args(Tail))
+        one_of("target", self.target, get_args(Target))
         if not self.limits[0] < self.limits[1]:
             raise InputError(f"bounds must be two ascending numbers, not {self.bounds}")
         share("last_share", self.last_share)

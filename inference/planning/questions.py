@@ -5,7 +5,7 @@ bounds, deviations and expected values are declared.
 
 >>> hours = MeanQuestion(lower=1, upper=99, bounds=(1, 99), sigma=14, reference=38, relative_error=0.02)
 >>> round(hours.classical_rows), round(hours.rows(epsilon=1.0)), round(hours.smallest_epsilon(2000), 2)
-(1304, 1735, 0.73)
+(1304, 1705, 0.7)
 """
 
 from __future__ import annotations
@@ -13,17 +13,17 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import ClassVar, Literal, get_args
 
-import numpy as np
 from scipy.special import ndtr, ndtri
 
 from equistrata.errors import InputError
 from equistrata.inference.counts.proportions import exact_power, power, proportion_sizing
 from equistrata.inference.counts.sizing import Sizing, crossing
-from equistrata.inference.means.refinement import HISTOGRAM_ROWS, ROW_COUNT_SHARE, MeanNoise, RowCount, refine
+from equistrata.inference.means.hierarchical import best_split
+from equistrata.inference.means.refinement import ROW_COUNT_SHARE, MeanNoise, RowCount, histogram_rows, refine
 from equistrata.inference.means.settings import CoinpressSettings
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Relation, Rho
 from equistrata.privacy.noise import gaussian_sigma
@@ -35,7 +35,7 @@ About = Literal["population", "rows"]
 Status = Literal["readable", "unreadable", "too few rows"]
 
 EXACT_POWER_ROWS = 10**8  # rows from which the normal approximation of the power is as good as the exact distribution
-MOST_ROWS = 1e15  # of a search
+MOST_ROWS, MOST_RHO = 1e15, Rho(10**6)  # of a search
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,8 +97,18 @@ class Question(ABC):
         """The ε from which this many rows suffice; infinite where they would not even without noise."""
 
     @abstractmethod
+    def half_width(self, rows: float, epsilon: float) -> float:
+        """Half the length of the interval at level 1 − alpha that this many rows give at this ε, in the data's unit."""
+
+    @abstractmethod
+    def power(self, rows: float, epsilon: float) -> float:
+        """Of the test, with this many rows at this ε."""
+
     def reached(self, rows: float, epsilon: float) -> float:
         """The power, or the relative error, of this many rows at this ε."""
+        if self.goal == "power":
+            return self.power(rows, epsilon)
+        return self.half_width(rows, epsilon) / abs(self.reference)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -134,15 +144,17 @@ class ProportionQuestion(Question):
         """Rows times ε at which Laplace noise of scale 1/(rows·ε) stays within the distance with probability 1 − α."""
         return -math.log(self.alpha) / self._sizing.distance
 
-    def reached(self, rows: float, epsilon: float) -> float:
-        bought, whole, p = epsilon * self.part, max(round(rows), 1), self.reference
-        if self.effect is not None:
-            found = exact_power if whole <= EXACT_POWER_ROWS else power
-            return found(p + self.effect, p0=p, rows=whole, epsilon=bought, alpha=self.alpha)
+    def half_width(self, rows: float, epsilon: float) -> float:
+        bought, p = epsilon * self.part, self.reference
         if self.about == "rows":
-            return -math.log(self.alpha) / (rows * bought * p)
-        law = NormalLaplace(math.sqrt(p * (1 - p) / rows), 1 / (rows * bought))
-        return law.quantile(1 - self.alpha / 2) / p
+            return -math.log(self.alpha) / (rows * bought)
+        return NormalLaplace(math.sqrt(p * (1 - p) / rows), 1 / (rows * bought)).quantile(1 - self.alpha / 2)
+
+    def power(self, rows: float, epsilon: float) -> float:
+        assert self.effect is not None
+        found = exact_power if (whole := max(round(rows), 1)) <= EXACT_POWER_ROWS else power
+        p = self.reference
+        return found(p + self.effect, p0=p, rows=whole, epsilon=epsilon * self.part, alpha=self.alpha)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,9 +164,13 @@ class MeanQuestion(Question):
     Attributes:
         lower, upper, sigma, bounds: as of `Coinpress`; the reference is in [lower, upper].
         delta: δ of the release, in (0, 1).
+        sizes: the numbers of rows of all strata, two or more, where they are measured at two levels
+            (`Coinpress.hierarchical`, as by default); () where each is measured alone (`by_strata`).
+        tail: the share of rows, in [0, 0.5), beyond the usual clip on each side, where bounds leave room: 0 for
+            bell-shaped columns, about 0.01 for incomes. Such rows ask for a wider clip, with more noise.
 
-    See `Question` for the other settings. A reference of 0 has no relative error. The predicted deviation is the one
-    that `Coinpress.mean` reports when its steps narrow the interval about the reference, without the bias of clipping.
+    See `Question` for the other settings. A reference of 0 has no relative error. Predicted are the interval and the
+    deviation that the estimator itself reports, computed by its own code, where its steps find the reference.
     """
 
     lower: float
@@ -162,6 +178,8 @@ class MeanQuestion(Question):
     sigma: float
     bounds: tuple[float, float] | None = None
     delta: float = 1e-9
+    sizes: tuple[float, ...] = ()
+    tail: float = 0.0
     relation: ClassVar[Relation] = ADD_REMOVE  # the numbers of rows are private: a tenth of the price buys them
 
     def __post_init__(self) -> None:
@@ -174,7 +192,11 @@ class MeanQuestion(Question):
             raise InputError("effect is 0, and no number of rows can show no difference; give a difference to be seen")
         if self.goal == "relative error" and self.reference == 0:
             raise InputError("a relative error of a mean of 0 means nothing; give an effect in the column's unit")
+        if self.goal == "relative error" and self._sizing.distance >= (self.upper - self.lower) / 2:
+            raise InputError(f"the mean's declared interval {interval} is as narrow without rows; ask for less error")
         share("delta", self.delta)
+        if not 0 <= number("tail", self.tail) < 0.5:
+            raise InputError(f"tail is {self.tail:g}, but must be a share from 0 to below 0.5; choose another")
         super().__post_init__()
 
     @cached_property
@@ -187,13 +209,16 @@ class MeanQuestion(Question):
 
     @cached_property
     def _settings(self) -> CoinpressSettings:
-        return CoinpressSettings(self.lower, self.upper, self.sigma, sizes="noisy", bounds=self.bounds)
+        return CoinpressSettings(
+            self.lower, self.upper, self.sigma, sizes="noisy", bounds=self.bounds, target=self.about
+        )
 
     def rows(self, epsilon: float) -> float:
         """See `Question.rows`; to one part in 10⁹, on either side of the size from which a tail histogram is bought."""
         rho = Rho.from_epsilon_delta(positive("epsilon", epsilon), self.delta) * self.part
-        below = HISTOGRAM_ROWS - 1.0
-        low, high = (1.0, below) if self._excess(below, rho) >= 0 else (float(HISTOGRAM_ROWS), MOST_ROWS)
+        bought = max(histogram_rows(self._settings, self._parts(rho)[0]), 1.0)
+        below = max(bought * (1 - 1e-9), 1.0)
+        low, high = (1.0, below) if self._excess(below, rho) >= 0 else (bought, MOST_ROWS)
         if self._excess(high, rho) < 0:
             raise InputError(f"no number of rows up to {high:g} is enough; ask for less precision, or raise epsilon")
         if self._excess(low, rho) >= 0:
@@ -204,35 +229,57 @@ class MeanQuestion(Question):
         return high
 
     def smallest_epsilon(self, rows: float) -> float:
-        if not positive("rows", rows) > self.classical_rows:
-            return math.inf
-        rho = crossing(lambda amount: self._excess(rows, Rho(amount)), 1.0)
+        if not positive("rows", rows) > self.classical_rows or self._excess(rows, MOST_RHO) < 0:
+            return math.inf  # sampling error, or what a clip may lose where no histogram is bought, is too large
+        rho = crossing(lambda amount: self._excess(rows, Rho(amount)), 1e-3)
         return Rho(rho / self.part).epsilon(self.delta)
 
-    def reached(self, rows: float, epsilon: float) -> float:
+    def half_width(self, rows: float, epsilon: float) -> float:
+        (lower, upper), _ = self._measured(rows, Rho.from_epsilon_delta(epsilon, self.delta) * self.part)
+        return (upper - lower) / 2
+
+    def power(self, rows: float, epsilon: float) -> float:
+        assert self.effect is not None
         deviation = self.deviation(rows, Rho.from_epsilon_delta(epsilon, self.delta) * self.part)
-        z = float(-ndtri(self.alpha / 2))
-        if self.effect is None:
-            return z * deviation / abs(self.reference)
-        seen = abs(self.effect) / deviation
+        z, seen = float(-ndtri(self.alpha / 2)), abs(self.effect) / deviation
         return float(ndtr(seen - z) + ndtr(-seen - z))
 
     def deviation(self, rows: float, rho: Rho) -> float:
-        """The standard deviation that `Coinpress.mean` would report; that of the noise alone about the rows."""
+        """The standard deviation that the estimator would report; that of the noise alone about the rows."""
+        _, noise = self._measured(rows, rho)
+        least = RowCount(rows, gaussian_sigma(rho * ROW_COUNT_SHARE)).least
+        return math.hypot(self.sigma / math.sqrt(least) if self.about == "population" else 0.0, noise)
+
+    def _measured(self, rows: float, rho: Rho) -> tuple[tuple[float, float], float]:
+        """The interval about the reference that a stratum would get, and the deviation of its noise."""
         model = MeanNoise(self._settings, RowCount(rows, gaussian_sigma(rho * ROW_COUNT_SHARE)))
+        total, left, guess = self._parts(rho)
         _, pooled = refine(
             model,
-            rho,
-            rho - rho * ROW_COUNT_SHARE,
+            total,
+            left,
             lambda clip, part, step, guess: model.reading(self.reference, clip, part, guess),
-            lambda edges, part: (np.zeros(len(edges) - 1, dtype=np.int64), gaussian_sigma(part)),  # no tail
+            lambda shells, part: (shells.expected(rows, self.tail), gaussian_sigma(part)),
+            guess,
         )
-        sampling = self.sigma / math.sqrt(model.rows.least) if self.about == "population" else 0.0
-        return math.hypot(sampling, pooled.noise)
+        # Clips are chosen at the releases' β; the interval is at the level asked for.
+        interval = model.sums(pooled).interval(replace(self._settings, beta=self.alpha), pooled.clip)
+        return interval, pooled.noise
+
+    def _parts(self, rho: Rho) -> tuple[Rho, Rho, float | None]:
+        """The ρ of a stratum's mean, what its row count leaves of it, and the rough mean known before."""
+        left = rho - rho * ROW_COUNT_SHARE
+        if not self.sizes:
+            return rho, left, None
+        own = left * (1 - best_split(self.sizes, self._settings, left))  # counts first, then all rows, then strata
+        return own, own, self.reference
 
     def _excess(self, rows: float, rho: Rho) -> float:
         """The distance to detect less the smallest one that this many rows detect; rises in both."""
-        return self._sizing.distance - self._sizing.quantiles * self.deviation(rows, rho)
+        if self.goal == "power":
+            return self._sizing.distance - self._sizing.quantiles * self.deviation(rows, rho)
+        (lower, upper), _ = self._measured(rows, rho)
+        return self._sizing.distance - (upper - lower) / 2
 
 
 @dataclass(frozen=True)
@@ -243,6 +290,7 @@ class StratumPlan:
         rows_needed: at the planned ε.
         smallest_epsilon: from which its rows suffice; infinite where no ε is enough.
         reached: the power, or the relative error, at the planned ε; infinite where there is no row.
+        half_width: of the interval at the planned ε, in the unit of the data; infinite where there is no row.
         status: "readable" at the planned ε, "unreadable" there, or "too few rows" at any ε.
     """
 
@@ -251,6 +299,7 @@ class StratumPlan:
     rows_needed: int
     smallest_epsilon: float
     reached: float
+    half_width: float
     status: Status
 
 
@@ -270,7 +319,10 @@ def plan_strata(asked: Question, sizes: Mapping[str, float], epsilon: float) -> 
         if number(f"the size of {label}", size) < 0:
             raise InputError(f"the size of {label} is {size:g}, but a group cannot be smaller than empty; mend it")
         nothing = 0.0 if asked.goal == "power" else math.inf
-        least, reached = (asked.smallest_epsilon(size), asked.reached(size, epsilon)) if size else (math.inf, nothing)
+        least, reached, half = math.inf, nothing, math.inf
+        if size:
+            least, reached = asked.smallest_epsilon(size), asked.reached(size, epsilon)
+            half = asked.half_width(size, epsilon)
         status: Status = "too few rows" if math.isinf(least) else "readable" if least <= epsilon else "unreadable"
-        plans.append(StratumPlan(label, size or 0.0, needed, least, reached, status))
+        plans.append(StratumPlan(label, size or 0.0, needed, least, reached, half, status))
     return tuple(plans)

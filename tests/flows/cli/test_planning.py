@@ -73,15 +73,18 @@ def test_the_bounds_are_those_of_the_papers_table():
 
 
 def test_a_mean_is_planned_from_the_schemas_bounds():
-    found = plan("--column", "WKHP", "--reference", 38, "--relative-error", 0.02)
+    hours = ("--column", "WKHP", "--reference", 38, "--relative-error", 0.02)
+    found = plan(*hours, "--about", "population", "--alpha", 0.05)
     assert (found["quantity"], found["relation"], found["delta"]) == ("mean", "add-remove", 1e-9)
     assert found["rows_without_noise"] == math.ceil((1.959964 * 14 / (0.02 * 38)) ** 2)
     assert found["rows_needed"] > found["rows_without_noise"]
-    quarter = plan("--column", "WKHP", "--reference", 38, "--relative-error", 0.02, "--part", 0.25)
-    assert quarter["rows_needed"] > found["rows_needed"]
-    own = plan("--column", "WKHP", "--reference", 38, "--relative-error", 0.02, "--about", "rows")
+    own = plan(*hours)  # as releases: the rows' own mean, at level 0.99, at two levels
     assert (own["rows_without_noise"], own["correction_factor"]) == (0, None)
+    assert (own["about"], own["alpha"]) == ("rows", 0.01)
     assert own["rows_needed"] < found["rows_needed"]
+    assert plan(*hours, "--part", 0.25)["rows_needed"] > own["rows_needed"]
+    assert plan(*hours, "--no-shrinkage")["rows_needed"] < own["rows_needed"]
+    assert all(part["half_width"] == pytest.approx(38 * part["reached"]) for part in own["strata"])
     income = plan("--column", "PINCP", "--effect", 5000)
     assert income["reference"] == 250_000  # the middle of the interval that the schema declares for the mean
 

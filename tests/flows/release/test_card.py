@@ -131,3 +131,16 @@ def test_what_was_not_measured_is_said():
     assert f"2 of {pairs} pairs of columns were measured together" in page
     assert f"Measured with no other column: {', '.join(relations['alone'])}." in page
     assert "pairs of columns" not in card_markdown(made | {"relations": None}, None)  # as on cards of former versions
+
+
+@pytest.mark.parametrize("too_small", [True, False])
+@pytest.mark.parametrize(("target", "said"), [("rows", "the rows' own means"), ("population", "drawn from")])
+def test_the_card_says_which_means_are_covered_and_where_sigma_is_too_small(too_small, target, said):
+    sigma = {"declared": 80_000.0, "rows_far_out": 0.123, "too_small": too_small}
+    estimate = {"value": 50_000.0, "lower": 49_000.0, "upper": 51_000.0, "sigma": sigma}
+    means = {"target": target, "outcomes": {"PAY": {"strat_coinpress": estimate}}}
+    page = card_markdown(card(plan()), means)
+    assert said in page
+    assert ("`sigma` of PAY, 80000, is too small: noisy counts show 12% of the rows" in page) is too_small
+    older = {"outcomes": {"PAY": {"coinpress": {key: estimate[key] for key in ("value", "lower", "upper")}}}}
+    assert "drawn from" in card_markdown(card(plan()), older)

@@ -267,9 +267,10 @@ def rows_of(plan, work):
     return work.load_table(work.stratum(0), plan.schema)
 
 
-@pytest.mark.parametrize("shrinkage", [True, False])
-def test_means_by_strata_are_measured_at_two_levels_unless_shrinkage_is_turned_off(plan, work, shrinkage):
-    plan = replace(plan, config=plan.config.model_copy(update={"shrinkage": shrinkage}))
+@pytest.mark.parametrize(("shrinkage", "target"), [(True, "rows"), (False, "population")])
+def test_means_by_strata_are_measured_at_two_levels_unless_shrinkage_is_turned_off(plan, work, shrinkage, target):
+    changed = {"shrinkage": shrinkage, "means_target": target}
+    plan = replace(plan, config=plan.config.model_copy(update=changed))
     steps.partition(plan, work)
     work.staging.mkdir()
     budget, noise = Budget(plan.price.means), steps.noise_source(plan)
@@ -279,12 +280,14 @@ def test_means_by_strata_are_measured_at_two_levels_unless_shrinkage_is_turned_o
     (column,) = plan.means.columns
     groups = {key: work.load(work.outcome("PAY", i)) for i, key in enumerate(plan.strata.keys)}
     lower, upper = column.mean_bounds
-    coinpress = Coinpress(lower, upper, column.sigma, sizes="noisy", bounds=column.bounds)
+    coinpress = Coinpress(lower, upper, column.sigma, sizes="noisy", bounds=column.bounds, target=target)
     estimator = coinpress.hierarchical if shrinkage else coinpress.by_strata
     expected = estimator(groups, None, plan.price.means, noise.spawn(0))
     assert (entry["value"], entry["lower"], entry["upper"]) == (expected.value, expected.lower, expected.upper)
     assert entry["rho"] == float(plan.price.means)
-    assert (entry["level"], entry["target"], entry["shrunk"]) == (0.99, "population", False)
+    assert (entry["level"], entry["target"], entry["shrunk"]) == (0.99, target, False)
+    assert entry["sigma"]["declared"] == column.sigma
+    assert entry["sigma"]["too_small"] == (entry["sigma"]["rows_far_out"] > steps.FAR_OUT)
     marks = {stratum["shrunk"] for stratum in entry["strata"].values()}
     assert True in marks if shrinkage else marks == {False}
     assert entry["strata"].keys() == {plan.strata.label(key) for key in plan.strata.keys}

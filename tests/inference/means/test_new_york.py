@@ -61,7 +61,7 @@ def test_population(frame, column, given, most, sizes):
     values = frame[column].dropna().to_numpy(float)
     found = [coinpress_mean(values, **given, sizes=sizes, noise=SeededNoise(i)) for i in RUNS]
     assert np.median([abs(e.value / values.mean() - 1) for e in found]) <= most
-    assert all(e.lower <= values.mean() <= e.upper for e in found)
+    assert sum(e.lower <= values.mean() <= e.upper for e in found) >= 18  # at 99 %: 1 in 1,000 by chance; seeds fixed
 
 
 @pytest.mark.slow
