@@ -18,6 +18,14 @@ def test_effects_are_shared_by_what_the_keys_share():
     assert len(effects([(1,), (2,)])) == len(effects([(1, 2), (3,)])) == 1
 
 
+def test_of_three_columns_each_pair_has_effects_too():
+    keys = [(a, b, c) for a in (1, 2) for b in (1, 2, 3) for c in (1, 2)]
+    kernels = effects(keys)
+    assert [int(kernel[0].sum()) for kernel in kernels] == [6, 4, 6, 2, 3, 2, 1]
+    for shared, (i, j) in zip(kernels[3:6], [(0, 1), (0, 2), (1, 2)], strict=True):
+        assert shared.tolist() == [[one[i] == other[i] and one[j] == other[j] for other in keys] for one in keys]
+
+
 def test_a_projection_takes_the_mean_out():
     covariance = np.diag([1.0, 2.0, 3.0]) + 0.5
     inverse, projection = project(covariance)
@@ -33,6 +41,19 @@ def test_variances_are_found():
     observed = np.array([sex[i - 1] + race[j] for i, j in KEYS]) + own + noise
     found = variances(effects(KEYS), observed, np.full(16, 0.25))
     assert found == pytest.approx([9, 4, 1], rel=0.28)
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_variances_are_found_beside_strata_that_are_nothing_but_noise(seed):
+    """Shares of 180 strata of 1 to 5,000 rows with noise of 32 rows: those of one row vary by a thousand times all
+    effects. With their variance as the unit of the search, half of these tables ended with nothing of a stratum's own.
+    """
+    rng = np.random.default_rng(seed)
+    keys = [(age, other) for age in range(5) for other in range(36)]
+    age, own = rng.normal(0, 0.25, (5, 4)), rng.normal(0, 0.06, (180, 4))
+    noise = (32 / np.exp(rng.uniform(0, np.log(5000), 180))) ** 2
+    observed = age[[key[0] for key in keys]] + own + rng.normal(size=(180, 4)) * noise[:, None] ** 0.5
+    assert variances(effects(keys), observed, noise)[-1] == pytest.approx(0.0036, rel=0.5)
 
 
 @pytest.mark.slow

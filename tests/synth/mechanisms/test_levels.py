@@ -246,6 +246,37 @@ def test_noisy_sizes_of_independent_columns_are_better_for_leaning(shrinkage):
     assert (np.mean(errors) < 50) == shrinkage
 
 
+def test_sizes_that_noise_drowns_are_those_of_sums_over_them():
+    """180 strata of three independent columns: noise on sizes is as large as all rows, that on the columns is small.
+    Sizes are near the product, and keep its sums."""
+    rng = np.random.default_rng(3)
+    columns = [Column(name, values=tuple(range(size))) for name, size in (("R", 9), ("S", 2), ("A", 10), ("B", 2))]
+    strata = Strata.over(Schema("many", tuple(columns)), ("R", "S", "A"))
+    parts = [rng.dirichlet(np.ones(size)) for size in strata.sizes]
+    real = 50_000 * np.einsum("i,j,k->ijk", *parts)
+    told = [
+        Measurement((name,), 50_000 * part + rng.normal(0, 50, part.shape), 50.0)
+        for name, part in zip("RSA", parts, strict=True)
+    ]
+    told.append(Measurement(("R", "S", "A"), real + rng.normal(0, 400, real.shape), 400.0))
+    with_noise, shrunk = (
+        (np.reshape(list(cut(strata, told, ENGINE, s)[1].values()), real.shape)) for s in (False, True)
+    )
+    assert np.abs(shrunk - real).sum() < 0.2 * np.abs(with_noise - real).sum()
+    for axes in ((0, 1), (0, 2), (1, 2)):
+        np.testing.assert_allclose(shrunk.sum(axes), real.sum(axes), atol=600)
+    assert shrunk.min() > 0
+
+
+def test_a_level_is_reached_once_a_column_was_measured_within_strata():
+    levels, size = Levels(("R", "S")), Measurement(("S", "R"), np.zeros((2, 2)), 1.0)
+    column = Measurement(("A", "S", "R"), np.zeros((3, 2, 2)), 1.0)
+    assert levels.reached([size, column]) == levels
+    assert levels.reached([size]) == replace(levels, fine=False)
+    assert Levels().reached([]) == Levels()
+    assert replace(levels, coarse=False).reached([]).fine  # there is nothing else
+
+
 @pytest.mark.parametrize("own", [True, False])
 def test_a_stratum_that_noise_leaves_out_is_modelled_by_itself(own):
     """Noise a thousand times the rows: the model of all rows puts everybody where noise is largest."""
