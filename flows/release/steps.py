@@ -23,7 +23,7 @@ from equistrata.flows.release.card import card_markdown, release_card
 from equistrata.flows.release.inside import SCORES, check_place, keep_scores
 from equistrata.flows.release.manifest import write_manifest
 from equistrata.flows.release.plan import Plan
-from equistrata.flows.release.writer import RowWriter
+from equistrata.flows.release.writer import row_files
 from equistrata.flows.run.guard import StepFailed, scrubbed
 from equistrata.flows.run.landing import land
 from equistrata.flows.run.workspace import SNAPSHOT, Workspace
@@ -178,10 +178,10 @@ def resample(plan: Plan, work: Workspace) -> tuple[int, str]:
     model = replace(model, total=model.total / (1 - plan.held_out))
     rng, rows = _rng(plan, SAMPLING + 1), 0
     work.staging.mkdir()
-    with RowWriter(work.staging) as writer:
+    with row_files(work.staging) as write:
         for table, frame in ahead((table, table.decode(rng)) for table in model.batches(plan.config.rows, rng)):
             work.append(work.root / SYNTHETIC, table.codes)
-            writer.write(frame)
+            write(frame)
             rows += len(table)
     return rows, model.weights.source
 
