@@ -30,7 +30,7 @@ from equistrata.flows.run.workspace import SNAPSHOT, Workspace
 from equistrata.inference.means.coinpress import Coinpress
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
 from equistrata.privacy.budget import Budget, Rho
-from equistrata.privacy.noise import NoiseSource, SecureNoise, SeededNoise
+from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import load_measurements, save_measurements, total_estimate
 from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.models.estimation import Estimator
@@ -47,11 +47,6 @@ HELD_OUT, SYNTHETIC = "held_out.npy", "synthetic.npy"  # coded rows in the worki
 
 SCORED_ROWS = 1_000_000  # distinct rows that are scored exactly, and rows that classifiers see
 MOST_STARTS = 4  # of one stratum's fit in a run: lost workers are replaced, but not without end
-
-
-def noise_source(plan: Plan) -> NoiseSource:
-    """Secure noise, or seeded noise (not private) if the configuration has a seed."""
-    return SecureNoise() if plan.config.seed is None else SeededNoise(plan.config.seed)
 
 
 def _rng(plan: Plan, stream: int) -> np.random.Generator:

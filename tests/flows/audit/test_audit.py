@@ -57,7 +57,7 @@ def made(tmp_path_factory):
         patch.delenv("EQUISTRATA_LEDGER_URL", raising=False)
         release(rows | {"strata": "SEX", "evaluate": "none", "output": str(home / "free"), "release_id": "free"})
         patch.setattr(
-            "equistrata.flows.release.steps.noise_source", lambda plan: SeededNoise(3)
+            "equistrata.flows.release.flow.noise_source", lambda seed: SeededNoise(3)
         )  # a charged release takes no seed
         patch.setattr("equistrata.flows.release.steps._rng", lambda plan, stream: np.random.default_rng([3, stream]))
         for name, settings in (
