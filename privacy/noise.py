@@ -224,6 +224,11 @@ class SeededNoise(NoiseSource):
         return int(np.argmax(scores + self._rng.gumbel(0.0, scale, len(scores))))
 
 
+def noise_source(seed: int | None) -> NoiseSource:
+    """Secure noise, or seeded noise (not private) if a seed is given."""
+    return SecureNoise() if seed is None else SeededNoise(seed)
+
+
 def _made(values: A | Callable[[], A]) -> A:
     return values() if callable(values) else values
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from uuid import uuid4
 
 from equistrata.errors import InputError
 from equistrata.eval.report.report import BudgetHistory, ChargeLine
@@ -13,7 +12,7 @@ from equistrata.flows.config.audit import AuditConfig
 from equistrata.flows.config.places import URL_VARIABLE, place_of
 from equistrata.flows.config.release import SEEDED_CHARGE
 from equistrata.flows.publication.released import Released
-from equistrata.flows.release.account import Account, id_stem
+from equistrata.flows.release.account import Account, new_id
 from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.ledger.fingerprint import Fingerprint
 from equistrata.privacy.ledger.ledger import Charge, Head, Ledger, LedgerError
@@ -110,10 +109,8 @@ def audit_account(config: AuditConfig, releases: Sequence[Released]) -> AuditAcc
     # Whichever account is named: a release that was charged is audited with its own ledger, and its own rows.
     ledger.verify([Head.parse(str(entry["head"])) for entry in entries])
     ledger.budget(dataset)
-    stem = id_stem(releases[0].folder.resolve().name)
-    audit = f"audit-{stem[:60] or 'release'}-{uuid4().hex[:12]}"
     charged = tuple((str(entry["dataset"]), str(entry["release_id"])) for entry in entries)
-    return AuditAccount(ledger, dataset, audit, place.key, charged)
+    return AuditAccount(ledger, dataset, f"audit-{new_id(releases[0].folder.resolve().name)}", place.key, charged)
 
 
 def _fingerprints(charges: Sequence[Charge]) -> list[tuple[str | None, Fingerprint]]:

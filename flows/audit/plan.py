@@ -20,7 +20,7 @@ from equistrata.flows.audit.account import AuditAccount, audit_account
 from equistrata.flows.config.audit import AuditConfig
 from equistrata.flows.config.release import SOURCE_SETTINGS, ReleaseConfig
 from equistrata.flows.publication.addition import free_name, held
-from equistrata.flows.publication.audited_card import OWN, AddedAudit, Compared, with_audit
+from equistrata.flows.publication.audited_card import OWN, AddedAudit, prices, with_audit
 from equistrata.flows.publication.released import Released, facts
 from equistrata.flows.release.card import card_markdown
 from equistrata.flows.release.inside import private_folder, release_around
@@ -92,7 +92,8 @@ class AuditPlan:
         """The audit as the card of its host lists it, under its folder's name."""
         assert self.host is not None
         compared = tuple(
-            Compared(facts.name, release.identity, facts.rho, facts.private, facts.caveats)
+            {"name": facts.name, "identity": release.identity}
+            | {name: getattr(facts, name) for name in ("rho", "private", "caveats")}
             for release, facts in zip(self.releases, self.facts, strict=True)
             if release.identity != self.host.identity
         )
@@ -123,7 +124,7 @@ class AuditPlan:
     @property
     def together(self) -> Rho:
         """The price of this audit, the releases and the audits in their folders, each once."""
-        parts = {name: rho for release in self.releases for name, rho in release.prices.items()}
+        parts = {name: rho for release in self.releases for name, rho in prices(release.card, release.identity).items()}
         return sum(parts.values(), start=self.price)
 
     @property

@@ -26,7 +26,7 @@ from equistrata.flows.release.inside import private_folder
 from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.landing import check_output, claimed_output, land
 from equistrata.flows.run.workspace import SNAPSHOT, Workspace
-from equistrata.privacy.noise import NoiseSource, SecureNoise, SeededNoise
+from equistrata.privacy.noise import noise_source
 
 ROWS = "rows.npy"
 
@@ -64,7 +64,7 @@ def examine(plan: AuditPlan, work: Workspace) -> None:
     tables = {facts.name: release.table() for facts, release in zip(plan.facts, plan.releases, strict=True)}
     report: PublicReport | InternalReport
     if plan.public:
-        noise: NoiseSource = SecureNoise() if plan.config.seed is None else SeededNoise(plan.config.seed)
+        noise = noise_source(plan.config.seed)
         noisy = public_audits(private, tables, plan.strata, budget=plan.price, noise=noise, target=plan.config.target)
         epsilon, delta = plan.config.price
         report = PublicReport(

@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from equistrata.inference.federated.estimate import FederatedResult
     from equistrata.inference.federated.protocol import FederatedPlan
     from equistrata.inference.means.estimate import Interval
-    from equistrata.privacy.noise import NoiseSource
 
 
 def _two_numbers(text: str | None) -> tuple[float, float] | None:
@@ -125,6 +124,7 @@ def federate_answer_command(settings: AnswerSettings) -> None:
     from equistrata.inference.federated.aggregation import SumQuestion
     from equistrata.inference.federated.holder import TableHolder
     from equistrata.inference.federated.protocol import FederatedPlan
+    from equistrata.privacy.noise import noise_source
 
     try:
         asked = json.loads(sys.stdin.read())
@@ -132,7 +132,7 @@ def federate_answer_command(settings: AnswerSettings) -> None:
         document = json.loads(settings.plan.read_text("utf-8"))
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError("a holder needs a plan file, and a question as JSON on standard input") from None
-    noise = _noise(settings.seed)
+    noise = noise_source(settings.seed)
     holder = TableHolder(FederatedPlan.from_dict(document), settings.table, noise, settings.state)
     print(json.dumps(holder.answer(question).tolist()))
 
@@ -142,13 +142,14 @@ def _aggregator(plan: FederatedPlan, settings: FederateSettings) -> Iterator[Sec
     from equistrata.data.sources import FileSource
     from equistrata.inference.federated.aggregation import InProcessAggregator
     from equistrata.inference.federated.holder import TableHolder
+    from equistrata.privacy.noise import noise_source
 
     tables, schema, seed = settings.tables, settings.schema_, settings.seed
     for each in tables:
         FileSource(str(each)).check(plan.columns)
     seeds = [None if seed is None else seed * len(tables) + place for place in range(len(tables))]
     if settings.aggregator == "simulation":
-        holders = [TableHolder(plan, each, _noise(own)) for each, own in zip(tables, seeds, strict=True)]
+        holders = [TableHolder(plan, each, noise_source(own)) for each, own in zip(tables, seeds, strict=True)]
         yield InProcessAggregator(holders, needed=plan.holders - plan.missing)
         return
     from equistrata.inference.federated.flower import flower
@@ -165,12 +166,6 @@ def _aggregator(plan: FederatedPlan, settings: FederateSettings) -> Iterator[Sec
         ]
         with flower(commands, missing=plan.missing, timeout=settings.timeout) as running:
             yield running
-
-
-def _noise(seed: int | None) -> NoiseSource:
-    from equistrata.privacy.noise import SecureNoise, SeededNoise
-
-    return SecureNoise() if seed is None else SeededNoise(seed)
 
 
 def _show(found: FederatedResult, plan: FederatedPlan, private: bool) -> None:

@@ -28,19 +28,13 @@ def main() -> None:
     except EquistrataError as error:
         _end(str(error), error.exit_code)
     except OSError as error:
-        sentence = _of_the_system(error)
+        sentence: object = disk_full(error)  # what a file system refuses whatever the file is for
+        if error.errno == errno.ENAMETOOLONG:
+            shown = shortened(str(error.filename or ""))
+            sentence = f"{shown!r} is too long for a name or path on this system; give a shorter one"
         if sentence is None:
             raise
-        _end(sentence, InputError.exit_code)
-
-
-def _of_the_system(error: OSError) -> str | None:
-    """What a file system refuses whatever the file is for; None for all else."""
-    if error.errno == errno.ENAMETOOLONG:
-        shown = shortened(str(error.filename or ""))
-        return f"{shown!r} is too long for a name or path on this system; give a shorter one"
-    full = disk_full(error)
-    return None if full is None else str(full)
+        _end(str(sentence), InputError.exit_code)
 
 
 def _end(sentence: str, code: int) -> None:

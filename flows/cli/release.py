@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from shutil import rmtree
@@ -176,8 +177,9 @@ def _print_what_is_kept(config: ReleaseConfig) -> None:
     from equistrata.flows.run.journal import Journal
 
     journal = Journal.of(config.release_id)
-    if journal is not None and not journal.untouched and journal.free:
-        print_lines(f"kept: equistrata resume {config.release_id}", console=err)
+    if journal is not None and not journal.untouched:
+        with suppress(InputError), journal.held():
+            print_lines(f"kept: equistrata resume {config.release_id}", console=err)
 
 
 def _report(folder: Path) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from enum import Enum, auto
-from functools import cache
 from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
@@ -68,7 +67,7 @@ class Settings(BaseModel):
         new = {}
         for name, value in settings.items():
             try:
-                new[name] = _validator(type(self), name).validate_python(value)
+                new[name] = TypeAdapter(whole_type(type(self).model_fields[name])).validate_python(value)
             except ValidationError as error:
                 raise InputError(_sentence(error, type(self), name)) from None
         return self.model_copy(update=new) if any(getattr(self, name) != new[name] for name in new) else self
@@ -77,11 +76,6 @@ class Settings(BaseModel):
 def whole_type(field: FieldInfo) -> Any:
     """The type of a field, with its bounds and validators."""
     return Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
-
-
-@cache
-def _validator(model: type[Settings], name: str) -> TypeAdapter[Any]:
-    return TypeAdapter(whole_type(model.model_fields[name]))
 
 
 def _sentence(error: ValidationError, model: type[BaseModel], field: str | None = None) -> str:

@@ -24,8 +24,7 @@ from equistrata.errors import InputError
 from equistrata.flows.release.card import card_markdown
 from equistrata.flows.release.manifest import MANIFEST, NEXT, check_manifest, listed, write_manifest
 from equistrata.flows.run.claims import LOCK, claim
-from equistrata.flows.run.disk import sync
-from equistrata.flows.run.workspace import sync_tree
+from equistrata.flows.run.disk import sync, sync_tree
 
 ADDING = ".adding-"
 PATIENCE = 60.0  # seconds that an addition waits for another one; each takes a moment

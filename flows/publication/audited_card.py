@@ -23,17 +23,6 @@ MEASURED = "measurements"
 
 
 @dataclass(frozen=True)
-class Compared:
-    """Another release that an added report shows: its identity (`identity_of`), its own ρ, and its card's caveats."""
-
-    name: str
-    identity: str
-    rho: float
-    private: bool
-    caveats: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class AddedAudit:
     """A public audit in the folder of a release, as the release's card lists it, with its own price."""
 
@@ -45,7 +34,8 @@ class AddedAudit:
     charged_as: str  # its entry in the ledger; empty without
     private: bool  # whether its noise came from a source fit for real releases
     report: str  # SHA-256 of its `audit.json`, in hexadecimal: its identity
-    compared: tuple[Compared, ...] = ()  # the other releases that it shows
+    # The other releases that it shows: each one's name, identity (`identity_of`), own rho, private, and card's caveats.
+    compared: tuple[Mapping[str, Any], ...] = ()
 
 
 def own_price(card: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -82,9 +72,9 @@ def with_audit(card: Mapping[str, Any], audit: AddedAudit) -> dict[str, Any]:
         )
     shown = {other["identity"] for each in audits_of(card) for other in each["compared"]}
     split = {f"public audit ({audit.folder}/)": audit.rho} | {
-        f"release {other.name} (compared in {audit.folder}/)": other.rho
+        f"release {other['name']} (compared in {audit.folder}/)": other["rho"]
         for other in audit.compared
-        if other.identity not in shown
+        if other["identity"] not in shown
     }
     composition = guarantee["composition"]
     together["guarantee"] = {
@@ -96,7 +86,7 @@ def with_audit(card: Mapping[str, Any], audit: AddedAudit) -> dict[str, Any]:
         "composition": composition if audits_of(card) else f"{composition}; audits in sequence",
         "release": own,
     }
-    together["private"] = card["private"] and audit.private and all(other.private for other in audit.compared)
+    together["private"] = card["private"] and audit.private and all(other["private"] for other in audit.compared)
     return together
 
 

@@ -25,9 +25,9 @@ from equistrata.flows.publication.addition import finish_addition
 from equistrata.flows.publication.audited_card import unaccounted
 from equistrata.flows.release.manifest import MANIFEST, MEND, Entry, entries
 from equistrata.flows.run.claims import claim, remove, remove_dead
+from equistrata.flows.run.disk import sync_tree
 from equistrata.flows.run.journal import Journal
 from equistrata.flows.run.landing import rename_to_new
-from equistrata.flows.run.workspace import sync_tree
 
 STAGING = ".equistrata-publish-", ".part"
 MOST_IN_MEMORY = 64 << 20  # bytes of a manifest or a card

@@ -14,9 +14,8 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.report.findings import ReleaseFacts
 from equistrata.flows.publication.addition import finish_addition
-from equistrata.flows.publication.audited_card import identity_of, own_price, prices
+from equistrata.flows.publication.audited_card import identity_of, own_price
 from equistrata.flows.release.manifest import MEND, check_manifest, listed
-from equistrata.privacy.budget import Rho
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,11 +60,6 @@ class Released:
     def strata(self) -> tuple[str, ...]:
         """The columns of its strata."""
         return tuple(self.card["strata"]["columns"])
-
-    @property
-    def prices(self) -> dict[str, Rho]:
-        """What its folder cost, each part once: the release under its identity, and what was added to it."""
-        return prices(self.card, self.identity)
 
     @property
     def ledger(self) -> Mapping[str, Any] | None:

@@ -7,6 +7,7 @@ import json
 import os
 import platform
 from dataclasses import dataclass, field
+from uuid import uuid4
 
 from equistrata.errors import InputError
 from equistrata.flows.config.places import URL_VARIABLE, place_of
@@ -20,13 +21,14 @@ from equistrata.privacy.ledger.ledger import Charge, Ledger, LedgerError
 from equistrata.privacy.ledger.sqlite import key_file
 
 
-def id_stem(name: str) -> str:
-    """A folder's name as a part of an id in the ledger: other characters than these become dashes.
+def new_id(name: str, unique: str | None = None) -> str:
+    """An id in the ledger: a folder's name, with dashes for characters that ids may not have, and something unique.
 
-    >>> id_stem("März 2026.v2")
-    'M-rz-2026.v2'
+    >>> new_id("März 2026.v2", "0f3c21")
+    'M-rz-2026.v2-0f3c21'
     """
-    return "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in name)
+    stem = "".join(c if c.isascii() and (c.isalnum() or c in "._-") else "-" for c in name).lstrip("._-")
+    return f"{stem[:60] or 'release'}-{(unique or uuid4().hex).replace('-', '')[:12]}"
 
 
 @dataclass(frozen=True)

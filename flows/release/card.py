@@ -50,11 +50,12 @@ def release_card(
 
     It has more charges than one if noise was drawn again after a crash. A stratum is begun again if its worker is lost.
     """
-    config = plan.config
+    config, price = plan.config, plan.price
+    parts = {"noisy counts": price.counts, f"synthesis ({plan.name})": price.synthesis, "means": price.means}
     again = {charge["reason"]: charge["rho"] for charge in account["charges"][1:]} if account else {}
     foreign = None if plan.mechanism.keeps_measurements else plan.mechanism
     relation = plan.mechanism.relation
-    rho = account["rho"] if account else float(plan.price.total)
+    rho = account["rho"] if account else float(price.total)
     return {
         "name": plan.name,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -67,7 +68,7 @@ def release_card(
             "unit": UNIT,
             "relation": RELATIONS[relation],
             "group": group_table(rho, config.delta, relation),
-            "split_of_rho": {**plan.split(), **again},
+            "split_of_rho": {**{name: float(part) for name, part in parts.items() if part}, **again},
             "composition": (
                 "strata in parallel; counts, synthesis and means in sequence"
                 if plan.shared is None

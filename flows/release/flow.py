@@ -44,7 +44,7 @@ from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.journal import Journal
 from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import Budget, Rho
-from equistrata.privacy.noise import NoiseSource
+from equistrata.privacy.noise import NoiseSource, noise_source
 
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
@@ -146,7 +146,7 @@ def release(config: ReleaseConfig) -> str | State[Any]:
 
 def _make(run: Undertaking) -> Path:
     plan, work = run.plan, run.work
-    noise = steps.noise_source(plan)
+    noise = noise_source(plan.config.seed)
     budget = Budget(plan.price.total)
     synthesis = plan.price.counts + plan.price.synthesis
     budgets = list(budget.parallel(synthesis, plan.fitted.keys, "synthesis, strata in parallel").values())

@@ -155,12 +155,6 @@ class Plan:
         }
         return {SYNTHESIS: self.price.counts + self.price.synthesis, **means}
 
-    def split(self) -> Mapping[str, float]:
-        """The parts of ρ by name, for the card."""
-        price = self.price
-        parts = {"noisy counts": price.counts, f"synthesis ({self.name})": price.synthesis, "means": price.means}
-        return {name: float(rho) for name, rho in parts.items() if rho}
-
 
 def total_price(epsilon: float, delta: float) -> Rho:
     """The price of a whole release or audit in zCDP. Raises InputError if (ε, δ) is no budget."""

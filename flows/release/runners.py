@@ -88,12 +88,23 @@ def _sees(folder: Path, mark: str) -> bool:
 
 @contextmanager
 def _dask(address: str | None, workers: int, work: Workspace) -> Iterator[Executor]:
-    distributed: Any = import_module("distributed")
+    dask, distributed = import_module("dask"), import_module("distributed")
     for name in [name for name in logging.root.manager.loggerDict if name.startswith("distributed")]:
         logging.getLogger(name).setLevel(logging.CRITICAL)  # what goes wrong comes out of `wait`, in a sentence
     with ExitStack() as stack:
         if address is None:
-            client = stack.enter_context(distributed.Client(stack.enter_context(_local_cluster(workers, work))))
+            # A scheduler runs code for everyone who reaches it, so it uses TLS with a key made for this run, and serves
+            # no web page. It kills no worker for its memory: noise must not decide whether it is drawn again
+            # (docs/proofs/budget.md).
+            pages = (f"distributed.{part}.http.routes" for part in ("scheduler", "worker", "nanny"))
+            stack.enter_context(dask.config.set({page: [] for page in pages}))
+            cluster = distributed.LocalCluster(
+                n_workers=workers, threads_per_worker=1, host="127.0.0.1", protocol="tls://",
+                security=distributed.Security.temporary(),
+                scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"}, memory_limit=0,
+                local_directory=str(work.root), silence_logs=logging.CRITICAL,
+            )  # fmt: skip
+            client = stack.enter_context(distributed.Client(stack.enter_context(cluster)))
         else:
             try:
                 client = stack.enter_context(distributed.Client(address, timeout=WAIT_SECONDS))
@@ -108,27 +119,6 @@ def _dask(address: str | None, workers: int, work: Workspace) -> Iterator[Execut
         # The scheduler, too: it unpickles what is submitted, but needs no folder.
         _check_workers(lambda *a: client.run(see, *a) | {"scheduler": (client.run_on_scheduler(see, *a)[0], ())}, work)
         yield stack.enter_context(client.get_executor(pure=False, retries=0))
-
-
-@contextmanager
-def _local_cluster(workers: int, work: Workspace) -> Iterator[Any]:
-    """A private Dask cluster on this machine.
-
-    A scheduler runs code for everyone who reaches it, so it uses TLS with a key made for this run, and serves no web
-    page. It kills no worker for its memory: noise must not decide whether it is drawn again (docs/proofs/budget.md).
-    """
-    dask, distributed = import_module("dask"), import_module("distributed")
-    quiet: dict[str, list[str]] = {f"distributed.{part}.http.routes": [] for part in ("scheduler", "worker", "nanny")}
-    with (
-        dask.config.set(quiet),
-        distributed.LocalCluster(
-            n_workers=workers, threads_per_worker=1, host="127.0.0.1", protocol="tls://",
-            security=distributed.Security.temporary(),
-            scheduler_kwargs={"dashboard": False, "dashboard_address": "127.0.0.1:0"}, memory_limit=0,
-            local_directory=str(work.root), silence_logs=logging.CRITICAL,
-        ) as cluster,
-    ):  # fmt: skip
-        yield cluster
 
 
 def _check_workers(ask: Callable[..., Answers], work: Workspace) -> None:
@@ -162,12 +152,14 @@ def _ray(address: str | None, workers: int, work: Workspace) -> Iterator[Executo
         if "ray" in sys.modules and not _ray_token.cache_info().currsize:  # imported before it could get a token
             raise InputError("Ray is in use in this process already; start the release in a process of its own")
         environment |= {"RAY_AUTH_MODE": "token", "RAY_AUTH_TOKEN": _ray_token()}
-    before = {name: os.environ.get(name) for name in environment}
+    before = {name: os.environ[name] for name in environment if name in os.environ}
     os.environ |= environment
     ray = import_module("ray")
     settings: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.CRITICAL}
     with ExitStack() as stack:
-        stack.callback(_restore, before)
+        stack.callback(os.environ.update, before)
+        for name in environment:
+            stack.callback(os.environ.pop, name)
         if address is None:
             # A socket's path may have 107 characters, and Ray's own part of it takes 60.
             short = "/tmp" if os.path.isdir("/tmp") else None
@@ -188,13 +180,6 @@ def _ray(address: str | None, workers: int, work: Workspace) -> Iterator[Executo
 def _ray_token() -> str:
     """Ray reads its token once in a process."""
     return os.urandom(32).hex()
-
-
-def _restore(environment: Mapping[str, str | None]) -> None:
-    for name, value in environment.items():
-        os.environ.pop(name)
-        if value is not None:
-            os.environ[name] = value
 
 
 def _ask_ray_nodes(ray: Any, *args: Any) -> Answers:

@@ -23,14 +23,14 @@ from equistrata.flows.release.card import card_markdown, release_card
 from equistrata.flows.release.inside import SCORES, check_place, keep_scores
 from equistrata.flows.release.manifest import write_manifest
 from equistrata.flows.release.plan import Plan
-from equistrata.flows.release.writer import RowWriter
+from equistrata.flows.release.writer import row_files
 from equistrata.flows.run.guard import StepFailed, scrubbed
 from equistrata.flows.run.landing import land
 from equistrata.flows.run.workspace import SNAPSHOT, Workspace
 from equistrata.inference.means.coinpress import Coinpress
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
 from equistrata.privacy.budget import Budget, Rho
-from equistrata.privacy.noise import NoiseSource, SecureNoise, SeededNoise
+from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import load_measurements, save_measurements, total_estimate
 from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.models.estimation import Estimator
@@ -48,11 +48,6 @@ HELD_OUT, SYNTHETIC = "held_out.npy", "synthetic.npy"  # coded rows in the worki
 SCORED_ROWS = 1_000_000  # distinct rows that are scored exactly, and rows that classifiers see
 FAR_OUT = 0.05  # of the rows of a group beyond the usual clip: σ is declared too small
 MOST_STARTS = 4  # of one stratum's fit in a run: lost workers are replaced, but not without end
-
-
-def noise_source(plan: Plan) -> NoiseSource:
-    """Secure noise, or seeded noise (not private) if the configuration has a seed."""
-    return SecureNoise() if plan.config.seed is None else SeededNoise(plan.config.seed)
 
 
 def _rng(plan: Plan, stream: int) -> np.random.Generator:
@@ -179,10 +174,10 @@ def resample(plan: Plan, work: Workspace) -> tuple[int, str]:
     model = replace(model, total=model.total / (1 - plan.held_out))
     rng, rows = _rng(plan, SAMPLING + 1), 0
     work.staging.mkdir()
-    with RowWriter(work.staging) as writer:
+    with row_files(work.staging) as write:
         for table, frame in ahead((table, table.decode(rng)) for table in model.batches(plan.config.rows, rng)):
             work.append(work.root / SYNTHETIC, table.codes)
-            writer.write(frame)
+            write(frame)
             rows += len(table)
     return rows, model.weights.source
 
@@ -202,11 +197,9 @@ def describe(
     source = weights if plan.strata.columns else "none needed (one stratum)"
     starts = [work.starts(i) for i in range(len(keys))]
     again = sum(len(each) - len(set(each)) for each in starts)
-    measured = None
-    if plan.mechanism.keeps_measurements:
-        fixed = plan.strata.columns if plan.shared is None else ()
-        found = [load_measurements(work.measurements(i)) for i in range(len(keys))]
-        measured = {(*fixed, *measurement.columns) for noisy in found for measurement in noisy}
+    fixed = plan.strata.columns if plan.shared is None else ()
+    found = (each for i in range(len(keys)) for each in load_measurements(work.measurements(i)))
+    measured = {(*fixed, *each.columns) for each in found} if plan.mechanism.keeps_measurements else None
     work.save_json(work.staging / "card.json", release_card(plan, noise, rows, source, account, again, measured))
 
 

@@ -23,11 +23,10 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from tempfile import gettempdir
 from typing import Any
-from uuid import uuid4
 
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release.account import Account, account_of, id_stem
+from equistrata.flows.release.account import Account, account_of, new_id
 from equistrata.flows.release.binding import Binding, binding, check_same, config_hash, settings_hash
 from equistrata.flows.release.plan import SYNTHESIS, Plan
 from equistrata.flows.run.disk import DiskFull, telling_full_disk
@@ -104,7 +103,10 @@ class Undertaking:
             return
         assert self._bound, "bind comes first"
         account, plan, charges = self.account, self.plan, self._charges
-        parts = [part for part in plan.parts if not charges or self._must_be_paid_again(part)]
+        # Again, if an unsaved unit of the part was begun in as many runs as the part was paid for.
+        paid = {part: sum(part in charge.entry.parts for charge in charges) for part in plan.parts}
+        begun = {part: [len(set(self.work.starts(unit))) for unit in self._unsaved(part)] for part in plan.parts}
+        parts = [part for part in plan.parts if not charges or any(runs >= paid[part] for runs in begun[part])]
         if parts:
             content = content_digest(plan.source.files())
             rows = charges[0].entry.fingerprint if charges else account.fingerprint(self.work, content)
@@ -183,19 +185,12 @@ class Undertaking:
             return [i for i in range(len(self.plan.fitted.keys)) if not self.work.measurements(i).exists()]
         return [] if self.work.mean(part).exists() else [part]
 
-    def _must_be_paid_again(self, part: str) -> bool:
-        """Whether an unsaved unit of the part was begun in as many runs as the part was paid for."""
-        paid = sum(part in charge.entry.parts for charge in self._charges)
-        return any(len(set(self.work.starts(unit))) >= paid for unit in self._unsaved(part))
-
 
 def with_release_id(config: ReleaseConfig, unique: str | None = None) -> ReleaseConfig:
     """The configuration with an id if it is charged and has none: the output's name and something unique."""
     if config.dataset is None or config.release_id is not None:
         return config
-    stem = id_stem(Path(config.output).name).lstrip("._-")
-    unique = (unique or uuid4().hex).replace("-", "")[:12]
-    return config.changed(release_id=f"{stem[:60] or 'release'}-{unique}")
+    return config.changed(release_id=new_id(Path(config.output).name, unique))
 
 
 _prepared: list[tuple[Plan, Account | None]] = []  # the last of this process that did not run yet: a plan is made once

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -12,34 +14,27 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
 
-class RowWriter:
-    """Both files, whole when the context ends. A frame is a row group in Parquet; without rows, write an empty one."""
+@contextmanager
+def row_files(folder: Path) -> Iterator[Callable[[pd.DataFrame], None]]:
+    """Both files, whole when the block ends; gives what appends a frame of rows to them.
 
-    def __init__(self, folder: Path) -> None:
-        self._parquet_path = folder / "synthetic.parquet"
-        self._parquet: pq.ParquetWriter | None = None
-        self._csv = (folder / "synthetic.csv").open("wb")
-        self._beside = ThreadPoolExecutor(1)
+    A frame is a row group in Parquet; without rows, write an empty one.
+    """
+    with ExitStack() as files, ThreadPoolExecutor(1) as beside:
+        csv, parquet = files.enter_context((folder / "synthetic.csv").open("wb")), None
 
-    def __enter__(self) -> RowWriter:
-        return self
+        def write(frame: pd.DataFrame) -> None:
+            nonlocal parquet
+            table = pa.Table.from_pandas(frame, preserve_index=False)
+            if parquet is None:
+                parquet = files.enter_context(pq.ParquetWriter(folder / "synthetic.parquet", table.schema))
+                csv.write(csv_text(frame.iloc[:0], header=True))
+            # The first frame decides a column's type: pandas has another one where no cell is empty.
+            written = beside.submit(parquet.write_table, table.cast(parquet.schema))
+            csv.write(arrow_text(frame, table))
+            written.result()
 
-    def __exit__(self, *_: object) -> None:
-        self._beside.shutdown()
-        self._csv.close()
-        if self._parquet is not None:
-            self._parquet.close()
-
-    def write(self, frame: pd.DataFrame) -> None:
-        """Append rows."""
-        table = pa.Table.from_pandas(frame, preserve_index=False)
-        if self._parquet is None:
-            self._parquet = pq.ParquetWriter(self._parquet_path, table.schema)
-            self._csv.write(csv_text(frame.iloc[:0], header=True))
-        # The first frame decides a column's type: pandas has another one where no cell is empty.
-        written = self._beside.submit(self._parquet.write_table, table.cast(self._parquet.schema))
-        self._csv.write(arrow_text(frame, table))
-        written.result()
+        yield write
 
 
 def arrow_text(frame: pd.DataFrame, table: pa.Table) -> bytes:

@@ -57,6 +57,12 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
+def sync_tree(folder: Path) -> None:
+    """Have everything in a folder written to its disk."""
+    for path in (*folder.rglob("*"), folder):
+        sync(path)
+
+
 def write_durably(path: Path, text: str, prefix: str | None = None, new: bool = False) -> None:
     """Write a file durably at once, with a prefix until it is whole; a `new` one replaces none. Raises OSError."""
     handle, name = tempfile.mkstemp(prefix=prefix or f".{path.name}-", dir=path.parent)

@@ -25,7 +25,7 @@ FORGOTTEN = 30 * 24 * 3600.0  # seconds after which the record of a folder that 
 
 
 @contextmanager
-def held_folder(folder: Path, exist_ok: bool = False) -> Iterator[None]:
+def held_folder(folder: Path, exist_ok: bool = False) -> Iterator[Path]:
     """Make a folder (an absolute path; a dead run's, if `exist_ok`), hold it by lease in the block, then remove it.
 
     Raises Held; FileNotFoundError or FileExistsError if another run removed it at this moment, or something else is in
@@ -48,7 +48,7 @@ def held_folder(folder: Path, exist_ok: bool = False) -> Iterator[None]:
         stack.callback(os.close, handle)
         stack.callback(remove, folder)
         stack.enter_context(beating(handle))
-        yield
+        yield folder
 
 
 @contextmanager

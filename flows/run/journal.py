@@ -180,14 +180,6 @@ class Journal:
         """Whether no run has ever held it."""
         return not (self.root / "runs").exists()
 
-    @property
-    def free(self) -> bool:
-        """Whether no process holds it at this moment."""
-        lock = claim(self.root)
-        if lock is not None:
-            os.close(lock)
-        return lock is not None
-
     @contextmanager
     def held(self) -> Iterator[None]:
         """Hold the release while the block runs. Raises InputError if another process does."""

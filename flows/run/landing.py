@@ -21,9 +21,9 @@ from pathlib import Path
 
 from equistrata.errors import InputError
 from equistrata.flows.run.claims import LOCK, Held, empty, remove_if_dead, tried
-from equistrata.flows.run.disk import shortened, sync, unusable
+from equistrata.flows.run.disk import shortened, sync, sync_tree, unusable
 from equistrata.flows.run.holdings import held_folder, remove_dead_holdings
-from equistrata.flows.run.workspace import Workspace, sync_tree
+from equistrata.flows.run.workspace import Workspace
 
 INSIDE = 700  # bytes that paths inside an output may have on top of its own
 PROBE = b"\0" * 65536
@@ -135,8 +135,8 @@ def _take_place(output: Path, parent_mode: int, stack: ExitStack) -> Path:
         attempt.callback(_remove_empty, missing)
         _check_free(missing)
         parent.mkdir(mode=parent_mode, parents=True, exist_ok=True)
-        folder = parent.resolve(strict=True) / _hidden_name(output.name)
-        attempt.enter_context(held_folder(folder, exist_ok=True))
+        beside = parent.resolve(strict=True) / _hidden_name(output.name)
+        folder = attempt.enter_context(held_folder(beside, exist_ok=True))
         empty(folder)  # a dead run's
         _try_out(folder, output)
         stack.enter_context(attempt.pop_all())

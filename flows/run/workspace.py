@@ -30,7 +30,7 @@ from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.flows.run.claims import LANDING, Held, remove_dead, tried
-from equistrata.flows.run.disk import sync, unusable, write_durably
+from equistrata.flows.run.disk import sync, sync_tree, unusable, write_durably
 from equistrata.flows.run.holdings import held_folder, remove_dead_holdings
 from equistrata.synth.measurements import Measurement, save_measurements
 from equistrata.synth.models.base import Model
@@ -97,7 +97,7 @@ class Workspace:
 
     def outcome(self, name: str, position: int) -> Path:
         """One outcome column's present values in one stratum."""
-        return self.root / f"outcome_{file_stem(name)}_{position}.npy"
+        return self.root / f"outcome_{unit_name(name)}_{position}.npy"
 
     def append(self, path: Path, rows: npt.NDArray[Any]) -> None:
         """Add rows to a NumPy file, which is made if missing, and is whole after each call."""
@@ -149,8 +149,7 @@ class Workspace:
         save_measurements(measurements, folder / "measurements.json")
         if model is not None:
             save_model(model, folder / "model.npz")
-        for path in (*folder.iterdir(), folder):
-            sync(path)
+        sync_tree(folder)
         _rename_or_drop(folder, self.fit(position))
         sync(self.paid)
 
@@ -195,13 +194,8 @@ def _rename_or_drop(made: Path, target: Path) -> None:
 
 
 def unit_name(*what: object) -> str:
-    """The name under which a unit of a release (a stratum's fit, a mean) is kept: a hash, which is a file name."""
+    """The name of what is kept of a unit of a release (a stratum's fit, a mean, a column): a hash, so a file name."""
     return hashlib.sha256(json.dumps(what).encode()).hexdigest()[:16]
-
-
-def file_stem(name: str) -> str:
-    """A column's name as a file name."""
-    return "".join(c if c.isalnum() else f"-{ord(c):x}-" for c in name)
 
 
 def _read_header(file: BinaryIO) -> int:
@@ -231,9 +225,13 @@ def private_workspace(
     remove_dead_workspaces(scratch)
     with ExitStack() as stack:
         place = scratch or tempfile.gettempdir()
+
+        def attempt() -> Path:
+            return stack.enter_context(held_folder(Path(place).absolute() / f"{WORK_PREFIX}{secrets.token_hex(8)}"))
+
         try:
             # Another run may take it for a dead one's before it is locked.
-            root = tried(lambda: _claimed_folder(Path(place).absolute(), stack), Held, FileNotFoundError)
+            root = tried(attempt, Held, FileNotFoundError)
             if landing is not None:
                 (root / LANDING).write_text(str(landing), "utf-8")
         except (OSError, ValueError, Held) as error:
@@ -246,15 +244,3 @@ def remove_dead_workspaces(scratch: str | None = None) -> None:
     remove_dead_holdings()
     for place in {tempfile.gettempdir(), scratch or tempfile.gettempdir()}:
         remove_dead(Path(place), f"{WORK_PREFIX}*")
-
-
-def _claimed_folder(place: Path, stack: ExitStack) -> Path:
-    root = place / f"{WORK_PREFIX}{secrets.token_hex(8)}"
-    stack.enter_context(held_folder(root))
-    return root
-
-
-def sync_tree(folder: Path) -> None:
-    """Have everything in a folder written to its disk."""
-    for path in (*folder.rglob("*"), folder):
-        sync(path)

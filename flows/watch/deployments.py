@@ -67,17 +67,27 @@ def _faults(deployment: Mapping[str, Any]) -> Iterator[str]:
         yield from _misfits(ConcurrencyLimitConfig, limit, "its concurrency_limit's ")
     schedules = deployment.get("schedules") or []
     for schedule in schedules:
-        yield from _schedule(schedule)
+        if "timezone" not in schedule:
+            yield "a schedule needs a timezone, or its hours are UTC's"
+        cron = {key: schedule[key] for key in ("cron", "timezone") if key in schedule}
+        yield from list(_misfits(models.RawScheduleConfig, schedule, "a schedule's ")) or (
+            _misfits(CronSchedule, cron, "a schedule's ") if "cron" in cron else ()
+        )
     try:
         flow = _flow(str(deployment.get("entrypoint")))
     except Exception as error:
         yield f"its entrypoint {deployment.get('entrypoint')!r} cannot be loaded ({type(error).__name__})"
         return
     parameters = deployment.get("parameters") or {}
-    wrong = validate(parameters, parameter_schema(flow).model_dump_for_openapi())
-    yield from (f"its parameters: {error.json_path.removeprefix('$.')}: {error.message}" for error in wrong)
+    wrong = _wrong_parameters(flow, parameters, "its")
+    yield from wrong
     for trigger in deployment.get("triggers") or []:
-        yield from _trigger(trigger, flow)
+        # Templates are texts until an event fills them.
+        yield from _unknown(trigger, DeploymentEventTrigger, "a trigger", "type")
+        yield from _misfits(DeploymentEventTrigger, trigger, "a trigger's ")
+        yield from _wrong_parameters(flow, trigger.get("parameters") or {}, "a trigger's")
+        if _template_in_list(trigger.get("parameters")):
+            yield "a trigger's parameters: Prefect fills in no template inside a list; give a text"
     if flow.name == "release" and not wrong:
         yield from _release(parameters, [str(schedule.get("timezone")) for schedule in schedules], limit)
 
@@ -87,25 +97,9 @@ def _flow(entrypoint: str) -> Flow[..., Any]:
     return load_flow_from_entrypoint(entrypoint)  # runs the module's code anew each time
 
 
-def _schedule(schedule: Mapping[str, Any]) -> Iterator[str]:
-    if "timezone" not in schedule:
-        yield "a schedule needs a timezone, or its hours are UTC's"
-    wrong = list(_misfits(models.RawScheduleConfig, schedule, "a schedule's "))
-    if not wrong and "cron" in schedule:
-        cron = {key: schedule[key] for key in ("cron", "timezone") if key in schedule}
-        wrong = list(_misfits(CronSchedule, cron, "a schedule's "))
-    yield from wrong
-
-
-def _trigger(trigger: Mapping[str, Any], flow: Flow[..., Any]) -> Iterator[str]:
-    """A trigger by an event: its templates are texts until an event fills them, and they may stand in no list."""
-    yield from _unknown(trigger, DeploymentEventTrigger, "a trigger", "type")
-    yield from _misfits(DeploymentEventTrigger, trigger, "a trigger's ")
-    parameters = trigger.get("parameters") or {}
-    for error in validate(parameters, parameter_schema(flow).model_dump_for_openapi()):
-        yield f"a trigger's parameters: {error.json_path.removeprefix('$.')}: {error.message}"
-    if _template_in_list(parameters):
-        yield "a trigger's parameters: Prefect fills in no template inside a list; give a text"
+def _wrong_parameters(flow: Flow[..., Any], given: Mapping[str, Any], whose: str) -> list[str]:
+    wrong = validate(dict(given), parameter_schema(flow).model_dump_for_openapi())
+    return [f"{whose} parameters: {error.json_path.removeprefix('$.')}: {error.message}" for error in wrong]
 
 
 def _template_in_list(value: Any, inside: bool = False) -> bool:

@@ -30,6 +30,7 @@ from equistrata.flows.audit.plan import AuditPlan
 from equistrata.flows.cli.audit import report_audit
 from equistrata.flows.config.audit import AuditConfig, from_release_config
 from equistrata.flows.publication.addition import held
+from equistrata.flows.publication.audited_card import prices
 from equistrata.flows.publication.publish import publish_release
 from equistrata.flows.release.manifest import write_manifest
 from equistrata.flows.run.guard import StepFailed
@@ -56,7 +57,7 @@ def made(tmp_path_factory):
         patch.delenv("EQUISTRATA_LEDGER_URL", raising=False)
         release(rows | {"strata": "SEX", "evaluate": "none", "output": str(home / "free"), "release_id": "free"})
         patch.setattr(
-            "equistrata.flows.release.steps.noise_source", lambda plan: SeededNoise(3)
+            "equistrata.flows.release.flow.noise_source", lambda seed: SeededNoise(3)
         )  # a charged release takes no seed
         patch.setattr("equistrata.flows.release.steps._rng", lambda plan, stream: np.random.default_rng([3, stream]))
         for name, settings in (
@@ -222,7 +223,7 @@ def test_the_card_of_a_release_with_public_audits_has_the_price_of_all(place):
     # The same price, each part once, where the folder is named twice.
     plan = AuditPlan.of(AuditConfig.build(releases=["free", "free"], input="people.csv", mode="public", output="x"))
     assert plan.host is None
-    assert plan.together == sum(plan.releases[0].prices.values(), start=PRICE)
+    assert plan.together == sum(prices(plan.releases[0].card, plan.releases[0].identity).values(), start=PRICE)
 
 
 def test_a_comparison_in_a_release_pays_for_the_other_release_too(place):

@@ -17,7 +17,6 @@ from equistrata.flows.publication import addition
 from equistrata.flows.publication.addition import add, finish_addition
 from equistrata.flows.publication.audited_card import (
     AddedAudit,
-    Compared,
     audits_of,
     identity_of,
     own_price,
@@ -29,7 +28,7 @@ from equistrata.flows.publication.publish import publish_release
 from equistrata.flows.release.manifest import NEXT, check_manifest, listed
 from equistrata.privacy.budget import Rho
 
-OTHER = Compared("MST_vanilla", "aa", 0.0025, True, ("it is weaker",))
+OTHER = {"name": "MST_vanilla", "identity": "aa", "rho": 0.0025, "private": True, "caveats": ("it is weaker",)}
 
 
 def audit_of(folder, report="bb", rho=0.01, compared=(), **changes):
@@ -122,7 +121,7 @@ def test_a_release_that_is_compared_is_paid_for_once(place):
     assert "The guarantee is weaker" not in page, "the release itself is no foreign one"
 
 
-@pytest.mark.parametrize("changes", [{"private": False}, {"compared": [Compared("seeded", "cc", 0.1, False)]}])
+@pytest.mark.parametrize("changes", [{"private": False}, {"compared": [OTHER | {"identity": "cc", "private": False}]}])
 def test_what_is_seeded_makes_the_whole_not_private(place, changes):
     assert with_audit(card_of(place[0]), audit_of("audit", **changes))["private"] is False
 

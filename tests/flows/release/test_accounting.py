@@ -64,7 +64,7 @@ def without_prefect(noise, pool):
     with (
         mock.patch.multiple(equistrata.flows.release.flow, _fit_all=fit_all, _run=lambda step, *given: step(*given)),
         mock.patch.object(equistrata.flows.release.flow, "executor", pool),
-        mock.patch.object(steps, "noise_source", return_value=noise),
+        mock.patch.object(equistrata.flows.release.flow, "noise_source", return_value=noise),
         mock.patch.object(equistrata.flows.release.card, "datetime", Frozen),
         mock.patch.object(
             equistrata.synth.registry, "GEM", partial(GEM, rounds=3, components=6, round_steps=3, steps=10)

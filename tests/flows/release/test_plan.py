@@ -31,7 +31,7 @@ def test_combined_weights_cost_what_noisy_counts_cost(tmp_path):
     noisy, both = plan(tmp_path, **strata), plan(tmp_path, **strata, **file, combine_weights=True)
     assert both.price == noisy.price
     assert both.price.counts == both.price.total * 0.07
-    assert both.split() == noisy.split()
+    assert both.parts == noisy.parts
     assert both.fixed_weights is None
     alone = plan(tmp_path, **strata, **file)
     assert alone.fixed_weights == alone.weights == both.weights

@@ -27,6 +27,7 @@ from equistrata.flows.run.guard import StepFailed
 from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import Budget
 from equistrata.privacy.ledger.ledger import Ledger
+from equistrata.privacy.noise import noise_source
 
 CLUSTERS = [pytest.param(name, marks=pytest.mark.slow) for name in ("dask", "ray")]
 CANARY = "canary-row-6620"
@@ -59,7 +60,7 @@ def loaded(plan, root):
 
 def jobs(plan, work, mechanism=None):
     """What a release submits, one for each stratum."""
-    noise = steps.noise_source(plan).spawn(steps.SYNTHESIS)
+    noise = noise_source(plan.config.seed).spawn(steps.SYNTHESIS)
     for i, key in enumerate(plan.strata.keys):
         budget = Budget(plan.price.counts + plan.price.synthesis)
         yield partial(
@@ -118,7 +119,10 @@ def test_every_runner_gives_the_same_models_where_one_choice_serves_all_strata(p
         config = plan.config.model_copy(update={"runner": runner, "workers": 2})
         with runners.executor(config, work, 1) as pool:
             for place, submit in ((work, pool.submit), (alone, at_once)):
-                budget, noise = Budget(plan.price.counts + plan.price.synthesis), steps.noise_source(plan).spawn(0)
+                budget, noise = (
+                    Budget(plan.price.counts + plan.price.synthesis),
+                    noise_source(plan.config.seed).spawn(0),
+                )
                 fit = partial(
                     steps.fit_one, place, 0, plan.mechanism, plan.fitted.rest(()), budget, plan.price.counts, noise
                 )
@@ -231,7 +235,7 @@ def test_the_task_submits_that_and_nothing_else(plan, tmp_path):
             return None
 
     pool, work = Recorder(), Workspace(tmp_path)
-    noise = steps.noise_source(plan).spawn(steps.SYNTHESIS)
+    noise = noise_source(plan.config.seed).spawn(steps.SYNTHESIS)
     budgets = [Budget(plan.price.counts + plan.price.synthesis)] * 6
     for job in measuring(plan, work, budgets, noise):
         on_worker.fn(job, pool)

@@ -19,6 +19,7 @@ from equistrata.flows.run.guard import StepFailed
 from equistrata.flows.run.workspace import Workspace
 from equistrata.inference.means.coinpress import Coinpress
 from equistrata.privacy.budget import Budget
+from equistrata.privacy.noise import noise_source
 from equistrata.synth.measurements import load_measurements
 from equistrata.synth.mechanisms.base import Fit
 from equistrata.synth.mechanisms.mst import MST
@@ -51,7 +52,7 @@ def work(tmp_path):
 def fit(plan, work, position, mechanism=None, noise=None):
     budget = Budget(plan.price.counts + plan.price.synthesis)
     schema = plan.strata.rest(plan.strata.keys[position])
-    noise = noise or steps.noise_source(plan).spawn(position)
+    noise = noise or noise_source(plan.config.seed).spawn(position)
     mechanism = mechanism or plan.mechanism
     steps.fit_one(work, position, mechanism, schema, budget, plan.price.counts, noise)
     steps.model_one(work, position, mechanism, schema)
@@ -60,7 +61,7 @@ def fit(plan, work, position, mechanism=None, noise=None):
 def draw(plan, work):
     """Join the models, draw the rows, and lay out the release."""
     joining(plan, work)()
-    steps.describe(plan, work, steps.noise_source(plan), steps.resample(plan, work))
+    steps.describe(plan, work, noise_source(plan.config.seed), steps.resample(plan, work))
 
 
 class Counting:
@@ -109,7 +110,7 @@ def test_a_fit_that_is_called_again_draws_no_noise_and_changes_nothing(plan, wor
     steps.partition(plan, work)
     fit(plan, work, 0)
     before = work.measurements(0).read_bytes(), work.model(0).read_bytes()
-    noise = Counting(steps.noise_source(plan).spawn(99))
+    noise = Counting(noise_source(plan.config.seed).spawn(99))
     fit(plan, work, 0, noise=noise)
     assert noise.drawn == 0
     assert (work.measurements(0).read_bytes(), work.model(0).read_bytes()) == before
@@ -121,7 +122,7 @@ def test_a_fit_that_died_after_measuring_is_finished_from_its_measurements(plan,
     fit(plan, work, 0)
     before = work.model(0).read_bytes()
     work.model(0).unlink()
-    noise = Counting(steps.noise_source(plan).spawn(99))
+    noise = Counting(noise_source(plan.config.seed).spawn(99))
     fit(plan, work, 0, noise=noise)
     assert noise.drawn == 0
     assert work.model(0).read_bytes() == before
@@ -134,15 +135,15 @@ def test_of_two_fits_at_once_only_the_first_to_save_is_used(plan, work):
     class Slow(MST):
         def measure(self, table, rho, noise, known=()):
             own = super().measure(table, rho, noise, known)
-            fit(plan, work, 0, noise=steps.noise_source(plan).spawn(7))
+            fit(plan, work, 0, noise=noise_source(plan.config.seed).spawn(7))
             return own
 
-    fit(plan, work, 0, mechanism=Slow(), noise=steps.noise_source(plan).spawn(8))
+    fit(plan, work, 0, mechanism=Slow(), noise=noise_source(plan.config.seed).spawn(8))
     kept = load_measurements(work.measurements(0))
     alone = Workspace(work.root / "alone")
     alone.root.mkdir()
     alone.append(alone.stratum(0), work.load(work.stratum(0)))
-    fit(plan, alone, 0, noise=steps.noise_source(plan).spawn(7))
+    fit(plan, alone, 0, noise=noise_source(plan.config.seed).spawn(7))
     assert alone.measurements(0).read_bytes() == work.measurements(0).read_bytes()
     assert alone.model(0).read_bytes() == work.model(0).read_bytes()
     assert len(kept) > 1
@@ -246,7 +247,7 @@ def test_models_of_all_strata_are_kept_once(plan, work, tmp_path):
         len(part) for part in plan.strata.partition(rows_of(plan, work)).values()
     )
     budget = Budget(plan.price.counts + plan.price.synthesis)
-    steps.fit_one(work, 0, plan.mechanism, plan.schema, budget, plan.price.counts, steps.noise_source(plan))
+    steps.fit_one(work, 0, plan.mechanism, plan.schema, budget, plan.price.counts, noise_source(plan.config.seed))
     steps.join(work, plan.strata, plan.shared.engine, True)
     first = StratifiedModel.load(work.joint, plan.schema)
     work.keep_joint(replace(first, total=1.0))
@@ -273,7 +274,7 @@ def test_means_by_strata_are_measured_at_two_levels_unless_shrinkage_is_turned_o
     plan = replace(plan, config=plan.config.model_copy(update=changed))
     steps.partition(plan, work)
     work.staging.mkdir()
-    budget, noise = Budget(plan.price.means), steps.noise_source(plan)
+    budget, noise = Budget(plan.price.means), noise_source(plan.config.seed)
     steps.estimate_means(plan, work, budget, noise)
     assert not budget.remaining
     entry = json.loads((work.staging / "means.json").read_text())["outcomes"]["PAY"]["strat_coinpress"]

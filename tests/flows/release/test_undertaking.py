@@ -693,7 +693,7 @@ FULL = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         ("equistrata.flows.run.journal.write_durably", False),
         ("equistrata.flows.run.workspace.Workspace.append", False),
         ("equistrata.flows.run.workspace.Workspace.keep_fit", True),
-        ("equistrata.flows.release.steps.RowWriter.write", True),
+        ("pyarrow.parquet.ParquetWriter.write_table", True),
         ("equistrata.flows.run.landing._copy", True),
     ],
 )

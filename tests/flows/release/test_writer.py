@@ -11,7 +11,7 @@ from pandas.testing import assert_frame_equal
 
 from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable, code_dtype
-from equistrata.flows.release.writer import RowWriter
+from equistrata.flows.release.writer import row_files
 
 SCHEMA = Schema(
     "all kinds",
@@ -36,9 +36,9 @@ def drawn(schema, rows, seed=0):
 
 
 def written(folder, frames):
-    with RowWriter(folder) as writer:
+    with row_files(folder) as write:
         for frame in frames:
-            writer.write(frame)
+            write(frame)
     return (folder / "synthetic.csv").read_bytes(), pd.read_parquet(folder / "synthetic.parquet")
 
 
@@ -84,7 +84,7 @@ def test_a_release_without_rows_has_a_header(tmp_path):
 
 
 def test_a_frame_of_other_columns_is_not_passed_over(tmp_path):
-    with RowWriter(tmp_path) as writer:
-        writer.write(pd.DataFrame({"a": [1], "b": [1]}))
+    with row_files(tmp_path) as write:
+        write(pd.DataFrame({"a": [1], "b": [1]}))
         with pytest.raises(ValueError, match="names"):
-            writer.write(pd.DataFrame({"a": [1], "c": [1]}))
+            write(pd.DataFrame({"a": [1], "c": [1]}))
