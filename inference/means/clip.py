@@ -105,7 +105,7 @@ class Shells:
         return [-math.inf, *edges[1:-1], math.inf]
 
     def expected(self, rows: float, share: float) -> Floats:
-        """The numbers of rows between the `edges` if this share of them lies in a tail on each side."""
+        """The numbers of rows between the `edges` if this share of them is in a tail on each side."""
         below, above = (share * _falling(len(edges) - 1) for edges in (self.below, self.above))
         return rows * np.concatenate([below[::-1], [1 - below.sum() - above.sum()], above])
 

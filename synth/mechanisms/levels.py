@@ -83,7 +83,8 @@ class Levels:
     @property
     def first_share(self) -> float:
         """The largest part of ρ that `measure_first` may spend, once wide columns are paid (`Session.sharpen`)."""
-        return COARSE_SHARE + SIZES_SHARE + max(self.columns, self.low_noise, self.alone - COARSE_SHARE)
+        alone = self.alone - COARSE_SHARE if self.coarser else 0.0
+        return COARSE_SHARE + SIZES_SHARE + max(self.columns, self.low_noise, alone)
 
     def inner(self, schema: Schema) -> Columns:
         """The columns that do not define strata."""
@@ -121,7 +122,7 @@ class Levels:
         return [*sizes, *((columns, share * part / sum(wide)) for columns, part in zip(sets, wide, strict=True))]
 
     def reached(self, measurements: Iterable[Measurement]) -> Levels:
-        """These levels, but for strata if no column was measured within them."""
+        """These levels, without that of strata if no column was measured within them."""
         within = any(set(self.strata) < set(measurement.columns) for measurement in measurements)
         return self if within or not self.coarser else replace(self, fine=False)
 

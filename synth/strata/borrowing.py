@@ -11,7 +11,7 @@ it against the stratum's own measurements by inverse variance. See docs/proofs/s
 ...           for key, size in zip(strata.keys, [10, 9, 8, 7, 6, 5, 4, 3, 0.01], strict=True)}
 >>> [extra] = borrow(strata, {key: [measured] for key, measured in counts.items()})[(9,)]
 >>> extra.columns, extra.values.round().tolist(), round(extra.sigma, 1)
-(('DIS',), [8.0, 92.0], 2.7)
+(('DIS',), [8.0, 92.0], 3.8)
 """
 
 from __future__ import annotations

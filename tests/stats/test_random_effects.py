@@ -46,8 +46,7 @@ def test_variances_are_found():
 @pytest.mark.parametrize("seed", range(6))
 def test_variances_are_found_beside_strata_that_are_nothing_but_noise(seed):
     """Shares of 180 strata of 1 to 5,000 rows with noise of 32 rows: those of one row vary by a thousand times all
-    effects. With their variance as the unit of the search, tables like these often ended with nothing of a stratum's own.
-    """
+    effects. With their variance as the unit of the search, nothing was often left of a stratum's own."""
     rng = np.random.default_rng(seed)
     keys = [(age, other) for age in range(5) for other in range(36)]
     age, own = rng.normal(0, 0.25, (5, 4)), rng.normal(0, 0.06, (180, 4))
