@@ -145,7 +145,8 @@ def ratio_from_sums(
     """
     _check(correction, level)
     named = {name: sums.vector[[i]] for i, name in enumerate(sums.names)}
-    found = value_and_variance(named, noise_of(sums), correction, log, draws_of(sums, correction))
+    draws = _draws(sums) if correction == "monte-carlo" else None
+    found = value_and_variance(named, _noise_of(sums), correction, log, draws)
     value, variance = (float(number[0]) for number in found)
     if math.isnan(value):
         variance, lower, upper = math.inf, -math.inf if log else 0.0, math.inf
@@ -168,7 +169,7 @@ def fieller_from_sums(sums: RatioSums, *, level: float = 0.95) -> tuple[float, f
     >>> fieller_from_sums(private_ratio(label * 0.9, label, settings, SeededNoise(1)).sums)  # below the noise floor
     (0.0, inf)
     """
-    of_s, of_y, joint = noise_of(sums)
+    of_s, of_y, joint = _noise_of(sums)
     squares, labels = max(sums["wss"], 0.0), max(sums.get("wyy", sums["wy"]), 0.0)
     bound = math.sqrt(squares * labels)
     factor = sums["ww"] / sums["w"] if "ww" in sums and min(sums["w"], sums["ww"]) > 0 else 1.0
@@ -298,18 +299,15 @@ def sampling(sums: Mapping[str, Floats]) -> tuple[Floats, Floats, Floats]:
     return of_s, of_y, squares * (sums["wys"] / w - mean_s * mean_y)
 
 
-def noise_of(sums: RatioSums) -> tuple[float, float, float]:
+def _noise_of(sums: RatioSums) -> tuple[float, float, float]:
     """The variances of the noise of Σws and Σwy, and their covariance."""
     s, y = sums.names.index("ws"), sums.names.index("wy")
     return float(sums.covariance[s, s]), float(sums.covariance[y, y]), float(sums.covariance[s, y])
 
 
-def draws_of(sums: RatioSums, correction: Correction, seed: int = 0) -> tuple[Floats, Floats] | None:
-    """Draws of the noise of Σws and Σwy, each shape (B, 1), where the correction needs them."""
-    if correction != "monte-carlo":
-        return None
-    rng = np.random.default_rng(seed)
-    rows = [sums.names.index("ws"), sums.names.index("wy")]
+def _draws(sums: RatioSums) -> tuple[Floats, Floats]:
+    """Draws of the noise of Σws and Σwy, each shape (B, 1)."""
+    rng, rows = np.random.default_rng(0), [sums.names.index("ws"), sums.names.index("wy")]
     if sums.laplace is None:
         pair = np.linalg.cholesky(sums.covariance[np.ix_(rows, rows)]) @ rng.standard_normal((2, DRAWS))
     else:

@@ -13,7 +13,7 @@ import numpy as np
 from equistrata.arrays import Floats
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.data.table import CodedTable, code_dtype
-from equistrata.synth.models.archive import Archive, read_archive, write_archive
+from equistrata.synth.models.archive import Archive, Head, write_archive
 from equistrata.synth.models.base import Tilting, check_possible, indicators
 from equistrata.synth.models.rounding import assign
 
@@ -83,20 +83,18 @@ class ExpandedModel:
         write_archive(path, EXPANDED_FORMAT, self.schema, self.total, arrays, more)
 
     @classmethod
-    def load(cls, path: Path | BinaryIO, schema: Schema, inside: Callable[[BinaryIO, Schema], Any]) -> ExpandedModel:
-        """Read what `save` wrote, the model within by `inside`. Raises InputError if it is no model of this schema."""
-
-        def make(head: Mapping[str, Any], archive: Archive) -> ExpandedModel:
-            groups = {str(name): tuple(int(group) for group in codes) for name, codes in head["groups"].items()}
-            shares = {name: archive[f"shares{place}"] for place, name in enumerate(groups)}
-            for name, codes in groups.items():
-                whole = set(codes) == set(range(max(codes) + 1)) and len(codes) == schema[name].size
-                if not whole or shares[name].shape != (len(codes),) or not (shares[name] >= 0).all():
-                    raise ValueError
-            model = inside(io.BytesIO(archive["model"].tobytes()), merged_schema(schema, groups))
-            return cls(schema, model, groups, shares)
-
-        return read_archive(path, EXPANDED_FORMAT, schema, make)
+    def read(
+        cls, head: Head, archive: Archive, schema: Schema, inside: Callable[[BinaryIO, Schema], Any]
+    ) -> ExpandedModel:
+        """What `save` wrote, the model within by `inside`. On a misfit, `read_archive` raises InputError."""
+        groups = {str(name): tuple(int(group) for group in codes) for name, codes in head["groups"].items()}
+        shares = {name: archive[f"shares{place}"] for place, name in enumerate(groups)}
+        for name, codes in groups.items():
+            whole = set(codes) == set(range(max(codes) + 1)) and len(codes) == schema[name].size
+            if not whole or shares[name].shape != (len(codes),) or not (shares[name] >= 0).all():
+                raise ValueError
+        model = inside(io.BytesIO(archive["model"].tobytes()), merged_schema(schema, groups))
+        return cls(schema, model, groups, shares)
 
 
 def merged_schema(schema: Schema, groups: Mapping[str, Sequence[int]]) -> Schema:

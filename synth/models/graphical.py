@@ -19,13 +19,13 @@ import numpy.typing as npt
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable, code_dtype
-from equistrata.synth.models.archive import Archive, read_archive, write_archive
+from equistrata.synth.models.archive import Archive, Head, write_archive
 from equistrata.synth.models.base import check_distinct, check_possible, indicators
 from equistrata.synth.models.junction_tree import Clique, JunctionTree
 from equistrata.synth.models.rounding import assign
 
 Tables = list[Floats]
-_FORMAT = "equistrata model 1"
+GRAPHICAL_FORMAT = "equistrata model 1"
 
 
 @dataclass(frozen=True)
@@ -200,22 +200,18 @@ class GraphicalModel:
         """Write the tables and the tree (see `archive`)."""
         tree = {"sizes": self.tree.sizes, "cliques": self.tree.cliques, "parents": self.tree.parents}
         tables = {f"conditional{i}": table for i, table in enumerate(self.conditional)}
-        write_archive(path, _FORMAT, self.schema, self.total, tables, tree)
+        write_archive(path, GRAPHICAL_FORMAT, self.schema, self.total, tables, tree)
 
     @classmethod
-    def load(cls, path: Path | BinaryIO, schema: Schema) -> GraphicalModel:
-        """Read what `save` wrote. Raises InputError if the file is not a model of this schema."""
-
-        def make(head: Mapping[str, Any], archive: Archive) -> GraphicalModel:
-            cliques = tuple(tuple(clique) for clique in head["cliques"])
-            tree = JunctionTree(tuple(head["sizes"]), cliques, tuple(head["parents"]))
-            conditional = [archive[f"conditional{i}"] for i in range(len(cliques))]
-            cells = [prod(tree.sizes[v] for v in clique) for clique in cliques]
-            if tree.sizes != schema.sizes or [table.shape for table in conditional] != [(c,) for c in cells]:
-                raise ValueError
-            return cls(schema, float(head["total"]), tree, conditional)
-
-        return read_archive(path, _FORMAT, schema, make)
+    def read(cls, head: Head, archive: Archive, schema: Schema) -> GraphicalModel:
+        """What `save` wrote. What it raises on a misfit, `read_archive` turns into InputError."""
+        cliques = tuple(tuple(clique) for clique in head["cliques"])
+        tree = JunctionTree(tuple(head["sizes"]), cliques, tuple(head["parents"]))
+        conditional = [archive[f"conditional{i}"] for i in range(len(cliques))]
+        cells = [prod(tree.sizes[v] for v in clique) for clique in cliques]
+        if tree.sizes != schema.sizes or [table.shape for table in conditional] != [(c,) for c in cells]:
+            raise ValueError
+        return cls(schema, float(head["total"]), tree, conditional)
 
 
 def _contract(terms: Sequence[tuple[Floats, Clique]], out: Clique) -> Floats:

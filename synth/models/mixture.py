@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from math import prod
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable, code_dtype
 from equistrata.errors import InputError
-from equistrata.synth.models.archive import Archive, read_archive, write_archive
+from equistrata.synth.models.archive import Archive, Head, write_archive
 from equistrata.synth.models.base import check_distinct, check_possible, indicators
 from equistrata.synth.models.possible import Group, Possible
 from equistrata.synth.models.rounding import assign
@@ -163,17 +163,13 @@ class ProductMixture:
         write_archive(path, MIXTURE_FORMAT, self.schema, self.total, {"weights": self.weights, **factors})
 
     @classmethod
-    def load(cls, path: Path | BinaryIO, schema: Schema) -> ProductMixture:
-        """Read what `save` wrote. Raises InputError if the file is not a model of this schema."""
-
-        def make(head: Mapping[str, Any], archive: Archive) -> ProductMixture:
-            total, weights = float(head["total"]), archive["weights"]
-            factors = tuple(archive[f"factor{j}"] for j in range(len(schema.columns)))
-            shapes = [(len(weights),), *((len(weights), size) for size in schema.sizes)]
-            shaped = [part.shape for part in (weights, *factors)] == shapes
-            sound = all(np.isfinite(part).all() and (part >= 0).all() for part in (weights, *factors))
-            if not (shaped and sound and np.isfinite(total) and abs(weights.sum() - 1) < 1e-6):
-                raise ValueError
-            return cls(schema, total, weights, factors)
-
-        return read_archive(path, MIXTURE_FORMAT, schema, make)
+    def read(cls, head: Head, archive: Archive, schema: Schema) -> ProductMixture:
+        """What `save` wrote. What it raises on a misfit, `read_archive` turns into InputError."""
+        total, weights = float(head["total"]), archive["weights"]
+        factors = tuple(archive[f"factor{j}"] for j in range(len(schema.columns)))
+        shapes = [(len(weights),), *((len(weights), size) for size in schema.sizes)]
+        shaped = [part.shape for part in (weights, *factors)] == shapes
+        sound = all(np.isfinite(part).all() and (part >= 0).all() for part in (weights, *factors))
+        if not (shaped and sound and np.isfinite(total) and abs(weights.sum() - 1) < 1e-6):
+            raise ValueError
+        return cls(schema, total, weights, factors)

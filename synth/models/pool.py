@@ -23,7 +23,7 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.synth.models.archive import read_archive, write_archive
+from equistrata.synth.models.archive import Archive, Head, write_archive
 from equistrata.synth.models.base import check_distinct, check_possible
 
 POOL_FORMAT = "equistrata sampled model 1"
@@ -80,11 +80,6 @@ class SampledModel:
         write_archive(path, POOL_FORMAT, self.schema, self.total, {"pool": self.pool.codes})
 
     @classmethod
-    def load(cls, path: Path | BinaryIO, schema: Schema) -> SampledModel:
-        """Read what `save` wrote. Raises InputError if the file is not a model of this schema."""
-        return read_archive(
-            path,
-            POOL_FORMAT,
-            schema,
-            lambda head, arrays: cls(float(head["total"]), CodedTable(arrays["pool"], schema)),
-        )
+    def read(cls, head: Head, archive: Archive, schema: Schema) -> SampledModel:
+        """What `save` wrote. What it raises on a misfit, `read_archive` turns into InputError."""
+        return cls(float(head["total"]), CodedTable(archive["pool"], schema))

@@ -86,17 +86,13 @@ def _possible(sizes: tuple[int, ...], names: tuple[str, ...], zeros: tuple[Impos
 
 def zero_classes(sizes: Sequence[int], names: Sequence[str], zeros: Sequence[Impossible]) -> tuple[Indices, ...]:
     """For each column, the class of each code: codes of one class are in the same structural zeros."""
-    return tuple(
-        _classes(size, [zero.codes[zero.columns.index(name)] for zero in zeros if name in zero.columns])
-        for name, size in zip(names, sizes, strict=True)
-    )
-
-
-def _classes(size: int, codes: Sequence[Sequence[int]]) -> Indices:
-    """Codes that are in the same zeros are in one class; classes are numbered by their first code."""
-    member = [tuple(code in listed for listed in codes) for code in range(size)]
-    first = {pattern: n for n, pattern in enumerate(dict.fromkeys(member))}
-    return np.array([first[pattern] for pattern in member], dtype=np.intp)
+    classes = []
+    for name, size in zip(names, sizes, strict=True):
+        listed = [zero.codes[zero.columns.index(name)] for zero in zeros if name in zero.columns]
+        member = [tuple(code in codes for codes in listed) for code in range(size)]
+        first = {pattern: n for n, pattern in enumerate(dict.fromkeys(member))}  # numbered by their first code
+        classes.append(np.array([first[pattern] for pattern in member], dtype=np.intp))
+    return tuple(classes)
 
 
 def _tied(count: int, links: Sequence[Sequence[int]]) -> list[tuple[int, ...]]:

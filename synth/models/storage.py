@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import BinaryIO
 
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
-from equistrata.synth.models.archive import archive_kind
+from equistrata.synth.models.archive import Make, read_archive
 from equistrata.synth.models.base import Model
 from equistrata.synth.models.expanded import EXPANDED_FORMAT, ExpandedModel
-from equistrata.synth.models.graphical import GraphicalModel
+from equistrata.synth.models.graphical import GRAPHICAL_FORMAT, GraphicalModel
 from equistrata.synth.models.mixture import MIXTURE_FORMAT, ProductMixture
 from equistrata.synth.models.pool import POOL_FORMAT, SampledModel
 
@@ -26,9 +25,10 @@ def save_model(model: Model, path: Path) -> None:
 
 def load_model(path: Path | BinaryIO, schema: Schema) -> Model:
     """Read what `save_model` wrote. Raises InputError if the file is not a model of this schema."""
-    kinds: dict[str, Callable[[Path | BinaryIO, Schema], Model]] = {
-        EXPANDED_FORMAT: partial(ExpandedModel.load, inside=load_model),
-        MIXTURE_FORMAT: ProductMixture.load,
-        POOL_FORMAT: SampledModel.load,
+    kinds: dict[str, Make[Model]] = {
+        EXPANDED_FORMAT: partial(ExpandedModel.read, inside=load_model),
+        GRAPHICAL_FORMAT: GraphicalModel.read,
+        MIXTURE_FORMAT: ProductMixture.read,
+        POOL_FORMAT: SampledModel.read,
     }
-    return kinds.get(archive_kind(path), GraphicalModel.load)(path, schema)
+    return read_archive(path, schema, kinds)

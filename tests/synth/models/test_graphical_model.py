@@ -11,6 +11,7 @@ from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.errors import InputError
 from equistrata.synth.models.graphical import GraphicalModel, cell_map, layout_of
 from equistrata.synth.models.junction_tree import JunctionTree
+from equistrata.synth.models.storage import load_model
 
 SIZES = (2, 3, 4, 2, 3)
 SHAPES = {
@@ -229,7 +230,7 @@ def test_large_domains(size, dtype):
 def test_a_file_gives_the_model_back_without_pickle(tmp_path):
     model, _ = random_model("cycle")
     model.save(tmp_path / "m.npz")
-    loaded = GraphicalModel.load(tmp_path / "m.npz", model.schema)
+    loaded = load_model(tmp_path / "m.npz", model.schema)
     assert loaded.total == model.total
     assert loaded.tree == model.tree
     for a, b in zip(loaded.conditional, model.conditional, strict=True):
@@ -244,7 +245,7 @@ def test_a_file_of_another_schema_is_refused(tmp_path):
     model.save(tmp_path / "m.npz")
     for other in (schema_of((2, 3, 4, 2)), schema_of(SIZES, (Impossible(("A",), ((0,),)),))):
         with pytest.raises(InputError, match="is not a model of schema"):
-            GraphicalModel.load(tmp_path / "m.npz", other)
+            load_model(tmp_path / "m.npz", other)
 
 
 def broken_files(path):
@@ -263,18 +264,18 @@ def test_a_broken_file_is_refused(tmp_path):
     model, _ = random_model("cycle")
     path = tmp_path / "m.npz"
     with pytest.raises(InputError, match="is not a model"):
-        GraphicalModel.load(path, model.schema)
+        load_model(path, model.schema)
     model.save(path)
     for content in list(broken_files(path)):
         path.write_bytes(content)
         try:
-            loaded = GraphicalModel.load(path, model.schema)
+            loaded = load_model(path, model.schema)
         except InputError:
             continue
         assert loaded.tree == model.tree  # the damage was in bytes that carry nothing
     np.save(tmp_path / "a.npy", np.zeros(3))
     with pytest.raises(InputError, match="is not a model"):
-        GraphicalModel.load(tmp_path / "a.npy", model.schema)
+        load_model(tmp_path / "a.npy", model.schema)
 
 
 @pytest.mark.parametrize("change", ["drop", "shape", "head", "sizes", "clique", "total", "pickle"])
@@ -301,4 +302,4 @@ def test_a_file_with_missing_or_misfitting_parts_is_refused(tmp_path, change):
         parts["conditional0"] = np.array([{"a": 1}], dtype=object)
     np.savez(path, **{**parts, "head": np.array(json.dumps(head))})
     with pytest.raises(InputError, match="is not a model"):
-        GraphicalModel.load(path, model.schema)
+        load_model(path, model.schema)
