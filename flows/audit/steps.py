@@ -64,8 +64,8 @@ def examine(plan: AuditPlan, work: Workspace) -> None:
     tables = {facts.name: release.table() for facts, release in zip(plan.facts, plan.releases, strict=True)}
     report: PublicReport | InternalReport
     if plan.public:
-        noise = noise_source(plan.config.seed)
-        noisy = public_audits(private, tables, plan.strata, budget=plan.price, noise=noise, target=plan.config.target)
+        noise, target = noise_source(plan.config.seed), plan.config.target
+        noisy = public_audits(private, tables, plan.strata, budget=plan.price, noise=noise, target=target)
         epsilon, delta = plan.config.price
         report = PublicReport(
             about=about,
