@@ -37,9 +37,8 @@ from equistrata.synth.mechanisms.base import LoggedMechanism
 from equistrata.synth.mechanisms.session import Session, Step
 from equistrata.synth.models.base import Model
 from equistrata.synth.models.coarsening import modelled
-from equistrata.synth.models.mixture import ProductMixture
-from equistrata.synth.models.mixture_loss import MixtureLoss, Singles
-from equistrata.synth.models.mixture_training import Adam, mixture, start_logits
+from equistrata.synth.models.mixture import ProductMixture, mixture
+from equistrata.synth.models.mixture_loss import Adam, MixtureLoss, Singles, start_logits
 
 
 @dataclass(frozen=True)

@@ -9,11 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from math import prod
 from pathlib import Path
 from typing import BinaryIO
 
 import numpy as np
+import numpy.typing as npt
 
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
@@ -173,3 +175,15 @@ class ProductMixture:
         if not (shaped and sound and np.isfinite(total) and abs(weights.sum() - 1) < 1e-6):
             raise ValueError
         return cls(schema, total, weights, factors)
+
+
+def mixture(schema: Schema, total: float, logits: npt.NDArray[np.float32]) -> ProductMixture:
+    """The model of these logits, shape (codes of all columns, components): components of equal weight, a softmax over each column's codes."""
+    bounds = np.cumsum([0, *schema.sizes]).tolist()
+    factors = []
+    for a, b in pairwise(bounds):
+        raised = logits[a:b].T.astype(float)
+        raised = np.exp(raised - raised.max(axis=1, keepdims=True))
+        factors.append(raised / raised.sum(axis=1, keepdims=True))
+    count = logits.shape[1]
+    return ProductMixture(schema, total, np.full(count, 1 / count), tuple(factors))

@@ -1,4 +1,4 @@
-"""The loss of a mixture of products against noisy marginals, and its gradient: three matrix products, in NumPy.
+"""The loss of a mixture of products against noisy marginals, its gradient (three matrix products), and training.
 
 Everything is laid out as (feature, component), in single precision. A feature is P_k of one code, or of a combination
 of codes within one group of tied columns; a *left* is a product of features. Every measured cell is then one entry
@@ -10,11 +10,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from math import prod
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
+from threadpoolctl import ThreadpoolController
 
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
@@ -23,6 +25,8 @@ from equistrata.synth.models.graphical import cell_map
 from equistrata.synth.models.junction_tree import Clique
 from equistrata.synth.models.possible import Indices, Possible
 from equistrata.synth.models.shared_sums import zeros_and_ones
+
+_START_SPREAD = 0.1  # standard deviation of the logits at the start, which makes components differ
 
 Singles = npt.NDArray[np.float32]  # (features or logits, components)
 
@@ -272,3 +276,47 @@ def _product(parts: Sequence[Singles]) -> Singles:
     for part in parts[1:]:
         result = result * part
     return result
+
+
+def start_logits(schema: Schema, components: int, seed: int) -> Singles:
+    """Logits to start from, shape (codes of all columns, components). `seed` is public."""
+    shape = sum(schema.sizes), components
+    return np.random.default_rng(seed).normal(0.0, _START_SPREAD, shape).astype(np.float32)
+
+
+@dataclass(frozen=True)
+class Adam:
+    """Adam (Kingma and Ba, arXiv:1412.6980) with a rate that falls along a cosine to a tenth, and averaged weights.
+
+    Attributes:
+        rate: the step size at the start.
+        average: decay of the exponential moving average of the logits, which is what training returns.
+        tolerance: a measured cell within this many σ of its noisy count has no gradient, so that noise is not learnt.
+    """
+
+    rate: float = 0.1
+    average: float = 0.98
+    tolerance: float = 0.5
+
+    def train(self, loss: MixtureLoss, logits: Singles, steps: int) -> Singles:
+        """Descend `steps` times. One thread: the matrices are too small to share."""
+        logits, smooth = logits.copy(), logits.copy()
+        mean, square = np.zeros_like(logits), np.zeros_like(logits)
+        with _threads().limit(limits=1, user_api="blas"):
+            for step in range(1, steps + 1):
+                _, _, slope = loss.value(logits, self.tolerance)
+                rate = self.rate * (0.55 + 0.45 * np.cos(np.pi * step / steps))
+                keep = min(self.average, step / (step + 10))
+                mean += 0.1 * (slope - mean)
+                square += 0.001 * (slope * slope - square)
+                scale = np.sqrt(square / (1 - 0.999**step))
+                scale += 1e-8
+                logits -= np.float32(rate / (1 - 0.9**step)) * mean / scale
+                smooth += np.float32(1 - keep) * (logits - smooth)
+        return smooth
+
+
+@lru_cache(maxsize=1)
+def _threads() -> ThreadpoolController:
+    """Remembered: looking through the loaded libraries takes longer than a step."""
+    return ThreadpoolController()
