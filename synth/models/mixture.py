@@ -178,7 +178,7 @@ class ProductMixture:
 
 
 def mixture(schema: Schema, total: float, logits: npt.NDArray[np.float32]) -> ProductMixture:
-    """The model of these logits, shape (codes of all columns, components): components of equal weight, a softmax over each column's codes."""
+    """Components of equal weight, a softmax over each column's codes; logits of shape (all codes, components)."""
     bounds = np.cumsum([0, *schema.sizes]).tolist()
     factors = []
     for a, b in pairwise(bounds):
