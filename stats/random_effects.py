@@ -72,9 +72,8 @@ def variances(
             last, the strata's own. Else few noisy strata often give 0 (Li and Lahiri, J. Multivariate Analysis 2010).
     """
     cells = observed.shape[1]
-    weights = 1 / np.maximum(
-        noise, 1e-12
-    )  # a plain variance is that of the smallest strata's noise: a start too far off
+    # By precision: a plain variance is that of the smallest strata's noise, and the search would start too far off.
+    weights = 1 / np.maximum(noise, 1e-12)
     apart = observed - weights @ observed / weights.sum()
     scale = max(float((weights @ apart**2).mean() / weights.sum()), 1e-12)
 

@@ -191,9 +191,7 @@ def _expected(
         noise: the variance of a size, mean over strata.
         total: the number of rows.
     """
-    sizes = np.zeros(strata.sizes)
-    for key, (rows, _) in found.items():
-        sizes[tuple(strata.codes_of(key).values())] = rows
+    sizes = _table(strata, {key: rows for key, (rows, _) in found.items()}, strata.columns)
     own = Measurement(strata.columns, sizes, noise**0.5)
     sets = {tuple(name for name in m.columns if name in strata.columns) for m in wider}
     sets |= {(name,) for name in strata.columns}
