@@ -27,7 +27,7 @@ from equistrata.data.table import CodedTable
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Budget, Rho
-from equistrata.privacy.noise import NoiseSource, SecureNoise, SeededNoise
+from equistrata.privacy.noise import noise_source
 from equistrata.stats.checks import whole
 from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.registry import mechanism as named_mechanism
@@ -151,8 +151,7 @@ class StratifiedSynthesizer:
         rho = self._price()
         paid_counts = (public is None or self.combine_weights) and len(strata.keys) > 1
         count_rho = rho * self.count_share if paid_counts else Rho(0)
-        noise: NoiseSource = SecureNoise() if self.seed is None else SeededNoise(self.seed)
-        measured, model = fitting.fit(table, Budget(rho), count_rho, noise)
+        measured, model = fitting.fit(table, Budget(rho), count_rho, noise_source(self.seed))
         if public is not None:
             weights = combined_weights(strata, measured, public) if self.combine_weights else public
             model = replace(model, weights=weights)

@@ -121,7 +121,7 @@ def fitted_twice(monkeypatch, folder, **settings):
     price = []
 
     def fit(table, noise):
-        monkeypatch.setattr(equistrata.synth.synthesizer, "SeededNoise", lambda _: noise)
+        monkeypatch.setattr(equistrata.synth.synthesizer, "noise_source", lambda _: noise)
         made = StratifiedSynthesizer(MECHANISMS["mst"], ["S"], seed=1, epsilon=4, delta=1e-6, **settings).fit(table)
         price.append(made.rho_)
         drawn = made.model_.sample(300, np.random.default_rng(2)).codes

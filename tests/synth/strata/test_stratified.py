@@ -225,7 +225,7 @@ def test_with_faked_noise_two_private_tables_give_the_same_release(
     monkeypatch, tmp_path, cut, selection, weights, level
 ):
     """Everything published comes through the noise source: sizes, totals, weights, sample sizes, files."""
-    monkeypatch.setattr(equistrata.synth.synthesizer, "SecureNoise", lambda: FakeNoise(level))
+    monkeypatch.setattr(equistrata.synth.synthesizer, "noise_source", lambda _: FakeNoise(level))
     strata = Strata.over(SCHEMA, cut)
     public = PublicWeights({key: 1 / len(strata.keys) for key in strata.keys}, "test")
     tables = [people((0,) * 6), people((3, 0, 1)), people((900, 20, 5, 0, 40, 1)), people((1, 1, 1, 1, 1, 4000), 4)]
