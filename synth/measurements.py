@@ -6,7 +6,7 @@ What follows (estimation, sampling) is post-processing: free and repeatable, so 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, permutations
 from math import pi, sqrt
@@ -189,9 +189,9 @@ def pairs_readable(schema: Schema, rho: Rho, rows: float, fraction: float) -> bo
     return pair_noise(schema, float(rho) / (len(schema.names) - 1)) <= fraction * rows
 
 
-def pair_noise(schema: Schema, rho: float) -> float:
+def pair_noise(schema: Schema, rho: float, average: Callable[[Iterable[int]], float] = mean) -> float:
     """The expected L1 norm of the noise on a pair of columns that costs `rho`, in rows, averaged over all pairs."""
-    cells = mean(schema[a].size * schema[b].size for a, b in combinations(schema.names, 2))
+    cells = average(schema[a].size * schema[b].size for a, b in combinations(schema.names, 2))
     return NOISE_L1 * gaussian_sigma(rho) * cells
 
 

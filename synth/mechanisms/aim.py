@@ -20,6 +20,7 @@ from fractions import Fraction
 from functools import partial
 from itertools import combinations
 from math import inf, prod
+from statistics import harmonic_mean
 from typing import Self
 
 import numpy as np
@@ -49,9 +50,9 @@ from equistrata.synth.models.graphical import GraphicalModel
 from equistrata.synth.models.junction_tree import CELL_BYTES, Clique, cells_in, tree_cells
 
 ROUNDS = 16  # times the number of columns: the parts of ρ of which each of the first rounds gets one
-# The same with strata, and the highest noise floor of a pair, as a part of the rows, at which first rounds may have
-# that price (docs/experiments/levels.md).
-STRATA_ROUNDS = ((ROUNDS, 0.004), (4, 0.1), (1, inf))
+# The same with strata, and the highest noise floor of a pair (harmonic mean: a few wide columns should not decide), as
+# a part of the rows, at which first rounds may have that price (docs/experiments/aim.md).
+STRATA_ROUNDS = ((ROUNDS, 0.0025), (4, 0.065), (1, inf))
 MODEL_SIZE, STRATA_MODEL_SIZE = 1.0, 4.0  # MiB
 
 
@@ -72,7 +73,8 @@ class AIM(SharingMechanism):
         readable: rounds are run only if the noise floor of a pair of columns (expected L1 norm, mean over pairs), if
             all of ρ went to a tree of pairs, is at most this fraction of the number of rows.
         engine: how measurements become the final model.
-        round_engine: the same after each round.
+        round_engine: the same after each round; None for mirror descent of at most 50 steps, or 100 with strata
+            (docs/experiments/aim.md).
     """
 
     degree: int = 3
@@ -84,7 +86,7 @@ class AIM(SharingMechanism):
     measured: float = 0.9
     readable: float = 0.2
     engine: Estimator = field(default_factory=MirrorDescent)
-    round_engine: Estimator = field(default_factory=lambda: MirrorDescent(iterations=100, tolerance=1e-4))
+    round_engine: Estimator | None = None
 
     name = "AIM"
 
@@ -147,10 +149,12 @@ class AIM(SharingMechanism):
             return run.found, run.log
         if self.strata:  # much is spent by now, and nothing of it on cliques: the size limit grows from here on
             run.begun = run.budget.spent
-        part = next(p for p, noise in prices if pair_noise(schema, float(p)) <= noise * max(rows, 1.0))
+        rows = max(rows, 1.0)
+        part = next(p for p, most in prices if pair_noise(schema, float(p), harmonic_mean) <= most * rows)
         measure_rho = part * self.measured
         select_rho = part - measure_rho
-        model = self.round_engine.estimate(schema, run.measurements)
+        engine = self.round_engine or MirrorDescent(iterations=100 if self.strata else 50, tolerance=1e-4)
+        model = engine.estimate(schema, run.measurements)
         last = False
         while not last:
             left = run.budget.remaining
@@ -162,7 +166,7 @@ class AIM(SharingMechanism):
             noisy = run.measure(columns, measure_rho, select_rho)
             if last:
                 break
-            model = self.round_engine.estimate(schema, run.measurements, model)
+            model = engine.estimate(schema, run.measurements, model)
             learned = float(np.abs(model.marginal(columns) - before).sum())
             if learned <= NOISE_L1 * noisy.sigma * noisy.values.size:
                 measure_rho, select_rho = measure_rho * 4, select_rho * 4

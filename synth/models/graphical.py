@@ -26,6 +26,7 @@ from equistrata.synth.models.rounding import assign
 
 Tables = list[Floats]
 GRAPHICAL_FORMAT = "equistrata model 1"
+_PLAIN_CELLS = 4096  # the largest product of tables that is summed as it is: planning the order would take longer
 
 
 @dataclass(frozen=True)
@@ -216,8 +217,10 @@ class GraphicalModel:
 
 def _contract(terms: Sequence[tuple[Floats, Clique]], out: Clique) -> Floats:
     """The product of tables, summed over the variables that are not in `out`."""
-    label = {v: n for n, v in enumerate(sorted({v for _, part in terms for v in part}))}  # einsum knows 52 labels
+    sizes = {v: size for table, part in terms for v, size in zip(part, table.shape, strict=True)}
+    label = {v: n for n, v in enumerate(sorted(sizes))}  # einsum knows 52 labels
     operands: list[Any] = []
     for table, part in terms:
         operands += [table, [label[v] for v in part]]
-    return np.asarray(np.einsum(*operands, [label[v] for v in out], optimize="greedy"))
+    optimize = "greedy" if len(terms) > 1 and prod(sizes.values()) > _PLAIN_CELLS else False
+    return np.asarray(np.einsum(*operands, [label[v] for v in out], optimize=optimize))

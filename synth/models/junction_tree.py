@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 from heapq import heapify, heappop, heappush
 from math import prod
 
@@ -57,7 +57,7 @@ class JunctionTree:
     @classmethod
     def build(cls, sizes: Sequence[int], cliques: Iterable[Clique]) -> JunctionTree:
         """Triangulate by eliminating, each time, the variable whose clique would have the fewest cells."""
-        maximal = sorted(tuple(_members(clique)) for clique in Elimination(sizes, cliques).maximal)
+        maximal = sorted(_members(clique) for clique in Elimination(sizes, cliques).maximal)
         return cls(tuple(sizes), *_arrange(sizes, maximal))
 
 
@@ -82,7 +82,7 @@ class Elimination:
     """
 
     def __init__(self, sizes: Sequence[int], cliques: Iterable[Clique]) -> None:
-        self.sizes = sizes
+        self.sizes = sizes = tuple(sizes)
         around = [0] * len(sizes)  # each variable's neighbours that are not eliminated
         for clique in cliques:
             together = sum(1 << v for v in clique)
@@ -91,7 +91,7 @@ class Elimination:
         cells = []
         for v in range(len(sizes)):
             around[v] &= ~(1 << v)
-            cells.append(sizes[v] * self._product(around[v]))
+            cells.append(sizes[v] * _product(sizes, around[v]))
         waiting = [(cells[v], v) for v in range(len(sizes))]
         heapify(waiting)
         self.place, done = [-1] * len(sizes), 0
@@ -105,7 +105,7 @@ class Elimination:
             for a in _members(near):  # only their cliques are others than before
                 new = near & ~around[a] & ~(1 << a)
                 around[a] = (around[a] | new) & ~(1 << v)
-                changed = cells[a] // sizes[v] * self._product(new)
+                changed = cells[a] // sizes[v] * _product(sizes, new)
                 if changed != cells[a]:
                     cells[a] = changed
                     heappush(waiting, (changed, a))
@@ -113,31 +113,34 @@ class Elimination:
             if not any(candidate & other == candidate for other in self.maximal):
                 self.maximal.append(candidate)
         self.later, self._each = around, cells  # of each variable: its neighbours that go after it; its clique's cells
-        self.cells = sum(map(self._product, self.maximal))
+        self.cells = sum(_product(sizes, clique) for clique in self.maximal)
 
     def joined(self, a: int, b: int) -> int:
         """At least the cells that this order gives if two variables are joined as well, and not much more."""
         v, more = (a, 1 << b) if self.place[a] < self.place[b] else (b, 1 << a)
         added = 0
         while more & ~self.later[v]:
-            added += self._each[v] * self._product(more & ~self.later[v])
+            added += self._each[v] * _product(self.sizes, more & ~self.later[v])
             after = self.later[v] | more
             v = min(_members(after), key=self.place.__getitem__)
             more = after & ~(1 << v)
         return self.cells + added
 
-    def _product(self, bits: int) -> int:
-        return prod([self.sizes[v] for v in _members(bits)])
+
+@lru_cache(maxsize=1 << 16)  # a choice triangulates hundreds of graphs that differ by an edge or three
+def _product(sizes: tuple[int, ...], bits: int) -> int:
+    return prod([sizes[v] for v in _members(bits)])
 
 
-def _members(bits: int) -> list[int]:
+@lru_cache(maxsize=1 << 16)
+def _members(bits: int) -> Clique:
     """The variables in a set, ascending."""
     members = []
     while bits:
         lowest = bits & -bits
         members.append(lowest.bit_length() - 1)
         bits ^= lowest
-    return members
+    return tuple(members)
 
 
 def _arrange(sizes: Sequence[int], maximal: list[Clique]) -> tuple[tuple[Clique, ...], tuple[int, ...]]:
