@@ -130,7 +130,7 @@ class AIM(SharingMechanism):
                 "raise it, or use fewer columns or coarser bins, or fewer impossible combinations"
             )
         opening, schema = self.opening(run), run.table.schema
-        if not opening.pairs or not run.places:
+        if not opening.choices or not run.places:
             run.measure_again(opening.first)
             return run.found, run.log
         if self.strata:  # much is spent by now, and nothing of it on cliques: the size limit grows from here on

@@ -113,7 +113,7 @@ class Opening:
         names: the columns whose pairs are offered.
         levels: where they are offered.
         tree: ρ by which the gate judged whether a tree of pairs can be read.
-        pairs: how many pairs (AIM: sets of columns) are bought at most; 0 where the gate is shut.
+        choices: how many pairs (AIM: sets of columns) are chosen and bought at most; 0 where the gate is shut.
         price: ρ that each of them gets, or more where fewer are bought; 0 where none is.
     """
 
@@ -121,7 +121,7 @@ class Opening:
     names: Columns
     levels: Levels
     tree: Rho
-    pairs: int
+    choices: int
     price: Rho
 
 

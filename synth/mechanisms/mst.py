@@ -98,9 +98,9 @@ class MST(SharingMechanism):
         first, schema = self.levels.measure_first(session), session.table.schema
         levels, left = self.levels.reached(session.measurements), session.budget.remaining
         names = levels.inner(schema) if levels.fine else schema.names
-        pairs = (len(names) - 1) * self._readable_trees(session, names)
-        price = (left - session.shared * self.choice) * Fraction(1, pairs) if pairs else NOTHING
-        return Opening(first, names, levels, left, pairs, price)
+        choices = (len(names) - 1) * self._readable_trees(session, names)
+        price = (left - session.shared * self.choice) * Fraction(1, choices) if choices else NOTHING
+        return Opening(first, names, levels, left, choices, price)
 
     def _readable_trees(self, session: Session, names: Sequence[str]) -> int:
         """How many trees of pairs the rest of the budget can pay to be read: see `readable`. Post-processing."""
@@ -119,17 +119,17 @@ class MST(SharingMechanism):
         """
         schema, levels, names = session.table.schema, opening.levels, opening.names
         chosen: list[tuple[Columns, Rho]] = []
-        if not opening.pairs:
+        if not opening.choices:
             return chosen
         model = self.engine.estimate(schema, session.measurements)
-        price = session.shared * self.choice * Fraction(1, opening.pairs)
+        price = session.shared * self.choice * Fraction(1, opening.choices)
         sigma = gaussian_sigma(opening.price)
         offers = _offers(schema, names, levels)
         score = cache(lambda columns: session.score(columns, model, sigma))
         engine_cells = getattr(self.engine, "most_cells", inf)
         optional = bool(levels.strata) and not levels.fine
         forest = _Forest(schema, model_cliques(schema, session.measurements, levels.strata))
-        for tree in range(opening.pairs // (len(names) - 1)):
+        for tree in range(opening.choices // (len(names) - 1)):
             forest.begin_tree(names)
             most_cells = min(cells_in(self.max_model_size) if tree else FIRST_TREE_CELLS, engine_cells)
             for _ in names[1:]:
