@@ -76,7 +76,7 @@ def _errors(report: Report) -> Iterator[Exhibit]:
 
 
 def _relations(report: Report) -> str:
-    """Which relations were measured, a sentence for each release whose card says it."""
+    """Which relations were measured, a sentence for each release with a card that says it."""
     return "".join(f" {each.name}: {relations_measured(each.relations)}." for each in report.releases if each.relations)
 
 

@@ -133,6 +133,9 @@ def _plan_synthesis(settings: PlanSettings, synthesizer: str) -> None:
     declared = Schema.load(settings.schema_ or "acs_employment")
     schema = declared.select(settings.columns) if settings.columns else declared.selected()
     _ = schema.sizes  # raises for a column without bins
+    absent = [name for name in settings.strata if name not in schema.names]
+    if absent:
+        raise InputError(f"stratum column {absent[0]!r} is not among the columns ({', '.join(schema.names)})")
     strata = Strata.over(schema, settings.strata)
     weights = _sizes(settings, strata)
     sizes = _rows(settings, strata, weights)
