@@ -1,8 +1,9 @@
 """How noisy a synthesis will be: what a mechanism measures, from the schema, public sizes and ρ alone.
 
 The mechanism's own rules decide (`SharingMechanism.opening`), in a run with the expected number of rows and none of
-their values. No row is read, so a plan costs no privacy. It is about noise alone. What a model leaves out or smooths,
-what a small stratum borrows, and which of the pairs are chosen depend on rows, and are not planned.
+their values. No row is read, so a plan costs no privacy. It is about the noise of measurements alone: which pairs are
+chosen, what a model smooths or leaves out, and what small strata borrow depend on rows, and are not planned. See
+docs/planning.md for plans beside releases.
 
 >>> from equistrata.data.schema import Schema
 >>> from equistrata.synth.mechanisms.mst import MST

@@ -104,8 +104,8 @@ def _rounded_up(epsilon: float) -> float:
 def print_synthesis(plan: Mapping[str, Any]) -> None:
     """For a terminal: the plan's assumptions, a table by stratum, and the pairs of columns."""
     said = (
-        f"[bold]synthesis[/] by {plan['mechanism']} of {len(plan['columns'])} columns: total variation distance of "
-        "marginals, expected by noise alone (the model's own error comes on top)",
+        f"[bold]synthesis[/] by {plan['mechanism']} of {len(plan['columns'])} columns: the noise of marginals, as "
+        "expected total variation distance; a model smooths it, and adds errors of its own",
         f"ε = {plan['epsilon']:g}, δ = {plan['delta']:g} (ρ = {plan['rho']:.6g})"
         + (f", part {plan['part']:.3g} of it for this" if plan["part"] != 1 else "")
         + f"; {plan['relation']}; the plan itself costs nothing",
@@ -118,9 +118,10 @@ def print_synthesis(plan: Mapping[str, Any]) -> None:
         grid.add_row(escape(each["stratum"]), f"{each['rows']:,.0f}", *cells)
     readable = sum(pair["readable"] for pair in plan["pairs"])
     foot = [
-        f"noise up to {plan['readable_noise']:g} is readable: shown is the finest level at which it is",
-        f"readable relations: {readable} of {len(plan['pairs'])} pairs of columns; at most {plan['choices']} marginals "
-        "of several columns are chosen",
+        f"noise up to {plan['readable_noise']:g} is readable: shown is the finest level at which it is; at coarser "
+        "ones than the stratum, how the stratum differs from its group is lost as well",
+        f"readable relations: {readable} of {len(plan['pairs'])} pairs of columns; "
+        + (f"{plan['choices']} choices at most" if plan["choices"] else "no pair is chosen: too noisy at this ε"),
     ]
     dear = sorted((p for p in plan["pairs"] if not p["readable"]), key=lambda p: p["smallest_epsilon"] or math.inf)
     if dear:
