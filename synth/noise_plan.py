@@ -120,8 +120,8 @@ class NoisePlan:
         Args:
             floors: `one_way` or `two_way`.
         """
-        groups = {level: self._group_rows(level, key) for level in floors}
-        return {level: floor / 2 / groups[level] for level, floor in floors.items() if groups[level] > 0}
+        rows = {level: self._groups[level][self._group(level, key)] for level in floors}
+        return {level: floor / 2 / rows[level] for level, floor in floors.items() if rows[level] > 0}
 
     def finest(self, errors: Mapping[Columns, float]) -> Columns | None:
         """Of these levels the finest that is readable (`limit`), with the least noise; None if none is."""
@@ -137,11 +137,12 @@ class NoisePlan:
         """
         session, opening = self._opened
         schema, found = session.table.schema, set()
+        joint = [(set(m.columns), m) for m in session.found if len(m.columns) > 1]
         each = float(opening.tree * Fraction(1, max(len(schema.names) - 1, 1)))
         for a, b in combinations(schema.names, 2):
             cells = schema[a].size * schema[b].size
-            first = [m for m in session.found if {a, b} <= set(m.columns)]
-            floors = [NOISE_L1 * m.sigma * sqrt(m.values.size * cells) for m in first]  # cells of the pair are sums
+            # Measured before any choice, as part of a set: the pair's cells are sums.
+            floors = [NOISE_L1 * m.sigma * sqrt(m.values.size * cells) for names, m in joint if {a, b} <= names]
             if opening.choices and {a, b} <= set(opening.names):
                 floors.append(noise_floor(each, cells))
             if min(floors, default=inf) <= self.mechanism.readable * self.rows:
@@ -163,9 +164,18 @@ class NoisePlan:
     def _inner(self) -> Columns:
         return self.mechanism.levels.inner(self.strata.schema)
 
-    def _group_rows(self, level: Columns, key: Key) -> float:
-        places = [self.strata.columns.index(name) for name in level]
-        return fsum(size for other, size in self.sizes.items() if all(other[place] == key[place] for place in places))
+    @cached_property
+    def _groups(self) -> dict[Columns, dict[Key, float]]:
+        """Level → group → its rows."""
+        found: dict[Columns, dict[Key, float]] = {level: {} for level in self.mechanism.levels.offered}
+        for key, size in self.sizes.items():
+            for level, rows in found.items():
+                group = self._group(level, key)
+                rows[group] = rows.get(group, 0.0) + size
+        return found
+
+    def _group(self, level: Columns, key: Key) -> Key:
+        return tuple(key[self.strata.columns.index(name)] for name in level)
 
 
 class _RowlessSession(Session):
