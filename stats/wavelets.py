@@ -34,7 +34,7 @@ def _shrunk(values: Floats, sigma: float) -> Floats:
         return values
     even, odd = values[0::2], values[1::2]
     detail, mean = (even - odd) / np.sqrt(2), (even + odd) / np.sqrt(2)
-    kept = np.maximum(1 - (THRESHOLD * sigma) ** 2 / np.maximum(detail**2, 1e-300), 0.0)
+    kept = np.maximum(1 - (THRESHOLD * sigma) ** 2 / np.maximum(detail**2, 1e-250), 0.0)
     smooth, result = _shrunk(mean, sigma), np.empty(len(values))
     result[0::2], result[1::2] = (smooth + detail * kept) / np.sqrt(2), (smooth - detail * kept) / np.sqrt(2)
     return result

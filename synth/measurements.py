@@ -191,7 +191,11 @@ def pairs_readable(schema: Schema, rho: Rho, rows: float, fraction: float) -> bo
 
 def pair_noise(schema: Schema, rho: float, average: Callable[[Iterable[int]], float] = mean) -> float:
     """The expected L1 norm of the noise on a pair of columns that costs `rho`, in rows, averaged over all pairs."""
-    cells = average(schema[a].size * schema[b].size for a, b in combinations(schema.names, 2))
+    return noise_floor(rho, average(schema[a].size * schema[b].size for a, b in combinations(schema.names, 2)))
+
+
+def noise_floor(rho: float, cells: float) -> float:
+    """The expected L1 norm of the noise on a marginal of so many cells that costs `rho`, in rows."""
     return NOISE_L1 * gaussian_sigma(rho) * cells
 
 

@@ -10,6 +10,7 @@ from equistrata.eval.report.findings import Findings, Shown
 from equistrata.eval.report.heat_maps import HeatMap, PairMap, PairTables
 from equistrata.eval.report.pictures import Picture, shorten
 from equistrata.eval.report.plots import AccuracyPlot, BudgetPlot, DotPlot, Dots, ShareBars
+from equistrata.eval.report.relations import relations_measured
 from equistrata.eval.report.report import BudgetHistory, InternalReport, PublicReport, Report
 from equistrata.eval.report.tables import WRITTEN, Table, charges, published_means, table_by_group
 from equistrata.eval.report.words import known, percent, rate, ratio
@@ -71,7 +72,12 @@ def _errors(report: Report) -> Iterator[Exhibit]:
     overlap = Dots(numbers, "workload error (0 to 2)", "linear", shown=lambda x: f"{x:g}", limits=limits)
     title = "How well relations between columns are kept"
     reading = "Each mark is a group's workload error over all marginals of three columns: 0 is best, 2 is no overlap."
-    yield _by_group(report, "workload", "workload error", title, reading + interval, overlap)
+    yield _by_group(report, "workload", "workload error", title, reading + interval + _relations(report), overlap)
+
+
+def _relations(report: Report) -> str:
+    """Which relations were measured, a sentence for each release with a card that says it."""
+    return "".join(f" {each.name}: {relations_measured(each.relations)}." for each in report.releases if each.relations)
 
 
 def _one_way(report: InternalReport) -> Iterator[Exhibit]:

@@ -23,6 +23,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 from equistrata.eval.audit.internal import InternalAudit
 from equistrata.eval.audit.noisy_number import TOO_SMALL, NoisyNumber
@@ -40,7 +41,7 @@ NO_POSITIVE = "no row has the value that is predicted"
 class ReleaseFacts:
     """What the card of a release says. `name` is unique in the report, `folder` is without its path.
 
-    `manifest` is the SHA-256 of its manifest, in hexadecimal.
+    `manifest` is the SHA-256 of its manifest, in hexadecimal. `relations` are the card's; None where it has none.
     """
 
     name: str
@@ -58,6 +59,7 @@ class ReleaseFacts:
     private: bool
     caveats: tuple[str, ...]
     manifest: str
+    relations: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""`equistrata plan`: the smallest ε of each stratum and the rows it needs, from public numbers alone."""
+"""`equistrata plan`: from public numbers alone, an estimate in each stratum, or how noisy a synthesis will be."""
 
 from __future__ import annotations
 
@@ -31,13 +31,18 @@ PLANNED = "rows", "smallest_epsilon", "rows_needed", "reached", "half_width"
 MECHANISMS = (
     "count with Laplace noise, declared size", "Coinpress, noisy size", "Coinpress at two levels, noisy sizes"
 )  # fmt: skip
+OF_ESTIMATES = "column", "reference", "effect", "relative_error", "about", "alpha", "plot"
 LISTED = 6  # strata named in one line of the foot
 SHADES = {"readable": "green", "unreadable": "yellow", "too few rows": "red"}
 FAILURE = 0.05  # failure probability γ of the bounds
 
 
 class PlanSettings(Settings):
-    schema_: str = setting("acs_means", "Schema file or built-in name.", alias="schema")
+    schema_: str | None = setting(
+        None, "Schema file or built-in name (acs_means, or acs_employment for a synthesis).", alias="schema"
+    )
+    synthesizer: Literal["aim", "mst"] | None = setting(None, "Plan a synthesis by it, instead of an estimate.")
+    columns: Names = setting((), "Columns of the synthesis (the schema's default if none are given).")
     strata: Names = setting(("SEX", "RAC1P"), "Columns that define strata.")
     weights: str | None = setting(None, "File of public group sizes (New York's of 2018 for SEX, RAC1P or both).")
     weight_column: str | None = setting(None, "Survey weight in the weights file, as PWGTP.")
@@ -56,7 +61,7 @@ class PlanSettings(Settings):
     beta: float = setting(0.2, "Type II error of the test (its power is 1 − beta).")
     epsilon: float = setting(1.0, "The ε that is planned.")
     delta: float = setting(1e-9, "δ, for means.")
-    part: float = setting(1.0, "Part of the budget for this estimate: of ρ for a mean, of ε for a proportion.")
+    part: float = setting(1.0, "Part of the budget for this: of ρ for a mean or a synthesis, of ε for a proportion.")
     shrinkage: bool = setting(True, "Means at two levels, as releases by default; or strata alone.")
     tail: float = setting(TAIL, "For a mean: share of rows far out on a side with room (0: bell-shaped).")
     plot: Path | None = setting(None, "Draw the plan: a file ending in .svg, .png or .pdf.")
@@ -67,15 +72,26 @@ class PlanSettings(Settings):
 def plan_command(settings: PlanSettings) -> None:
     """Plan before spending: the smallest ε of each stratum, the rows it needs, and the strata that no ε makes readable.
 
-    Needs public numbers only, and reads no rows.
+    With a synthesizer, its noise instead: the error of marginals by stratum, and the ε from which pairs of columns are
+    readable. Needs public numbers only, reads no rows, and costs no privacy.
 
     [bold]Examples[/bold]
       equistrata plan --strata RAC1P --reference 0.25 --effect 0.05 --beta 0.1 --epsilon 0.5
       equistrata plan --column WKHP --reference 38 --relative-error 0.02 --json
       equistrata plan --schema people.yaml --strata SEX --weights sizes.csv --plot plan.svg
+      equistrata plan --synthesizer mst --strata SEX --epsilon 0.1
     """
+    if settings.synthesizer is None:
+        _plan_estimate(settings)
+    else:
+        _plan_synthesis(settings, settings.synthesizer)
+
+
+def _plan_estimate(settings: PlanSettings) -> None:
     from equistrata.flows.cli.plan_figure import check_plot, draw
 
+    if settings.columns:
+        raise InputError("columns are those of a synthesis; name its synthesizer too, as --synthesizer mst")
     if settings.plot is not None:
         check_plot(settings.plot)
     asked, document = planned(settings)
@@ -93,7 +109,7 @@ def planned(settings: PlanSettings) -> tuple[MeanQuestion | ProportionQuestion, 
     from equistrata.data.strata import Strata
     from equistrata.inference.planning.questions import MeanQuestion
 
-    schema = Schema.load(settings.schema_)
+    schema = Schema.load(settings.schema_ or "acs_means")
     strata = Strata.over(schema, settings.strata)
     if settings.column in strata.columns:
         raise InputError(f"column {settings.column!r} defines strata, so it is constant in each; plan another column")
@@ -104,6 +120,31 @@ def planned(settings: PlanSettings) -> tuple[MeanQuestion | ProportionQuestion, 
     if isinstance(asked, MeanQuestion) and settings.shrinkage and len(sizes) > 1:
         asked = replace(asked, sizes=tuple(sizes.values()))
     return asked, _document(asked, strata, sizes, weights.source, settings)
+
+
+def _plan_synthesis(settings: PlanSettings, synthesizer: str) -> None:
+    from equistrata.data.schema import Schema
+    from equistrata.data.strata import Strata
+    from equistrata.flows.cli.plan_synthesis import print_synthesis, synthesis_document
+
+    given = [name for name in OF_ESTIMATES if getattr(settings, name) is not None]
+    if given:
+        raise InputError(f"setting {given[0]!r} is of an estimate, not of a synthesis; leave it or the synthesizer out")
+    declared = Schema.load(settings.schema_ or "acs_employment")
+    schema = declared.select(settings.columns) if settings.columns else declared.selected()
+    _ = schema.sizes  # raises for a column without bins
+    absent = [name for name in settings.strata if name not in schema.names]
+    if absent:
+        raise InputError(f"stratum column {absent[0]!r} is not among the columns ({', '.join(schema.names)})")
+    strata = Strata.over(schema, settings.strata)
+    weights = _sizes(settings, strata)
+    sizes = _rows(settings, strata, weights)
+    price = {"epsilon": settings.epsilon, "delta": settings.delta, "part": settings.part}
+    document = synthesis_document(synthesizer, strata, sizes, weights.source, **price)
+    if settings.as_json:
+        print_json(document, allow_nan=False)
+    else:
+        print_synthesis(document)
 
 
 def _question(settings: PlanSettings, column: Column | None) -> MeanQuestion | ProportionQuestion:

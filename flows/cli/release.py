@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from equistrata.errors import InputError
+from equistrata.eval.report.relations import unmeasured
 from equistrata.flows.cli.console import SEEDED, err, flow_here, note, out, print_lines, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.places import LedgerPlace
@@ -193,8 +194,8 @@ def _report(folder: Path) -> None:
     )
     if (card.get("relations") or {}).get("alone"):
         out.print(
-            f"[bold yellow]not measured[/]: relations of {escape(', '.join(card['relations']['alone']))} with others; "
-            "raise epsilon, or release fewer or coarser columns",
+            f"[bold yellow]note[/]: {escape(unmeasured(card['relations']['alone']))}; raise epsilon, or release fewer "
+            "or coarser columns",
             highlight=False,
         )
     if isinstance(card["ledger"], dict):

@@ -86,6 +86,7 @@ def facts(releases: Sequence[Released]) -> tuple[ReleaseFacts, ...]:
             **{key: release.card[key] for key in ("mechanism", "rows", "source", "created", "software", "private")},
             caveats=tuple(release.card["guarantee"].get("caveats", ())),
             manifest=release.manifest,
+            relations=release.card.get("relations"),
         )
         for release, name in zip(releases, names, strict=True)
     )

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from equistrata.data.sources import FolktablesSource
+from equistrata.eval.report.relations import relations_measured
 from equistrata.eval.report.templating import template
 from equistrata.flows.release.plan import Plan
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
@@ -141,6 +142,13 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
     shown = {"audits": (), "households": None, "relations": None} | dict(card)
     try:
         page = template(Path(__file__).with_name("card.md.j2"))
-        return page.render(card=shown, means=means, group=group, unit=guarantee.get("unit", UNIT), how=how)
+        return page.render(
+            card=shown,
+            means=means,
+            group=group,
+            unit=guarantee.get("unit", UNIT),
+            how=how,
+            relations_measured=relations_measured,
+        )
     except UndefinedError as error:
         raise KeyError(str(error)) from None

@@ -41,7 +41,7 @@ from equistrata.synth.measurements import (
     pairs_readable,
     total_estimate,
 )
-from equistrata.synth.mechanisms.base import SharingMechanism
+from equistrata.synth.mechanisms.base import Opening, SharingMechanism
 from equistrata.synth.mechanisms.levels import WIDE_SHARE, Levels
 from equistrata.synth.mechanisms.session import NOTHING, Session, Step, weighed
 from equistrata.synth.models.base import Model
@@ -131,28 +131,14 @@ class AIM(SharingMechanism):
                 f"a model of {few(table.schema.names)} needs {needed}, but max_model_size is {self.model_size:g}; "
                 "raise it, or use fewer columns or coarser bins, or fewer impossible combinations"
             )
-        names = table.schema.names
-        rounds: Sequence[tuple[int, float]] = ((self.rounds or ROUNDS, inf),)
-        if self.strata:
-            first = self.levels.measure_first(run)
-            if self.levels.reached(run.measurements).fine and self.rounds is None:
-                rounds = STRATA_ROUNDS
-        else:  # the paper's: every column
-            part = rho * Fraction(1, rounds[0][0] * len(names)) * self.measured
-            first = run.measure_all([((name,), part) for name in names])
-            run.sharpen(names, rho * WIDE_SHARE)
-            run.coarsen(rho)
-        prices = [(rho * Fraction(1, n * len(names)), noise) for n, noise in rounds]
-        schema, rows = run.table.schema, total_estimate(run.measurements)[0]
-        if len(names) == 1 or not run.places or not pairs_readable(schema, rho, rows, self.readable):
-            run.measure_again(first)
+        opening, schema = self.opening(run), run.table.schema
+        if not opening.choices or not run.places:
+            run.measure_again(opening.first)
             return run.found, run.log
         if self.strata:  # much is spent by now, and nothing of it on cliques: the size limit grows from here on
             run.begun = run.budget.spent
-        rows = max(rows, 1.0)
-        part = next(p for p, most in prices if pair_noise(schema, float(p), harmonic_mean) <= most * rows)
-        measure_rho = part * self.measured
-        select_rho = part - measure_rho
+        measure_rho = opening.price
+        select_rho = measure_rho * (1 / Fraction(self.measured) - 1)
         engine = self.round_engine or MirrorDescent(iterations=100 if self.strata else 50, tolerance=1e-4)
         model = engine.estimate(schema, run.measurements)
         last = False
@@ -171,6 +157,27 @@ class AIM(SharingMechanism):
             if learned <= NOISE_L1 * noisy.sigma * noisy.values.size:
                 measure_rho, select_rho = measure_rho * 4, select_rho * 4
         return run.found, run.log
+
+    def opening(self, session: Session) -> Opening:
+        """See `SharingMechanism.opening`: every column, then the price of the first rounds, if pairs can be read."""
+        rho, names = session.budget.total, session.table.schema.names
+        rounds: Sequence[tuple[int, float]] = ((self.rounds or ROUNDS, inf),)
+        if self.strata:
+            first = self.levels.measure_first(session)
+            if self.levels.reached(session.measurements).fine and self.rounds is None:
+                rounds = STRATA_ROUNDS
+        else:  # the paper's: every column
+            part = rho * Fraction(1, rounds[0][0] * len(names)) * self.measured
+            first = session.measure_all([((name,), part) for name in names])
+            session.sharpen(names, rho * WIDE_SHARE)
+            session.coarsen(rho)
+        schema, rows = session.table.schema, total_estimate(session.measurements)[0]
+        if len(names) == 1 or not pairs_readable(schema, rho, rows, self.readable):
+            return Opening(first, names, self.levels, rho, 0, NOTHING)
+        prices = [(rho * Fraction(1, n * len(names)), most * max(rows, 1.0)) for n, most in rounds]
+        part = next(p for p, most in prices if pair_noise(schema, float(p), harmonic_mean) <= most)
+        choices = max(int(session.budget.remaining.exact / part.exact), 1)
+        return Opening(first, names, self.levels, rho, choices, part * self.measured)
 
     def weights_of(self, names: Sequence[str]) -> dict[Columns, float]:
         """The downward closure of the workload on these columns, and the weight w_r = Σ_s c_s·|r ∩ s| of each set r."""

@@ -14,7 +14,7 @@ from equistrata.privacy.budget import ADD_REMOVE, Relation, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import Columns, Measurement
 from equistrata.synth.mechanisms.levels import Levels
-from equistrata.synth.mechanisms.session import Step
+from equistrata.synth.mechanisms.session import Session, Step
 from equistrata.synth.models.base import Model
 from equistrata.synth.models.coarsening import modelled
 from equistrata.synth.models.estimation import Estimator
@@ -104,11 +104,37 @@ class LoggedMechanism(Mechanism):
         return self.measure_with_log(table, rho, noise, known)[0]
 
 
+@dataclass(frozen=True)
+class Opening:
+    """What a run decides before it first chooses, from the schema and noisy numbers alone. Post-processing.
+
+    Attributes:
+        first: the marginals that are measured again if no pair can be read, each at what it cost.
+        names: the columns whose pairs are offered.
+        levels: where they are offered.
+        tree: ρ by which the gate judged whether a tree of pairs can be read.
+        choices: how many pairs (AIM: sets of columns) are chosen and bought at most; 0 where the gate is shut.
+        price: ρ that each of them gets, or more where fewer are bought; 0 where none is.
+    """
+
+    first: Sequence[tuple[Columns, Rho]]
+    names: Columns
+    levels: Levels
+    tree: Rho
+    choices: int
+    price: Rho
+
+
 class SharingMechanism(LoggedMechanism):
     """A mechanism that can make one choice of marginals for all strata (`levels`), and models them by an `engine`."""
 
     levels: Levels
     engine: Estimator
+    readable: float
+
+    @abstractmethod
+    def opening(self, session: Session) -> Opening:
+        """Measure what needs no choice, and decide what pairs may cost. Cost: what is measured."""
 
     @abstractmethod
     def with_levels(self, strata: Columns, coarse: bool, fine: bool) -> Self:

@@ -22,9 +22,9 @@ from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
 from equistrata.synth.measurements import Columns, Measurement, at_level, pairs_readable, total_estimate
-from equistrata.synth.mechanisms.base import SharingMechanism
+from equistrata.synth.mechanisms.base import Opening, SharingMechanism
 from equistrata.synth.mechanisms.levels import Levels
-from equistrata.synth.mechanisms.session import Session, Step
+from equistrata.synth.mechanisms.session import NOTHING, Session, Step
 from equistrata.synth.models.estimation import Estimator, MirrorDescent, model_cliques
 from equistrata.synth.models.junction_tree import Clique, Elimination, cells_in, tree_cells
 
@@ -78,22 +78,29 @@ class MST(SharingMechanism):
     def measure_with_log(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
     ) -> tuple[list[Measurement], list[Step]]:
-        """Measure first marginals (`Levels.measure_first`), choose pairs (`_choose_pairs`), measure what was chosen.
+        """Measure first marginals (`opening`), choose pairs (`_choose_pairs`), measure what was chosen.
 
         Cost: `rho` in zCDP; neighbours differ by one added or removed row. See docs/proofs/mst.md.
         """
         session = Session(table, rho, noise, known)
-        first, schema = self.levels.measure_first(session), session.table.schema
-        levels = self.levels.reached(session.measurements)
-        names = levels.inner(schema) if levels.fine else schema.names
-        chosen = self._choose_pairs(session, levels, names, self._readable_trees(session, names))
+        opening = self.opening(session)
+        chosen = self._choose_pairs(session, opening)
         if not chosen:
-            session.measure_again(first)
+            session.measure_again(opening.first)
         else:
             parts = session.budget.remaining.split([1] * len(chosen))
             for (columns, paid), part in zip(chosen, parts, strict=True):
                 session.measure(columns, part, paid)
         return session.found, session.log
+
+    def opening(self, session: Session) -> Opening:
+        """See `SharingMechanism.opening`: `Levels.measure_first`, then as many trees as can be read."""
+        first, schema = self.levels.measure_first(session), session.table.schema
+        levels, left = self.levels.reached(session.measurements), session.budget.remaining
+        names = levels.inner(schema) if levels.fine else schema.names
+        choices = (len(names) - 1) * self._readable_trees(session, names)
+        price = (left - session.shared * self.choice) * Fraction(1, choices) if choices else NOTHING
+        return Opening(first, names, levels, left, choices, price)
 
     def _readable_trees(self, session: Session, names: Sequence[str]) -> int:
         """How many trees of pairs the rest of the budget can pay to be read: see `readable`. Post-processing."""
@@ -102,9 +109,7 @@ class MST(SharingMechanism):
         counts = range(self.trees, 0, -1) if len(names) > 1 else ()
         return next((n for n in counts if pairs_readable(schema, left * Fraction(1, n), rows, self.readable / n)), 0)
 
-    def _choose_pairs(
-        self, session: Session, levels: Levels, names: Sequence[str], trees: int
-    ) -> list[tuple[Columns, Rho]]:
+    def _choose_pairs(self, session: Session, opening: Opening) -> list[tuple[Columns, Rho]]:
         """Spanning trees of pairs in Kruskal's order, each pair at one level; and what each choice cost.
 
         Cost: `choice` times what the session shares out, by the exponential mechanism: one price for all strata.
@@ -112,20 +117,19 @@ class MST(SharingMechanism):
         from the first on where strata are served by coarser levels alone: noise on a pair of a column and a stratum
         column would be the small strata's.
         """
-        schema, budget = session.table.schema, session.budget
+        schema, levels, names = session.table.schema, opening.levels, opening.names
         chosen: list[tuple[Columns, Rho]] = []
-        if not trees:
+        if not opening.choices:
             return chosen
         model = self.engine.estimate(schema, session.measurements)
-        steps = (len(names) - 1) * trees
-        price = session.shared * self.choice * Fraction(1, steps)
-        sigma = gaussian_sigma((budget.remaining - session.shared * self.choice) * Fraction(1, steps))
+        price = session.shared * self.choice * Fraction(1, opening.choices)
+        sigma = gaussian_sigma(opening.price)
         offers = _offers(schema, names, levels)
         score = cache(lambda columns: session.score(columns, model, sigma))
         engine_cells = getattr(self.engine, "most_cells", inf)
         optional = bool(levels.strata) and not levels.fine
         forest = _Forest(schema, model_cliques(schema, session.measurements, levels.strata))
-        for tree in range(trees):
+        for tree in range(opening.choices // (len(names) - 1)):
             forest.begin_tree(names)
             most_cells = min(cells_in(self.max_model_size) if tree else FIRST_TREE_CELLS, engine_cells)
             for _ in names[1:]:

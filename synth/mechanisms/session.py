@@ -105,11 +105,15 @@ class Session:
     ) -> Measurement:
         """Measure columns. Cost: `price`; `selection` was paid before, for choosing them, and is only logged."""
         names = tuple(columns)
-        noisy = measure_marginal(self.table, names, price, self.budget, self.noise, groups)
+        noisy = self._noisy(names, price, groups)
         self.measurements.append(noisy)
         self._found.append(self.coarsening.measured(noisy))
         self.log.append(Step(names, noisy.sigma, price, selection))
         return noisy
+
+    def _noisy(self, names: Columns, price: Rho, groups: Sequence[Merging]) -> Measurement:
+        """What `measure` pays for, and yields."""
+        return measure_marginal(self.table, names, price, self.budget, self.noise, groups)
 
     @property
     def found(self) -> list[Measurement]:

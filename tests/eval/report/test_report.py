@@ -423,3 +423,18 @@ def test_infinite_ends_are_null_not_words(public):
     text = json.dumps(to_document(report), allow_nan=False)
     assert "Infinity" not in text
     assert all("inf" not in content for content in csv_files(report).values())
+
+
+def test_the_relations_that_were_not_measured_are_in_the_exhibit_of_relations():
+    found = {"measured": [["A", "B"]], "not_measured": [["A", "Y"], ["B", "Y"]], "alone": ["Y"]}
+    for report in (public_report(), internal_report()):
+        first, second = report.releases
+        said = replace(report, releases=(replace(first, relations=found), second))
+        (exhibit,) = [each for each in exhibits(said) if "relations between columns" in each.title]
+        sentence = "1 of 3 pairs of columns was measured together; relations of Y with others were not measured."
+        assert exhibit.picture.reading.endswith(f" {first.name}: {sentence}")  # nothing of the other, an older card
+        assert sentence in to_html(said)
+        document = to_document(said)
+        assert list(VALIDATOR.iter_errors(document)) == []
+        assert [each["relations"] for each in document["releases"]] == [found, None]
+        assert "measured together" not in to_html(report)

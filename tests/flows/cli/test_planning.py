@@ -16,11 +16,16 @@ from estimators import correction_factor, private_sample_size, sample_size, smal
 from typer.testing import CliRunner
 
 from equistrata.data import sources
+from equistrata.data.schema import Schema
+from equistrata.data.strata import Strata
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import out
 from equistrata.flows.cli.main import app
 from equistrata.inference.means.laplace import equal_log_sizes, least_log_sizes
+from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SecureNoise, SeededNoise
+from equistrata.synth.noise_plan import NoisePlan, planned_mechanism
+from equistrata.synth.registry import mechanism as named_mechanism
 
 
 def run(*arguments, columns=80):
@@ -87,6 +92,62 @@ def test_a_mean_is_planned_from_the_schemas_bounds():
     assert all(part["half_width"] == pytest.approx(38 * part["reached"]) for part in own["strata"])
     income = plan("--column", "PINCP", "--effect", 5000)
     assert income["reference"] == 250_000  # the middle of the interval that the schema declares for the mean
+
+
+@pytest.mark.parametrize("name", ["mst", "aim"])
+def test_a_synthesis_is_planned_at_what_a_release_spends(name):
+    found = plan("--synthesizer", name, "--strata", "SEX", "--rows", 3000, "--epsilon", 0.15)
+    assert list(found) == [
+        "quantity", "mechanism", "columns", "levels", "epsilon", "delta", "rho", "part", "relation", "sizes",
+        "readable_noise", "choices", "strata", "pairs",
+    ]  # fmt: skip
+    assert (found["mechanism"], found["relation"], found["levels"]) == (name.upper(), "add-remove", ["all", "SEX"])
+    schema = Schema.load("acs_employment").selected()
+    strata = Strata.over(schema, ("SEX",))
+    total, sizes = Rho.from_epsilon_delta(0.15, 1e-9), dict.fromkeys(strata.keys, 0.0)
+    sizes |= {tuple(part["key"].values()): part["rows"] for part in found["strata"]}
+    assert math.fsum(sizes.values()) == pytest.approx(3000)
+    mechanism = planned_mechanism(named_mechanism(name), strata)
+    own = NoisePlan(mechanism, strata, sizes, total, count_share=0.02)
+    for part, key in zip(found["strata"], strata.keys, strict=True):
+        for kind, floors in (("one_way", own.one_way), ("two_way", own.two_way)):
+            errors = own.errors(floors, key)
+            assert part[kind]["errors"] == {",".join(level) or "all": error for level, error in errors.items()}
+            assert part[kind]["error"] == (None if own.finest(errors) is None else errors[own.finest(errors)])
+    assert {tuple(pair["columns"]) for pair in found["pairs"] if pair["readable"]} == own.readable_pairs
+    assert len(found["pairs"]) == 45
+    for pair in found["pairs"]:
+        assert (pair["smallest_epsilon"] <= 0.15) == pair["readable"]
+    dear = max(pair["smallest_epsilon"] for pair in found["pairs"])
+    later = plan("--synthesizer", name, "--strata", "SEX", "--rows", 3000, "--epsilon", dear)
+    assert all(pair["readable"] for pair in later["pairs"])
+    assert found["rho"] == float(total)
+
+
+def test_a_part_of_the_budget_buys_a_synthesis_less():
+    whole, part = (plan("--synthesizer", "mst", "--strata", "SEX", "--part", part) for part in (1, 0.52))
+    for one, other in zip(whole["strata"], part["strata"], strict=True):
+        for level, error in one["one_way"]["errors"].items():
+            assert other["one_way"]["errors"][level] == pytest.approx(error * math.sqrt(0.98 / 0.5))
+    few = plan("--synthesizer", "mst", "--columns", "SEX,ESR,MAR", "--strata", "SEX", "--part", 0.52)
+    assert few["columns"] == ["SEX", "ESR", "MAR"]
+    assert part["strata"][0]["one_way"]["error"] > few["strata"][0]["one_way"]["error"]
+
+
+@pytest.mark.parametrize(("rows", "epsilon"), [(3000, 0.1), (196_967, 1), (0.5, 0.1)])
+def test_a_planned_synthesis_fits_its_terminal_and_says_what_the_json_says(rows, epsilon):
+    settings = ("--synthesizer", "mst", "--rows", rows, "--epsilon", epsilon)
+    text, found = run(*settings), plan(*settings)
+    assert max(map(len, text.splitlines())) <= 80
+    for part in found["strata"]:
+        line = next(line for line in text.splitlines() if f" {part['stratum']} " in line)
+        assert f"{part['rows']:,.0f}" in line
+        assert ("not measured" in line) == (not part["two_way"]["errors"])
+    said = " ".join(text.split())
+    assert "adds errors of its own" in said
+    readable = sum(pair["readable"] for pair in found["pairs"])
+    assert f"{readable} of 45 pairs of columns" in said
+    assert ("not readable at this ε" in said) == (readable < 45)
 
 
 def test_sizes_from_a_file_and_from_a_number_of_rows(people, tmp_path):
@@ -176,6 +237,7 @@ def test_no_row_is_read_and_no_noise_drawn(monkeypatch):
             monkeypatch.setattr(noise, method, forbidden)
     assert plan("--reference", 0.3)["strata"]
     assert plan("--column", "WKHP", "--reference", 38)["strata"]
+    assert all(plan("--synthesizer", name)["strata"] for name in ("mst", "aim"))
     with pytest.raises(AssertionError, match="touched rows"):
         sources.SampleSource().read(["SEX"])
 
@@ -275,6 +337,17 @@ def test_a_plot_that_cannot_be_drawn_is_refused_first(tmp_path):
         (["--part", "2"], "part is 2"),
         (["--about", "all"], "'all'"),
         (["--beta", "0.99", "--effect", "0.1"], "beta"),
+        (["--columns", "SEX,RAC1P,ESR"], "name its synthesizer too"),
+        (["--synthesizer", "gem"], "'gem'"),
+        (["--synthesizer", "mst", "--column", "WKHP"], "'column' is of an estimate"),
+        (["--synthesizer", "mst", "--relative-error", "0.1"], "'relative_error' is of an estimate"),
+        (["--synthesizer", "mst", "--plot", "plan.svg"], "'plot' is of an estimate"),
+        (["--synthesizer", "mst", "--columns", "AGEP,ESR"], "'SEX' is not among the columns"),
+        (["--synthesizer", "mst", "--columns", "SEX,RAC1P"], "strata use up every column"),
+        (["--synthesizer", "aim", "--epsilon", "0"], "epsilon"),
+        (["--synthesizer", "aim", "--delta", "1"], "delta"),
+        (["--synthesizer", "aim", "--part", "0.02"], "part"),
+        (["--synthesizer", "aim", "--part", "nan"], "part"),
     ],
 )
 def test_bad_settings_are_refused(arguments, sentence):

@@ -129,7 +129,7 @@ def test_what_was_not_measured_is_said():
     assert "SEX" not in relations["alone"]
     page = card_markdown(made, None)
     assert f"2 of {pairs} pairs of columns were measured together" in page
-    assert f"Measured with no other column: {', '.join(relations['alone'])}." in page
+    assert f"relations of {', '.join(relations['alone'])} with others were not measured." in page
     assert "pairs of columns" not in card_markdown(made | {"relations": None}, None)  # as on cards of former versions
 
 

@@ -1,7 +1,6 @@
 """AIM: what it spends and when, what it may choose, what it decides from, and that its price stands."""
 
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from itertools import combinations, pairwise, product
 from math import pi, sqrt
 
@@ -22,7 +21,6 @@ from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SecureNoise, SeededNoise, gaussian_sigma, selection_epsilon
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.aim import AIM
-from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.models.estimation import MirrorDescent, model_cliques
 from equistrata.synth.models.junction_tree import JunctionTree
 from equistrata.synth.registry import mechanism
@@ -81,17 +79,6 @@ def test_rounds_anneal_by_four_and_the_last_spends_the_rest():
     assert chosen[-1].measurement == left * 0.9
     assert chosen[-1].measurement + chosen[-1].selection == left
     assert left < expected * 8  # less than two rounds were left, maybe after one more annealing
-
-
-@pytest.mark.parametrize(("rho", "parts"), [(0.00005, 1), (0.001, 4), (0.5, 16)])
-@pytest.mark.parametrize("widest", [4, 40])
-def test_with_strata_the_typical_pair_sets_the_price_of_a_round(widest, rho, parts):
-    """A column of many values among five raises the mean noise of pairs sixfold, but not the typical one."""
-    table = table_of(20_000, (2, 2, 2, 2, widest))
-    strata = Levels((table.schema.names[0],))
-    _, log = replace(ALWAYS, levels=strata).measure_with_log(table, Rho(rho), SeededNoise(0))
-    first = next(step for step in log if step.selection)
-    assert first.measurement + first.selection == Rho(rho) * Fraction(1, parts * len(table.schema.names))
 
 
 def test_annealing_follows_what_the_model_learned():

@@ -1,0 +1,145 @@
+"""`equistrata plan --synthesizer`: the noise of a synthesis, and from which ε relations of columns are readable."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from itertools import combinations
+from typing import TYPE_CHECKING, Any
+
+from rich.markup import escape
+
+from equistrata.errors import InputError
+from equistrata.flows.cli.console import out, table
+
+if TYPE_CHECKING:
+    from equistrata.data.strata import Key, Strata
+    from equistrata.synth.noise_plan import NoisePlan
+
+PAIRS_LISTED = 6  # pairs of columns named in one line
+
+
+def synthesis_document(
+    synthesizer: str,
+    strata: Strata,
+    sizes: Mapping[Key, float],
+    source: str,
+    *,
+    epsilon: float,
+    delta: float,
+    part: float,
+) -> dict[str, Any]:
+    """The plan as plain values; None for "at no ε" and what is not measured. Raises InputError.
+
+    Cost: nothing; all that comes in is public. As in releases, a part of ρ buys noisy sizes of the strata.
+
+    Args:
+        part: of the release's ρ that buys the synthesis and the sizes, in (0, 1].
+    """
+    from equistrata.privacy.budget import ADD_REMOVE, Rho
+    from equistrata.synth.noise_plan import NoisePlan, planned_mechanism
+    from equistrata.synth.registry import mechanism
+    from equistrata.synth.synthesizer import DEFAULT_COUNT_SHARE
+
+    if not DEFAULT_COUNT_SHARE < part <= 1:
+        raise InputError(f"setting 'part' is {part:g}, but must be above {DEFAULT_COUNT_SHARE} and at most 1")
+    total = Rho.from_epsilon_delta(epsilon, delta)
+    fits = planned_mechanism(mechanism(synthesizer), strata)
+    plan = NoisePlan(fits, strata, sizes, total * part, DEFAULT_COUNT_SHARE / part)
+    least = {
+        pair: None if rho is None else _rounded_up((rho * (1 / part)).epsilon(delta))
+        for pair, rho in plan.smallest_rho().items()
+    }
+    return {
+        "quantity": "synthesis",
+        "mechanism": plan.mechanism.name,
+        "columns": list(strata.schema.names),
+        "levels": [_label(level) for level in plan.mechanism.levels.offered],
+        "epsilon": epsilon,
+        "delta": delta,
+        "rho": float(total),
+        "part": part,
+        "relation": ADD_REMOVE,
+        "sizes": {"source": source, "rows": plan.rows},
+        "readable_noise": plan.limit,
+        "choices": plan.choices,
+        "strata": [
+            {"stratum": strata.label(key), "key": dict(zip(strata.columns, key, strict=True)), "rows": sizes[key]}
+            | {"one_way": _errors(plan, plan.one_way, key), "two_way": _errors(plan, plan.two_way, key)}
+            for key in strata.keys
+        ],
+        "pairs": [
+            {"columns": list(pair), "readable": pair in plan.readable_pairs}
+            | {
+                "smallest_epsilon": min(least[pair] or math.inf, epsilon)
+                if pair in plan.readable_pairs
+                else least[pair]
+            }
+            for pair in combinations(strata.schema.names, 2)
+        ],
+    }
+
+
+def _errors(plan: NoisePlan, floors: Mapping[tuple[str, ...], float], key: Key) -> dict[str, Any]:
+    """By level, and at the finest that is readable."""
+    errors = plan.errors(floors, key)
+    level = plan.finest(errors)
+    return {
+        "level": None if level is None else _label(level),
+        "error": None if level is None else errors[level],
+        "errors": {_label(each): error for each, error in errors.items()},
+    }
+
+
+def _label(level: tuple[str, ...]) -> str:
+    return ",".join(level) or "all"
+
+
+def _rounded_up(epsilon: float) -> float:
+    """To two digits."""
+    unit = 1 - math.floor(math.log10(epsilon))
+    return round(math.ceil(epsilon * 10.0**unit) / 10.0**unit, unit)
+
+
+def print_synthesis(plan: Mapping[str, Any]) -> None:
+    """For a terminal: the plan's assumptions, a table by stratum, and the pairs of columns."""
+    said = (
+        f"[bold]synthesis[/] by {plan['mechanism']} of {len(plan['columns'])} columns: the noise of marginals, as "
+        "expected total variation distance; a model smooths it, and adds errors of its own",
+        f"ε = {plan['epsilon']:g}, δ = {plan['delta']:g} (ρ = {plan['rho']:.6g})"
+        + (f", part {plan['part']:.3g} of it for this" if plan["part"] != 1 else "")
+        + f"; {plan['relation']}; the plan itself costs nothing",
+        f"sizes: {plan['sizes']['rows']:,.0f} rows, {escape(plan['sizes']['source'])}",
+    )
+    grid = table(None, "stratum", ">rows", ">1-way", "level", ">2-way", "level")
+    finest = plan["levels"][-1]
+    for each in plan["strata"]:
+        cells = [cell for kind in ("one_way", "two_way") for cell in _cells(each[kind], finest)]
+        grid.add_row(escape(each["stratum"]), f"{each['rows']:,.0f}", *cells)
+    readable = sum(pair["readable"] for pair in plan["pairs"])
+    foot = [
+        f"noise up to {plan['readable_noise']:g} is readable: shown is the finest level at which it is; at coarser "
+        "ones than the stratum, how the stratum differs from its group is lost as well",
+        f"readable relations: {readable} of {len(plan['pairs'])} pairs of columns; "
+        + (f"{plan['choices']} choices at most" if plan["choices"] else "no pair is chosen: too noisy at this ε"),
+    ]
+    dear = sorted((p for p in plan["pairs"] if not p["readable"]), key=lambda p: p["smallest_epsilon"] or math.inf)
+    if dear:
+        listed = "; ".join(_pair(pair) for pair in dear[:PAIRS_LISTED])
+        more = f"; and {len(dear) - PAIRS_LISTED} more (--json)" if len(dear) > PAIRS_LISTED else ""
+        foot.append(f"[yellow]not readable at this ε:[/] {escape(listed)}{more}")
+    for line in (*said, grid, *foot):
+        out.print(line, highlight=False)
+
+
+def _cells(found: Mapping[str, Any], finest: str) -> tuple[str, str]:
+    if not found["errors"]:
+        return "—", "not measured"
+    if found["level"] is None:
+        return f"{min(found['errors'].values()):.2g}", "[yellow]not readable[/]"
+    return f"{found['error']:.2g}", {"all": "all rows", finest: "stratum"}.get(found["level"], found["level"])
+
+
+def _pair(pair: Mapping[str, Any]) -> str:
+    least = pair["smallest_epsilon"]
+    return f"{' × '.join(pair['columns'])} ({'at no ε' if least is None else f'from ε = {least:g}'})"

@@ -1,0 +1,148 @@
+"""Plans of synthesis: what they expect is what the mechanisms measure, by their logs, on made tables."""
+
+from itertools import combinations
+from math import pi, sqrt
+
+import numpy as np
+import pytest
+from no_noise import NoNoise
+from small_tables import schema_of, table_of
+
+from equistrata.data.schema import Column, Schema
+from equistrata.data.strata import Strata
+from equistrata.errors import InputError
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.noise import SeededNoise
+from equistrata.synth.mechanisms.aim import AIM
+from equistrata.synth.mechanisms.gem import GEM
+from equistrata.synth.mechanisms.mst import MST
+from equistrata.synth.models.estimation import MirrorDescent
+from equistrata.synth.noise_plan import NoisePlan, planned_mechanism
+
+QUICK = MirrorDescent(iterations=5)
+MECHANISMS = {"mst": MST(engine=QUICK), "aim": AIM(engine=QUICK, round_engine=QUICK)}
+SIZES = (3, 2, 4, 5)
+
+
+def planned(name, rows, rho, strata=(), sizes=SIZES):
+    """A plan for the sizes that a made table has; and the table."""
+    table = table_of(rows, sizes)
+    cut = Strata.over(table.schema, strata)
+    counts = np.bincount(cut.index(table), minlength=len(cut.keys)).tolist()
+    plan = NoisePlan(planned_mechanism(MECHANISMS[name], cut), cut, dict(zip(cut.keys, counts, strict=True)), Rho(rho))
+    return plan, table
+
+
+def floor_of(steps, columns, cells):
+    """The L1 norm of the noise on so many cells of what was measured, once or more."""
+    sigmas = [step.sigma for step in steps if set(step.columns) == set(columns)]
+    return sqrt(2 / pi) * cells / sqrt(sum(sigma**-2 for sigma in sigmas))
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("strata", [(), ("A",), ("A", "B")])
+@pytest.mark.parametrize(("rows", "rho"), [(200, 1e-4), (5000, 0.002), (20_000, 0.05)])
+def test_a_plan_expects_what_is_measured(name, strata, rows, rho):
+    plan, table = planned(name, rows, rho, strata)
+    _, log = plan.mechanism.measure_with_log(table, Rho(rho), NoNoise())
+    unchosen = [step for step in log if not step.selection]
+    schema, inner = table.schema, [n for n in table.schema.names if n not in strata]
+    assert () in plan.one_way
+    for level, floor in plan.one_way.items():
+        alone = [floor_of(unchosen, (n, *level), schema[n].size) for n in inner]
+        assert floor == pytest.approx(np.mean(alone))
+    sigmas = [step.sigma for step in log if step.selection and step.columns]
+    assert bool(plan.two_way) == bool(plan.choices) == bool(sigmas)
+    if not sigmas:
+        return
+    assert len(sigmas) <= plan.choices
+    cells = np.mean([schema[a].size * schema[b].size for a, b in combinations(inner, 2)])
+    (floor,) = set(plan.two_way.values())
+    if name == "mst":  # fewer may be chosen, which get more each
+        assert all(sqrt(2 / pi) * sigma * cells <= floor * (1 + 1e-12) for sigma in sigmas)
+    else:  # of the first round
+        assert sqrt(2 / pi) * sigmas[0] * cells == pytest.approx(floor)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_the_noise_of_a_table_is_about_the_expected(name):
+    """50 times 4 columns of 5 cells: the mean of 1,000 |noise|, within 10 % (four standard deviations)."""
+    plan, table = planned(name, 5000, 0.01, sizes=(5, 5, 5, 5))
+    far = []
+    for seed in range(50):
+        found, _ = plan.mechanism.measure_with_log(table, Rho(0.01), SeededNoise(seed))
+        far += [np.abs(m.values - table.marginal(m.columns)).sum() / 2 / 5000 for m in found[:4]]
+    assert np.mean(far) == pytest.approx(plan.errors(plan.one_way, ())[()], rel=0.1)
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("strata", [(), ("A",)])
+def test_pairs_are_readable_from_where_the_gate_opens(name, strata):
+    """All pairs have as many cells, so all become readable together."""
+    plan, table = planned(name, 3000, 1.0, strata, sizes=(4, 4, 4, 4))
+    least = {pair: rho for pair, rho in plan.smallest_rho().items() if not set(pair) & set(strata)}
+    (rho,) = set(least.values())
+    for part, opened in ((1, True), (0.95, False)):
+        _, log = plan.mechanism.measure_with_log(table, rho * part, NoNoise())
+        assert any(step.selection for step in log) == opened
+
+
+def test_a_larger_pair_needs_more():
+    plan, _ = planned("mst", 3000, 0.001, sizes=(2, 3, 4, 16))
+    least = plan.smallest_rho()
+    assert least["A", "B"] <= least["A", "D"] < least["C", "D"]
+    for pair, rho in least.items():
+        at, below = (NoisePlan(plan.mechanism, plan.strata, plan.sizes, rho * part) for part in (1, 0.9))
+        assert pair in at.readable_pairs
+        assert pair not in below.readable_pairs
+    assert NoisePlan(plan.mechanism, plan.strata, {(): 0.0}, Rho(0.001)).smallest_rho() == dict.fromkeys(least)
+
+
+def test_errors_are_over_the_rows_of_a_levels_group():
+    plan, _ = planned("mst", 8000, 0.01, ("A", "B"))
+    floors = dict.fromkeys(plan.mechanism.levels.offered, 100.0)
+    rows = dict(plan.sizes)
+    key = next(iter(rows))
+    assert plan.errors(floors, key) == {
+        (): pytest.approx(50 / 8000),
+        ("A",): pytest.approx(50 / sum(size for other, size in rows.items() if other[0] == key[0])),
+        ("B",): pytest.approx(50 / sum(size for other, size in rows.items() if other[1] == key[1])),
+        ("A", "B"): pytest.approx(50 / rows[key]),
+    }
+    assert plan.limit == 0.25
+    assert plan.finest({(): 0.1, ("A",): 0.2, ("B",): 0.15, ("A", "B"): 0.3}) == ("B",)
+    assert plan.finest({(): 0.3}) is None
+    empty = NoisePlan(plan.mechanism, plan.strata, {**rows, key: 0}, Rho(0.01))
+    assert ("A", "B") not in empty.errors(floors, key)
+
+
+def test_sizes_of_strata_are_paid_from_the_synthesis():
+    plan, _ = planned("mst", 5000, 0.01, ("A",))
+    less = NoisePlan(plan.mechanism, plan.strata, plan.sizes, Rho(0.01), count_share=0.19)
+    for level, floor in plan.one_way.items():
+        assert less.one_way[level] == pytest.approx(floor / 0.9)
+
+
+def test_wide_columns_have_merged_codes_in_pairs():
+    plan, _ = planned("mst", 4000, 0.001, sizes=(100, 100, 2))
+    merged = planned("mst", 4000, 0.001, sizes=(10, 10, 2))[0]
+    assert plan.two_way[()] < 10 * merged.two_way[()]
+    assert plan.one_way[()] > 5 * merged.one_way[()] / 2
+
+
+def test_the_least_price_of_wide_columns_is_found_without_overflow():
+    """Evenly spread counts have no detail; noise over it once left the range of floats, with a warning."""
+    plan, _ = planned("mst", 3000, 0.001, ("C",), sizes=(100, 60, 5, 5, 5, 5))
+    assert all(plan.smallest_rho().values())
+
+
+def test_what_has_no_plan_is_refused():
+    strata = Strata.over(schema_of(*SIZES), ("A",))
+    with pytest.raises(InputError, match=r"GEM has no plan; choose mst or aim"):
+        planned_mechanism(GEM(), strata)
+    wide = Schema("wide", tuple(Column(name, values=tuple(range(200))) for name in "ABC"))
+    with pytest.raises(InputError, match="plan one stratum alone"):
+        planned_mechanism(MST(), Strata.over(wide, ("A",)))
+    one = Strata.over(schema_of(3), ())
+    alone = NoisePlan(planned_mechanism(MST(), one), one, {(): 100}, Rho(0.1))
+    assert (alone.choices, alone.two_way, alone.smallest_rho()) == (0, {}, {})
