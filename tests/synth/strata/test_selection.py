@@ -19,9 +19,9 @@ from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SeededNoise, gaussian_sigma
-from equistrata.synth.measurements import NOISE_L1, Measurement, total_estimate
+from equistrata.synth.measurements import NOISE_L1, Measurement, pair_noise, total_estimate
 from equistrata.synth.mechanisms.aim import AIM, ROUNDS, STRATA_MODEL_SIZE
-from equistrata.synth.mechanisms.base import serving_all
+from equistrata.synth.mechanisms.base import Opening, serving_all
 from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.levels import COARSE_SHARE, SIZES_SHARE, Levels
 from equistrata.synth.mechanisms.mst import MST, STRATA_COLUMNS, STRATA_LOW_NOISE
@@ -318,12 +318,29 @@ def test_pairs_are_measured_within_strata_where_strata_differ_and_over_all_rows_
     """B follows A in one sex and the opposite in the other: over all rows nothing is to be seen."""
     for seed in range(3):
         measured = MST(engine=QUICK, levels=Levels(("S",))).measure(
-            table_of(50_000, seed), Rho(0.001), SeededNoise(seed)
+            table_of(50_000, seed), Rho(0.0001), SeededNoise(seed)
         )
         pairs = {m.columns for m in measured if len(set(m.columns) - {"S"}) == 2}
         assert ("A", "S", "B") in pairs
         assert ("R", "C") in pairs
         assert ("A", "B") not in pairs
+
+
+def test_where_strata_have_little_noise_pairs_are_offered_within_them_alone():
+    """The noise floor of a pair at its price, in all six strata together: 0.035 of the rows decides."""
+    mst = MST(levels=Levels(CUT, columns=STRATA_COLUMNS, low_noise=STRATA_COLUMNS))
+
+    def opened(rho: float) -> Opening:
+        return mst.opening(Session(table_of(20_000), Rho(rho), Spy(exact=True)))
+
+    some = opened(0.01)
+    noise = pair_noise(SCHEMA.select(some.names), float(some.price)) * 6 / 20_000
+    edge = 0.01 * (noise / 0.035) ** 2
+    assert opened(edge * 1.05).levels == replace(mst.levels, coarse=False)
+    assert opened(edge * 0.95).levels == mst.levels
+    assert replace(mst, levels=Levels(CUT, fine=False)).opening(
+        Session(table_of(20_000), Rho(1.0), Spy(exact=True))
+    ).levels.offered == ((),)
 
 
 @pytest.mark.parametrize(("rho", "pairs"), [(1e-6, 2), (5, 3)])
