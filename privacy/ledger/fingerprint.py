@@ -8,15 +8,6 @@ orders, formats and choices of columns.
 A budget protects people, not a name: the prices of two accounts of the same people add up. So the same rows under a
 second name are refused, unless that account was opened as the same people's; then both are shown with their sum.
 See docs/proofs/budget.md.
-
->>> seen = {"rows": "ab", "columns": {"SEX": "cd"}}
->>> one = Fingerprint.of(b"file", seen, b"k" * 32, "one ledger")
->>> Fingerprint.parse(str(one)) == one
-True
->>> one.alike(Fingerprint.of(b"shuffled", seen, b"k" * 32, "one ledger"))
-True
->>> one.alike(Fingerprint.of(b"file", seen, b"k" * 32, "another"))
-False
 """
 
 from __future__ import annotations
