@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import reduce
 from operator import add
 
@@ -119,13 +120,7 @@ def _column_sums(
     price, rest = (rho, Rho(0)) if two else rho.split([1 - SQUARES_SHARE, SQUARES_SHARE])
     coinpress = Coinpress(lower, upper, sigma=half, sizes="noisy", bounds=(lower, upper))
     found = coinpress.mean(values, budget.part(price, "mean"), noise.spawn(0), rows=rows)
-    assert found.raw is not None  # there always is a noisy count, at least 1
-    first = NoisySums(
-        found.centre,
-        (found.raw - found.centre) * found.rows,
-        rows.count,
-        Spread(found.sum_deviation**2, 0.0, rows.sigma**2),
-    ).about(centre)
+    first = replace(found.sums, rows=rows.count).about(centre)
     if two:
         return first, None
     bought = Purchase(rest, budget, noise.spawn(1), "squares")
