@@ -131,7 +131,7 @@ def simulate(
             count = counts[name, label]
             count.made += 1
             count.hit += number.lower <= truth[name][label] <= number.upper
-            count.telling += number.informative
+            count.telling += not number.note
     return counts
 
 

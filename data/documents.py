@@ -28,11 +28,7 @@ _MERGE = "tag:yaml.org,2002:merge"
 _OTHER_BASE = re.compile(r"[-+]?(?:0[0-9_]+|0x[0-9a-fA-F_]+|0b[01_]+|[0-9][0-9_]*(?::[0-5]?[0-9])+(?:\.[0-9_]*)?)")
 
 
-class _TwiceError(Exception):
-    """A key that a mapping holds already."""
-
-
-def _loader(base: Any) -> Any:
+def _loader(base: Any, where: str) -> Any:
     """A loader of safe types that refuses a key twice in one mapping; YAML's own keep the last."""
 
     class Loader(base):  # type: ignore[misc]
@@ -42,7 +38,9 @@ def _loader(base: Any) -> Any:
                 key = self.construct_object(key_node, deep=True)
                 if isinstance(key, Hashable) and key_node.tag != _MERGE:
                     if key in seen:
-                        raise _TwiceError(_shown(key), key_node.start_mark.line + 1)
+                        line = key_node.start_mark.line + 1
+                        twice = f"the key {_shown(key)} twice, the second time at line {line}"
+                        raise InputError(f"{where} has {twice}; keep one of them")
                     seen.add(key)
             mapping: dict[Hashable, Any] = super().construct_mapping(node, deep)
             return mapping
@@ -51,7 +49,6 @@ def _loader(base: Any) -> Any:
 
 
 _READER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # as wheels of PyYAML have it; the other one is slow
-_LOADER = _loader(_READER)
 
 
 def load(path: str | Path, where: str, aliases: bool = False) -> Any:
@@ -91,12 +88,9 @@ def parse(text: str, where: str, aliases: bool = False) -> Any:
     """
     try:
         _look_over(text, where, aliases)
-        document = yaml.load(text, _LOADER)
+        document = yaml.load(text, _loader(_READER, where))
     except InputError:
         raise
-    except _TwiceError as twice:
-        key, line = twice.args
-        raise InputError(f"{where} has the key {key} twice, the second time at line {line}; keep one of them") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         raise InputError(f"{where} is not valid YAML{_at(mark)}; mend its syntax") from None

@@ -6,18 +6,6 @@ not matter. Hashes of a row's values are added and mixed, and the rows' numbers 
 
 The digests follow from private rows and are not keyed, so tables can be tried on them. They stay in the private working
 folder, and only keyed hashes of them leave it (`equistrata.privacy.ledger.fingerprint`).
-
->>> import pandas as pd
->>> schema = Schema.load("acs_employment").select(["SEX", "MIL"])
->>> def digests(rows):
-...     snapshot = Snapshot(schema)
-...     snapshot.add(CodedTable.encode(pd.DataFrame(rows, columns=["SEX", "MIL"]), schema))
-...     return snapshot.digests()
->>> digests([(1, 4), (2, 4), (1, 2)]) == digests([(2, 4), (1, 2), (1, 4)])
-True
->>> one, other = digests([(1, 4), (2, 2)]), digests([(1, 2), (2, 4)])
->>> one["columns"] == other["columns"], one["rows"] == other["rows"]
-(True, False)
 """
 
 from __future__ import annotations

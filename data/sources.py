@@ -133,9 +133,8 @@ class FileSource:
 
     def check(self, columns: Sequence[str]) -> None:
         """See `Source.check`. Reads one row at most."""
-        path, kind = _file(self.path, self.kind)
-        with _file_errors(path, kind):
-            _require(_header(path, kind), columns, path.name)
+        with _opened(self.path, self.kind, columns):
+            pass
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
         return _checked(read_frame(self.path, columns, self.kind), columns, self.describe())
@@ -143,9 +142,7 @@ class FileSource:
     def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
         """See `Source.batches`. Cells of a CSV file, where rows are as long as the header, are text (categories)."""
         found, names = False, list(dict.fromkeys(columns))
-        path, kind = _file(self.path, self.kind)
-        with _file_errors(path, kind):
-            _require(_header(path, kind), names, path.name)
+        with _opened(self.path, self.kind, names) as (path, kind):
             for batch in self._batches(path, kind, names):
                 if batch.num_rows:
                     found = True
@@ -200,9 +197,7 @@ def read_frame(path: str | Path, columns: Sequence[str] | None = None, kind: str
 
     Raises InputError if there is no such file, it is not readable as its kind, or a column is absent.
     """
-    path, kind = _file(path, kind)
-    with _file_errors(path, kind):
-        _require(_header(path, kind), columns, path.name)
+    with _opened(path, kind, columns) as (path, kind):
         names = None if columns is None else list(dict.fromkeys(columns))
         if kind == "parquet":
             return pd.DataFrame(pq.read_table(path, columns=names).to_pandas())
@@ -249,11 +244,14 @@ def _open_csv(path: Path, named: bool = True, **convert: Any) -> arrow_csv.CSVSt
 
 
 @contextmanager
-def _file_errors(path: Path, kind: str) -> Iterator[None]:
+def _opened(path: str | Path, kind: str | None, columns: Sequence[str] | None) -> Iterator[tuple[Path, str]]:
+    """A file that has these columns, and its kind; what goes wrong with it in the block is told in a sentence."""
+    path, kind = _file(path, kind)
     ragged = f"file {str(path)!r} is not well-formed CSV; each line needs as many cells as the header"
     not_text = f"file {str(path)!r} is not UTF-8 text; save it as UTF-8"
     try:
-        yield
+        _require(_header(path, kind), columns, path.name)
+        yield path, kind
     except UnicodeDecodeError:
         raise InputError(not_text) from None
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.lib.ArrowKeyError) as error:

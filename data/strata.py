@@ -49,8 +49,9 @@ class Strata:
             raise InputError("the strata use up every column; leave at least one column to synthesize")
         count = prod(schema[name].size for name in columns)
         if count > MOST_STRATA:
+            about = f"{count:,}" if count < 10**9 else f"10^{len(str(count)) - 1} and more"
             raise InputError(
-                f"{', '.join(columns)} declare {_approximately(count)} strata, more than {MOST_STRATA:,}; cut by fewer "
+                f"{', '.join(columns)} declare {about} strata, more than {MOST_STRATA:,}; cut by fewer "
                 "columns, or give them coarser values or bins"
             )
         return cls(schema, tuple(columns))
@@ -155,7 +156,3 @@ class Strata:
                 block[:, j] = fixed[name] if name in fixed else part.column(name)
             blocks.append(block)
         return CodedTable(np.concatenate(blocks), self.schema)
-
-
-def _approximately(count: int) -> str:
-    return f"{count:,}" if count < 10**9 else f"10^{len(str(count)) - 1} and more"

@@ -251,11 +251,9 @@ def those_that_fit(left: Rho, prices: Iterable[Rho]) -> list[Rho | None]:
     """
     after: list[Rho | None] = []
     for price in prices:
-        if price > left:
-            after.append(None)
-        else:
-            left = left - price
-            after.append(left)
+        fits = price <= left
+        left = left - price if fits else left
+        after.append(left if fits else None)
     return after
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from dataclasses import astuple, dataclass
+from dataclasses import replace
 from functools import reduce
 from operator import add
-from typing import Any
 
 import numpy as np
 
@@ -23,6 +21,7 @@ from equistrata.eval.audit.noisy_number import (
 )
 from equistrata.eval.scores.tables import ALL_ROWS, numbers_of
 from equistrata.inference.means.coinpress import Coinpress
+from equistrata.inference.means.interval import NoisySums
 from equistrata.inference.means.lattice import Purchase, noisy_sum
 from equistrata.inference.means.refinement import RowCount
 from equistrata.privacy.budget import ADD_REMOVE, Budget, Rho
@@ -55,53 +54,6 @@ def sizes_section(rows: PrivateRows) -> SectionNumbers:
     return {"sizes": shown}, {"sizes": {label: {"rows": number} for label, number in drawn.items()}}
 
 
-@dataclass(frozen=True)
-class ColumnSums:
-    """Noisy sums of a column over a group of rows: Σ(x − c) and its squares about the middle c of the declared range.
-
-    Attributes:
-        total, rows: Σ(x − c) and the number of rows, noisy.
-        total_variance, rows_variance, joint: of their noise.
-        squares: Σ(x − c)², noisy; None for a column of two values, where it is known per row.
-    """
-
-    total: float
-    rows: float
-    total_variance: float
-    rows_variance: float
-    joint: float
-    squares: float | None = None
-
-    def __add__(self, other: ColumnSums) -> ColumnSums:
-        """Of two disjoint groups of rows together."""
-        pairs = zip(astuple(self), astuple(other), strict=True)
-        sums: Iterable[Any] = (None if one is None else one + two for one, two in pairs)
-        return ColumnSums(*sums)
-
-    def sampling(self, half: float) -> Spread:
-        """What sampling adds to the variance of Σ(x − c) − δN, for a column of range c ± half.
-
-        Two values: (x − c)² = half², so the variance of a row at mean c + δ is half² − δ². More: the second moment less
-        the squared mean, held between 0 and its largest value for that mean (Bhatia and Davis 2000), half² − δ².
-        """
-        n = max(self.rows, 0.0)
-        if self.squares is None:
-            return Spread(n * half**2, 0.0, -n)
-        if not n:
-            return Spread(0.0, 0.0, 0.0)
-        off_centre = self.total**2 / n
-        largest = max(n * half**2 - off_centre, 0.0)
-        return Spread(min(max(self.squares - off_centre, 0.0), largest), 0.0, 0.0)
-
-    def mean(self, lower: float, upper: float, level: float) -> NoisyNumber:
-        """The mean and its interval (`equistrata.stats.fieller`), within the declared range."""
-        centre, half = (lower + upper) / 2, (upper - lower) / 2
-        spread = self.sampling(half) + Spread(self.total_variance, self.joint, self.rows_variance)
-        least, greatest = ratio_interval(self.total, self.rows, spread, level=level, lower=-half, upper=half)
-        value = centre + self.total / self.rows if self.rows > 0 else None
-        return clipped(value, (centre + least, centre + greatest), upper - lower)
-
-
 def means_section(rows: PrivateRows, budget: Budget, noise: NoiseSource) -> SectionNumbers:
     """Means of the columns that define no strata, column → stratum → mean, and the noisy sums, as they were drawn.
 
@@ -118,20 +70,45 @@ def means_section(rows: PrivateRows, budget: Budget, noise: NoiseSource) -> Sect
     for stream, (name, part) in enumerate(zip(names, shares, strict=True)):
         values, declared, source = worth[name][rows.table.column(name)], worth[name], noise.spawn(stream)
         paying = budget.parallel(part, range(len(counts)), f"strata's means of {name}")
-        sums = [
+        measured = [
             _column_sums(values[group], declared, count, paying[stratum], source.spawn(stratum))
             for stratum, (group, count) in enumerate(zip(rows.groups, counts, strict=True))
         ]
-        ends = float(declared.min()), float(declared.max())
-        shown[name] = grouping.labelled([each.mean(*ends, grouping.level) for each in (*sums, reduce(add, sums))])
+        squares = [found for _, found in measured if found is not None]
+        whole = reduce(add, (sums for sums, _ in measured)), sum(squares) if squares else None
+        half = float(np.ptp(declared)) / 2
+        shown[name] = grouping.labelled([_column_mean(*each, half, grouping.level) for each in (*measured, whole)])
         drawn[f"mean of {name}"] = grouping.labelled(
-            [{"sum about the middle": grouping.drawn(each.total, each.total_variance**0.5)} for each in sums]
+            [{"sum about the middle": grouping.drawn(sums.total, sums.spread.of_x**0.5)} for sums, _ in measured]
         )
     return shown, drawn
 
 
-def _column_sums(values: Floats, declared: Floats, rows: RowCount, budget: Budget, noise: NoiseSource) -> ColumnSums:
-    """The noisy sums of one column over one stratum; costs the budget, on top of what `rows` cost.
+def _column_mean(sums: NoisySums, squares: float | None, half: float, level: float) -> NoisyNumber:
+    """The mean of a column of range c ± half, and its interval (`equistrata.stats.fieller`) within that range.
+
+    Sampling adds to the variance of Σ(x − c) − δN. Two values (`squares` is None): (x − c)² = half², so the variance of
+    a row at mean c + δ is half² − δ². More: the second moment less the squared mean, held between 0 and its largest
+    value for that mean (Bhatia and Davis 2000), half² − δ².
+    """
+    n = max(sums.rows, 0.0)
+    if squares is None:
+        sampling = Spread(n * half**2, 0.0, -n)
+    else:
+        off_centre = sums.total**2 / n if n else 0.0
+        largest = max(n * half**2 - off_centre, 0.0)
+        sampling = Spread(min(max(squares - off_centre, 0.0), largest), 0.0, 0.0)
+    spread = sampling + sums.spread
+    least, greatest = ratio_interval(sums.total, sums.rows, spread, level=level, lower=-half, upper=half)
+    value = sums.centre + sums.total / sums.rows if sums.rows > 0 else None
+    return clipped(value, (sums.centre + least, sums.centre + greatest), 2 * half)
+
+
+def _column_sums(
+    values: Floats, declared: Floats, rows: RowCount, budget: Budget, noise: NoiseSource
+) -> tuple[NoisySums, float | None]:
+    """Noisy Σ(x − c) and Σ(x − c)² of a column over a stratum, about the middle c of its range; costs the budget, on
+    top of what `rows` cost. No second moment for two values, where it is known per row.
 
     The mean is Coinpress's with the declared range as bounds and half of it as σ (no column has more): Σ(x − c) is got
     back from it. The second moment is a sum of numbers in [0, half²], measured about half²/2.
@@ -143,18 +120,9 @@ def _column_sums(values: Floats, declared: Floats, rows: RowCount, budget: Budge
     price, rest = (rho, Rho(0)) if two else rho.split([1 - SQUARES_SHARE, SQUARES_SHARE])
     coinpress = Coinpress(lower, upper, sigma=half, sizes="noisy", bounds=(lower, upper))
     found = coinpress.mean(values, budget.part(price, "mean"), noise.spawn(0), rows=rows)
-    assert found.raw is not None  # there always is a noisy count, at least 1
-    shift = found.centre - centre
-    squares = None
-    if not two:
-        bought = Purchase(rest, budget, noise.spawn(1), "squares")
-        about = noisy_sum((values - centre) ** 2, 0.0, half**2, ADD_REMOVE, bought)
-        squares = about + rows.count * half**2 / 2
-    return ColumnSums(
-        total=(found.raw - found.centre) * found.rows + shift * rows.count,
-        rows=rows.count,
-        total_variance=found.sum_deviation**2 + (shift * rows.sigma) ** 2,
-        rows_variance=rows.sigma**2,
-        joint=shift * rows.sigma**2,
-        squares=squares,
-    )
+    first = replace(found.sums, rows=rows.count).about(centre)
+    if two:
+        return first, None
+    bought = Purchase(rest, budget, noise.spawn(1), "squares")
+    about = noisy_sum((values - centre) ** 2, 0.0, half**2, ADD_REMOVE, bought)
+    return first, about + rows.count * half**2 / 2

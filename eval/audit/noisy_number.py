@@ -1,7 +1,7 @@
 """A number that was paid for: never without an interval; and the order of an audit's numbers, by stratum and `all`.
 
->>> NoisyNumber(0.4, 0.3, 0.5).informative, NoisyNumber(0.4, 0.0, 1.0).to_dict()["note"]
-(True, '± wider than the value')
+>>> NoisyNumber(0.4, 0.3, 0.5).note, NoisyNumber(0.4, 0.0, 1.0).to_dict()["note"]
+('', '± wider than the value')
 >>> NoisyNumber(0.9, 0.2, 1.0, possible=1.0).note
 'leaves more than half of what is possible'
 >>> NoisyNumber(0.4, 0.4, 0.4)
@@ -72,11 +72,6 @@ class NoisyNumber:
         if self.value is None or (self.upper - self.lower) / 2 > abs(self.value):
             return TOO_SMALL
         return TOO_WIDE if self.upper - self.lower > self.possible / 2 else ""
-
-    @property
-    def informative(self) -> bool:
-        """Whether there is no `note`."""
-        return not self.note
 
     def to_dict(self) -> dict[str, Any]:
         """For JSON: value, lower, upper (null where infinite), and the note if there is one."""

@@ -191,7 +191,7 @@ def internal_findings(release: ReleaseFacts, audit: InternalAudit) -> Findings:
         "false negative rate": fairness.false_negative_rate if fairness else {},
         "rows": {**audit.sizes, ALL_ROWS: sum(audit.sizes.values())},
     }
-    errors = {column: shown(of) for column, of in audit.parity.items()}
+    errors = {column: shown(of) for column, of in scores.parity_by_group.items()}
     return Findings(release, errors, {name: shown(of) for name, of in numbers.items()}, audit.synthetic.lost)
 
 

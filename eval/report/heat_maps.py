@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equistrata.arrays import Floats
-from equistrata.eval.audit.marginals import ColumnPair
+from equistrata.eval.audit.internal import ColumnPair
 from equistrata.eval.report.findings import Shown
 from equistrata.eval.report.pictures import HEAT, LIGHT, Picture, canvas_of, shorten
 from equistrata.eval.report.plots import NAME_HEIGHT, names_above

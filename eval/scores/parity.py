@@ -121,12 +121,11 @@ def relative_error(truth: npt.ArrayLike, estimate: npt.ArrayLike) -> Floats:
 
 def _means(pair: Pair) -> tuple[Floats, Floats]:
     """Relative errors of the means over all rows, shape (d,), and in each stratum, shape (k, d)."""
-    k, times = len(pair.labels), pair.times or (None, None)
-    population, errors = [], []
+    k, population, errors = len(pair.labels), [], []
     for name in pair.columns:
         worth = numbers_of(pair.real.schema[name])
-        truth = _group_means(worth[pair.real.column(name)], pair.real_place, k, times[0])
-        estimate = _group_means(worth[pair.synthetic.column(name)], pair.synthetic_place, k, times[1])
+        truth = _group_means(worth[pair.real.column(name)], pair.real_place, k, pair.times[0])
+        estimate = _group_means(worth[pair.synthetic.column(name)], pair.synthetic_place, k, pair.times[1])
         found = relative_error(truth, estimate)
         population.append(found[0])
         errors.append(found[1:])

@@ -40,7 +40,7 @@ class Pair:
 
     Attributes:
         real, synthetic: the rows, n and m of them.
-        times: how often each real and each synthetic row occurs; None for once each.
+        times: how often each real and each synthetic row occurs; None twice for once each.
         strata: the columns that define strata; may be none.
         labels: of the k strata covered, in the order of their codes; `all` without columns.
         real_place, synthetic_place: each row's stratum in [0, k), or -1 where its stratum is not covered.
@@ -48,7 +48,7 @@ class Pair:
 
     real: CodedTable
     synthetic: CodedTable
-    times: tuple[Counts, Counts] | None
+    times: tuple[Counts, Counts] | tuple[None, None]
     strata: tuple[str, ...]
     labels: tuple[str, ...]
     real_place: Counts
@@ -85,7 +85,8 @@ class Pair:
         place = np.full(len(labels), LEFT_OUT, dtype=np.int64)
         place[covered] = np.arange(covered.size)
         kept = tuple(labels[i] for i in covered)
-        return cls(coded["real"], coded["synthetic"], times, tuple(strata), kept, place[in_real], place[in_synthetic])
+        often, places = times or (None, None), (place[in_real], place[in_synthetic])
+        return cls(coded["real"], coded["synthetic"], often, tuple(strata), kept, *places)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -36,7 +36,7 @@ def workload_error(pair: Pair, degree: int = 3) -> float:
     Privacy: EXACT, so internal; not private.
     Source: stratification paper, Definition 14 (after McKenna et al. 2022), with all weights 1.
     """
-    real, synthetic = map(_distinct, (pair.real, pair.synthetic), pair.times or (None, None))
+    real, synthetic = map(_distinct, (pair.real, pair.synthetic), pair.times)
     return _error(real, synthetic, subsets_of(pair.real.schema.names, degree))
 
 
@@ -48,9 +48,8 @@ def workload_by_stratum(pair: Pair, degree: int = 3) -> dict[str, float]:
     Source: stratification paper, Definition 14 and Figure 9, per stratum as in its published evaluation.
     """
     subsets, errors = subsets_of(pair.columns, degree), {}
-    times = pair.times or (None, None)
     for label, parts in pair.rows.items():
-        sides = zip((pair.real, pair.synthetic), times, parts, strict=True)
+        sides = zip((pair.real, pair.synthetic), pair.times, parts, strict=True)
         real, synthetic = (
             _distinct(table.take(rows), None if often is None else often[rows]) for table, often, rows in sides
         )

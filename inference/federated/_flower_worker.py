@@ -1,13 +1,8 @@
 """Secure sums on Flower, in its own environment: `python -I _flower_worker.py server|holder SETTINGS`, or `--check`.
 
 A program for another interpreter: it imports only the standard library, NumPy and Flower (flwr). Flower gives the
-transport (its Fleet API, over gRPC) and the protocol (its SecAgg+ workflow and client mod). What is added here:
-
-- A holder runs this file's client app only, never code that the server sends.
-- A holder checks the server's settings of the protocol. It unmasks once, for at least the agreed number of holders, and
-  never for a holder that is both present and gone. It answers one question of each kind.
-- Masks are AES-256 in counter mode, since Flower folds each key to 32 bits.
-- Vectors are whole numbers in limbs of 24 bits, which Flower's quantization carries exactly.
+transport (its Fleet API, over gRPC) and the protocol (its SecAgg+ workflow and client mod). docs/federated.md says what
+is added here, and why. Vectors are whole numbers in limbs of 24 bits, which Flower's quantization carries exactly.
 
 The server reads questions from standard input, one JSON line each, and writes answers to standard output.
 """

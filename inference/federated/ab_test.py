@@ -54,8 +54,7 @@ class ArmSettings:
 
     def reports(self, values: npt.ArrayLike, noise: NoiseSource) -> Counts:
         """The two sums of these people's reports, of their values and of their squares. Shape (2,)."""
-        x = check_values(values, self.mean.radius)
-        return np.array([self.mean.reports(x, noise).sum(), self.squares.reports(x, noise).sum()], dtype=np.int64)
+        return np.array([each.reports(values, noise).sum() for each in (self.mean, self.squares)], dtype=np.int64)
 
     def epsilon(self, delta: float, orders: Sequence[float] | None = None) -> float:
         """The ε that both sums cost together at δ. Replace-one within the arm."""

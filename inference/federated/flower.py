@@ -121,8 +121,11 @@ def flower(
     name = f"Flower {_version(str(python))} SecAgg+"
     place = Path(tempfile.mkdtemp(prefix="equistrata-flower-")) if folder is None else folder
     place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
     common = {
-        "address": f"127.0.0.1:{_free_port()}",
+        "address": f"127.0.0.1:{port}",
         "holders": holders,
         "needed": holders - missing,
         "starting": max(timeout, STARTING),
@@ -192,9 +195,3 @@ def _end(process: subprocess.Popen[str]) -> None:
         process.wait()
     if process.stdout is not None:
         process.stdout.close()
-
-
-def _free_port() -> int:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return int(free.getsockname()[1])

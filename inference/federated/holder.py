@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -107,35 +106,26 @@ class TableHolder:
                 answer[2, place] = len(values)
         return answer.ravel()
 
-    def _read(self, columns: tuple[str, ...]) -> pd.DataFrame:
-        if not isinstance(self.rows, pd.DataFrame):
-            return read_frame(self.rows, columns)
-        missing = [name for name in columns if name not in self.rows.columns]
-        if missing:
-            raise InputError(f"a holder's table has no column {missing[0]!r}; add it")
-        return self.rows[list(columns)]
-
     def _cells(self) -> list[Floats]:
         """The outcomes of each cell's rows, less the centre of their range. Rows without an outcome are left out."""
         plan = self.plan
-        frame = self._read(plan.columns)
+        frame = self.rows if isinstance(self.rows, pd.DataFrame) else read_frame(self.rows, plan.columns)
+        missing = [name for name in plan.columns if name not in frame.columns]
+        if missing:
+            raise InputError(f"a holder's table has no column {missing[0]!r}; add it")
         values, absent = _outcomes(frame, plan)
-        named = plan.columns[:-1]
-        table = CodedTable.encode(frame, plan.schema.select(named)) if named else None
-        place, parts = np.zeros(len(frame), dtype=np.int64), 1
-        if table is not None and plan.strata:
+        kept, place = ~absent, np.zeros(len(frame), dtype=np.int64)
+        if plan.columns[:-1]:
+            table = CodedTable.encode(frame, plan.schema.select(plan.columns[:-1]))
             place = plan.partition.index(table)
-        kept = ~absent & (place >= 0)
-        if table is not None and plan.arm is not None:
-            codes, keys = table.column(plan.arm), list[object](plan.schema[plan.arm].keys)
-            treated, control = codes == keys.index(plan.treated), codes == keys.index(plan.control)
-            kept, parts, place = kept & (treated | control), 2, place * 2 + treated
-        place, values = place[kept], values[kept]
-        order = np.argsort(place, kind="stable")
-        bounds = np.searchsorted(place[order], np.arange(len(plan.partition.keys) * parts + 1))
-        low, high = plan.range
-        centred = np.clip(np.clip(values[order], low, high) - plan.centre, -plan.radius, plan.radius)
-        return [centred[start:end] for start, end in pairwise(bounds)]
+            if plan.arm is not None:
+                codes, keys = table.column(plan.arm), list[object](plan.schema[plan.arm].keys)
+                treated, control = codes == keys.index(plan.treated), codes == keys.index(plan.control)
+                kept, place = kept & (treated | control), place * 2 + treated  # the order of `plan.cells`
+        centred = np.clip(np.clip(values, *plan.range) - plan.centre, -plan.radius, plan.radius)
+        order = np.argsort(place[kept], kind="stable")
+        ends = np.searchsorted(place[kept][order], np.arange(1, len(plan.cells)))
+        return np.split(centred[kept][order], ends)
 
 
 def _outcomes(frame: pd.DataFrame, plan: FederatedPlan) -> tuple[Floats, npt.NDArray[np.bool_]]:

@@ -1,14 +1,6 @@
 """The plan that holders agree on before they add anything up: the question, the price and who may be missing. Public.
 
->>> from equistrata.data.schema import Schema
->>> schema = Schema.from_dict({"name": "visits", "columns": {
-...     "SEX": {"values": [1, 2]}, "NEW": {"values": [0, 1]}, "DAYS": {"lower": 0, "upper": 10}}})
->>> arms = {"arm": "NEW", "treated": 1, "control": 0}
->>> plan = FederatedPlan(schema, "DAYS", holders=3, strata=("SEX",), **arms, epsilon=1, delta=1e-6)
->>> plan.cells[:2], plan.radius
-((Cell(key=(1,), arm='control'), Cell(key=(1,), arm='treated')), 5.0)
->>> plan.sums((500, 500, 0, 800)).moduli[:4]
-(512001, 512001, 2, 819201)
+`equistrata.inference.federated.estimate` has an example.
 """
 
 from __future__ import annotations

@@ -1,8 +1,4 @@
-"""The entries of a ledger, and the chain of hashes that holds them together.
-
->>> Head.parse("2:" + "0a" * 32).entries
-2
-"""
+"""The entries of a ledger, and the chain of hashes that holds them together."""
 
 from __future__ import annotations
 

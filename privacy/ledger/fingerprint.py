@@ -1,22 +1,8 @@
 """Fingerprints of snapshots: keyed hashes that show whether two charges are about the same people.
 
 A plain hash of a small table could be guessed by trying tables; HMAC-SHA256 under a key outside the ledger cannot.
-The ledger's own name goes in, so the same rows have unrelated fingerprints in two ledgers. Hashed are the files' bytes,
-the rows as a multiset (`equistrata.data.snapshot`), and each column as a multiset, so that rows are recognised in other
-orders, formats and choices of columns.
-
-A budget protects people, not a name: the prices of two accounts of the same people add up. So the same rows under a
-second name are refused, unless that account was opened as the same people's; then both are shown with their sum.
-See docs/proofs/budget.md.
-
->>> seen = {"rows": "ab", "columns": {"SEX": "cd"}}
->>> one = Fingerprint.of(b"file", seen, b"k" * 32, "one ledger")
->>> Fingerprint.parse(str(one)) == one
-True
->>> one.alike(Fingerprint.of(b"shuffled", seen, b"k" * 32, "one ledger"))
-True
->>> one.alike(Fingerprint.of(b"file", seen, b"k" * 32, "another"))
-False
+The ledger's own name goes in, so the same rows have unrelated fingerprints in two ledgers. docs/ledger.md says what
+they recognise, docs/proofs/budget.md why the prices of two accounts of the same people add up.
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
-"""Leases: while a release runs, no other machine that shares its ledger can run it.
+"""Leases: while a release runs, no other machine that shares its ledger can run it. See docs/ledger.md.
 
-A lock on a local folder means nothing to another machine. A lease is a row in the ledger's database, outside of
-history: taken before a release does anything, renewed while the run lives, and given back when it ends. A killed run's
-lease ends after LEASE_SECONDS. The next run from the same journal on the same machine, where the journal's own lock
-shows that the last one is dead, has the same token and may take the lease over at once. The token is kept as a hash.
+A lease is a row in the ledger's database, outside of history. A killed run's ends after LEASE_SECONDS. The next run
+from the same journal on the same machine, where the journal's own lock shows that the last one is dead, has the same
+token and may take the lease over at once. The token is kept as a hash.
 
 Time is this machine's on SQLite, the server's on PostgreSQL.
 """

@@ -1,12 +1,8 @@
 """A ledger in PostgreSQL: triggers that let it only grow, and functions that are the only way to charge it.
 
-The role that makes releases may read the tables and run four functions; it may write to no table. The functions run as
-the owner (the steward), and check in the database what `equistrata.privacy.ledger.ledger` checks outside of it: that
-the account is open, that the sum is right and within the budget, that a charge is settled once. They make an entry's
-number, hash and time themselves. So whoever runs the worker can spend what is left of a budget and no more, and cannot
-open or raise an account, or leave an entry or a head that does not fit.
-
-The hash is over the same canonical JSON as in `equistrata.privacy.ledger.chain.digest`, and the caller checks it.
+The functions run as the owner (the steward), and check in the database what `equistrata.privacy.ledger.ledger` checks
+outside of it; docs/ledger.md says what the role that makes releases can do and what it cannot. The hash is over the
+same canonical JSON as in `equistrata.privacy.ledger.chain.digest`, and the caller checks it.
 """
 
 from __future__ import annotations

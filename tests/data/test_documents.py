@@ -106,7 +106,6 @@ def test_aliases_are_read_where_they_may_stand_and_counted_as_written_out():
 
 def test_the_loader_without_libyaml_says_the_same(monkeypatch):
     monkeypatch.setattr(documents, "_READER", yaml.SafeLoader)
-    monkeypatch.setattr(documents, "_LOADER", documents._loader(yaml.SafeLoader))
     assert parse("a: {b: [1, 2]}", "some.yaml") == {"a": {"b": [1, 2]}}
     for case in ("a key twice inside", "an anchor", "depth", "a tab", "an impossible date"):
         text, sentence = REFUSED[case]

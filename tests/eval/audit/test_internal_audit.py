@@ -31,7 +31,7 @@ def audit(**settings):
 def test_scores_are_those_of_score():
     assert audit().scores == score(SYNTHETIC, PRIVATE, ["G"])
     parity = parity_error(Pair.of(PRIVATE, SYNTHETIC, ["G"]))
-    found = audit().parity
+    found = audit().scores.parity_by_group
     assert tuple(found) == parity.components == tuple(name for name in SCHEMA.names if name != "G")
     for j, column in enumerate(found):
         assert found[column]["all"] == parity.population[j]
@@ -92,7 +92,7 @@ def test_without_target_or_strata():
     assert found.fairness is None
     assert not found.calibration
     assert found.sizes == {"all": 1230}
-    assert set(found.parity["A"]) == {"all"}
+    assert set(found.scores.parity_by_group["A"]) == {"all"}
 
 
 def test_a_stratum_without_positive_rows_has_no_calibration():

@@ -160,8 +160,8 @@ def test_every_declared_stratum_is_there_also_where_nobody_is():
     for table in (found.sizes, found.calibration, found.accuracy, found.means["B"]):
         assert set(table) == {"G=x", "G=y", "G=z", "all"}
     nobody = audit(private=PRIVATE.take(np.zeros(0, dtype=int)))
-    assert not nobody.calibration["all"].informative
-    assert not nobody.accuracy["all"].informative
+    assert nobody.calibration["all"].note
+    assert nobody.accuracy["all"].note
 
 
 def test_strata_that_the_release_lost_are_named_and_not_measured():
@@ -175,7 +175,7 @@ def test_small_strata_say_that_they_say_nothing():
     notes = found.to_dict()["calibration"]["G=z"]["note"], found.to_dict()["accuracy"]["G=z"]["note"]
     assert set(notes) <= {TOO_SMALL, TOO_WIDE}
     plain = audit(budget=5.0)
-    assert plain.calibration["G=x"].informative
+    assert not plain.calibration["G=x"].note
     assert "note" not in plain.to_dict()["accuracy"]["G=x"]
 
 
@@ -193,7 +193,6 @@ def test_small_strata_say_that_they_say_nothing():
 )
 def test_notes(number, note):
     assert number.note == note
-    assert number.informative == (not note)
     assert number.to_dict().get("note", "") == note
 
 

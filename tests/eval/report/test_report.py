@@ -256,7 +256,7 @@ def test_seeded_noise_is_told_everywhere(public, pages):
 def test_exact_findings_are_those_of_the_audit(internal):
     for found, audit in zip(internal.findings, internal.audits, strict=True):
         for label in ("G=x", "G=y", "G=z", "all"):
-            parts = [audit.parity[column][label] for column in ("A", "B", "Y")]
+            parts = [audit.scores.parity_by_group[column][label] for column in ("A", "B", "Y")]
             assert found.served[label].value == pytest.approx(np.mean(parts))
         assert found.numbers["workload error"]["G=x"].value == audit.scores.workload3_strata["G=x"]
         assert found.numbers["accuracy"]["all"].value == audit.fairness.accuracy
