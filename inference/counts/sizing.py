@@ -3,6 +3,12 @@
 The mean of n rows of variance σ² with Laplace noise of scale Δ/(nε) is normal-Laplace. The two-sided test at level α
 has power 1 − β when F⁻¹(1 − α/2) + F⁻¹(1 − β) = distance, for the quantiles F⁻¹ of the centred distribution. That
 equation is solved for n or for ε.
+
+>>> question = Sizing(variance=0.21, distance=0.1, alpha=0.05, beta=0.1)
+>>> round(question.classical_rows, 2), round(question.rows(0.1), 1), round(question.rows(0.1, "normal"), 1)
+(220.66, 577.4, 581.8)
+>>> round(question.smallest_epsilon(question.rows(0.1)), 9)
+0.1
 """
 
 from __future__ import annotations
