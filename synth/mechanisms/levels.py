@@ -38,6 +38,7 @@ WIDE_SHARE = 0.4  # the most that `Session.sharpen` may spend
 LOW_NOISE = 10.0  # rows: σ of a cell under which strata of a hundred rows gain from still less noise
 COARSER_NOISE = 2.0  # see `Levels.within_strata`
 NOISE_FLOOR = 1.0  # times the rows: columns within strata whose noise floor is higher are not measured
+LARGE_COLUMNS = 0.4  # of ρ: columns within strata that are large (`Levels.large`)
 
 
 @dataclass(frozen=True)
@@ -51,6 +52,7 @@ class Levels:
         columns: the part of ρ for columns within strata, unless their noise floor is too high.
         low_noise: the same where σ of a cell would be less than LOW_NOISE rows.
         alone: the part of ρ for columns over all rows where none is measured within strata.
+        large_noise: the noise floor of a column within strata, as a part of the rows, up to which strata are large.
     """
 
     strata: Columns = ()
@@ -59,6 +61,7 @@ class Levels:
     columns: float = 0.2
     low_noise: float = 0.4
     alone: float = 0.2
+    large_noise: float = 0.0
 
     def __post_init__(self) -> None:
         shares = all(share > 0 for share in (self.columns, self.low_noise, self.alone)) and self.first_share < 1
@@ -109,17 +112,32 @@ class Levels:
         names, values = self.inner(schema), [schema[name].size for name in self.strata]
         sizes = [(at_level(schema, (), self.strata), SIZES_SHARE)] if self.coarse and len(values) > 1 else []
         sets = [at_level(schema, (name,), self.strata) for name in names]
-        cells = mean(prod(schema[name].size for name in columns) for columns in sets)
-        sigma = gaussian_sigma(float(rho) * self.columns / len(sets))
+        sigma, floor = self._column_noise(schema, rho)
         most = min(NOISE_FLOOR, COARSER_NOISE * sum(values) / prod(values))
-        if self.coarser and not (self.fine and NOISE_L1 * sigma * cells <= most * rows):
+        if self.coarser and not (self.fine and floor <= most * rows):
             if NOISE_L1 * gaussian_sigma(float(rho) * SIZES_SHARE) * prod(values) > NOISE_FLOOR * rows:
                 sizes = []
             again = max(self.alone - COARSE_SHARE, 0.0) / len(schema.names)
             return [*sizes, *(((name,), again) for name in schema.names if again)]
         wide = [max(schema[name].size / WIDE, 1.0) ** (2 / 3) for name in names]
         share = self.low_noise if sigma < LOW_NOISE else self.columns
+        share = LARGE_COLUMNS if self.large(schema, rho, rows) else share
         return [*sizes, *((columns, share * part / sum(wide)) for columns, part in zip(sets, wide, strict=True))]
+
+    def large(self, schema: Schema, rho: Rho, rows: float) -> bool:
+        """Whether strata are so large that pairs over all rows would tell less than within strata (`large_noise`).
+
+        Args:
+            rho: what the whole mechanism may spend.
+            rows: their number, as estimated from noisy numbers.
+        """
+        return self.coarser and self.fine and self._column_noise(schema, rho)[1] <= self.large_noise * rows
+
+    def _column_noise(self, schema: Schema, rho: Rho) -> tuple[float, float]:
+        """Of a column within strata, at its part of ρ: σ of a cell, and the expected L1 norm, a mean over columns."""
+        names, strata = self.inner(schema), prod(schema[name].size for name in self.strata)
+        sigma = gaussian_sigma(float(rho) * self.columns / len(names))
+        return sigma, NOISE_L1 * sigma * mean(schema[name].size for name in names) * strata
 
     def reached(self, measurements: Iterable[Measurement]) -> Levels:
         """These levels, without that of strata if no column was measured within them."""

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, partial
 from itertools import combinations
-from math import inf, prod
+from math import inf
 from typing import Self
 
 from equistrata.data.schema import Schema
@@ -21,7 +21,7 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
-from equistrata.synth.measurements import Columns, Measurement, at_level, pair_noise, pairs_readable, total_estimate
+from equistrata.synth.measurements import Columns, Measurement, at_level, pairs_readable, total_estimate
 from equistrata.synth.mechanisms.base import Opening, SharingMechanism
 from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.session import NOTHING, Session, Step
@@ -34,9 +34,7 @@ FIRST_TREE_CELLS = 2_000_000  # of a model with the first tree, which spans the 
 # Parts of ρ for columns within strata, as `Levels.columns` and `Levels.low_noise`: a few trees of pairs leave much
 # unsaid, so columns get more than in AIM (docs/experiments/levels.md).
 STRATA_COLUMNS, STRATA_LOW_NOISE = 0.45, 0.6
-# Noise floor of a pair within strata (expected L1 norm, summed over strata), as a part of the rows, up to which pairs
-# are offered within strata alone (docs/experiments/levels.md).
-FINE_NOISE = 0.035
+LARGE_NOISE = 0.005  # as `Levels.large_noise`: where pairs are offered within strata alone (docs/experiments/levels.md)
 
 
 @dataclass(frozen=True)
@@ -76,7 +74,9 @@ class MST(SharingMechanism):
 
     def with_levels(self, strata: Columns, coarse: bool, fine: bool) -> Self:
         """See `SharingMechanism.with_levels`."""
-        return replace(self, levels=Levels(strata, coarse, fine, STRATA_COLUMNS, STRATA_LOW_NOISE))
+        return replace(
+            self, levels=Levels(strata, coarse, fine, STRATA_COLUMNS, STRATA_LOW_NOISE, large_noise=LARGE_NOISE)
+        )
 
     def measure_with_log(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
@@ -101,13 +101,10 @@ class MST(SharingMechanism):
         first, schema = self.levels.measure_first(session), session.table.schema
         levels, left = self.levels.reached(session.measurements), session.budget.remaining
         names = levels.inner(schema) if levels.fine else schema.names
+        if levels.large(schema, session.budget.total, total_estimate(session.measurements)[0]):
+            levels = replace(levels, coarse=False)
         choices = (len(names) - 1) * self._readable_trees(session, names)
         price = (left - session.shared * self.choice) * Fraction(1, choices) if choices else NOTHING
-        if choices and levels.coarser and levels.fine:
-            strata = prod(schema[name].size for name in levels.strata)
-            rows = total_estimate(session.measurements)[0]
-            if pair_noise(schema.select(names), float(price)) * strata <= FINE_NOISE * rows:
-                levels = replace(levels, coarse=False)
         return Opening(first, names, levels, left, choices, price)
 
     def _readable_trees(self, session: Session, names: Sequence[str]) -> int:

@@ -19,12 +19,12 @@ from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SeededNoise, gaussian_sigma
-from equistrata.synth.measurements import NOISE_L1, Measurement, pair_noise, total_estimate
+from equistrata.synth.measurements import NOISE_L1, Measurement, total_estimate
 from equistrata.synth.mechanisms.aim import AIM, ROUNDS, STRATA_MODEL_SIZE
-from equistrata.synth.mechanisms.base import Opening, serving_all
+from equistrata.synth.mechanisms.base import serving_all
 from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.levels import COARSE_SHARE, SIZES_SHARE, Levels
-from equistrata.synth.mechanisms.mst import MST, STRATA_COLUMNS, STRATA_LOW_NOISE
+from equistrata.synth.mechanisms.mst import LARGE_NOISE, MST, STRATA_COLUMNS, STRATA_LOW_NOISE
 from equistrata.synth.mechanisms.session import Session
 from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.models.estimation import MirrorDescent, model_cliques, ties
@@ -66,7 +66,7 @@ def test_shared_where_it_can_be():
     for mechanism in (MST(), AIM()):
         shared = shared_selection(mechanism, STRATA)
         assert type(shared) is type(mechanism)
-        parts = {"columns": STRATA_COLUMNS, "low_noise": STRATA_LOW_NOISE}
+        parts = {"columns": STRATA_COLUMNS, "low_noise": STRATA_LOW_NOISE, "large_noise": LARGE_NOISE}
         parts = parts if isinstance(mechanism, MST) else {"alone": 0.9 / ROUNDS}
         assert shared.levels == Levels(CUT, **parts)
         assert shared == shared_selection(mechanism, STRATA, "shared", "auto") == serving_all(shared)
@@ -326,21 +326,22 @@ def test_pairs_are_measured_within_strata_where_strata_differ_and_over_all_rows_
         assert ("A", "B") not in pairs
 
 
-def test_where_strata_have_little_noise_pairs_are_offered_within_them_alone():
-    """The noise floor of a pair at its price, in all six strata together: 0.035 of the rows decides."""
-    mst = MST(levels=Levels(CUT, columns=STRATA_COLUMNS, low_noise=STRATA_COLUMNS))
+def test_large_strata_get_less_for_columns_and_are_offered_pairs_within_them_alone():
+    """The noise floor of a column at 0.45 of ρ, in all six strata together: 0.005 of the rows decides."""
+    mst = MST().with_levels(CUT, coarse=True, fine=True)
+    cells = 6 * np.mean([SIZES[name] for name in "ABC"])
+    edge = 3 / 0.45 * (cells / (0.005 * 20_000)) ** 2 / np.pi
 
-    def opened(rho: float) -> Opening:
-        return mst.opening(Session(table_of(20_000), Rho(rho), Spy(exact=True)))
+    def opened(mechanism: MST, rho: float) -> tuple[Levels, float]:
+        session = Session(table_of(20_000), Rho(rho), Spy(exact=True))
+        levels = mechanism.opening(session).levels
+        within = [step for step in session.log if len(step.columns) == 3]
+        return levels, float(sum((step.measurement for step in within), start=Rho(0))) / rho
 
-    some = opened(0.01)
-    noise = pair_noise(SCHEMA.select(some.names), float(some.price)) * 6 / 20_000
-    edge = 0.01 * (noise / 0.035) ** 2
-    assert opened(edge * 1.05).levels == replace(mst.levels, coarse=False)
-    assert opened(edge * 0.95).levels == mst.levels
-    assert replace(mst, levels=Levels(CUT, fine=False)).opening(
-        Session(table_of(20_000), Rho(1.0), Spy(exact=True))
-    ).levels.offered == ((),)
+    assert opened(mst, edge * 1.05) == (replace(mst.levels, coarse=False), pytest.approx(0.4))
+    assert opened(mst, edge * 0.95) == (mst.levels, pytest.approx(0.6))  # σ is under ten rows
+    for levels in (Levels(CUT, fine=False, large_noise=1.0), Levels(CUT, coarse=False, large_noise=1.0)):
+        assert opened(replace(mst, levels=levels), edge * 1.05)[0] == levels
 
 
 @pytest.mark.parametrize(("rho", "pairs"), [(1e-6, 2), (5, 3)])
