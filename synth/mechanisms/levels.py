@@ -87,7 +87,8 @@ class Levels:
     def first_share(self) -> float:
         """The largest part of ρ that `measure_first` may spend, once wide columns are paid (`Session.sharpen`)."""
         alone = self.alone - COARSE_SHARE if self.coarser else 0.0
-        return COARSE_SHARE + SIZES_SHARE + max(self.columns, self.low_noise, alone)
+        large = LARGE_COLUMNS if self.large_noise else 0.0
+        return COARSE_SHARE + SIZES_SHARE + max(self.columns, self.low_noise, alone, large)
 
     def inner(self, schema: Schema) -> Columns:
         """The columns that do not define strata."""
