@@ -31,7 +31,7 @@ PLANNED = "rows", "smallest_epsilon", "rows_needed", "reached", "half_width"
 MECHANISMS = (
     "count with Laplace noise, declared size", "Coinpress, noisy size", "Coinpress at two levels, noisy sizes"
 )  # fmt: skip
-OF_ESTIMATES = "column", "reference", "effect", "relative_error", "about", "alpha", "plot"
+OF_ESTIMATES = "column", "reference", "effect", "relative_error", "about", "alpha", "beta", "tail", "shrinkage", "plot"
 LISTED = 6  # strata named in one line of the foot
 SHADES = {"readable": "green", "unreadable": "yellow", "too few rows": "red"}
 FAILURE = 0.05  # failure probability γ of the bounds
@@ -127,7 +127,8 @@ def _plan_synthesis(settings: PlanSettings, synthesizer: str) -> None:
     from equistrata.data.strata import Strata
     from equistrata.flows.cli.plan_synthesis import print_synthesis, synthesis_document
 
-    given = [name for name in OF_ESTIMATES if getattr(settings, name) is not None]
+    fields = type(settings).model_fields
+    given = [name for name in OF_ESTIMATES if getattr(settings, name) != fields[name].default]
     if given:
         raise InputError(f"setting {given[0]!r} is of an estimate, not of a synthesis; leave it or the synthesizer out")
     declared = Schema.load(settings.schema_ or "acs_employment")

@@ -342,6 +342,8 @@ def test_a_plot_that_cannot_be_drawn_is_refused_first(tmp_path):
         (["--synthesizer", "mst", "--column", "WKHP"], "'column' is of an estimate"),
         (["--synthesizer", "mst", "--relative-error", "0.1"], "'relative_error' is of an estimate"),
         (["--synthesizer", "mst", "--plot", "plan.svg"], "'plot' is of an estimate"),
+        (["--synthesizer", "mst", "--beta", "0.1"], "'beta' is of an estimate"),
+        (["--synthesizer", "mst", "--no-shrinkage"], "'shrinkage' is of an estimate"),
         (["--synthesizer", "mst", "--columns", "AGEP,ESR"], "'SEX' is not among the columns"),
         (["--synthesizer", "mst", "--columns", "SEX,RAC1P"], "strata use up every column"),
         (["--synthesizer", "aim", "--epsilon", "0"], "epsilon"),
