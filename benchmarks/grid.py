@@ -31,15 +31,11 @@ from equistrata.data.table import CodedTable
 from equistrata.eval.scores.scores import score
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 from paper.lines import LineFile
+from paper.synthesizers import DELTA, FORMS
 
 STRATA = ("SEX", "SEX+RAC1P", "SEX+RAC1P+DIS", "SEX+RAC1P+AGEP+DIS")  # 2, 18, 36 and 180
 BOUND = 1.05
 SCORES = ("parity", "workload3", "workload3_by_stratum")
-FORMS: dict[str, dict[str, Any]] = {
-    "vanilla": {},
-    "per-stratum": {"selection": "per-stratum", "shrinkage": False},
-    "default": {},
-}
 
 
 @dataclass(frozen=True)
@@ -99,7 +95,7 @@ def measure(place: Place, table: CodedTable) -> Line:
     by = [] if place.form == "vanilla" else strata
     start = process_time()
     synthesizer = StratifiedSynthesizer(
-        place.mechanism, by, epsilon=place.epsilon, delta=1e-9, seed=place.seed, **FORMS[place.form]
+        place.mechanism, by, epsilon=place.epsilon, delta=DELTA, seed=place.seed, **FORMS[place.form]
     ).fit(rows)
     seconds = process_time() - start
     synthetic = synthesizer.model_.sample(None, np.random.default_rng(place.seed))

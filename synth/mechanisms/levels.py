@@ -28,7 +28,7 @@ from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import gaussian_sigma
-from equistrata.synth.measurements import NOISE_L1, Columns, Measurement, at_level, total_estimate
+from equistrata.synth.measurements import Columns, Measurement, at_level, noise_floor, total_estimate
 from equistrata.synth.mechanisms.session import Session
 from equistrata.synth.models.coarsening import WIDE
 
@@ -116,7 +116,7 @@ class Levels:
         sigma, floor = self._column_noise(schema, rho)
         most = min(NOISE_FLOOR, COARSER_NOISE * sum(values) / prod(values))
         if self.coarser and not (self.fine and floor <= most * rows):
-            if NOISE_L1 * gaussian_sigma(float(rho) * SIZES_SHARE) * prod(values) > NOISE_FLOOR * rows:
+            if noise_floor(float(rho) * SIZES_SHARE, prod(values)) > NOISE_FLOOR * rows:
                 sizes = []
             again = max(self.alone - COARSE_SHARE, 0.0) / len(schema.names)
             return [*sizes, *(((name,), again) for name in schema.names if again)]
@@ -137,8 +137,8 @@ class Levels:
     def _column_noise(self, schema: Schema, rho: Rho) -> tuple[float, float]:
         """Of a column within strata, at its part of ρ: σ of a cell, and the expected L1 norm, a mean over columns."""
         names, strata = self.inner(schema), prod(schema[name].size for name in self.strata)
-        sigma = gaussian_sigma(float(rho) * self.columns / len(names))
-        return sigma, NOISE_L1 * sigma * mean(schema[name].size for name in names) * strata
+        price = float(rho) * self.columns / len(names)
+        return gaussian_sigma(price), noise_floor(price, mean(schema[name].size for name in names) * strata)
 
     def reached(self, measurements: Iterable[Measurement]) -> Levels:
         """These levels, without that of strata if no column was measured within them."""
