@@ -25,7 +25,7 @@ from equistrata.data.schema import Schema
 from equistrata.data.strata import Key, Strata
 from equistrata.data.table import CodedTable
 from equistrata.privacy.budget import Rho
-from equistrata.synth.measurements import Columns, Measurement
+from equistrata.synth.measurements import Columns, Measurement, given
 from equistrata.synth.noise_plan import NoisePlan, planned_mechanism
 from equistrata.synth.registry import mechanism
 from equistrata.synth.synthesizer import DEFAULT_COUNT_SHARE, StratifiedSynthesizer
@@ -65,7 +65,7 @@ def measure(table: CodedTable, strata: Strata, name: str, epsilon: float, seed: 
         for key, part in parts.items():
             if not len(part):
                 continue
-            errors = plan.errors(floors, key)
+            errors = plan.errors(floors(key), key)
             level, model = plan.finest(errors), fitted.model_.models[key]
             far = [_distance(part.marginal(columns) / len(part), model.marginal(columns)) for columns in sets]
             noise = {} if level is None else _noise(table, strata, sizes, found, sets, level, key)
@@ -95,14 +95,17 @@ def _noise(
     codes, errors = strata.codes_of(key), {}
     places = [strata.columns.index(name) for name in level]
     rows = sum(size for other, size in sizes.items() if all(other[place] == key[place] for place in places))
+    group = {name: codes[name] for name in level}
+    own = [given(m, group) for m in found if not m.where and set(level) <= set(m.columns)]
+    own += [m for m in found if m.where and dict(m.where) == group]
     for columns in sets:
-        same = [m for m in found if set(m.columns) == {*columns, *level}]
+        same = [m for m in own if set(m.columns) == set(columns)]
         if same:
             weights = [m.sigma**-2 for m in same]
             names = same[0].columns
             noisy = sum(w * m.values for w, m in zip(weights, same, strict=True)) / sum(weights)
-            group = tuple(codes[name] if name in level else slice(None) for name in names)
-            errors[columns] = float(np.abs(noisy - table.marginal(names))[group].sum() / 2 / rows)
+            exact = table.marginal((*names, *level))[(..., *group.values())]
+            errors[columns] = float(np.abs(noisy - exact).sum() / 2 / rows)
     return errors
 
 

@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from equistrata.data.schema import Schema, Value
-from equistrata.data.table import CodedTable, code_dtype
+from equistrata.data.table import CHUNK_ROWS, CodedTable, code_dtype
 from equistrata.errors import InputError
 
 Key = tuple[Value, ...]
@@ -132,18 +132,30 @@ class Strata:
         return index
 
     def partition(self, table: CodedTable) -> dict[Key, CodedTable]:
-        """Every stratum's rows, without the stratum columns, in one pass; empty strata have empty tables.
+        """Every stratum's rows, without the stratum columns, in their order; empty strata have empty tables.
 
-        Neighbouring tables (one row added or removed) differ in exactly one stratum, by that row.
+        Neighbouring tables (one row added or removed) differ in exactly one stratum, by that row. Rows are read in
+        chunks, twice: a mapped table takes no more memory than its codes.
         """
-        index = self.index(table)
-        # A stable sort of a narrow type is a radix sort: time linear in rows.
-        order = np.argsort(index.astype(np.min_scalar_type(len(self.keys))), kind="stable")
-        bounds = np.cumsum([0, *np.bincount(index, minlength=len(self.keys))])
+        count = len(self.keys)
+        chunks = [slice(start, start + CHUNK_ROWS) for start in range(0, len(table), CHUNK_ROWS)]
+        sizes = sum(
+            (np.bincount(self.index(table.take(c)), minlength=count) for c in chunks), np.zeros(count, np.int64)
+        )
+        bounds = np.cumsum([0, *sizes])
         columns = [table.schema.index(name) for name in self.schema.names if name not in self.columns]
         rest = np.empty((len(table), len(columns)), dtype=table.codes.dtype, order="F")
-        for j, column in enumerate(columns):
-            rest[:, j] = table.codes[order, column]
+        free = bounds[:-1].copy()  # where each stratum's next row goes
+        for chunk in chunks:
+            rows = table.take(chunk)
+            index = self.index(rows)
+            # A stable sort of a narrow type is a radix sort: time linear in rows.
+            order = np.argsort(index.astype(np.min_scalar_type(count)), kind="stable")
+            found = np.bincount(index, minlength=count)
+            places = np.arange(len(rows)) + np.repeat(free - np.cumsum(found) + found, found)
+            for j, column in enumerate(columns):
+                rest[places, j] = rows.codes[order, column]
+            free += found
         return {key: CodedTable(rest[bounds[i] : bounds[i + 1]], self.rest(key)) for i, key in enumerate(self.keys)}
 
     def assemble(self, parts: dict[Key, CodedTable]) -> CodedTable:

@@ -65,7 +65,7 @@ class CodedTable:
         """These columns only, in this order."""
         return CodedTable(self.codes[:, [self.schema.index(name) for name in names]], self.schema.select(names))
 
-    def take(self, rows: npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> CodedTable:
+    def take(self, rows: npt.NDArray[np.intp] | npt.NDArray[np.bool_] | slice) -> CodedTable:
         """These rows only."""
         return CodedTable(self.codes[rows], self.schema)
 

@@ -6,7 +6,7 @@ What follows (estimation, sampling) is post-processing: free and repeatable, so 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, permutations
 from math import pi, sqrt
@@ -25,6 +25,7 @@ from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
 
 Columns = tuple[str, ...]
+Where = tuple[tuple[str, int], ...]  # the code of each stratum column
 Merging = tuple[int, ...] | None  # the group of each code of a column; None if no codes were merged
 
 MEASUREMENTS_FORMAT = "equistrata measurements 1"
@@ -41,18 +42,22 @@ class Measurement:
         values: noisy counts, one axis per column, of the length of the column's groups (or codes).
         sigma: standard deviation of the Gaussian noise on each cell; 0 for a public number.
         groups: for each column, the group of each code if codes were merged before measuring, else None.
+        where: the stratum that was measured by itself, of other columns; none for all rows.
     """
 
     columns: Columns
     values: Floats
     sigma: float
     groups: tuple[Merging, ...] = ()
+    where: Where = ()
 
     def __post_init__(self) -> None:
         if not self.groups:
             object.__setattr__(self, "groups", (None,) * len(self.columns))
         if len(self.groups) != len(self.columns) or np.ndim(self.values) != len(self.columns):
             raise InputError("a measurement needs one axis and one grouping per column")
+        if any(name in self.columns for name, _ in self.where):
+            raise InputError("a measurement of a stratum has no axis for the columns that define it")
         if not np.isfinite(self.values).all() or not self.sigma >= 0:
             raise InputError("a measurement needs finite values and a non-negative sigma")
 
@@ -136,6 +141,18 @@ def measure_marginal(
     return Measurement(blank.columns, noisy.astype(float), sigma, blank.groups)
 
 
+def cells_where(columns: Iterable[str], codes: Mapping[str, int]) -> tuple[int | slice, ...]:
+    """The cells of a table over columns in which those that are named have these codes."""
+    return tuple(codes.get(name, slice(None)) for name in columns)
+
+
+def given(measurement: Measurement, codes: Mapping[str, int]) -> Measurement:
+    """The part of a measurement in which some columns have these codes, over its other columns."""
+    rest = {n: g for n, g in zip(measurement.columns, measurement.groups, strict=True) if n not in codes}
+    values = measurement.values[cells_where(measurement.columns, codes)]
+    return Measurement(tuple(rest), values, measurement.sigma, tuple(rest.values()))
+
+
 def sum_groups(counts: npt.NDArray[Any], axis: int, groups: Sequence[int]) -> npt.NDArray[Any]:
     """Counts summed within the groups of one axis."""
     front = np.moveaxis(counts, axis, 0)
@@ -210,6 +227,7 @@ def save_measurements(measurements: Sequence[Measurement], path: Path) -> None:
                 "groups": [None if g is None else list(g) for g in m.groups],
                 "shape": list(m.values.shape),
                 "values": [int(v) if float(v).is_integer() else v for v in m.values.ravel().tolist()],
+                **({"where": dict(m.where)} if m.where else {}),
             }
             for m in measurements
         ],
@@ -229,6 +247,7 @@ def load_measurements(path: Path) -> list[Measurement]:
                 np.array(entry["values"], dtype=float).reshape(entry["shape"]),
                 float(entry["sigma"]),
                 tuple(None if g is None else tuple(g) for g in entry["groups"]),
+                tuple((str(name), int(code)) for name, code in dict(entry.get("where", {})).items()),
             )
             for entry in document["measurements"]
         ]

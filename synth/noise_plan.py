@@ -9,7 +9,7 @@ docs/planning.md for plans beside releases.
 >>> from equistrata.synth.mechanisms.mst import MST
 >>> schema = Schema.load("acs_employment").select(["AGEP", "SEX", "MAR", "ESR"])
 >>> plan = NoisePlan(MST(), Strata.over(schema, ()), {(): 10_000}, Rho(0.001))
->>> [round(plan.errors(each, ())[()], 3) for each in (plan.one_way, plan.two_way)]
+>>> [round(plan.errors(noise(()), ())[()], 3) for noise in (plan.one_way, plan.two_way)]
 [0.014, 0.037]
 >>> plan.choices, len(plan.readable_pairs)
 (9, 6)
@@ -73,26 +73,54 @@ class NoisePlan:
         known = [_expected(self.strata.schema, self.mechanism.strata, counts, self.rows)] if counts else []
         session = _RowlessSession(self.strata.schema, self.rho - counts, self.rows, known)
         opening = self.mechanism.opening(session)
-        if not opening.choices:
+        if not opening.choices and opening.each is None:
             session.measure_again(opening.first)
         return session, opening
 
+    @cached_property
+    def _each(self) -> dict[Key, NoisePlan]:
+        """The plans of strata that are measured by themselves; empty where one choice serves all."""
+        each, left = self._opened[1].each, self._opened[1].tree
+        if each is None:
+            return {}
+        rest = {key: Strata.over(self.strata.rest(key), ()) for key in self.strata.keys}
+        return {key: NoisePlan(each, rest[key], {(): self.sizes[key]}, left) for key in self.strata.keys}
+
     @property
     def choices(self) -> int:
-        """How many marginals of several columns are chosen and bought at most; 0 where none can be read."""
-        return self._opened[1].choices
+        """How many marginals of several columns are chosen and bought at most; 0 where none can be read.
+
+        Where each stratum is measured by itself, in the one that buys most.
+        """
+        return max((plan.choices for plan in self._each.values()), default=self._opened[1].choices)
+
+    @property
+    def selection(self) -> str | None:
+        """Who chooses: "shared", one choice for all strata, or "per-stratum"; None without strata."""
+        return ("per-stratum" if self._each else "shared") if self.mechanism.strata else None
 
     @property
     def limit(self) -> float:
         """The total variation up to which noise is called readable: the mechanism's gate, half of its fraction."""
         return self.mechanism.readable / 2
 
-    @cached_property
-    def one_way(self) -> dict[Columns, float]:
-        """Level → expected L1 norm of the noise on a column in a group of the level, in rows; mean over columns.
+    def one_way(self, key: Key) -> dict[Columns, float]:
+        """Level → expected L1 norm of the noise on a column in the stratum's group, in rows; mean over columns.
 
         Columns are those that define no strata. Levels at which they are not measured are left out.
         """
+        alone = {self.strata.columns: self._each[key].one_way(())[()]} if self._each else {}
+        return self._one_way | alone
+
+    def two_way(self, key: Key) -> dict[Columns, float]:
+        """The same on a pair of columns, with codes merged as they are for pairs; empty where no pair is bought."""
+        if not self._each:
+            return self._two_way
+        alone = self._each[key].two_way(())
+        return {self.strata.columns: alone[()]} if alone else {}
+
+    @cached_property
+    def _one_way(self) -> dict[Columns, float]:
         found, names = self._opened[0].found, self._inner
         floors: dict[Columns, list[float]] = {}
         for level in self.mechanism.levels.offered:
@@ -105,8 +133,7 @@ class NoisePlan:
         return {level: mean(each) for level, each in floors.items() if len(each) == len(names)}
 
     @cached_property
-    def two_way(self) -> dict[Columns, float]:
-        """The same on a pair of columns, with codes merged as they are for pairs; empty where no pair is bought."""
+    def _two_way(self) -> dict[Columns, float]:
         session, opening = self._opened
         pairs = list(combinations([session.table.schema[name].size for name in self._inner], 2))
         if not (pairs and opening.choices):
@@ -118,7 +145,7 @@ class NoisePlan:
         """Level → expected total variation distance by noise alone in a stratum, or in its group of that level.
 
         Args:
-            floors: `one_way` or `two_way`.
+            floors: `one_way` or `two_way` of the stratum.
         """
         rows = {level: self._groups[level][self._group(level, key)] for level in floors}
         return {level: floor / 2 / rows[level] for level, floor in floors.items() if rows[level] > 0}
@@ -133,8 +160,17 @@ class NoisePlan:
         """The pairs of columns that can be read over all rows: bought as one of a tree, or measured before any choice.
 
         The rule is the mechanism's gate, on the pair by itself: its noise floor is within that fraction of the rows.
-        A pair that could be bought is one only where the gate, which judges the mean over pairs, is open.
+        A pair that could be bought is one only where the gate, which judges the mean over pairs, is open. Where each
+        stratum is measured by itself, a pair counts that strata with half of the rows can read; with a stratum column
+        each does, since large strata are those that can read their columns.
         """
+        if self._each:
+            rows: dict[Columns, float] = dict.fromkeys(combinations(self.strata.schema.names, 2), 0.0)
+            for plan in self._each.values():
+                for pair in plan.readable_pairs:
+                    rows[pair] += plan.rows
+            by_strata = set(self.strata.columns)
+            return frozenset(pair for pair, held in rows.items() if by_strata & set(pair) or held >= self.rows / 2)
         session, opening = self._opened
         schema, found = session.table.schema, set()
         joint = [(set(m.columns), m) for m in session.found if len(m.columns) > 1]

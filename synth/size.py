@@ -15,7 +15,7 @@ fits in docs/performance.md. They are upper bounds: where noise leaves little to
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import combinations
 from math import comb, prod
 
@@ -25,6 +25,7 @@ from equistrata.synth.foreign.smartnoise import SmartNoise
 from equistrata.synth.mechanisms.aim import AIM, ROUNDS
 from equistrata.synth.mechanisms.base import Mechanism, serving_all
 from equistrata.synth.mechanisms.gem import GEM
+from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.mst import FIRST_TREE_CELLS, MST
 from equistrata.synth.models.estimation import check_cells, model_cliques
 from equistrata.synth.models.junction_tree import CELL_BYTES, cells_in, tree_cells
@@ -91,6 +92,9 @@ def size(mechanism: Mechanism, strata: Strata, shrinkage: bool = True) -> Size:
     fits, marginals, fitting = count, 2 * columns, count * (max(seconds) + _Seconds.FIT)
     if at_once:
         fits, marginals, fitting = 1, 4 * columns, max(seconds)
+        if isinstance(mechanism, MST) and mechanism.levels.large_noise:  # large strata are fitted one after the other
+            alone = replace(mechanism, levels=Levels())
+            fitting = max(fitting, count * (max(_mst(alone, rest)[3] for rest in _rests(strata)) + _Seconds.FIT))
     borrowing, together = 0.0, 0
     if shrinkage and count >= 3 and mechanism.keeps_measurements:
         borrowing = marginals * (_Seconds.BORROW_TABLE + _Seconds.BORROW * count**3)

@@ -54,6 +54,7 @@ def synthesis_document(
         "quantity": "synthesis",
         "mechanism": plan.mechanism.name,
         "columns": list(strata.schema.names),
+        "selection": plan.selection,
         "levels": [_label(level) for level in plan.mechanism.levels.offered],
         "epsilon": epsilon,
         "delta": delta,
@@ -65,7 +66,7 @@ def synthesis_document(
         "choices": plan.choices,
         "strata": [
             {"stratum": strata.label(key), "key": dict(zip(strata.columns, key, strict=True)), "rows": sizes[key]}
-            | {"one_way": _errors(plan, plan.one_way, key), "two_way": _errors(plan, plan.two_way, key)}
+            | {"one_way": _errors(plan, plan.one_way(key), key), "two_way": _errors(plan, plan.two_way(key), key)}
             for key in strata.keys
         ],
         "pairs": [
@@ -121,7 +122,8 @@ def print_synthesis(plan: Mapping[str, Any]) -> None:
         f"noise up to {plan['readable_noise']:g} is readable: shown is the finest level at which it is; at coarser "
         "ones than the stratum, how the stratum differs from its group is lost as well",
         f"readable relations: {readable} of {len(plan['pairs'])} pairs of columns; "
-        + (f"{plan['choices']} choices at most" if plan["choices"] else "no pair is chosen: too noisy at this ε"),
+        + (f"{plan['choices']} choices at most" if plan["choices"] else "no pair is chosen: too noisy at this ε")
+        + (", by each stratum for itself" if plan["selection"] == "per-stratum" else ""),
     ]
     dear = sorted((p for p in plan["pairs"] if not p["readable"]), key=lambda p: p["smallest_epsilon"] or math.inf)
     if dear:

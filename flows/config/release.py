@@ -108,7 +108,7 @@ class ReleaseConfig(SourceSettings):
     combine_weights: bool = setting(False, "Combine the weights file with noisy counts by inverse variance.")
     shrinkage: bool = setting(True, "Shrinkage of small strata towards all strata, at no privacy cost.")
     selection: Literal["shared", "per-stratum"] | None = setting(
-        None, "One selection of queries for all strata, or one each (shared where mechanism and schema allow it)."
+        None, "One selection of queries for all strata, or one each (unset: shared where that is possible and better)."
     )
     levels: Literal["auto", "strata", "none"] = setting(
         "auto", "Queries of shared selection: over all rows and within strata (auto), or one of these."

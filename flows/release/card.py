@@ -15,7 +15,7 @@ from equistrata.eval.report.templating import template
 from equistrata.flows.release.plan import Plan
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from equistrata.privacy.noise import NoiseSource
-from equistrata.synth.measurements import Columns, measured_pairs
+from equistrata.synth.measurements import Columns, Measurement, measured_pairs
 
 # Places are the steward's own.
 PRIVATE_SETTINGS = {"output", "root_dir", "input", "ledger", "cluster", "scratch"}
@@ -45,10 +45,11 @@ def release_card(
     weights_source: str,
     account: Mapping[str, Any] | None = None,
     begun_again: int = 0,
-    measured: Iterable[Columns] | None = None,
+    measured: Sequence[Measurement] = (),
 ) -> dict[str, Any]:
     """The card: settings and paid-for numbers only. The account is `Undertaking.statement`.
 
+    `measured` is all that was, or none where a foreign synthesizer keeps nothing.
     It has more charges than one if noise was drawn again after a crash. A stratum is begun again if its worker is lost.
     """
     config, price = plan.config, plan.price
@@ -57,6 +58,9 @@ def release_card(
     foreign = None if plan.mechanism.keeps_measurements else plan.mechanism
     relation = plan.mechanism.relation
     rho = account["rho"] if account else float(price.total)
+    each = plan.shared is None or any(measurement.where for measurement in measured)
+    fixed = plan.strata.columns if plan.shared is None else ()
+    together = {(*fixed, *dict(m.where), *m.columns) for m in measured}
     return {
         "name": plan.name,
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -72,7 +76,7 @@ def release_card(
             "split_of_rho": {**{name: float(part) for name, part in parts.items() if part}, **again},
             "composition": (
                 "strata in parallel; counts, synthesis and means in sequence"
-                if plan.shared is None
+                if each
                 else "choices, marginals, counts and means in sequence; strata within a marginal in parallel"
             ),
             "noise_source": noise.name if foreign is None else f"{foreign.software}; counts and means: {noise.name}",
@@ -83,7 +87,7 @@ def release_card(
         "households": HOUSEHOLDS if isinstance(plan.source, FolktablesSource) else None,
         "mechanism": plan.mechanism.name,
         "shrinkage": config.shrinkage and foreign is None and len(plan.strata.keys) > 1,
-        "selection": None if len(plan.strata.keys) < 2 else "per-stratum" if plan.shared is None else "shared",
+        "selection": None if len(plan.strata.keys) < 2 else "per-stratum" if each else "shared",
         "levels": None if plan.shared is None else config.levels,
         "engine": config.engine if foreign is None else foreign.software,
         "strata": {
@@ -92,7 +96,7 @@ def release_card(
             "weights": weights_source,
             "begun_again": begun_again,
         },
-        "relations": None if measured is None else _relations(plan.schema.names, measured),
+        "relations": _relations(plan.schema.names, together) if measured else None,
         "rows": rows,
         "columns": list(plan.schema.names),
         "schema": {"name": plan.schema.name, "sha256": plan.schema.digest, "target": plan.schema.target},

@@ -197,10 +197,9 @@ def describe(
     source = weights if plan.strata.columns else "none needed (one stratum)"
     starts = [work.starts(i) for i in range(len(keys))]
     again = sum(len(each) - len(set(each)) for each in starts)
-    fixed = plan.strata.columns if plan.shared is None else ()
-    found = (each for i in range(len(keys)) for each in load_measurements(work.measurements(i)))
-    measured = {(*fixed, *each.columns) for each in found} if plan.mechanism.keeps_measurements else None
-    work.save_json(work.staging / "card.json", release_card(plan, noise, rows, source, account, again, measured))
+    kept = range(len(keys)) if plan.mechanism.keeps_measurements else ()
+    found = [each for i in kept for each in load_measurements(work.measurements(i))]
+    work.save_json(work.staging / "card.json", release_card(plan, noise, rows, source, account, again, found))
 
 
 @scrubbed

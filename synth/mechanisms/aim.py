@@ -108,8 +108,8 @@ class AIM(SharingMechanism):
             return self.max_model_size
         return STRATA_MODEL_SIZE if self.strata else MODEL_SIZE
 
-    def with_levels(self, strata: Columns, coarse: bool, fine: bool) -> Self:
-        """See `SharingMechanism.with_levels`."""
+    def with_levels(self, strata: Columns, coarse: bool, fine: bool, each: bool = True) -> Self:
+        """See `SharingMechanism.with_levels`. Large strata gain from one choice too (docs/experiments/levels.md)."""
         return replace(self, levels=Levels(strata, coarse, fine, alone=self.measured / ROUNDS))
 
     def measure_with_log(
@@ -163,7 +163,7 @@ class AIM(SharingMechanism):
         rho, names = session.budget.total, session.table.schema.names
         rounds: Sequence[tuple[int, float]] = ((self.rounds or ROUNDS, inf),)
         if self.strata:
-            first = self.levels.measure_first(session)
+            first = self.levels.measure_within(session, self.levels.measure_over_all(session))
             if self.levels.reached(session.measurements).fine and self.rounds is None:
                 rounds = STRATA_ROUNDS
         else:  # the paper's: every column

@@ -115,6 +115,7 @@ class Opening:
         tree: ρ by which the gate judged whether a tree of pairs can be read.
         choices: how many pairs (AIM: sets of columns) are chosen and bought at most; 0 where the gate is shut.
         price: ρ that each of them gets, or more where fewer are bought; 0 where none is.
+        each: what measures each stratum by itself with `tree`, all that is left; None for one choice for all of them.
     """
 
     first: Sequence[tuple[Columns, Rho]]
@@ -123,6 +124,7 @@ class Opening:
     tree: Rho
     choices: int
     price: Rho
+    each: SharingMechanism | None = None
 
 
 class SharingMechanism(LoggedMechanism):
@@ -137,8 +139,11 @@ class SharingMechanism(LoggedMechanism):
         """Measure what needs no choice, and decide what pairs may cost. Cost: what is measured."""
 
     @abstractmethod
-    def with_levels(self, strata: Columns, coarse: bool, fine: bool) -> Self:
-        """Itself, choosing once for these strata: among marginals over all rows (`coarse`), within strata (`fine`)."""
+    def with_levels(self, strata: Columns, coarse: bool, fine: bool, each: bool = True) -> Self:
+        """Itself, choosing once for these strata: among marginals over all rows (`coarse`), within strata (`fine`).
+
+        With `each`, it may leave the choice to each of them where all are large.
+        """
 
     @property
     @abstractmethod

@@ -5,7 +5,8 @@ cells, so it costs what a marginal of one stratum costs (parallel composition). 
 stratum column, are coarser levels of the same; levels compose in sequence. So there is nothing to account for beyond
 marginals of one table. Without strata there is one level, all rows.
 
-- what is measured first, and at which part of ρ: `Levels.measure_first`, here;
+- what is measured first, and at which part of ρ: `Levels.measure_over_all`, `Levels.measure_within`, here;
+- whether each stratum is then left to itself: `Levels.large`, here;
 - what is chosen, for all strata at once, and measured then: `MST.measure_with_log`, `AIM.measure_with_log`;
 - what each step is charged: `equistrata.synth.mechanisms.session`.
 
@@ -38,7 +39,6 @@ WIDE_SHARE = 0.4  # the most that `Session.sharpen` may spend
 LOW_NOISE = 10.0  # rows: σ of a cell under which strata of a hundred rows gain from still less noise
 COARSER_NOISE = 2.0  # see `Levels.within_strata`
 NOISE_FLOOR = 1.0  # times the rows: columns within strata whose noise floor is higher are not measured
-LARGE_COLUMNS = 0.4  # of ρ: columns within strata that are large (`Levels.large`)
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ class Levels:
         columns: the part of ρ for columns within strata, unless their noise floor is too high.
         low_noise: the same where σ of a cell would be less than LOW_NOISE rows.
         alone: the part of ρ for columns over all rows where none is measured within strata.
-        large_noise: the noise floor of a column within strata, as a part of the rows, up to which strata are large.
+        large_noise: the noise floor of a column within strata, as a part of the rows, up to which strata are `large`.
     """
 
     strata: Columns = ()
@@ -87,8 +87,7 @@ class Levels:
     def first_share(self) -> float:
         """The largest part of ρ that `measure_first` may spend, once wide columns are paid (`Session.sharpen`)."""
         alone = self.alone - COARSE_SHARE if self.coarser else 0.0
-        large = LARGE_COLUMNS if self.large_noise else 0.0
-        return COARSE_SHARE + SIZES_SHARE + max(self.columns, self.low_noise, alone, large)
+        return COARSE_SHARE + SIZES_SHARE + max(self.columns, self.low_noise, alone)
 
     def inner(self, schema: Schema) -> Columns:
         """The columns that do not define strata."""
@@ -122,17 +121,14 @@ class Levels:
             return [*sizes, *(((name,), again) for name in schema.names if again)]
         wide = [max(schema[name].size / WIDE, 1.0) ** (2 / 3) for name in names]
         share = self.low_noise if sigma < LOW_NOISE else self.columns
-        share = LARGE_COLUMNS if self.large(schema, rho, rows) else share
         return [*sizes, *((columns, share * part / sum(wide)) for columns, part in zip(sets, wide, strict=True))]
 
-    def large(self, schema: Schema, rho: Rho, rows: float) -> bool:
-        """Whether strata are so large that pairs over all rows would tell less than within strata (`large_noise`).
-
-        Args:
-            rho: what the whole mechanism may spend.
-            rows: their number, as estimated from noisy numbers.
-        """
-        return self.coarser and self.fine and self._column_noise(schema, rho)[1] <= self.large_noise * rows
+    def large(self, session: Session) -> bool:
+        """Whether strata are so large that each is better measured by itself: see `large_noise`. Post-processing."""
+        if not (self.large_noise and self.coarser and self.fine):
+            return False
+        rows = total_estimate(session.measurements)[0]
+        return self._column_noise(session.table.schema, session.budget.total)[1] <= self.large_noise * rows
 
     def _column_noise(self, schema: Schema, rho: Rho) -> tuple[float, float]:
         """Of a column within strata, at its part of ρ: σ of a cell, and the expected L1 norm, a mean over columns."""
@@ -145,17 +141,24 @@ class Levels:
         within = any(set(self.strata) < set(measurement.columns) for measurement in measurements)
         return self if within or not self.coarser else replace(self, fine=False)
 
-    def measure_first(self, session: Session) -> Sequence[tuple[Columns, Rho]]:
-        """Measure what needs no choice: `over_all`, then `within_strata`.
+    def measure_over_all(self, session: Session) -> Sequence[tuple[Columns, Rho]]:
+        """Measure `over_all`, if there is a coarser level than strata. Cost: what it returns, the price of each."""
+        rho = session.budget.total
+        return session.measure_all([(columns, rho * share) for columns, share in self.over_all(session.table.schema)])
 
-        Cost: at most WIDE_SHARE of the budget, and `first_share` of what that leaves.
+    def measure_within(
+        self, session: Session, over_all: Sequence[tuple[Columns, Rho]]
+    ) -> Sequence[tuple[Columns, Rho]]:
+        """After `measure_over_all`, measure the rest of what needs no choice: `within_strata`.
+
+        Cost: at most WIDE_SHARE of the budget, and `first_share` of what that leaves, both with what is measured
+        already.
 
         Returns:
             The marginals worth measuring again if no choice can be made, each at what it cost: those over all rows,
             if there are any.
         """
         schema, rho = session.table.schema, session.budget.total
-        over_all = session.measure_all([(columns, rho * share) for columns, share in self.over_all(schema)])
         if over_all:
             session.sharpen(schema.names, rho * WIDE_SHARE)
             session.coarsen(rho, self.strata)

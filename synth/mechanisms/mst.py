@@ -34,7 +34,7 @@ FIRST_TREE_CELLS = 2_000_000  # of a model with the first tree, which spans the 
 # Parts of ρ for columns within strata, as `Levels.columns` and `Levels.low_noise`: a few trees of pairs leave much
 # unsaid, so columns get more than in AIM (docs/experiments/levels.md).
 STRATA_COLUMNS, STRATA_LOW_NOISE = 0.45, 0.6
-LARGE_NOISE = 0.005  # as `Levels.large_noise`: where pairs are offered within strata alone (docs/experiments/levels.md)
+LARGE_NOISE = 0.015  # as `Levels.large_noise` (docs/experiments/levels.md)
 
 
 @dataclass(frozen=True)
@@ -72,21 +72,25 @@ class MST(SharingMechanism):
         """See `SharingMechanism.model_size`."""
         return self.max_model_size
 
-    def with_levels(self, strata: Columns, coarse: bool, fine: bool) -> Self:
+    def with_levels(self, strata: Columns, coarse: bool, fine: bool, each: bool = True) -> Self:
         """See `SharingMechanism.with_levels`."""
-        return replace(
-            self, levels=Levels(strata, coarse, fine, STRATA_COLUMNS, STRATA_LOW_NOISE, large_noise=LARGE_NOISE)
-        )
+        large = LARGE_NOISE if each else 0.0
+        return replace(self, levels=Levels(strata, coarse, fine, STRATA_COLUMNS, STRATA_LOW_NOISE, large_noise=large))
 
     def measure_with_log(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
     ) -> tuple[list[Measurement], list[Step]]:
         """Measure first marginals (`opening`), choose pairs (`_choose_pairs`), measure what was chosen.
 
+        Of large strata (`Levels.large`) each does so by itself, after columns were measured over all rows.
+
         Cost: `rho` in zCDP; neighbours differ by one added or removed row. See docs/proofs/mst.md.
         """
         session = Session(table, rho, noise, known)
         opening = self.opening(session)
+        if opening.each is not None:
+            session.measure_each(self.strata, opening.each.measure_with_log)
+            return session.found, session.log
         chosen = self._choose_pairs(session, opening)
         if not chosen:
             session.measure_again(opening.first)
@@ -97,12 +101,15 @@ class MST(SharingMechanism):
         return session.found, session.log
 
     def opening(self, session: Session) -> Opening:
-        """See `SharingMechanism.opening`: `Levels.measure_first`, then as many trees as can be read."""
-        first, schema = self.levels.measure_first(session), session.table.schema
+        """See `SharingMechanism.opening`: `Levels` decide what is measured first, then as many trees as can be read."""
+        first = self.levels.measure_over_all(session)
+        if self.levels.large(session):
+            names, alone = self.levels.inner(session.table.schema), replace(self, levels=Levels())
+            within = replace(self.levels, coarse=False)
+            return Opening(first, names, within, session.budget.remaining, 0, NOTHING, alone)
+        first, schema = self.levels.measure_within(session, first), session.table.schema
         levels, left = self.levels.reached(session.measurements), session.budget.remaining
         names = levels.inner(schema) if levels.fine else schema.names
-        if levels.large(schema, session.budget.total, total_estimate(session.measurements)[0]):
-            levels = replace(levels, coarse=False)
         choices = (len(names) - 1) * self._readable_trees(session, names)
         price = (left - session.shared * self.choice) * Fraction(1, choices) if choices else NOTHING
         return Opening(first, names, levels, left, choices, price)

@@ -11,7 +11,7 @@ mechanism), `Session.measure` the only measurement (Gaussian), both paid from `S
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
 from math import inf, prod
@@ -19,10 +19,20 @@ from math import inf, prod
 import numpy as np
 
 from equistrata.arrays import Counts, Floats
+from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
-from equistrata.synth.measurements import NOISE_L1, Columns, Measurement, Merging, measure_marginal, total_estimate
+from equistrata.synth.measurements import (
+    NOISE_L1,
+    Columns,
+    Measurement,
+    Merging,
+    Where,
+    given,
+    measure_marginal,
+    total_estimate,
+)
 from equistrata.synth.models.base import Model
 from equistrata.synth.models.coarsening import WIDE, Coarsening, groups_for
 
@@ -42,12 +52,25 @@ class Step:
         sigma: the standard deviation of the noise on each cell; infinite where nothing was measured.
         measurement: ρ of the measurement.
         selection: ρ of the choice of `columns`; zero where there was none.
+        where: the stratum that it was about; none for all rows.
     """
 
     columns: Columns
     sigma: float
     measurement: Rho
     selection: Rho
+    where: Where = ()
+
+
+def price_of(log: Iterable[Step]) -> Rho:
+    """What steps cost together: those on all rows add up, and the dearest stratum's to them (parallel composition)."""
+    spent: dict[Where, Rho] = {(): NOTHING}
+    for step in log:
+        spent[step.where] = spent.get(step.where, NOTHING) + step.measurement + step.selection
+    return spent.pop(()) + max(spent.values(), default=NOTHING)
+
+
+Measure = Callable[[CodedTable, Rho, NoiseSource, list[Measurement]], tuple[list[Measurement], list[Step]]]
 
 
 def marginal_score(truth: Counts, modelled: Floats, sigma: float = 0.0) -> float:
@@ -84,7 +107,7 @@ class Session:
         measurements: of `table`: `known` first, then the run's own.
         coarsening: which codes are merged.
         shared: the budget but for what sharpened wide columns: what parts of ρ are parts of.
-        log: a `Step` for each of these, and for each choice of nothing. Its amounts add up to what was spent.
+        log: a `Step` for each of these, and for each choice of nothing. They cost what was spent (`price_of`).
 
     With `distinct`, marginals are counted on the table's distinct rows: worth it where hundreds are scored.
     """
@@ -114,6 +137,25 @@ class Session:
     def _noisy(self, names: Columns, price: Rho, groups: Sequence[Merging]) -> Measurement:
         """What `measure` pays for, and yields."""
         return measure_marginal(self.table, names, price, self.budget, self.noise, groups)
+
+    def measure_each(self, columns: Columns, measure: Measure) -> None:
+        """Measure each stratum by itself. Cost: all that is left, once (parallel composition): strata share no row.
+
+        Args:
+            columns: which define the strata.
+            measure: spends its ρ on a stratum's rows; it is given what is known of the stratum.
+        """
+        strata = Strata.over(self.table.schema, columns)
+        known = [measurement for measurement in self.measurements if set(columns) <= set(measurement.columns)]
+        budgets = self.budget.parallel(self.budget.remaining, strata.keys, "strata in parallel")
+        for place, (key, rows) in enumerate(strata.partition(self.table).items()):
+            codes, left = strata.codes_of(key), budgets[key].remaining
+            own = [given(measurement, codes) for measurement in known]
+            price = budgets[key].spend(left, "one stratum")
+            found, log = measure(rows, price, self.noise.spawn(place), own)
+            where = tuple(codes.items())
+            self._found += [replace(measurement, where=where) for measurement in found[len(own) :]]
+            self.log += [replace(step, where=where) for step in log]
 
     @property
     def found(self) -> list[Measurement]:

@@ -16,7 +16,7 @@ it against the stratum's own measurements by inverse variance. See docs/proofs/s
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from math import prod
@@ -26,7 +26,7 @@ import numpy as np
 from equistrata.arrays import Floats
 from equistrata.data.strata import Key, Strata
 from equistrata.stats.random_effects import effects, project, variances
-from equistrata.synth.measurements import Columns, Measurement, total_estimate
+from equistrata.synth.measurements import Columns, Measurement, given, total_estimate
 
 # docs/experiments/shrinkage.md
 _WORTH_IT = 4.0  # times the own measurement's σ: a prediction with a larger one would add little and is left out
@@ -71,18 +71,6 @@ def borrow(
             if own is None or extra.sigma <= _WORTH_IT * own[1]:
                 extras[key].append(extra)
     return extras
-
-
-def cells_where(columns: Iterable[str], codes: Mapping[str, int]) -> tuple[int | slice, ...]:
-    """The cells of a table over columns in which those that are named have these codes."""
-    return tuple(codes.get(name, slice(None)) for name in columns)
-
-
-def given(measurement: Measurement, codes: Mapping[str, int]) -> Measurement:
-    """The part of a measurement in which some columns have these codes, over its other columns."""
-    rest = {n: g for n, g in zip(measurement.columns, measurement.groups, strict=True) if n not in codes}
-    values = measurement.values[cells_where(measurement.columns, codes)]
-    return Measurement(tuple(rest), values, measurement.sigma, tuple(rest.values()))
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,12 +20,14 @@ from equistrata.synth.measurements import (
     Measurement,
     Prediction,
     at_level,
+    cells_where,
+    given,
     total_estimate,
 )
 from equistrata.synth.models.estimation import Estimator, ties
 from equistrata.synth.models.graphical import GraphicalModel
 from equistrata.synth.models.junction_tree import Clique, JunctionTree
-from equistrata.synth.strata.borrowing import borrow, cells_where, given
+from equistrata.synth.strata.borrowing import borrow
 
 # docs/experiments/shrinkage.md
 _FAIR_SHARE = 0.05  # of a stratum's rows if all were alike: the most that LEAST_SIZE may add to a size

@@ -9,20 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
 
 from equistrata.data.strata import Key, Strata
 from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import Measurement, load_measurements, measure_marginal, save_measurements
 from equistrata.synth.mechanisms.base import Fit, Mechanism, SharingMechanism
-from equistrata.synth.models.coarsening import Coarsening
+from equistrata.synth.models.coarsening import Coarsening, modelled
 from equistrata.synth.models.estimation import Estimator, MirrorDescent
 from equistrata.synth.strata.borrowing import borrow
-from equistrata.synth.strata.cutting import cut
+from equistrata.synth.strata.cutting import cut, slices
 from equistrata.synth.strata.model import StratifiedModel, estimated_sizes
 
 Result = TypeVar("Result")
@@ -153,11 +154,30 @@ def cut_strata(
         engine: makes it; the default engine if none is given.
         shrinkage: whether small strata borrow from the others.
     """
+    if any(measurement.where for measurement in measurements):
+        return _each_stratum(strata, measurements, engine or MirrorDescent(), shrinkage)
     coarsening = Coarsening.of(strata.schema, measurements, strata.columns)
     coarse = [coarsening.coarse(measurement) for measurement in measurements]
     models, sizes = cut(Strata.over(coarsening.schema, strata.columns), coarse, engine or MirrorDescent(), shrinkage)
     expanded = {key: coarsening.expanded(model, measurements, strata.rest(key)) for key, model in models.items()}
     return StratifiedModel.of(strata, expanded, sizes)
+
+
+def _each_stratum(
+    strata: Strata, measurements: Sequence[Measurement], engine: Estimator, shrinkage: bool
+) -> StratifiedModel:
+    """`cut_strata` where each stratum was measured by itself: models of their own, as `fit_strata` makes them."""
+    own = slices([measurement for measurement in measurements if not measurement.where], strata)
+    places = {tuple(strata.codes_of(key).items()): key for key in strata.keys}
+    for measurement in measurements:
+        if measurement.where and measurement.where not in places:
+            raise InputError("a measurement is of a stratum that these strata lack; give those it was made for")
+        if measurement.where:
+            own[places[measurement.where]].append(replace(measurement, where=()))
+    wider = [m for m in measurements if not m.where and not set(strata.columns) <= set(m.columns)]
+    extras = borrow(strata, own, wider) if shrinkage else {key: [] for key in own}
+    models = {key: modelled(strata.rest(key), [*own[key], *extras[key]], engine.estimate) for key in strata.keys}
+    return StratifiedModel.of(strata, models, estimated_sizes(own))
 
 
 def save_all_measurements(measured: StrataMeasurements, strata: Strata, folder: Path) -> None:

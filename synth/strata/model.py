@@ -15,10 +15,9 @@ from equistrata.data.strata import Key, Strata
 from equistrata.data.table import CodedTable
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
-from equistrata.synth.measurements import LEAST_SIZE, Measurement, total_estimate
+from equistrata.synth.measurements import LEAST_SIZE, Measurement, cells_where, total_estimate
 from equistrata.synth.models.base import Model, check_possible
 from equistrata.synth.models.storage import load_model, save_model
-from equistrata.synth.strata.borrowing import cells_where
 
 NOISY_SOURCE = "noisy counts (charged)"
 SAMPLE_BATCH = 1 << 20  # rows drawn at a time

@@ -33,7 +33,8 @@ def shared_selection(
     """The mechanism with one choice for all strata, or None if every stratum chooses for itself, or there is but one.
 
     Args:
-        selection: "shared", "per-stratum", or None for shared where the mechanism and the schema allow it.
+        selection: "shared", "per-stratum", or None for shared where the mechanism and the schema allow it, unless the
+            noisy number of rows shows that all strata are large (`Levels.large`).
         levels: "auto": over all rows and within strata; "strata": within strata only; "none": over all rows only. With
             per-stratum selection everything is measured within strata.
 
@@ -48,7 +49,7 @@ def shared_selection(
     elif not isinstance(mechanism, SharingMechanism):
         hindrance = f"{mechanism.name} fits every stratum by itself"
     else:
-        shared = mechanism.with_levels(strata.columns, levels != "strata", levels != "none")
+        shared = mechanism.with_levels(strata.columns, levels != "strata", levels != "none", selection is None)
         hindrance = _hindrance(shared, strata)
         if not hindrance:
             return shared

@@ -114,10 +114,11 @@ def _readings(strata: Strata, measurements: Mapping[Key, Sequence[Measurement]])
     precision, sums = np.zeros((count, count)), np.zeros(count)
     codes = [strata.codes_of(key) for key in strata.keys]
     for measured_of, found in measurements.items():
-        inside = [place for place, key in enumerate(strata.keys) if measured_of in ((), key)]
+        of = [place for place, key in enumerate(strata.keys) if measured_of in ((), key)]
         for measurement in found:
             if isinstance(measurement, Prediction):
                 continue
+            inside = [place for place in of if measurement.where in ((), tuple(codes[place].items()))]
             axes = list(zip(measurement.columns, measurement.groups, strict=True))
             fixed = [(name, groups) for name, groups in axes if name in strata.columns]
             values = measurement.values.sum(axis=tuple(n for n, axis in enumerate(axes) if axis not in fixed))

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+import equistrata.data.strata
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.data.strata import WHOLE, Strata
 from equistrata.data.table import CodedTable
@@ -93,6 +94,16 @@ def test_the_order_of_columns_does_not_matter():
     turned = strata.partition(table.select(["pay", "job", "age", "sex"]))
     for key, part in strata.partition(table).items():
         assert turned[key].codes.tolist() == part.codes.tolist()
+
+
+@pytest.mark.parametrize("rows", [0, 6, 7, 20])
+def test_chunks_make_no_difference(monkeypatch, rows):
+    strata = Strata.over(SCHEMA, ["sex"])
+    table = CodedTable(np.random.default_rng(0).integers(0, SCHEMA.sizes, (rows, 4)).astype(np.uint8), SCHEMA)
+    whole = strata.partition(table)
+    monkeypatch.setattr(equistrata.data.strata, "CHUNK_ROWS", 3)
+    for key, part in strata.partition(table).items():
+        assert part.codes.tolist() == whole[key].codes.tolist()
 
 
 def test_a_neighbour_differs_in_one_stratum_by_one_row():

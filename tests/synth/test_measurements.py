@@ -95,11 +95,12 @@ def test_a_file_gives_back_what_was_saved(tmp_path, table):
         measure_marginal(table, (), Rho(1), budget, noise),
         measure_marginal(table, ("B", "A"), Rho(0.3), budget, noise, ((0, 1, 1, 1), None)),
         Measurement(("A",), np.array([0.5, -1.25]), 0.1),
+        Measurement(("A",), np.array([3.0, 4.0]), 0.1, where=(("B", 3),)),
     ]
     save_measurements(saved, tmp_path / "m.json")
     loaded = load_measurements(tmp_path / "m.json")
     for a, b in zip(saved, loaded, strict=True):
-        assert (a.columns, a.sigma, a.groups) == (b.columns, b.sigma, b.groups)
+        assert (a.columns, a.sigma, a.groups, a.where) == (b.columns, b.sigma, b.groups, b.where)
         np.testing.assert_array_equal(a.values, b.values)
         assert b.values.shape == a.values.shape
 
@@ -132,7 +133,15 @@ def test_a_file_with_impossible_numbers_or_no_file_is_an_input_error(tmp_path):
         load_measurements(path)
     save_measurements([Measurement(("A",), np.array([1.0, 2.0]), 1.0)], path)
     good = json.loads(path.read_text("utf-8"))
-    for change in ({"sigma": -1}, {"shape": [3]}, {"values": [1, "x"]}, {"values": [1, None]}, {"groups": [None, 1]}):
+    for change in (
+        {"sigma": -1},
+        {"shape": [3]},
+        {"values": [1, "x"]},
+        {"values": [1, None]},
+        {"groups": [None, 1]},
+        {"where": {"A": 1}},
+        {"where": 3},
+    ):
         bad = {**good, "measurements": [{**good["measurements"][0], **change}]}
         path.write_text(json.dumps(bad), "utf-8")
         with pytest.raises(InputError, match="is not a measurements file"):

@@ -18,6 +18,7 @@ from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent
 from equistrata.synth.noise_plan import NoisePlan, planned_mechanism
+from equistrata.synth.strata.selection import shared_selection
 
 QUICK = MirrorDescent(iterations=5)
 MECHANISMS = {"mst": MST(engine=QUICK), "aim": AIM(engine=QUICK, round_engine=QUICK)}
@@ -25,11 +26,12 @@ SIZES = (3, 2, 4, 5)
 
 
 def planned(name, rows, rho, strata=(), sizes=SIZES):
-    """A plan for the sizes that a made table has; and the table."""
+    """A plan of one choice for the sizes that a made table has, and the table. See test_large_strata for the others."""
     table = table_of(rows, sizes)
     cut = Strata.over(table.schema, strata)
     counts = np.bincount(cut.index(table), minlength=len(cut.keys)).tolist()
-    plan = NoisePlan(planned_mechanism(MECHANISMS[name], cut), cut, dict(zip(cut.keys, counts, strict=True)), Rho(rho))
+    fits = shared_selection(MECHANISMS[name], cut, "shared") if strata else MECHANISMS[name]
+    plan = NoisePlan(fits, cut, dict(zip(cut.keys, counts, strict=True)), Rho(rho))
     return plan, table
 
 
@@ -47,17 +49,18 @@ def test_a_plan_expects_what_is_measured(name, strata, rows, rho):
     _, log = plan.mechanism.measure_with_log(table, Rho(rho), NoNoise())
     unchosen = [step for step in log if not step.selection]
     schema, inner = table.schema, [n for n in table.schema.names if n not in strata]
-    assert () in plan.one_way
-    for level, floor in plan.one_way.items():
+    one_way, two_way = plan.one_way(plan.strata.keys[0]), plan.two_way(plan.strata.keys[0])
+    assert () in one_way
+    for level, floor in one_way.items():
         alone = [floor_of(unchosen, (n, *level), schema[n].size) for n in inner]
         assert floor == pytest.approx(np.mean(alone))
     sigmas = [step.sigma for step in log if step.selection and step.columns]
-    assert bool(plan.two_way) == bool(plan.choices) == bool(sigmas)
+    assert bool(two_way) == bool(plan.choices) == bool(sigmas)
     if not sigmas:
         return
     assert len(sigmas) <= plan.choices
     cells = np.mean([schema[a].size * schema[b].size for a, b in combinations(inner, 2)])
-    (floor,) = set(plan.two_way.values())
+    (floor,) = set(two_way.values())
     if name == "mst":  # fewer may be chosen, which get more each
         assert all(sqrt(2 / pi) * sigma * cells <= floor * (1 + 1e-12) for sigma in sigmas)
     else:  # of the first round
@@ -72,7 +75,7 @@ def test_the_noise_of_a_table_is_about_the_expected(name):
     for seed in range(50):
         found, _ = plan.mechanism.measure_with_log(table, Rho(0.01), SeededNoise(seed))
         far += [np.abs(m.values - table.marginal(m.columns)).sum() / 2 / 5000 for m in found[:4]]
-    assert np.mean(far) == pytest.approx(plan.errors(plan.one_way, ())[()], rel=0.1)
+    assert np.mean(far) == pytest.approx(plan.errors(plan.one_way(()), ())[()], rel=0.1)
 
 
 @pytest.mark.parametrize("name", MECHANISMS)
@@ -119,15 +122,15 @@ def test_errors_are_over_the_rows_of_a_levels_group():
 def test_sizes_of_strata_are_paid_from_the_synthesis():
     plan, _ = planned("mst", 5000, 0.01, ("A",))
     less = NoisePlan(plan.mechanism, plan.strata, plan.sizes, Rho(0.01), count_share=0.19)
-    for level, floor in plan.one_way.items():
-        assert less.one_way[level] == pytest.approx(floor / 0.9)
+    for level, floor in plan.one_way((0,)).items():
+        assert less.one_way((0,))[level] == pytest.approx(floor / 0.9)
 
 
 def test_wide_columns_have_merged_codes_in_pairs():
     plan, _ = planned("mst", 4000, 0.001, sizes=(100, 100, 2))
     merged = planned("mst", 4000, 0.001, sizes=(10, 10, 2))[0]
-    assert plan.two_way[()] < 10 * merged.two_way[()]
-    assert plan.one_way[()] > 5 * merged.one_way[()] / 2
+    assert plan.two_way(())[()] < 10 * merged.two_way(())[()]
+    assert plan.one_way(())[()] > 5 * merged.one_way(())[()] / 2
 
 
 def test_the_least_price_of_wide_columns_is_found_without_overflow():
@@ -145,4 +148,4 @@ def test_what_has_no_plan_is_refused():
         planned_mechanism(MST(), Strata.over(wide, ("A",)))
     one = Strata.over(schema_of(3), ())
     alone = NoisePlan(planned_mechanism(MST(), one), one, {(): 100}, Rho(0.1))
-    assert (alone.choices, alone.two_way, alone.smallest_rho()) == (0, {}, {})
+    assert (alone.choices, alone.two_way(()), alone.smallest_rho()) == (0, {}, {})

@@ -98,8 +98,8 @@ def test_a_mean_is_planned_from_the_schemas_bounds():
 def test_a_synthesis_is_planned_at_what_a_release_spends(name):
     found = plan("--synthesizer", name, "--strata", "SEX", "--rows", 3000, "--epsilon", 0.15)
     assert list(found) == [
-        "quantity", "mechanism", "columns", "levels", "epsilon", "delta", "rho", "part", "relation", "sizes",
-        "readable_noise", "choices", "strata", "pairs",
+        "quantity", "mechanism", "columns", "selection", "levels", "epsilon", "delta", "rho", "part", "relation",
+        "sizes", "readable_noise", "choices", "strata", "pairs",
     ]  # fmt: skip
     assert (found["mechanism"], found["relation"], found["levels"]) == (name.upper(), "add-remove", ["all", "SEX"])
     schema = Schema.load("acs_employment").selected()
@@ -111,7 +111,7 @@ def test_a_synthesis_is_planned_at_what_a_release_spends(name):
     own = NoisePlan(mechanism, strata, sizes, total, count_share=0.02)
     for part, key in zip(found["strata"], strata.keys, strict=True):
         for kind, floors in (("one_way", own.one_way), ("two_way", own.two_way)):
-            errors = own.errors(floors, key)
+            errors = own.errors(floors(key), key)
             assert part[kind]["errors"] == {",".join(level) or "all": error for level, error in errors.items()}
             assert part[kind]["error"] == (None if own.finest(errors) is None else errors[own.finest(errors)])
     assert {tuple(pair["columns"]) for pair in found["pairs"] if pair["readable"]} == own.readable_pairs

@@ -3,6 +3,7 @@
 import json
 from dataclasses import dataclass, replace
 
+import numpy as np
 import pandas as pd
 import pytest
 
@@ -12,6 +13,7 @@ from equistrata.flows.release.card import GROUPS, HOUSEHOLDS, card_markdown, gro
 from equistrata.flows.release.plan import Plan
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from equistrata.privacy.noise import SecureNoise
+from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.mst import MST
 
 
@@ -116,10 +118,29 @@ def test_a_foreign_synthesizer_s_card_prints_the_relation_that_its_caveats_leave
     assert ("| rows replaced |" in page) == (relation == REPLACE_ONE)
 
 
+def measurement(columns, where=()):
+    return Measurement(columns, np.zeros([1] * len(columns)), 1.0, where=where)
+
+
+def test_strata_that_were_measured_by_themselves_are_told():
+    of = plan()
+    one = card(of)
+    assert (one["selection"], one["levels"]) == ("shared", "auto")
+    found = [measurement(("AGEP",)), measurement(("AGEP", "ESR"), (("SEX", 1),))]
+    made = json.loads(json.dumps(release_card(of, SecureNoise(), 10, "noisy counts", measured=found)))
+    assert (made["selection"], made["levels"]) == ("per-stratum", "auto")
+    assert made["guarantee"]["composition"].startswith("strata in parallel")
+    pairs = [["AGEP", "ESR"], ["AGEP", "SEX"], ["SEX", "ESR"]]
+    assert sorted(made["relations"]["measured"]) == sorted(sorted(pair, key=of.schema.names.index) for pair in pairs)
+    page = card_markdown(made, None)
+    assert "one synthesizer for each of" in page
+    assert "all in one file" in page
+
+
 def test_what_was_not_measured_is_said():
     of = plan()
     names = of.schema.names
-    measured = [("SEX",), names[:2], ("SEX", names[0])]
+    measured = [measurement(("SEX",)), measurement(names[:2]), measurement(("SEX", names[0]))]
     made = json.loads(json.dumps(release_card(of, SecureNoise(), 10, "noisy counts", measured=measured)))
     relations = made["relations"]
     assert [names[0], names[1]] in relations["measured"]

@@ -208,6 +208,7 @@ def test_a_release_from_a_config_file_without_strata(served, people, tmp_path):
     [
         (["--levels", "strata"], 1, "one choice of marginals within strata, for all of 2"),
         (["--levels", "none"], 1, "one synthesizer for all rows, cut into 2"),
+        (["--epsilon", "100"], 1, "one synthesizer for each of 2"),  # large strata
         (["--selection", "per-stratum", "--runner", "threads"], 2, "one synthesizer for each of 2"),
         (["--synthesizer", "gem", "--runner", "threads"], 2, "one synthesizer for each of 2"),
     ],
@@ -231,5 +232,6 @@ def test_who_chooses_is_told_and_kept(served, people, options, files, told):
     measured = load_all_measurements(Strata.over(Schema.load(schema).selected(), ["SEX"]), folder / "measurements")
     assert len(measured) == files
     assert told in (folder / "card.md").read_text()
-    shared = json.loads((folder / "card.json").read_text())["selection"] == "shared"
-    assert shared == (() in measured)
+    card = json.loads((folder / "card.json").read_text())
+    assert (card["selection"] == "shared") == ("for each of" not in told)
+    assert (card["levels"] is not None) == (() in measured)

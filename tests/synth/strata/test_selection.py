@@ -69,7 +69,9 @@ def test_shared_where_it_can_be():
         parts = {"columns": STRATA_COLUMNS, "low_noise": STRATA_LOW_NOISE, "large_noise": LARGE_NOISE}
         parts = parts if isinstance(mechanism, MST) else {"alone": 0.9 / ROUNDS}
         assert shared.levels == Levels(CUT, **parts)
-        assert shared == shared_selection(mechanism, STRATA, "shared", "auto") == serving_all(shared)
+        assert shared == serving_all(shared)
+        one = {**parts, "large_noise": 0.0}
+        assert shared_selection(mechanism, STRATA, "shared", "auto").levels == Levels(CUT, **one)
         assert serving_all(mechanism) is None
         assert shared_selection(mechanism, STRATA, levels="strata").levels == Levels(CUT, coarse=False, **parts)
         assert shared_selection(mechanism, STRATA, levels="none").levels == Levels(CUT, fine=False, **parts)
@@ -304,7 +306,8 @@ def test_aim_s_candidates_and_their_weights_by_hand():
 
 @EACH
 def test_every_stratum_measures_the_same_and_the_population_is_their_sum(mechanism):
-    made = StratifiedSynthesizer(mechanism, CUT, epsilon=20, delta=1e-6, seed=2).fit(table_of(60_000))
+    made = StratifiedSynthesizer(mechanism, CUT, epsilon=20, delta=1e-6, seed=2, selection="shared")
+    made.fit(table_of(60_000))
     (measured,) = made.measurements_.values()
     found = [[(m.columns, m.sigma) for m in own] for own in slices(measured, STRATA).values()]
     assert found == [found[0]] * 6
@@ -324,24 +327,6 @@ def test_pairs_are_measured_within_strata_where_strata_differ_and_over_all_rows_
         assert ("A", "S", "B") in pairs
         assert ("R", "C") in pairs
         assert ("A", "B") not in pairs
-
-
-def test_large_strata_get_less_for_columns_and_are_offered_pairs_within_them_alone():
-    """The noise floor of a column at 0.45 of ρ, in all six strata together: 0.005 of the rows decides."""
-    mst = MST().with_levels(CUT, coarse=True, fine=True)
-    cells = 6 * np.mean([SIZES[name] for name in "ABC"])
-    edge = 3 / 0.45 * (cells / (0.005 * 20_000)) ** 2 / np.pi
-
-    def opened(mechanism: MST, rho: float) -> tuple[Levels, float]:
-        session = Session(table_of(20_000), Rho(rho), Spy(exact=True))
-        levels = mechanism.opening(session).levels
-        within = [step for step in session.log if len(step.columns) == 3]
-        return levels, float(sum((step.measurement for step in within), start=Rho(0))) / rho
-
-    assert opened(mst, edge * 1.05) == (replace(mst.levels, coarse=False), pytest.approx(0.4))
-    assert opened(mst, edge * 0.95) == (mst.levels, pytest.approx(0.6))  # σ is under ten rows
-    for levels in (Levels(CUT, fine=False, large_noise=1.0), Levels(CUT, coarse=False, large_noise=1.0)):
-        assert opened(replace(mst, levels=levels), edge * 1.05)[0] == levels
 
 
 @pytest.mark.parametrize(("rho", "pairs"), [(1e-6, 2), (5, 3)])

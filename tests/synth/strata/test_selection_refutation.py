@@ -58,6 +58,9 @@ class Tape(SeededNoise):
     def _select(self, scores, scale, *claim):
         return self._keep(("select", np.array(scores), scale), self.source._select(scores, scale, *claim))
 
+    def spawn(self, stream):
+        return self
+
     def _keep(self, given, answer):
         self.given.append(given)
         self.answers.append(answer)
@@ -113,9 +116,12 @@ SHARED_AIM = AIM(
     levels=LEVELS, readable=1e9, rounds=2, measured=1 - SMALL_CHOICE, max_model_size=1000.0, round_engine=Cheap()
 )
 ONE_LEVEL_MST = replace(SHARED_MST, levels=Levels())
+LARGE_MST = replace(SHARED_MST, levels=Levels(("G",), large_noise=1e9))  # each stratum is measured by itself
 MECHANISMS = pytest.mark.parametrize("mechanism", [SHARED_MST, SHARED_AIM], ids=["MST", "AIM"])
 AND_ONE_LEVEL = pytest.mark.parametrize(
-    "mechanism", [SHARED_MST, SHARED_AIM, ONE_LEVEL_MST], ids=["MST", "AIM", "MST, one level"]
+    "mechanism",
+    [SHARED_MST, SHARED_AIM, ONE_LEVEL_MST, LARGE_MST],
+    ids=["MST", "AIM", "MST, one level", "MST, large strata"],
 )
 
 
