@@ -29,7 +29,7 @@ from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import gaussian_sigma
-from equistrata.synth.measurements import Columns, Measurement, at_level, noise_floor, total_estimate
+from equistrata.synth.measurements import Columns, Measurement, at_level, noise_floor, pair_noise, total_estimate
 from equistrata.synth.mechanisms.session import Session
 from equistrata.synth.models.coarsening import WIDE
 
@@ -52,7 +52,8 @@ class Levels:
         columns: the part of ρ for columns within strata, unless their noise floor is too high.
         low_noise: the same where σ of a cell would be less than LOW_NOISE rows.
         alone: the part of ρ for columns over all rows where none is measured within strata.
-        large_noise: the noise floor of a column within strata, as a part of the rows, up to which strata are `large`.
+        large_noise: strata are `large` where the noise floor of a pair within all of them, if all of ρ went to a tree
+            of pairs, is at most this fraction of the number of rows.
     """
 
     strata: Columns = ()
@@ -125,10 +126,12 @@ class Levels:
 
     def large(self, session: Session) -> bool:
         """Whether strata are so large that each is better measured by itself: see `large_noise`. Post-processing."""
-        if not (self.large_noise and self.coarser and self.fine):
+        schema, rows = session.table.schema, total_estimate(session.measurements)[0]
+        inner = schema.select(self.inner(schema))
+        if not (self.large_noise and self.coarser and self.fine and len(inner.names) > 1):
             return False
-        rows = total_estimate(session.measurements)[0]
-        return self._column_noise(session.table.schema, session.budget.total)[1] <= self.large_noise * rows
+        pair = pair_noise(inner, float(session.budget.total) / (len(inner.names) - 1))
+        return pair * prod(schema[name].size for name in self.strata) <= self.large_noise * rows
 
     def _column_noise(self, schema: Schema, rho: Rho) -> tuple[float, float]:
         """Of a column within strata, at its part of ρ: σ of a cell, and the expected L1 norm, a mean over columns."""

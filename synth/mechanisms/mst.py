@@ -34,7 +34,7 @@ FIRST_TREE_CELLS = 2_000_000  # of a model with the first tree, which spans the 
 # Parts of ρ for columns within strata, as `Levels.columns` and `Levels.low_noise`: a few trees of pairs leave much
 # unsaid, so columns get more than in AIM (docs/experiments/levels.md).
 STRATA_COLUMNS, STRATA_LOW_NOISE = 0.45, 0.6
-LARGE_NOISE = 0.015  # as `Levels.large_noise` (docs/experiments/levels.md)
+LARGE_NOISE = 0.035  # as `Levels.large_noise` (docs/experiments/levels.md)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import SeededNoise
 from equistrata.synth.measurements import Measurement, load_measurements, save_measurements
 from equistrata.synth.mechanisms.levels import COARSE_SHARE, Levels
-from equistrata.synth.mechanisms.mst import LARGE_NOISE, MST, STRATA_COLUMNS
+from equistrata.synth.mechanisms.mst import LARGE_NOISE, MST
 from equistrata.synth.mechanisms.session import Session, Step, price_of
 from equistrata.synth.models.estimation import MirrorDescent
 from equistrata.synth.noise_plan import NoisePlan
@@ -45,9 +45,8 @@ def table_of(rows, seed=0, schema=SCHEMA):
 
 
 def edge(rows):
-    """ρ at which the noise floor of a column, in all six strata together, is LARGE_NOISE of the rows."""
-    cells = 6 * np.mean([SIZES[name] for name in INNER])
-    return len(INNER) / STRATA_COLUMNS * (cells / (LARGE_NOISE * rows)) ** 2 / np.pi
+    """ρ at which the noise floor of a pair, in all six strata together, is LARGE_NOISE of the rows if it buys two."""
+    return 2 * (6 * 16 / 3 / (LARGE_NOISE * rows)) ** 2 / np.pi
 
 
 def opened(mechanism, rho, rows=20_000):
@@ -55,7 +54,7 @@ def opened(mechanism, rho, rows=20_000):
     return mechanism.opening(session), session
 
 
-def test_the_noise_of_columns_decides():
+def test_the_noise_of_pairs_decides():
     opening, session = opened(SHARED, edge(20_000) * 1.05)
     assert opening.each == MECHANISM
     assert {step.columns for step in session.log} == {(name,) for name in SCHEMA.names}

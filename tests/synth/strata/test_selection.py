@@ -200,9 +200,8 @@ def test_first_rounds_are_as_dear_as_noise_on_a_pair_asks():
 def test_a_release_of_all_strata_costs_the_price_of_one(mechanism, weights):
     """Σ 1/(2σ²) over everything, and the choices: not once per stratum."""
     public = PublicWeights(dict.fromkeys(STRATA.keys, 1 / 6), "test")
-    made = StratifiedSynthesizer(mechanism, CUT, weights=public if weights == "public" else "noisy", seed=1).fit(
-        table_of(9000)
-    )
+    settings = {"weights": public if weights == "public" else "noisy", "selection": "shared"}
+    made = StratifiedSynthesizer(mechanism, CUT, seed=1, **settings).fit(table_of(9000))
     (measured,) = made.measurements_.values()
     assert (measured[0].columns == CUT) == (weights == "noisy")
     assert 0.6 * float(made.rho_) < sum(1 / (2 * m.sigma**2) for m in measured) <= float(made.rho_) * (1 + 1e-9)
