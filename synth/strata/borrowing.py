@@ -39,7 +39,8 @@ def borrow(
     """For each stratum, what the others predict; an empty list where that would add little to its own measurements.
 
     Every column is predicted, and the pairs of columns that the stratum measured; one that measured none, being too
-    small, gets the tree of pairs with the most mutual information, as predicted for it. Post-processing.
+    small, gets the tree of pairs with the most mutual information, as predicted for it. A pair's prediction has the
+    posterior of its columns as margins: else every pair of a column would count its prior once more. Post-processing.
 
     Args:
         strata: how the population was cut.
@@ -64,9 +65,11 @@ def borrow(
     for place, (key, group) in enumerate(zip(strata.keys, groups, strict=False)):
         chosen = [pair for pair in pairs if group.look(pair) is not None]
         chosen = chosen or _forest({pair: told[pair][0][place] for pair in pairs if pair in told})
+        margins = {columns[0]: _posterior(group, columns, told, place) for columns in singles}
         for columns in [columns for columns in (*singles, *chosen) if columns in told]:
             shares, sigma = told[columns]
-            extra = Measurement(columns, shares[place] * group.rows, float(sigma[place] * group.rows))
+            share = _raked(shares[place], [margins[name] for name in columns]) if columns in pairs else shares[place]
+            extra = Measurement(columns, share * group.rows, float(sigma[place] * group.rows))
             own = group.look(columns)
             if own is None or extra.sigma <= _WORTH_IT * own[1]:
                 extras[key].append(extra)
@@ -97,6 +100,32 @@ class _Group:
             counts = weight * summed.sum(-1) + (0.0 if counts is None else counts)
             precision += weight
         return None if counts is None else (counts / precision, precision**-0.5)
+
+
+def _posterior(
+    group: _Group, columns: Columns, told: Mapping[Columns, tuple[Floats, Floats]], place: int
+) -> Floats | None:
+    """A stratum's shares in a marginal, from its own measurements and its prediction; None where there is neither."""
+    own, parts, precision = group.look(columns), [], []
+    if own is not None:
+        parts.append(own[0] / group.rows)
+        precision.append((group.rows / own[1]) ** 2)
+    if columns in told:
+        parts.append(told[columns][0][place])
+        precision.append(told[columns][1][place] ** -2)
+    if not parts:
+        return None
+    shares = np.average(parts, axis=0, weights=precision)
+    return np.asarray(shares + (1 - shares.sum()) / shares.size)
+
+
+def _raked(shares: Floats, margins: Sequence[Floats | None]) -> Floats:
+    """A pair's shares with these margins where they are known, changed evenly, as least squares would."""
+    for axis, margin in enumerate(margins):
+        if margin is not None:
+            gap = (margin - shares.sum(1 - axis)) / shares.shape[1 - axis]
+            shares = shares + np.expand_dims(gap, 1 - axis)
+    return shares
 
 
 def _predicted(strata: Strata, groups: Sequence[_Group], columns: Columns) -> tuple[Floats, Floats] | None:
