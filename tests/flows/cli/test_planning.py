@@ -301,7 +301,12 @@ def test_the_plot_is_drawn(tmp_path, ending):
         text = content.decode()
         assert text.count("<!-- SEX=") == 8  # the strata that stay unreadable are named
         assert "too few rows" in text
+
+
+def test_the_plot_of_a_mean_is_drawn(tmp_path):
+    path = tmp_path / "plan.png"
     assert run("--column", "WKHP", "--reference", 38, "--about", "rows", "--plot", path, "--json")
+    assert path.stat().st_size
 
 
 def test_a_plot_that_cannot_be_drawn_is_refused_first(tmp_path):

@@ -40,13 +40,14 @@ QUESTIONS = [
 @pytest.mark.parametrize("epsilon", [0.05, 1.0, 5.0])
 def test_a_plan_agrees_with_itself(asked, epsilon):
     """Readable means: enough rows; means: the smallest ε is at most the planned one; means: the goal is reached."""
+    needed = asked.rows(epsilon)
     for part in plan_strata(asked, SIZES, epsilon):
-        assert (part.status == "readable") == (part.rows >= asked.rows(epsilon))
+        assert (part.status == "readable") == (part.rows >= needed)
         assert (part.status == "readable") == (part.smallest_epsilon <= epsilon)
         assert (
             (part.status == "too few rows") == (part.rows <= asked.classical_rows) == math.isinf(part.smallest_epsilon)
         )
-        assert part.rows_needed == math.ceil(asked.rows(epsilon))
+        assert part.rows_needed == math.ceil(needed)
         if asked.goal == "relative error":
             assert (part.reached <= asked.relative_error) == (part.status == "readable")
 
