@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from importlib import resources
 from itertools import pairwise
+from math import ceil, floor
 from pathlib import Path
 from typing import Any, Literal
 
@@ -26,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from equistrata.data import documents
+from equistrata.data.grid import fine_edges
 from equistrata.errors import InputError
 
 Value = int | float | str
@@ -46,11 +48,11 @@ class Column:
     every other raw value, `missing` that of an absent cell. With both `recode` and `others`, a raw value keeps its
     meaning only where `recode` lists it.
     Numeric: `lower`, `upper` bound the raw values. With `edges` (b + 1 of them, ascending) the column has b bins, the
-    first closed, the others open on the left, as `pandas.cut(include_lowest=True)`; without edges it can be averaged
-    but not synthesized. `missing` is a number that stands for an absent cell, or "own" for a category of its own
-    (released empty). A bin is released as its "index", its "midpoint", or a uniform "draw" from it (whole numbers if
-    `integer`). For private means, `sigma` bounds the standard deviation, and `mean` is an interval that holds the mean
-    of every stratum (the column's bounds if not declared).
+    first closed, the others open on the left, as `pandas.cut(include_lowest=True)`; without edges it has the fine bins
+    of `equistrata.data.grid`, which a synthesizer merges by what it measures. `missing` is a number that stands for an
+    absent cell, or "own" for a category of its own (released empty). A bin is released as its "index", its "midpoint",
+    or a uniform "draw" from it (whole numbers if `integer`). For private means, `sigma` bounds the standard deviation,
+    and `mean` is an interval that holds the mean of every stratum (the column's bounds if not declared).
     `label` and `labels` (released code, words) are for reports.
     """
 
@@ -87,20 +89,23 @@ class Column:
         return self.mean or self.bounds
 
     @property
-    def bins(self) -> int:
-        """How many bins a numeric column has (0 without edges)."""
-        return max(len(self.edges) - 1, 0)
+    def fine(self) -> bool:
+        """True when a numeric column declares bounds alone."""
+        return self.numeric and not self.edges
+
+    @cached_property
+    def cuts(self) -> tuple[float, ...]:
+        """The edges of a numeric column's bins, as declared or as its bounds make them."""
+        return self.edges or (fine_edges(*self.bounds, self.integer) if self.numeric else ())
 
     @property
-    def discrete(self) -> bool:
-        """True when the column has finitely many codes, so that it can be synthesized or cut into strata."""
-        return bool(self.values) or self.bins > 0
+    def bins(self) -> int:
+        """How many bins a numeric column has."""
+        return max(len(self.cuts) - 1, 0)
 
     @property
     def size(self) -> int:
         """The number of codes."""
-        if not self.discrete:
-            raise InputError(f"column {self.name!r} is numeric and has no bins; add 'edges' to it in the schema")
         return len(self.values) or self.bins + (self.missing == OWN_CATEGORY)
 
     @cached_property
@@ -120,7 +125,11 @@ class Column:
         place = self.keys.index(key)
         if place == self.bins:
             return "missing"
-        return f"{'over ' if place else ''}{self.edges[place]:g} to {self.edges[place + 1]:g}"
+        low, high = self.cuts[place : place + 2]
+        if self.fine and self.integer:
+            first, last = ceil(low), floor(high)
+            return f"{first}" if first == last else f"{first} to {last}"
+        return f"{'over ' if place else ''}{low:g} to {high:g}"
 
 
 @dataclass(frozen=True)
@@ -312,7 +321,7 @@ def _tuples(value: Any) -> Any:
 def _released(column: Column) -> Column:
     if column.values:
         return replace(column, recode=(), others=None, missing=None)
-    if not column.bins or column.release != "index":
+    if column.release != "index":
         return column
     if column.missing == OWN_CATEGORY:  # released empty, so the indices stay bins and an empty cell stays a category
         edges = tuple(index - 0.5 for index in range(column.bins + 1))
@@ -389,6 +398,7 @@ def _numeric(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
         _need(here, inside, "has a bin that lies outside 'lower' and 'upper'; remove its edge")
     release, missing, integer = spec.get("release", "draw"), spec.get("missing"), spec.get("integer", False)
     _need(here, release in ("index", "draw", "midpoint"), "needs 'release' to be index, draw or midpoint")
+    _need(here, edges or release != "index", "needs 'edges', since it releases the index of a bin")
     fits = missing in (None, OWN_CATEGORY) or (_is_number(missing) and lower <= missing <= upper)
     _need(here, fits, "needs 'missing' to be 'own' or a number between its bounds")
     _need(here, isinstance(integer, bool), "needs 'integer' to be true or false")

@@ -69,7 +69,7 @@ def _meanings(column: Column) -> list[str]:
     """What each code stands for: a value, a bin by its ends, or that there is none."""
     if column.values:
         return [plain_text(value) for value in column.values]
-    bins = [f"{low!r} to {high!r}" for low, high in zip(column.edges[:-1], column.edges[1:], strict=True)]
+    bins = [f"{low!r} to {high!r}" for low, high in zip(column.cuts[:-1], column.cuts[1:], strict=True)]
     return bins + ["missing"] * (column.missing == OWN_CATEGORY)
 
 

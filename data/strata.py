@@ -45,6 +45,9 @@ class Strata:
         """Strata by these columns. Raises InputError on an unknown, repeated or unbinned column, or if none is left."""
         if len(set(columns)) < len(columns):
             raise InputError("a stratum column is named twice; name each once")
+        for name in columns:
+            if schema[name].fine:
+                raise InputError(f"stratum column {name!r} is numeric and has no bins; add 'edges' to it in the schema")
         if len(columns) == len(schema.columns):
             raise InputError("the strata use up every column; leave at least one column to synthesize")
         count = prod(schema[name].size for name in columns)

@@ -226,10 +226,10 @@ def _key(value: object, column: Column) -> float | str:
 
 def _encode_numeric(series: pd.Series, column: Column) -> Encoded:
     values, absent = bounded_numbers(series, column)
-    codes = np.searchsorted(column.edges[1:-1], values, side="left").astype(np.int64)
+    codes = np.searchsorted(column.cuts[1:-1], values, side="left").astype(np.int64)
     code = column.bins if column.missing == OWN_CATEGORY else None
     if code is None and column.missing is not None:
-        code = int(np.searchsorted(column.edges[1:-1], float(column.missing), side="left"))
+        code = int(np.searchsorted(column.cuts[1:-1], float(column.missing), side="left"))
     return codes, absent, code
 
 
@@ -266,7 +266,7 @@ def _decode(codes: Codes, column: Column, rng: np.random.Generator) -> npt.NDArr
     own = codes == column.bins
     if column.release == "index":
         return codes.astype(np.int64) if not own.any() else pd.Series(codes.astype("int64")).mask(own).astype("Int64")
-    edges = np.array(column.edges)
+    edges = np.array(column.cuts)
     bins = np.minimum(codes, column.bins - 1)
     low, high = edges[bins], edges[bins + 1]
     if column.lower is not None and column.upper is not None:

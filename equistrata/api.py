@@ -23,7 +23,7 @@ def read_table(path: str | Path | None, schema: Schema | str | Path) -> CodedTab
 
     Args:
         path: the file; None for the simulated sample that comes with equistrata.
-        schema: a schema, its file, or the name of a built-in one. Its default columns that have codes are read.
+        schema: a schema, its file, or the name of a built-in one. Its default columns are read.
 
     Raises:
         InputError: the file cannot be read, lacks a column, or holds a value that is not declared. No value is quoted.
@@ -33,9 +33,8 @@ def read_table(path: str | Path | None, schema: Schema | str | Path) -> CodedTab
     from equistrata.data.table import CodedTable
 
     selected = (schema if isinstance(schema, Schema) else Schema.load(schema)).selected()
-    coded = selected.select([column.name for column in selected.columns if column.discrete])
     source = SampleSource() if path is None else FileSource(str(path))
-    return CodedTable.concatenate([CodedTable.encode(rows, coded) for rows in source.batches(coded.names)])
+    return CodedTable.concatenate([CodedTable.encode(rows, selected) for rows in source.batches(selected.names)])
 
 
 def ratio(

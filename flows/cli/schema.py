@@ -25,22 +25,19 @@ def schema_check(settings: CheckSettings) -> None:
     """
     from equistrata.data.schema import Schema
     from equistrata.data.sources import FileSource
-    from equistrata.data.table import CodedTable, numbers
+    from equistrata.data.table import CodedTable
 
     loaded = Schema.load(settings.schema_)
     if settings.input is not None:
         used = loaded.coded() if settings.coded else loaded
         names = used.default or used.names
         for frame in FileSource(str(settings.input)).batches(names):
-            CodedTable.encode(frame, used.select([name for name in names if used[name].discrete]))
-            for name in names:
-                if not used[name].discrete:
-                    numbers(frame[name], used[name])
+            CodedTable.encode(frame, used.select(names))
     title, digest = f"schema {escape(loaded.name)}", f"SHA-256 {loaded.digest[:16]}…"
     grid = table(title, "column", "kind", "codes", "missing", "label", caption=digest)
     for column in loaded.columns:
         kind = "values" if not column.numeric else f"{column.lower:g} to {column.upper:g}"
-        codes = str(column.size) if column.discrete else "not binned"
+        codes = f"{column.size}" + " (fine bins)" * column.fine
         missing = "—" if column.missing is None else str(column.missing)
         grid.add_row(escape(column.name), kind, codes, escape(missing), escape(column.label))
     out.print(grid)

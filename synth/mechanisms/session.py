@@ -34,7 +34,7 @@ from equistrata.synth.measurements import (
     total_estimate,
 )
 from equistrata.synth.models.base import Model
-from equistrata.synth.models.coarsening import WIDE, Coarsening, groups_for
+from equistrata.synth.models.coarsening import FINE_GROUPS, WIDE, Coarsening, groups_for
 
 GRID = 1024  # scores are whole multiples of 1/GRID
 LARGEST_TERM = 2.0**42  # of a score: up to twice this, a float holds every multiple of 1/GRID
@@ -165,13 +165,15 @@ class Session:
     def sharpen(self, names: Iterable[str], most: Rho) -> None:
         """Measure columns of more than WIDE codes again, until their noise floors are WIDE_NOISE of the rows.
 
-        Cost: at most `most`, shared by the codes to the power 2/3, which minimises the noise of all together.
+        Cost: at most `most`, shared by the codes to the power 2/3, which minimises the noise of all together. Of a
+        column with fine bins at most FINE_GROUPS count: its shares are smoothed, so most of the noise goes.
         """
         rows, schema = max(total_estimate(self._found)[0], 1.0), self.table.schema
-        wide = [name for name in names if schema[name].size > WIDE]
-        shares = most.split([schema[name].size ** (2 / 3) for name in wide]) if wide else []
-        for name, share in zip(wide, shares, strict=True):
-            wanted = NOISE_L1 * schema[name].size / (WIDE_NOISE * rows)  # 1/σ
+        wide = [schema[name] for name in names if schema[name].size > WIDE]
+        codes = {column.name: min(column.size, FINE_GROUPS) if column.fine else column.size for column in wide}
+        shares = most.split([size ** (2 / 3) for size in codes.values()]) if wide else []
+        for (name, size), share in zip(codes.items(), shares, strict=True):
+            wanted = NOISE_L1 * size / (WIDE_NOISE * rows)  # 1/σ
             known = sum(1 / m.sigma**2 for m in self._found if m.columns == (name,) and m.sigma)
             price = min(Rho(max((wanted**2 - known) / 2, 0.0)), share)
             if float(price) > float(share) / 100:

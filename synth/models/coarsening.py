@@ -20,6 +20,7 @@ from functools import cached_property
 from math import sqrt
 
 import numpy as np
+from scipy.optimize import isotonic_regression
 
 from equistrata.arrays import Floats
 from equistrata.data.schema import OWN_CATEGORY, Column, Schema
@@ -35,6 +36,8 @@ from equistrata.synth.models.possible import Indices, zero_classes
 PAIR_NOISE = 0.1
 FEWEST_GROUPS = 2
 WIDE = 16  # codes: columns of no more are left alone
+FINE_GROUPS = 64  # at most, of a numeric column without declared edges
+_STANDS_OUT = 3.0  # standard deviations of a bin's noise
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,9 +83,10 @@ class Coarsening:
         classes, groups = _classes(schema), {}
         for measurement in measurements:
             name = measurement.columns[0] if len(measurement.columns) == 1 else ""
-            if name and name not in kept and schema[name].size > max(most, WIDE) and measurement.groups == (None,):
+            limit = min(most, FINE_GROUPS) if name and schema[name].fine else most
+            if name and name not in kept and schema[name].size > max(limit, WIDE) and measurement.groups == (None,):
                 counts = denoised(measurement.values, measurement.sigma)
-                groups[name] = merge_codes(schema[name], counts, most, classes[name])
+                groups[name] = merge_codes(schema[name], counts, limit, classes[name])
         return cls(schema, {name: merged for name, merged in groups.items() if max(merged) + 1 < len(merged)})
 
     @cached_property
@@ -150,12 +154,18 @@ class Coarsening:
         for measurement in found:
             weight = 1 / max(measurement.sigma, 1e-3) ** 2
             sums, precision = sums + weight * measurement.values, precision + weight
-        groups = np.asarray(self.groups[name])
-        smooth = denoised(sums / precision, precision**-0.5) if precision else sums
+        column, groups = self.fine[name], np.asarray(self.groups[name])
+        counts, sigma = (sums / precision, precision**-0.5) if precision else (sums, 0.0)
+        smooth = denoised(counts, sigma) if precision else sums
         shares = np.zeros(len(sums))
         for group in range(int(groups.max()) + 1):
             codes = np.flatnonzero(groups == group)
-            shares[codes] = _projected(smooth[codes])
+            kept = smooth[codes]
+            if column.fine and codes[0] == 0:
+                kept = _tail(counts[codes], kept, np.diff(column.cuts)[codes], sigma, rising=True)
+            if column.fine and codes[-1] == column.bins - 1:
+                kept = _tail(counts[codes], kept, np.diff(column.cuts)[codes], sigma, rising=False)
+            shares[codes] = _projected(kept)
         return shares
 
 
@@ -205,6 +215,18 @@ def merge_codes(column: Column, counts: Floats, most: float, classes: Indices) -
         groups.append(group)
         held, last = held + float(count), kind
     return tuple(groups)
+
+
+def _tail(counts: Floats, smooth: Floats, widths: Floats, sigma: float, rising: bool) -> Floats:
+    """Counts of an outer group of bins, shape (bins,): their density is monotone, but for bins far above the noise.
+
+    Noise in the far bins of a tail, which few rows are in, would else carry the column's mean and variance away. The
+    last group's density falls; the first's falls or rises, whichever fits better. Isotonic regression.
+    """
+    weights = widths**2  # of a density: the inverse of its noise variance, in σ
+    fits = [isotonic_regression(counts / widths, weights=weights, increasing=up) for up in (False, True)[: 1 + rising]]
+    monotone = min((fit.x for fit in fits), key=lambda x: float(weights @ (counts / widths - x) ** 2)) * widths
+    return np.asarray(np.where(smooth > monotone + _STANDS_OUT * sigma, smooth, monotone))
 
 
 def _classes(schema: Schema) -> dict[str, Indices]:

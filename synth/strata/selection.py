@@ -13,6 +13,7 @@ from equistrata.data.strata import Strata
 from equistrata.errors import InputError
 from equistrata.stats.checks import one_of
 from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism
+from equistrata.synth.models.coarsening import FINE_GROUPS
 from equistrata.synth.models.estimation import model_cliques
 from equistrata.synth.models.junction_tree import cells_in, tree_cells
 
@@ -65,7 +66,9 @@ def _hindrance(shared: SharingMechanism, strata: Strata) -> str:
     if not shared.engine.weighs_cells:
         return "the engine cannot use what strata lend each other; engine 'numpy' can"
     schema = strata.schema
-    sizes = [column.size for column in schema.columns if column.name not in strata.columns]
+    inner = [column for column in schema.columns if column.name not in strata.columns]
+    merged = shared.levels.coarser  # before columns are measured together
+    sizes = [min(column.size, FINE_GROUPS) if merged and column.fine else column.size for column in inner]
     if max((prod(pair) for pair in combinations(sizes, 2)), default=0) * prod(strata.sizes) > MOST_PAIR_CELLS:
         return f"a pair of columns within all strata has more than {MOST_PAIR_CELLS:,} cells"
     if tree_cells(schema.sizes, model_cliques(schema, [], strata.columns)) > cells_in(shared.model_size):

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 import yaml
 
+from equistrata.data.grid import fine_edges
 from equistrata.data.schema import Column, Impossible, Schema, built_in_schemas
 from equistrata.errors import InputError
 
@@ -42,7 +43,7 @@ def test_reads_what_a_file_declares(tmp_path, people):
     assert schema["age"].keys == (0, 1, 2)
     assert schema["job"].keys == (0, 1)
     assert schema["pay"].sigma == 50
-    assert not schema["pay"].discrete
+    assert (schema["pay"].fine, schema["age"].fine, schema["sex"].fine) == (True, False, False)
     assert schema.impossible == (Impossible(("age", "job"), ((0,), (1,))),)
     assert schema.target == "job"
 
@@ -150,7 +151,7 @@ BAD = {
     "impossible not a mapping": (column("{values: [1]}") + "impossible: [5]", "map columns to lists"),
     "impossible column unknown": (column("{values: [1]}") + "impossible: [{y: [1]}]", "unknown column 'y'"),
     "impossible value unknown": (column("{values: [1]}") + "impossible: [{x: [2]}]", "2 is not a value of 'x'"),
-    "impossible without bins": (column("{lower: 0, upper: 1}") + "impossible: [{x: [0]}]", "has no bins"),
+    "an index of no bins": (column("{lower: 0, upper: 1, release: index}"), "needs 'edges', since it releases"),
 }
 
 
@@ -204,9 +205,9 @@ def test_select_keeps_order_and_whole_zeros(people):
         people.select(["race"])
 
 
-def test_size_of_an_unbinned_column(people):
-    with pytest.raises(InputError, match="'pay' is numeric and has no bins"):
-        _ = people.sizes
+def test_a_column_of_bounds_alone_has_fine_bins(people):
+    assert people["pay"].cuts == fine_edges(*people["pay"].bounds, people["pay"].integer)
+    assert people.sizes[-1] == people["pay"].bins > 100
 
 
 def test_coded_declares_released_rows(people):

@@ -1,0 +1,63 @@
+"""Bins of columns that declare bounds alone: public, fine, and true to whole numbers."""
+
+from itertools import pairwise
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from equistrata.data.grid import FINE_BINS, fine_edges
+from equistrata.data.schema import Column, Schema
+from equistrata.data.table import CodedTable
+
+BOUNDS = st.tuples(st.floats(-1e9, 1e9), st.floats(1e-3, 1e9)).map(lambda pair: (pair[0], pair[0] + pair[1]))
+
+
+@given(BOUNDS, st.booleans())
+def test_edges_ascend_from_bound_to_bound(bounds, integer):
+    edges = fine_edges(*bounds, integer)
+    assert (edges[0], edges[-1]) == bounds
+    assert all(low < high for low, high in pairwise(edges))
+    assert len(edges) <= (2 * 1000 if integer else FINE_BINS) + 2
+
+
+@pytest.mark.parametrize("bounds", [(0, 99), (1, 999), (-20, 30), (-0.5, 4.5)])
+def test_few_whole_numbers_have_a_bin_each_and_come_back(bounds):
+    column = Column("x", lower=bounds[0], upper=bounds[1], integer=True, release="draw")
+    numbers = np.arange(np.ceil(bounds[0]), np.floor(bounds[1]) + 1)
+    assert column.size == len(numbers)
+    table = CodedTable.encode(pd.DataFrame({"x": numbers}), Schema("one", (column,)))
+    assert table.codes[:, 0].tolist() == list(range(len(numbers)))
+    assert table.decode(np.random.default_rng(0))["x"].tolist() == numbers.tolist()
+    assert [column.words(code) for code in column.keys] == [f"{int(number)}" for number in numbers]
+
+
+def test_many_whole_numbers_agree_in_two_digits_and_zero_stands_alone():
+    column = Column("x", lower=-20_000, upper=2_000_000, integer=True, release="draw")
+    numbers = np.array([-19_998, -1_234, -1, 0, 1, 98, 99, 100, 101, 110, 111, 40_000, 40_001, 1_999_999, 2_000_000])
+    table = CodedTable.encode(pd.DataFrame({"x": numbers}), Schema("one", (column,)))
+    for seed in range(20):
+        back = table.decode(np.random.default_rng(seed))["x"].to_numpy()
+        assert back[2:7].tolist() == [-1, 0, 1, 98, 99]
+        assert (np.abs(back - numbers) <= 0.1 * np.abs(numbers)).all()
+        assert column.lower <= back.min() <= back.max() <= column.upper
+    words = [column.words(code) for code in table.codes[:, 0].tolist()]
+    assert words[3] == "0"
+    assert (words[8], words[9]) == ("101 to 110", "101 to 110")
+
+
+@pytest.mark.parametrize(
+    ("bounds", "width"), [((10, 60), 0.05), ((0, 1), 0.001), ((-3.7, 8.2), 0.02), ((0, 1e6), 1000)]
+)
+def test_real_numbers_have_bins_of_a_round_width(bounds, width):
+    edges = np.array(fine_edges(*bounds))
+    assert np.diff(edges[1:-1]) == pytest.approx(width)
+    assert edges[1:-1] / width == pytest.approx(np.rint(edges[1:-1] / width))
+    assert (np.diff(edges) <= width * (1 + 1e-9)).all()
+
+
+def test_bins_do_not_change_with_the_unit():
+    """Thousands instead of ones: the same bins, in the other unit."""
+    assert np.array(fine_edges(0, 250)) * 1000 == pytest.approx(np.array(fine_edges(0, 250_000)))
