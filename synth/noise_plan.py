@@ -224,12 +224,13 @@ class _RowlessSession(Session):
 
     def _noisy(self, names: Columns, price: Rho, groups: Sequence[Merging]) -> Measurement:
         self.budget.spend(price, f"marginal of {', '.join(names)}, planned")
-        return _expected(self.table.schema, names, price, self.rows)
+        return _expected(self.table.schema, names, price, self.rows, groups)
 
 
-def _expected(schema: Schema, names: Columns, price: Rho, rows: float) -> Measurement:
+def _expected(schema: Schema, names: Columns, price: Rho, rows: float, groups: Sequence[Merging] = ()) -> Measurement:
     shape = [schema[name].size for name in names]
-    return Measurement(names, np.full(shape, rows / prod(shape)), gaussian_sigma(price))
+    blank = Measurement(names, np.zeros([1] * len(names)), gaussian_sigma(price), tuple(groups))
+    return replace(blank, values=blank.merged(np.full(shape, rows / prod(shape))))
 
 
 def planned_mechanism(mechanism: Mechanism, strata: Strata) -> SharingMechanism:

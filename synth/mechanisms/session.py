@@ -34,7 +34,7 @@ from equistrata.synth.measurements import (
     total_estimate,
 )
 from equistrata.synth.models.base import Model
-from equistrata.synth.models.coarsening import FINE_GROUPS, WIDE, Coarsening, groups_for
+from equistrata.synth.models.coarsening import FINE_GROUPS, WIDE, Coarsening, groups_for, runs_of
 
 GRID = 1024  # scores are whole multiples of 1/GRID
 LARGEST_TERM = 2.0**42  # of a score: up to twice this, a float holds every multiple of 1/GRID
@@ -166,7 +166,7 @@ class Session:
         """Measure columns of more than WIDE codes again, until their noise floors are WIDE_NOISE of the rows.
 
         Cost: at most `most`, shared by the codes to the power 2/3, which minimises the noise of all together. Of a
-        column with fine bins at most FINE_GROUPS count: its shares are smoothed, so most of the noise goes.
+        column with fine bins at most FINE_GROUPS count: it is smoothed, so most of the noise goes.
         """
         rows, schema = max(total_estimate(self._found)[0], 1.0), self.table.schema
         wide = [schema[name] for name in names if schema[name].size > WIDE]
@@ -177,7 +177,7 @@ class Session:
             known = sum(1 / m.sigma**2 for m in self._found if m.columns == (name,) and m.sigma)
             price = min(Rho(max((wanted**2 - known) / 2, 0.0)), share)
             if float(price) > float(share) / 100:
-                self.measure((name,), price)
+                self.measure_all([((name,), price)])
                 self.shared -= price
 
     def coarsen(self, rho: Rho, kept: Columns = ()) -> None:
@@ -191,12 +191,18 @@ class Session:
         rows = total_estimate(self._found)[0]
         self.coarsening = Coarsening.chosen(self.table.schema, self._found, groups_for(float(pair), rows), kept)
         self.table = self.coarsening.merged(self.table)
-        self.measurements = [self.coarsening.coarse(measurement) for measurement in self._found]
+        self.measurements = self.coarsening.coarse_all(self._found)
 
     def measure_all(self, priced: Sequence[tuple[Columns, Rho]]) -> Sequence[tuple[Columns, Rho]]:
-        """Measure each set of columns at its price. Returns what it was given."""
+        """Measure each set of columns at its price; of a column with fine bins, half buys `runs_of` them.
+
+        Returns what it was given.
+        """
         for columns, price in priced:
-            self.measure(columns, price)
+            first = self.table.schema[columns[0]] if len(columns) == 1 else None
+            merged = [(runs_of(first),), ()] if first and first.fine else [()]
+            for groups in merged:
+                self.measure(columns, price * Fraction(1, len(merged)), groups=groups)
         return priced
 
     def measure_again(self, first: Sequence[tuple[Columns, Rho]]) -> None:

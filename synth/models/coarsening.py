@@ -36,8 +36,8 @@ from equistrata.synth.models.possible import Indices, zero_classes
 PAIR_NOISE = 0.1
 FEWEST_GROUPS = 2
 WIDE = 16  # codes: columns of no more are left alone
-FINE_GROUPS = 64  # at most, of a numeric column without declared edges
-_STANDS_OUT = 3.0  # standard deviations of a bin's noise
+FINE_GROUPS, RUNS = 64, 32  # at most, of a numeric column without declared edges
+_STANDS_OUT, _PASSES = 3.0, 3  # standard deviations of a bin's noise; how often bins that stand out are set aside
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,6 +63,8 @@ class Coarsening:
             name: [[0] * schema[name].size] for name in schema.names
         }
         for measurement in measurements:
+            if _is_of_runs(schema, measurement):
+                continue
             for name, groups in zip(measurement.columns, measurement.groups, strict=True):
                 if groups is not None or len(measurement.columns) > 1:
                     distinctions[name].append(range(schema[name].size) if groups is None else groups)
@@ -80,13 +82,17 @@ class Coarsening:
     @classmethod
     def chosen(cls, schema: Schema, measurements: Iterable[Measurement], most: float, kept: Columns = ()) -> Coarsening:
         """Columns of more than `most` and WIDE codes, merged by what was measured of each alone: see `merge_codes`."""
-        classes, groups = _classes(schema), {}
+        classes, groups, measurements = _classes(schema), {}, list(measurements)
         for measurement in measurements:
             name = measurement.columns[0] if len(measurement.columns) == 1 else ""
             limit = min(most, FINE_GROUPS) if name and schema[name].fine else most
             if name and name not in kept and schema[name].size > max(limit, WIDE) and measurement.groups == (None,):
                 counts = denoised(measurement.values, measurement.sigma)
+                if schema[name].fine:
+                    counts = _Counts.of(schema[name], measurements).smooth
                 groups[name] = merge_codes(schema[name], counts, limit, classes[name])
+                if schema[name].fine:
+                    groups[name] = _with_tail(schema[name], groups[name], counts, limit, classes[name])
         return cls(schema, {name: merged for name, merged in groups.items() if max(merged) + 1 < len(merged)})
 
     @cached_property
@@ -135,6 +141,10 @@ class Coarsening:
         typical = sqrt(float(variance.mean())) if kind is Summed else float(sigmas.min())
         return kind(measurement.columns, values, typical, tuple(rest), sigmas=sigmas)
 
+    def coarse_all(self, measurements: Iterable[Measurement]) -> list[Measurement]:
+        """Each as `coarse`, without those of `runs_of` a column: groups may end within a run."""
+        return [self.coarse(each) for each in measurements if not _is_of_runs(self.fine, each)]
+
     def expanded(self, model: Tilting, measurements: Sequence[Measurement], schema: Schema | None = None) -> Model:
         """A model of merged codes as one of all codes, with shares within groups as columns alone were measured.
 
@@ -149,22 +159,16 @@ class Coarsening:
 
     def _shares(self, name: str, measurements: Sequence[Measurement]) -> Floats:
         """P(code | group) of one column, shape (codes,), by what it alone was measured to hold, denoised."""
-        found = [m for m in measurements if m.columns == (name,) and m.groups == (None,) and np.isfinite(m.sigma)]
-        sums, precision = np.zeros(self.fine[name].size), 0.0
-        for measurement in found:
-            weight = 1 / max(measurement.sigma, 1e-3) ** 2
-            sums, precision = sums + weight * measurement.values, precision + weight
         column, groups = self.fine[name], np.asarray(self.groups[name])
-        counts, sigma = (sums / precision, precision**-0.5) if precision else (sums, 0.0)
-        smooth = denoised(counts, sigma) if precision else sums
-        shares = np.zeros(len(sums))
+        counts = _Counts.of(column, measurements)
+        shares = np.zeros(column.size)
         for group in range(int(groups.max()) + 1):
             codes = np.flatnonzero(groups == group)
-            kept = smooth[codes]
+            kept = counts.smooth[codes]
             if column.fine and codes[0] == 0:
-                kept = _tail(counts[codes], kept, np.diff(column.cuts)[codes], sigma, rising=True)
+                kept = counts.tail(codes, np.diff(column.cuts)[codes], rising=True)
             if column.fine and codes[-1] == column.bins - 1:
-                kept = _tail(counts[codes], kept, np.diff(column.cuts)[codes], sigma, rising=False)
+                kept = counts.tail(codes, np.diff(column.cuts)[codes], rising=False)
             shares[codes] = _projected(kept)
         return shares
 
@@ -174,7 +178,7 @@ def modelled(
 ) -> Model:
     """What `estimate` makes of measurements, found on merged codes (`Coarsening.of`) and expanded to all."""
     coarsening = Coarsening.of(schema, measurements)
-    coarse = [coarsening.coarse(measurement) for measurement in measurements]
+    coarse = coarsening.coarse_all(measurements)
     return coarsening.expanded(estimate(coarsening.schema, coarse), measurements)
 
 
@@ -217,16 +221,87 @@ def merge_codes(column: Column, counts: Floats, most: float, classes: Indices) -
     return tuple(groups)
 
 
-def _tail(counts: Floats, smooth: Floats, widths: Floats, sigma: float, rising: bool) -> Floats:
-    """Counts of an outer group of bins, shape (bins,): their density is monotone, but for bins far above the noise.
+def runs_of(column: Column) -> tuple[int, ...]:
+    """The run of each code of a column: RUNS of neighbouring bins, as many in each; other codes have runs of their own.
 
-    Noise in the far bins of a tail, which few rows are in, would else carry the column's mean and variance away. The
-    last group's density falls; the first's falls or rises, whichever fits better. Isotonic regression.
+    Sums over runs are measured besides, so that the noise of many bins does not add up.
     """
-    weights = widths**2  # of a density: the inverse of its noise variance, in σ
-    fits = [isotonic_regression(counts / widths, weights=weights, increasing=up) for up in (False, True)[: 1 + rising]]
-    monotone = min((fit.x for fit in fits), key=lambda x: float(weights @ (counts / widths - x) ** 2)) * widths
-    return np.asarray(np.where(smooth > monotone + _STANDS_OUT * sigma, smooth, monotone))
+    runs = min(RUNS, column.bins)
+    bins = np.arange(column.bins) * runs // column.bins
+    return (*bins.tolist(), *range(runs, runs + column.size - column.bins))
+
+
+def _is_of_runs(schema: Schema, measurement: Measurement) -> bool:
+    names = measurement.columns
+    return len(names) == 1 and schema[names[0]].fine and measurement.groups == (runs_of(schema[names[0]]),)
+
+
+@dataclass(frozen=True, eq=False)
+class _Counts:
+    """What a column by itself was measured to hold: counts of its codes, and the same smoothed, shape (codes,).
+
+    Attributes:
+        sigma: standard deviation of a raw count.
+    """
+
+    raw: Floats
+    smooth: Floats
+    sigma: float
+
+    @classmethod
+    def of(cls, column: Column, measurements: Iterable[Measurement]) -> _Counts:
+        """By inverse variance; sums over `runs_of` the column by all that was measured of them."""
+        alone = [m for m in measurements if m.columns == (column.name,) and np.isfinite(m.sigma)]
+        raw, sigma = _joined([m for m in alone if m.groups == (None,)], column.size)
+        smooth = denoised(raw, sigma) if np.isfinite(sigma) else raw
+        of_runs = [m for m in alone if column.fine and m.groups == (runs_of(column),)]
+        if of_runs and np.isfinite(sigma):
+            runs = np.asarray(runs_of(column))
+            codes, sums = np.bincount(runs), np.bincount(runs, raw)
+            seen, spread = _joined(of_runs, len(codes))
+            noise = codes * sigma**2
+            sums = sums + (seen - sums) * noise / (noise + spread**2)
+            raw, smooth = (x + ((sums - np.bincount(runs, x)) / codes)[runs] for x in (raw, smooth))
+        return cls(raw, smooth, sigma)
+
+    def tail(self, codes: Indices, widths: Floats, rising: bool) -> Floats:
+        """Counts of an outer group of bins: their density is monotone, but for bins far above the noise.
+
+        Noise in the far bins of a tail, which few rows are in, would else carry the column's mean and variance away.
+        The last group's density falls; the first's falls or rises, whichever fits better. Isotonic regression, again
+        without the bins that stand out, which would pull their neighbours up.
+        """
+        density, smooth, stand_out = self.raw[codes] / widths, self.smooth[codes], np.zeros(len(codes), dtype=bool)
+        weights, places = widths**2, np.arange(len(codes))  # the inverse of a density's noise variance, in σ
+        for _ in range(_PASSES):
+            rest = places[~stand_out]
+            fits = [
+                isotonic_regression(density[rest], weights=weights[rest], increasing=up).x
+                for up in (False, True)[: 1 + rising]
+            ]
+            best = min(fits, key=lambda fit: float(weights[rest] @ (density[rest] - fit) ** 2))
+            monotone = np.interp(places, rest, best) * widths
+            stand_out = smooth > monotone + _STANDS_OUT * self.sigma
+        return np.asarray(np.where(stand_out, smooth, monotone))
+
+
+def _joined(measurements: Sequence[Measurement], size: int) -> tuple[Floats, float]:
+    """Measurements of the same counts by inverse variance, and the standard deviation; zero and infinity of none."""
+    sums, precision = np.zeros(size), 0.0
+    for measurement in measurements:
+        weight = 1 / max(measurement.sigma, 1e-3) ** 2
+        sums, precision = sums + weight * measurement.values, precision + weight
+    return (sums / precision, precision**-0.5) if precision else (sums, np.inf)
+
+
+def _with_tail(
+    column: Column, groups: tuple[int, ...], counts: Floats, most: float, classes: Indices
+) -> tuple[int, ...]:
+    """Groups in which the rest of the last bins, of fewer rows than a group holds, is in the group before it."""
+    last = groups[column.bins - 1]
+    rest = [code for code in range(column.bins) if groups[code] == last]
+    small = _projected(counts)[rest].sum() * most < 1 and rest[0] > 0 and classes[rest[0]] == classes[rest[0] - 1]
+    return tuple(group - (group >= last) for group in groups) if small else groups
 
 
 def _classes(schema: Schema) -> dict[str, Indices]:

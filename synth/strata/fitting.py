@@ -157,7 +157,7 @@ def cut_strata(
     if any(measurement.where for measurement in measurements):
         return _each_stratum(strata, measurements, engine or MirrorDescent(), shrinkage)
     coarsening = Coarsening.of(strata.schema, measurements, strata.columns)
-    coarse = [coarsening.coarse(measurement) for measurement in measurements]
+    coarse = coarsening.coarse_all(measurements)
     models, sizes = cut(Strata.over(coarsening.schema, strata.columns), coarse, engine or MirrorDescent(), shrinkage)
     expanded = {key: coarsening.expanded(model, measurements, strata.rest(key)) for key, model in models.items()}
     return StratifiedModel.of(strata, expanded, sizes)

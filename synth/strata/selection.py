@@ -67,8 +67,9 @@ def _hindrance(shared: SharingMechanism, strata: Strata) -> str:
         return "the engine cannot use what strata lend each other; engine 'numpy' can"
     schema = strata.schema
     inner = [column for column in schema.columns if column.name not in strata.columns]
-    merged = shared.levels.coarser  # before columns are measured together
-    sizes = [min(column.size, FINE_GROUPS) if merged and column.fine else column.size for column in inner]
+    if not shared.levels.coarser and any(column.fine for column in inner):
+        return "columns without edges are merged by what is measured of them over all rows"
+    sizes = [min(column.size, FINE_GROUPS) if column.fine else column.size for column in inner]
     if max((prod(pair) for pair in combinations(sizes, 2)), default=0) * prod(strata.sizes) > MOST_PAIR_CELLS:
         return f"a pair of columns within all strata has more than {MOST_PAIR_CELLS:,} cells"
     if tree_cells(schema.sizes, model_cliques(schema, [], strata.columns)) > cells_in(shared.model_size):

@@ -88,11 +88,15 @@ def test_one_choice_for_all_strata(tmp_path, name, levels):
     assert_kept(made_twice(all_strata(MECHANISMS[name], levels), *tables(), tmp_path), RHO)
 
 
+FORTY = {"values": {"values": tuple(range(40))}, "bounds": {"lower": 0, "upper": 39, "integer": True}}
+
+
 @EACH
 @pytest.mark.parametrize("strata", [(), ("S",)])
-def test_wide_columns(tmp_path, name, strata):
+@pytest.mark.parametrize("declared", FORTY)
+def test_wide_columns(tmp_path, name, strata, declared):
     """Of forty codes, merged before columns are measured together; the neighbour has a row of a rare code."""
-    schema = Schema("wide", (Column("X", values=tuple(range(40))), *SCHEMA.columns[:2]))
+    schema = Schema("wide", (Column("X", **FORTY[declared]), *SCHEMA.columns[:2]))
     rows = np.random.default_rng(0).integers(0, (30, 3, 2), (400, 3)).astype(np.uint8)
     rows[:, 1] = rows[:, 0] // 10
     pair = [CodedTable(codes, schema) for codes in (rows, np.vstack([rows, np.array([[39, 0, 1]], np.uint8)]))]
