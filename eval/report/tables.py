@@ -53,6 +53,7 @@ def summary(report: Report) -> Table:
             rows[f"{name}, everybody"] = [interval(each[name][ALL_ROWS], WRITTEN[name]) for each in found]
     if isinstance(report, InternalReport):
         scores, fairness = [each.scores for each in report.audits], [each.fairness for each in report.audits]
+        rows["parity distance"] = [ratio(each.parity_distance or 0.0) for each in scores]
         rows["parity error"] = [ratio(each.parity_error) for each in scores]
         rows["maximum disparity"] = [ratio(each.maximum_disparity) for each in scores]
         rows["workload error, mean of groups"] = [ratio(each.workload3_by_stratum) for each in scores]

@@ -22,6 +22,7 @@ from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.scores.classifiers import MODELS, check_models, classifier_utility
+from equistrata.eval.scores.distances import parity_distance, total_variation, wasserstein
 from equistrata.eval.scores.fairness import GroupFairness
 from equistrata.eval.scores.parity import parity_error
 from equistrata.eval.scores.tables import ALL_ROWS, MIN_SHARE, Pair, TableLike, coded_alike
@@ -37,7 +38,12 @@ class Scores:
 
     Attributes:
         parity_error: of the means, see `equistrata.eval.scores.parity`; 0 is best, no upper bound.
+            It reads codes: of nominal columns it depends on the order in which values are declared.
         maximum_disparity: the largest relative error of a column's mean in a stratum; 0 is best, no upper bound.
+        parity_distance: of the columns' distributions, see `equistrata.eval.scores.distances`; 0 is best, k + 1/k the
+            most over k strata.
+        total_variation: of single columns over all rows, a mean over those that define no strata; in [0, 1].
+        wasserstein: numeric column → Wasserstein-1 distance of its values over all rows, in its unit.
         workload3: 3-way workload error, see `equistrata.eval.scores.workload`; in [0, 2], 0 is best.
         workload3_by_stratum: the same within strata, averaged over them; in [0, 2].
         accuracy, dpr, fnr_diff: of the random forest trained on synthetic rows and tested on held-out real ones, see
@@ -46,6 +52,7 @@ class Scores:
         parity_by_column: each such column → its parity error.
         population_by_column: each such column → relative error of its mean over all rows.
         workload3_strata: stratum → its 3-way workload error.
+        distance_by_stratum, distance_by_column: as of parity, of `parity_distance`.
         parity_by_group: each such column → stratum (and `all`) → relative error of its mean. Not in `to_dict`.
         classifiers: model → utility when trained on synthetic rows.
         baseline: model → utility when trained on the real rows; empty when not asked for.
@@ -62,6 +69,11 @@ class Scores:
     parity_by_column: Mapping[str, float] = field(default_factory=dict)
     population_by_column: Mapping[str, float] = field(default_factory=dict)
     workload3_strata: Mapping[str, float] = field(default_factory=dict)
+    parity_distance: float | None = None
+    total_variation: float | None = None
+    wasserstein: Mapping[str, float] = field(default_factory=dict)
+    distance_by_stratum: Mapping[str, float] = field(default_factory=dict)
+    distance_by_column: Mapping[str, float] = field(default_factory=dict)
     parity_by_group: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     classifiers: Mapping[str, GroupFairness] = field(default_factory=dict)
     baseline: Mapping[str, GroupFairness] = field(default_factory=dict)
@@ -120,7 +132,8 @@ def score(
     tables = {"real": private, "synthetic": synthetic} | ({} if held_out is None else {"test": held_out})
     coded = coded_alike(tables, columns, [] if target is None else [target])
     pair = Pair.of(coded["real"], coded["synthetic"], columns, min_share=min_share, times=times)
-    scores = table_scores(pair)
+    declared = any(isinstance(table, CodedTable) for table in tables.values())
+    scores = table_scores(replace(pair, declared=declared))
     if "test" not in coded or target is None or not classifiers:
         return scores
     if times is not None:
@@ -147,7 +160,7 @@ def with_utility(
 
 def table_scores(pair: Pair) -> Scores:
     """The scores without classifiers. Privacy: EXACT, so internal; not private."""
-    parity, workload = parity_error(pair), workload_by_stratum(pair)
+    parity, workload, distance = parity_error(pair), workload_by_stratum(pair), parity_distance(pair)
     labels, errors = (*parity.strata, ALL_ROWS), np.vstack([parity.errors, parity.population])
     within = [dict(zip(labels, of, strict=True)) for of in errors.T.tolist()]
     by_group = dict(zip(parity.components, within, strict=True))
@@ -160,5 +173,10 @@ def table_scores(pair: Pair) -> Scores:
         parity_by_column=parity.by_column,
         population_by_column={column: errors[ALL_ROWS] for column, errors in by_group.items()},
         workload3_strata=workload,
+        parity_distance=distance.value,
+        total_variation=float(np.mean(total_variation(pair).population)),
+        wasserstein=wasserstein(pair),
+        distance_by_stratum=distance.by_stratum,
+        distance_by_column=distance.by_column,
         parity_by_group=by_group,
     )

@@ -44,6 +44,7 @@ class Pair:
         strata: the columns that define strata; may be none.
         labels: of the k strata covered, in the order of their codes; `all` without columns.
         real_place, synthetic_place: each row's stratum in [0, k), or -1 where its stratum is not covered.
+        declared: whether the schema was declared; if not, it holds the values that occur.
     """
 
     real: CodedTable
@@ -53,6 +54,7 @@ class Pair:
     labels: tuple[str, ...]
     real_place: Counts
     synthetic_place: Counts
+    declared: bool = True
 
     @classmethod
     def of(
@@ -86,7 +88,8 @@ class Pair:
         place[covered] = np.arange(covered.size)
         kept = tuple(labels[i] for i in covered)
         often, places = times or (None, None), (place[in_real], place[in_synthetic])
-        return cls(coded["real"], coded["synthetic"], often, tuple(strata), kept, *places)
+        declared = isinstance(real, CodedTable) or isinstance(synthetic, CodedTable)
+        return cls(coded["real"], coded["synthetic"], often, tuple(strata), kept, *places, declared)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -13,7 +13,9 @@ from equistrata.flows.cli.options import command
 from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, setting
 
 SCORE_NOTES = {
-    "parity_error": "relative errors of the means of columns that define no strata, summed over strata; 0 is best",
+    "parity_distance": "distances of the distributions of columns that define no strata, summed over strata; 0 is best",
+    "total_variation": "of single columns over all rows; 0 is best, 1 is worst",
+    "parity_error": "relative errors of the means of codes, summed over strata; 0 is best",
     "maximum_disparity": "worst relative error of a mean in a stratum",
     "workload3": "3-way marginals, L1 distance; 0 is best, 2 is worst",
     "workload3_by_stratum": "the same within strata, averaged",

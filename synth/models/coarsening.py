@@ -265,7 +265,7 @@ class _Counts:
         return cls(raw, smooth, sigma)
 
     def tail(self, codes: Indices, widths: Floats, rising: bool) -> Floats:
-        """Counts of an outer group of bins: their density is monotone, but for bins far above the noise.
+        """Counts of an outer group of bins: their density is monotone, except in bins far above it.
 
         Noise in the far bins of a tail, which few rows are in, would else carry the column's mean and variance away.
         The last group's density falls; the first's falls or rises, whichever fits better. Isotonic regression, again

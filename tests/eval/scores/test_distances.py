@@ -1,0 +1,113 @@
+"""Distances of released values: by hand, the same in another order or unit, and true to who is served worst."""
+
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy.stats import wasserstein_distance
+
+from equistrata.data.schema import Column, Schema
+from equistrata.data.table import CodedTable
+from equistrata.eval.scores.distances import parity_distance, total_variation, wasserstein
+from equistrata.eval.scores.scores import score
+from equistrata.eval.scores.tables import Pair
+
+JOB = Column("JOB", values=("a", "b", "c", "d"))
+PAY = Column("PAY", lower=0, upper=1000, edges=(0, 10, 100, 400, 1000), missing="own")
+AGE = Column("AGE", lower=0, upper=99, integer=True)
+G = Column("G", values=(1, 2, 3))
+SCHEMA = Schema("s", (G, JOB, PAY, AGE))
+
+
+def table_of(rows, seed, schema=SCHEMA, lean=0.0):
+    """Codes at random; in G = 3 the larger ones are likelier by `lean`."""
+    rng = np.random.default_rng(seed)
+    codes = rng.integers(0, schema.sizes, (rows, len(schema.names)))
+    more = (codes[:, 0] == 2) & (rng.random(rows) < lean)
+    codes[more, 1:] = np.array(schema.sizes)[1:] - 1 - (codes[more, 1:] > 2)
+    return CodedTable(codes.astype(np.uint8), schema)
+
+
+def pair_of(strata=("G",), lean=0.5):
+    return Pair.of(table_of(2000, 0), table_of(1500, 1, lean=lean), strata)
+
+
+def test_by_hand():
+    """G = 1: half of JOB elsewhere (0.5), PAY one bin of three up (250 of 1000) and a third missing instead."""
+    real = pd.DataFrame({"G": [1] * 4 + [2] * 2, "JOB": [*"aabb", *"cc"], "PAY": [5, 5, 5, 5, 50, 50], "AGE": [10] * 6})
+    made = pd.DataFrame({"G": [1] * 4, "JOB": [*"aaaa"], "PAY": [250, 250, np.nan, np.nan], "AGE": [20] * 4})
+    pair = Pair.of(*(CodedTable.encode(each, SCHEMA) for each in (real, made)), ["G"])
+    found = parity_distance(pair)
+    pay = 0.5 + 0.5 * (250 - 5) / 1000
+    assert found.errors == pytest.approx(np.array([[0.5, pay, 10 / 99], [1, 1, 1]]))
+    assert found.value == pytest.approx(found.errors.mean(1).sum() + found.population.mean() / 2)
+    assert total_variation(pair).errors[0] == pytest.approx([0.5, 1, 1])
+    assert wasserstein(pair) == pytest.approx({"PAY": 250 - (4 * 5 + 2 * 55) / 6, "AGE": 10})
+
+
+def test_equal_tables_have_none_and_others_at_most_the_most():
+    assert parity_distance(Pair.of(table_of(500, 0), table_of(500, 0), ["G"])).value == 0
+    ends = [
+        CodedTable(np.array([[0, 0, 0, 0], [1, 0, 0, 0], [2, 0, 0, 0]], np.uint8), SCHEMA),
+        CodedTable(np.array([[0, 3, 4, 99], [1, 3, 4, 99], [2, 3, 4, 99]], np.uint8), SCHEMA),
+    ]
+    assert 3.3 < parity_distance(Pair.of(*ends, ["G"])).value <= 3 + 1 / 3  # numbers are in the middle of bins
+    assert parity_distance(Pair.of(*ends)).value <= 1
+
+
+@pytest.mark.parametrize("order", [(3, 2, 1, 0), (1, 3, 0, 2)])
+def test_the_order_of_declared_values_does_not_matter(order):
+    turned = replace(SCHEMA, columns=(G, replace(JOB, values=tuple(JOB.values[i] for i in order)), PAY, AGE))
+    pair = pair_of()
+    codes = [np.argsort(order)[table.codes[:, 1]] for table in (pair.real, pair.synthetic)]
+    tables = [
+        CodedTable(np.column_stack([table.codes[:, 0], new, table.codes[:, 2:]]).astype(np.uint8), turned)
+        for table, new in zip((pair.real, pair.synthetic), codes, strict=True)
+    ]
+    before, after = (score(made, real, ["G"], classifiers=()) for real, made in ((pair.real, pair.synthetic), tables))
+    assert after.parity_distance == pytest.approx(before.parity_distance, abs=1e-12)
+    assert after.total_variation == pytest.approx(before.total_variation, abs=1e-12)
+    assert after.workload3 == pytest.approx(before.workload3, abs=1e-12)
+    assert after.parity_error != pytest.approx(before.parity_error, rel=1e-6)  # which is why
+
+
+def test_the_unit_does_not_matter():
+    """Numbers and their bounds in hundredths: the same distances, and Wasserstein's a hundred times."""
+    cents = replace(PAY, lower=0, upper=100_000, edges=tuple(100 * edge for edge in PAY.edges))
+    pair = pair_of()
+    scaled = [
+        CodedTable(table.codes, replace(SCHEMA, columns=(G, JOB, cents, AGE))) for table in (pair.real, pair.synthetic)
+    ]
+    other = Pair.of(*scaled, ["G"])
+    assert parity_distance(other).errors == pytest.approx(parity_distance(pair).errors, abs=1e-12)
+    assert wasserstein(other)["PAY"] == pytest.approx(100 * wasserstein(pair)["PAY"])
+
+
+def test_they_are_those_of_the_rows():
+    pair = pair_of(())
+    for name in ("PAY", "AGE"):
+        column = SCHEMA[name]
+        middles = (np.array(column.cuts[1:]) + np.array(column.cuts[:-1])) / 2
+        values = [middles[t.column(name)[t.column(name) < column.bins]] for t in (pair.real, pair.synthetic)]
+        assert wasserstein(pair)[name] == pytest.approx(wasserstein_distance(*values))
+
+
+def test_the_group_that_is_served_worst_is_found():
+    found = parity_distance(pair_of(lean=0.3)).by_stratum
+    assert max(found, key=found.get) == "G=3"
+    assert found["G=3"] > 3 * found["G=1"]
+
+
+def test_frames_that_nobody_declared():
+    """Many numbers are a scale; few are names, as texts are; an absent cell is missing."""
+    rng = np.random.default_rng(0)
+    real = pd.DataFrame({"X": rng.normal(0, 1, 300), "K": rng.integers(0, 3, 300)})
+    made = real.assign(X=real["X"] + 0.5)
+    found = score(made, real, classifiers=())
+    assert found.wasserstein == pytest.approx({"X": 0.5})
+    reach = max(made["X"].max(), real["X"].max()) - real["X"].min()
+    assert found.distance_by_column == pytest.approx({"X": 0.5 / reach, "K": 0})
+    gone = made.assign(X=made["X"].where(made.index < 150))
+    assert score(gone, real, classifiers=()).distance_by_column["X"] > 0.5
+    assert score(real, real, classifiers=()).parity_distance == 0
