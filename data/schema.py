@@ -244,7 +244,7 @@ class Schema:
 
         Raises InputError for no such file or name, no YAML, or a declaration that makes no sense.
         """
-        text, where = _read(source)
+        text, where = schema_text(source)
         return cls.from_dict(documents.parse(text, f"schema {where}"), where)
 
     @classmethod
@@ -285,7 +285,8 @@ def built_in_schemas() -> list[str]:
     return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
 
 
-def _read(source: str | Path) -> tuple[str, str]:
+def schema_text(source: str | Path) -> tuple[str, str]:
+    """The YAML of a schema file or a built-in schema, and what messages call it. Raises InputError."""
     path = Path(source)
     name = len(os.fsencode(path.name)) <= 255 and path.name == str(source) and not path.suffix
     if name and not os.path.exists(path):

@@ -131,6 +131,11 @@ class FileSource:
     kind: str | None = None
     batch_rows: int = BATCH_ROWS
 
+    def header(self) -> list[str]:
+        """The names of the file's columns, in order. Raises InputError if it cannot be read."""
+        with _opened(self.path, self.kind, ()) as (path, kind):
+            return _header(path, kind)
+
     def check(self, columns: Sequence[str]) -> None:
         """See `Source.check`. Reads one row at most."""
         with _opened(self.path, self.kind, columns):

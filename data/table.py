@@ -176,6 +176,18 @@ def code_dtype(schema: Schema) -> type[np.unsignedinteger]:
 
 
 def _encode_values(series: pd.Series, column: Column) -> Encoded:
+    codes, absent = value_codes(series, column)
+    if (codes < 0).any():
+        shown = [*map(str, column.values[:12]), *["…"] * (len(column.values) > 12)]
+        raise InputError(
+            f"column {column.name!r} holds a value that the schema does not declare (declared: "
+            f"{', '.join(shown)}); declare it or recode it"
+        )
+    return codes, absent, None if column.missing is None else column.values.index(column.missing)
+
+
+def value_codes(series: pd.Series, column: Column) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """The code of each raw cell of a categorical column, -1 where its value is not declared; and where it is absent."""
     declared = {_key(value, column): code for code, value in enumerate(column.values)}
     recoded = {_key(raw, column): column.values.index(to) for raw, to in column.recode}
     # With "recode" and "others", only what "recode" lists keeps its meaning.
@@ -186,14 +198,7 @@ def _encode_values(series: pd.Series, column: Column) -> Encoded:
         lookup = np.array([*(_code(value, declared, other, column) for value in distinct), 0], dtype=np.int64)
     except TypeError:  # a list or a mapping in a cell
         places, lookup = np.zeros(len(series), dtype=np.intp), np.array([-1])
-    codes, absent = lookup[places], places < 0
-    if (codes < 0).any():
-        shown = [*map(str, column.values[:12]), *["…"] * (len(column.values) > 12)]
-        raise InputError(
-            f"column {column.name!r} holds a value that the schema does not declare (declared: "
-            f"{', '.join(shown)}); declare it or recode it"
-        )
-    return codes, absent, None if column.missing is None else column.values.index(column.missing)
+    return lookup[places], places < 0
 
 
 def _code(value: object, declared: Mapping[float | str, int], other: int, column: Column) -> int:
@@ -247,15 +252,19 @@ def bounded_numbers(series: pd.Series, column: Column) -> tuple[npt.NDArray[np.f
 
 def numbers(series: pd.Series, column: Column) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
     """A column's raw numbers, and where they are absent. Raises InputError on anything that is not a number."""
-    if isinstance(series.dtype, pd.CategoricalDtype):  # as text files are read: every distinct text is converted once
-        places, distinct = pd.factorize(series)
-        values, _ = numbers(pd.Series(np.asarray(distinct)), column)
-        return np.append(values, np.nan)[places], places < 0
-    absent = series.isna().to_numpy()
-    values = pd.to_numeric(series, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
-    if (np.isnan(values) & ~absent).any() or np.isinf(values).any():
+    values, absent = read_numbers(series)
+    if not np.isfinite(values[~absent]).all():
         raise InputError(f"column {column.name!r} is declared numeric but holds something that is not a number")
     return values, absent
+
+
+def read_numbers(series: pd.Series) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
+    """The number in each raw cell, NaN or infinite where it holds something else; and where it is absent (NaN, too)."""
+    if isinstance(series.dtype, pd.CategoricalDtype):  # as text files are read: every distinct text is converted once
+        places, distinct = pd.factorize(series)
+        values, _ = read_numbers(pd.Series(np.asarray(distinct)))
+        return np.append(values, np.nan)[places], places < 0
+    return pd.to_numeric(series, errors="coerce").to_numpy(dtype=float, na_value=np.nan), series.isna().to_numpy()
 
 
 def _decode(codes: Codes, column: Column, rng: np.random.Generator) -> npt.NDArray[np.generic] | pd.Series:
