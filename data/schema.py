@@ -14,7 +14,7 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from importlib import resources
@@ -26,6 +26,7 @@ import numpy as np
 import numpy.typing as npt
 
 from equistrata.data import documents
+from equistrata.data.ranges import FORMS, Bins, Range
 from equistrata.errors import InputError
 
 Value = int | float | str
@@ -120,7 +121,8 @@ class Column:
         place = self.keys.index(key)
         if place == self.bins:
             return "missing"
-        return f"{'over ' if place else ''}{self.edges[place]:g} to {self.edges[place + 1]:g}"
+        low = self.edges[place] if place else max(self.edges[0], self.bounds[0])
+        return f"{'over ' if place else ''}{low:g} to {self.edges[place + 1]:g}"
 
 
 @dataclass(frozen=True)
@@ -271,8 +273,7 @@ class Schema:
         )
         for name in (*schema.default, *([] if schema.target is None else [schema.target])):
             schema.index(name)
-        zeros = tuple(_impossible(schema, entry, here) for entry in document.get("impossible") or ())
-        return replace(schema, impossible=zeros)
+        return _ruled(schema, document.get("impossible") or (), here)
 
 
 def built_in_schemas() -> list[str]:
@@ -421,14 +422,85 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
-def _impossible(schema: Schema, entry: Any, here: str) -> Impossible:
+def _ruled(schema: Schema, entries: Sequence[Any], here: str) -> Schema:
+    """The schema with the structural zeros that its rules make, and with bins cut where a rule's range ends."""
+    rules = [_rule(schema, entry, here) for entry in entries]
+    cut = {name: list[Range]() for rule in rules for name in rule}
+    for rule in rules:
+        for name, listed in rule.items():
+            cut[name] += [each for each in listed if not isinstance(each, int)]
+    columns = tuple(_cut(column, cut.get(column.name, []), here) for column in schema.columns)
+    ruled, zeros = replace(schema, columns=columns), []
+    for rule in rules:
+        codes = {name: _codes_of(listed, schema[name], ruled[name]) for name, listed in rule.items()}
+        all_of = all(len(each) == ruled[name].size for name, each in codes.items())
+        _need(here, not all_of, f"rules out every value of {', '.join(codes)}; leave one possible")
+        zeros.append(Impossible(tuple(codes), tuple(codes.values())))
+    return replace(ruled, impossible=tuple(zeros))
+
+
+def _rule(schema: Schema, entry: Any, here: str) -> dict[str, list[int | Range]]:
+    """What an entry of 'impossible' lists for each of its columns: declared codes, and ranges of numbers."""
     _need(here, isinstance(entry, dict) and entry, "needs each entry of 'impossible' to map columns to lists of values")
-    codes = []
+    rule = {}
     for name, values in entry.items():
         place = {key: code for code, key in enumerate(schema[name].keys)}
-        listed: Iterable[Value] = values if isinstance(values, list) else [values]
-        for value in listed:
-            known = isinstance(value, Hashable) and value in place
-            _need(here, known, f"rules out {name}={value!r}, but {value!r} is not a value of {name!r}")
-        codes.append(tuple(sorted(place[value] for value in listed)))
-    return Impossible(tuple(entry), tuple(codes))
+        listed = values if isinstance(values, list) else [values]
+        rule[name] = [each for value in listed for each in _meant(schema[name], place, value, here)]
+    return rule
+
+
+def _meant(column: Column, place: Mapping[Value, int], value: Any, here: str) -> list[int | Range]:
+    """The codes or the range that a value in a rule means: a value or a bin's index, else words, else a range."""
+    out, keys = f"rules out {column.name}={value!r}, but {value!r}", column.keys
+    _need(here, isinstance(value, int | float | str) and not isinstance(value, bool), f"{out} is not a value or a text")
+    if value in place:
+        return [place[value]]
+    worded = [code for code in range(column.bins, column.size) if column.words(keys[code]) == value]
+    if worded or not column.numeric:
+        shown = [*map(column.words, keys[:12]), *["…"] * (len(keys) > 12)]
+        _need(here, worded, f"{out} is not a value of {column.name!r}; it has {', '.join(shown)}")
+        return [*worded]
+    _need(
+        here, isinstance(value, str), f"{out} is not one of its {column.bins} bins; quote what means numbers: {FORMS}"
+    )
+    try:
+        return [_bins(column).read(value)]
+    except InputError as error:
+        words = [f"{column.words(key)!r}" for key in keys[column.bins :]]
+        raise InputError(f"{here} {out} {error}" + (f" (or {', '.join(words)})" if words else "")) from None
+
+
+def _bins(column: Column) -> Bins:
+    return Bins(column.edges, *column.bounds, column.integer)
+
+
+def _cut(column: Column, ranges: list[Range], here: str) -> Column:
+    if not ranges:
+        return column
+    bins = _bins(column)
+    empty = any(first > last for first, last in zip(*bins.ends, strict=True))
+    _need(here, not empty, f"has a rule on {column.name!r}, which has a bin without a whole number in it; widen that")
+    edges = bins.cut(ranges)
+    _need(here, len(edges) <= MOST_CODES + 1, f"has {len(edges) - 1:,} bins of {column.name!r} by its rules; {_MOST}")
+    new = next((edge for edge in edges if edge not in column.edges), None)
+    fixed = new is None or column.release != "index"
+    _need(
+        here, fixed, f"has a rule that cuts {column.name!r} at {new}, which releases its bins' indices; add that edge"
+    )
+    return replace(column, edges=edges)
+
+
+def _codes_of(listed: list[int | Range], declared: Column, column: Column) -> tuple[int, ...]:
+    """The codes, in a column with perhaps more bins, of declared codes and of ranges."""
+    codes, bins = set[int](), _bins(column) if column.numeric else None
+    for each in listed:
+        if not isinstance(each, int):
+            assert bins is not None
+            codes.update(bins.inside(each))
+        elif each < declared.bins:
+            first, last = (column.edges.index(edge) for edge in declared.edges[each : each + 2])
+            codes.update(range(first if each else 0, last))  # the first bin may begin lower now
+        else:
+            codes.add(each + column.bins - declared.bins)
+    return tuple(sorted(codes))

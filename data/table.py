@@ -280,13 +280,16 @@ def _decode(codes: Codes, column: Column, rng: np.random.Generator) -> npt.NDArr
     low, high = edges[bins], edges[bins + 1]
     if column.lower is not None and column.upper is not None:
         low, high = np.maximum(low, column.lower), np.minimum(high, column.upper)
+    least, most = np.where(bins == 0, low, np.nextafter(low, np.inf)), high  # open on the left, as the bin is
+    if column.integer:
+        whole = np.ceil(least) <= np.floor(high)
+        least, most = np.where(whole, np.ceil(least), least), np.where(whole, np.floor(high), high)
     if column.release == "midpoint":
-        drawn = (low + high) / 2
+        drawn = np.clip((low + high) / 2, least, most)
     elif column.integer:
-        first = np.where(bins == 0, np.ceil(low), np.floor(low) + 1)
-        drawn = rng.integers(first.astype(np.int64), np.maximum(np.floor(high), first).astype(np.int64), endpoint=True)
+        drawn = rng.integers(least.astype(np.int64), most.astype(np.int64), endpoint=True)
     else:
-        drawn = high - (high - low) * rng.random(len(codes))  # open on the left, as the bin is
+        drawn = np.maximum(high - (high - low) * rng.random(len(codes)), least)  # rounding may reach the open end
     if not own.any():
         return np.asarray(drawn)
     series = pd.Series(drawn).mask(own)
