@@ -194,9 +194,10 @@ def _faults(series: pd.Series, column: Column) -> dict[Fault, Mask]:
         codes, absent = value_codes(series, column)
         faults: dict[Fault, Mask] = {"undeclared values": ~absent & (codes < 0)}
     else:
-        values, absent = read_numbers(series)
+        values, absent, own = read_numbers(series, column)
         number, (lower, upper) = np.isfinite(values), column.bounds
         faults = {"not numbers": ~absent & ~number, "out of bounds": number & ((values < lower) | (values > upper))}
+        absent &= own < 0
     required = column.missing is None and (column.values or column.bins)
     return faults | {"missing cells": absent & bool(required)}
 

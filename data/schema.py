@@ -19,6 +19,7 @@ from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from importlib import resources
 from itertools import pairwise
+from math import isfinite
 from pathlib import Path
 from typing import Any, Literal
 
@@ -49,9 +50,11 @@ class Column:
     Numeric: `lower`, `upper` bound the raw values. With `edges` (b + 1 of them, ascending) the column has b bins, the
     first closed, the others open on the left, as `pandas.cut(include_lowest=True)`; without edges it can be averaged
     but not synthesized. `missing` is a number that stands for an absent cell, or "own" for a category of its own
-    (released empty). A bin is released as its "index", its "midpoint", or a uniform "draw" from it (whole numbers if
-    `integer`). For private means, `sigma` bounds the standard deviation, and `mean` is an interval that holds the mean
-    of every stratum (the column's bounds if not declared).
+    (released empty), or one of `codes`. A bin is released as its "index", its "midpoint", or a uniform "draw" from it
+    (whole numbers if `integer`). For private means, `sigma` bounds the standard deviation, and `mean` is an interval
+    that holds the mean of every stratum (the column's bounds if not declared).
+    `codes` (raw value, words) are raw cells of a numeric column that are no measured number, as -9 for refused: each is
+    a category of its own after the bins and before `missing`, released unchanged, and means leave its rows out.
     `label` and `labels` (released code, words) are for reports.
     """
 
@@ -69,6 +72,7 @@ class Column:
     sigma: float | None = None
     mean: tuple[float, float] | None = None
     labels: tuple[tuple[Value, str], ...] = ()
+    codes: tuple[tuple[Value, str], ...] = ()
 
     @property
     def numeric(self) -> bool:
@@ -102,7 +106,7 @@ class Column:
         """The number of codes."""
         if not self.discrete:
             raise InputError(f"column {self.name!r} is numeric and has no bins; add 'edges' to it in the schema")
-        return len(self.values) or self.bins + (self.missing == OWN_CATEGORY)
+        return len(self.values) or self.bins + len(self.codes) + (self.missing == OWN_CATEGORY)
 
     @cached_property
     def keys(self) -> tuple[Value, ...]:
@@ -119,8 +123,8 @@ class Column:
         if self.values:
             return dict(self.labels).get(key, str(key))
         place = self.keys.index(key)
-        if place == self.bins:
-            return "missing"
+        if place >= self.bins:
+            return [*(words for _, words in self.codes), "missing"][place - self.bins]
         low = self.edges[place] if place else max(self.edges[0], self.bounds[0])
         return f"{'over ' if place else ''}{low:g} to {self.edges[place + 1]:g}"
 
@@ -221,6 +225,8 @@ class Schema:
         declaration = asdict(self)
         for column in declaration["columns"]:
             del column["labels"]  # words for values are for reports; they may be mended without a new schema
+            if codes := column.pop("codes"):  # absent where there are none: the digests of older releases stay
+                column["codes"] = [raw for raw, _ in codes]
         return hashlib.sha256(json.dumps(declaration, sort_keys=True).encode()).hexdigest()
 
     @classmethod
@@ -300,6 +306,15 @@ def schema_text(source: str | Path) -> tuple[str, str]:
     return documents.read_text(path, f"schema file {str(path)!r}"), str(path)
 
 
+def number_in(value: Value) -> float | None:
+    """The number that a value is or reads as; None if there is none."""
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if isfinite(number) and "_" not in str(value) else None
+
+
 def plain_text(value: object) -> str:
     """A value as text, whole numbers without a point, so that 1, 1.0 and "1" agree."""
     return str(int(value)) if isinstance(value, float) and value.is_integer() else str(value)
@@ -316,9 +331,10 @@ def _released(column: Column) -> Column:
         return replace(column, recode=(), others=None, missing=None)
     if not column.bins or column.release != "index":
         return column
-    if column.missing == OWN_CATEGORY:  # released empty, so the indices stay bins and an empty cell stays a category
+    own = OWN_CATEGORY if column.missing == OWN_CATEGORY else None
+    if own or column.codes:  # released empty or unchanged, so the indices stay bins, and these categories of their own
         edges = tuple(index - 0.5 for index in range(column.bins + 1))
-        return replace(column, lower=0.0, upper=float(column.bins - 1), edges=edges)
+        return replace(column, lower=0.0, upper=float(column.bins - 1), edges=edges, missing=own)
     return replace(
         column, values=tuple(range(column.bins)), edges=(), missing=None, lower=None, upper=None, release="value",
         integer=False,
@@ -346,6 +362,7 @@ def _column(name: str, spec: Any, here: str) -> Column:
 def _categorical(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     values = spec["values"]
     _need(here, isinstance(values, list) and values, "needs 'values' to be a list of distinct values")
+    _need(here, "codes" not in spec, "needs no 'codes'; list them among its 'values'")
     text = all(isinstance(value, str) for value in values)
     _need(here, text or all(map(_is_number, values)), "mixes kinds of values; make all numbers or all quoted text")
     distinct, compared = set(values), set(values if text else map(float, values))  # as rows are compared with them
@@ -391,8 +408,12 @@ def _numeric(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
         _need(here, inside, "has a bin that lies outside 'lower' and 'upper'; remove its edge")
     release, missing, integer = spec.get("release", "draw"), spec.get("missing"), spec.get("integer", False)
     _need(here, release in ("index", "draw", "midpoint"), "needs 'release' to be index, draw or midpoint")
-    fits = missing in (None, OWN_CATEGORY) or (_is_number(missing) and lower <= missing <= upper)
-    _need(here, fits, "needs 'missing' to be 'own' or a number between its bounds")
+    codes = _sentinels(spec, (lower, upper), max(len(edges) - 1, 0) if release == "index" else 0, here)
+    fits = missing in (None, OWN_CATEGORY, *(raw for raw, _ in codes))
+    fits = fits or (missing is not None and _is_number(missing) and lower <= missing <= upper)
+    _need(
+        here, fits, "needs 'missing' to be 'own' or a number between its bounds" + ", or one of 'codes'" * bool(codes)
+    )
     _need(here, isinstance(integer, bool), "needs 'integer' to be true or false")
     if edges and integer and release == "draw":
         ends = pairwise([np.ceil(lower) - 1, *map(np.floor, edges[1:-1]), np.floor(upper)])
@@ -403,8 +424,27 @@ def _numeric(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     _need(here, mean is None or holds, "needs 'mean' to be two ascending numbers that surely hold its mean")
     return {
         "lower": lower, "upper": upper, "edges": tuple(edges), "integer": integer, "release": release,
-        "mean": None if mean is None else (float(mean[0]), float(mean[1])),
+        "mean": None if mean is None else (float(mean[0]), float(mean[1])), "codes": codes,
     }  # fmt: skip
+
+
+def _sentinels(
+    spec: Mapping[str, Any], bounds: tuple[float, float], indices: int, here: str
+) -> tuple[tuple[Value, str], ...]:
+    """The declared 'codes'. None may read as a number that a bin releases: within the bounds, or one of the indices."""
+    codes = spec.get("codes") or {}
+    texts = isinstance(codes, dict) and all(isinstance(words, str) and words for words in codes.values())
+    _need(here, texts, "needs 'codes' to be a mapping from raw values to quoted words")
+    known = all((isinstance(raw, str) and raw.strip()) or _is_number(raw) for raw in codes)
+    _need(here, known, "needs the keys of 'codes' to be numbers or quoted text")
+    _need(here, len(codes) + len(spec.get("edges") or []) <= MOST_CODES, f"has {len(codes):,} codes; {_MOST}")
+    for raw in codes:
+        number = number_in(raw)
+        inside = number is not None and (bounds[0] <= number <= bounds[1] or number in range(indices))
+        _need(here, not inside, f"has the code {raw!r}, which is a number that its rows may hold; leave it out")
+    distinct = {plain_text(raw) if (number := number_in(raw)) is None else number for raw in codes}
+    _need(here, len(distinct) == len(codes), "has two 'codes' that read as one; keep one of them")
+    return tuple(codes.items())
 
 
 def _need(here: str, holds: object, fault: str) -> None:
@@ -456,7 +496,9 @@ def _meant(column: Column, place: Mapping[Value, int], value: Any, here: str) ->
     _need(here, isinstance(value, int | float | str) and not isinstance(value, bool), f"{out} is not a value or a text")
     if value in place:
         return [place[value]]
-    worded = [code for code in range(column.bins, column.size) if column.words(keys[code]) == value]
+    raw = {column.bins + place: plain_text(raw) for place, (raw, _) in enumerate(column.codes)}
+    words = {code: {column.words(keys[code]), raw.get(code)} for code in range(column.bins, column.size)}
+    worded = [code for code, known in words.items() if value in known or plain_text(value) == raw.get(code)]
     if worded or not column.numeric:
         shown = [*map(column.words, keys[:12]), *["…"] * (len(keys) > 12)]
         _need(here, worded, f"{out} is not a value of {column.name!r}; it has {', '.join(shown)}")
@@ -467,8 +509,8 @@ def _meant(column: Column, place: Mapping[Value, int], value: Any, here: str) ->
     try:
         return [_bins(column).read(value)]
     except InputError as error:
-        words = [f"{column.words(key)!r}" for key in keys[column.bins :]]
-        raise InputError(f"{here} {out} {error}" + (f" (or {', '.join(words)})" if words else "")) from None
+        own = [f"{column.words(key)!r}" for key in keys[column.bins :]]
+        raise InputError(f"{here} {out} {error}" + (f" (or {', '.join(own)})" if own else "")) from None
 
 
 def _bins(column: Column) -> Bins:
