@@ -27,6 +27,7 @@ import numpy as np
 import numpy.typing as npt
 
 from equistrata.data import documents
+from equistrata.data.dialect import PLAIN, Dialect
 from equistrata.data.ranges import FORMS, Bins, Range
 from equistrata.errors import InputError
 
@@ -37,7 +38,7 @@ OWN_CATEGORY = "own"
 MOST_COLUMNS = 1_000
 MOST_CODES = 10_000  # of a column: more make a name or a number of it, and two such columns a table of 10⁸ cells
 _MOST = f"{MOST_CODES:,} are the most, so join some or declare bins"
-_SCHEMA_KEYS = {"name", "description", "columns", "default", "target", "impossible"}
+_SCHEMA_KEYS = {"name", "description", "columns", "default", "target", "impossible", "file"}
 
 
 @dataclass(frozen=True)
@@ -147,6 +148,7 @@ class Schema:
     impossible: tuple[Impossible, ...] = ()
     default: tuple[str, ...] = ()
     description: str = ""
+    file: Dialect = PLAIN  # of the CSV files of raw rows
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
@@ -193,7 +195,7 @@ class Schema:
 
     def coded(self) -> Schema:
         """The schema of a table that this schema has already released: binned columns hold the index of their bin."""
-        return replace(self, columns=tuple(map(_released, self.columns)))
+        return replace(self, columns=tuple(map(_released, self.columns)), file=PLAIN)
 
     def given(self, fixed: Mapping[str, int]) -> Schema | None:
         """The schema of the other columns once the columns in `fixed` have these codes.
@@ -223,6 +225,7 @@ class Schema:
     def digest(self) -> str:
         """SHA-256 of the declaration, in hexadecimal: two schemas with the same digest code rows in the same way."""
         declaration = asdict(self)
+        del declaration["file"]  # what a file's cells are, not what they mean
         for column in declaration["columns"]:
             del column["labels"]  # words for values are for reports; they may be mended without a new schema
             if codes := column.pop("codes"):  # absent where there are none: the digests of older releases stay
@@ -242,7 +245,7 @@ class Schema:
         try:
             inner = {"columns": Column, "impossible": Impossible}
             made = {key: tuple(kind(**_tuples(each)) for each in document[key]) for key, kind in inner.items()}
-            return cls(**_tuples(document) | made)
+            return cls(**_tuples(document) | made | {"file": Dialect(**document.get("file", {}))})
         except (TypeError, KeyError, AttributeError):
             raise InputError(f"{where} does not declare a schema; bring the released file back") from None
 
@@ -276,6 +279,7 @@ class Schema:
             target=document.get("target"),
             default=tuple(document.get("default") or ()),
             description=_text(document, "description", here).strip(),
+            file=Dialect.read(document.get("file") or {}, here),
         )
         for name in (*schema.default, *([] if schema.target is None else [schema.target])):
             schema.index(name)

@@ -34,7 +34,7 @@ def read_table(path: str | Path | None, schema: Schema | str | Path) -> CodedTab
 
     selected = (schema if isinstance(schema, Schema) else Schema.load(schema)).selected()
     coded = selected.select([column.name for column in selected.columns if column.discrete])
-    source = SampleSource() if path is None else FileSource(str(path))
+    source = SampleSource() if path is None else FileSource.of(str(path), selected)
     return CodedTable.concatenate([CodedTable.encode(rows, coded) for rows in source.batches(coded.names)])
 
 

@@ -70,7 +70,8 @@ class AuditPlan:
                 f"release {str(first.folder)!r} does not say where its rows are; "
                 "give their file with --input, or the release's configuration with --config"
             )
-        source = source_of(ReleaseConfig.build(**rows))
+        averaged = [name for release in releases if release.means for name in release.means["outcomes"]]
+        source = source_of(ReleaseConfig.build(**rows), [first.schema], averaged)
         output, host = _place(config, releases)
         check_output(output)
         if config.pdf:

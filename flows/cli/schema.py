@@ -61,8 +61,9 @@ def _misfits(settings: CheckSettings, schema: Schema) -> tuple[int, list[Misfit]
     from equistrata.data.problems import misfits
     from equistrata.data.sources import FileSource
 
-    used, source = schema.coded() if settings.coded else schema, FileSource(str(settings.input))
-    there = source.header()
+    used = schema.coded() if settings.coded else schema
+    source = FileSource.of(str(settings.input), used)
+    there = source.header(schema.names)
     needed = used.default or used.names
     looked_at = used.select([name for name in used.names if name in needed or name in there])
     held = [name for name in looked_at.names if name in there]
