@@ -14,12 +14,12 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Hashable, Iterable, Mapping, Sequence
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from functools import cached_property
 from importlib import resources
 from itertools import pairwise
-from math import ceil, floor
+from math import ceil, floor, isfinite
 from pathlib import Path
 from typing import Any, Literal
 
@@ -27,7 +27,9 @@ import numpy as np
 import numpy.typing as npt
 
 from equistrata.data import documents
+from equistrata.data.dialect import PLAIN, Dialect
 from equistrata.data.grid import fine_edges
+from equistrata.data.ranges import FORMS, Bins, Range
 from equistrata.errors import InputError
 
 Value = int | float | str
@@ -37,7 +39,7 @@ OWN_CATEGORY = "own"
 MOST_COLUMNS = 1_000
 MOST_CODES = 10_000  # of a column: more make a name or a number of it, and two such columns a table of 10⁸ cells
 _MOST = f"{MOST_CODES:,} are the most, so join some or declare bins"
-_SCHEMA_KEYS = {"name", "description", "columns", "default", "target", "impossible"}
+_SCHEMA_KEYS = {"name", "description", "columns", "default", "target", "impossible", "file"}
 
 
 @dataclass(frozen=True)
@@ -49,10 +51,13 @@ class Column:
     meaning only where `recode` lists it.
     Numeric: `lower`, `upper` bound the raw values. With `edges` (b + 1 of them, ascending) the column has b bins, the
     first closed, the others open on the left, as `pandas.cut(include_lowest=True)`; without edges it has the fine bins
-    of `equistrata.data.grid`, which a synthesizer merges by what it measures. `missing` is a number that stands for an
-    absent cell, or "own" for a category of its own (released empty). A bin is released as its "index", its "midpoint",
-    or a uniform "draw" from it (whole numbers if `integer`). For private means, `sigma` bounds the standard deviation,
-    and `mean` is an interval that holds the mean of every stratum (the column's bounds if not declared).
+    of `equistrata.data.grid`, and `splits` where rules cut these; a synthesizer merges them by what it measures.
+    `missing` is a number that stands for an absent cell, or "own" for a category of its own (released empty), or one of
+    `codes`. A bin is released as its "index", its "midpoint", or a uniform "draw" from it (whole numbers if `integer`).
+    For private means, `sigma` bounds the standard deviation, and `mean` is an interval that holds the mean of every
+    stratum (the column's bounds if not declared).
+    `codes` (raw value, words) are raw cells of a numeric column that are no measured number, as -9 for refused: each is
+    a category of its own after the bins and before `missing`, released unchanged, and means leave its rows out.
     `label` and `labels` (released code, words) are for reports.
     """
 
@@ -65,11 +70,13 @@ class Column:
     lower: float | None = None
     upper: float | None = None
     edges: tuple[float, ...] = ()
+    splits: tuple[float, ...] = ()
     integer: bool = False
     release: Release = "value"
     sigma: float | None = None
     mean: tuple[float, float] | None = None
     labels: tuple[tuple[Value, str], ...] = ()
+    codes: tuple[tuple[Value, str], ...] = ()
 
     @property
     def numeric(self) -> bool:
@@ -96,7 +103,9 @@ class Column:
     @cached_property
     def cuts(self) -> tuple[float, ...]:
         """The edges of a numeric column's bins, as declared or as its bounds make them."""
-        return self.edges or (fine_edges(*self.bounds, self.integer) if self.numeric else ())
+        if self.edges or not self.numeric:
+            return self.edges
+        return tuple(sorted({*fine_edges(*self.bounds, self.integer), *self.splits}))
 
     @property
     def bins(self) -> int:
@@ -106,7 +115,7 @@ class Column:
     @property
     def size(self) -> int:
         """The number of codes."""
-        return len(self.values) or self.bins + (self.missing == OWN_CATEGORY)
+        return len(self.values) or self.bins + len(self.codes) + (self.missing == OWN_CATEGORY)
 
     @cached_property
     def keys(self) -> tuple[Value, ...]:
@@ -123,13 +132,13 @@ class Column:
         if self.values:
             return dict(self.labels).get(key, str(key))
         place = self.keys.index(key)
-        if place == self.bins:
-            return "missing"
+        if place >= self.bins:
+            return [*(words for _, words in self.codes), "missing"][place - self.bins]
         low, high = self.cuts[place : place + 2]
         if self.fine and self.integer:
-            first, last = ceil(low), floor(high)
+            first, last = ceil(max(low, self.bounds[0])), floor(high)
             return f"{first}" if first == last else f"{first} to {last}"
-        return f"{'over ' if place else ''}{low:g} to {high:g}"
+        return f"{'over ' if place else ''}{low if place else max(low, self.bounds[0]):g} to {high:g}"
 
 
 @dataclass(frozen=True)
@@ -150,6 +159,7 @@ class Schema:
     impossible: tuple[Impossible, ...] = ()
     default: tuple[str, ...] = ()
     description: str = ""
+    file: Dialect = PLAIN  # of the CSV files of raw rows
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
@@ -196,7 +206,7 @@ class Schema:
 
     def coded(self) -> Schema:
         """The schema of a table that this schema has already released: binned columns hold the index of their bin."""
-        return replace(self, columns=tuple(map(_released, self.columns)))
+        return replace(self, columns=tuple(map(_released, self.columns)), file=PLAIN)
 
     def given(self, fixed: Mapping[str, int]) -> Schema | None:
         """The schema of the other columns once the columns in `fixed` have these codes.
@@ -226,8 +236,13 @@ class Schema:
     def digest(self) -> str:
         """SHA-256 of the declaration, in hexadecimal: two schemas with the same digest code rows in the same way."""
         declaration = asdict(self)
+        del declaration["file"]  # what a file's cells are, not what they mean
         for column in declaration["columns"]:
             del column["labels"]  # words for values are for reports; they may be mended without a new schema
+            # Absent where there are none: the digests of older releases stay.
+            codes, splits = column.pop("codes"), column.pop("splits")
+            column |= {"codes": [raw for raw, _ in codes]} if codes else {}
+            column |= {"splits": splits} if splits else {}
         return hashlib.sha256(json.dumps(declaration, sort_keys=True).encode()).hexdigest()
 
     @classmethod
@@ -243,7 +258,7 @@ class Schema:
         try:
             inner = {"columns": Column, "impossible": Impossible}
             made = {key: tuple(kind(**_tuples(each)) for each in document[key]) for key, kind in inner.items()}
-            return cls(**_tuples(document) | made)
+            return cls(**_tuples(document) | made | {"file": Dialect(**document.get("file", {}))})
         except (TypeError, KeyError, AttributeError):
             raise InputError(f"{where} does not declare a schema; bring the released file back") from None
 
@@ -253,7 +268,7 @@ class Schema:
 
         Raises InputError for no such file or name, no YAML, or a declaration that makes no sense.
         """
-        text, where = _read(source)
+        text, where = schema_text(source)
         return cls.from_dict(documents.parse(text, f"schema {where}"), where)
 
     @classmethod
@@ -277,11 +292,11 @@ class Schema:
             target=document.get("target"),
             default=tuple(document.get("default") or ()),
             description=_text(document, "description", here).strip(),
+            file=Dialect.read(document.get("file") or {}, here),
         )
         for name in (*schema.default, *([] if schema.target is None else [schema.target])):
             schema.index(name)
-        zeros = tuple(_impossible(schema, entry, here) for entry in document.get("impossible") or ())
-        return replace(schema, impossible=zeros)
+        return _ruled(schema, document.get("impossible") or (), here)
 
 
 def built_in_schemas() -> list[str]:
@@ -294,7 +309,8 @@ def built_in_schemas() -> list[str]:
     return sorted(file.name.removesuffix(".yaml") for file in files if file.name.endswith(".yaml"))
 
 
-def _read(source: str | Path) -> tuple[str, str]:
+def schema_text(source: str | Path) -> tuple[str, str]:
+    """The YAML of a schema file or a built-in schema, and what messages call it. Raises InputError."""
     path = Path(source)
     name = len(os.fsencode(path.name)) <= 255 and path.name == str(source) and not path.suffix
     if name and not os.path.exists(path):
@@ -305,6 +321,15 @@ def _read(source: str | Path) -> tuple[str, str]:
             )
         return resources.files("equistrata.data").joinpath("schemas", f"{source}.yaml").read_text("utf-8"), str(source)
     return documents.read_text(path, f"schema file {str(path)!r}"), str(path)
+
+
+def number_in(value: Value) -> float | None:
+    """The number that a value is or reads as; None if there is none."""
+    try:
+        number = float(value)
+    except ValueError:
+        return None
+    return number if isfinite(number) and "_" not in str(value) else None
 
 
 def plain_text(value: object) -> str:
@@ -323,9 +348,10 @@ def _released(column: Column) -> Column:
         return replace(column, recode=(), others=None, missing=None)
     if column.release != "index":
         return column
-    if column.missing == OWN_CATEGORY:  # released empty, so the indices stay bins and an empty cell stays a category
+    own = OWN_CATEGORY if column.missing == OWN_CATEGORY else None
+    if own or column.codes:  # released empty or unchanged, so the indices stay bins, and these categories of their own
         edges = tuple(index - 0.5 for index in range(column.bins + 1))
-        return replace(column, lower=0.0, upper=float(column.bins - 1), edges=edges)
+        return replace(column, lower=0.0, upper=float(column.bins - 1), edges=edges, missing=own)
     return replace(
         column, values=tuple(range(column.bins)), edges=(), missing=None, lower=None, upper=None, release="value",
         integer=False,
@@ -340,7 +366,7 @@ def _refuse_unknown(spec: Mapping[str, Any], known: set[str], where: str) -> Non
 
 def _column(name: str, spec: Any, here: str) -> Column:
     _need(here, isinstance(spec, dict), "needs a mapping with 'values' or with 'lower' and 'upper'")
-    _refuse_unknown(spec, {field.name for field in fields(Column)} - {"name"}, here)
+    _refuse_unknown(spec, {field.name for field in fields(Column)} - {"name", "splits"}, here)
     one_kind = ("values" in spec) != ("lower" in spec and "upper" in spec)
     _need(here, one_kind, "needs either 'values' (categorical) or 'lower' and 'upper' (numeric), not both")
     sigma, read = spec.get("sigma"), _categorical if "values" in spec else _numeric
@@ -353,6 +379,7 @@ def _column(name: str, spec: Any, here: str) -> Column:
 def _categorical(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     values = spec["values"]
     _need(here, isinstance(values, list) and values, "needs 'values' to be a list of distinct values")
+    _need(here, "codes" not in spec, "needs no 'codes'; list them among its 'values'")
     text = all(isinstance(value, str) for value in values)
     _need(here, text or all(map(_is_number, values)), "mixes kinds of values; make all numbers or all quoted text")
     distinct, compared = set(values), set(values if text else map(float, values))  # as rows are compared with them
@@ -399,8 +426,12 @@ def _numeric(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     release, missing, integer = spec.get("release", "draw"), spec.get("missing"), spec.get("integer", False)
     _need(here, release in ("index", "draw", "midpoint"), "needs 'release' to be index, draw or midpoint")
     _need(here, edges or release != "index", "needs 'edges', since it releases the index of a bin")
-    fits = missing in (None, OWN_CATEGORY) or (_is_number(missing) and lower <= missing <= upper)
-    _need(here, fits, "needs 'missing' to be 'own' or a number between its bounds")
+    codes = _sentinels(spec, (lower, upper), max(len(edges) - 1, 0) if release == "index" else 0, here)
+    fits = missing in (None, OWN_CATEGORY, *(raw for raw, _ in codes))
+    fits = fits or (missing is not None and _is_number(missing) and lower <= missing <= upper)
+    _need(
+        here, fits, "needs 'missing' to be 'own' or a number between its bounds" + ", or one of 'codes'" * bool(codes)
+    )
     _need(here, isinstance(integer, bool), "needs 'integer' to be true or false")
     if edges and integer and release == "draw":
         ends = pairwise([np.ceil(lower) - 1, *map(np.floor, edges[1:-1]), np.floor(upper)])
@@ -411,8 +442,27 @@ def _numeric(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     _need(here, mean is None or holds, "needs 'mean' to be two ascending numbers that surely hold its mean")
     return {
         "lower": lower, "upper": upper, "edges": tuple(edges), "integer": integer, "release": release,
-        "mean": None if mean is None else (float(mean[0]), float(mean[1])),
+        "mean": None if mean is None else (float(mean[0]), float(mean[1])), "codes": codes,
     }  # fmt: skip
+
+
+def _sentinels(
+    spec: Mapping[str, Any], bounds: tuple[float, float], indices: int, here: str
+) -> tuple[tuple[Value, str], ...]:
+    """The declared 'codes'. None may read as a number that a bin releases: within the bounds, or one of the indices."""
+    codes = spec.get("codes") or {}
+    texts = isinstance(codes, dict) and all(isinstance(words, str) and words for words in codes.values())
+    _need(here, texts, "needs 'codes' to be a mapping from raw values to quoted words")
+    known = all((isinstance(raw, str) and raw.strip()) or _is_number(raw) for raw in codes)
+    _need(here, known, "needs the keys of 'codes' to be numbers or quoted text")
+    _need(here, len(codes) + len(spec.get("edges") or []) <= MOST_CODES, f"has {len(codes):,} codes; {_MOST}")
+    for raw in codes:
+        number = number_in(raw)
+        inside = number is not None and (bounds[0] <= number <= bounds[1] or number in range(indices))
+        _need(here, not inside, f"has the code {raw!r}, which is a number that its rows may hold; leave it out")
+    distinct = {plain_text(raw) if (number := number_in(raw)) is None else number for raw in codes}
+    _need(here, len(distinct) == len(codes), "has two 'codes' that read as one; keep one of them")
+    return tuple(codes.items())
 
 
 def _need(here: str, holds: object, fault: str) -> None:
@@ -430,14 +480,89 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= sys.float_info.max
 
 
-def _impossible(schema: Schema, entry: Any, here: str) -> Impossible:
+def _ruled(schema: Schema, entries: Sequence[Any], here: str) -> Schema:
+    """The schema with the structural zeros that its rules make, and with bins cut where a rule's range ends."""
+    rules = [_rule(schema, entry, here) for entry in entries]
+    cut = {name: list[Range]() for rule in rules for name in rule}
+    for rule in rules:
+        for name, listed in rule.items():
+            cut[name] += [each for each in listed if not isinstance(each, int)]
+    columns = tuple(_cut(column, cut.get(column.name, []), here) for column in schema.columns)
+    ruled, zeros = replace(schema, columns=columns), []
+    for rule in rules:
+        codes = {name: _codes_of(listed, schema[name], ruled[name]) for name, listed in rule.items()}
+        all_of = all(len(each) == ruled[name].size for name, each in codes.items())
+        _need(here, not all_of, f"rules out every value of {', '.join(codes)}; leave one possible")
+        zeros.append(Impossible(tuple(codes), tuple(codes.values())))
+    return replace(ruled, impossible=tuple(zeros))
+
+
+def _rule(schema: Schema, entry: Any, here: str) -> dict[str, list[int | Range]]:
+    """What an entry of 'impossible' lists for each of its columns: declared codes, and ranges of numbers."""
     _need(here, isinstance(entry, dict) and entry, "needs each entry of 'impossible' to map columns to lists of values")
-    codes = []
+    rule = {}
     for name, values in entry.items():
         place = {key: code for code, key in enumerate(schema[name].keys)}
-        listed: Iterable[Value] = values if isinstance(values, list) else [values]
-        for value in listed:
-            known = isinstance(value, Hashable) and value in place
-            _need(here, known, f"rules out {name}={value!r}, but {value!r} is not a value of {name!r}")
-        codes.append(tuple(sorted(place[value] for value in listed)))
-    return Impossible(tuple(entry), tuple(codes))
+        listed = values if isinstance(values, list) else [values]
+        rule[name] = [each for value in listed for each in _meant(schema[name], place, value, here)]
+    return rule
+
+
+def _meant(column: Column, place: Mapping[Value, int], value: Any, here: str) -> list[int | Range]:
+    """The codes or the range that a value in a rule means: a value or a bin's index, else words, else a range."""
+    out, keys = f"rules out {column.name}={value!r}, but {value!r}", column.keys
+    _need(here, isinstance(value, int | float | str) and not isinstance(value, bool), f"{out} is not a value or a text")
+    if value in place:
+        return [place[value]]
+    raw = {column.bins + place: plain_text(raw) for place, (raw, _) in enumerate(column.codes)}
+    words = {code: {column.words(keys[code]), raw.get(code)} for code in range(column.bins, column.size)}
+    worded = [code for code, known in words.items() if value in known or plain_text(value) == raw.get(code)]
+    if worded or not column.numeric:
+        shown = [*map(column.words, keys[:12]), *["…"] * (len(keys) > 12)]
+        _need(here, worded, f"{out} is not a value of {column.name!r}; it has {', '.join(shown)}")
+        return [*worded]
+    _need(
+        here, isinstance(value, str), f"{out} is not one of its {column.bins} bins; quote what means numbers: {FORMS}"
+    )
+    try:
+        return [_bins(column).read(value)]
+    except InputError as error:
+        own = [f"{column.words(key)!r}" for key in keys[column.bins :]]
+        raise InputError(f"{here} {out} {error}" + (f" (or {', '.join(own)})" if own else "")) from None
+
+
+def _bins(column: Column) -> Bins:
+    return Bins(column.cuts, *column.bounds, column.integer)
+
+
+def _cut(column: Column, ranges: list[Range], here: str) -> Column:
+    if not ranges:
+        return column
+    bins = _bins(column)
+    empty = any(first > last for first, last in zip(*bins.ends, strict=True))
+    _need(here, not empty, f"has a rule on {column.name!r}, which has a bin without a whole number in it; widen that")
+    edges = bins.cut(ranges)
+    _need(here, len(edges) <= MOST_CODES + 1, f"has {len(edges) - 1:,} bins of {column.name!r} by its rules; {_MOST}")
+    new = next((edge for edge in edges if edge not in column.cuts), None)
+    fixed = new is None or column.release != "index"
+    _need(
+        here, fixed, f"has a rule that cuts {column.name!r} at {new}, which releases its bins' indices; add that edge"
+    )
+    if column.fine:
+        return replace(column, splits=tuple(edge for edge in edges if edge not in column.cuts))
+    return replace(column, edges=edges)
+
+
+def _codes_of(listed: list[int | Range], declared: Column, column: Column) -> tuple[int, ...]:
+    """The codes, in a column with perhaps more bins, of declared codes and of ranges."""
+    codes, bins = set[int](), _bins(column) if column.numeric else None
+    for each in listed:
+        if not isinstance(each, int):
+            assert bins is not None
+            codes.update(bins.inside(each))
+        elif each < declared.bins:
+            first, last = (column.cuts.index(edge) for edge in declared.cuts[each : each + 2])
+            codes.update(range(first if each else 0, last))  # the first bin may begin lower now
+        else:
+            codes.add(each + column.bins - declared.bins)
+    return tuple(sorted(codes))

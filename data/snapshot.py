@@ -70,7 +70,8 @@ def _meanings(column: Column) -> list[str]:
     if column.values:
         return [plain_text(value) for value in column.values]
     bins = [f"{low!r} to {high!r}" for low, high in zip(column.cuts[:-1], column.cuts[1:], strict=True)]
-    return bins + ["missing"] * (column.missing == OWN_CATEGORY)
+    codes = [f"code {plain_text(raw)}" for raw, _ in column.codes]
+    return bins + codes + ["missing"] * (column.missing == OWN_CATEGORY)
 
 
 def _numbers(name: str, meaning: str) -> list[int]:

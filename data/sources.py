@@ -13,17 +13,21 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
 
+import numpy as np
 import pandas as pd
 import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
+from equistrata.data.dialect import PLAIN, UTF8, Dialect
+from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 
 Item = TypeVar("Item")
 
 BATCH_ROWS = 1 << 18
 _CSV_BLOCK = 1 << 24  # bytes of a CSV file that are parsed at a time; no row may be longer
+_HEADER_BYTES = 1 << 20  # the header line may not be longer, as a block of rows
 _PARQUET_BUFFER = 1 << 20  # bytes of each column that are read ahead: row groups of any size do
 
 # Texts of a CSV file that mean an absent cell: the same whether a file is read whole or in batches.
@@ -125,38 +129,71 @@ class FileSource:
     Attributes:
         kind: "csv" or "parquet", if not by the ending.
         batch_rows: rows of a Parquet file in memory at a time (a CSV file is read in blocks of 16 MiB).
+        dialect: how a CSV file writes its cells.
+        numbers: columns of numbers, which are read by the dialect's decimal and thousands separators.
     """
 
     path: str
     kind: str | None = None
     batch_rows: int = BATCH_ROWS
+    dialect: Dialect = PLAIN
+    numbers: tuple[str, ...] = ()
+
+    @classmethod
+    def of(cls, path: str, *schemas: Schema, kind: str | None = None, numbers: Sequence[str] = ()) -> FileSource:
+        """The source of raw rows as the first schema's `file` declares them; `numbers` are columns of no schema."""
+        declared = [column for schema in schemas for column in schema.columns]
+        of_numbers = [column.name for column in declared if not isinstance((*column.values, 0)[0], str)]
+        return cls(path, kind, dialect=schemas[0].file, numbers=tuple(dict.fromkeys([*of_numbers, *numbers])))
+
+    def header(self, wanted: Sequence[str] = ()) -> list[str]:
+        """The names of the file's columns, in order. Raises InputError if it cannot be read.
+
+        Args:
+            wanted: columns that may be there; an undeclared delimiter is the one by which most of them are.
+        """
+        with _opened(self.path, self.kind, (), self.dialect, wanted) as (path, kind, dialect):
+            return _header(path, kind, dialect)
 
     def check(self, columns: Sequence[str]) -> None:
         """See `Source.check`. Reads one row at most."""
-        with _opened(self.path, self.kind, columns):
+        with _opened(self.path, self.kind, columns, self.dialect):
             pass
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
-        return _checked(read_frame(self.path, columns, self.kind), columns, self.describe())
+        if self.dialect.local:
+            return pd.concat([batch.astype(object) for batch in self.batches(columns)], ignore_index=True)
+        return _checked(read_frame(self.path, columns, self.kind, self.dialect), columns, self.describe())
 
     def batches(self, columns: Sequence[str]) -> Iterator[pd.DataFrame]:
         """See `Source.batches`. Cells of a CSV file, where rows are as long as the header, are text (categories)."""
         found, names = False, list(dict.fromkeys(columns))
-        with _opened(self.path, self.kind, names) as (path, kind):
-            for batch in self._batches(path, kind, names):
+        with _opened(self.path, self.kind, names, self.dialect) as (path, kind, dialect):
+            for batch in self._batches(path, kind, names, dialect):
                 if batch.num_rows:
                     found = True
-                    yield batch.to_pandas()[names]
+                    yield self._local(batch.to_pandas()[names], kind)
         if not found:
             raise _no_rows(self.describe())
 
-    def _batches(self, path: Path, kind: str, names: list[str]) -> Iterator[pa.RecordBatch]:
+    def _local(self, frame: pd.DataFrame, kind: str) -> pd.DataFrame:
+        if kind == "parquet" or not self.dialect.local:
+            return frame
+        found = {name: pd.factorize(frame[name]) for name in frame.columns if name in self.numbers}
+        plain = {}
+        for name, (places, texts) in found.items():  # two texts may be one number, so these are no categories
+            cells = np.array([*(self.dialect.number(text) for text in texts), None], dtype=object)
+            plain[name] = pd.Series(cells[places], index=frame.index).astype("category")
+        return frame.assign(**plain)
+
+    def _batches(self, path: Path, kind: str, names: list[str], dialect: Dialect) -> Iterator[pa.RecordBatch]:
         if kind == "parquet":
             with pq.ParquetFile(path, buffer_size=_PARQUET_BUFFER) as file:
                 yield from file.iter_batches(self.batch_rows, columns=names)
         else:
             types = dict.fromkeys(names, pa.dictionary(pa.int32(), pa.string()))
-            with _open_csv(path, include_columns=names, column_types=types, strings_can_be_null=True) as reader:
+            convert: dict[str, Any] = {"include_columns": names, "column_types": types, "strings_can_be_null": True}
+            with _open_csv(path, dialect, **convert) as reader:
                 yield from reader
 
     def files(self) -> list[Path]:
@@ -192,17 +229,19 @@ def ahead(items: Iterator[Item]) -> Iterator[Item]:
             yield made
 
 
-def read_frame(path: str | Path, columns: Sequence[str] | None = None, kind: str | None = None) -> pd.DataFrame:
-    """Read a CSV (UTF-8, with a header) or Parquet file, or only some of its columns.
+def read_frame(
+    path: str | Path, columns: Sequence[str] | None = None, kind: str | None = None, dialect: Dialect = PLAIN
+) -> pd.DataFrame:
+    """Read a CSV (with a header) or Parquet file, or only some of its columns.
 
     Raises InputError if there is no such file, it is not readable as its kind, or a column is absent.
     """
-    with _opened(path, kind, columns) as (path, kind):
+    with _opened(path, kind, columns, dialect) as (path, kind, dialect):
         names = None if columns is None else list(dict.fromkeys(columns))
         if kind == "parquet":
             return pd.DataFrame(pq.read_table(path, columns=names).to_pandas())
-        _refuse_ragged(path)
-        return pd.read_csv(path, usecols=names, encoding="utf-8", low_memory=False, index_col=False)
+        _refuse_ragged(path, dialect)
+        return _read_csv(path, dialect, usecols=names, low_memory=False)
 
 
 def _file(path: str | Path, kind: str | None) -> tuple[Path, str]:
@@ -215,43 +254,63 @@ def _file(path: str | Path, kind: str | None) -> tuple[Path, str]:
     return path, kind or ("parquet" if path.suffix in (".parquet", ".pq") else "csv")
 
 
-def _header(path: Path, kind: str) -> list[str]:
+def _header(path: Path, kind: str, dialect: Dialect) -> list[str]:
     if kind == "parquet":
         return list(pq.read_schema(path).names)
     with warnings.catch_warnings():
         # Rows with a cell more than the header would shift every column by one (pandas takes the first for an index).
         warnings.simplefilter("error", pd.errors.ParserWarning)
         try:
-            pd.read_csv(path, nrows=1, encoding="utf-8", index_col=False)
+            _read_csv(path, dialect, nrows=1)
         except pd.errors.ParserWarning:
             raise pd.errors.ParserError from None
     # Not read as a header: pandas would number a repeated name.
-    first = pd.read_csv(path, nrows=1, header=None, dtype=str, keep_default_na=False, encoding="utf-8", index_col=False)
+    first = _read_csv(path, dialect, nrows=1, header=None, dtype=str, keep_default_na=False)
     return [str(name) for name in first.iloc[0]]
 
 
-def _refuse_ragged(path: Path) -> None:
+def _read_csv(path: Path, dialect: Dialect, **how: Any) -> pd.DataFrame:
+    given: Any = {"sep": dialect.delimiter, "quotechar": dialect.quote, "encoding": dialect.encoding}
+    frame: pd.DataFrame = pd.read_csv(path, index_col=False, **given, **how)
+    return frame
+
+
+def _refuse_ragged(path: Path, dialect: Dialect) -> None:
     """Raise ArrowInvalid if a line has fewer or more cells than the header: pandas fills or cuts it silently."""
-    with _open_csv(path, named=False, include_columns=["f0"], column_types={"f0": pa.binary()}) as reader:
+    with _open_csv(path, dialect, named=False, include_columns=["f0"], column_types={"f0": pa.binary()}) as reader:
         for _ in reader:
             pass
 
 
-def _open_csv(path: Path, named: bool = True, **convert: Any) -> arrow_csv.CSVStreamingReader:
-    read = arrow_csv.ReadOptions(block_size=_CSV_BLOCK, autogenerate_column_names=not named)
-    parse = arrow_csv.ParseOptions(newlines_in_values=True)
+def _open_csv(path: Path, dialect: Dialect, named: bool = True, **convert: Any) -> arrow_csv.CSVStreamingReader:
+    encoding = {} if dialect.encoding == UTF8 else {"encoding": dialect.encoding}
+    read = arrow_csv.ReadOptions(block_size=_CSV_BLOCK, autogenerate_column_names=not named, **encoding)
+    parse = arrow_csv.ParseOptions(delimiter=dialect.delimiter, quote_char=dialect.quote, newlines_in_values=True)
     return arrow_csv.open_csv(path, read, parse, arrow_csv.ConvertOptions(null_values=ABSENT, **convert))
 
 
 @contextmanager
-def _opened(path: str | Path, kind: str | None, columns: Sequence[str] | None) -> Iterator[tuple[Path, str]]:
-    """A file that has these columns, and its kind; what goes wrong with it in the block is told in a sentence."""
+def _opened(
+    path: str | Path,
+    kind: str | None,
+    columns: Sequence[str] | None,
+    dialect: Dialect = PLAIN,
+    wanted: Sequence[str] = (),
+) -> Iterator[tuple[Path, str, Dialect]]:
+    """A file that has these columns, its kind and its dialect; what goes wrong in the block becomes a sentence.
+
+    Args:
+        wanted: more columns by which the dialect is detected.
+    """
     path, kind = _file(path, kind)
     ragged = f"file {str(path)!r} is not well-formed CSV; each line needs as many cells as the header"
-    not_text = f"file {str(path)!r} is not UTF-8 text; save it as UTF-8"
+    not_text = f"file {str(path)!r} is not {dialect.encoding.upper() or 'UTF-8'} text; save it as UTF-8"
+    not_text += ", or declare its encoding under 'file' in the schema"
     try:
-        _require(_header(path, kind), columns, path.name)
-        yield path, kind
+        if kind == "csv":
+            dialect = dialect.detected(_first_line(path, dialect), [*(columns or ()), *wanted])
+        _require(_header(path, kind, dialect), columns, path.name, dialect if kind == "csv" else None)
+        yield path, kind, dialect
     except UnicodeDecodeError:
         raise InputError(not_text) from None
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.lib.ArrowKeyError) as error:
@@ -266,7 +325,17 @@ def _opened(path: str | Path, kind: str | None, columns: Sequence[str] | None) -
         raise InputError(f"file {str(path)!r} cannot be read; check its permissions, or write it again") from None
 
 
-def _require(present: Sequence[str], columns: Sequence[str] | None, name: str) -> None:
+def _first_line(path: Path, dialect: Dialect) -> bytes:
+    """Up to the first line end that follows a cell."""
+    with path.open("rb") as file:
+        start = file.read(_HEADER_BYTES)
+    if dialect.encoding:  # some have no byte for a line end
+        text = start.decode(dialect.encoding, errors="ignore")
+        return next((line for line in text.splitlines() if line.strip()), "").encode(dialect.encoding)
+    return next((line for line in start.splitlines() if line.strip()), b"")
+
+
+def _require(present: Sequence[str], columns: Sequence[str] | None, name: str, dialect: Dialect | None = None) -> None:
     times = Counter(column.strip() for column in present)
     wanted = dict.fromkeys(present if columns is None else columns)
     missing = [column for column in columns or () if column not in present]
@@ -278,7 +347,11 @@ def _require(present: Sequence[str], columns: Sequence[str] | None, name: str) -
         raise InputError(f"file {name!r} has two columns named {twice[0]!r} (blanks aside); rename one of them")
     if missing:
         # What the file does hold is not quoted: without a header line, it would be somebody's row.
-        raise InputError(f"file {name!r} has no column {missing[0]!r} in its header line; add it or choose others")
+        none = dialect is not None and len(missing) == len(set(columns or ()))
+        hint = ", or declare its delimiter under 'file' in the schema" if none else ""
+        raise InputError(
+            f"file {name!r} has no column {missing[0]!r} in its header line; add it or choose others{hint}"
+        )
 
 
 def _checked(frame: pd.DataFrame, columns: Sequence[str], name: str) -> pd.DataFrame:

@@ -13,14 +13,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from equistrata.data.schema import OWN_CATEGORY, Column, Schema, plain_text
+from equistrata.data.schema import OWN_CATEGORY, Column, Schema, number_in, plain_text
 from equistrata.errors import InputError
 
 Codes = npt.NDArray[np.unsignedinteger]
@@ -176,6 +176,18 @@ def code_dtype(schema: Schema) -> type[np.unsignedinteger]:
 
 
 def _encode_values(series: pd.Series, column: Column) -> Encoded:
+    codes, absent = value_codes(series, column)
+    if (codes < 0).any():
+        shown = [*map(str, column.values[:12]), *["…"] * (len(column.values) > 12)]
+        raise InputError(
+            f"column {column.name!r} holds a value that the schema does not declare (declared: "
+            f"{', '.join(shown)}); declare it or recode it"
+        )
+    return codes, absent, None if column.missing is None else column.values.index(column.missing)
+
+
+def value_codes(series: pd.Series, column: Column) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """The code of each raw cell of a categorical column, -1 where its value is not declared; and where it is absent."""
     declared = {_key(value, column): code for code, value in enumerate(column.values)}
     recoded = {_key(raw, column): column.values.index(to) for raw, to in column.recode}
     # With "recode" and "others", only what "recode" lists keeps its meaning.
@@ -186,14 +198,7 @@ def _encode_values(series: pd.Series, column: Column) -> Encoded:
         lookup = np.array([*(_code(value, declared, other, column) for value in distinct), 0], dtype=np.int64)
     except TypeError:  # a list or a mapping in a cell
         places, lookup = np.zeros(len(series), dtype=np.intp), np.array([-1])
-    codes, absent = lookup[places], places < 0
-    if (codes < 0).any():
-        shown = [*map(str, column.values[:12]), *["…"] * (len(column.values) > 12)]
-        raise InputError(
-            f"column {column.name!r} holds a value that the schema does not declare (declared: "
-            f"{', '.join(shown)}); declare it or recode it"
-        )
-    return codes, absent, None if column.missing is None else column.values.index(column.missing)
+    return lookup[places], places < 0
 
 
 def _code(value: object, declared: Mapping[float | str, int], other: int, column: Column) -> int:
@@ -225,37 +230,78 @@ def _key(value: object, column: Column) -> float | str:
 
 
 def _encode_numeric(series: pd.Series, column: Column) -> Encoded:
-    values, absent = bounded_numbers(series, column)
+    values, absent, own = _bounded(series, column)
     codes = np.searchsorted(column.cuts[1:-1], values, side="left").astype(np.int64)
-    code = column.bins if column.missing == OWN_CATEGORY else None
-    if code is None and column.missing is not None:
-        code = int(np.searchsorted(column.cuts[1:-1], float(column.missing), side="left"))
-    return codes, absent, code
+    codes[own >= 0] = column.bins + own[own >= 0]
+    return codes, absent & (own < 0), _missing_code(column)
+
+
+def _missing_code(column: Column) -> int | None:
+    """The code of an absent cell of a numeric column."""
+    raw = [raw for raw, _ in column.codes]
+    if column.missing is None:
+        return None
+    if column.missing == OWN_CATEGORY or column.missing in raw:
+        return column.bins + [*raw, OWN_CATEGORY].index(column.missing)
+    return int(np.searchsorted(column.cuts[1:-1], float(column.missing), side="left"))
 
 
 def bounded_numbers(series: pd.Series, column: Column) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
     """As `numbers`. Raises InputError on one outside the column's declared bounds, too."""
-    values, absent = numbers(series, column)
+    return _bounded(series, column)[:2]
+
+
+def _bounded(
+    series: pd.Series, column: Column
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+    values, absent, own = _numbers(series, column)
     inside, (lower, upper) = values[~absent], column.bounds
     if inside.size and (inside.min() < lower or inside.max() > upper):
         raise InputError(
             f"column {column.name!r} holds a number outside its declared bounds [{lower:g}, {upper:g}]; "
             "widen the bounds in the schema or clean the rows"
         )
-    return values, absent
+    return values, absent, own
 
 
 def numbers(series: pd.Series, column: Column) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """A column's raw numbers, and where they are absent. Raises InputError on anything that is not a number."""
+    """A column's raw numbers, and where they are absent: no cell, or one of the column's codes, which are no numbers.
+
+    Raises InputError on anything that is not a number.
+    """
+    return _numbers(series, column)[:2]
+
+
+def _numbers(
+    series: pd.Series, column: Column
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+    values, absent, own = read_numbers(series, column)
+    if not np.isfinite(values[~absent]).all():
+        raise InputError(f"column {column.name!r} is declared numeric but holds something that is not a number")
+    return values, absent, own
+
+
+def read_numbers(
+    series: pd.Series, column: Column
+) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
+    """What each raw cell of a numeric column holds, whether it fits or not.
+
+    Returns its number, NaN or infinite where it holds something else, shape (n,); where there is no number because the
+    cell is absent or one of the column's codes; and the place of that code, -1 for none.
+    """
     if isinstance(series.dtype, pd.CategoricalDtype):  # as text files are read: every distinct text is converted once
         places, distinct = pd.factorize(series)
-        values, _ = numbers(pd.Series(np.asarray(distinct)), column)
-        return np.append(values, np.nan)[places], places < 0
-    absent = series.isna().to_numpy()
+        values, absent, own = read_numbers(pd.Series(np.asarray(distinct)), column)
+        return np.append(values, np.nan)[places], np.append(absent, True)[places], np.append(own, -1)[places]
     values = pd.to_numeric(series, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
-    if (np.isnan(values) & ~absent).any() or np.isinf(values).any():
-        raise InputError(f"column {column.name!r} is declared numeric but holds something that is not a number")
-    return values, absent
+    own = np.full(len(series), -1, dtype=np.int64)
+    for place, (raw, _) in enumerate(column.codes):
+        number = number_in(raw)
+        if number is not None:
+            own[values == number] = place
+        elif not pd.api.types.is_numeric_dtype(series.dtype):
+            own[[isinstance(cell, str) and cell == raw for cell in series]] = place
+    return np.where(own < 0, values, np.nan), series.isna().to_numpy() | (own >= 0), own
 
 
 def _decode(codes: Codes, column: Column, rng: np.random.Generator) -> npt.NDArray[np.generic] | pd.Series:
@@ -263,7 +309,9 @@ def _decode(codes: Codes, column: Column, rng: np.random.Generator) -> npt.NDArr
         values = np.array(column.values, dtype=object if isinstance(column.values[0], str) else None)
         decoded: npt.NDArray[np.generic] = values[codes]
         return decoded
-    own = codes == column.bins
+    own = codes == column.bins + len(column.codes)
+    if column.codes:
+        return _decode_beside(codes, column, rng)
     if column.release == "index":
         return codes.astype(np.int64) if not own.any() else pd.Series(codes.astype("int64")).mask(own).astype("Int64")
     edges = np.array(column.cuts)
@@ -271,14 +319,36 @@ def _decode(codes: Codes, column: Column, rng: np.random.Generator) -> npt.NDArr
     low, high = edges[bins], edges[bins + 1]
     if column.lower is not None and column.upper is not None:
         low, high = np.maximum(low, column.lower), np.minimum(high, column.upper)
+    least, most = np.where(bins == 0, low, np.nextafter(low, np.inf)), high  # open on the left, as the bin is
+    if column.integer:
+        whole = np.ceil(least) <= np.floor(high)
+        least, most = np.where(whole, np.ceil(least), least), np.where(whole, np.floor(high), high)
     if column.release == "midpoint":
-        drawn = (low + high) / 2
+        drawn = np.clip((low + high) / 2, least, most)
     elif column.integer:
-        first = np.where(bins == 0, np.ceil(low), np.floor(low) + 1)
-        drawn = rng.integers(first.astype(np.int64), np.maximum(np.floor(high), first).astype(np.int64), endpoint=True)
+        drawn = rng.integers(least.astype(np.int64), most.astype(np.int64), endpoint=True)
     else:
-        drawn = high - (high - low) * rng.random(len(codes))  # open on the left, as the bin is
+        drawn = np.maximum(high - (high - low) * rng.random(len(codes)), least)  # rounding may reach the open end
     if not own.any():
         return np.asarray(drawn)
     series = pd.Series(drawn).mask(own)
     return series.astype("Int64") if column.integer and column.release == "draw" else series
+
+
+def _decode_beside(codes: Codes, column: Column, rng: np.random.Generator) -> pd.Series:
+    """The released cells of a column with codes beside its bins; their type follows from the declaration alone.
+
+    Text if one of the codes is, else whole numbers if all are and bins release whole ones, else real numbers.
+    """
+    plain = replace(column, codes=(), missing=None)
+    drawn = np.asarray(_decode(np.minimum(codes, column.bins - 1), plain, rng))
+    beside = np.maximum(codes.astype(np.int64) - column.bins, -1)  # -1: a bin
+    raw = [raw for raw, _ in column.codes]
+    absent = beside == len(raw)
+    if any(isinstance(each, str) for each in raw):
+        texts = np.array([*map(plain_text, raw), "", ""], dtype=object)
+        return pd.Series(np.where(beside < 0, drawn.astype(str), texts[beside]), dtype="string").mask(absent)
+    whole = drawn.dtype.kind == "i" and all(float(each).is_integer() for each in raw)
+    held = np.array([*raw, 0, 0], dtype=np.int64 if whole else np.float64)
+    series = pd.Series(np.where(beside < 0, drawn, held[beside])).mask(absent)
+    return series.astype("Int64") if whole else series

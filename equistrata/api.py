@@ -33,7 +33,7 @@ def read_table(path: str | Path | None, schema: Schema | str | Path) -> CodedTab
     from equistrata.data.table import CodedTable
 
     selected = (schema if isinstance(schema, Schema) else Schema.load(schema)).selected()
-    source = SampleSource() if path is None else FileSource(str(path))
+    source = SampleSource() if path is None else FileSource.of(str(path), selected)
     return CodedTable.concatenate([CodedTable.encode(rows, selected) for rows in source.batches(selected.names)])
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from equistrata.data.schema import Schema
+from equistrata.data.schema import Schema, Value
 from equistrata.data.sources import Source
 from equistrata.data.strata import Strata
 from equistrata.errors import InputError
@@ -70,7 +70,8 @@ class AuditPlan:
                 f"release {str(first.folder)!r} does not say where its rows are; "
                 "give their file with --input, or the release's configuration with --config"
             )
-        source = source_of(ReleaseConfig.build(**rows))
+        averaged = [name for release in releases if release.means for name in release.means["outcomes"]]
+        source = source_of(ReleaseConfig.build(**rows), [first.schema], averaged)
         output, host = _place(config, releases)
         check_output(output)
         if config.pdf:
@@ -150,6 +151,12 @@ class AuditPlan:
             return ()
         found = [name for release in self.releases if release.means for name in release.means["outcomes"]]
         return tuple(dict.fromkeys(found))
+
+    @property
+    def codes(self) -> dict[str, tuple[tuple[Value, str], ...]]:
+        """The raw cells of each outcome that are no number, and what they mean."""
+        found = [release.means.get("codes", {}) for release in self.releases if release.means]
+        return {name: tuple((raw, words) for raw, words in codes) for each in found for name, codes in each.items()}
 
     @property
     def columns(self) -> list[str]:

@@ -41,7 +41,7 @@ def load_rows(plan: AuditPlan, work: Workspace) -> None:
         work.append(work.root / ROWS, table.codes)
         index = plan.strata.index(table)
         for name in plan.outcomes:
-            values, absent = numbers(frame[name], Column(name))
+            values, absent = numbers(frame[name], Column(name, codes=plan.codes.get(name, ())))
             for position in range(len(plan.strata.keys)):
                 work.append(work.outcome(name, position), values[~absent & (index == position)])
     work.save_json(work.root / SNAPSHOT, snapshot.digests())

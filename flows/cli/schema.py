@@ -3,47 +3,124 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
+from rich.table import Table
 
-from equistrata.flows.cli.console import out, table
+from equistrata.errors import InputError
+from equistrata.flows.cli.console import note, out, print_json, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
+
+if TYPE_CHECKING:
+    from equistrata.data.problems import Misfit
+    from equistrata.data.schema import Schema
+
+
+MOST_SHOWN = 20  # values of a column
 
 
 class CheckSettings(Settings):
     schema_: ByPlace[str] = setting(..., "Schema file or built-in name.", alias="schema")
     input: Path | None = setting(None, "A CSV or Parquet table to check against it.")
     coded: Flag = setting(False, "The table holds released codes.")
+    show: Flag = setting(False, f"Print values that do not fit, up to {MOST_SHOWN} a column, to a terminal: private.")
+    as_json: Flag = setting(False, "Print JSON.", alias="json")
 
 
 @command("schema check", CheckSettings)
 def schema_check(settings: CheckSettings) -> None:
-    """Check a schema file, and that a table fits it.
+    """Check a schema file, and that a table fits it: all problems at once; exit code 2 if there are any.
+
+    The schema's default columns must be there, and whatever declared column is there must fit. How many cells do not
+    is exact, so it is private, and with --show so are the values. Neither is for anyone who may not see the rows.
 
     [bold]Example[/bold]: equistrata schema check people.yaml --input people.csv
     """
-    from equistrata.data.schema import Schema
-    from equistrata.data.sources import FileSource
-    from equistrata.data.table import CodedTable
+    from equistrata.data.problems import load_with_problems
 
-    loaded = Schema.load(settings.schema_)
-    if settings.input is not None:
-        used = loaded.coded() if settings.coded else loaded
-        names = used.default or used.names
-        for frame in FileSource(str(settings.input)).batches(names):
-            CodedTable.encode(frame, used.select(names))
-    title, digest = f"schema {escape(loaded.name)}", f"SHA-256 {loaded.digest[:16]}…"
+    if settings.show and not out.is_terminal:
+        raise InputError("--show prints values of private rows, so it works in a terminal alone; leave it out")
+    schema, problems = load_with_problems(settings.schema_)
+    rows, found = (0, []) if schema is None or settings.input is None else _misfits(settings, schema)
+    if settings.as_json:
+        print_json(_document(settings, schema, problems, rows, found))
+    else:
+        _print(settings, schema, problems, rows, found)
+    if problems:
+        raise InputError(f"schema {settings.schema_} has problems; mend what is listed")
+    if found:
+        assert settings.input is not None
+        raise InputError(f"file {settings.input.name!r} does not fit the schema; mend what is listed")
+
+
+def _misfits(settings: CheckSettings, schema: Schema) -> tuple[int, list[Misfit]]:
+    import pandas as pd
+
+    from equistrata.data.problems import misfits
+    from equistrata.data.sources import FileSource
+
+    used = schema.coded() if settings.coded else schema
+    source = FileSource.of(str(settings.input), used)
+    there = source.header(schema.names)
+    needed = used.default or used.names
+    looked_at = used.select([name for name in used.names if name in needed or name in there])
+    held = [name for name in looked_at.names if name in there]
+    frames = source.batches(held) if held else iter([pd.DataFrame()])
+    averaged = set(held).difference(needed)
+    return misfits(frames, looked_at, MOST_SHOWN if settings.show else 0, averaged)
+
+
+def _document(
+    settings: CheckSettings, schema: Schema | None, problems: list[str], rows: int, found: list[Misfit]
+) -> dict[str, Any]:
+    document: dict[str, Any] = {"schema": settings.schema_, "fits": not problems and not found, "problems": problems}
+    if schema is not None and not problems:
+        document |= {"name": schema.name, "digest": schema.digest}
+    if settings.input is not None and schema is not None:
+        document |= {"input": str(settings.input), "rows": rows, "misfits": [_plain(each) for each in found]}
+    return document
+
+
+def _plain(misfit: Misfit) -> dict[str, Any]:
+    plain = {"columns": list(misfit.columns), "fault": misfit.fault, "cells": misfit.cells, "distinct": misfit.distinct}
+    return plain | ({"values": list(misfit.values)} if misfit.values else {})
+
+
+def _print(settings: CheckSettings, schema: Schema | None, problems: list[str], rows: int, found: list[Misfit]) -> None:
+    for problem in problems:
+        note("[bold red]schema:[/]", problem)
+    if schema is not None and not problems:
+        out.print(_declared(schema))
+        count, target = len(schema.impossible), escape(schema.target or "none")
+        out.print(f"{count} impossible combinations declared; target: {target}.")
+    if settings.input is None or schema is None:
+        return
+    name = escape(settings.input.name)
+    if not found:
+        but = " as far as it is declared well" if problems else ""
+        out.print(f"[green]{name} fits the schema{but}.[/]")
+        return
+    title = f"{name}, {rows:,} rows: what does not fit (exact: private)"
+    grid = table(title, "column", "what", ">cells", ">distinct", *(["values"] if settings.show else []))
+    for each in found:
+        distinct = "—" if each.distinct is None else f"{each.distinct:,}"
+        cells = f"{each.cells:,}" if each.cells else "—"
+        values = [escape("; ".join(each.values))] if settings.show else []
+        grid.add_row(escape(" × ".join(each.columns)), each.fault, cells, distinct, *values)
+    out.print(grid)
+
+
+def _declared(schema: Schema) -> Table:
+    title, digest = f"schema {escape(schema.name)}", f"SHA-256 {schema.digest[:16]}…"
     grid = table(title, "column", "kind", "codes", "missing", "label", caption=digest)
-    for column in loaded.columns:
+    for column in schema.columns:
         kind = "values" if not column.numeric else f"{column.lower:g} to {column.upper:g}"
         codes = f"{column.size}" + " (fine bins)" * column.fine
         missing = "—" if column.missing is None else str(column.missing)
         grid.add_row(escape(column.name), kind, codes, escape(missing), escape(column.label))
-    out.print(grid)
-    out.print(f"{len(loaded.impossible)} impossible combinations declared; target: {escape(loaded.target or 'none')}.")
-    if settings.input is not None:
-        out.print(f"[green]{escape(settings.input.name)} fits the schema.[/]")
+    return grid
 
 
 @command("sources", Settings)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import sqrt
@@ -88,7 +88,7 @@ class Plan:
         fits = shared_selection(own, strata, config.selection, config.levels) or own
         files = (declared,) if means is None or averaged is declared else (declared, averaged)
         price = Price(total, counts, for_means)
-        plan = cls(config, source_of(config), files, schema, means, strata, fits, weights, price)
+        plan = cls(config, source_of(config, files), files, schema, means, strata, fits, weights, price)
         if not begun:
             plan.source.check(plan.columns)
             plan.demand.check()
@@ -200,8 +200,13 @@ def _of_means(config: ReleaseConfig, declared: Schema) -> Schema:
     return schema
 
 
-def source_of(config: ReleaseConfig) -> Source:
-    """Where a configuration finds its rows. Raises InputError if it does not say."""
+def source_of(config: ReleaseConfig, schemas: Sequence[Schema], numbers: Sequence[str] = ()) -> Source:
+    """Where a configuration finds its rows. Raises InputError if it does not say.
+
+    Args:
+        schemas: the first declares how a CSV file writes its cells; all declare which columns hold numbers.
+        numbers: more columns that do.
+    """
     if config.source == "sample":
         return SampleSource()
     if config.source == "folktables":
@@ -210,4 +215,4 @@ def source_of(config: ReleaseConfig) -> Source:
         return FolktablesSource(config.state, config.year, config.horizon, config.root_dir, config.download)
     if config.input is None:
         raise InputError(f"source {config.source!r} needs the path of its table; give it with --input")
-    return FileSource(config.input, config.source)
+    return FileSource.of(config.input, *schemas, kind=config.source, numbers=numbers)

@@ -227,6 +227,8 @@ def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSour
         "target": plan.config.means_target,
         "outcomes": outcomes,
     }
+    if codes := {column.name: list(column.codes) for column in plan.means.columns if column.codes}:
+        document["codes"] = codes  # raw cells that are no number: an audit leaves the same rows out
     work.save_json(work.staging / "means.json", document)
 
 

@@ -23,7 +23,7 @@ import numpy as np
 from scipy.optimize import isotonic_regression
 
 from equistrata.arrays import Floats
-from equistrata.data.schema import OWN_CATEGORY, Column, Schema
+from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable, code_dtype
 from equistrata.privacy.noise import gaussian_sigma
 from equistrata.stats.wavelets import denoised
@@ -198,7 +198,7 @@ def groups_for(rho: float, rows: float) -> float:
 def merge_codes(column: Column, counts: Floats, most: float, classes: Indices) -> tuple[int, ...]:
     """The group of each code: runs of neighbours, in the declared order, of about an equal part of the rows each.
 
-    A code with such a part of its own stays alone, and so does the category of missing values.
+    A code with such a part of its own stays alone, and so do a numeric column's codes beside its bins.
 
     Args:
         counts: noisy, of each code.
@@ -210,8 +210,9 @@ def merge_codes(column: Column, counts: Floats, most: float, classes: Indices) -
     """
     counts = _projected(counts)
     least = 1 / most
-    if column.missing == OWN_CATEGORY and not column.values:
-        classes = np.append(classes[:-1], classes.max(initial=0) + 1)
+    if column.numeric:
+        beside = np.arange(column.size - column.bins)
+        classes = np.append(classes[: column.bins], classes.max(initial=0) + 1 + beside)
     groups, group, held, last = [], -1, np.inf, None
     for count, kind in zip(counts, classes, strict=True):
         if held >= least or count >= least or kind != last:

@@ -5,12 +5,14 @@ from itertools import pairwise
 import numpy as np
 import pandas as pd
 import pytest
+import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
 from equistrata.data.grid import FINE_BINS, fine_edges
 from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
 
 BOUNDS = st.tuples(st.floats(-1e9, 1e9), st.floats(1e-3, 1e9)).map(lambda pair: (pair[0], pair[0] + pair[1]))
 
@@ -61,3 +63,26 @@ def test_real_numbers_have_bins_of_a_round_width(bounds, width):
 def test_bins_do_not_change_with_the_unit():
     """Thousands instead of ones: the same bins, in the other unit."""
     assert np.array(fine_edges(0, 250)) * 1000 == pytest.approx(np.array(fine_edges(0, 250_000)))
+
+
+@pytest.mark.parametrize("integer", [True, False])
+def test_rules_on_values_cut_fine_bins(integer):
+    """A range in a rule is a union of bins, however fine, and no drawn value breaks it."""
+    pay = f"{{lower: -500, upper: 100000, integer: {str(integer).lower()}}}"
+    text = f"columns: {{PAY: {pay}, JOB: {{values: [no, yes]}}}}\nimpossible: [{{PAY: '>12345', JOB: 'no'}}]"
+    schema = Schema.from_dict(yaml.safe_load(text.replace("[no, yes]", "['no', 'yes']")))
+    assert schema["PAY"].fine
+    (zero,) = schema.impossible
+    (codes, _) = zero.codes
+    table = CodedTable(np.array([[code, 1] for code in range(schema["PAY"].size)], dtype=np.uint16), schema)
+    for seed in range(20):
+        drawn = table.decode(np.random.default_rng(seed))["PAY"].to_numpy()
+        assert ((drawn > 12345) == np.isin(np.arange(len(drawn)), codes)).all()
+    assert CodedTable.encode(pd.DataFrame({"PAY": [12345, 12346], "JOB": ["no", "yes"]}), schema).codes[
+        :, 0
+    ].tolist() == [
+        codes[0] - 1,
+        codes[0],
+    ]
+    with pytest.raises(InputError, match="impossible"):
+        CodedTable.encode(pd.DataFrame({"PAY": [12346], "JOB": ["no"]}), schema)

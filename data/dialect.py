@@ -1,0 +1,117 @@
+"""How a CSV file writes its cells: declared under `file` in a schema, or as its header line shows.
+
+>>> german = Dialect.read({"delimiter": ";", "decimal": ",", "thousands": "."}, "schema people")
+>>> german.number("1.234,5"), german.number("N"), german.number("1.5")
+('1234.5', 'N', "'1.5'")
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, replace
+from functools import cached_property
+from typing import Any
+
+from equistrata.errors import InputError
+
+DELIMITERS = (",", ";", "\t", "|")  # the first is meant where the header line fits several
+UTF8, LATIN1 = "utf-8", "latin-1"
+_BOM = "\ufeff"
+
+
+@dataclass(frozen=True)
+class Dialect:
+    """How a CSV file writes its cells.
+
+    Attributes:
+        delimiter: between cells, one ASCII character; if empty, that one of DELIMITERS by which the header line has
+            most of the columns that are looked for.
+        quote: around a cell that holds a delimiter; one ASCII character.
+        decimal, thousands: in numbers; one character, or no thousands separator. Numbers alone are read by them.
+        encoding: a name that Python knows; if empty, UTF-8, or Latin-1 if the header line is in it.
+    """
+
+    delimiter: str = ""
+    quote: str = '"'
+    decimal: str = "."
+    thousands: str = ""
+    encoding: str = ""
+
+    @classmethod
+    def read(cls, spec: Any, here: str) -> Dialect:
+        """The dialect that `file` of a schema declares. Raises InputError; `here` begins its sentence."""
+        known = list(asdict(cls()))
+        if not isinstance(spec, dict) or not all(isinstance(value, str) for value in spec.values()):
+            raise InputError(f"{here} needs 'file' to be a mapping from {', '.join(known)} to quoted text")
+        if unknown := [key for key in spec if key not in known]:
+            raise InputError(f"{here} has the unknown key {unknown[0]!r} in 'file'; known keys are {', '.join(known)}")
+        made = cls(**spec)
+        for key in ("delimiter", "quote"):
+            value = spec.get(key, ",")
+            if len(value) != 1 or not value.isascii() or value.isalnum() or value in "\r\n":
+                raise InputError(f"{here} needs {key!r} of 'file' to be one ASCII character, no letter or digit")
+        if made.delimiter == made.quote:
+            raise InputError(f"{here} has one character for 'delimiter' and 'quote' of 'file'; declare two")
+        if made.decimal not in (".", ","):
+            raise InputError(f"{here} needs 'decimal' of 'file' to be a point or a comma, in quotes")
+        if len(made.thousands) > 1 or made.thousands.isalnum() or made.thousands in (made.decimal, "-", "+"):
+            raise InputError(f"{here} needs 'thousands' of 'file' to be one character other than 'decimal', or none")
+        try:
+            "".encode(made.encoding or UTF8)
+        except LookupError:
+            raise InputError(f"{here} needs 'encoding' of 'file' to be a known one, as utf-8 or cp1252") from None
+        return made
+
+    @property
+    def local(self) -> bool:
+        """Numbers are not written as Python writes them."""
+        return (self.decimal, self.thousands) != (".", "")
+
+    def number(self, text: str) -> str:
+        """A cell of a column of numbers as Python writes it; what is no number in this dialect never becomes one."""
+        if self._number.fullmatch(text):
+            return text.replace(self.thousands, "").replace(self.decimal, ".")
+        try:
+            float(text)
+        except ValueError:
+            return text
+        return repr(text)
+
+    @cached_property
+    def _number(self) -> re.Pattern[str]:
+        grouped = rf"\d{{1,3}}(?:{re.escape(self.thousands)}\d{{3}})+|" if self.thousands else ""
+        return re.compile(rf"\s*[-+]?(?:{grouped}\d+)(?:{re.escape(self.decimal)}\d*)?(?:[eE][-+]?\d+)?\s*")
+
+    def detected(self, line: bytes, wanted: Collection[str]) -> Dialect:
+        """With the delimiter and the encoding that are not declared as the header line shows: never as a row does.
+
+        Args:
+            line: the header, up to the first line end.
+            wanted: columns that are looked for.
+
+        Raises:
+            UnicodeDecodeError: the line is not in the declared encoding; or not in UTF-8, and has not all of the wanted
+                columns in Latin-1.
+        """
+        if self.encoding:
+            return self._delimited(line.decode(self.encoding), wanted)[0]
+        try:
+            return replace(self._delimited(line.decode(UTF8), wanted)[0], encoding=UTF8)
+        except UnicodeDecodeError:
+            made, found = self._delimited(line.decode(LATIN1), wanted)
+            if not wanted or found < len(set(wanted)):
+                raise
+            return replace(made, encoding=LATIN1)
+
+    def _delimited(self, line: str, wanted: Collection[str]) -> tuple[Dialect, int]:
+        found: Mapping[str, int] = {}
+        for delimiter in [self.delimiter] if self.delimiter else DELIMITERS:
+            cells = next(csv.reader([line.removeprefix(_BOM)], delimiter=delimiter, quotechar=self.quote), [])
+            found = {**found, delimiter: len(set(wanted) & set(cells))}
+        best = max(found, key=lambda delimiter: found[delimiter])
+        return replace(self, delimiter=best), found[best]
+
+
+PLAIN = Dialect()

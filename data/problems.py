@@ -1,0 +1,212 @@
+"""All that is wrong with a schema, and all of a table that does not fit it, rather than the first of each.
+
+>>> text = "columns: {AGE: {lower: 9, upper: 0, integer: maybe}, SEX: {values: [1, 1]}}"
+>>> for problem in schema_problems(documents.parse(text, "schema people"), "people")[1]:
+...     print(problem)
+column 'AGE' of schema people needs 'lower' to be less than 'upper'
+column 'AGE' of schema people needs 'integer' to be true or false
+column 'SEX' of schema people needs 'values' to be a list of distinct values
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from equistrata.data import documents
+from equistrata.data.schema import Column, Impossible, Schema, plain_text, schema_text
+from equistrata.data.table import CodedTable, read_numbers, value_codes
+from equistrata.errors import InputError
+
+Mask = npt.NDArray[np.bool_]
+Fault = Literal["no such column", "undeclared values", "not numbers", "out of bounds", "missing cells", "impossible"]
+
+MOST_DISTINCT = 100_000  # values of a column that are counted apart, so that memory does not grow with the rows
+_NEEDED = ("values", "lower", "upper")  # what a column cannot be declared without
+_FREE = ("label", "sigma", "mean", "integer", "release")  # keys that are right or wrong whatever the needed ones are
+_KNOWN = {each.name for each in fields(Column)} - {"name", "splits"}
+
+
+def load_with_problems(source: str | Path) -> tuple[Schema | None, list[str]]:
+    """As `schema_problems`, of a schema file or a built-in schema. Raises InputError if it cannot be read as YAML."""
+    text, where = schema_text(source)
+    return schema_problems(documents.parse(text, f"schema {where}"), where)
+
+
+def schema_problems(document: Any, where: str) -> tuple[Schema | None, list[str]]:
+    """The schema of what is declared well, None if nothing is, and a sentence for each problem of a schema file.
+
+    Parts that are wrong are declared again, each alone, so the sentences are those of `Schema.from_dict`.
+
+    Args:
+        document: what the YAML file holds.
+        where: the file's name in the sentences.
+    """
+    try:
+        return Schema.from_dict(document, where), []
+    except InputError as error:
+        whole = str(error)
+    declared = document.get("columns") if isinstance(document, dict) else None
+    if not isinstance(declared, dict) or not declared:
+        return None, [whole]
+    bad = {name: found for name, spec in declared.items() if (found := _column_problems(name, spec, where))}
+    good = {name: spec for name, spec in declared.items() if name not in bad}
+    problems = [problem for found in bad.values() for problem in found]
+    if good:
+        for part in _parts(document, good, bad):
+            problems += _tried(part, where)
+    rest = {key: value for key, value in document.items() if key in ("name", "target", "default")}
+    kept = [{"columns": good} | rest, {"columns": good}] if good else []
+    schema = next((Schema.from_dict(each, where) for each in kept if not _tried(each, where)), None)
+    return schema, list(dict.fromkeys(problems)) or [whole]
+
+
+def _tried(document: Any, where: str) -> list[str]:
+    try:
+        Schema.from_dict(document, where)
+    except InputError as error:
+        return [str(error)]
+    return []
+
+
+def _column_problems(name: Any, spec: Any, where: str) -> list[str]:
+    """What is wrong with the needed keys and each other key beside them; if nothing is, with all keys together."""
+
+    def tried(*keys: str, given: Mapping[str, Any] | None = None) -> list[str]:
+        return _tried({"columns": {name: dict(needed if given is None else given) | {k: spec[k] for k in keys}}}, where)
+
+    needed: dict[str, Any] = {}
+    whole = _tried({"columns": {name: spec}}, where)
+    if not whole or not isinstance(spec, dict):
+        return whole
+    needed = {key: spec[key] for key in _NEEDED if key in spec}
+    others = [key for key in spec if key not in needed]
+    if base := tried():
+        stand_in = {"values": [0]} if "values" in spec else {"lower": 0, "upper": 1}
+        free = [key for key in others if key in _FREE or key not in _KNOWN]
+        return base + [problem for key in free for problem in tried(key, given=stand_in)]
+    alone = {key: tried(key) for key in others}
+    fine = [key for key in others if not alone[key]]
+    # A key that only lacks another one beside it is no problem of its own.
+    own = [found for key, found in alone.items() if found and not any(tried(key, beside) != found for beside in fine)]
+    return [problem for found in own for problem in found] or whole
+
+
+def _parts(document: Mapping[str, Any], good: Mapping[str, Any], bad: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Documents that each have one more part than the columns that are declared well.
+
+    What names a column that is not is left out: whether it is right shows once that column is mended.
+    """
+    for key, value in document.items():
+        if key == "columns" or (key == "target" and isinstance(value, str) and value in bad):
+            continue
+        if key not in ("default", "impossible") or not isinstance(value, list):
+            yield {"columns": good, key: value}
+            continue
+        for entry in value:
+            named = [entry] if key == "default" else list(entry) if isinstance(entry, dict) else []
+            if not any(name in bad for name in named if isinstance(name, str)):
+                known = {name: good[name] for name in named if isinstance(name, str) and name in good}
+                yield {"columns": known if known and len(known) == len(named) else good, key: [entry]}
+
+
+@dataclass(frozen=True)
+class Misfit:
+    """What of a table does not fit its schema. Exact, so as private as the rows.
+
+    Attributes:
+        columns: one, or those of an impossible combination.
+        cells: how many cells, or rows with the combination; 0 where the column is not there.
+        distinct: how many values they hold, up to MOST_DISTINCT; None for absent columns and missing cells.
+        values: some of them, as text, as many as were asked for.
+    """
+
+    columns: tuple[str, ...]
+    fault: Fault
+    cells: int = 0
+    distinct: int | None = None
+    values: tuple[str, ...] = ()
+
+
+@dataclass
+class _Found:
+    cells: int = 0
+    values: dict[str, None] = field(default_factory=dict)  # in the order in which they occur
+
+    def add(self, cells: int, values: Iterable[str]) -> None:
+        self.cells += cells
+        for value in values:
+            if len(self.values) >= MOST_DISTINCT:
+                return
+            self.values[value] = None
+
+
+def misfits(
+    frames: Iterable[pd.DataFrame], schema: Schema, shown: int = 0, averaged: Collection[str] = ()
+) -> tuple[int, list[Misfit]]:
+    """The number of rows, and all of a table that does not fit its schema: exact, private, and for its owner alone.
+
+    Args:
+        frames: the rows, a batch at a time.
+        schema: a column that the first frame lacks is a misfit, and not looked for in the others.
+        shown: the most distinct values to keep of each misfit.
+        averaged: columns that are not released: those of numbers may lack cells, as means leave them out.
+    """
+    rows, absent, found = 0, set[str](), dict[tuple[tuple[str, ...], Fault], _Found]()
+    for number, frame in enumerate(frames):
+        rows += len(frame)
+        if number == 0:
+            absent = {name for name in schema.names if name not in frame.columns}
+        fits = {}
+        for column in (column for column in schema.columns if column.name not in absent):
+            faults = _faults(frame[column.name], column, column.fine and column.name in averaged)
+            fits[column.name] = ~np.any(list(faults.values()), axis=0)
+            for fault, wrong in faults.items():
+                if wrong.any():
+                    values: Iterable[str] = (
+                        [] if fault == "missing cells" else frame[column.name][wrong].map(plain_text).unique()
+                    )
+                    found.setdefault(((column.name,), fault), _Found()).add(int(wrong.sum()), values)
+        for zero in schema.impossible:
+            if fits.keys() >= set(zero.columns) and len(places := _ruled_out(frame, zero, schema, fits)):
+                texts = [frame[name].iloc[places].map(plain_text) for name in zero.columns]
+                values = [", ".join(map("{}={}".format, zero.columns, row)) for row in zip(*texts, strict=True)]
+                found.setdefault((zero.columns, "impossible"), _Found()).add(len(places), values)
+    gone = [Misfit((name,), "no such column") for name in schema.names if name in absent]
+    return rows, gone + [
+        Misfit(
+            columns,
+            fault,
+            each.cells,
+            None if fault == "missing cells" else len(each.values),
+            tuple(each.values)[:shown],
+        )
+        for (columns, fault), each in found.items()
+    ]
+
+
+def _faults(series: pd.Series, column: Column, may_lack: bool) -> dict[Fault, Mask]:
+    """Which cells do not fit; no cell has two faults."""
+    if column.values:
+        codes, absent = value_codes(series, column)
+        faults: dict[Fault, Mask] = {"undeclared values": ~absent & (codes < 0)}
+    else:
+        values, absent, own = read_numbers(series, column)
+        number, (lower, upper) = np.isfinite(values), column.bounds
+        faults = {"not numbers": ~absent & ~number, "out of bounds": number & ((values < lower) | (values > upper))}
+        absent &= own < 0
+    return faults | {"missing cells": absent & (column.missing is None and not may_lack)}
+
+
+def _ruled_out(frame: pd.DataFrame, zero: Impossible, schema: Schema, fits: Mapping[str, Mask]) -> npt.NDArray[np.intp]:
+    """The places of the rows with an impossible combination, among those that fit otherwise."""
+    places = np.flatnonzero(np.all([fits[name] for name in zero.columns], axis=0))
+    inner = replace(schema.select(zero.columns), impossible=())
+    table = CodedTable.encode(frame[list(zero.columns)].iloc[places], inner)
+    return places[schema.zero_mask(zero).ravel()[table.index_of(zero.columns)]]

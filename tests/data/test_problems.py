@@ -1,0 +1,145 @@
+"""All that is wrong with a schema or a table at once: as many sentences as mistakes, and counts against a loop."""
+
+import numpy as np
+import pandas as pd
+import pytest
+import yaml
+
+from equistrata.data.problems import Misfit, load_with_problems, misfits, schema_problems
+from equistrata.data.schema import Column, Impossible, Schema, built_in_schemas
+from equistrata.errors import InputError
+
+MANY = """
+target: nobody
+default: [age, sex, elsewhere]
+colour: red
+columns:
+  age: {lower: 0, upper: 99, edges: [0, 19], integer: maybe, missing: 100, colour: red}
+  sex: {values: [1, 2], labels: {3: three}, others: 9}
+  job: {values: ["no", "yes"]}
+  pay: {lower: 9, upper: 0, edges: [1], sigma: -1, missing: own}
+  hours: {lower: 0, upper: 99, edges: [0, 30, 99], release: index, missing: own}
+impossible:
+  - {age: [0], job: ["yes"]}
+  - {job: [perhaps]}
+  - {hours: [7]}
+  - 5
+"""
+
+
+def test_every_mistake_is_told():
+    schema, problems = schema_problems(yaml.safe_load(MANY), "people.yaml")
+    told = [
+        "column 'age' of schema people.yaml has 'edges' that do not reach",
+        "column 'age' of schema people.yaml needs 'integer' to be true",
+        "column 'age' of schema people.yaml needs 'missing' to be 'own'",
+        "column 'age' of schema people.yaml has the unknown key 'colour'",
+        "column 'sex' of schema people.yaml has words for 3",
+        "column 'sex' of schema people.yaml sends 'others' to 9",
+        "column 'pay' of schema people.yaml needs 'lower' to be less than 'upper'",
+        "column 'pay' of schema people.yaml needs 'sigma'",
+        "unknown column 'nobody'",
+        "unknown column 'elsewhere'",
+        "unknown key 'colour'; known keys are columns",
+        "rules out job='perhaps'",
+        "rules out hours=7",
+        "map columns to lists",
+    ]
+    for each in told:
+        assert sum(each in problem for problem in problems) == 1, each
+    assert len(problems) == len(told)
+    assert not any("\n" in problem for problem in problems)
+    assert schema.names == ("job", "hours")
+
+
+@pytest.mark.parametrize("name", built_in_schemas())
+def test_a_good_schema_has_no_problems(name):
+    assert load_with_problems(name) == (Schema.load(name), [])
+
+
+@pytest.mark.parametrize("document", [None, [], {"columns": []}, {"columns": {1: {"values": [1]}}}, {"columns": {}}])
+def test_what_declares_nothing_has_one_problem(document):
+    schema, problems = schema_problems(document, "people.yaml")
+    assert schema is None
+    assert len(problems) == 1
+
+
+def test_what_is_only_wrong_together_is_told_once():
+    both = "columns: {x: {lower: 0, upper: 9, edges: [0, 0.2, 0.8, 9], integer: true}}"
+    _, problems = schema_problems(yaml.safe_load(both), "x.yaml")
+    assert problems == [str(_refused(both))]
+    unclear = "columns: {x: {values: [1, 2, 9], recode: {3: 2}, others: 9}}"
+    assert schema_problems(yaml.safe_load(unclear), "x.yaml")[1] == [str(_refused(unclear))]
+
+
+def _refused(text):
+    with pytest.raises(InputError) as caught:
+        Schema.from_dict(yaml.safe_load(text), "x.yaml")
+    return caught.value
+
+
+PEOPLE = Schema(
+    "people",
+    (
+        Column("AGE", lower=0, upper=99, edges=(0, 14, 99), integer=True),
+        Column("JOB", values=("no", "yes"), missing="no"),
+        Column("PAY", lower=0, upper=1000),
+        Column("SEX", values=(1, 2)),
+    ),
+    impossible=(Impossible(("AGE", "JOB"), ((0,), (1,))),),
+)
+FRAME = pd.DataFrame(
+    {
+        "AGE": ["3", "3", "old", "old", "140", None, "-1", "50"],
+        "JOB": ["yes", "no", "yes", "perhaps", "no", None, "Yes", "yes"],
+        "PAY": ["1", None, "x", "2000", "3000", "2000", "0", "1e999"],
+    }
+)
+
+
+@pytest.mark.parametrize("dtype", [object, "category"])
+@pytest.mark.parametrize("rows", [1, 3, 8])
+def test_what_of_a_table_does_not_fit(rows, dtype):
+    frames = [FRAME.iloc[i : i + rows].astype(dtype) for i in range(0, len(FRAME), rows)]
+    count, found = misfits(frames, PEOPLE, 20, averaged={"PAY"})
+    assert count == 8
+    assert {(*each.columns, each.fault): each for each in found} == {
+        (*each.columns, each.fault): each
+        for each in [
+            Misfit(("SEX",), "no such column"),
+            Misfit(("AGE",), "not numbers", 2, 1, ("old",)),
+            Misfit(("AGE",), "out of bounds", 2, 2, ("140", "-1")),
+            Misfit(("AGE",), "missing cells", 1),
+            Misfit(("JOB",), "undeclared values", 2, 2, ("perhaps", "Yes")),
+            Misfit(("PAY",), "not numbers", 2, 2, ("x", "1e999")),
+            Misfit(("PAY",), "out of bounds", 3, 2, ("2000", "3000")),
+            Misfit(("AGE", "JOB"), "impossible", 1, 1, ("AGE=3, JOB=yes",)),
+        ]
+    }
+    assert all(each.values == () for each in misfits(frames, PEOPLE)[1])
+
+
+def test_a_table_that_is_coded_has_no_misfits_and_one_that_is_refused_has_some():
+    rng, schema = np.random.default_rng(0), PEOPLE.select(["AGE", "JOB", "SEX"])
+    from equistrata.data.table import CodedTable
+
+    for _ in range(200):
+        frame = pd.DataFrame(
+            {
+                "AGE": rng.choice([0, 14, 15, 99, 100], 2, p=[0.2, 0.3, 0.2, 0.25, 0.05]),
+                "JOB": rng.choice(["no", "yes", "?"], 2, p=[0.5, 0.45, 0.05]),
+                "SEX": rng.choice(np.array([1, 2, 3, None], dtype=object), 2, p=[0.5, 0.4, 0.05, 0.05]),
+            }
+        )
+        found = misfits([frame], schema)[1]
+        if found:
+            with pytest.raises(InputError):
+                CodedTable.encode(frame, schema)
+        else:
+            CodedTable.encode(frame, schema)
+
+
+def test_distinct_values_are_counted_up_to_a_bound(monkeypatch):
+    monkeypatch.setattr("equistrata.data.problems.MOST_DISTINCT", 5)
+    frame = pd.DataFrame({"SEX": range(10, 30)})
+    assert misfits([frame, frame], PEOPLE.select(["SEX"])) == (40, [Misfit(("SEX",), "undeclared values", 40, 5)])

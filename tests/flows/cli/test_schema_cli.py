@@ -1,0 +1,82 @@
+"""`equistrata schema check`: all problems at once, for the rows' owner alone, and a non-zero exit code."""
+
+import json
+
+import pytest
+from in_process import command
+from made_up_people import PEOPLE_SCHEMA, made_up_people
+from rich.console import Console
+
+CANARY = "canary-8841"
+MESSY = PEOPLE_SCHEMA + "impossible:\n  - {AGE: [0], JOB: ['yes']}\n"
+
+
+@pytest.fixture
+def messy(tmp_path):
+    frame = made_up_people(50).astype(object)
+    frame.loc[:, "AGE"], frame.loc[:, "JOB"] = 30, "no"
+    frame.loc[3, "GROUP"], frame.loc[4, "GROUP"] = CANARY, CANARY + "b"
+    frame.loc[5, "AGE"], frame.loc[6, "AGE"], frame.loc[7, "AGE"] = 8841, CANARY, None
+    frame.loc[8, "AGE"], frame.loc[8, "JOB"] = 12, "yes"
+    frame.drop(columns="SEX").to_csv(tmp_path / "people.csv", index=False)
+    (tmp_path / "people.yaml").write_text(MESSY)
+    return tmp_path
+
+
+def check(monkeypatch, capsys, folder, *more):
+    return command(monkeypatch, capsys, "schema", "check", folder / "people.yaml", *more)
+
+
+def test_all_that_does_not_fit_is_told_without_a_value(messy, monkeypatch, capsys):
+    code, told, error = check(monkeypatch, capsys, messy, "--input", messy / "people.csv")
+    assert code == 2
+    for each in ("no such column", "undeclared values", "out of bounds", "not numbers", "missing cells", "AGE × JOB"):
+        assert each in told
+    assert error == "error: file 'people.csv' does not fit the schema; mend what is listed\n"
+    assert "canary" not in told + error
+    assert "8841" not in told + error
+
+
+def test_json(messy, monkeypatch, capsys):
+    code, told, _ = check(monkeypatch, capsys, messy, "--input", messy / "people.csv", "--json")
+    document = json.loads(told)
+    assert code == 2
+    assert not document["fits"]
+    assert document["rows"] == 50
+    assert {"columns": ["GROUP"], "fault": "undeclared values", "cells": 2, "distinct": 2} in document["misfits"]
+    assert {"columns": ["SEX"], "fault": "no such column", "cells": 0, "distinct": None} in document["misfits"]
+    assert "canary" not in told
+    code, told, error = check(monkeypatch, capsys, messy, "--json")
+    assert (code, error) == (0, "")
+    assert json.loads(told)["fits"] is True
+
+
+def test_values_are_shown_in_a_terminal_alone(messy, monkeypatch, capsys):
+    given = ("--input", messy / "people.csv", "--show")
+    code, told, error = check(monkeypatch, capsys, messy, *given)
+    assert (code, told) == (2, "")
+    assert "works in a terminal alone" in error
+    monkeypatch.setattr("equistrata.flows.cli.schema.out", Console(force_terminal=True, width=200))
+    code, told, error = check(monkeypatch, capsys, messy, *given)
+    assert code == 2
+    assert f"{CANARY}; {CANARY}b" in told
+    assert "AGE=12, JOB=yes" in told
+    assert "canary" not in error
+
+
+def test_every_problem_of_the_file_is_told_and_the_table_checked_by_the_rest(messy, monkeypatch, capsys):
+    bad = MESSY.replace("values: [1, 2]", "values: [1, 1]").replace("upper: 1000000", "upper: -1")
+    (messy / "people.yaml").write_text(bad)
+    code, told, error = check(monkeypatch, capsys, messy, "--input", messy / "people.csv")
+    assert code == 2
+    assert error.count("schema: column") == 2
+    assert error.endswith("has problems; mend what is listed\n")
+    assert "undeclared values" in told
+    assert "no such column" not in told  # SEX is not declared well
+
+
+def test_help_says_what_is_private(monkeypatch, capsys):
+    monkeypatch.setattr("typer.rich_utils.MAX_WIDTH", 300)
+    _, told, _ = command(monkeypatch, capsys, "schema", "check", "--help")
+    assert "up to 20 a column, to a terminal: private" in told
+    assert "so it is private" in told
