@@ -24,7 +24,7 @@ from equistrata.arrays import Counts, Floats
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.audit.noisy_number import ByStratum, NoisyNumber, SectionNumbers, Subject, clipped
-from equistrata.eval.scores.tables import ALL_ROWS, rows_by_place
+from equistrata.eval.scores.tables import ALL_ROWS, in_bins, rows_by_place
 from equistrata.eval.scores.workload import WORST_WORKLOAD, marginal_gap, subsets_of
 from equistrata.inference.ratios.design import PricedDesign
 from equistrata.inference.ratios.ratio import fieller_from_sums, noisy_rate
@@ -130,6 +130,8 @@ def noisy_workload_distance(
         rho: what it costs, ρ > 0; of a budget all that is left.
         noise: where the noise comes from.
 
+    Fine bins of numbers are merged by the synthetic rows, which are public (`in_bins`).
+
     Raises InputError without a synthetic row or a column, or for a degree under 1.
     Cost: ρ-zCDP, adding or removing one row; Q has sensitivity 2. See docs/proofs/workload.md.
     Source: stratification paper, Definition 14.
@@ -137,6 +139,7 @@ def noisy_workload_distance(
     if not len(synthetic):
         raise InputError("the synthetic table holds no rows; give a table with at least one row")
     subsets = subsets_of(columns, degree)
+    private, synthetic = in_bins(private, synthetic)
     unit = len(synthetic) * len(subsets)
     budget = Budget.of(rho)
 

@@ -12,7 +12,7 @@ Data frames without a schema are coded by the values that occur in them (`coded_
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -29,6 +29,7 @@ TableLike = CodedTable | pd.DataFrame
 
 ALL_ROWS = "all"  # the label of the whole table, as `Strata.label` writes it
 LEFT_OUT = -1
+MOST_BINS = 20
 MIN_SHARE = 0.001
 _LARGEST_KEY = 2**62
 _NUMERIC_KINDS = {"integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty"}
@@ -165,6 +166,44 @@ def numbers_of(column: Column) -> Floats:
     text = any(isinstance(key, str) for key in column.keys)
     worth = np.arange(column.size, dtype=np.float64) if text else np.array(column.keys, dtype=np.float64)
     return np.where([key != key for key in column.keys], np.nan, worth)
+
+
+def in_bins(real: CodedTable, synthetic: CodedTable, times: Counts | None = None) -> tuple[CodedTable, CodedTable]:
+    """Both tables with the fine bins of numeric columns (`Column.fine`) merged into at most MOST_BINS.
+
+    A bin holds about an equal part of the synthetic rows, which are public. Codes beside the bins stay. Marginals over
+    columns of a thousand bins each would hold one row in a cell.
+
+    Args:
+        times: how often each synthetic row occurs; None for once.
+    """
+    merged: dict[str, Counts] = {}
+    for column in real.schema.columns:
+        if column.fine and column.bins > MOST_BINS:
+            counts = np.bincount(synthetic.column(column.name), times, column.size)[: column.bins]
+            before = np.cumsum(counts) - counts
+            _, bins = np.unique(before * MOST_BINS // max(counts.sum(), 1), return_inverse=True)
+            beside = np.arange(column.size - column.bins) + bins.max() + 1
+            merged[column.name] = np.append(bins, beside).astype(np.int64)
+    if not merged:
+        return real, synthetic
+    columns = tuple(
+        Column(each.name, values=tuple(range(int(merged[each.name].max()) + 1))) if each.name in merged else each
+        for each in real.schema.columns
+    )
+    schema = replace(real.schema, columns=columns, impossible=())
+    kind = code_dtype(schema)
+    first, second = (
+        np.stack(
+            [
+                merged.get(name, np.arange(size))[table.column(name)].astype(kind)
+                for name, size in zip(schema.names, real.schema.sizes, strict=True)
+            ],
+            axis=1,
+        )
+        for table in (real, synthetic)
+    )
+    return CodedTable(first, schema), CodedTable(second, schema)
 
 
 def row_keys(codes: Sequence[npt.NDArray[np.integer]], sizes: Sequence[int]) -> tuple[Counts, int]:

@@ -19,7 +19,7 @@ import numpy as np
 from equistrata.arrays import Counts
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.eval.scores.tables import Pair, row_keys
+from equistrata.eval.scores.tables import Pair, in_bins, row_keys
 
 WORST_WORKLOAD = 2.0  # the L1 distance of two tables of shares that share no cell
 DENSE_CELLS = 1 << 20  # marginals with more cells are counted by the cells that occur
@@ -32,11 +32,12 @@ def workload_error(pair: Pair, degree: int = 3) -> float:
 
     0 means that all these marginals agree, 2 that no two rows of the two tables agree on any subset (the distance is
     not halved). With fewer columns than `degree`, the one subset is all of them. Raises InputError if it is under 1.
+    Fine bins of numbers are merged (`in_bins`).
 
     Privacy: EXACT, so internal; not private.
     Source: stratification paper, Definition 14 (after McKenna et al. 2022), with all weights 1.
     """
-    real, synthetic = map(_distinct, (pair.real, pair.synthetic), pair.times)
+    real, synthetic = map(_distinct, in_bins(pair.real, pair.synthetic, pair.times[1]), pair.times)
     return _error(real, synthetic, subsets_of(pair.real.schema.names, degree))
 
 
@@ -47,9 +48,9 @@ def workload_by_stratum(pair: Pair, degree: int = 3) -> dict[str, float]:
     Privacy: EXACT, so internal; not private.
     Source: stratification paper, Definition 14 and Figure 9, per stratum as in its published evaluation.
     """
-    subsets, errors = subsets_of(pair.columns, degree), {}
+    subsets, errors, tables = subsets_of(pair.columns, degree), {}, in_bins(pair.real, pair.synthetic, pair.times[1])
     for label, parts in pair.rows.items():
-        sides = zip((pair.real, pair.synthetic), pair.times, parts, strict=True)
+        sides = zip(tables, pair.times, parts, strict=True)
         real, synthetic = (
             _distinct(table.take(rows), None if often is None else often[rows]) for table, often, rows in sides
         )
