@@ -90,8 +90,12 @@ def test_read_table_reads_what_a_schema_declares(tmp_path):
         "columns:\n  SEX: {values: [1, 2]}\n  AGE: {lower: 0, upper: 99, edges: [0, 50, 99]}\n"
         "  PAY: {lower: 0, upper: 10}\n"
     )
+    with pytest.raises(InputError, match="'PAY' has missing cells"):
+        equistrata.read_table(people, tmp_path / "people.yaml")
+    with (tmp_path / "people.yaml").open("a") as file:
+        file.write("default: [SEX, AGE]\n")  # PAY is averaged only
     table = equistrata.read_table(people, tmp_path / "people.yaml")
-    assert table.schema.names == ("SEX", "AGE")  # PAY has no codes: it can be averaged, not synthesized
+    assert table.schema.names == ("SEX", "AGE")
     assert table.codes.tolist() == [[0, 0], [1, 1]]
     people.write_text("SEX,AGE,PAY\n3,30,9.5\n")
     with pytest.raises(InputError, match="SEX"):

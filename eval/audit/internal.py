@@ -30,7 +30,7 @@ from equistrata.eval.audit.noisy_number import ByStratum, Grouping, SyntheticSum
 from equistrata.eval.scores.classifiers import Classifier, train_classifier, truth_of
 from equistrata.eval.scores.fairness import GroupFairness, group_fairness
 from equistrata.eval.scores.scores import Scores, table_scores
-from equistrata.eval.scores.tables import ALL_ROWS, MIN_SHARE, Pair, numbers_of
+from equistrata.eval.scores.tables import ALL_ROWS, MIN_SHARE, Pair, in_bins, numbers_of
 
 ColumnPair = tuple[str, str]
 Outcomes = Mapping[str, Mapping[str, npt.ArrayLike]]
@@ -231,7 +231,7 @@ def _exact_means(
 
 def marginals(pair: Pair, group: str) -> MarginalComparison:
     """Marginals of two tables, over all rows and within the stratum of this label (if any)."""
-    private, synthetic = pair.real, pair.synthetic
+    private, synthetic = in_bins(pair.real, pair.synthetic)
     pairs = pair_errors(private, synthetic)
     worst = max(pairs, key=pairs.__getitem__, default=None)
     real, made = (None if worst is None else _shares(table, worst) for table in (private, synthetic))

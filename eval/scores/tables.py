@@ -178,32 +178,27 @@ def in_bins(real: CodedTable, synthetic: CodedTable, times: Counts | None = None
         times: how often each synthetic row occurs; None for once.
     """
     merged: dict[str, Counts] = {}
-    for column in real.schema.columns:
+    columns = list(real.schema.columns)
+    for place, column in enumerate(columns):
         if column.fine and column.bins > MOST_BINS:
             counts = np.bincount(synthetic.column(column.name), times, column.size)[: column.bins]
             before = np.cumsum(counts) - counts
-            _, bins = np.unique(before * MOST_BINS // max(counts.sum(), 1), return_inverse=True)
-            beside = np.arange(column.size - column.bins) + bins.max() + 1
+            _, first, bins = np.unique(
+                before * MOST_BINS // max(counts.sum(), 1), return_index=True, return_inverse=True
+            )
+            beside = np.arange(column.size - column.bins) + len(first)
             merged[column.name] = np.append(bins, beside).astype(np.int64)
+            columns[place] = replace(column, edges=(*(column.cuts[i] for i in first), column.cuts[-1]), splits=())
     if not merged:
         return real, synthetic
-    columns = tuple(
-        Column(each.name, values=tuple(range(int(merged[each.name].max()) + 1))) if each.name in merged else each
-        for each in real.schema.columns
-    )
-    schema = replace(real.schema, columns=columns, impossible=())
-    kind = code_dtype(schema)
-    first, second = (
-        np.stack(
-            [
-                merged.get(name, np.arange(size))[table.column(name)].astype(kind)
-                for name, size in zip(schema.names, real.schema.sizes, strict=True)
-            ],
-            axis=1,
-        )
+    schema = replace(real.schema, columns=tuple(columns), impossible=())
+    kind, names = code_dtype(schema), schema.names
+    first_codes, second_codes = (
+        [merged[name][table.column(name)] if name in merged else table.column(name) for name in names]
         for table in (real, synthetic)
     )
-    return CodedTable(first, schema), CodedTable(second, schema)
+    first_table, second_table = (np.stack(codes, axis=1).astype(kind) for codes in (first_codes, second_codes))
+    return CodedTable(first_table, schema), CodedTable(second_table, schema)
 
 
 def row_keys(codes: Sequence[npt.NDArray[np.integer]], sizes: Sequence[int]) -> tuple[Counts, int]:

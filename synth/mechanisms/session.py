@@ -200,9 +200,12 @@ class Session:
         """
         for columns, price in priced:
             first = self.table.schema[columns[0]] if len(columns) == 1 else None
-            merged = [(runs_of(first),), ()] if first and first.fine else [()]
-            for groups in merged:
-                self.measure(columns, price * Fraction(1, len(merged)), groups=groups)
+            if first is None or not first.fine:
+                self.measure(columns, price)
+                continue
+            half = price * Fraction(1, 2)
+            self.measure(columns, half, NOTHING, (runs_of(first),))
+            self.measure(columns, half)
         return priced
 
     def measure_again(self, first: Sequence[tuple[Columns, Rho]]) -> None:
