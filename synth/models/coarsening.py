@@ -20,12 +20,12 @@ from functools import cached_property
 from math import sqrt
 
 import numpy as np
-from scipy.optimize import isotonic_regression
 
 from equistrata.arrays import Floats
 from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable, code_dtype
 from equistrata.privacy.noise import gaussian_sigma
+from equistrata.stats.tails import outer
 from equistrata.stats.wavelets import denoised
 from equistrata.synth.measurements import NOISE_L1, Columns, Measurement, Merging, Prediction, Summed, sum_groups
 from equistrata.synth.models.base import Model, Tilting
@@ -37,7 +37,6 @@ PAIR_NOISE = 0.1
 FEWEST_GROUPS = 2
 WIDE = 16  # codes: columns of no more are left alone
 FINE_GROUPS, RUNS = 64, 32  # at most, of a numeric column without declared edges
-_STANDS_OUT, _PASSES = 3.0, 3  # standard deviations of a bin's noise; how often bins that stand out are set aside
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,9 +165,9 @@ class Coarsening:
             codes = np.flatnonzero(groups == group)
             kept = counts.smooth[codes]
             if column.fine and codes[0] == 0:
-                kept = counts.tail(codes, np.diff(column.cuts)[codes], rising=True)
+                kept = counts.tail(column, codes, upper=False)
             if column.fine and codes[-1] == column.bins - 1:
-                kept = counts.tail(codes, np.diff(column.cuts)[codes], rising=False)
+                kept = counts.tail(column, codes, upper=True)
             shares[codes] = _projected(kept)
         return shares
 
@@ -243,11 +242,15 @@ class _Counts:
 
     Attributes:
         sigma: standard deviation of a raw count.
+        runs: of each code, `runs_of` the column.
+        of_runs: variance of the sum of the raw counts of each run.
     """
 
     raw: Floats
     smooth: Floats
     sigma: float
+    runs: Indices
+    of_runs: Floats
 
     @classmethod
     def of(cls, column: Column, measurements: Iterable[Measurement]) -> _Counts:
@@ -256,34 +259,42 @@ class _Counts:
         raw, sigma = _joined([m for m in alone if m.groups == (None,)], column.size)
         smooth = denoised(raw, sigma) if np.isfinite(sigma) else raw
         of_runs = [m for m in alone if column.fine and m.groups == (runs_of(column),)]
+        runs = np.asarray(runs_of(column))
+        codes = np.bincount(runs)
+        of_run: Floats = np.multiply(codes, sigma**2)
         if of_runs and np.isfinite(sigma):
-            runs = np.asarray(runs_of(column))
-            codes, sums = np.bincount(runs), np.bincount(runs, raw)
-            seen, spread = _joined(of_runs, len(codes))
-            noise = codes * sigma**2
-            sums = sums + (seen - sums) * noise / (noise + spread**2)
+            (seen, spread), own = _joined(of_runs, len(codes)), np.bincount(runs, raw)
+            sums = own + (seen - own) * of_run / (of_run + spread**2)
             raw, smooth = (x + ((sums - np.bincount(runs, x)) / codes)[runs] for x in (raw, smooth))
-        return cls(raw, smooth, sigma)
+            of_run = np.asarray(1 / (1 / of_run + 1 / spread**2))
+        return cls(raw, smooth, sigma, runs, of_run.astype(np.float64))
 
-    def tail(self, codes: Indices, widths: Floats, rising: bool) -> Floats:
-        """Counts of an outer group of bins: their density is monotone, except in bins far above it.
+    def tail(self, column: Column, codes: Indices, upper: bool) -> Floats:
+        """Counts of an outer group of bins (`equistrata.stats.tails`): in the last the density falls, in the first it
+        falls or rises. A tail is Pareto's where fine bins grow wider outwards."""
+        order = slice(None) if upper else slice(None, None, -1)
+        edges, outwards = np.array(column.cuts)[order], np.arange(column.bins)[order]
+        found = outer(
+            self.raw[outwards],
+            self.smooth[outwards],
+            edges,
+            self.sigma,
+            self._beyond(outwards),
+            start=column.bins - len(codes),
+            rising=not upper,
+            heavy=not column.layout and np.ptp(np.diff(column.cuts[1:-1])) > 1,
+        )
+        return np.asarray(found[order])
 
-        Noise in the far bins of a tail, which few rows are in, would else carry the column's mean and variance away.
-        The last group's density falls; the first's falls or rises, whichever fits better. Isotonic regression, again
-        without the bins that stand out, which would pull their neighbours up.
-        """
-        density, smooth, stand_out = self.raw[codes] / widths, self.smooth[codes], np.zeros(len(codes), dtype=bool)
-        weights, places = widths**2, np.arange(len(codes))  # the inverse of a density's noise variance, in σ
-        for _ in range(_PASSES):
-            rest = places[~stand_out]
-            fits = [
-                isotonic_regression(density[rest], weights=weights[rest], increasing=up).x
-                for up in (False, True)[: 1 + rising]
-            ]
-            best = min(fits, key=lambda fit: float(weights[rest] @ (density[rest] - fit) ** 2))
-            monotone = np.interp(places, rest, best) * widths
-            stand_out = smooth > monotone + _STANDS_OUT * self.sigma
-        return np.asarray(np.where(stand_out, smooth, monotone))
+    def _beyond(self, codes: Indices) -> Floats:
+        """Standard deviation of the sum of each of these codes and those after it: whole runs are known better."""
+        runs, size = self.runs[codes], np.bincount(self.runs)[self.runs[codes]]
+        ends = np.flatnonzero(np.append(np.diff(runs) != 0, True))
+        end = ends[np.searchsorted(ends, np.arange(len(codes)))]
+        part = (end - np.arange(len(codes)) + 1) / size  # of its run
+        within = part**2 * self.of_runs[runs] + size * part * (1 - part) * self.sigma**2
+        after = np.append(np.cumsum(self.of_runs[runs[ends]][::-1])[::-1][1:], 0.0)
+        return np.asarray(np.sqrt(within + after[np.searchsorted(ends, end)]))
 
 
 def _joined(measurements: Sequence[Measurement], size: int) -> tuple[Floats, float]:
