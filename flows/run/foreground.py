@@ -7,11 +7,13 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import FrameType
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from equistrata.flows.config.places import prepare_prefect
+from equistrata.flows.run.server import temporary_server
 
 Listener = Callable[[str, int, int], None]
 
@@ -28,15 +30,20 @@ def tell(stage: str, done: int = 0, of: int = 0) -> None:
 def foreground(listener: Listener, verbose: bool = False) -> Iterator[None]:
     """Prefect as a command of the terminal wants it, in the block. Each step calls `listener(stage, done, of)`."""
     prepare_prefect(verbose)
-    from prefect.settings import PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
+    with temporary_server() as server:
+        import prefect.main  # noqa: F401  # all of the client, before the server is waited for
+        from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
-    _listeners.append(listener)
-    try:
         # A heartbeat sleeps for a second at the end of every flow; a foreground run needs none.
-        with temporary_settings({PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}), ending_on_sigterm():
-            yield
-    finally:
-        _listeners.remove(listener)
+        settings: dict[Any, Any] = {PREFECT_FLOWS_HEARTBEAT_FREQUENCY: None}
+        if server is not None and not PREFECT_API_URL.value() and (url := server.ready()):
+            settings[PREFECT_API_URL] = url
+        _listeners.append(listener)
+        try:
+            with temporary_settings(settings), ending_on_sigterm():
+                yield
+        finally:
+            _listeners.remove(listener)
 
 
 @contextmanager

@@ -1,0 +1,123 @@
+"""Prefect's temporary server, started while everything else is still being imported.
+
+Prefect starts one too where no server is configured, but only once a flow begins, and imports all of the server into
+the command's own process to do it. This one is the same application with the same settings, on loopback alone. It ends
+with the block, and with this process: when the pipe to it closes.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+
+_SERVER = """
+import os, sys, threading
+def end_with_parent():
+    sys.stdin.buffer.read()
+    os._exit(0)
+threading.Thread(target=end_with_parent, daemon=True).start()
+import uvicorn
+uvicorn.run(
+    "prefect.server.api.server:create_app", factory=True, host="127.0.0.1", port=int(sys.argv[1]), log_level="error",
+    lifespan="on",
+)
+"""
+_OF_THE_SERVER = {"PREFECT_UI_ENABLED": "0", "PREFECT__SERVER_EPHEMERAL": "1", "PREFECT__SERVER_FINAL": "1"}
+_MENTIONED = re.compile(r"prefect_|\[tool\.prefect|\[api\]|\[server", re.I)
+_TRIES, _PAUSE, _PATIENCE = 3, 0.05, 90.0  # seconds
+
+
+@dataclass
+class TemporaryServer:
+    """A server that was started, and perhaps answers already."""
+
+    port: int = 0
+    process: subprocess.Popen[bytes] | None = None
+    url: str | None = field(default=None)
+
+    def start(self) -> None:
+        """Start it on a free port, again if it ended."""
+        self.stop()
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            self.port = free.getsockname()[1]
+        # -P: nothing is imported from the working folder.
+        self.process = subprocess.Popen(
+            [sys.executable, "-P", "-c", _SERVER, str(self.port)],
+            env=os.environ | _OF_THE_SERVER,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def ready(self) -> str | None:
+        """The address of its API, as soon as it answers; None if it does not, so that Prefect may start its own."""
+        tries, end = _TRIES, time.monotonic() + _PATIENCE
+        while self.url is None and self.process is not None and time.monotonic() < end:
+            if self.process.poll() is not None:  # another took the port meanwhile, or it cannot run here
+                tries -= 1
+                if not tries:
+                    return None
+                self.start()
+            try:
+                with urllib.request.urlopen(f"http://127.0.0.1:{self.port}/api/health", timeout=5) as answer:
+                    if answer.status == 200:
+                        self.url = f"http://127.0.0.1:{self.port}/api"
+            except (urllib.error.URLError, OSError):
+                time.sleep(_PAUSE)
+        return self.url
+
+    def stop(self) -> None:
+        """End it, by force after five seconds."""
+        if self.process is None:
+            return
+        assert self.process.stdin is not None
+        self.process.stdin.close()
+        self.process.terminate()
+        try:
+            self.process.wait(5)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+
+
+@contextmanager
+def temporary_server() -> Iterator[TemporaryServer | None]:
+    """A server that is being started, for the block; None where Prefect may be configured otherwise.
+
+    `prepare_prefect` must have been called: the server reads its settings from the environment.
+    """
+    if _configured():
+        yield None
+        return
+    server = TemporaryServer()
+    try:
+        server.start()
+        yield server
+    finally:
+        server.stop()
+
+
+def _configured() -> bool:
+    """Whether a variable or a file that Prefect reads may say which server is meant, or how one is run."""
+    variables = ("PREFECT_API_URL", "PREFECT_PROFILE", "PREFECT_PROFILES_PATH", "PREFECT_SERVER_ALLOW_EPHEMERAL_MODE")
+    if any(os.environ.get(name) for name in (*variables, "PREFECT_SERVER_EPHEMERAL_ENABLED")):
+        return True
+    home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
+    for path in (home / "profiles.toml", *map(Path, ("prefect.toml", "pyproject.toml", ".env"))):
+        try:
+            if _MENTIONED.search(path.read_text("utf-8", errors="replace")):
+                return True
+        except OSError:
+            continue
+    return False

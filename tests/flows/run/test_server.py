@@ -1,0 +1,124 @@
+"""Prefect's temporary server: started ahead, ended with the block or the process, left to Prefect if configured."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+from equistrata.flows.run.server import temporary_server
+
+
+@pytest.fixture
+def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    for name in [name for name in os.environ if name.startswith("PREFECT_")]:
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))
+    monkeypatch.setenv("DO_NOT_TRACK", "1")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "prefect").mkdir()
+    return tmp_path
+
+
+def alive(process: int) -> bool:
+    try:
+        os.kill(process, 0)
+    except ProcessLookupError:
+        return False
+    return Path(f"/proc/{process}/stat").read_text().split(")")[1].split()[0] != "Z"
+
+
+def gone(process: int) -> bool:
+    end = time.monotonic() + 20
+    while alive(process) and time.monotonic() < end:
+        time.sleep(0.05)
+    return not alive(process)
+
+
+def test_it_answers_on_loopback_and_ends_with_the_block(plain: Path) -> None:
+    with temporary_server() as server:
+        assert server is not None
+        url = server.ready()
+        assert url is not None
+        assert url.startswith("http://127.0.0.1:")
+        with urllib.request.urlopen(f"{url}/health") as answer:
+            assert answer.status == 200
+        assert server.process is not None
+        process = server.process.pid
+    assert gone(process)
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+def test_it_ends_with_a_process_that_is_killed(plain: Path, number: signal.Signals) -> None:
+    script = textwrap.dedent(
+        """
+        import time
+        from equistrata.flows.run.server import temporary_server
+        with temporary_server() as server:
+            print(server.process.pid, flush=True)
+            time.sleep(60)
+        """
+    )
+    with subprocess.Popen([sys.executable, "-c", script], stdout=subprocess.PIPE, text=True) as parent:
+        assert parent.stdout is not None
+        process = int(parent.stdout.readline())
+        assert alive(process)
+        parent.send_signal(number)
+    assert gone(process)
+
+
+ENDS_ONCE = """
+import http.server, pathlib, sys
+if not pathlib.Path("tried").exists():
+    pathlib.Path("tried").touch()
+    raise SystemExit(3)
+class Healthy(http.server.BaseHTTPRequestHandler):
+    def do_GET(self):
+        self.send_response(200)
+        self.end_headers()
+http.server.HTTPServer(("127.0.0.1", int(sys.argv[1])), Healthy).serve_forever()
+"""
+
+
+def test_where_a_port_was_taken_meanwhile_another_is_tried(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("equistrata.flows.run.server._SERVER", ENDS_ONCE)
+    with temporary_server() as server:
+        assert server is not None
+        first = server.port
+        assert server.ready() == f"http://127.0.0.1:{server.port}/api"
+        assert server.port != first
+
+
+@pytest.mark.parametrize(
+    ("path", "text"),
+    [
+        ("prefect/profiles.toml", '[profiles.ours]\nPREFECT_API_URL = "http://127.0.0.1:9/api"'),
+        ("prefect.toml", '[api]\nurl = "http://127.0.0.1:9/api"'),
+        ("pyproject.toml", '[tool.prefect.api]\nurl = "http://127.0.0.1:9/api"'),
+        (".env", "PREFECT_API_URL=http://127.0.0.1:9/api"),
+    ],
+)
+def test_where_prefect_is_configured_it_is_left_to_prefect(plain: Path, path: str, text: str) -> None:
+    (plain / path).write_text(text)
+    with temporary_server() as server:
+        assert server is None
+
+
+def test_where_a_variable_names_a_server_none_is_started(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PREFECT_API_URL", "http://127.0.0.1:9/api")
+    with temporary_server() as server:
+        assert server is None
+
+
+def test_one_that_cannot_run_is_given_up(plain: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("equistrata.flows.run.server._SERVER", "raise SystemExit(1)")
+    with temporary_server() as server:
+        assert server is not None
+        assert server.ready() is None
