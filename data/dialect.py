@@ -17,6 +17,7 @@ from typing import Any
 from equistrata.errors import InputError
 
 DELIMITERS = (",", ";", "\t", "|")  # the first is meant where the header line fits several
+PARQUET = (".parquet", ".pq")  # endings of files that are no CSV
 UTF8, LATIN1 = "utf-8", "latin-1"
 _BOM = "\ufeff"
 

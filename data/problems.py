@@ -11,7 +11,7 @@ column 'SEX' of schema people needs 'values' to be a list of distinct values
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -20,17 +20,18 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.data import documents
-from equistrata.data.schema import Column, Impossible, Schema, plain_text, schema_text
+from equistrata.data.schema import COLUMN_KEYS, Column, Impossible, Schema, plain_text, schema_text
 from equistrata.data.table import CodedTable, read_numbers, value_codes
 from equistrata.errors import InputError
 
 Mask = npt.NDArray[np.bool_]
-Fault = Literal["no such column", "undeclared values", "not numbers", "out of bounds", "missing cells", "impossible"]
+Fault = Literal[
+    "no such column", "undeclared values", "not numbers", "not dates", "out of bounds", "missing cells", "impossible"
+]
 
 MOST_DISTINCT = 100_000  # values of a column that are counted apart, so that memory does not grow with the rows
-_NEEDED = ("values", "lower", "upper")  # what a column cannot be declared without
+_NEEDED = ("type", "values", "lower", "upper")  # what a column cannot be declared without
 _FREE = ("label", "sigma", "mean", "integer", "release")  # keys that are right or wrong whatever the needed ones are
-_KNOWN = {each.name for each in fields(Column)} - {"name", "splits"}
 
 
 def load_with_problems(source: str | Path) -> tuple[Schema | None, list[str]]:
@@ -89,7 +90,7 @@ def _column_problems(name: Any, spec: Any, where: str) -> list[str]:
     others = [key for key in spec if key not in needed]
     if base := tried():
         stand_in = {"values": [0]} if "values" in spec else {"lower": 0, "upper": 1}
-        free = [key for key in others if key in _FREE or key not in _KNOWN]
+        free = [key for key in others if key in _FREE or key not in COLUMN_KEYS]
         return base + [problem for key in free for problem in tried(key, given=stand_in)]
     alone = {key: tried(key) for key in others}
     fine = [key for key in others if not alone[key]]
@@ -199,7 +200,8 @@ def _faults(series: pd.Series, column: Column, may_lack: bool) -> dict[Fault, Ma
     else:
         values, absent, own = read_numbers(series, column)
         number, (lower, upper) = np.isfinite(values), column.bounds
-        faults = {"not numbers": ~absent & ~number, "out of bounds": number & ((values < lower) | (values > upper))}
+        other: Fault = "not dates" if column.layout else "not numbers"
+        faults = {other: ~absent & ~number, "out of bounds": number & ((values < lower) | (values > upper))}
         absent &= own < 0
     return faults | {"missing cells": absent & (column.missing is None and not may_lack)}
 

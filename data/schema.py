@@ -14,19 +14,19 @@ import json
 import os
 import sys
 from collections import Counter
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from functools import cached_property
+from functools import cached_property, partial
 from importlib import resources
 from itertools import pairwise
 from math import ceil, floor, isfinite
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.data import documents
+from equistrata.data import dates, documents
 from equistrata.data.dialect import PLAIN, Dialect
 from equistrata.data.grid import fine_edges
 from equistrata.data.ranges import FORMS, Bins, Range
@@ -34,11 +34,14 @@ from equistrata.errors import InputError
 
 Value = int | float | str
 Release = Literal["value", "index", "draw", "midpoint"]
+Type = Literal["number", "date", "nominal", "ordinal"]
 
-OWN_CATEGORY = "own"
+OWN_CATEGORY, TAKEN = "own", "taken_from_rows"
 MOST_COLUMNS = 1_000
 MOST_CODES = 10_000  # of a column: more make a name or a number of it, and two such columns a table of 10⁸ cells
 _MOST = f"{MOST_CODES:,} are the most, so join some or declare bins"
+_OF_DATES = ("format", "every")
+_DATE_FORMS = "'<2020-02-01', '>=2020-02-01', '2020-02-01 to 2020-02-29' (both ends in) or '2020-02-29'"
 _SCHEMA_KEYS = {"name", "description", "columns", "default", "target", "impossible", "file"}
 
 
@@ -56,6 +59,8 @@ class Column:
     `codes`. A bin is released as its "index", its "midpoint", or a uniform "draw" from it (whole numbers if `integer`).
     For private means, `sigma` bounds the standard deviation, and `mean` is an interval that holds the mean of every
     stratum (the column's bounds if not declared).
+    Dates are such a column, of days since 1970-01-01, read and released as text by `layout` (`datetime.strptime`).
+    `type` is as declared; of values it says whether their order means something.
     `codes` (raw value, words) are raw cells of a numeric column that are no measured number, as -9 for refused: each is
     a category of its own after the bins and before `missing`, released unchanged, and means leave its rows out.
     `label` and `labels` (released code, words) are for reports.
@@ -77,11 +82,18 @@ class Column:
     mean: tuple[float, float] | None = None
     labels: tuple[tuple[Value, str], ...] = ()
     codes: tuple[tuple[Value, str], ...] = ()
+    type: Type | None = None
+    layout: str = ""
 
     @property
     def numeric(self) -> bool:
         """True when the column has bounds rather than a list of values."""
         return not self.values
+
+    @property
+    def ordered(self) -> bool:
+        """True when the order of its codes means something."""
+        return self.numeric or self.type == "ordinal"
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -105,7 +117,8 @@ class Column:
         """The edges of a numeric column's bins, as declared or as its bounds make them."""
         if self.edges or not self.numeric:
             return self.edges
-        return tuple(sorted({*fine_edges(*self.bounds, self.integer), *self.splits}))
+        bins = dates.fine_edges(*self.bounds, self.layout) if self.layout else fine_edges(*self.bounds, self.integer)
+        return tuple(sorted({*bins, *self.splits}))
 
     @property
     def bins(self) -> int:
@@ -135,10 +148,19 @@ class Column:
         if place >= self.bins:
             return [*(words for _, words in self.codes), "missing"][place - self.bins]
         low, high = self.cuts[place : place + 2]
+        if self.layout:
+            return dates.period(floor(low) + 1 if place else self.bounds[0], min(floor(high), self.bounds[1]))
         if self.fine and self.integer:
             first, last = ceil(max(low, self.bounds[0])), floor(high)
             return f"{first}" if first == last else f"{first} to {last}"
         return f"{'over ' if place else ''}{low if place else max(low, self.bounds[0]):g} to {high:g}"
+
+    def shown(self, number: float) -> str:
+        """A number of the column in a message, dates as such."""
+        return dates.iso(number) if self.layout else f"{number:g}"
+
+
+COLUMN_KEYS = {each.name for each in fields(Column)} - {"name", "splits", "layout"} | {*_OF_DATES, TAKEN}
 
 
 @dataclass(frozen=True)
@@ -240,9 +262,11 @@ class Schema:
         for column in declaration["columns"]:
             del column["labels"]  # words for values are for reports; they may be mended without a new schema
             # Absent where there are none: the digests of older releases stay.
-            codes, splits = column.pop("codes"), column.pop("splits")
+            codes, splits, layout = (column.pop(key) for key in ("codes", "splits", "layout"))
             column |= {"codes": [raw for raw, _ in codes]} if codes else {}
             column |= {"splits": splits} if splits else {}
+            column |= {"layout": layout} if layout else {}
+            del column["type"]  # rows are coded alike
         return hashlib.sha256(json.dumps(declaration, sort_keys=True).encode()).hexdigest()
 
     @classmethod
@@ -346,6 +370,8 @@ def _tuples(value: Any) -> Any:
 def _released(column: Column) -> Column:
     if column.values:
         return replace(column, recode=(), others=None, missing=None)
+    if column.layout:
+        return replace(column, layout=dates.released_layout(column.layout))
     if column.release != "index":
         return column
     own = OWN_CATEGORY if column.missing == OWN_CATEGORY else None
@@ -366,14 +392,61 @@ def _refuse_unknown(spec: Mapping[str, Any], known: set[str], where: str) -> Non
 
 def _column(name: str, spec: Any, here: str) -> Column:
     _need(here, isinstance(spec, dict), "needs a mapping with 'values' or with 'lower' and 'upper'")
-    _refuse_unknown(spec, {field.name for field in fields(Column)} - {"name", "splits"}, here)
+    _refuse_unknown(spec, COLUMN_KEYS, here)
+    public = f"is marked as {TAKEN!r}; compare it with what is public, mend it, and take that mark away"
+    _need(here, not spec.get(TAKEN), public)
+    kind = spec.get("type")
+    _need(here, kind is None or kind in get_args(Type), f"needs 'type' to be {', '.join(get_args(Type))}")
+    if kind == "date":
+        spec = _in_days(spec, here)
+    only_dates = next((key for key in _OF_DATES if key in spec and kind != "date"), None)
+    _need(here, not only_dates, f"has {only_dates!r}, which is for dates; add 'type: date'")
     one_kind = ("values" in spec) != ("lower" in spec and "upper" in spec)
     _need(here, one_kind, "needs either 'values' (categorical) or 'lower' and 'upper' (numeric), not both")
+    of_values = kind in ("nominal", "ordinal")
+    fits = kind is None or of_values == ("values" in spec)
+    needed = "'values'" if of_values else "'lower' and 'upper'"
+    _need(here, fits, f"is declared as {kind}, which needs {needed}")
     sigma, read = spec.get("sigma"), _categorical if "values" in spec else _numeric
     settings = read(spec, here)
     _need(here, sigma is None or (_is_number(sigma) and sigma > 0), "needs 'sigma' to be a positive number")
     sigma = None if sigma is None else float(sigma)
-    return Column(name, _text(spec, "label", here), missing=spec.get("missing"), sigma=sigma, **settings)
+    return Column(name, _text(spec, "label", here), missing=spec.get("missing"), sigma=sigma, type=kind, **settings)
+
+
+def _in_days(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
+    """A column of dates as one of whole numbers, their days."""
+    extra = next((key for key in ("values", "integer", "release", "sigma", "mean") if key in spec), None)
+    _need(here, not extra, f"has {extra!r}, which is not for dates; leave it out")
+    layout, every = spec.get("format", dates.ISO), spec.get("every")
+    _need(here, every is None or every in dates.EVERY, f"needs 'every' to be {', '.join(dates.EVERY)}")
+    _need(here, every is None or "edges" not in spec, "has both 'every' and 'edges'; declare one of them")
+    listed = spec.get("edges") or []
+    found = [
+        dates.day_in(text)
+        for text in (spec.get("lower"), spec.get("upper"), *(listed if isinstance(listed, list) else [None]))
+    ]
+    days = [day for day in found if day is not None]
+    _need(here, len(days) == len(found), "needs 'lower', 'upper' and 'edges' as dates: \"2024-12-31\"")
+    lower, upper, *edges = days
+    _need(here, lower < upper, "needs 'lower' to be before 'upper'")
+    _need(here, upper <= dates.LAST, "needs 'upper' before the year 9999")
+    back = isinstance(layout, str) and all(dates.gives_back(day, layout) for day in (lower, upper))
+    _need(here, back, "needs a 'format' by which its bounds can be written and read again, as \"%d.%m.%Y\"")
+    if every:
+        edges = list(dates.calendar_edges(lower, upper, every))
+    missing = spec.get("missing")
+    coded = isinstance(spec.get("codes"), dict) and missing in spec["codes"]
+    day = None if missing in (None, OWN_CATEGORY) or coded else dates.day_in(missing)
+    plain = {key: value for key, value in spec.items() if key not in _OF_DATES}
+    return plain | {
+        "lower": lower,
+        "upper": upper,
+        "edges": edges,
+        "missing": missing if day is None else day,
+        "integer": True,
+        "layout": layout,
+    }
 
 
 def _categorical(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
@@ -412,6 +485,7 @@ def _numeric(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     listed = spec.get("edges") or []
     _need(here, "labels" not in spec, "needs no 'labels'; its bins are called by their edges")
     numbers = [spec["lower"], spec["upper"], *(listed if isinstance(listed, list) else [None])]
+    layout = str(spec.get("layout", ""))
     _need(here, all(map(_is_number, numbers)), "needs finite numbers as 'lower', 'upper' and 'edges'")
     lower, upper, *edges = (float(x) for x in numbers)
     _need(here, lower < upper, "needs 'lower' to be less than 'upper'")
@@ -426,11 +500,15 @@ def _numeric(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     release, missing, integer = spec.get("release", "draw"), spec.get("missing"), spec.get("integer", False)
     _need(here, release in ("index", "draw", "midpoint"), "needs 'release' to be index, draw or midpoint")
     _need(here, edges or release != "index", "needs 'edges', since it releases the index of a bin")
-    codes = _sentinels(spec, (lower, upper), max(len(edges) - 1, 0) if release == "index" else 0, here)
+    meant = partial(dates.day_in, layout=layout) if layout else number_in
+    codes = _sentinels(spec, (lower, upper), max(len(edges) - 1, 0) if release == "index" else 0, here, meant)
     fits = missing in (None, OWN_CATEGORY, *(raw for raw, _ in codes))
     fits = fits or (missing is not None and _is_number(missing) and lower <= missing <= upper)
     _need(
-        here, fits, "needs 'missing' to be 'own' or a number between its bounds" + ", or one of 'codes'" * bool(codes)
+        here,
+        fits,
+        f"needs 'missing' to be 'own' or a {'date' if layout else 'number'} between its bounds"
+        + ", or one of 'codes'" * bool(codes),
     )
     _need(here, isinstance(integer, bool), "needs 'integer' to be true or false")
     if edges and integer and release == "draw":
@@ -442,12 +520,16 @@ def _numeric(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     _need(here, mean is None or holds, "needs 'mean' to be two ascending numbers that surely hold its mean")
     return {
         "lower": lower, "upper": upper, "edges": tuple(edges), "integer": integer, "release": release,
-        "mean": None if mean is None else (float(mean[0]), float(mean[1])), "codes": codes,
+        "mean": None if mean is None else (float(mean[0]), float(mean[1])), "codes": codes, "layout": layout,
     }  # fmt: skip
 
 
 def _sentinels(
-    spec: Mapping[str, Any], bounds: tuple[float, float], indices: int, here: str
+    spec: Mapping[str, Any],
+    bounds: tuple[float, float],
+    indices: int,
+    here: str,
+    meant: Callable[[Value], float | None],
 ) -> tuple[tuple[Value, str], ...]:
     """The declared 'codes'. None may read as a number that a bin releases: within the bounds, or one of the indices."""
     codes = spec.get("codes") or {}
@@ -457,10 +539,10 @@ def _sentinels(
     _need(here, known, "needs the keys of 'codes' to be numbers or quoted text")
     _need(here, len(codes) + len(spec.get("edges") or []) <= MOST_CODES, f"has {len(codes):,} codes; {_MOST}")
     for raw in codes:
-        number = number_in(raw)
+        number = meant(raw)
         inside = number is not None and (bounds[0] <= number <= bounds[1] or number in range(indices))
         _need(here, not inside, f"has the code {raw!r}, which is a number that its rows may hold; leave it out")
-    distinct = {plain_text(raw) if (number := number_in(raw)) is None else number for raw in codes}
+    distinct = {plain_text(raw) if (number := meant(raw)) is None else number for raw in codes}
     _need(here, len(distinct) == len(codes), "has two 'codes' that read as one; keep one of them")
     return tuple(codes.items())
 
@@ -525,8 +607,11 @@ def _meant(column: Column, place: Mapping[Value, int], value: Any, here: str) ->
         here, isinstance(value, str), f"{out} is not one of its {column.bins} bins; quote what means numbers: {FORMS}"
     )
     try:
-        return [_bins(column).read(value)]
-    except InputError as error:
+        return [_bins(column).read(dates.in_days(value) if column.layout else value)]
+    except (InputError, ValueError) as error:
+        if column.layout:
+            bounds = " and ".join(map(column.shown, column.bounds))
+            raise InputError(f"{here} {out} is no range of dates between {bounds}; write {_DATE_FORMS}") from None
         own = [f"{column.words(key)!r}" for key in keys[column.bins :]]
         raise InputError(f"{here} {out} {error}" + (f" (or {', '.join(own)})" if own else "")) from None
 

@@ -19,8 +19,8 @@ import pyarrow as pa
 import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
-from equistrata.data.dialect import PLAIN, UTF8, Dialect
-from equistrata.data.schema import Schema
+from equistrata.data.dialect import PARQUET, PLAIN, UTF8, Dialect
+from equistrata.data.schema import Schema, plain_text
 from equistrata.errors import InputError
 
 Item = TypeVar("Item")
@@ -143,7 +143,7 @@ class FileSource:
     def of(cls, path: str, *schemas: Schema, kind: str | None = None, numbers: Sequence[str] = ()) -> FileSource:
         """The source of raw rows as the first schema's `file` declares them; `numbers` are columns of no schema."""
         declared = [column for schema in schemas for column in schema.columns]
-        of_numbers = [column.name for column in declared if not isinstance((*column.values, 0)[0], str)]
+        of_numbers = [c.name for c in declared if not c.layout and not isinstance((*c.values, 0)[0], str)]
         return cls(path, kind, dialect=schemas[0].file, numbers=tuple(dict.fromkeys([*of_numbers, *numbers])))
 
     def header(self, wanted: Sequence[str] = ()) -> list[str]:
@@ -230,7 +230,11 @@ def ahead(items: Iterator[Item]) -> Iterator[Item]:
 
 
 def read_frame(
-    path: str | Path, columns: Sequence[str] | None = None, kind: str | None = None, dialect: Dialect = PLAIN
+    path: str | Path,
+    columns: Sequence[str] | None = None,
+    kind: str | None = None,
+    dialect: Dialect = PLAIN,
+    **how: Any,
 ) -> pd.DataFrame:
     """Read a CSV (with a header) or Parquet file, or only some of its columns.
 
@@ -241,7 +245,13 @@ def read_frame(
         if kind == "parquet":
             return pd.DataFrame(pq.read_table(path, columns=names).to_pandas())
         _refuse_ragged(path, dialect)
-        return _read_csv(path, dialect, usecols=names, low_memory=False)
+        return _read_csv(path, dialect, usecols=names, low_memory=False, **how)
+
+
+def read_texts(path: str | Path, columns: Sequence[str], delimiter: str, encoding: str) -> pd.DataFrame:
+    """All cells of these columns as text, absent ones as null. Raises InputError as `read_frame` does."""
+    frame = read_frame(path, columns, dialect=Dialect(delimiter=delimiter, encoding=encoding), dtype=str)
+    return frame.map(lambda cell: None if pd.isna(cell) else plain_text(cell)).astype(object)
 
 
 def _file(path: str | Path, kind: str | None) -> tuple[Path, str]:
@@ -251,7 +261,7 @@ def _file(path: str | Path, kind: str | None) -> tuple[Path, str]:
         raise InputError(f"file {str(path)!r} does not exist; check the path")
     if not path.is_file():
         raise InputError(f"{str(path)!r} is a folder, a pipe or a device; give a regular file")
-    return path, kind or ("parquet" if path.suffix in (".parquet", ".pq") else "csv")
+    return path, kind or ("parquet" if path.suffix in PARQUET else "csv")
 
 
 def _header(path: Path, kind: str, dialect: Dialect) -> list[str]:

@@ -20,6 +20,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from equistrata.data import dates
 from equistrata.data.schema import OWN_CATEGORY, Column, Schema, number_in, plain_text
 from equistrata.errors import InputError
 
@@ -258,7 +259,8 @@ def _bounded(
     inside, (lower, upper) = values[~absent], column.bounds
     if inside.size and (inside.min() < lower or inside.max() > upper):
         raise InputError(
-            f"column {column.name!r} holds a number outside its declared bounds [{lower:g}, {upper:g}]; "
+            f"column {column.name!r} holds a {'date' if column.layout else 'number'} outside its declared bounds "
+            f"[{column.shown(lower)}, {column.shown(upper)}]; "
             "widen the bounds in the schema or clean the rows"
         )
     return values, absent, own
@@ -277,7 +279,9 @@ def _numbers(
 ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_], npt.NDArray[np.int64]]:
     values, absent, own = read_numbers(series, column)
     if not np.isfinite(values[~absent]).all():
-        raise InputError(f"column {column.name!r} is declared numeric but holds something that is not a number")
+        declared = f"as dates in the format {column.layout!r}" if column.layout else "numeric"
+        kind = "not one" if column.layout else "not a number"
+        raise InputError(f"column {column.name!r} is declared {declared} but holds something that is {kind}")
     return values, absent, own
 
 
@@ -293,6 +297,11 @@ def read_numbers(
         places, distinct = pd.factorize(series)
         values, absent, own = read_numbers(pd.Series(np.asarray(distinct)), column)
         return np.append(values, np.nan)[places], np.append(absent, True)[places], np.append(own, -1)[places]
+    if column.layout:
+        beside = {plain_text(raw): place for place, (raw, _) in enumerate(column.codes)}
+        own = np.array([beside.get(plain_text(cell), -1) for cell in series], dtype=np.int64)
+        values = dates.days_in(series, column.layout)
+        return np.where(own < 0, values, np.nan), series.isna().to_numpy() | (own >= 0), own
     values = pd.to_numeric(series, errors="coerce").to_numpy(dtype=float, na_value=np.nan)
     own = np.full(len(series), -1, dtype=np.int64)
     for place, (raw, _) in enumerate(column.codes):
@@ -329,6 +338,9 @@ def _decode(codes: Codes, column: Column, rng: np.random.Generator) -> npt.NDArr
         drawn = rng.integers(least.astype(np.int64), most.astype(np.int64), endpoint=True)
     else:
         drawn = np.maximum(high - (high - low) * rng.random(len(codes)), least)  # rounding may reach the open end
+    if column.layout:
+        texts = dates.written(drawn.astype(np.int64), dates.released_layout(column.layout))
+        return pd.Series(texts, dtype="string").mask(own)
     if not own.any():
         return np.asarray(drawn)
     series = pd.Series(drawn).mask(own)
@@ -345,7 +357,7 @@ def _decode_beside(codes: Codes, column: Column, rng: np.random.Generator) -> pd
     beside = np.maximum(codes.astype(np.int64) - column.bins, -1)  # -1: a bin
     raw = [raw for raw, _ in column.codes]
     absent = beside == len(raw)
-    if any(isinstance(each, str) for each in raw):
+    if column.layout or any(isinstance(each, str) for each in raw):
         texts = np.array([*map(plain_text, raw), "", ""], dtype=object)
         return pd.Series(np.where(beside < 0, drawn.astype(str), texts[beside]), dtype="string").mask(absent)
     whole = drawn.dtype.kind == "i" and all(float(each).is_integer() for each in raw)

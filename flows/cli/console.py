@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -56,4 +57,6 @@ def flow_here(verbose: bool) -> Iterator[None]:
 
             if not isinstance(error.__cause__, httpx.HTTPError):
                 raise
-            raise InputError("no Prefect server answers at PREFECT_API_URL; start one, or unset it") from None
+            if os.environ.get("PREFECT_API_URL"):
+                raise InputError("no Prefect server answers at PREFECT_API_URL; start one, or unset it") from None
+            raise InputError("Prefect's server ended meanwhile; run the command again") from None

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import types
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -14,7 +14,7 @@ from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 from rich.markup import escape
 
-from equistrata.flows.config.settings import Given, Settings
+from equistrata.flows.config.settings import Given, Settings, group_of
 
 Run = TypeVar("Run", bound=Callable[..., None])
 
@@ -49,7 +49,7 @@ def command(
         def invoke(**values: Any) -> None:
             run(model.build(**_given(model, values)), *(_given(each, values) for each in models[1:]))
 
-        parameters = [_parameter(key, field) for each in models for key, field in each.model_fields.items()]
+        parameters = [_parameter(key, field) for each in models for key, field in _options(each)]
         invoke.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
         invoke.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
         paragraphs = re.sub(r"(?<=\S)\n(?=\S)", " ", inspect.getdoc(run) or "")  # the terminal's width breaks lines
@@ -58,6 +58,13 @@ def command(
         return run
 
     return register
+
+
+def _options(model: type[Settings]) -> Iterator[tuple[str, FieldInfo]]:
+    """Name and field of every option. Settings in a group have its name before theirs, as `report_title`."""
+    for key, field in model.model_fields.items():
+        inner = group_of(field)
+        yield from [(key, field)] if inner is None else [(f"{key}_{name}", each) for name, each in _options(inner)]
 
 
 def _parameter(key: str, field: FieldInfo) -> inspect.Parameter:
@@ -100,8 +107,13 @@ def _kind(field: FieldInfo) -> tuple[Any, list[Any]]:
 
 def _given(model: type[Settings], values: dict[str, Any]) -> dict[str, Any]:
     """Of what typer gives, the settings of a model that were given; of two flags for two choices, the choice."""
-    given = {}
+    given: dict[str, Any] = {}
     for key, field in model.model_fields.items():
+        inner = group_of(field)
+        if inner is not None:
+            group = _given(inner, {name: values[f"{key}_{name}"] for name, _ in _options(inner)})
+            given |= {key: group} if group else {}
+            continue
         kind, checks = _kind(field)
         if values[key] not in (None, []):
             chosen = get_origin(kind) is Literal and Given.BY_FLAG in checks

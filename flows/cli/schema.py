@@ -1,7 +1,8 @@
-"""`equistrata schema check` and `equistrata sources`."""
+"""`equistrata schema draft`, `equistrata schema check` and `equistrata sources`."""
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -53,6 +54,71 @@ def schema_check(settings: CheckSettings) -> None:
     if found:
         assert settings.input is not None
         raise InputError(f"file {settings.input.name!r} does not fit the schema; mend what is listed")
+
+
+class DraftSettings(Settings):
+    file: ByPlace[Path] = setting(..., "The table, CSV or Parquet; only its header line is read.")
+    codebook: Path | None = setting(
+        None, "What its columns mean: JSON, CSV, Frictionless, DDI, REDCap, ACS, Stata (.dta) or SPSS (.sav)."
+    )
+    output: Path = setting(..., "The schema file to make.")
+    look: Flag = setting(False, "Draft from the rows what no code book says: private, and to be confirmed.")
+    force: Flag = setting(False, "Replace an output that exists.")
+
+
+@command("schema draft", DraftSettings)
+def schema_draft(settings: DraftSettings) -> None:
+    """Draft a schema from a code book, or from a look at the rows; what neither says is left as a question.
+
+    A code book is public, so its draft can be used as it is. What --look takes from rows is not: each such column is
+    marked 'taken_from_rows', and no command uses the schema until the marks are taken away.
+
+    [bold]Example[/bold]: equistrata schema draft people.csv --codebook dictionary.json --output people.yaml
+    """
+    from equistrata.data.drafting.books import read_codebook
+    from equistrata.data.drafting.draft import draft
+    from equistrata.data.drafting.look import header_of, lacking, look, rows_of
+
+    if settings.output.exists() and not settings.force:
+        raise InputError(f"{str(settings.output)!r} exists; choose another --output, or replace it with --force")
+    entries = {} if settings.codebook is None else read_codebook(settings.codebook)
+    columns, file = header_of(settings.file, {*entries})
+    marks: dict[str, list[str]] = {}
+    if settings.look:
+        frame, file = rows_of(settings.file, columns, file)
+        of_rows, told = look(frame, file.get("decimal", "."), file.get("thousands", ""))
+        for name, entry in of_rows.items():
+            known = entries.get(name)
+            if known is None or known.type is None:
+                entries[name], marks[name] = entry, told[name]
+            elif with_missing := lacking(known, frame):
+                entries[name], marks[name] = with_missing, ["missing"]
+    made = draft(columns, entries, settings.output.stem, file, marks)
+    _save(settings.output, made.text, private=settings.look)
+    out.print(f"drafted {escape(str(settings.output))}: {len(made.declared)} of {len(columns)} columns declared")
+    for name, why in made.open.items():
+        note("open:", f"{name} ({why})" if why else name)
+    if made.aside:
+        note("declared, not released by default:", ", ".join(made.aside))
+    if made.unknown:
+        note("in the code book alone:", ", ".join(made.unknown))
+    if settings.look:
+        note("[bold]private:[/]", "the draft holds what rows hold; confirm each 'taken_from_rows', and take it away")
+
+
+def _save(path: Path, text: str, private: bool) -> None:
+    """All of a file or nothing; for its owner alone if it is private."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        with open(
+            os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600 if private else 0o666), "w", encoding="utf-8"
+        ) as file:
+            file.write(text)
+        beside.replace(path)
+    except OSError as error:
+        beside.unlink(missing_ok=True)
+        reason = os.strerror(error.errno or 0).lower()
+        raise InputError(f"{str(path)!r} cannot be made ({reason}); choose another --output") from None
 
 
 def _misfits(settings: CheckSettings, schema: Schema) -> tuple[int, list[Misfit]]:
@@ -116,7 +182,7 @@ def _declared(schema: Schema) -> Table:
     title, digest = f"schema {escape(schema.name)}", f"SHA-256 {schema.digest[:16]}…"
     grid = table(title, "column", "kind", "codes", "missing", "label", caption=digest)
     for column in schema.columns:
-        kind = "values" if not column.numeric else f"{column.lower:g} to {column.upper:g}"
+        kind = "values" if not column.numeric else " to ".join(map(column.shown, column.bounds))
         codes = f"{column.size}" + " (fine bins)" * column.fine
         missing = "—" if column.missing is None else str(column.missing)
         grid.add_row(escape(column.name), kind, codes, escape(missing), escape(column.label))

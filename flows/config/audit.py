@@ -9,6 +9,7 @@ from pydantic import Field, WithJsonSchema, create_model
 
 from equistrata.flows.config.places import LedgerPlace
 from equistrata.flows.config.release import SOURCE_SETTINGS, ReleaseConfig, SourceSettings
+from equistrata.flows.config.report import ReportSettings
 from equistrata.flows.config.settings import ByPlace, Flag, Given, Names, Settings, setting, whole_type
 
 EPSILON, DELTA = 1.0, 1e-9
@@ -42,6 +43,9 @@ class AuditConfig(create_model("UnsetSourceSettings", __base__=Settings, **_UNSE
     output: str | None = setting(None, "Folder to make (in the first release, if not given).")
     pdf: Flag = setting(False, "Print the report as PDF too (Chromium, or the extra 'pdf').")
     seed: int | None = setting(None, "For tests: reproducible, and therefore NOT private.", ge=0)
+    report: ReportSettings = setting(
+        ReportSettings(), "Title, agency and contact of the page (those of the first release's card)."
+    )
 
     @property
     def price(self) -> tuple[float, float]:

@@ -18,8 +18,10 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import AfterValidator, Field, model_validator
 
 from equistrata.data import documents
+from equistrata.data.dialect import PARQUET
 from equistrata.errors import InputError
 from equistrata.flows.config.places import LedgerPlace
+from equistrata.flows.config.report import ReportSettings
 from equistrata.flows.config.settings import Names, Settings, setting
 
 PLACEHOLDERS = {
@@ -71,20 +73,40 @@ SEEDED_CHARGE = (
 )
 
 INCIDENTAL = frozenset(
-    {"output", "workers", "runner", "cluster", "scratch", "ledger", "dataset", "release_id", "time_zone"}
+    {"output", "workers", "runner", "cluster", "scratch", "ledger", "dataset", "release_id", "time_zone", "report"}
 )
 
 
 class SourceSettings(Settings):
     """Where private rows are: what a release and an audit share."""
 
-    source: Literal["sample", "folktables", "csv", "parquet"] = setting("sample", "Where rows come from.")
+    source: Literal["sample", "folktables", "csv", "parquet"] = setting(
+        "sample", "Where rows come from (csv or parquet with an input, folktables with a state)."
+    )
     input: str | None = setting(None, "The table, for source csv or parquet.")
     state: Names = setting((), "States, for source folktables, as NY or NY,VT.")
     year: int = setting(2018, "Survey year, for source folktables.", ge=2014)
     horizon: Literal["1-Year", "5-Year"] = setting("1-Year", "Survey horizon, for source folktables.")
     root_dir: str = setting("acs", "Folder with <year>/<horizon>/psam_p….csv, for source folktables.")
     download: bool = setting(False, "Let folktables download what is not there.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _source_that_is_meant(cls, given: Any) -> Any:
+        """A table or a state that is named is not passed over for the sample."""
+        if not isinstance(given, dict) or given.get("source") is not None:
+            return given
+        table = given.get("input")
+        meant = {"source": "parquet" if str(table).endswith(PARQUET) else "csv"} if table else {}
+        return {**given, **(meant or ({"source": "folktables"} if given.get("state") else {}))}
+
+    @model_validator(mode="after")
+    def _reads_what_is_given(self) -> Self:
+        if self.input is not None and self.source not in ("csv", "parquet"):
+            raise InputError(f"source {self.source!r} reads no input; leave out one of the two")
+        if self.state and self.source != "folktables":
+            raise InputError(f"source {self.source!r} has no states; leave out the state, or choose folktables")
+        return self
 
 
 SOURCE_SETTINGS = tuple(SourceSettings.model_fields)
@@ -148,6 +170,7 @@ class ReleaseConfig(SourceSettings):
         pattern=r"^[A-Za-z0-9{][A-Za-z0-9._{}-]{0,99}$",
     )
     time_zone: Zone = setting("UTC", "Time zone of {month} etc.: that of the schedule, as America/New_York.")
+    report: ReportSettings = setting(ReportSettings(), "Title, agency and contact of the card.")
 
     @model_validator(mode="after")
     def _charged_is_private(self) -> Self:
@@ -166,7 +189,10 @@ class ReleaseConfig(SourceSettings):
         if len(settings) < len(document):
             twice = next(name for name in settings if sum(str(key).replace("-", "_") == name for key in document) > 1)
             raise InputError(f"{where} has the setting {twice!r} twice; keep one of them")
-        return cls.build(**{**settings, **overrides})
+        for name, given in overrides.items():  # of a group, the settings that are given
+            both = isinstance(given, dict) and isinstance(settings.get(name), dict)
+            settings[name] = {**settings[name], **given} if both else given
+        return cls.build(**settings)
 
     def at(self, scheduled: datetime) -> Self:
         """The settings of the release scheduled for this time (with a time zone): placeholders are filled in."""

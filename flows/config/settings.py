@@ -78,11 +78,19 @@ def whole_type(field: FieldInfo) -> Any:
     return Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
 
 
+def group_of(field: FieldInfo) -> type[Settings] | None:
+    """The settings that a field groups under its name, if it does."""
+    kind = field.annotation
+    return kind if isinstance(kind, type) and issubclass(kind, Settings) else None
+
+
 def _sentence(error: ValidationError, model: type[BaseModel], field: str | None = None) -> str:
     first = error.errors()[0]
-    name = field or ".".join(str(part) for part in first["loc"][:1]) or "configuration"
+    way = ([field] if field else []) + [str(part) for part in first["loc"]]
+    inner = group_of(model.model_fields[way[0]]) if way and way[0] in model.model_fields else None
+    name = ".".join(way[: 1 if inner is None else 2]) or "configuration"
     if first["type"] == "extra_forbidden":
-        known = ", ".join(sorted(field.alias or name for name, field in model.model_fields.items()))
+        known = ", ".join(sorted(field.alias or name for name, field in (inner or model).model_fields.items()))
         return f"unknown setting {name!r}; the settings are {known}"
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, InputError):  # a sentence of ours; what was given may be a secret

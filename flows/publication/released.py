@@ -15,6 +15,7 @@ from equistrata.errors import InputError
 from equistrata.eval.report.findings import ReleaseFacts
 from equistrata.flows.publication.addition import finish_addition
 from equistrata.flows.publication.audited_card import identity_of, own_price
+from equistrata.flows.release.card import how_made, title_of
 from equistrata.flows.release.manifest import MEND, check_manifest, listed
 
 
@@ -87,9 +88,19 @@ def facts(releases: Sequence[Released]) -> tuple[ReleaseFacts, ...]:
             caveats=tuple(release.card["guarantee"].get("caveats", ())),
             manifest=release.manifest,
             relations=release.card.get("relations"),
+            title=title_of(release.card),
+            how=_how(release),
         )
         for release, name in zip(releases, names, strict=True)
     )
+
+
+def _how(release: Released) -> str:
+    """How its rows were made, by its card; empty where an older card does not say it."""
+    try:
+        return how_made(release.card, {column.name: column.label or column.name for column in release.schema.columns})
+    except KeyError:
+        return ""
 
 
 def _json(path: Path, where: str) -> Any:

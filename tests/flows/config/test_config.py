@@ -2,6 +2,7 @@
 
 import os
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 import yaml
@@ -107,3 +108,60 @@ def test_a_name_that_is_not_utf8_is_refused_in_one_sentence(setting):
         ReleaseConfig.build(**{setting: os.fsdecode(b"caf\xe9")})
     str(told.value).encode()
     assert ReleaseConfig.build(**{setting: "café \U0001f600"})
+
+
+@pytest.mark.parametrize(
+    ("given", "source"),
+    [
+        ({}, "sample"),
+        ({"input": "people.csv"}, "csv"),
+        ({"input": "people.txt"}, "csv"),
+        ({"input": "people.parquet"}, "parquet"),
+        ({"input": "people.dat", "source": "parquet"}, "parquet"),
+        ({"state": "NY"}, "folktables"),
+    ],
+)
+def test_rows_come_from_what_is_named(given: dict[str, Any], source: str) -> None:
+    assert ReleaseConfig.build(**given).source == source
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"source": "sample", "input": "people.csv"}, "source 'sample' reads no input"),
+        ({"source": "folktables", "state": "NY", "input": "people.csv"}, "source 'folktables' reads no input"),
+        ({"source": "csv", "input": "people.csv", "state": "NY"}, "source 'csv' has no states"),
+    ],
+)
+def test_two_sources_are_refused(given: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        ReleaseConfig.build(**given)
+
+
+@pytest.mark.parametrize("kind", [ReleaseConfig, AuditConfig])
+@pytest.mark.parametrize(
+    ("given", "sentence"),
+    [
+        ({"title": "x" * 201}, "'report.title' has 201 characters, but it has 1 to 200"),
+        ({"agency": "  "}, "'report.agency' has 0 characters"),
+        ({"contact": "a@b.org\n# A heading"}, "'report.contact' holds a line break"),
+        ({"title": "left\u202eright"}, "'report.title' holds a line break or another control"),
+        ({"title": 2026}, "setting 'report.title' is 2026, but"),
+        ({"name": "x"}, "unknown setting 'report.name'; the settings are agency, contact, title"),
+        ("a title", "setting 'report' is 'a title', but"),
+    ],
+)
+def test_a_page_s_texts_are_checked(kind: Any, given: Any, sentence: str) -> None:
+    with pytest.raises(InputError) as told:
+        kind.build(report=given)
+    assert sentence in str(told.value)
+    assert "\n" not in str(told.value)
+    assert kind.build(report={"title": " <Dogs & cats> "}).report.title == "<Dogs & cats>"
+
+
+def test_options_complete_the_texts_of_a_file_and_do_not_change_what_is_released(tmp_path) -> None:
+    path = tmp_path / "release.yaml"
+    path.write_text("report: {title: Dogs, agency: Kennel club}\n")
+    config = ReleaseConfig.load(path, report={"title": "Cats", "contact": "a@b.org"})
+    assert config.report.model_dump() == {"title": "Cats", "agency": "Kennel club", "contact": "a@b.org"}
+    assert config.digest == ReleaseConfig.build().digest  # a title may be mended before a release is resumed

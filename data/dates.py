@@ -1,0 +1,147 @@
+"""Columns of dates: days counted from 1970-01-01, in bins of the calendar, read and written by a format.
+
+>>> days = calendar_edges(day_in("2023-12-15"), day_in("2024-02-10"), "month")
+>>> [iso(day) for day in days]
+['2023-12-14', '2023-12-31', '2024-01-31', '2024-02-10']
+>>> written(np.array([0, 31]), "%d.%m.%Y").tolist(), day_in("01.02.1970", "%d.%m.%Y")
+(['01.01.1970', '01.02.1970'], 31.0)
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import date, datetime, timedelta
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+
+from equistrata.arrays import Floats
+from equistrata.data.grid import FINE_BINS
+
+Every = Literal["day", "week", "month", "quarter", "year"]
+
+EVERY: tuple[Every, ...] = get_args(Every)
+ISO = "%Y-%m-%d"
+_EPOCH = date(1970, 1, 1).toordinal()
+LAST = float(date(9998, 12, 31).toordinal() - _EPOCH)
+_MONTHS = {"month": 1, "quarter": 3, "year": 12}
+_ISO_DATE = re.compile(r"\b\d{4}-\d{2}-\d{2}\b")
+_OF_DAYS, _OF_TIMES = re.compile("%[djxDF]"), re.compile("%[HIMSpfzZXcTRs]")
+
+
+def day_in(cell: object, layout: str = ISO) -> float | None:
+    """The day of a date, or of a text in a layout (as `datetime.strptime`); None if it is neither.
+
+    A time of day is left out. A layout without days means the first of the month.
+    """
+    if isinstance(cell, date):
+        return None if pd.isna(cell) else float(cell.toordinal() - _EPOCH)
+    try:
+        return float(datetime.strptime(str(cell).strip(), layout).toordinal() - _EPOCH)
+    except ValueError:
+        return None
+
+
+def days_in(series: pd.Series, layout: str) -> Floats:
+    """`day_in` of every cell, NaN where there is none. Numbers are texts of digits, filled up with zeros in front."""
+    if pd.api.types.is_datetime64_any_dtype(series.dtype):
+        plain = series.dt.tz_localize(None).to_numpy().astype("datetime64[D]")
+        return np.where(np.isnat(plain), np.nan, plain.astype(np.int64).astype(np.float64))
+    width = len(date(2000, 12, 31).strftime(layout))
+    places, distinct = pd.factorize(series)
+    found = [day_in(_text(cell, width), layout) for cell in distinct]
+    return np.array([*(np.nan if day is None else day for day in found), np.nan])[places]
+
+
+def _text(cell: object, width: int) -> object:
+    if isinstance(cell, int | float | np.number):
+        return str(int(cell)).zfill(width) if float(cell).is_integer() else ""
+    return cell
+
+
+def iso(day: float) -> str:
+    """A day as an ISO date."""
+    return _date(day).isoformat()
+
+
+def written(days: npt.NDArray[np.int64], layout: str) -> npt.NDArray[np.object_]:
+    """Days as texts."""
+    distinct, places = np.unique(days, return_inverse=True)
+    texts = np.array([_date(day).strftime(layout) for day in distinct.tolist()], dtype=object)
+    return texts[places]
+
+
+def released_layout(layout: str) -> str:
+    """In which dates are released: the layout of the raw cells, or ISO if that has a time of day."""
+    return ISO if _OF_TIMES.search(layout) else layout
+
+
+def finest(layout: str) -> Every:
+    """What a layout can tell apart: days or months."""
+    return "day" if _OF_DAYS.search(layout) else "month"
+
+
+def gives_back(day: float, layout: str) -> bool:
+    """A date that is written in a layout reads as the same one (or the first of its month, in one without days)."""
+    try:
+        found = day_in(_date(day).strftime(layout), layout)
+    except ValueError:
+        return False
+    return found == (day if finest(layout) == "day" else float(_date(day).replace(day=1).toordinal() - _EPOCH))
+
+
+def calendar_edges(lower: float, upper: float, every: Every) -> tuple[float, ...]:
+    """The edges, closed on the right, of the periods between two days; weeks end on Sundays."""
+    inside = (last for last in _last_days(lower, upper, every) if lower <= last < upper)
+    return (lower - 1.0, *inside, float(upper))
+
+
+def fine_edges(lower: float, upper: float, layout: str) -> tuple[float, ...]:
+    """The edges of the shortest periods of which there are at most FINE_BINS."""
+    edges: tuple[float, ...] = ()
+    for every in EVERY[EVERY.index(finest(layout)) :]:
+        edges = calendar_edges(lower, upper, every)
+        if len(edges) <= FINE_BINS + 1:
+            break
+    return edges
+
+
+def _last_days(lower: float, upper: float, every: Every) -> list[float]:
+    if every in ("day", "week"):
+        step = 1 if every == "day" else 7
+        first = lower if every == "day" else lower + 6 - _date(lower).weekday()
+        return [float(day) for day in np.arange(first, upper + 1, step)]
+    months, first_day, last_day = _MONTHS[every], _date(lower), _date(upper)
+    ends = range(first_day.year * 12 // months * months, (last_day.year + 1) * 12 + months, months)
+    starts = [date(month // 12, month % 12 + 1, 1) for month in ends if month // 12 <= date.max.year]
+    return [float(start.toordinal() - 1 - _EPOCH) for start in starts]
+
+
+def period(first: float, last: float) -> str:
+    """The days of a bin in a report, as short as whole months and years allow.
+
+    >>> period(0, 364), period(0, 58), period(0, 0), period(0, 2)
+    ('1970', '1970-01 to 1970-02', '1970-01-01', '1970-01-01 to 1970-01-03')
+    """
+    begin, end, after = _date(first), _date(last), _date(last + 1)
+    ends = [begin.isoformat(), end.isoformat()]
+    if begin.day == after.day == 1:
+        whole_years = begin.month == after.month == 1
+        ends = [text[: 4 if whole_years else 7] for text in ends]
+    return ends[0] if ends[0] == ends[1] else " to ".join(ends)
+
+
+def in_days(text: str) -> str:
+    """A rule's text with the number of its day for every ISO date. Raises ValueError for a date that there is not.
+
+    >>> in_days("<1970-01-31"), in_days("1970-01-02 to 1970-01-04")
+    ('<30', '1 - 3')
+    """
+    found = _ISO_DATE.sub(lambda each: str(date.fromisoformat(each[0]).toordinal() - _EPOCH), text)
+    return found.replace(" to ", " - ")
+
+
+def _date(day: float) -> date:
+    return date(1970, 1, 1) + timedelta(days=int(day))

@@ -1,0 +1,305 @@
+"""Code books as they are published: JSON, CSV, Frictionless Table Schema, DDI, REDCap, the ACS's, Stata's, SPSS's.
+
+A book is known by its content, and by the ending of binary files. All it says is public.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import re
+import struct
+from collections.abc import Iterator, Mapping, Sequence
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+
+from equistrata.data.drafting.entries import Codes, Entry
+from equistrata.data.schema import number_in
+from equistrata.errors import InputError
+
+MOST_BYTES = 1 << 24
+
+# What columns of CSV dictionaries are called: letters and digits alone, in small letters.
+_CALLED = {
+    "name": ("variable", "variablename", "variablefieldname", "var", "varname", "name", "field", "fieldname", "column",
+             "columnname", "item", "attribute", "feature"),
+    "label": ("label", "variablelabel", "fieldlabel", "description", "desc", "title", "definition", "question",
+              "meaning", "details"),
+    "type": ("type", "datatype", "fieldtype", "format", "class", "kind"),
+    "choices": ("choicescalculationsorsliderlabels", "choices", "values", "categories", "levels", "options", "codes",
+                "allowedvalues", "permissiblevalues", "coding", "codelist", "valuelabels", "domain", "range"),
+    "code": ("value", "code", "category", "level", "categorycode", "valuecode", "codevalue"),
+    "words": ("valuelabel", "codelabel", "categorylabel", "valuedescription", "codedescription", "labelofvalue",
+              "valuemeaning", "codemeaning", "categorydescription"),
+    "lower": ("min", "minimum", "lower", "lowerbound", "rangemin", "textvalidationmin", "minvalue"),
+    "upper": ("max", "maximum", "upper", "upperbound", "rangemax", "textvalidationmax", "maxvalue"),
+    "check": ("textvalidationtypeorshowslidernumber", "validation"),
+}  # fmt: skip
+_NUMBER = r"-?\d+(?:\.\d+)?"
+_RANGE = re.compile(rf"\[?\s*({_NUMBER})\s*(?:-|–|\.\.+|to|,)\s*({_NUMBER})\s*\]?", re.I)
+_CODED = re.compile(r"\s*([^=:,]+?)\s*[=:,]\s*(.+?)\s*", re.S)
+_LAYOUTS = {"date_ymd": "%Y-%m-%d", "date_dmy": "%d-%m-%Y", "date_mdy": "%m-%d-%Y"}
+_BLANK = re.compile("b+", re.I)  # how the ACS writes an absent cell
+
+
+def read_codebook(path: str | Path) -> dict[str, Entry]:
+    """Column → what a code book says of it, in its order.
+
+    Raises InputError if there is no such file, it is too large, or of no form that is known.
+    """
+    path = Path(path)
+    where = f"code book {path.name!r}"
+    try:
+        content = path.read_bytes() if path.is_file() and path.stat().st_size <= MOST_BYTES else None
+    except OSError:
+        content = None
+    if content is None:
+        raise InputError(f"{where} is no file that can be read, of at most {MOST_BYTES >> 20} MiB; check the path")
+    if path.suffix.lower() in (".dta", ".sav"):
+        return {each.name: each for each in (_stata if path.suffix.lower() == ".dta" else _spss)(path, where)}
+    try:
+        text = content.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        text = content.decode("latin-1")
+    start = text.lstrip()[:1]
+    read = _xml if start == "<" else _json if start in ("{", "[") else _csv
+    found = {each.name: each for each in read(text, where) if each.name}
+    if not found:
+        raise InputError(
+            f"{where} names no columns in a form that is known: JSON or CSV with a name for each column, Frictionless "
+            "Table Schema, DDI, REDCap, ACS, Stata or SPSS"
+        )
+    return found
+
+
+def _json(text: str, where: str) -> Iterator[Entry]:
+    try:
+        book = json.loads(text)
+    except (ValueError, RecursionError):
+        raise InputError(f"{where} is not valid JSON; mend it") from None
+    if isinstance(book, dict):
+        schema = book.get("schema") if isinstance(book.get("schema"), dict) else book
+        resources = book.get("resources")
+        if isinstance(resources, list) and resources and isinstance(resources[0], dict):
+            schema = resources[0].get("schema", {})
+        for key in ("fields", "variables", "columns"):
+            if isinstance(schema, dict) and isinstance(schema.get(key), list | dict):
+                return _fields(schema[key], schema.get("missingValues"))
+    return _fields(book, None)
+
+
+def _fields(fields: Any, missing: Any) -> Iterator[Entry]:
+    pairs = fields.items() if isinstance(fields, dict) else ((None, each) for each in fields)
+    for name, field in pairs:
+        field = field if isinstance(field, dict) else {"description": field if isinstance(field, str) else ""}
+        found = {re.sub("[^a-z0-9]", "", str(key).lower()): value for key, value in field.items()}
+        name = name or next((found[key] for key in _CALLED["name"] if isinstance(found.get(key), str)), "")
+        yield _field(str(name), found, missing)
+
+
+def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
+    given = field.get("constraints")
+    limits: dict[Any, Any] = given if isinstance(given, dict) else {}
+    field = {**field, **{str(key).lower(): value for key, value in limits.items()}}
+
+    def first(what: str) -> Any:
+        return next((field[key] for key in _CALLED[what] if field.get(key) not in (None, "")), None)
+
+    label = next((field[key] for key in ("title", *_CALLED["label"]) if isinstance(field.get(key), str)), "")
+    kind = str(first("type") or "").lower()
+    listed, lower, upper = field.get("enum") or first("choices"), first("lower"), first("upper")
+    codes: list[tuple[object, object]] = []
+    if isinstance(listed, dict):
+        inner = {str(key).lower(): value for key, value in listed.items()}
+        lower, upper = inner.pop("min", lower), inner.pop("max", upper)
+        codes = [(key, value) for key, value in listed.items() if str(key).lower() not in ("min", "max")]
+    elif isinstance(listed, list):
+        codes = [_pair(each) for each in listed]
+    elif isinstance(listed, str):
+        found, low, high = _choices(listed)
+        codes, lower, upper = [*found], low if lower is None else lower, high if upper is None else upper
+    if kind in ("date", "datetime"):
+        layout = field.get("format") if isinstance(field.get("format"), str) and "%" in field["format"] else "%Y-%m-%d"
+        bounded = lower is not None and upper is not None
+        return Entry(name, label, "date" if bounded else None, (), str(lower), str(upper), layout=str(layout))
+    if kind == "boolean" and not codes:
+        codes = [("true", "true"), ("false", "false")]
+    whole = True if kind in ("integer", "int") else False if kind in ("float", "double", "decimal", "number") else None
+    absent = limits.get("required") is False
+    if isinstance(missing, list):
+        codes += [(each, "missing") for each in missing if each not in ("",)]
+        absent = absent or ("" in missing and limits.get("required") is not True)
+    return Entry.of(name, label, codes, lower, upper, whole, field.get("categoriesordered") is True, absent)
+
+
+def _pair(listed: Any) -> tuple[object, object]:
+    """A value of a list: itself, or a mapping that has its words."""
+    if not isinstance(listed, dict):
+        return listed, ""
+    inner = {str(key).lower(): value for key, value in listed.items()}
+    raw = next((inner[key] for key in ("value", "code", "name", "key", "id") if key in inner), "")
+    return raw, next((inner[key] for key in ("label", "description", "title", "meaning") if key in inner), "")
+
+
+def _choices(text: str) -> tuple[Codes, str | None, str | None]:
+    """The codes in a cell, as "1, Yes | 2, No", "1=Male; 2=Female" or "f, m", or the bounds, as "0-120"."""
+    if between := _RANGE.fullmatch(text.strip()):
+        return [], between[1], between[2]
+    if text.strip().startswith("{"):
+        try:
+            return [(str(key), str(value)) for key, value in json.loads(text).items()], None, None
+        except (ValueError, AttributeError):
+            return [], None, None
+    parts = next((text.split(mark) for mark in ("|", ";", "\n") if mark in text), None) or text.split(",")
+    parts = [part.strip() for part in parts if part.strip()]
+    coded = [_CODED.fullmatch(part) for part in parts]
+    codes: list[tuple[str, str]] = []
+    lower = upper = None
+    for part, pair in zip(parts, coded, strict=True):
+        if between := _RANGE.fullmatch(pair[1] if pair else part):
+            lower, upper = between[1], between[2]
+        else:
+            codes.append((pair[1], pair[2]) if pair and all(coded) else (part, ""))
+    return codes if len(codes) > 1 or lower is not None else [], lower, upper
+
+
+def _csv(text: str, where: str) -> Iterator[Entry]:
+    line = text.split("\n", 1)[0]
+    delimiter = max(",;\t|", key=line.count)
+    try:
+        rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if any(cell.strip() for cell in row)]
+    except csv.Error:
+        raise InputError(f"{where} is not well-formed CSV; save it again") from None
+    if rows and rows[0][0] in ("NAME", "VAL"):
+        return _acs(rows)
+    header = [re.sub("[^a-z0-9]", "", cell.lower()) for cell in rows[0]] if rows else []
+    place: dict[str, int] = {}
+    for what, names in _CALLED.items():
+        for name in names:
+            if name in header and header.index(name) not in place.values():
+                place[what] = header.index(name)
+                break
+    if "name" not in place:
+        return iter(())
+    # "value" and "label" in one row for each value, or in one row for each column
+    if "code" in place and "words" not in place and "label" in place:
+        others = [at for at, name in enumerate(header) if name in _CALLED["label"] and at != place["label"]]
+        place |= {"words": others[0]} if others else {}
+    return _by_rows(rows[1:], place)
+
+
+def _by_rows(rows: Sequence[Sequence[str]], place: Mapping[str, int]) -> Iterator[Entry]:
+    groups: dict[str, list[dict[str, str]]] = {}
+    name = ""
+    for row in rows:
+        cells = {what: row[at].strip() if at < len(row) else "" for what, at in place.items()}
+        name = cells["name"] or name  # the first row of a group may alone have the name
+        groups.setdefault(name, []).append(cells)
+    once = all(len(group) == 1 for group in groups.values())
+    for name, group in groups.items():
+
+        def first(what: str, group: list[dict[str, str]] = group) -> str:
+            return next((cells[what] for cells in group if cells.get(what)), "")
+
+        codes, lower, upper = _choices(first("choices")) if first("choices") else ([], None, None)
+        listed = [*codes]
+        for cells in group:
+            between = _RANGE.fullmatch(cells.get("code", ""))
+            if between:
+                lower, upper = between[1], between[2]
+            elif cells.get("code"):
+                words = cells.get("words") or ("" if once else cells.get("label", ""))
+                listed.append((cells["code"], words))
+        lower, upper = first("lower") or lower, first("upper") or upper
+        check, kind = first("check").lower(), first("type").lower()
+        if kind == "date" or check in _LAYOUTS:
+            bounded = bool(lower and upper)
+            layout = _LAYOUTS.get(check, "%Y-%m-%d")
+            yield Entry(name, first("label"), "date" if bounded else None, (), lower, upper, layout=layout)
+            continue
+        if kind == "yesno":
+            listed = [("1", "Yes"), ("0", "No")]
+        whole = True if check == "integer" or kind.startswith("int") else False if kind in ("float", "real") else None
+        whole = False if check.startswith("number") else whole
+        ordered = kind in ("ordinal", "ordered")
+        yield Entry.of(name, first("label"), [*listed], lower or None, upper or None, whole, ordered)
+
+
+def _acs(rows: Sequence[Sequence[str]]) -> Iterator[Entry]:
+    """The Census Bureau's: NAME,AGEP,N,2,Age and VAL,AGEP,N,2,1,99,1 to 99 years."""
+    labels = {row[1]: row[4] for row in rows if row[0] == "NAME" and len(row) > 4}
+    values: dict[str, list[Sequence[str]]] = {name: [] for name in labels}
+    for row in rows:
+        if row[0] == "VAL" and len(row) > 6:
+            values.setdefault(row[1], []).append(row)
+    for name, found in values.items():
+        absent = any(_BLANK.fullmatch(row[4]) for row in found)
+        plain = [row for row in found if not _BLANK.fullmatch(row[4])]
+        spans = [row for row in plain if row[4] != row[5] and None not in (number_in(row[4]), number_in(row[5]))]
+        ends = [number for row in spans for number in (number_in(row[4]), number_in(row[5])) if number is not None]
+        lower, upper = (min(ends), max(ends)) if ends else (None, None)
+        codes = [(_code(row), row[6]) for row in plain if row not in spans]
+        yield Entry.of(name, labels.get(name, ""), codes, lower, upper, missing=absent)
+
+
+def _code(row: Sequence[str]) -> str:
+    """A code of type N is a number: the file has 1 where the book has 01."""
+    number = number_in(row[4]) if row[2] == "N" else None
+    return str(int(number)) if number is not None and number.is_integer() else row[4]
+
+
+def _xml(text: str, where: str) -> Iterator[Entry]:
+    if "<!DOCTYPE" in text or "<!ENTITY" in text:
+        raise InputError(f"{where} has a document type or entities, which are not read; remove them")
+    try:
+        root = ElementTree.fromstring(text)
+    except ElementTree.ParseError:
+        raise InputError(f"{where} is not valid XML; mend it") from None
+    for each in root.iter():
+        each.tag = str(each.tag).rpartition("}")[2]
+    for var in root.iter("var"):
+        between = var.find(".//valrng/range")
+        bounds = (None, None) if between is None else (between.get("min"), between.get("max"))
+        codes = [(_said(each, "catValu"), _said(each, "labl")) for each in var.iter("catgry")]
+        form = var.find("varFormat")
+        numeric = form is not None and form.get("type") == "numeric" and var.get("intrvl") == "contin"
+        if len(codes) > 1 and not numeric:
+            bounds = (None, None)
+        ordered = var.get("nature") == "ordinal"
+        yield Entry.of(str(var.get("name", "")), _said(var, "labl"), codes, *bounds, ordered=ordered)
+
+
+def _said(element: ElementTree.Element, tag: str) -> str:
+    found = element.find(tag)
+    return "" if found is None else "".join(found.itertext())
+
+
+def _stata(path: Path, where: str) -> Iterator[Entry]:
+    import pandas as pd
+
+    try:
+        with pd.read_stata(path, iterator=True) as reader:
+            labels, lists = reader.variable_labels(), reader.value_labels()
+            named = dict(zip(labels, getattr(reader, "_lbllist", []), strict=False))
+    except (ValueError, OSError, struct.error):
+        raise InputError(f"{where} is not a Stata file that can be read; save it again") from None
+    for name, label in labels.items():
+        yield Entry.of(name, label, [*lists.get(named.get(name) or name, {}).items()])
+
+
+def _spss(path: Path, where: str) -> Iterator[Entry]:
+    if find_spec("pyreadstat") is None:
+        raise InputError(f"{where} is an SPSS file, which pyreadstat reads; install it: pip install pyreadstat")
+    pyreadstat = import_module("pyreadstat")
+    try:
+        meta = pyreadstat.read_sav(str(path), metadataonly=True)[1]
+    except (OSError, ValueError, pyreadstat.ReadstatError):
+        raise InputError(f"{where} is not an SPSS file that can be read; save it again") from None
+    for name in meta.column_names:
+        codes = meta.variable_value_labels.get(name, {})
+        ordered = meta.variable_measure.get(name) == "ordinal"
+        yield Entry.of(name, meta.column_names_to_labels.get(name) or "", [*codes.items()], ordered=ordered)

@@ -1,0 +1,186 @@
+"""A draft of a schema, as YAML: what a code book says, and a question where it says nothing.
+
+>>> made = draft(["AGE", "JOB"], {"AGE": Entry.of("AGE", "Age", (), 0, 99)}, "people")
+>>> print(made.text)
+# A draft. Whatever is declared here is public: it must come from a code book, never from the rows.
+name: "people"
+columns:
+  AGE: {label: "Age", type: number, lower: 0, upper: 99, integer: true}
+# QUESTION: what may these columns hold? They are not released until they are declared.
+# JOB: {values: [...]} or {lower: ..., upper: ...}  (no entry)
+<BLANKLINE>
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any
+
+from equistrata.data import documents
+from equistrata.data.drafting.entries import Entry
+from equistrata.data.schema import OWN_CATEGORY, TAKEN, Schema, Value
+from equistrata.errors import InputError
+
+_IDENTIFIER = re.compile(
+    r"(?:^|[_\W])(?:id|uuid|guid|ssn|serialno|e_?mail|phone|address|surname)$|^(?:full_?)?name$", re.I
+)
+_WEIGHT = re.compile(r"^p?wgtp\d*$|\b(?:sampling|survey|design|replicate|person|household) weights?\b", re.I)
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_TRUTH = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}  # what YAML 1.1 takes for something else
+
+
+@dataclass
+class Draft:
+    """A schema's YAML, and what it leaves open.
+
+    Attributes:
+        open: column → why it is not declared.
+        aside: declared columns that are not released by default: identifiers and survey weights.
+        unknown: entries of the code book without a column in the table.
+    """
+
+    text: str = ""
+    declared: list[str] = field(default_factory=list)
+    open: dict[str, str] = field(default_factory=dict)
+    aside: list[str] = field(default_factory=list)
+    unknown: list[str] = field(default_factory=list)
+
+
+def draft(
+    columns: Sequence[str],
+    entries: Mapping[str, Entry],
+    name: str,
+    file: Mapping[str, str] | None = None,
+    taken: Mapping[str, Sequence[str]] = MappingProxyType({}),
+) -> Draft:
+    """A draft of the schema of a table.
+
+    Args:
+        columns: of the table, by its header.
+        entries: what is known of them; names may differ in case.
+        name: of the schema.
+        file: what it declares of a CSV file.
+        taken: column → what of its entry was taken from rows, which is to be confirmed before it is used.
+    """
+    by_name = {**{key.lower(): entry for key, entry in entries.items()}, **entries}
+    made, lines = Draft(), list[str]()
+    for column in columns:
+        entry = by_name.get(column) or by_name.get(column.lower())
+        if _IDENTIFIER.search(column):
+            made.open[column] = "by its name an identifier or free text, which is not released"
+        elif entry is None or entry.type is None:
+            nothing = "neither values nor bounds" + (f": {entry.label}" if entry and entry.label else "")
+            made.open[column] = "no entry" if entry is None else entry.label if column in taken else nothing
+        elif problem := _problem(column, spec := _spec(entry)):
+            made.open[column] = problem
+        else:
+            made.declared.append(column)
+            spec |= {TAKEN: [*taken[column]]} if column in taken else {}
+            lines.append(f"  {_key(column)}: {_flow(spec)}")
+            if _WEIGHT.search(column) or _WEIGHT.search(entry.label):
+                made.aside.append(column)
+    found = {column.lower() for column in columns}
+    made.unknown = [key for key in entries if key.lower() not in found]
+    made.text = "\n".join([*_head(made, name, file, bool(taken)), *lines, *_questions(made), ""])
+    return made
+
+
+def _head(made: Draft, name: str, file: Mapping[str, str] | None, taken: bool) -> list[str]:
+    source = "A draft. Whatever is declared here is public: it must come from a code book, never from the rows."
+    if taken:
+        source = (
+            f"A DRAFT FROM PRIVATE ROWS, as private as they are. Compare each column with what is public, mend it, and "
+            f"take its '{TAKEN}' away."
+        )
+    lines = [f"# {source}", f"name: {_scalar(name)}"]
+    if file:
+        lines.append(f"file: {_flow(file)}")
+    if made.aside:
+        kept = [column for column in made.declared if column not in made.aside]
+        lines += [
+            f"# Survey weights ({', '.join(made.aside)}) are declared, and not released unless --columns names them.",
+            f"default: [{', '.join(map(_scalar, kept))}]",
+        ]
+    return [*lines, "columns:" if made.declared else "# columns:"]
+
+
+def _questions(made: Draft) -> list[str]:
+    if not made.open:
+        return []
+    asked = "# QUESTION: what may these columns hold? They are not released until they are declared."
+    shape = "{values: [...]} or {lower: ..., upper: ...}"
+    return [asked, *(f"# {_key(column)}: {shape}  ({why})" for column, why in made.open.items())]
+
+
+def _spec(entry: Entry) -> dict[str, Any]:
+    """An entry as a column of a schema file."""
+    spec: dict[str, Any] = {"label": entry.label} if entry.label else {}
+    spec["type"] = entry.type
+    if entry.type in ("nominal", "ordinal"):
+        values = entry.values
+        spec["values"] = values
+        words = {value: said for value, (_, said) in zip(values, entry.codes, strict=True) if said}
+        if entry.missing:
+            absent = _absent(values)
+            spec |= {"values": [*values, absent], "missing": absent}
+            words |= {} if absent == "missing" else {absent: "missing"}
+        spec |= {"labels": words} if words else {}
+    else:
+        if entry.layout:
+            spec["format"] = entry.layout
+        spec |= {"lower": entry.lower, "upper": entry.upper}
+        spec |= {"integer": True} if entry.integer else {}
+        spec |= {"codes": {_number(raw): words for raw, words in entry.codes}} if entry.codes else {}
+        spec |= {"missing": OWN_CATEGORY} if entry.missing else {}
+    return spec
+
+
+def _absent(values: Sequence[Value]) -> Value:
+    if isinstance(values[0], str):
+        texts = ("missing", *map("missing {}".format, range(2, 10_003)))
+        return next(text for text in texts if text not in values)
+    unused: int = next(number for number in (0, *range(-1, -10_002, -1)) if number not in values)
+    return unused
+
+
+def _number(raw: str) -> Value:
+    return int(raw) if re.fullmatch(r"-?(?:0|[1-9]\d{0,14})", raw) else raw
+
+
+def _problem(column: str, spec: dict[str, Any]) -> str:
+    """What the schema would say against a declaration; empty if nothing."""
+    try:
+        document = documents.parse(f"columns: {{{_key(column)}: {_flow(spec)}}}", "draft")
+        Schema.from_dict(document, "draft")
+    except InputError as error:
+        return str(error).partition("draft ")[2] or str(error)
+    return ""
+
+
+def _flow(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return "{" + ", ".join(f"{_key(key)}: {_flow(item)}" for key, item in value.items()) + "}"
+    if isinstance(value, list):
+        return "[" + ", ".join(map(_flow, value)) + "]"
+    return _scalar(value)
+
+
+def _key(key: Value) -> str:
+    return key if isinstance(key, str) and _PLAIN_KEY.fullmatch(key) and key.lower() not in _TRUTH else _scalar(key)
+
+
+def _scalar(value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    if isinstance(value, float):
+        text = str(int(value)) if value.is_integer() else repr(value)
+        return f"{value:.15f}".rstrip("0") if "e" in text else text  # YAML takes 1e-05 for a text
+    if value in ("number", "date", "nominal", "ordinal", OWN_CATEGORY):
+        return str(value)
+    return json.dumps(str(value), ensure_ascii=False)

@@ -1,0 +1,34 @@
+"""What a card and an audit's page are called, and whom a reader may ask: the setting `report` of both commands."""
+
+from __future__ import annotations
+
+import unicodedata
+from typing import Annotated
+
+from pydantic import AfterValidator, ValidationInfo
+
+from equistrata.errors import InputError
+from equistrata.flows.config.settings import Settings, setting
+
+LONGEST = 200  # characters
+
+
+def _one_line(text: str, info: ValidationInfo) -> str:
+    """Raise InputError unless it is a line that can stand in a page."""
+    name, text = f"report.{info.field_name}", text.strip()
+    if not 1 <= len(text) <= LONGEST:
+        raise InputError(f"setting {name!r} has {len(text):,} characters, but it has 1 to {LONGEST}; correct it")
+    if any(unicodedata.category(character) in ("Cc", "Cf", "Zl", "Zp") for character in text):
+        raise InputError(f"setting {name!r} holds a line break or another control character; write it on one line")
+    return text
+
+
+Line = Annotated[str, AfterValidator(_one_line)]
+
+
+class ReportSettings(Settings):
+    """Public texts of one line, at most `LONGEST` characters each."""
+
+    title: Line | None = setting(None, "Title of the card or the audit's page (made of data set and release).")
+    agency: Line | None = setting(None, "Who answers for the data, as the page says it.")
+    contact: Line | None = setting(None, "Where readers may ask, as an address or a telephone number.")

@@ -1,0 +1,58 @@
+"""`equistrata schema draft`, from a code book and a table to a release."""
+
+from __future__ import annotations
+
+import json
+import stat
+
+import pandas as pd
+
+BOOK = {
+    "SEX": {"description": "Sex", "values": {"1": "Male", "2": "Female"}},
+    "AGE": {"description": "Age in years", "values": {"min": 0, "max": 99, "N": "not known"}},
+    "JOB": {"description": "Occupation"},
+}
+
+
+def table(folder):
+    rows = pd.DataFrame({"SEX": [1, 2] * 150, "AGE": ["N", *map(str, range(99)), "7"] * 2 + ["5"] * 98})
+    rows["JOB"] = [f"job {i}" for i in range(300)]
+    rows.to_csv(folder / "people.csv", index=False)
+    (folder / "book.json").write_text(json.dumps(BOOK))
+    return folder
+
+
+def test_from_a_code_book_to_a_release_in_two_commands(equistrata):
+    folder = table(equistrata.home)
+    drafted = equistrata("schema", "draft", "people.csv", "--codebook", "book.json", "--output", "people.yaml")
+    assert drafted.returncode == 0, drafted.stderr
+    assert "2 of 3 columns declared" in drafted.stdout
+    assert "JOB (neither values nor bounds: Occupation)" in drafted.stdout + drafted.stderr
+    made = equistrata("release", "--input", "people.csv", "--schema", "people.yaml", "--strata", "SEX")
+    assert made.returncode == 0, made.stderr
+    assert "Age in years" in (folder / "release" / "schema.json").read_text()
+
+
+def test_a_draft_of_rows_is_private_and_refused_until_it_is_confirmed(equistrata):
+    folder = table(equistrata.home)
+    drafted = equistrata("schema", "draft", "people.csv", "--look", "--output", "people.yaml")
+    assert drafted.returncode == 0, drafted.stderr
+    assert stat.S_IMODE((folder / "people.yaml").stat().st_mode) == 0o600
+    assert "job 17" not in drafted.stdout + drafted.stderr
+    refused = equistrata("release", "--input", "people.csv", "--schema", "people.yaml")
+    assert refused.returncode == 2
+    assert "is marked as 'taken_from_rows'" in refused.stderr
+    assert not (folder / "release").exists()
+
+
+def test_an_output_that_exists_stays(equistrata):
+    folder = table(equistrata.home)
+    (folder / "people.yaml").write_text("mine")
+    refused = equistrata("schema", "draft", "people.csv", "--output", "people.yaml")
+    assert refused.returncode == 2
+    assert "exists; choose another --output" in refused.stderr
+    assert (folder / "people.yaml").read_text() == "mine"
+    forced = equistrata("schema", "draft", "people.csv", "--output", "people.yaml", "--force")
+    assert forced.returncode == 0
+    assert "# QUESTION" in (folder / "people.yaml").read_text()
+    assert not [path for path in folder.iterdir() if path.name.startswith(".")]
