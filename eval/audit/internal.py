@@ -78,7 +78,7 @@ class MarginalComparison:
 
     Attributes:
         columns: column → its shares over all rows.
-        group: the stratum that is shown too: the one with the largest error; empty without strata.
+        group: the stratum that is shown too: the one at the largest distance; empty without strata.
         in_group: column that defines no strata → its shares in that stratum.
         pairs: pair → L1 distance of its two marginals, in [0, 2].
         worst: the pair with the largest distance.
@@ -115,8 +115,8 @@ class InternalAudit:
 
     Attributes:
         sizes: stratum → number of rows.
-        scores: parity error, maximum disparity and workload error (`equistrata.eval.scores.scores`), without
-            classifiers.
+        scores: parity distance and workload error, and the paper's parity error and maximum disparity, which read
+            codes (`equistrata.eval.scores.scores`); without classifiers.
         classifier, target, positive: what was trained on the synthetic rows; empty without a target.
         fairness: of its predictions on the private rows: accuracy, demographic parity ratio, FNR difference, rates by
             stratum; None without a target.
@@ -148,6 +148,7 @@ class InternalAudit:
             "strata_columns": list(self.strata_columns),
             "sizes": dict(self.sizes),
             "scores": self.scores.to_dict(),
+            "distance": {column: dict(of) for column, of in self.scores.distance_by_group.items()},
             "parity": {column: dict(errors) for column, errors in self.scores.parity_by_group.items()},
             "classifier": self.classifier,
             "target": self.target,
@@ -203,7 +204,7 @@ def internal_audit(
         compared[column] = {
             label: MeanComparison(exact.get(label), mean.value, mean.lower, mean.upper) for label, mean in means.items()
         }
-    worst = max(scores.parity_by_stratum, key=scores.parity_by_stratum.__getitem__, default="")
+    worst = max(scores.distance_by_stratum, key=scores.distance_by_stratum.__getitem__, default="")
     return InternalAudit(
         strata_columns=strata.columns,
         sizes=grouping.labelled(np.bincount(index, minlength=len(grouping.labels)).tolist()),

@@ -16,6 +16,7 @@ from equistrata.eval.report.tables import WRITTEN, Table, charges, published_mea
 from equistrata.eval.report.words import known, percent, rate, ratio
 from equistrata.eval.scores.tables import ALL_ROWS
 
+LONGEST_COLUMN = 26  # characters of a column's name in a grid
 LONGEST_WORDS = 42  # characters of a group's name in a figure
 CALLED = {"calibration": "calibration ratio"}
 RATE_PANELS = {  # what they are called above their panel, and in the table
@@ -54,16 +55,34 @@ def exhibits(report: Report) -> Iterator[Exhibit]:
 def _errors(report: Report) -> Iterator[Exhibit]:
     noisy = isinstance(report, PublicReport)
     interval = " The line is the interval; a hollow mark on a dotted line is below the noise floor." if noisy else ""
-    reading = "Each mark is the error of a group's means, averaged over the columns: the further left, the better."
-    error = Dots(_numbers(report, "error of means"), "error of the means (log scale)")
+    measure, averaged = report.findings[0].measure, report.findings[0].averaged
     title = "How well each group is served"
-    yield _by_group(report, "served", "error of means", title, reading + interval, error)
-    hatched = "where it is below the noise floor" if noisy else "where too few people are"
-    reading = f"Each cell is the relative error of a column's mean in a group, in per cent; hatched {hatched}."
+    if noisy:
+        reading = "Each mark is the error of a group's means, averaged over columns: the further left, the better."
+        error = Dots(_numbers(report, measure), "error of the means (log scale)")
+        cell = (
+            "Each cell is the relative error of the mean of a column's codes in a group, in per cent; hatched where it "
+        )
+        cell += "is below the noise floor."
+    else:
+        reading = (
+            "Each mark is the distance of a group's released values, averaged over columns: the further left, the "
+        )
+        reading += "better; 0 is the same distributions, 1 no value in common."
+        error = Dots(_numbers(report, measure), "distance of released values (log scale)", shown=lambda x: f"{x:g}")
+        cell = "Each cell is the distance of a column's released values in a group, in [0, 1]: total variation, or for "
+        cell += "numbers the Wasserstein distance over the declared range; hatched where too few people are."
+    if averaged:
+        yield _by_group(report, "served", measure, title, reading + interval, error)
+    about = report.about
     for number, each in enumerate(report.findings, start=1):
-        title = f"Errors by column and group: {each.release.name}"
-        picture = HeatMap(f"errors{number}", title, reading, _largest_cell(each, report), each.errors, _words(report))
-        table = table_by_group(report, f"Errors of means, {each.release.name}", each.errors, percent, short=True)
+        what = "Errors of means" if noisy else "Distances"
+        title = f"{what} by column and group: {each.release.name}"
+        called = [shorten(about.titles[column], LONGEST_COLUMN) for column in each.errors]
+        seen = _largest_cell(each, report)
+        picture = HeatMap(f"errors{number}", title, cell, seen, each.errors, _words(report), called, percents=noisy)
+        columns = {about.titles[column]: of for column, of in each.errors.items()}
+        table = table_by_group(report, f"{what}, {each.release.name}", columns, WRITTEN[measure], short=True)
         yield Exhibit(picture, (table,), "errors.csv")
     numbers = _numbers(report, "workload error")
     shown = [each for of in numbers.values() for each in of.values()]
@@ -77,7 +96,10 @@ def _errors(report: Report) -> Iterator[Exhibit]:
 
 def _relations(report: Report) -> str:
     """Which relations were measured, a sentence for each release with a card that says it."""
-    return "".join(f" {each.name}: {relations_measured(each.relations)}." for each in report.releases if each.relations)
+    words = report.about.titles
+    return "".join(
+        f" {each.name}: {relations_measured(each.relations, words)}." for each in report.releases if each.relations
+    )
 
 
 def _one_way(report: InternalReport) -> Iterator[Exhibit]:
@@ -87,7 +109,7 @@ def _one_way(report: InternalReport) -> Iterator[Exhibit]:
         group = f"the group that {release.name} serves worst: {report.about.names[each.group or ALL_ROWS]}"
         panels.append((f"One-way marginals of {group}", {k: each.in_group} if each.group else {}))
     releases = [each.name for each in report.releases]
-    titles = {name: words if words == name else f"{words} ({name})" for name, words in report.about.columns.items()}
+    titles = report.about.titles
     reading = (
         "Bars are the private rows' exact shares, marks the synthetic rows': a mark at the end of its bar is best."
     )
@@ -100,7 +122,7 @@ def _one_way(report: InternalReport) -> Iterator[Exhibit]:
 
 
 def _two_way(report: InternalReport) -> Iterator[Exhibit]:
-    columns = report.about.columns
+    columns = report.about.titles
     for number, (release, audit) in enumerate(zip(report.releases, report.audits, strict=True), start=1):
         each = audit.marginals
         if each.worst is None or each.real is None or each.synthetic is None:
@@ -113,19 +135,25 @@ def _two_way(report: InternalReport) -> Iterator[Exhibit]:
         ranked = sorted(each.pairs.items(), key=lambda item: -item[1])
         rows = tuple((" × ".join(of), ratio(error)) for of, error in ranked)
         table = Table(f"Two-way marginals, {release.name}", ("pair", "L1 distance"), rows)
-        yield Exhibit(PairMap(f"pairs{number}", title, reading, seen, each.pairs, list(columns)), (table,), "pairs.csv")
+        called = [shorten(words, LONGEST_COLUMN) for words in columns.values()]
+        triangle = PairMap(f"pairs{number}", title, reading, seen, each.pairs, list(columns), called)
+        yield Exhibit(triangle, (table,), "pairs.csv")
         words = (each.columns[each.worst[0]].words, each.columns[each.worst[1]].words)
         seen = f"Two tables of {len(words[0])} by {len(words[1])} values; their L1 distance is {far}."
         title = f"The pair that {release.name} keeps worst: {pair}"
         reading = "Each cell is the share of people, in per cent."
         shares = {"private rows (exact)": each.real, "synthetic rows": each.synthetic}
-        yield Exhibit(PairTables(f"pair{number}", title, reading, seen, each.worst, words, shares), (), "pairs.csv")
+        one, other = (shorten(columns[column], LONGEST_WORDS) for column in each.worst)
+        yield Exhibit(PairTables(f"pair{number}", title, reading, seen, (one, other), words, shares), (), "pairs.csv")
 
 
 def _classifier(report: Report) -> Iterator[Exhibit]:
     findings, column, positive = report.findings, report.audits[0].target, report.audits[0].positive
     if column:
-        what = f"{report.about.columns.get(column, column)} = {positive}"
+        declared = report.about.strata.schema[column]
+        positive = next((declared.words(key) for key in declared.keys if str(key) == positive), positive)
+        title = report.about.titles.get(column, column)
+        what = title if positive == title else f"{title} = {positive}"
         axis = "predicted over real number (log scale)"
         ratios = Dots(_numbers(report, "calibration"), axis, shown=lambda x: f"{x:g}", reference=1.0)
         reading = f"How many people the classifier expects to have {what}, over how many have: "
@@ -202,5 +230,5 @@ def _largest_cell(found: Findings, report: Report) -> str:
     if not values:
         return f"{said} Every cell is below the noise floor."
     column, label = max(values, key=values.__getitem__)
-    where = f"{about.columns[column]} of {about.names[label]}"
-    return f"{said} The largest error is {percent(values[column, label])}: {where}."
+    where = f"{about.titles[column]} of {about.names[label]}"
+    return f"{said} The largest is {WRITTEN[found.measure](values[column, label])}: {where}."

@@ -1,5 +1,8 @@
 """What an audit found about a release, as its report shows it: errors of groups, exact or with intervals.
 
+A group's error is, in an internal audit, the `DISTANCE` of its released values from the real ones. In a public one it
+is the `ERROR_OF_MEANS`, of columns whose codes have an order or two values: the mean of other codes means nothing.
+
 A release and its synthetic rows are public. Whether the rest is exact or noisy depends on the audit: `public_findings`
 takes noisy numbers only and gives each its interval, `internal_findings` gives exact ones without. All post-processing.
 
@@ -23,8 +26,10 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from statistics import fmean
 from typing import Any
 
+from equistrata.data.schema import Schema
 from equistrata.eval.audit.internal import InternalAudit
 from equistrata.eval.audit.noisy_number import TOO_SMALL, NoisyNumber
 from equistrata.eval.audit.public import PublicAudit
@@ -33,6 +38,8 @@ from equistrata.eval.scores.tables import ALL_ROWS
 from equistrata.eval.scores.workload import WORST_WORKLOAD
 
 NOTABLE_ERROR = 0.05  # an error with an interval from about 0 to beyond this is below the noise floor
+DISTANCE, ERROR_OF_MEANS = "distance", "error of means"
+NO_ORDER = "no column whose codes have an order"
 NO_SYNTHETIC_ROW = "no synthetic row"
 NO_POSITIVE = "no row has the value that is predicted"
 
@@ -42,6 +49,8 @@ class ReleaseFacts:
     """What the card of a release says. `name` is unique in the report, `folder` is without its path.
 
     `manifest` is the SHA-256 of its manifest, in hexadecimal. `relations` are the card's; None where it has none.
+    `title` is what the card is called; `how`, from the card, how the rows were made: one choice of marginals, or
+    several synthesizers.
     """
 
     name: str
@@ -60,6 +69,8 @@ class ReleaseFacts:
     caveats: tuple[str, ...]
     manifest: str
     relations: Mapping[str, Any] | None = None
+    title: str = ""
+    how: str = ""
 
 
 @dataclass(frozen=True)
@@ -93,27 +104,34 @@ class Findings:
     """What was found about one release: numbers by stratum's label, where `all` is the whole table.
 
     Attributes:
-        errors: column → label → relative error of the column's mean there, for columns that define no strata.
+        measure: what `errors` are, `DISTANCE` in [0, 1] or `ERROR_OF_MEANS`.
+        errors: column → label → error of the column there, for columns that define no strata.
+        averaged: those of these columns that a group's error is the average of.
         numbers: what → label → number: "workload error" in [0, 2]; "calibration", predicted over real number of
             positive rows; the classifier's "accuracy", "selection rate" and "false negative rate"; private "rows".
+            Internal ones have the error of means, too.
         lost: strata without a synthetic row.
     """
 
     release: ReleaseFacts
+    measure: str
     errors: Mapping[str, Mapping[str, Shown]]
+    averaged: tuple[str, ...]
     numbers: Mapping[str, Mapping[str, Shown]]
     lost: tuple[str, ...]
 
     @cached_property
     def by_group(self) -> Mapping[str, Mapping[str, Shown]]:
-        """All numbers by group: the "error of means", and the others."""
-        return {"error of means": self.served, **self.numbers}
+        """All numbers by group: the errors, and the others."""
+        return {self.measure: self.served, **self.numbers}
 
     @cached_property
     def served(self) -> dict[str, Shown]:
-        """Label → the error, averaged over the columns. 0 is best."""
+        """Label → the error, averaged over the columns. 0 is best; there is none where no column can be averaged."""
         labels = next(iter(self.errors.values()), {})
-        return {label: mean_error([of[label] for of in self.errors.values()]) for label in labels}
+        if not self.averaged:
+            return {label: Shown(None, note=NO_ORDER) for label in labels}
+        return {label: mean_error([self.errors[name][label] for name in self.averaged]) for label in labels}
 
     @cached_property
     def ranking(self) -> tuple[str, ...]:
@@ -154,7 +172,7 @@ class Comparison:
         return tuple(label for label in self.strata if self.differences[label].sign > 0)
 
 
-def public_findings(release: ReleaseFacts, audit: PublicAudit) -> Findings:
+def public_findings(release: ReleaseFacts, audit: PublicAudit, schema: Schema) -> Findings:
     """From noisy numbers, each with its interval."""
     made = audit.synthetic
     errors = {
@@ -173,17 +191,21 @@ def public_findings(release: ReleaseFacts, audit: PublicAudit) -> Findings:
         name: {label: Shown(n.value, n.lower, n.upper, n.note) for label, n in of.items()} for name, of in noisy.items()
     }
     numbers["workload error"] |= {label: Shown(WORST_WORKLOAD, note=NO_SYNTHETIC_ROW) for label in made.lost}
-    return Findings(release, errors, numbers, made.lost)
+    averaged = tuple(name for name in errors if schema[name].ordered or schema[name].size <= 2)
+    return Findings(release, ERROR_OF_MEANS, errors, averaged, numbers, made.lost)
 
 
-def internal_findings(release: ReleaseFacts, audit: InternalAudit) -> Findings:
+def internal_findings(release: ReleaseFacts, audit: InternalAudit, schema: Schema) -> Findings:
     """From exact numbers: internal."""
+    del schema  # distances are of every column
 
     def shown(numbers: Mapping[str, float | None]) -> dict[str, Shown]:
         return {label: Shown(number, note=NO_POSITIVE if number is None else "") for label, number in numbers.items()}
 
     fairness, scores = audit.fairness, audit.scores
+    whole = fmean(scores.population_by_column.values()) if scores.population_by_column else 0.0
     numbers = {
+        ERROR_OF_MEANS: {**scores.parity_by_stratum, ALL_ROWS: whole},
         "workload error": {**scores.workload3_strata, ALL_ROWS: scores.workload3},
         "calibration": audit.calibration,
         "accuracy": {**fairness.accuracy_by_stratum, ALL_ROWS: fairness.accuracy} if fairness else {},
@@ -191,22 +213,23 @@ def internal_findings(release: ReleaseFacts, audit: InternalAudit) -> Findings:
         "false negative rate": fairness.false_negative_rate if fairness else {},
         "rows": {**audit.sizes, ALL_ROWS: sum(audit.sizes.values())},
     }
-    errors = {column: shown(of) for column, of in scores.parity_by_group.items()}
-    return Findings(release, errors, {name: shown(of) for name, of in numbers.items()}, audit.synthetic.lost)
+    errors = {column: shown(of) for column, of in scores.distance_by_group.items()}
+    others = {name: shown(of) for name, of in numbers.items()}
+    return Findings(release, DISTANCE, errors, tuple(errors), others, audit.synthetic.lost)
 
 
 def public_comparison(one: tuple[Findings, PublicAudit], other: tuple[Findings, PublicAudit]) -> Comparison:
     """Compare two releases over the noisy means that both were audited with."""
-    means = one[1].means
+    means = {column: of for column, of in one[1].means.items() if column in one[0].averaged}
     differences = {}
     for label in one[1].sizes if means else ():
         pairs = [
             error_difference(of[label], *(audit.synthetic.means[column][label] for _, audit in (one, other)))
             for column, of in means.items()
         ]
-        mean = _mean(pairs)
-        known = mean.lower is not None and mean.upper is not None and math.isfinite(mean.upper - mean.lower)
-        differences[label] = mean if known else replace(mean, note=TOO_SMALL)
+        apart = _mean(pairs)
+        known = apart.lower is not None and apart.upper is not None and math.isfinite(apart.upper - apart.lower)
+        differences[label] = apart if known else replace(apart, note=TOO_SMALL)
     return Comparison(one[0].release.name, other[0].release.name, differences)
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -29,10 +29,15 @@ HEAT_WORDS_PLAIN = ("under 0.001", "to 0.003", "to 0.01", "to 0.03", "to 0.1", "
 
 @dataclass(frozen=True, eq=False)
 class HeatMap(Picture):
-    """Errors (column → stratum → error), columns from left to right, strata (label → name) from top to bottom."""
+    """Errors (column → stratum → error), columns from left to right, strata (label → name) from top to bottom.
+
+    `called` are the columns' names; `percents` says that errors are shares, to be shown in per cent.
+    """
 
     errors: Mapping[str, Mapping[str, Shown]]
     words: Mapping[str, str]
+    called: Sequence[str]
+    percents: bool = True
 
     def draw(self, narrow: bool = False) -> Canvas:
         row = 0.26 + (NAME_HEIGHT if narrow else 0.0)
@@ -42,22 +47,23 @@ class HeatMap(Picture):
         for i, label in enumerate(self.words):
             for j, of in enumerate(self.errors.values()):
                 error = None if label not in of or of[label].note else of[label].value
-                shown = "" if error is None else short(100 * error)
+                shown = "" if error is None else short(100 * error if self.percents else error)
                 _cell(axes, j, i - 0.5 + top, 1 - top, error, shown, 7.5 if narrow else 8.5)
-        _grid_axes(axes, list(self.errors), list(self.words.values()))
+        _grid_axes(axes, self.called, list(self.words.values()))
         if narrow:
             axes.xaxis.tick_top()
             names_above(axes, list(self.words.values()), top, -0.5)
-        _heat_legend(canvas, narrow, HEAT_WORDS)
+        _heat_legend(canvas, narrow, HEAT_WORDS if self.percents else HEAT_WORDS_PLAIN)
         return canvas
 
 
 @dataclass(frozen=True, eq=False)
 class PairMap(Picture):
-    """L1 distances of 2-way marginals of these columns, a triangle of pairs."""
+    """L1 distances of 2-way marginals of these columns (`called`, for people), a triangle of pairs."""
 
     pairs: Mapping[ColumnPair, float]
     columns: Sequence[str]
+    called: Sequence[str]
 
     def draw(self, narrow: bool = False) -> Canvas:
         canvas = canvas_of(narrow, 0.27 * len(self.columns) + 1.3 if not narrow else 4.2)
@@ -65,7 +71,7 @@ class PairMap(Picture):
         for (one, other), error in self.pairs.items():
             x, y = self.columns.index(one), self.columns.index(other) - 1.5
             _cell(axes, x, y, 1, error, short(error), 6.5 if narrow else 8.5)
-        _grid_axes(axes, self.columns[:-1], self.columns[1:])
+        _grid_axes(axes, self.called[:-1], self.called[1:])
         _heat_legend(canvas, narrow, HEAT_WORDS_PLAIN)
         return canvas
 
@@ -93,13 +99,19 @@ class PairTables(Picture):
         return canvas
 
 
+_HATCHES = ((-0.5, 0.5), (0, 0), (np.nan, np.nan), (-0.5, 1), (0.5, 0), (np.nan, np.nan), (0, 1), (0.5, 0.5))
+
+
 def _cell(axes: Axes, x: float, top: float, height: float, value: float | None, words: str, size: float = 8.5) -> None:
     from matplotlib.patches import Rectangle
 
     level = int(np.searchsorted(HEAT_STEPS, value or 0.0, side="right"))
-    face, edge, hatch = (LIGHT[HEAT[level]], "paper", None) if value is not None else ("none", "line", "////")
-    style: dict[str, Any] = {"facecolor": face, "edgecolor": LIGHT[edge], "hatch": hatch, "linewidth": 1.0}
-    axes.add_patch(Rectangle((x - 0.5, top), 1, height, **style))
+    face, edge = (LIGHT[HEAT[level]], "paper") if value is not None else ("none", "line")
+    axes.add_patch(Rectangle((x - 0.5, top), 1, height, facecolor=face, edgecolor=LIGHT[edge], linewidth=1.0))
+    if value is None:  # lines, not a pattern, of which printers make a bitmap for each cell
+        across, down = np.array(_HATCHES).reshape(-1, 2).T
+        axes.plot(x + across, top + down * height, color=LIGHT["line"], linewidth=0.6)
+        return
     ink = LIGHT[f"heatink{level}"]
     axes.text(x, top + height / 2, words, ha="center", va="center_baseline", color=ink, fontsize=size)
 

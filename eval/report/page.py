@@ -52,6 +52,7 @@ def to_document(report: Report, said: Verdict) -> dict[str, Any]:
     releases = [
         asdict(release)
         | {"worst": found.ranking[:3], "untold": found.below_noise, "lost": found.lost}
+        | {"measure": found.measure, "averaged": found.averaged}
         | {"served": found.served, "errors": found.errors, "synthetic": audit.synthetic, "audit": audit.to_dict()}
         | ({"marginals": audit.marginals.to_dict()} if isinstance(audit, InternalAudit) else {})
         for release, audit, found in zip(report.releases, audits, report.findings, strict=True)
@@ -60,6 +61,7 @@ def to_document(report: Report, said: Verdict) -> dict[str, Any]:
         "$schema": SCHEMA.name,
         "format": AUDIT_FORMAT,
         "mode": report.MODE,
+        "report": {"title": report.title, "agency": about.agency, "contact": about.contact},
         "made": about.made,
         "software": about.software,
         "rows": about.rows,
@@ -122,10 +124,8 @@ def to_markdown(report: PublicReport, said: Verdict) -> str:
 def _filled(name: str, report: Report, said: Verdict, **more: Any) -> str:
     filters: dict[str, Callable[..., str]] = {"percent": percent, "price": price, "data_uri": _data_uri}
     filters["percents"] = lambda shown: interval(shown, percent)
-    names = [each.name for each in report.releases]
-    title = f"Fairness audit of {' and '.join(names) if len(names) < 3 else f'{len(names)} releases'}"
     page = template(Path(__file__).with_name("templates") / name, **filters)
-    return page.render(report=report, about=report.about, title=title, verdict=said, **more)
+    return page.render(report=report, about=report.about, title=report.title, verdict=said, **more)
 
 
 def _data_uri(text: str) -> str:

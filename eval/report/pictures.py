@@ -65,6 +65,12 @@ STYLE: dict[Any, Any] = {
 
 _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
 _VARIABLES = {colour: f"var(--{name})" for name, colour in LIGHT.items()}
+_REFERRED = re.compile(r"#([\w-]+)")
+_LONG = re.compile(r"-?\d+\.\d{3,}")
+_NO_TURN = re.compile(r"rotate\(-?0 [^)]*\)")
+_NUMBERS = ("d", "x", "y", "transform", "width", "height")
+_STYLED_BY_THE_PAGE = ("font-family", "stroke-linejoin", "stroke-linecap")
+_FONT = re.compile(r"^font: ([\d.]+px).*")
 _COLOUR = re.compile("#[0-9a-fA-F]{6}")
 
 
@@ -161,6 +167,7 @@ def inline_svg(figure: Canvas, name: str, title: str, description: str) -> str:
     for element in root.iter():
         for key, value in element.attrib.items():
             element.set(key, _attribute(key, value, name))
+    _slim(root)
     for key in ("width", "height", "version"):
         root.attrib.pop(key, None)
     root.attrib |= {"class": "figure", "role": "img", "aria-labelledby": f"{name}-title {name}-desc"}
@@ -169,6 +176,35 @@ def inline_svg(figure: Canvas, name: str, title: str, description: str) -> str:
         element.text = text
         root.insert(place, element)
     return ET.tostring(root, encoding="unicode")
+
+
+def _slim(element: ET.Element) -> None:
+    """Leave out what changes nothing in the picture: a wide table has thousands of cells, and a page many figures.
+
+    Groups without attributes, ids that nothing refers to, indentation, fonts (the page has its own), joins (the page's
+    style decides), and digits below a hundredth of a CSS pixel.
+    """
+    used = {name for each in element.iter() for value in each.attrib.values() for name in _REFERRED.findall(value)}
+    for each in element.iter():
+        each.text = each.text if each.text and each.text.strip() else None
+        each.tail = each.tail if each.tail and each.tail.strip() else None
+        if each.get("id") not in used:
+            each.attrib.pop("id", None)
+        for key, value in list(each.attrib.items()):
+            if key == "style":
+                kept = [part.strip() for part in value.split(";") if not part.strip().startswith(_STYLED_BY_THE_PAGE)]
+                value = ";".join(_FONT.sub(r"font-size:\1", part) for part in kept if part).replace(": ", ":")
+            elif key in _NUMBERS:
+                value = _LONG.sub(lambda found: f"{float(found[0]):.2f}".rstrip("0").rstrip("."), value)
+                value = " ".join(_NO_TURN.sub("", value).split())
+            each.attrib.pop(key) if not value else each.set(key, value)
+    for each in element.iter():
+        while any(_bare(child) for child in each):
+            each[:] = [inner for child in each for inner in (child if _bare(child) else (child,))]
+
+
+def _bare(element: ET.Element) -> bool:
+    return element.tag == f"{{{_SVG}}}g" and not element.attrib
 
 
 def _attribute(key: str, value: str, name: str) -> str:

@@ -8,19 +8,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import Any
 
 
-def relations_measured(relations: Mapping[str, Any]) -> str:
+def relations_measured(relations: Mapping[str, Any], words: Mapping[str, str] = MappingProxyType({})) -> str:
     """How many pairs of columns were measured together, and which columns were measured with no other.
 
     Args:
         relations: of a release's card: lists `measured`, `not_measured` (pairs) and `alone` (columns). Public.
+        words: what columns are called, where that is not their name.
     """
     measured, missed = (len(relations[name]) for name in ("measured", "not_measured"))
     were = "was" if measured == 1 else "were"
     said = f"{measured} of {measured + missed} pairs of columns {were} measured together"
-    return f"{said}; {unmeasured(relations['alone'])}" if relations["alone"] else said
+    alone = [words.get(name, name) for name in relations["alone"]]
+    return f"{said}; {unmeasured(alone)}" if alone else said
 
 
 def unmeasured(alone: Sequence[str]) -> str:

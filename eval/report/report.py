@@ -7,6 +7,7 @@ written (HTML, JSON, Markdown, CSV) is a function of these objects alone, which 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -39,12 +40,16 @@ class About:
         software: name and version.
         rows: where the private rows came from, as a source describes itself.
         strata: the groups, and the schema with their words.
+        title, agency, contact: of the page: texts of the steward. Without a title it has that of the releases.
     """
 
     strata: Strata
     made: str
     software: str
     rows: str
+    title: str = ""
+    agency: str | None = None
+    contact: str | None = None
 
     @cached_property
     def groups(self) -> Mapping[str, str]:
@@ -58,19 +63,25 @@ class About:
         return {column.name: column.label or column.name for column in self.strata.schema.columns}
 
     @cached_property
+    def titles(self) -> Mapping[str, str]:
+        """Name → words for people, every column; with the name where others have the same words."""
+        return _distinct(self.columns)
+
+    @cached_property
     def names(self) -> Mapping[str, str]:
-        """Label (and `all`) → the group in words, with its label: `Female, Asian (SEX=2, RAC1P=6)`."""
-        codes = {label: label.replace(",", ", ") for label in self.groups}
-        names = {
-            label: words if words == codes[label] else f"{words} ({codes[label]})"
-            for label, words in self.groups.items()
-        }
-        return names | {ALL_ROWS: EVERYBODY}
+        """Label (and `all`) → the group in words, `Female, Asian`; with its label where others have the same words."""
+        return {**_distinct(self.groups), ALL_ROWS: EVERYBODY}
 
     @property
     def grouping(self) -> str:
         """What the groups are by, in words: `Sex × Race`."""
         return " × ".join(self.columns[name] for name in self.strata.columns)
+
+
+def _distinct(words: Mapping[str, str]) -> dict[str, str]:
+    """The words, and behind those that stand for several keys the key."""
+    times = Counter(words.values())
+    return {key: said if times[said] == 1 else f"{said} ({key.replace(',', ', ')})" for key, said in words.items()}
 
 
 @dataclass(frozen=True)
@@ -141,9 +152,17 @@ class _AnyReport:
         if not self.audits or len(self.releases) != len(self.audits):
             raise InputError("a report needs one audit for each release, and at least one release")
 
+    @property
+    def title(self) -> str:
+        """The steward's, or made of the releases'."""
+        titles = list(dict.fromkeys(each.title or each.name for each in self.releases))
+        named = " and ".join(titles) if len(titles) < 3 else f"{len(titles)} releases"
+        return self.about.title or f"Fairness audit of {named}"
+
     @cached_property
     def findings(self) -> tuple[Findings, ...]:
-        return tuple(map(self.FINDINGS, self.releases, self.audits))
+        schema = self.about.strata.schema
+        return tuple(self.FINDINGS(*each, schema) for each in zip(self.releases, self.audits, strict=True))
 
     @cached_property
     def comparisons(self) -> tuple[Comparison, ...]:

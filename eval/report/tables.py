@@ -10,14 +10,15 @@ from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
 
-from equistrata.eval.report.findings import Findings, Shown
+from equistrata.eval.report.findings import DISTANCE, ERROR_OF_MEANS, NO_ORDER, Findings, Shown
 from equistrata.eval.report.report import EVERYBODY, BudgetHistory, InternalReport, Report
 from equistrata.eval.report.words import count, interval, percent, price, rate, ratio
 from equistrata.eval.scores.tables import ALL_ROWS
 
 Writer = Callable[[float], str]
 WRITTEN: Mapping[str, Writer] = {  # numbers by group, and how they are written
-    "error of means": percent,
+    DISTANCE: ratio,
+    ERROR_OF_MEANS: percent,
     "workload error": ratio,
     "calibration": ratio,
     "accuracy": rate,
@@ -42,33 +43,36 @@ def summary(report: Report) -> Table:
     """The releases side by side, a row for each number that sums one up."""
     rows: dict[str, list[str]] = {
         "mechanism": [each.mechanism for each in report.releases],
-        "strata": [" × ".join(each.strata) or "none" for each in report.releases],
+        "strata": [
+            " × ".join(report.about.titles.get(name, name) for name in each.strata) or "none"
+            for each in report.releases
+        ],
         "ε, δ": [f"{price(each.epsilon)}, {price(each.delta)}" for each in report.releases],
         "synthetic people": [count(each.rows) for each in report.releases],
         "worst group": [_worst_group(each, report) for each in report.findings],
     }
     found = [each.by_group for each in report.findings]
-    for name in ("error of means", "workload error", "accuracy", "calibration"):
+    for name in (report.findings[0].measure, "workload error", "accuracy", "calibration"):
         if all(ALL_ROWS in each[name] for each in found):
             rows[f"{name}, everybody"] = [interval(each[name][ALL_ROWS], WRITTEN[name]) for each in found]
     if isinstance(report, InternalReport):
         scores, fairness = [each.scores for each in report.audits], [each.fairness for each in report.audits]
         rows["parity distance"] = [ratio(each.parity_distance or 0.0) for each in scores]
-        rows["parity error"] = [ratio(each.parity_error) for each in scores]
-        rows["maximum disparity"] = [ratio(each.maximum_disparity) for each in scores]
         rows["workload error, mean of groups"] = [ratio(each.workload3_by_stratum) for each in scores]
         if None not in fairness:
             rows["demographic parity ratio"] = [ratio(each.dpr) for each in fairness if each]
             rows["false negative rate difference"] = [ratio(each.fnr_diff) for each in fairness if each]
+        rows["parity error (the paper's, reads codes)"] = [ratio(each.parity_error) for each in scores]
+        rows["maximum disparity (the paper's, reads codes)"] = [ratio(each.maximum_disparity) for each in scores]
     names = [each.name for each in report.releases]
     return Table("The releases in numbers", ("", *names), tuple((name, *cells) for name, cells in rows.items()))
 
 
 def _worst_group(found: Findings, report: Report) -> str:
     if not found.judged:
-        return "below the noise floor"
+        return "below the noise floor" if found.averaged else NO_ORDER
     worst = found.judged[0]
-    return f"{report.about.names[worst]}: {interval(found.served[worst], percent)}"
+    return f"{report.about.names[worst]}: {interval(found.served[worst], WRITTEN[found.measure])}"
 
 
 def table_by_group(
@@ -103,7 +107,7 @@ def published_means(report: InternalReport) -> Iterator[Table]:
     for release, audit in zip(report.releases, report.audits, strict=True):
         rows = tuple(
             (
-                f"{column}: {report.about.names[label]}",
+                f"{_mean_of(column, report)}: {report.about.names[label]}",
                 "–" if mean.value is None else f"{mean.value:,.5g}",
                 f"{mean.lower:,.5g} to {mean.upper:,.5g}",
                 "–" if mean.exact is None else f"{mean.exact:,.5g}",
@@ -114,6 +118,12 @@ def published_means(report: InternalReport) -> Iterator[Table]:
         )
         if rows:
             yield Table(f"Published means against exact ones, {release.name}", headings, rows)
+
+
+def _mean_of(name: str, report: Report) -> str:
+    """`column (estimator)` with the column's words."""
+    column, blank, estimator = name.partition(" ")
+    return f"{report.about.titles.get(column, column)}{blank}{estimator}"
 
 
 def charges(history: BudgetHistory) -> Table:

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from jinja2 import Template
+
+_MARKUP = re.compile(r"([\\`*{}\[\]#|]|(?<!\w)_|_(?!\w))")
+
+
+def plain(text: str) -> str:
+    """A steward's text in Markdown: it makes no markup and no HTML.
+
+    >>> print(plain("<b> *a*"))
+    &lt;b&gt; \\*a\\*
+    """
+    return _MARKUP.sub(r"\\\1", escape(text, quote=False))
 
 
 def template(path: Path, **filters: Callable[..., str]) -> Template:
@@ -22,5 +35,5 @@ def template(path: Path, **filters: Callable[..., str]) -> Template:
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= filters
+    environment.filters |= {"plain": plain} | filters
     return environment.get_template(path.name)

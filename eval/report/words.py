@@ -15,12 +15,26 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-from equistrata.eval.report.findings import Comparison, Findings, ReleaseFacts, Shown
+from equistrata.eval.report.findings import DISTANCE, ERROR_OF_MEANS, Comparison, Findings, ReleaseFacts, Shown
 from equistrata.eval.report.report import About, InternalReport, Report
 from equistrata.eval.scores.tables import ALL_ROWS
 
 GROUPS_NAMED = 3  # in the verdict on a release
+PAPERS = (
+    "Parity error, maximum disparity and the error of means are the paper's, and read codes: of nominal columns they "
+    "depend on the order in which values are declared."
+)
 SMALL_NUMBERS = ("No", "One", "Two", "Three", "Four", "Five", "Six")
+
+
+@dataclass(frozen=True)
+class Measure:
+    """How errors of groups are written, and said of a group: in the sentence on the worst, and in short."""
+
+    write: Callable[[float], str]
+    of_group: str
+    short: str
+    of_all: str
 
 
 @dataclass(frozen=True)
@@ -47,7 +61,7 @@ def verdict(report: Report) -> Verdict:
         ReleaseVerdict(each.release.name, _made(each.release), tuple(_on_release(each, report.about)))
         for each in report.findings
     )
-    comparison = tuple(_compared(each, report) for each in report.comparisons)
+    comparison = tuple(_compared(each, report) for each in report.comparisons if each.differences)
     return Verdict((_what(report), _total_price(report)), releases, comparison, tuple(_caveats(report)))
 
 
@@ -81,53 +95,72 @@ def _total_price(report: Report) -> str:
 
 
 def _made(release: ReleaseFacts) -> str:
-    by = f"each group of {' × '.join(release.strata)}" if release.strata else "all"
     cost = f"ε = {price(release.epsilon)}, δ = {price(release.delta)}"
-    return f"{release.mechanism}, one synthesizer for {by}; {count(release.rows)} rows; {cost}"
+    how = f"{release.mechanism}, {release.how}" if release.how else release.mechanism
+    return f"{how}; {count(release.rows)} rows; {cost}"
 
 
 def _on_release(found: Findings, about: About) -> Iterator[str]:
     """The largest errors first. Where the noise hides some groups, the verdict says how many it is about."""
-    judged, name = found.judged, found.release.name
-    hidden = [label for label in found.below_noise if label not in found.lost]
-    off = {label: interval(error, percent) for label, error in found.served.items()}
+    judged, name, said = found.judged, found.release.name, MEASURES[found.measure]
+    hidden = [label for label in found.below_noise if label not in found.lost and found.averaged]
+    off = {label: said.short.format(interval(error, said.write)) for label, error in found.served.items()}
     if judged:
         first, *rest = judged[:GROUPS_NAMED]
         who = f"{name} serves {about.names[first]} worst"
         if hidden:
             who = f"Of the {len(judged)} groups that can be judged, {who}"
             who = who if rest else f"Only one group can be judged of {name}, {about.names[first]}"
-        yield f"{who}: the means of this group are off by {off[first]} on average."
+        yield f"{who}: {said.of_group.format(interval(found.served[first], said.write))}."
         if rest:
-            yield f"Next: {'; '.join(f'{about.names[label]}, off by {off[label]}' for label in rest)}."
+            yield f"Next: {'; '.join(f'{about.names[label]}, {off[label]}' for label in rest)}."
     if found.lost:
         names = "; ".join(about.names[label] for label in found.lost)
         yield f"{len(found.lost)} of the groups {_are(len(found.lost))} without any synthetic person: {names}."
     if len(judged) > GROUPS_NAMED:
-        middle = percent(median(value for label in judged if (value := found.served[label].value) is not None))
+        middle = said.write(median(value for label in judged if (value := found.served[label].value) is not None))
         least, these = min(judged, key=lambda label: _at_most(found.served[label])), " of these" if hidden else ""
-        yield f"The median group{these} is off by {middle}; best served is {about.names[least]}, off by {off[least]}."
-    if ALL_ROWS in off:
-        yield f"Over everybody, its means are off by {off[ALL_ROWS]} on average."
+        typical = f"The median group{these} is {said.short.format(middle)}"
+        yield f"{typical}; best served is {about.names[least]}, {off[least]}."
+    if ALL_ROWS in off and found.averaged:
+        yield f"Over everybody, {said.of_all.format(interval(found.served[ALL_ROWS], said.write))}."
     if hidden:
         names = "; ".join(about.groups.get(label, label) for label in hidden)
         small = f"{len(hidden)} of the {len(about.groups)} groups {_are(len(hidden))} too small to be judged"
         yield f"{small} at this price (below the noise floor): {names}."
+    yield from _on_relations(found, about)
     accuracy = found.numbers["accuracy"]
     if ALL_ROWS in accuracy:
         whole, certain = accuracy[ALL_ROWS], known(accuracy)
-        said = f"A classifier trained on its synthetic rows is right for {interval(whole, rate)} of the real people"
+        right = f"A classifier trained on its synthetic rows is right for {interval(whole, rate)} of the real people"
         least = min(certain, key=lambda label: _at_most(accuracy[label]), default="")
         if len(certain) > 1 and certain[least] < (whole.value or 0.0):
-            said += f"; least often for {about.names[least]}, {interval(accuracy[least], rate)}"
-        yield f"{said}."
+            right += f"; least often for {about.names[least]}, {interval(accuracy[least], rate)}"
+        yield f"{right}."
+
+
+def _on_relations(found: Findings, about: About) -> Iterator[str]:
+    """The workload error, over everybody and the largest: errors of single columns say nothing of relations."""
+    errors = found.numbers["workload error"]
+    whole, certain = errors.get(ALL_ROWS), known(errors)
+    if whole is None:
+        return
+    said = (
+        f"Relations between columns: the workload error over all marginals of three columns is {interval(whole, ratio)}"
+    )
+    said += " over everybody (0: every share is right; 2: no combination in common)"
+    said += f" [{whole.note}]" if whole.note else ""
+    if certain:
+        most = min(certain, key=lambda label: errors[label].order)
+        said += f"; largest for {about.names[most]}, {interval(errors[most], ratio)}"
+    yield f"{said}."
 
 
 def _compared(each: Comparison, report: Report) -> str:
-    served = {of.release.name: of.served for of in report.findings}
+    served, measure = {of.release.name: of.served for of in report.findings}, MEASURES[report.findings[0].measure]
     if not each.strata and each.differences:
-        one, other = (interval(served[name][ALL_ROWS], percent) for name in (each.one, each.other))
-        return f"The means of {each.one} are off by {one} on average, those of {each.other} by {other}."
+        one, other = (interval(served[name][ALL_ROWS], measure.write) for name in (each.one, each.other))
+        return f"{each.one} is {measure.short.format(one)} on average, {each.other} {measure.short.format(other)}."
     better, worse, of = len(each.better), len(each.worse), len(each.strata)
     exact = isinstance(report, InternalReport)
     surely = "" if exact else "surely "
@@ -142,9 +175,9 @@ def _compared(each: Comparison, report: Report) -> str:
     worst = next((label for found in report.findings if found.release.name == behind for label in found.judged), None)
     if worst is None or worst not in served[ahead]:
         return f"{said}."
-    there, here = (interval(served[name][worst], percent) for name in (behind, ahead))
+    there, here = (measure.short.format(interval(served[name][worst], measure.write)) for name in (behind, ahead))
     group = f"The group that {behind} serves worst, {report.about.names[worst]},"
-    return f"{said}. {group} is off by {there} there and by {here} in {ahead}."
+    return f"{said}. {group} is {there} there and {here} in {ahead}."
 
 
 def _caveats(report: Report) -> Iterator[str]:
@@ -155,6 +188,7 @@ def _caveats(report: Report) -> Iterator[str]:
     for each in report.releases:
         yield from (f"{each.name}: {caveat}" for caveat in each.caveats)
     if isinstance(report, InternalReport):
+        yield PAPERS
         left = [label for label in report.about.groups if label not in report.findings[0].served]
         if left:
             names = "; ".join(report.about.names[label] for label in left)
@@ -162,6 +196,14 @@ def _caveats(report: Report) -> Iterator[str]:
         return
     if not report.private:
         yield "This audit was made with a seeded noise source, for tests: it is not private."
+    found = report.findings[0]
+    unordered = [name for name in found.errors if name not in found.averaged]
+    if unordered:
+        named = several([report.about.titles[name] for name in unordered])
+        yield (
+            f"Errors of means read codes. Those of {named} have no order, so they are in no group's error: only "
+            "an internal audit measures their distances."
+        )
     noisy, level = "Every number from private rows is noisy", percent(report.audits[0].level)
     yield f"{noisy} and has an interval at {level} coverage, each interval by itself."
     if not report.price.charged_as:
@@ -250,3 +292,19 @@ def interval(shown: Shown, words: Callable[[float], str]) -> str:
 
 def several(names: Sequence[str]) -> str:
     return " and ".join([*[", ".join(names[:-1])][: len(names) > 1], *names[-1:]])
+
+
+MEASURES = {
+    DISTANCE: Measure(
+        ratio,
+        "this group's columns are at a distance of {} on average (0: distributed alike; 1: no value in common)",
+        "at a distance of {}",
+        "its columns are at a distance of {} on average",
+    ),
+    ERROR_OF_MEANS: Measure(
+        percent,
+        "the means of this group are off by {} on average",
+        "off by {}",
+        "its means are off by {} on average",
+    ),
+}

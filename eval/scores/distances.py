@@ -41,10 +41,15 @@ class Scale:
 
     @classmethod
     def of(cls, column: Column, declared: bool = True) -> Scale | None:
-        """The middles of a numeric column's bins; None for names. Without a declaration, many numbers are a scale."""
+        """The middles of a numeric column's bins, or ordinal codes; None for names.
+
+        Without a declaration, many numbers are a scale.
+        """
         if column.numeric:
             edges = np.clip(column.cuts, *column.bounds)
             return cls((edges[1:] + edges[:-1]) / 2, column.bounds[1] - column.bounds[0])
+        if column.ordered:
+            return cls(np.arange(column.size, dtype=np.float64), max(column.size - 1.0, 1.0))
         numbers = [value for value in column.values if not isinstance(value, str) and not math.isnan(value)]
         if declared or len(numbers) <= FEW_NUMBERS or any(isinstance(value, str) for value in column.values):
             return None
@@ -70,10 +75,10 @@ Distance = Callable[[Floats, Floats], float]
 def parity_distance(pair: Pair) -> ParityError:
     """Parity of distributions: (1/k)·d(X) + Σ_i d(G_i) over k strata, d a mean over columns of their distances.
 
-    A column's distance is total variation, half the L1 distance of shares, or for numbers `Scale.distance`; both in
-    [0, 1]. Added up as the stratification paper adds errors of means (Definition 11): 0 means that every column that
-    defines no strata has its distribution in all rows and in every stratum, and k + 1/k is the most. A stratum without
-    synthetic rows has distance 1. Without strata it is d(X).
+    A column's distance is total variation, half the L1 distance of shares, or for numbers, dates and ordinal codes
+    `Scale.distance`; both in [0, 1]. Added up as the stratification paper adds errors of means (Definition 11): 0 means
+    that every column that defines no strata has its distribution in all rows and in every stratum, and k + 1/k is the
+    most. A stratum without synthetic rows has distance 1. Without strata it is d(X).
 
     Privacy: EXACT, so internal; not private.
     """

@@ -24,7 +24,7 @@ from equistrata.errors import InputError
 from equistrata.eval.scores.classifiers import MODELS, check_models, classifier_utility
 from equistrata.eval.scores.distances import parity_distance, total_variation, wasserstein
 from equistrata.eval.scores.fairness import GroupFairness
-from equistrata.eval.scores.parity import parity_error
+from equistrata.eval.scores.parity import ParityError, parity_error
 from equistrata.eval.scores.tables import ALL_ROWS, MIN_SHARE, Pair, TableLike, coded_alike
 from equistrata.eval.scores.workload import workload_by_stratum, workload_error
 
@@ -54,6 +54,8 @@ class Scores:
         workload3_strata: stratum → its 3-way workload error.
         distance_by_stratum, distance_by_column: as of parity, of `parity_distance`.
         parity_by_group: each such column → stratum (and `all`) → relative error of its mean. Not in `to_dict`.
+        distance_by_group: each such column → stratum (and `all`) → distance of its distribution, in [0, 1]. Not in
+            `to_dict`.
         classifiers: model → utility when trained on synthetic rows.
         baseline: model → utility when trained on the real rows; empty when not asked for.
     """
@@ -75,6 +77,7 @@ class Scores:
     distance_by_stratum: Mapping[str, float] = field(default_factory=dict)
     distance_by_column: Mapping[str, float] = field(default_factory=dict)
     parity_by_group: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    distance_by_group: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     classifiers: Mapping[str, GroupFairness] = field(default_factory=dict)
     baseline: Mapping[str, GroupFairness] = field(default_factory=dict)
 
@@ -86,7 +89,7 @@ class Scores:
         """
         plain = asdict(self)
         baseline = plain.pop("baseline")
-        del plain["parity_by_group"]
+        del plain["parity_by_group"], plain["distance_by_group"]
         plain["classifiers"] = {
             model: {"synthetic": utility} | ({"real": baseline[model]} if model in baseline else {})
             for model, utility in plain["classifiers"].items()
@@ -161,9 +164,7 @@ def with_utility(
 def table_scores(pair: Pair) -> Scores:
     """The scores without classifiers. Privacy: EXACT, so internal; not private."""
     parity, workload, distance = parity_error(pair), workload_by_stratum(pair), parity_distance(pair)
-    labels, errors = (*parity.strata, ALL_ROWS), np.vstack([parity.errors, parity.population])
-    within = [dict(zip(labels, of, strict=True)) for of in errors.T.tolist()]
-    by_group = dict(zip(parity.components, within, strict=True))
+    by_group = _by_group(parity)
     return Scores(
         parity_error=parity.value,
         maximum_disparity=parity.maximum,
@@ -179,4 +180,12 @@ def table_scores(pair: Pair) -> Scores:
         distance_by_stratum=distance.by_stratum,
         distance_by_column=distance.by_column,
         parity_by_group=by_group,
+        distance_by_group=_by_group(distance),
     )
+
+
+def _by_group(parity: ParityError) -> dict[str, dict[str, float]]:
+    """Column → stratum (and `all`) → its error."""
+    labels, errors = (*parity.strata, ALL_ROWS), np.vstack([parity.errors, parity.population])
+    within = [dict(zip(labels, of, strict=True)) for of in errors.T.tolist()]
+    return dict(zip(parity.components, within, strict=True))

@@ -129,6 +129,15 @@ class AuditPlan:
         return sum(parts.values(), start=self.price)
 
     @property
+    def texts(self) -> dict[str, str]:
+        """Of the page: title, agency and contact; the last two are the first card's where they are not given."""
+        card = self.releases[0].card.get("report") or {}
+        own = self.config.report
+        found = {"title": own.title, "agency": own.agency or card.get("agency")}
+        found["contact"] = own.contact or card.get("contact")
+        return {name: text for name, text in found.items() if text}
+
+    @property
     def public(self) -> bool:
         """Whether the audit is a public one."""
         return self.config.mode == "public"

@@ -58,6 +58,7 @@ def examine(plan: AuditPlan, work: Workspace) -> None:
         made=datetime.now(UTC).isoformat(timespec="seconds"),
         software=f"equistrata {version('equistrata')}",
         rows=plan.source.describe(),
+        **plan.texts,
     )
     history = plan.account.history() if plan.account else None
     private = work.load_table(work.root / ROWS, plan.schema)

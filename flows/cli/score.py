@@ -15,10 +15,10 @@ from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, set
 SCORE_NOTES = {
     "parity_distance": "distances of the distributions of columns that define no strata, summed over strata; 0 is best",
     "total_variation": "of single columns over all rows; 0 is best, 1 is worst",
-    "parity_error": "relative errors of the means of codes, summed over strata; 0 is best",
-    "maximum_disparity": "worst relative error of a mean in a stratum",
     "workload3": "3-way marginals, L1 distance; 0 is best, 2 is worst",
     "workload3_by_stratum": "the same within strata, averaged",
+    "parity_error": "the paper's: relative errors of the means of codes, summed over strata; 0 is best",
+    "maximum_disparity": "the paper's: worst relative error of a mean of codes in a stratum",
     "accuracy": "random forest, trained on synthetic, tested on held-out real rows",
     "dpr": "demographic parity ratio over strata; 1 is even",
     "fnr_diff": "largest gap of false-negative rates over strata; 0 is even",

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from equistrata.data.sources import FolktablesSource
@@ -17,8 +18,8 @@ from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import Columns, Measurement, measured_pairs
 
-# Places are the steward's own.
-PRIVATE_SETTINGS = {"output", "root_dir", "input", "ledger", "cluster", "scratch"}
+# Places are the steward's own; the texts of the page stand at the top of the card.
+PRIVATE_SETTINGS = {"report", "output", "root_dir", "input", "ledger", "cluster", "scratch"}
 
 UNIT = "one row"
 RELATIONS = {
@@ -63,6 +64,7 @@ def release_card(
     together = {(*fixed, *dict(m.where), *m.columns) for m in measured}
     return {
         "name": plan.name,
+        "report": config.report.model_dump(),
         "created": datetime.now(UTC).isoformat(timespec="seconds"),
         "software": f"equistrata {version('equistrata')}",
         "private": noise.private,
@@ -135,6 +137,29 @@ _HOW = {
 }
 
 
+def how_made(card: Mapping[str, Any], words: Mapping[str, str] = MappingProxyType({})) -> str:
+    """Whether strata share a choice of marginals, by a card; columns by these words, where there are any.
+
+    Raises KeyError where the card is of another version.
+    """
+    strata = card["strata"]
+    if not strata["columns"]:
+        return "one synthesizer for all rows"
+    how = _HOW[card["levels"] if card["selection"] == "shared" else None]
+    columns = " × ".join(words.get(name, name) for name in strata["columns"])
+    return f"{how} {strata['count']} declared strata of {columns}"
+
+
+def title_of(card: Mapping[str, Any]) -> str:
+    """Of a release, by its card: the steward's, else made of data set and release, or of the schema's name.
+
+    Raises KeyError where the card is of another version.
+    """
+    title, ledger = card.get("report", {}).get("title"), card["ledger"]
+    named = f"{ledger['dataset']}: {ledger['release_id']}" if isinstance(ledger, Mapping) else card["schema"]["name"]
+    return str(title or named)
+
+
 def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> str:
     """The card for people: price, content, method, and limits. Raises KeyError where the card is of another version."""
     from jinja2 import UndefinedError
@@ -142,16 +167,17 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
     guarantee = card["guarantee"]
     # Cards made before 2026-11-22 have no such table.
     group = guarantee.get("group") or group_table(guarantee["rho"], guarantee["delta"], guarantee["relation"])
-    how = _HOW[card["levels"] if card["selection"] == "shared" else None]
-    shown = {"audits": (), "households": None, "relations": None} | dict(card)
+    older = {"audits": (), "households": None, "relations": None, "report": {"agency": None, "contact": None}}
+    shown = older | dict(card)
     try:
         page = template(Path(__file__).with_name("card.md.j2"))
         return page.render(
             card=shown,
             means=means,
             group=group,
+            title=title_of(card),
             unit=guarantee.get("unit", UNIT),
-            how=how,
+            how=how_made(card),
             relations_measured=relations_measured,
         )
     except UndefinedError as error:

@@ -17,18 +17,30 @@ import numpy as np
 import pytest
 from audit_fixtures import SCHEMA
 from jsonschema import Draft202012Validator
-from report_fixtures import FAIR, HISTORY, OTHER, PRIVATE, Deaf, about, internal_report, public_report
+from report_fixtures import (
+    FAIR,
+    HISTORY,
+    OTHER,
+    PRIVATE,
+    Deaf,
+    about,
+    facts,
+    internal_report,
+    public_report,
+)
 
 import equistrata.eval.audit.public
 import equistrata.eval.report.page as report_page
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
+from equistrata.eval.audit.internal import internal_audit
 from equistrata.eval.audit.noisy_number import NoisyNumber
 from equistrata.eval.report.exhibits import exhibits
 from equistrata.eval.report.page import SCHEMA as DOCUMENT_SCHEMA
 from equistrata.eval.report.page import write_report
 from equistrata.eval.report.pictures import Picture
+from equistrata.eval.report.report import InternalReport
 from equistrata.eval.report.tables import WRITTEN, csv_files
 from equistrata.eval.report.words import verdict
 
@@ -206,7 +218,17 @@ def test_the_verdict_names_the_group_that_was_spoiled(public, internal, pages):
         assert [each.name for each in said.releases] == ["fair", "spoiled"]
         (_, spoiled) = said.releases
         assert report.findings[1].ranking[0] == "G=y"
-        assert spoiled.sentences[0].startswith("spoiled serves G y (G=y) worst: the means of this group are off by 78")
+        off = {
+            "public": "the means of this group are off by 78",
+            "internal": "this group's columns are at a distance of 0.44",
+        }
+        assert spoiled.sentences[0].startswith(f"spoiled serves G y worst: {off[report.MODE]}")
+        (relations,) = [
+            each for each in spoiled.sentences if each.startswith("Relations between columns: the workload")
+        ]
+        assert (
+            "over everybody (0: every share is right; 2: no combination in common); largest for G y, 1.7" in relations
+        )
         assert said.comparison[0].startswith("fair serves 1 of the 3 groups")
         assert "ε = 1" in said.opening[1]
         assert report.order[0] == "G=y"
@@ -225,7 +247,7 @@ def test_a_lost_group_is_named():
     lost = FAIR.take(np.flatnonzero(FAIR.column("G") != 2))
     for make in (public_report, internal_report):
         (said,) = verdict(make(tables={"lossy": lost})).releases
-        assert "1 of the groups is without any synthetic person: G z (G=z)." in said.sentences
+        assert "1 of the groups is without any synthetic person: G z." in said.sentences
 
 
 def test_what_is_too_small_is_said_not_ranked():
@@ -257,8 +279,14 @@ def test_seeded_noise_is_told_everywhere(public, pages):
 def test_exact_findings_are_those_of_the_audit(internal):
     for found, audit in zip(internal.findings, internal.audits, strict=True):
         for label in ("G=x", "G=y", "G=z", "all"):
-            parts = [audit.scores.parity_by_group[column][label] for column in ("A", "B", "Y")]
-            assert found.served[label].value == pytest.approx(np.mean(parts))
+            for of, value in (
+                (audit.scores.distance_by_group, found.served[label].value),
+                (audit.scores.parity_by_group, found.numbers["error of means"][label].value),
+            ):
+                assert value == pytest.approx(np.mean([of[column][label] for column in ("A", "B", "Y")]))
+        parts = [found.served[label].value for label in ("G=x", "G=y", "G=z")]
+        assert audit.scores.parity_distance == pytest.approx(sum(parts) + found.served["all"].value / 3)
+        assert audit.marginals.group == found.ranking[0]
         assert found.numbers["workload error"]["G=x"].value == audit.scores.workload3_strata["G=x"]
         assert found.numbers["accuracy"]["all"].value == audit.fairness.accuracy
 
@@ -313,11 +341,14 @@ def test_tables_hold_what_the_document_holds(public, internal):
         files = {name: list(csv.DictReader(io.StringIO(text))) for name, text in csv_files(report).items()}
         document = to_document(report)
         served = {(r["name"], g): n for r in document["releases"] for g, n in r["served"].items()}
-        rows = [row for row in files["groups.csv"] if row["quantity"] == "error of means"]
+        measure = report.findings[0].measure
+        assert {each["measure"] for each in document["releases"]} == {measure}
+        rows = [row for row in files["groups.csv"] if row["quantity"] == measure]
         assert {(row["release"], row["group"]): row["value"] for row in rows} == {
             key: str(number["value"]) for key, number in served.items()
         }
-        assert {row["quantity"] for row in files["groups.csv"]} == set(WRITTEN) == set(report.findings[0].by_group)
+        assert {row["quantity"] for row in files["groups.csv"]} == set(report.findings[0].by_group)
+        assert set(report.findings[0].by_group) == set(WRITTEN) - ({"distance"} if report is public else set())
         assert len(files["errors.csv"]) == 2 * 3 * 4  # releases, columns, groups with everybody
         assert [row["outcome"] for row in files["budget.csv"]] == ["committed", "this audit"]
     marginals = [row for row in files["marginals.csv"] if (row["release"], row["group"]) == ("fair", "all")]
@@ -392,8 +423,10 @@ def test_without_strata_everybody_is_one_group(make):
     report = make(strata=Strata.over(SCHEMA, []))
     said = verdict(report)
     assert "audited for everybody together" in said.opening[0]
-    assert said.releases[0].sentences[0].startswith("Over everybody, its means are off by ")
-    assert said.comparison[0].startswith("The means of fair are off by ")
+    public = report.MODE == "public"
+    off = "means are off by " if public else "columns are at a distance of "
+    assert said.releases[0].sentences[0].startswith(f"Over everybody, its {off}")
+    assert said.comparison[0].startswith("fair is off by " if public else "fair is at a distance of ")
     assert report.order == ("all",)
     assert to_html(report).count("<svg") > 10
 
@@ -440,3 +473,137 @@ def test_the_relations_that_were_not_measured_are_in_the_exhibit_of_relations(pu
         assert list(VALIDATOR.iter_errors(document)) == []
         assert [each["relations"] for each in document["releases"]] == [found, None]
         assert "measured together" not in pages[report.MODE]
+
+
+def test_a_page_has_the_steward_s_title_agency_and_contact(monkeypatch):
+    monkeypatch.setattr(Picture, "svg", lambda picture, narrow: "<svg/>")
+    plain = public_report(tables={"fair": FAIR})
+    report = replace(plain, about=replace(plain.about, title="<b>Dogs</b> & cats", agency="Kennel_club", contact="a@b"))
+    page, document = to_html(report), to_document(report)
+    assert document["report"] == {"title": "<b>Dogs</b> & cats", "agency": "Kennel_club", "contact": "a@b"}
+    assert list(VALIDATOR.iter_errors(document)) == []
+    assert "<b>" not in page
+    assert "<h1>&lt;b&gt;Dogs&lt;/b&gt; &amp; cats</h1>" in page
+    assert '<p class="kind">Agency: Kennel_club</p>' in page
+    assert to_markdown(report).startswith("# &lt;b&gt;Dogs&lt;/b&gt; &amp; cats\n\nAgency: Kennel_club\n\nContact: a@b")
+    assert to_document(plain)["report"] == {"title": "Fairness audit of fair", "agency": None, "contact": None}
+    named = replace(plain, releases=(replace(plain.releases[0], title="dogs: 2026-11"),))
+    assert named.title == "Fairness audit of dogs: 2026-11"
+
+
+NAMES = Schema(
+    "names",
+    (
+        SCHEMA.columns[0],
+        Column("A", values=(1, 2)),
+        Column("C", label="Colour", values=(1, 2, 3), labels=((1, "red"), (2, "green"), (3, "blue"))),
+    ),
+)
+
+
+def coloured(seed, size):
+    rng = np.random.default_rng(seed)
+    return CodedTable(rng.integers(0, (3, 2, 3), (size, 3)).astype(np.uint8), NAMES)
+
+
+def test_codes_without_an_order_are_in_no_group_s_error_of_a_public_report():
+    strata, tables = Strata.over(NAMES, ["G"]), {"one": coloured(1, 900)}
+    report = public_report(coloured(0, 9000), tables=tables, strata=strata, classifier=False)
+    (found,) = report.findings
+    assert (set(found.errors), found.averaged) == ({"A", "C"}, ("A",))
+    assert found.served["G=x"].value == found.errors["A"]["G=x"].value
+    assert any("Those of Colour have no order" in caveat for caveat in verdict(report).caveats)
+    assert to_document(report)["releases"][0]["averaged"] == ["A"]
+    assert list(VALIDATOR.iter_errors(json.loads(json.dumps(to_document(report))))) == []
+
+
+def test_without_any_order_a_public_report_states_no_error_of_groups(monkeypatch):
+    monkeypatch.setattr(Picture, "svg", lambda picture, narrow: "<svg/>")
+    schema = NAMES.select(["G", "C"])
+    one, two, rows = (coloured(seed, size).select(["G", "C"]) for seed, size in ((1, 900), (2, 900), (0, 9000)))
+    report = public_report(rows, tables={"one": one, "two": two}, strata=Strata.over(schema, ["G"]), classifier=False)
+    said = verdict(report)
+    assert all(each.sentences[0].startswith("Relations between columns") for each in said.releases)
+    assert said.comparison == ()
+    assert any("Those of Colour have no order" in caveat for caveat in said.caveats)
+    page = to_html(report)
+    assert "How well each group is served" not in page
+    assert "no column whose codes have an order" in page
+    assert list(VALIDATOR.iter_errors(json.loads(json.dumps(to_document(report))))) == []
+
+
+def test_distances_do_not_depend_on_the_order_of_names(monkeypatch):
+    monkeypatch.setattr(Picture, "svg", lambda picture, narrow: "<svg/>")
+    colour = replace(NAMES.columns[2], values=(3, 1, 2))
+    other, place = replace(NAMES, columns=(*NAMES.columns[:2], colour)), np.array([1, 2, 0], dtype=np.uint8)
+
+    def again(table):
+        codes = table.codes.copy()
+        codes[:, 2] = place[codes[:, 2]]
+        return CodedTable(codes, other)
+
+    def served(schema, private, table):
+        report = internal_report(private, {"one": table}, Strata.over(schema, ["G"]))
+        return {label: shown.value for label, shown in report.findings[0].served.items()}
+
+    monkeypatch.setattr("report_fixtures.Fixed", lambda: None)
+    private, table = coloured(0, 9000), coloured(1, 900)
+    found = served(other, again(private), again(table))
+    assert found == pytest.approx(served(NAMES, private, table))
+
+
+def test_groups_and_columns_go_by_their_words_and_by_codes_where_these_are_the_same():
+    columns = (
+        Column("G", label="Group", values=("x", "y", "z"), labels=(("x", "Us"), ("y", "Them"), ("z", "Them"))),
+        *SCHEMA.columns[1:],
+    )
+    strata = Strata.over(replace(SCHEMA, columns=columns), ["G"])
+    assert about(strata).names == {"G=x": "Us", "G=y": "Them (G=y)", "G=z": "Them (G=z)", "all": "everybody"}
+    assert about(strata).titles["G"] == "Group"
+
+
+def test_the_verdict_says_how_rows_were_made_as_the_card_does(public):
+    how = "one choice of marginals within strata, for all of 3 declared strata of G"
+    said = replace(public, releases=tuple(replace(each, how=how) for each in public.releases))
+    assert verdict(said).releases[0].made == f"MST, {how}; 1,000 rows; ε = 1, δ = 1e-9"
+    assert verdict(public).releases[0].made.startswith("MST; ")
+
+
+def wide_report(columns=22, seed=1):
+    """Of a table of 24 columns (by default) and 18 strata."""
+    values = tuple(range(12))
+    schema = Schema(
+        "wide",
+        (
+            Column("S", values=(1, 2)),
+            Column("R", values=tuple(range(9))),
+            *(Column(f"C{i}", values=values) for i in range(columns)),
+        ),
+    )
+    rng = np.random.default_rng(seed)
+    tables = [
+        CodedTable(rng.integers(0, schema.sizes, (size, columns + 2)).astype(np.uint8), schema)
+        for size in (20000, 5000)
+    ]
+    strata = Strata.over(schema, ["S", "R"])
+    audit = internal_audit(*tables, strata)
+    return InternalReport(about=about(strata), releases=(facts("one", strata=("S", "R")),), audits=(audit,))
+
+
+@pytest.mark.slow
+def test_the_page_of_a_wide_table_stays_small():
+    page = to_html(wide_report())
+    assert len(page.encode()) < 1.5e6  # 3 MB with what matplotlib writes
+    assert page.count("<pattern") <= 10  # printers make a bitmap of each use
+
+
+def test_a_cell_of_a_grid_takes_few_bytes_and_no_pattern():
+    report = wide_report(columns=6)
+    (grid,) = (each.picture for each in exhibits(report) if each.csv == "errors.csv")
+    lost = replace(grid, errors={"C0": {}, **{name: of for name, of in grid.errors.items() if name != "C0"}})
+    for picture in (grid, lost):
+        svg = picture.svg(narrow=False)
+        assert len(svg) < 6 * 18 * 330 + 8000
+        assert svg.count("url(#errors1-wide-h") == 1  # the legend's
+        assert "font-family" not in svg
+        ET.fromstring(svg)

@@ -150,7 +150,7 @@ def test_no_exact_number_of_the_rows_is_in_a_public_audit(place, monkeypatch):
     A chance hit has a probability of about 10⁻³, over all numbers; the seed is fixed.
     """
     inside, _ = audit("stratified", "vanilla", output="inside")
-    monkeypatch.setattr(audit_steps, "SecureNoise", lambda: SeededNoise(0))
+    monkeypatch.setattr(audit_steps, "noise_source", lambda seed: SeededNoise(0))
     outside, _ = audit("stratified", "vanilla", mode="public", ledger="ledger.db", output="outside", drawn=True)
     synthetic = json.dumps([entry["synthetic"] for entry in document_of(inside)["releases"]])
 
@@ -594,3 +594,24 @@ def test_pdf_is_printed_from_the_page(place):
     printed = (folder / "audit.pdf").read_bytes()
     assert printed.startswith(b"%PDF-")
     assert len(printed) > 30_000
+
+
+def test_a_page_is_called_as_the_steward_says_or_as_its_release(place):
+    folder, _ = audit("stratified", report={"contact": "a@b.org"})
+    document = document_of(folder)
+    title = "Fairness audit of people: stratified"
+    assert document["report"] == {"title": title, "agency": None, "contact": "a@b.org"}
+    assert f"<h1>{title}</h1>" in (folder / "internal-audit.html").read_text("utf-8")
+    (entry,) = document["releases"]
+    assert entry["title"] == "people: stratified"
+    assert entry["how"].endswith(" 6 declared strata of SEX × GROUP")
+    folder, _ = audit("stratified", report={"title": "Dogs & cats", "agency": "Kennel club"})
+    assert document_of(folder)["report"] == {"title": "Dogs & cats", "agency": "Kennel club", "contact": None}
+
+
+def test_the_command_takes_the_texts_of_its_page_one_by_one(place, monkeypatch, capsys):
+    given = ("--report-title", "Dogs\nand cats", "--report-agency", "Kennel club")
+    code, _, err = command(monkeypatch, capsys, "audit", "stratified", *given)
+    assert code == 2
+    assert "'report.title' holds a line break" in " ".join(err.split())
+    assert not Path("stratified.internal/audit").exists()

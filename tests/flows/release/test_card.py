@@ -9,7 +9,14 @@ import pytest
 
 from equistrata.data.sources import FolktablesSource
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release.card import GROUPS, HOUSEHOLDS, card_markdown, group_table, release_card
+from equistrata.flows.release.card import (
+    GROUPS,
+    HOUSEHOLDS,
+    card_markdown,
+    group_table,
+    release_card,
+    title_of,
+)
 from equistrata.flows.release.plan import Plan
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from equistrata.privacy.noise import SecureNoise
@@ -165,3 +172,23 @@ def test_the_card_says_which_means_are_covered_and_where_sigma_is_too_small(too_
     assert ("`sigma` of PAY, 80000, is too small: noisy counts show 12% of the rows" in page) is too_small
     older = {"outcomes": {"PAY": {"coinpress": {key: estimate[key] for key in ("value", "lower", "upper")}}}}
     assert "drawn from" in card_markdown(card(plan()), older)
+
+
+def test_a_card_has_the_steward_s_title_agency_and_contact():
+    texts = {"title": "Dogs *2026* <b>", "agency": "Kennel_club", "contact": "a@b.org"}
+    made = card(plan(report=texts))
+    assert made["report"] == texts
+    page = card_markdown(made, None)
+    assert page.startswith("# Dogs \\*2026\\* &lt;b&gt;\n\n10 synthetic rows, variant MST_SEX.\n")
+    assert "\nAgency: Kennel_club\n\nContact: a@b.org\n" in page
+    older = {name: value for name, value in made.items() if name != "report"}
+    assert card_markdown(older, None).startswith("# acs_employment\n")
+
+
+def test_a_card_without_a_title_is_called_by_data_set_and_release():
+    of = plan()
+    made = card(of)
+    assert made["report"] == {"title": None, "agency": None, "contact": None}
+    assert card_markdown(made, None).startswith("# acs_employment\n")
+    charged = {"dataset": "people", "release_id": "2026-11", "charges": [], "epsilon": 1.0, "rho": 0.1}
+    assert title_of(release_card(of, SecureNoise(), 10, "noisy counts", charged)) == "people: 2026-11"
