@@ -44,7 +44,9 @@ class PlanSettings(Settings):
     synthesizer: Literal["aim", "mst"] | None = setting(None, "Plan a synthesis by it, instead of an estimate.")
     columns: Names = setting((), "Columns of the synthesis (the schema's default if none are given).")
     strata: Names = setting(("SEX", "RAC1P"), "Columns that define strata.")
-    weights: str | None = setting(None, "File of public group sizes (New York's of 2018 for SEX, RAC1P or both).")
+    weights: str | None = setting(
+        None, "File of public group sizes (for built-in schemas: New York's of 2018, for SEX, RAC1P or both)."
+    )
     weight_column: str | None = setting(None, "Survey weight in the weights file, as PWGTP.")
     rows: float | None = setting(None, "Expected rows in all (the sum of the sizes if not given).")
     column: str | None = setting(None, "Plan its mean if it is numeric, else (or without) a proportion.")
@@ -184,7 +186,8 @@ def _question(settings: PlanSettings, column: Column | None) -> MeanQuestion | P
 
 
 def _sizes(settings: PlanSettings, strata: Strata) -> PublicWeights:
-    """Public sizes from a file, or New York's; with --rows, only their shares count."""
+    """Public sizes from a file, or New York's for a built-in schema; with --rows, only their shares count."""
+    from equistrata.data.schema import built_in_schemas
     from equistrata.data.sources import read_frame
     from equistrata.data.strata import WHOLE
     from equistrata.data.weights import PublicWeights
@@ -195,8 +198,11 @@ def _sizes(settings: PlanSettings, strata: Strata) -> PublicWeights:
         return PublicWeights.from_file(settings.weights, strata, settings.weight_column)
     if not strata.columns:
         return PublicWeights({WHOLE: 1.0}, "no table (one stratum)")
-    if not set(strata.columns) <= set(NEW_YORK_COLUMNS):
-        raise InputError(f"the groups of {', '.join(strata.columns)} need public sizes; give a file with --weights")
+    if settings.schema_ not in (None, *built_in_schemas()) or not set(strata.columns) <= set(NEW_YORK_COLUMNS):
+        raise InputError(
+            f"the groups of {', '.join(strata.columns)} need public sizes; give a file with --weights (of counts, "
+            "shares, or a public sample)"
+        )
     with resources.as_file(resources.files("equistrata.data").joinpath("public", NEW_YORK)) as file:
         frame = read_frame(file)
     summed = frame.groupby(list(strata.columns))["count"].sum().reset_index()

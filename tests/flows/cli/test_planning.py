@@ -192,6 +192,14 @@ def test_empty_strata_and_strata_below_one_row_have_no_logarithm(people, tmp_pat
     assert nobody["bound"] == {"strata": 0, "rows": 0}
 
 
+@pytest.mark.parametrize("more", [(), ("--rows", 1000), ("--synthesizer", "mst")])
+def test_a_schema_of_ones_own_is_not_planned_with_new_yorks_sizes(more, tmp_path):
+    schema = tmp_path / "people.yaml"
+    schema.write_text("columns: {SEX: {values: [1, 2]}, RAC1P: {values: [1, 2, 3, 4, 5, 6, 7, 8, 9]}}")
+    with pytest.raises(InputError, match="the groups of SEX need public sizes; give a file"):
+        plan("--schema", schema, "--strata", "SEX", *more)
+
+
 def test_survey_weights_need_a_number_of_rows(people, tmp_path):
     _, schema, frame = people
     sample = tmp_path / "sample.csv"
