@@ -18,6 +18,7 @@ from equistrata.flows.run.server import temporary_server
 Listener = Callable[[str, int, int], None]
 
 _listeners: list[Listener] = []
+_PATIENCE = 2.0  # seconds, for what Prefect has not sent when a command ends
 
 
 def tell(stage: str, done: int = 0, of: int = 0) -> None:
@@ -44,6 +45,17 @@ def foreground(listener: Listener, verbose: bool = False) -> Iterator[None]:
                 yield
         finally:
             _listeners.remove(listener)
+            if server is not None:
+                _send_what_is_left()
+
+
+def _send_what_is_left() -> None:
+    """Prefect's events and logs to the server, which ends before Prefect would send them."""
+    from prefect.events.worker import EventsWorker
+    from prefect.logging.handlers import APILogWorker
+
+    for service in (EventsWorker, APILogWorker):
+        service.drain_all(timeout=_PATIENCE)
 
 
 @contextmanager

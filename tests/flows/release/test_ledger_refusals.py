@@ -196,7 +196,7 @@ def test_a_locked_ledger_is_waited_for(equistrata, people, books):
             "none",
         )  # fmt: skip
         deadline = time.monotonic() + 60
-        while not list(home.glob("tmp/equistrata-*/stratum*")) and time.monotonic() < deadline:
+        while not list(home.glob("state/**/*")) and time.monotonic() < deadline:  # its journal, made before the lease
             time.sleep(0.01)
         time.sleep(1)
         assert not (home / "waited").exists()
