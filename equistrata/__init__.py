@@ -11,6 +11,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from equistrata.analysis.release import Release, combine
     from equistrata.api import audit, plan, publish, ratio, read_table, release
     from equistrata.data.schema import Schema
     from equistrata.data.strata import Strata
@@ -23,8 +24,8 @@ if TYPE_CHECKING:
     from equistrata.synth.synthesizer import StratifiedSynthesizer
 
 __all__ = [
-    "AIM", "GEM", "MST", "Coinpress", "Ledger", "Schema", "Strata", "StratifiedSynthesizer",
-    "audit", "plan", "publish", "ratio", "read_table", "release", "score",
+    "AIM", "GEM", "MST", "Coinpress", "Ledger", "Release", "Schema", "Strata", "StratifiedSynthesizer",
+    "audit", "combine", "plan", "publish", "ratio", "read_table", "release", "score",
 ]  # fmt: skip
 
 _MODULES = {
@@ -33,9 +34,11 @@ _MODULES = {
     "MST": "synth.mechanisms.mst",
     "Coinpress": "inference.means.coinpress",
     "Ledger": "privacy.ledger.ledger",
+    "Release": "analysis.release",
     "Schema": "data.schema",
     "Strata": "data.strata",
     "StratifiedSynthesizer": "synth.synthesizer",
+    "combine": "analysis.release",
     "score": "eval.scores.scores",
 }  # the others are in `equistrata.api`
 

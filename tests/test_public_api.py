@@ -11,8 +11,8 @@ import equistrata
 from equistrata.errors import InputError
 
 NAMES = {
-    "AIM", "GEM", "MST", "Coinpress", "Ledger", "Schema", "Strata", "StratifiedSynthesizer",
-    "audit", "plan", "publish", "ratio", "read_table", "release", "score",
+    "AIM", "GEM", "MST", "Coinpress", "Ledger", "Release", "Schema", "Strata", "StratifiedSynthesizer",
+    "audit", "combine", "plan", "publish", "ratio", "read_table", "release", "score",
 }  # fmt: skip
 HEAVY = ("prefect", "sklearn", "pandas", "numpy", "scipy", "matplotlib", "pyarrow", "opendp")
 

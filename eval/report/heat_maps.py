@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 HEAT_STEPS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 HEAT_WORDS = ("under 0.1 %", "to 0.3 %", "to 1 %", "to 3 %", "to 10 %", "to 30 %", "over 30 %")
+MOST_LETTERS, LETTER = 28, 0.075  # of a column's name; inches
 HEAT_WORDS_PLAIN = ("under 0.001", "to 0.003", "to 0.01", "to 0.03", "to 0.1", "to 0.3", "over 0.3")
 
 
@@ -41,7 +42,8 @@ class HeatMap(Picture):
 
     def draw(self, narrow: bool = False) -> Canvas:
         row = 0.26 + (NAME_HEIGHT if narrow else 0.0)
-        canvas = canvas_of(narrow, row * len(self.words) + (1.9 if narrow else 1.3))
+        above = [shorten(name, MOST_LETTERS) for name in self.called]
+        canvas = canvas_of(narrow, row * len(self.words) + (1.9 if narrow else 1.3) + _room(above))
         axes = canvas.subplots()
         top = NAME_HEIGHT / row if narrow else 0.0  # narrow: a group's name above its cells
         for i, label in enumerate(self.words):
@@ -49,7 +51,7 @@ class HeatMap(Picture):
                 error = None if label not in of or of[label].note else of[label].value
                 shown = "" if error is None else short(100 * error if self.percents else error)
                 _cell(axes, j, i - 0.5 + top, 1 - top, error, shown, 7.5 if narrow else 8.5)
-        _grid_axes(axes, self.called, list(self.words.values()))
+        _grid_axes(axes, above, list(self.words.values()))
         if narrow:
             axes.xaxis.tick_top()
             names_above(axes, list(self.words.values()), top, -0.5)
@@ -66,12 +68,13 @@ class PairMap(Picture):
     called: Sequence[str]
 
     def draw(self, narrow: bool = False) -> Canvas:
-        canvas = canvas_of(narrow, 0.27 * len(self.columns) + 1.3 if not narrow else 4.2)
+        called = [shorten(name, MOST_LETTERS) for name in self.called]
+        canvas = canvas_of(narrow, (0.27 * len(self.columns) + 1.3 if not narrow else 4.2) + _room(called))
         axes = canvas.subplots()
         for (one, other), error in self.pairs.items():
             x, y = self.columns.index(one), self.columns.index(other) - 1.5
             _cell(axes, x, y, 1, error, short(error), 6.5 if narrow else 8.5)
-        _grid_axes(axes, self.called[:-1], self.called[1:])
+        _grid_axes(axes, called[:-1], called[1:])
         _heat_legend(canvas, narrow, HEAT_WORDS_PLAIN)
         return canvas
 
@@ -116,11 +119,20 @@ def _cell(axes: Axes, x: float, top: float, height: float, value: float | None, 
     axes.text(x, top + height / 2, words, ha="center", va="center_baseline", color=ink, fontsize=size)
 
 
+def _steep(columns: Sequence[str], across: int = 1) -> bool:
+    """Whether names of columns are too long to stand beside each other."""
+    return max(map(len, columns), default=0) * len(columns) * across > 50
+
+
+def _room(columns: Sequence[str]) -> float:
+    """The height in inches that names of columns take beyond that of a line."""
+    return max(map(len, columns), default=0) * LETTER if _steep(columns) else 0.0
+
+
 def _grid_axes(axes: Axes, columns: Sequence[str], rows: Sequence[str], across: int = 1) -> None:
     axes.set_xlim(-0.5, len(columns) - 0.5)
     axes.set_ylim(len(rows) - 0.5, -0.5)
-    steep = max(map(len, columns), default=0) * len(columns) * across > 50
-    axes.set_xticks(range(len(columns)), columns, rotation=90 if steep else 0)
+    axes.set_xticks(range(len(columns)), columns, rotation=90 if _steep(columns, across) else 0)
     axes.set_yticks(range(len(rows)), rows)
     axes.tick_params(length=0)
     axes.spines[:].set_visible(False)

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from typing import IO, Any
 
+from equistrata.data.manifest import MANIFEST, MEND, Entry, entries
 from equistrata.errors import InputError
 from equistrata.flows.publication.addition import finish_addition
 from equistrata.flows.publication.audited_card import unaccounted
-from equistrata.flows.release.manifest import MANIFEST, MEND, Entry, entries
 from equistrata.flows.run.claims import claim, remove, remove_dead
 from equistrata.flows.run.disk import sync_tree
 from equistrata.flows.run.journal import Journal

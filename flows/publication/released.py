@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from equistrata.data.manifest import MEND, check_manifest, listed
 from equistrata.data.schema import Schema
 from equistrata.data.sources import read_frame
 from equistrata.data.table import CodedTable
@@ -16,7 +17,6 @@ from equistrata.eval.report.findings import ReleaseFacts
 from equistrata.flows.publication.addition import finish_addition
 from equistrata.flows.publication.audited_card import identity_of, own_price
 from equistrata.flows.release.card import how_made, title_of
-from equistrata.flows.release.manifest import MEND, check_manifest, listed
 
 
 @dataclass(frozen=True, eq=False)

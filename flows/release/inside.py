@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from equistrata.data.manifest import MANIFEST, MANIFEST_FORMAT
 from equistrata.errors import InputError
-from equistrata.flows.release.manifest import MANIFEST, MANIFEST_FORMAT
 from equistrata.flows.run.disk import write_durably
 
 SUFFIX = ".internal"

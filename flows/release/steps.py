@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from equistrata.arrays import Floats
+from equistrata.data.manifest import write_manifest
 from equistrata.data.schema import Column, Schema
 from equistrata.data.snapshot import Snapshot
 from equistrata.data.sources import ahead
@@ -21,7 +22,6 @@ from equistrata.data.weights import PublicWeights
 from equistrata.eval.scores.scores import score, with_utility
 from equistrata.flows.release.card import card_markdown, release_card
 from equistrata.flows.release.inside import SCORES, check_place, keep_scores
-from equistrata.flows.release.manifest import write_manifest
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.writer import row_files
 from equistrata.flows.run.guard import StepFailed, scrubbed

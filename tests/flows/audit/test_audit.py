@@ -22,6 +22,7 @@ from jsonschema import Draft202012Validator
 from made_up_people import PEOPLE_SCHEMA, made_up_people
 from plain_release import release
 
+from equistrata.data.manifest import write_manifest
 from equistrata.errors import InputError
 from equistrata.eval.report.page import SCHEMA
 from equistrata.flows.audit import pdf
@@ -32,7 +33,6 @@ from equistrata.flows.config.audit import AuditConfig, from_release_config
 from equistrata.flows.publication.addition import held
 from equistrata.flows.publication.audited_card import prices
 from equistrata.flows.publication.publish import publish_release
-from equistrata.flows.release.manifest import write_manifest
 from equistrata.flows.run.guard import StepFailed
 from equistrata.privacy.budget import BudgetExceeded, Rho
 from equistrata.privacy.ledger.ledger import Ledger, LedgerError

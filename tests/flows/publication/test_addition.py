@@ -12,6 +12,7 @@ from unittest import mock
 import pytest
 from plain_release import release
 
+from equistrata.data.manifest import NEXT, check_manifest, listed
 from equistrata.errors import InputError
 from equistrata.flows.publication import addition
 from equistrata.flows.publication.addition import add, finish_addition
@@ -25,7 +26,6 @@ from equistrata.flows.publication.audited_card import (
     with_audit,
 )
 from equistrata.flows.publication.publish import publish_release
-from equistrata.flows.release.manifest import NEXT, check_manifest, listed
 from equistrata.privacy.budget import Rho
 
 OTHER = {"name": "MST_vanilla", "identity": "aa", "rho": 0.0025, "private": True, "caveats": ("it is weaker",)}

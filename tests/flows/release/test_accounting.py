@@ -27,9 +27,9 @@ import equistrata.inference.means.refinement
 import equistrata.privacy.noise
 import equistrata.synth.mechanisms.session
 import equistrata.synth.registry
+from equistrata.data.manifest import check_manifest
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import steps
-from equistrata.flows.release.manifest import check_manifest
 from equistrata.flows.release.runners import PACKAGES, executor
 from equistrata.flows.release.undertaking import under_way
 from equistrata.privacy.budget import Budget

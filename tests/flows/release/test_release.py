@@ -7,10 +7,10 @@ import pandas as pd
 import pytest
 from traces import traces
 
+from equistrata.data.manifest import check_manifest
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.weights import PublicWeights
-from equistrata.flows.release.manifest import check_manifest
 from equistrata.synth.strata.fitting import load_all_measurements
 from equistrata.synth.strata.weights import combined_weights
 

@@ -1,0 +1,314 @@
+"""Answers with intervals: what was measured by itself, else what follows from the model and how far that may be off.
+
+See docs/proofs/estimates.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from itertools import combinations
+from math import sqrt
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtri, stdtrit
+
+from equistrata.analysis.derived import NUMBERS, contrasts, quantiles
+from equistrata.analysis.evidence import Evidence
+from equistrata.analysis.least_squares import LeastSquares
+from equistrata.analysis.misfit import learned_misfit, misfit_variance, pair_effects, strata_with, unmeasured_pairs
+from equistrata.analysis.moments import Moments
+from equistrata.analysis.questions import Of, Question, cumulative, has_numbers, question, widened
+from equistrata.analysis.regression import KINDS, Regression
+from equistrata.analysis.replicates import replicate_models
+from equistrata.arrays import Floats
+from equistrata.errors import InputError
+from equistrata.stats.checks import one_of, share
+from equistrata.stats.fieller import Spread, ratio_interval
+from equistrata.synth.measurements import Columns, at_level, cells_where
+from equistrata.synth.strata.model import StratifiedModel
+
+STATISTICS = ("count", "proportion", "mean", "quantile", "difference", "ratio", *KINDS)
+MEASURED, IMPLIED, REFUSED = "measured", "implied", "refused"
+REPLICATES = 50
+NOISES = 200  # draws of noise on measured sums
+_LEAST_ROWS = 1.0
+
+
+@dataclass(eq=False)
+class Answers:
+    """What a release answers.
+
+    Attributes:
+        evidence: what it measured.
+        seed: of the replicates' noise. Public: it protects nothing.
+        count: of replicates.
+    """
+
+    evidence: Evidence
+    seed: int = 0
+    count: int = REPLICATES
+    _replicated: list[tuple[StratifiedModel, list[Floats]]] = field(default_factory=list)
+    _known: dict[Columns, LeastSquares | None] = field(default_factory=dict)
+
+    def estimate(
+        self,
+        statistic: str,
+        of: Of = None,
+        by: Sequence[str] = (),
+        where: Mapping[str, Any] | None = None,
+        level: float = 0.95,
+        population: bool = False,
+        design_effect: float = 1.0,
+        q: float = 0.5,
+    ) -> pd.DataFrame:
+        """See `equistrata.analysis.release.Release.estimate`."""
+        one_of("statistic", statistic, STATISTICS)
+        share("level", level)
+        if not design_effect >= 1:
+            raise InputError(f"design_effect is {design_effect}; give 1 or more")
+        sampled = design_effect if population else self.evidence.held_out
+        schema = self.evidence.strata.schema
+        if statistic in KINDS:
+            if where:
+                raise InputError("a regression has no condition 'where'; put these columns into 'by'")
+            return self._regression(Regression.of(schema, statistic, of, by), level, sampled)
+        if statistic in ("difference", "ratio"):
+            inner = "mean" if isinstance(of, str) and has_numbers(schema[of]) else "proportion"
+            groups = self._frame(question(schema, inner, of, by, where), level, sampled)
+            return contrasts(groups, by, level, ratio=statistic == "ratio")
+        if statistic == "quantile":
+            share("q", q)
+            asked, ends = cumulative(schema, of, by, where)
+            return quantiles(self._frame(asked, level, sampled), by, str(of), ends, q, level)
+        return self._frame(question(schema, statistic, of, by, where), level, sampled)
+
+    @cached_property
+    def misfit(self) -> float:
+        """See `learned_misfit`."""
+        return learned_misfit(self.evidence)
+
+    @cached_property
+    def unmeasured(self) -> list[Columns]:
+        """See `unmeasured_pairs`."""
+        return unmeasured_pairs(self.evidence)
+
+    def replicated(self) -> list[tuple[StratifiedModel, list[Floats]]]:
+        """The replicates' models and noisy values, made once."""
+        if not self._replicated:
+            self._replicated += replicate_models(self.evidence, self.count, np.random.default_rng(self.seed))
+        return self._replicated
+
+    @cached_property
+    def _values(self) -> list[Floats]:
+        return [measurement.values for measurement in self.evidence.all]
+
+    def _frame(self, asked: Question, level: float, sampled: float) -> pd.DataFrame:
+        """An estimate for each ratio that is asked for, with its basis. Raises InputError if none can be answered."""
+        found = self._measured(asked, level, sampled)
+        unknown = np.isnan(found[:, 0])
+        basis = np.where(unknown, IMPLIED, MEASURED)
+        if unknown.any():
+            apart = self._never_together(asked.columns)
+            if apart and unknown.all():
+                raise InputError(
+                    f"the release measured {', '.join(apart)} never all together, and pairs of them do not say how the "
+                    "three go together; ask about two of them at a time"
+                )
+            if apart:
+                basis[unknown] = REFUSED
+            else:
+                found[unknown] = self._implied(asked, level, sampled)[unknown]
+        return asked.labels.assign(**dict(zip(NUMBERS, found.T, strict=True)), basis=basis)
+
+    def _measured(self, asked: Question, level: float, sampled: float) -> Floats:
+        """Estimate, ends and standard error of each ratio that was measured, shape (n, 4); NaN of the others."""
+        found = np.full((len(asked.top), 4), np.nan)
+        if asked.assumed is not None and not _negligible(asked):
+            return found
+        for table in self._tables(asked.columns):
+            counts = table.counts(self._values)
+            top, squares = (
+                widened(part, asked.columns, table.columns, table.shape) for part in (asked.top, asked.squares)
+            )
+            seen, bottom = table.has(top), None
+            if asked.bottom is not None:
+                bottom = widened(asked.bottom, asked.columns, table.columns, table.shape)
+                seen &= table.has(bottom)
+            for place in np.flatnonzero(seen & np.isnan(found[:, 0])):
+                below = None if bottom is None else bottom[place]
+                parts = (counts, table.covariance, top[place], below, squares[place])
+                found[place] = self._ratio(*parts, level, sampled)
+            if not np.isnan(found).any():
+                break
+        return found
+
+    def _ratio(
+        self,
+        counts: Floats,
+        covariance: Floats,
+        top: Floats,
+        bottom: Floats | None,
+        squares: Floats,
+        level: float,
+        sampled: float,
+    ) -> tuple[float, float, float, float]:
+        z, kept = float(ndtri((1 + level) / 2)), 1 - self.evidence.held_out
+        x, of_x = float(top @ counts), float(top @ covariance @ top)
+        if bottom is None:
+            error = sqrt(of_x + sampled * max(x, 0.0)) / kept
+            return x / kept, max(x / kept - z * error, 0.0), max(x / kept + z * error, 0.0), error
+        n = float(bottom @ counts)
+        joint, of_n = float(top @ covariance @ bottom), float(bottom @ covariance @ bottom)
+        squared = max(float(squares @ counts), 0.0)
+        spread = Spread(of_x, joint, of_n) + Spread(sampled * squared, sampled * x, sampled * max(n, 0.0))
+        least, most = _range(top, bottom)
+        if not least < most:
+            return least, least, most, 0.0
+        lower, upper = ratio_interval(x, n, spread, level=level, lower=least, upper=most)
+        value = x / n if n >= _LEAST_ROWS else (lower + upper) / 2
+        return min(max(value, lower), upper), lower, upper, (upper - lower) / (2 * z)
+
+    def _tables(self, columns: Columns) -> list[LeastSquares]:
+        """By these columns, and with those that define strata where these were measured one by one."""
+        found = []
+        for names in dict.fromkeys([columns, self._by_strata(columns)]):
+            if names not in self._known:
+                self._known[names] = LeastSquares.of(self.evidence.strata.schema, self.evidence.all, names)
+            known = self._known[names]
+            found += [] if known is None else [known]
+        return found
+
+    def _never_together(self, columns: Columns) -> Columns:
+        """The first three of these columns that no measurement holds together; none if there are no such three."""
+        held = [{*m.columns, *dict(m.where)} for m in self.evidence.all]
+        return next((t for t in combinations(columns, 3) if not any(set(t) <= each for each in held)), ())
+
+    def _implied(self, asked: Question, level: float, sampled: float) -> Floats:
+        """As `_measured`, from the model, its replicates, and the misfit of pairs that were not measured."""
+        kept, columns = 1 - self.evidence.held_out, self._by_strata(asked.columns)
+        table = self.evidence.model.marginal(columns)
+        counts = table.ravel()
+        top, squares = (widened(each, asked.columns, columns, table.shape) for each in (asked.top, asked.squares))
+        ratio = asked.bottom is not None
+        bottom = (
+            np.zeros_like(top) if asked.bottom is None else widened(asked.bottom, asked.columns, columns, table.shape)
+        )
+
+        def value_of(counts: Floats) -> Floats:
+            return np.asarray(top @ counts / (np.maximum(bottom @ counts, _LEAST_ROWS) if ratio else 1.0))
+
+        value = value_of(counts)
+        drawn = np.array([value_of(model.marginal(columns).ravel()) for model, _ in self.replicated()])
+        below = np.maximum(bottom @ counts, _LEAST_ROWS) if ratio else np.ones(len(value))
+        off = (top - value[:, None] * bottom) ** 2 @ self._misfits(asked.columns, columns, table).ravel()
+        variance = ((drawn - value) ** 2).mean(0) + off / below**2
+        if asked.assumed is not None:
+            variance = variance + (widened(asked.assumed, asked.columns, columns, table.shape) @ counts / below) ** 2
+        squared = squares @ counts - 2 * value * (top @ counts) * ratio + value**2 * (bottom @ counts)
+        error = np.sqrt(variance + sampled * np.maximum(squared, 0.0) / below**2)
+        far = float(stdtrit(self.count, (1 + level) / 2)) * error
+        if not ratio:
+            return np.column_stack([value, np.maximum(value - far, 0.0), value + far, error]) / kept
+        least, most = np.array([_range(*each) for each in zip(top, bottom, strict=True)]).T
+        return np.column_stack([value, np.maximum(value - far, least), np.minimum(value + far, most), error])
+
+    def _disturbed(self, model: StratifiedModel, columns: Columns, rng: np.random.Generator) -> Floats:
+        """A model's table over columns, with random effects of the pairs that were not measured (by stratum, if so)."""
+        strata, pairs = self.evidence.strata, list(combinations(columns, 2))
+        wide = self._by_strata(columns)
+        table = model.marginal(wide)
+        if not any(measurement.where for measurement in self.evidence.all):
+            for pair in (pair for pair in pairs if pair in self.unmeasured):
+                table = table * _along(pair_effects(model.marginal(pair), self.misfit, rng), pair, wide)
+            return table
+        for pair in (pair for pair in pairs if not set(pair) & set(strata.columns)):
+            measured = set(strata_with(self.evidence, pair))
+            inner = tuple(name for name in wide if name not in strata.columns)
+            for key in (key for key in strata.keys if key not in measured):
+                cells = cells_where(wide, strata.codes_of(key))
+                effects = pair_effects(model.models[key].marginal(pair), self.misfit, rng)
+                table[cells] = table[cells] * _along(effects, pair, inner)
+        return np.asarray(table.sum(axis=tuple(axis for axis, name in enumerate(wide) if name not in columns)))
+
+    def _by_strata(self, columns: Columns) -> Columns:
+        """The columns, and where strata were measured one by one, those that define them."""
+        apart = any(measurement.where for measurement in self.evidence.all)
+        return at_level(self.evidence.strata.schema, columns, self.evidence.strata.columns) if apart else columns
+
+    def _misfits(self, asked: Columns, columns: Columns, table: Floats) -> Floats:
+        """The misfit's variance of each cell of a table over `columns`: of strata in which a pair was not measured."""
+        found, strata = np.zeros(table.shape), self.evidence.strata
+        pairs = list(combinations(asked, 2))
+        if columns == asked and not set(strata.columns) <= set(columns):
+            if any(pair in self.unmeasured for pair in pairs):
+                found = misfit_variance(table, self.misfit * table.sum())
+            return found
+        measured = [strata_with(self.evidence, pair) for pair in pairs]
+        for key in strata.keys:
+            if not all(key in keys for keys in measured):
+                cells = cells_where(columns, strata.codes_of(key))
+                found[cells] = misfit_variance(table[cells], self.misfit * table[cells].sum())
+        return found
+
+    def _regression(self, asked: Regression, level: float, sampled: float) -> pd.DataFrame:
+        """The coefficients. Linear ones follow from measured pairs, if all were; else from the model."""
+        counts = self.evidence.model.marginal(asked.columns).ravel()
+        whole = not any(np.isnan(numbers).any() for _, numbers in asked.parts)  # else rows drop out by three columns
+        found = self._linear(asked) if whole and asked.kind == "ols" else None
+        basis = IMPLIED if found is None else MEASURED
+        value, variance = self._from_models(asked, counts, whole) if found is None else found
+        error = np.sqrt(variance + sampled * asked.sampling(counts, value))
+        far = float(stdtrit(self.count, (1 + level) / 2)) * error
+        numbers = dict(zip(NUMBERS, (value, value - far, value + far, error), strict=True))
+        return pd.DataFrame({"term": asked.terms, **numbers, "basis": basis})
+
+    def _linear(self, asked: Regression) -> tuple[Floats, Floats] | None:
+        """Coefficients by measured sums of products, and their variance: the same sums with more noise, many times."""
+        moments = Moments.of(self.evidence.strata.schema, self._tables, asked.parts[:-1], asked.parts)
+        if moments is None:
+            return None
+        sums, rng, drawn = moments.sums(self._values), np.random.default_rng(self.seed + 2), []
+        smallest = float(np.linalg.eigvalsh(sums[:, :-1])[0])
+        for _ in range(NOISES):
+            moved = sums + moments.sums([rng.normal(0.0, m.sigma, m.values.shape) for m in self.evidence.all])
+            smallest = min(smallest, float(np.linalg.eigvalsh(moved[:, :-1])[0]))
+            drawn.append(np.linalg.lstsq(moved[:, :-1], moved[:, -1], rcond=None)[0])
+        if smallest <= 0:  # a group of so few rows that noise may be all of them
+            return None
+        value: Floats = np.linalg.solve(sums[:, :-1], sums[:, -1]).astype(np.float64)
+        return value, np.asarray(((np.array(drawn) - value) ** 2).mean(0))
+
+    def _from_models(self, asked: Regression, counts: Floats, whole: bool) -> tuple[Floats, Floats]:
+        """Coefficients by the model's table, with measured sums of terms times outcome where there are all."""
+        rng, schema = np.random.default_rng(self.seed + 1), self.evidence.strata.schema
+        products = Moments.of(schema, self._tables, asked.parts[:-1], asked.parts[-1:]) if whole else None
+        truth, drawn = asked.coefficients(counts), []
+        value = truth if products is None else asked.coefficients(counts, products.sums(self._values)[:, 0])
+        for model, values in self.replicated():
+            seen = None if products is None else products.sums(values)[:, 0]
+            drawn.append(asked.coefficients(self._disturbed(model, asked.columns, rng).ravel(), seen))
+        return value, np.asarray(((np.array(drawn) - truth) ** 2).mean(0))
+
+
+def _along(factors: Floats, pair: Columns, columns: Columns) -> Floats:
+    """Factors of the cells of two columns, shaped to multiply a table over more columns, in the same order."""
+    sizes = dict(zip(pair, factors.shape, strict=True))
+    return factors.reshape([sizes.get(name, 1) for name in columns])
+
+
+def _range(top: Floats, bottom: Floats) -> tuple[float, float]:
+    """The least and the largest that a ratio may be; 0 and 1 where nothing is below."""
+    inside = bottom > 0
+    values = top[inside] / bottom[inside]
+    return (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
+
+
+def _negligible(asked: Question) -> bool:
+    """Whether what is assumed within bins is far below what the bins say: at most a hundredth of their spread."""
+    assert asked.assumed is not None
+    inside = asked.top[0][np.ones(asked.top.shape[1], bool) if asked.bottom is None else asked.bottom[0] > 0]
+    return bool(asked.assumed.max() <= 0.01 * max(float(np.ptp(inside)), 1e-12)) if inside.size else True

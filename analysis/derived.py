@@ -1,0 +1,95 @@
+"""Differences and ratios between groups, and quantiles: from intervals of proportions and means.
+
+Two estimates that do not depend on each other have a difference with the ends d − √((r₁ − l₁)² + (u₂ − r₂)²) and d +
+√((u₁ − r₁)² + (r₂ − l₂)²): as good as the intervals [l, u] that it is made of, symmetric or not.
+
+Sources: Zou and Donner (2008), Statistics in Medicine 27, 1693 (MOVER); Woodruff (1952), JASA 47, 635 (quantiles).
+
+>>> import pandas as pd
+>>> groups = pd.DataFrame({"SEX": [1, 2], "estimate": [0.6, 0.5], "lower": [0.55, 0.46], "upper": [0.64, 0.55],
+...                        "standard_error": [0.02, 0.02], "basis": "measured"})
+>>> found = contrasts(groups, ["SEX"], level=0.95, ratio=False)
+>>> found[["SEX", "against", "estimate", "lower", "upper"]].round(3).values.tolist()
+[[2.0, 1.0, -0.1, -0.157, -0.029]]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+from scipy.special import ndtr, ndtri
+
+from equistrata.arrays import Floats
+from equistrata.errors import InputError
+
+NUMBERS = ["estimate", "lower", "upper", "standard_error"]
+_BASES = ["measured", "implied", "refused"]  # the weakest counts
+
+
+def contrasts(groups: pd.DataFrame, by: Sequence[str], level: float, ratio: bool) -> pd.DataFrame:
+    """Each group against the first one: differences with p-values, or ratios of numbers that are not negative.
+
+    Args:
+        groups: an estimate by group, and perhaps by value: columns of labels, NUMBERS and `basis`.
+        by: the columns that define groups.
+    """
+    others = [name for name in groups.columns if name not in {*by, *NUMBERS, "basis"}]
+    parts = [part for _, part in groups.groupby(others, sort=False, dropna=False)] if others else [groups]
+    if not by or len(parts[0]) < 2:
+        raise InputError("a comparison needs groups; name the columns that define them with 'by'")
+    return pd.concat([_against_first(part, by, level, ratio) for part in parts], ignore_index=True)
+
+
+def _against_first(part: pd.DataFrame, by: Sequence[str], level: float, ratio: bool) -> pd.DataFrame:
+    first, rest = part.iloc[0], part.iloc[1:].copy()
+    value, lower, upper = (rest[name].to_numpy(dtype=float) for name in NUMBERS[:3])
+    start = [float(first[name]) for name in NUMBERS[:3]]
+    if ratio:
+        value, lower, upper = (np.log(np.maximum(each, 1e-300)) for each in (value, lower, upper))
+        start = [float(np.log(max(each, 1e-300))) for each in start]
+    apart = value - start[0]
+    down = apart - np.hypot(value - lower, start[2] - start[0])
+    up = apart + np.hypot(upper - value, start[0] - start[1])
+    z = float(ndtri((1 + level) / 2))
+    rest["against"] = first[by[0]] if len(by) == 1 else ", ".join(str(first[name]) for name in by)
+    if ratio:
+        apart, down, up = np.exp(apart), np.exp(down), np.exp(up)
+    rest["estimate"], rest["lower"], rest["upper"], rest["standard_error"] = apart, down, up, (up - down) / (2 * z)
+    weakest = [max(str(basis), str(first["basis"]), key=_BASES.index) for basis in rest["basis"]]
+    rest["basis"] = weakest
+    if not ratio:
+        near = np.where(apart > 0, apart - down, up - apart)  # towards zero
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rest["p_value"] = 2 * ndtr(-np.abs(np.where(near > 0, apart / near, 0.0)) * z)
+    labels = [name for name in part.columns if name not in {*NUMBERS, "basis"}]
+    tail = [*NUMBERS, *([] if ratio else ["p_value"]), "basis"]
+    return rest[[*labels, "against", *tail]]
+
+
+def quantiles(shares: pd.DataFrame, by: Sequence[str], of: str, ends: Floats, q: float, level: float) -> pd.DataFrame:
+    """The q-quantile of each group, where a share's interval crosses q.
+
+    Args:
+        shares: the share of rows up to each bin: the groups' columns, `of` (the bin's place), NUMBERS and `basis`.
+        ends: the least and the greatest value of each bin, shape (bins, 2).
+    """
+    rows = []
+    z = float(ndtri((1 + level) / 2))
+    for _, part in shares.groupby(list(by), sort=False, dropna=False) if by else [((), shares)]:
+        value, lower, upper = (np.maximum.accumulate(part[name].to_numpy(dtype=float)) for name in NUMBERS[:3])
+        middle, least, most = (_first(each, q) for each in (value, upper, lower))
+        low, high = float(ends[least, 0]), float(ends[most, 1])
+        before = value[middle - 1] if middle else 0.0
+        inside = (q - before) / max(value[middle] - before, 1e-12)
+        estimate = float(ends[middle, 0] + min(max(inside, 0.0), 1.0) * (ends[middle, 1] - ends[middle, 0]))
+        basis = max(map(str, part["basis"]), key=_BASES.index)
+        labels = {name: part.iloc[0][name] for name in by}
+        numbers = dict(zip(NUMBERS, (min(max(estimate, low), high), low, high, (high - low) / (2 * z)), strict=True))
+        rows.append(labels | {of: f"quantile {q:g}"} | numbers | {"basis": basis})
+    return pd.DataFrame(rows)
+
+
+def _first(rising: Floats, q: float) -> int:
+    return min(int(np.searchsorted(rising, q, side="left")), len(rising) - 1)

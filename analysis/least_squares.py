@@ -1,0 +1,103 @@
+"""Counts over some columns by generalised least squares of all that was measured of them: no model, no assumption.
+
+Every measurement that has some of the columns is a noisy linear function of the counts, with Gaussian noise of a known
+σ, so the best linear unbiased estimate and its covariance are exact whatever the rows are. Which measurements were
+made was chosen by noise of its own; given the choice, the noise of what was then measured is as stated.
+
+Source: Aitken (1936); for noisy marginals Hay, Rastogi, Miklau and Suciu (2010), arXiv:0904.0942.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+import numpy.typing as npt
+
+from equistrata.arrays import Floats
+from equistrata.data.schema import Schema
+from equistrata.synth.measurements import Columns, Measurement, Prediction
+
+MOST_CELLS = 1_200  # of a table with a covariance between all cells
+_EXACT = 1e-3  # the standard deviation, in rows, of a public number (σ = 0)
+_RANK = 1e-9  # of the largest eigenvalue: what is less is not measured
+_SEEN = 1e-6  # of a functional that may lie in directions that were not measured
+
+
+@dataclass(frozen=True, eq=False)
+class LeastSquares:
+    """Counts over columns as a linear function of measurements.
+
+    Attributes:
+        columns: one axis each.
+        shape: the number of codes of each.
+        parts: of each measurement that says something of them: its place, the axes it is summed over, and the cells
+            that each of its sums adds up, over their variance; shape (cells, sums).
+        covariance: of the counts, row-major, shape (cells, cells); zero in directions that were not measured.
+        missing: an orthonormal basis of the directions that were not measured, shape (cells, k).
+    """
+
+    columns: Columns
+    shape: tuple[int, ...]
+    parts: tuple[tuple[int, tuple[int, ...], Floats], ...]
+    covariance: Floats
+    missing: Floats
+
+    @classmethod
+    def of(cls, schema: Schema, measurements: Sequence[Measurement], columns: Columns) -> LeastSquares | None:
+        """None if the table has more than MOST_CELLS cells, or nothing of it was measured.
+
+        Measurements of a stratum by itself (`where`) need its columns among `columns`.
+        """
+        shape = tuple(schema[name].size for name in columns)
+        cells = prod(shape)
+        if cells > MOST_CELLS:
+            return None
+        precision, parts = np.zeros((cells, cells)), []
+        for place, measurement in enumerate(measurements):
+            if isinstance(measurement, Prediction) or not {name for name, _ in measurement.where} <= set(columns):
+                continue
+            rest = tuple(axis for axis, name in enumerate(measurement.columns) if name not in columns)
+            summed = prod(measurement.values.shape[axis] for axis in rest)
+            design = _design(schema, measurement, columns, shape, rest)
+            weighted = design.T / (max(measurement.sigma, _EXACT) ** 2 * summed)
+            precision += weighted @ design
+            parts.append((place, rest, weighted))
+        if not parts:
+            return None
+        scale, basis = np.linalg.eigh(precision)
+        kept = scale > _RANK * scale[-1]
+        covariance = (basis[:, kept] / scale[kept]) @ basis[:, kept].T
+        return cls(columns, shape, tuple(parts), covariance, basis[:, ~kept])
+
+    def counts(self, values: Sequence[Floats]) -> Floats:
+        """The counts, shape (cells,), by the values of all measurements, in their order."""
+        weighted = sum(part @ values[place].sum(axis=rest).ravel() for place, rest, part in self.parts)
+        return np.asarray(self.covariance @ weighted)
+
+    def has(self, functionals: Floats) -> npt.NDArray[np.bool_]:
+        """Which functionals of the counts, shape (n, cells), follow from what was measured; shape (n,)."""
+        lost = np.linalg.norm(functionals @ self.missing, axis=1)
+        return np.asarray(lost <= _SEEN * np.maximum(np.linalg.norm(functionals, axis=1), 1e-12))
+
+
+def _design(
+    schema: Schema, measurement: Measurement, columns: Columns, shape: tuple[int, ...], rest: tuple[int, ...]
+) -> Floats:
+    """Which cells of the table each sum of a measurement over its axes `rest` adds up; shape (sums, cells)."""
+    kept = [axis for axis in range(len(measurement.columns)) if axis not in rest]
+    shared = tuple(measurement.columns[axis] for axis in kept)
+    blank = np.zeros([measurement.values.shape[axis] for axis in kept])
+    part = Measurement(shared, blank, 0.0, tuple(measurement.groups[axis] for axis in kept))
+    index = part.group_index([schema[name].size for name in shared])
+    grid = np.indices(shape).reshape(len(shape), prod(shape))
+    inner = np.zeros(grid.shape[1], dtype=np.intp)  # of each cell of the table, that of the shared columns' own codes
+    for name in shared:
+        inner = inner * schema[name].size + grid[columns.index(name)]
+    design = np.zeros((max(blank.size, 1), grid.shape[1]))
+    design[index[inner] if shared else 0, np.arange(grid.shape[1])] = 1.0
+    for name, code in measurement.where:
+        design[:, grid[columns.index(name)] != code] = 0.0
+    return design

@@ -1,0 +1,71 @@
+"""Sums of products of two columns over all rows, from what was measured of each pair: linear in the noise, no model.
+
+A linear regression follows from them alone, and so do the sums that a logistic one matches.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from equistrata.analysis.least_squares import LeastSquares
+from equistrata.analysis.questions import widened
+from equistrata.arrays import Floats
+from equistrata.data.schema import Schema
+from equistrata.synth.measurements import Columns
+
+Term = tuple[str | None, Floats]  # a column, and a number for each of its codes; None for the intercept
+Tables = Callable[[Columns], Sequence[LeastSquares]]
+
+
+@dataclass(frozen=True, eq=False)
+class Moments:
+    """Σ of products over the rows, for pairs of terms.
+
+    Attributes:
+        shape: of the matrix of sums.
+        parts: row and column, the table, and the number of each of its cells, shape (cells,).
+    """
+
+    shape: tuple[int, int]
+    parts: tuple[tuple[int, int, LeastSquares, Floats], ...]
+
+    @classmethod
+    def of(cls, schema: Schema, tables: Tables, first: Sequence[Term], second: Sequence[Term]) -> Moments | None:
+        """Of each of the first terms and each of the second; None if one of them does not follow from measurements."""
+        parts = []
+        for i, left in enumerate(first):
+            for j, right in enumerate(second):
+                columns, cells = _product(schema, left, right)
+                for table in tables(columns):
+                    functional = widened(cells[None, :], columns, table.columns, table.shape)
+                    if table.has(functional)[0]:
+                        parts.append((i, j, table, functional[0]))
+                        break
+                else:
+                    return None
+        return cls((len(first), len(second)), tuple(parts))
+
+    def sums(self, values: Sequence[Floats]) -> Floats:
+        """The matrix, by the values of all measurements."""
+        known: dict[int, Floats] = {}
+        found = np.zeros(self.shape)
+        for i, j, table, functional in self.parts:
+            if id(table) not in known:
+                known[id(table)] = table.counts(values)
+            found[i, j] = functional @ known[id(table)]
+        return found
+
+
+def _product(schema: Schema, left: Term, right: Term) -> tuple[Columns, Floats]:
+    """The columns of two terms, in the schema's order, and the product in each cell of their table."""
+    named = {name: numbers for name, numbers in (left, right) if name is not None}
+    if left[0] is not None and left[0] == right[0]:
+        return (left[0],), left[1] * right[1]
+    columns = tuple(name for name in schema.names if name in named)
+    cells = np.ones(1)
+    for name in columns:
+        cells = np.multiply.outer(cells, named[name]).ravel()
+    return columns, cells

@@ -1,0 +1,191 @@
+"""Statistics as ratios of sums of counts: which cells of which table count above, and which below.
+
+>>> from equistrata.data.schema import Schema
+>>> schema = Schema.load("acs_employment").select(["SEX", "DIS", "ESR"])
+>>> asked = question(schema, "proportion", {"ESR": 1}, by=["SEX"])
+>>> asked.columns, asked.labels["SEX"].tolist(), asked.top.shape
+(('SEX', 'ESR'), [1, 2], (2, 4))
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from equistrata.arrays import Floats
+from equistrata.data.schema import Column, Schema, Value
+from equistrata.errors import InputError
+from equistrata.synth.measurements import Columns
+
+MOST_CELLS = 5_000_000  # of the table that a statistic is read from
+Of = str | Mapping[str, Any] | None
+
+
+@dataclass(frozen=True, eq=False)
+class Question:
+    """Ratios of sums of the counts over `columns`.
+
+    Attributes:
+        columns: one axis of the table each; cells are row-major.
+        labels: what each ratio is of, a row each: groups by their released values, and the value that is counted.
+        top: numerators, shape (n, cells).
+        bottom: denominators, as `top`; None where sums of counts are asked for.
+        squares: sums of squares of what `top` adds up, as `top`: the sampling variance follows from them.
+        assumed: standard deviation of what is assumed of values within bins, as a part of the answer's unit, shape
+            (n, cells) with the meaning of `top`; None where codes say all.
+    """
+
+    columns: Columns
+    labels: pd.DataFrame
+    top: Floats
+    bottom: Floats | None
+    squares: Floats
+    assumed: Floats | None = None
+
+
+def question(
+    schema: Schema, statistic: str, of: Of = None, by: Sequence[str] = (), where: Mapping[str, Any] | None = None
+) -> Question:
+    """A count, proportion or mean, of each group. Raises InputError where the schema cannot answer it.
+
+    Args:
+        statistic: "count", "proportion" or "mean".
+        of: for a mean, a column of numbers. Else {column: value or values} for the rows with these values, or a column
+            for each of its values. None counts rows.
+        by: the columns that define groups.
+        where: {column: value or values}: only rows with these values.
+    """
+    where, names = dict(where or {}), ([] if of is None else [of] if isinstance(of, str) else list(of))
+    columns = tuple(name for name in schema.names if name in {*names, *by, *where})
+    unknown = [name for name in (*names, *by, *where) if name not in schema.names]
+    if unknown:
+        raise InputError(f"the release has no column {unknown[0]!r}; it has {', '.join(schema.names)}")
+    if len(set(by)) < len(by) or set(by) & set(where):
+        raise InputError("a column is named twice, as a group and as a condition say; name each once")
+    shape = tuple(schema[name].size for name in columns)
+    if prod(shape) > MOST_CELLS:
+        raise InputError(
+            f"a table of {', '.join(columns)} has {prod(shape):,} cells, more than {MOST_CELLS:,}; ask less"
+        )
+    grid = dict(zip(columns, np.indices(shape).reshape(len(shape), prod(shape)), strict=True))
+    kept = np.ones(prod(shape), dtype=bool)
+    for name, values in where.items():
+        kept &= np.isin(grid[name], codes_of(schema[name], values))
+    groups = list(np.ndindex(*(schema[name].size for name in by)))
+    inside = [
+        kept & np.logical_and.reduce([grid[n] == c for n, c in zip(by, g, strict=True)] or [kept]) for g in groups
+    ]
+    labels = pd.DataFrame(
+        [[schema[n].keys[c] for n, c in zip(by, group, strict=True)] for group in groups], columns=[*by]
+    )
+    bottom = np.array(inside, dtype=np.float64)
+    if statistic == "mean":
+        if not isinstance(of, str):
+            raise InputError("a mean is of one column of numbers; name it")
+        values, spread = code_numbers(schema[of])
+        present = ~np.isnan(values)[grid[of]]
+        number = np.where(present, values[grid[of]], 0.0)
+        off = np.where(present, spread[grid[of]], 0.0)
+        bottom = bottom * present
+        return Question(
+            columns, labels, bottom * number, bottom, bottom * (number**2 + off**2),
+            bottom * off if (off > 0).any() else None,
+        )  # fmt: skip
+    if isinstance(of, str):
+        column = schema[of]
+        top = np.concatenate([bottom * (grid[of] == code) for code in range(column.size)])
+        labels = pd.concat([labels.assign(**{of: key}) for key in column.keys], ignore_index=True)
+        bottom = np.tile(bottom, (column.size, 1))
+    else:
+        chosen = np.ones(prod(shape), dtype=bool)
+        for name, wanted in (of or {}).items():
+            chosen &= np.isin(grid[name], codes_of(schema[name], wanted))
+        top = bottom * chosen
+    if statistic == "count":
+        return Question(columns, labels, top, None, top)
+    if of is None:
+        raise InputError("a proportion is of rows with some value; name a column, or {column: value}")
+    return Question(columns, labels, top, bottom, top)
+
+
+def codes_of(column: Column, values: Any) -> list[int]:
+    """The codes of released values or of their labels. Raises InputError on one that the column does not have."""
+    known: dict[Value, int] = {column.words(key): code for code, key in enumerate(column.keys)}
+    known |= {key: code for code, key in enumerate(column.keys)}
+    wanted = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
+    unknown = [value for value in wanted if value not in known]
+    if unknown or not wanted:
+        shown = ", ".join(str(key) for key in column.keys[:20]) + ", …" * (column.size > 20)
+        raise InputError(f"column {column.name!r} has no value {unknown[:1]}; choose among {shown}")
+    return [known[value] for value in wanted]
+
+
+def code_numbers(column: Column) -> tuple[Floats, Floats]:
+    """The number that each code of a column stands for, NaN where it is none; and what is assumed of its bin.
+
+    A bin stands for its middle. Where values are drawn from it, its rows' mean may be elsewhere: as for a uniform law
+    between them, a sixth of its width is taken as the standard deviation of that.
+
+    Raises InputError for a column of names.
+    """
+    if not column.numeric:
+        if any(isinstance(value, str) for value in column.values):
+            raise InputError(f"column {column.name!r} has names and no numbers; ask for proportions")
+        return np.array(column.values, dtype=np.float64), np.zeros(column.size)
+    if column.layout:
+        raise InputError(f"column {column.name!r} has dates; ask for proportions by year or month")
+    values, spread = np.full(column.size, np.nan), np.zeros(column.size)
+    if column.release == "index":
+        values[: column.bins] = np.arange(column.bins)
+        return values, spread
+    low, high = np.clip(np.array(column.cuts[:-1]), *column.bounds), np.clip(np.array(column.cuts[1:]), *column.bounds)
+    if column.integer:
+        open_low = np.where(np.arange(column.bins) == 0, low, np.nextafter(low, np.inf))
+        low, high = np.ceil(open_low), np.floor(high)
+    values[: column.bins] = (low + high) / 2
+    if column.release == "draw":
+        spread[: column.bins] = (high - low) / 6
+    return values, spread
+
+
+def has_numbers(column: Column) -> bool:
+    """Whether a column has a mean: bounds and no dates, or ordinal values that are numbers."""
+    if column.numeric:
+        return not column.layout
+    return column.ordered and not any(isinstance(value, str) for value in column.values)
+
+
+def cumulative(schema: Schema, of: Of, by: Sequence[str], where: Mapping[str, Any] | None) -> tuple[Question, Floats]:
+    """The shares of a column's present numbers up to each bin, and the ends of the bins, shape (bins, 2).
+
+    Raises InputError where it has no bins.
+    """
+    if not isinstance(of, str) or not schema[of].numeric or schema[of].layout:
+        raise InputError("a quantile is of one column of numbers; name it")
+    column = schema[of]
+    single = question(schema, "proportion", of, by, where)
+    groups = len(single.labels) // column.size
+    parts = single.top.reshape(column.size, groups, -1)[: column.bins]
+    top = np.cumsum(parts, axis=0)
+    labels = single.labels.iloc[: groups * column.bins].copy()
+    labels[of] = np.repeat(np.arange(column.bins), groups)
+    order = np.arange(column.bins * groups).reshape(column.bins, groups).T.ravel()  # group by group
+    bottom = np.tile(top[-1], (column.bins, 1))
+    flat = top.reshape(column.bins * groups, -1)
+    low, high = np.clip(np.array(column.cuts[:-1]), *column.bounds), np.clip(np.array(column.cuts[1:]), *column.bounds)
+    ends = np.column_stack([np.arange(column.bins)] * 2) if column.release == "index" else np.column_stack([low, high])
+    asked = Question(single.columns, labels.iloc[order].reset_index(drop=True), flat[order], bottom[order], flat[order])
+    return asked, ends.astype(np.float64)
+
+
+def widened(part: Floats, columns: Columns, more: Columns, shape: tuple[int, ...]) -> Floats:
+    """Functionals of a table over some columns, shape (n, cells), as functionals of one over more, of this shape."""
+    if columns == more:
+        return part
+    narrow = part.reshape(len(part), *(n if name in columns else 1 for name, n in zip(more, shape, strict=True)))
+    return np.broadcast_to(narrow, (len(part), *shape)).reshape(len(part), -1)

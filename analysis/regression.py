@@ -1,0 +1,134 @@
+"""Linear and logistic regression on the table that a model implies: expected counts instead of rows.
+
+A cell of the table is a row with that weight. Coefficients of main effects follow from pairs of columns (linear ones
+wholly), so a model of pairs says them.
+
+>>> from equistrata.data.schema import Schema
+>>> schema = Schema.load("acs_employment").select(["SEX", "DIS", "ESR"])
+>>> counts = np.array([[[30.0, 10.0], [10.0, 30.0]], [[30.0, 10.0], [10.0, 30.0]]])
+>>> asked = Regression.of(schema, "logit", {"ESR": 0}, ["SEX", "DIS"])
+>>> asked.terms, (asked.coefficients(counts.ravel()).round(3) + 0.0).tolist()
+(('(intercept)', 'SEX=2', 'DIS=2'), [1.099, 0.0, -2.197])
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+from scipy.special import expit
+
+from equistrata.analysis.moments import Term
+from equistrata.analysis.questions import MOST_CELLS, Of, code_numbers, codes_of
+from equistrata.arrays import Floats
+from equistrata.data.schema import Schema
+from equistrata.errors import InputError
+from equistrata.synth.measurements import Columns
+
+KINDS = ("ols", "logit")
+_STEPS, _CONVERGED, _RIDGE = 50, 1e-9, 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Regression:
+    """A regression over the cells of a table.
+
+    Attributes:
+        kind: "ols" or "logit".
+        columns: of the table.
+        terms: the coefficients' names: an intercept, each value of a column but its first (`SEX=2`), or a column of
+            numbers by its name.
+        design: shape (cells, terms).
+        outcome: shape (cells,); 0 or 1 for "logit".
+        kept: cells whose outcome and numbers are present.
+        parts: of each term, and then of the outcome: its column and a number for each code; NaN where there is none.
+    """
+
+    kind: str
+    columns: Columns
+    terms: tuple[str, ...]
+    design: Floats
+    outcome: Floats
+    kept: Floats
+    parts: tuple[Term, ...]
+
+    @classmethod
+    def of(cls, schema: Schema, kind: str, of: Of, on: Sequence[str]) -> Regression:
+        """Raises InputError where the schema has no such outcome or column.
+
+        Args:
+            of: "ols": a column of numbers; "logit": {column: value or values} for an outcome of 1.
+            on: the columns that explain it; numeric ones as numbers, others by a term for each value but the first.
+        """
+        given = [of] if isinstance(of, str) else list(of or ())
+        unknown = [name for name in (*given, *on) if name not in schema.names]
+        if unknown:
+            raise InputError(f"the release has no column {unknown[0]!r}; it has {', '.join(schema.names)}")
+        if len(given) != 1 or not on or set(given) & set(on) or len(set(on)) < len(on):
+            raise InputError("a regression needs one outcome in 'of' and other columns in 'by', each named once")
+        columns = tuple(name for name in schema.names if name in {*given, *on})
+        shape = tuple(schema[name].size for name in columns)
+        if prod(shape) > MOST_CELLS // 10:
+            raise InputError(f"a table of {', '.join(columns)} has {prod(shape):,} cells, too many; take fewer columns")
+        grid = dict(zip(columns, np.indices(shape).reshape(len(shape), prod(shape)), strict=True))
+        y = schema[given[0]]
+        if kind == "ols":
+            if not isinstance(of, str):
+                raise InputError("a linear regression has a column of numbers as outcome; name it")
+            outcome = code_numbers(y)[0]
+        else:
+            if of is None or isinstance(of, str):
+                raise InputError("a logistic regression has an outcome of 0 or 1; give {column: value}")
+            outcome = np.isin(np.arange(y.size), codes_of(y, of[y.name])).astype(float)
+        terms: list[str] = ["(intercept)"]
+        parts: list[Term] = [(None, np.ones(1))]
+        for name in on:
+            column = schema[name]
+            if column.numeric and column.release != "index" and not column.layout:
+                terms.append(name)
+                parts.append((name, code_numbers(column)[0]))
+            else:
+                terms += [f"{name}={key}" for key in column.keys[1:]]
+                parts += [(name, (np.arange(column.size) == code).astype(float)) for code in range(1, column.size)]
+        parts.append((y.name, outcome))
+        table = np.stack([n[grid[name]] if name else np.ones(prod(shape)) for name, n in parts], axis=1)
+        present, table = ~np.isnan(table).any(1), np.nan_to_num(table)
+        return cls(kind, columns, tuple(terms), table[:, :-1], table[:, -1], present.astype(float), tuple(parts))
+
+    def coefficients(self, counts: Floats, products: Floats | None = None) -> Floats:
+        """Of a table of counts, shape (cells,); least squares, or maximum likelihood by Newton's method.
+
+        Args:
+            products: the sums of terms times outcome over the rows, where they are known better than by the table.
+        """
+        weights = np.maximum(counts, 0.0) * self.kept
+        if products is None:
+            products = self.design.T @ (weights * self.outcome)
+        if self.kind == "ols":
+            return self._solved(weights, products)
+        found = np.zeros(len(self.terms))
+        for _ in range(_STEPS):
+            chance = expit(self.design @ found)
+            step = self._solved(weights * chance * (1 - chance), products - self.design.T @ (weights * chance))
+            found = found + np.clip(step, -5.0, 5.0)
+            if np.abs(step).max() < _CONVERGED:
+                break
+        return found
+
+    def sampling(self, counts: Floats, found: Floats) -> Floats:
+        """The variance of the coefficients by which rows were sampled from a population (sandwich), shape (terms,)."""
+        weights, fitted = np.maximum(counts, 0.0) * self.kept, self.design @ found
+        chance = expit(fitted)
+        residual = self.outcome - (fitted if self.kind == "ols" else chance)
+        bread = self._inverse(weights if self.kind == "ols" else weights * chance * (1 - chance))
+        meat = (self.design * (weights * residual**2)[:, None]).T @ self.design
+        return np.asarray(np.diag(bread @ meat @ bread))
+
+    def _inverse(self, weights: Floats) -> Floats:
+        square = (self.design * weights[:, None]).T @ self.design
+        return np.asarray(np.linalg.inv(square + _RIDGE * max(float(np.trace(square)), 1.0) * np.eye(len(square))))
+
+    def _solved(self, weights: Floats, right: Floats) -> Floats:
+        return np.asarray(self._inverse(weights) @ right)

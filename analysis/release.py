@@ -1,0 +1,263 @@
+"""A published release, opened by its reader: rows, code book, what was measured, estimates with intervals, replicates.
+
+Nothing but the folder is needed: no private row, no ledger, no Prefect. All of it is post-processing, so it costs no
+privacy, for releases of any age.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from equistrata.analysis.answers import REPLICATES, Answers
+from equistrata.analysis.derived import NUMBERS
+from equistrata.analysis.evidence import Evidence, check_keeps
+from equistrata.analysis.misfit import pair_effects
+from equistrata.analysis.questions import Of
+from equistrata.arrays import Floats
+from equistrata.data.manifest import MEND, check_manifest
+from equistrata.data.schema import Column, Schema
+from equistrata.data.sources import read_frame
+from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
+from equistrata.data.weights import PublicWeights
+from equistrata.errors import InputError
+from equistrata.stats.checks import share, whole
+from equistrata.synth.registry import mechanism
+from equistrata.synth.strata.fitting import load_all_measurements
+from equistrata.synth.strata.model import NOISY_SOURCE
+
+
+@dataclass(frozen=True, eq=False)
+class Release:
+    """A release folder that passed the check of its manifest.
+
+    Attributes:
+        folder: where it is.
+        card: `card.json`: guarantee, price, method.
+        schema: what its columns mean.
+    """
+
+    folder: Path
+    card: Mapping[str, Any]
+    schema: Schema
+
+    @classmethod
+    def open(cls, folder: str | Path) -> Release:
+        """Check every file against the manifest, and read the card and the schema.
+
+        Raises InputError with one sentence about the first thing that is wrong.
+        """
+        folder = Path(folder)
+        check_manifest(folder)
+        where = f"release {str(folder)!r}"
+        card, plain = _json(folder / "card.json", where), _json(folder / "schema.json", where)
+        schema = Schema.from_plain(plain, f"schema.json of {where}")
+        try:
+            card["guarantee"]["rho"], card["strata"]["columns"], card["config"]["synthesizer"], card["shrinkage"]
+            if card["schema"]["sha256"] != schema.digest:
+                raise InputError(f"schema.json of {where} is not the schema that its card names; {MEND}")
+        except (KeyError, TypeError):
+            raise InputError(f"card.json of {where} is not the card of a release; {MEND}") from None
+        return cls(folder, card, schema)
+
+    @cached_property
+    def strata(self) -> Strata:
+        """How the release cut its rows."""
+        return Strata.over(self.schema, self.card["strata"]["columns"])
+
+    def rows(self, labels: bool = True) -> pd.DataFrame:
+        """The synthetic rows.
+
+        Args:
+            labels: categorical columns as pandas categories with their words, in the declared order; else as released.
+        """
+        frame = read_frame(self.folder / "synthetic.parquet")
+        return _worded(frame, self.schema) if labels else frame
+
+    def codebook(self) -> pd.DataFrame:
+        """A line for each code of each column: `column`, `label`, `code` as released (a bin by its place), `words`."""
+        lines = [
+            (column.name, column.label, key, column.words(key)) for column in self.schema.columns for key in column.keys
+        ]
+        return pd.DataFrame(lines, columns=["column", "label", "code", "words"])
+
+    def measured(self) -> pd.DataFrame:
+        """What was measured: `columns`, `stratum` (empty for all rows), `sigma` of a cell, and `cells`."""
+        lines = [
+            (
+                " × ".join(each.columns) or "number of rows",
+                ", ".join(f"{name}={self.schema[name].keys[code]}" for name, code in each.where),
+                each.sigma,
+                each.values.size,
+            )
+            for each in self.evidence.all
+        ]
+        return pd.DataFrame(lines, columns=["columns", "stratum", "sigma", "cells"])
+
+    def not_measured(self) -> list[tuple[str, str]]:
+        """The pairs of columns that were measured in no set together."""
+        return [(pair[0], pair[1]) for pair in (self.card.get("relations") or {}).get("not_measured", [])]
+
+    @cached_property
+    def evidence(self) -> Evidence:
+        """The measurements, and how the model was made of them. Raises InputError if none were published."""
+        card, config = self.card, self.card["config"]
+        made = mechanism(config["synthesizer"], "mbi" if card.get("engine") == "mbi" else "numpy")
+        check_keeps(made)
+        found = load_all_measurements(self.strata, self.folder / "measurements")
+        return Evidence(self.strata, found, made, card["shrinkage"], card.get("held_out", 0.0), self._public_weights())
+
+    def _public_weights(self) -> PublicWeights | None:
+        """Shares that are not those of noisy counts: as the rows have them, which follow them to the last row."""
+        source = self.card["strata"].get("weights", NOISY_SOURCE)
+        if not self.strata.columns or source == NOISY_SOURCE:
+            return None
+        schema = self.schema.coded().select(self.strata.columns)
+        table = CodedTable.encode(self.rows(labels=False)[list(self.strata.columns)], schema)
+        counts = np.bincount(self.strata.index(table), minlength=len(self.strata.keys)).astype(float)
+        return PublicWeights.from_counts(dict(zip(self.strata.keys, counts, strict=True)), self.strata, source)
+
+    @cached_property
+    def answers(self) -> Answers:
+        """What the release answers, with its replicates' models once they were needed."""
+        return Answers(self.evidence)
+
+    def estimate(
+        self,
+        statistic: str,
+        of: Of = None,
+        by: str | Sequence[str] = (),
+        where: Mapping[str, Any] | None = None,
+        level: float = 0.95,
+        population: bool = False,
+        design_effect: float = 1.0,
+        q: float = 0.5,
+    ) -> pd.DataFrame:
+        """A statistic of the private table, with intervals that know of the noise, the model and the sampling.
+
+        Args:
+            statistic: "count", "proportion", "mean", "quantile"; "difference" or "ratio" of each group and the first;
+                "ols" or "logit".
+            of: a column; or {column: value, or several}, by released values or their words. None counts all rows.
+            by: the columns that define groups; of a regression, those that explain `of`.
+            where: {column: value, or several}: only these rows.
+            level: of the intervals, in (0, 1).
+            population: whether the answer is about the population that the table's rows were sampled from.
+            design_effect: by which the survey's sampling variance is that of a simple random sample; 1 or more.
+            q: of a quantile, in (0, 1).
+
+        Returns:
+            A row for each group (and value, or term) with its labels, `estimate`, `lower`, `upper`, `standard_error`
+            and `basis`: "measured" where it follows from noisy counts of its own, whatever the model is; "implied"
+            where it follows from the model, with an estimate of the model's own error; "refused" where three columns
+            were never measured together, for some groups.
+
+        Raises:
+            InputError: an unknown column, value or statistic; or three columns that were never measured together.
+
+        Cost: none. See docs/proofs/estimates.md.
+        """
+        groups = (by,) if isinstance(by, str) else tuple(by)
+        return self.answers.estimate(statistic, of, groups, where, level, population, design_effect, q)
+
+    def replicates(self, count: int = REPLICATES, seed: int = 0, labels: bool = True) -> Iterator[pd.DataFrame]:
+        """Whole tables like the released one, each as another draw of the noise might have made it.
+
+        Run a program on the released rows and on each of these, and give the results to `combine`. Pairs of columns
+        that were not measured differ between them by the misfit that was learned (`equistrata.analysis.misfit`).
+
+        Args:
+            count: 2 or more.
+            seed: public: it protects nothing.
+            labels: as `rows`.
+        """
+        whole("count", count, 2)
+        answers = Answers(self.evidence, seed, count)
+        rng = np.random.default_rng([seed, 1])
+        for model, _ in answers.replicated():
+            table = model.sample(int(self.card["rows"]), rng)
+            weights = np.ones(len(table))
+            for pair in answers.unmeasured:
+                factors = pair_effects(model.marginal(pair), answers.misfit, rng)
+                weights *= factors.ravel()[table.index_of(pair)]
+            if answers.unmeasured:
+                table = table.take(_systematic(weights, rng))
+            frame = table.decode(rng)
+            yield _worded(frame, self.schema) if labels else frame
+
+
+def combine(
+    replicates: Sequence[Any] | Floats | pd.DataFrame, released: Any = None, level: float = 0.95
+) -> pd.DataFrame:
+    """The results of a program on replicates, as an estimate with an interval.
+
+    The standard error is the root mean square of the replicates' distances from the released result: their spread,
+    and what noise and shrinkage move them by on average.
+
+    Args:
+        replicates: a number, or numbers by name, for each replicate.
+        released: the same of the released rows; the replicates' mean if it is not given.
+        level: of the interval, in (0, 1).
+
+    Raises:
+        InputError: fewer than two replicates.
+    """
+    share("level", level)
+    table = pd.DataFrame(
+        [each if isinstance(each, pd.Series | Mapping) else np.atleast_1d(each) for each in replicates]
+        if not isinstance(replicates, pd.DataFrame)
+        else replicates
+    ).astype(float)
+    if len(table) < 2:
+        raise InputError("a spread needs two replicates or more")
+    centre = (
+        table.mean()
+        if released is None
+        else pd.Series(
+            released if isinstance(released, pd.Series | Mapping) else np.atleast_1d(released), index=None
+        ).astype(float)
+    )
+    if released is not None and not isinstance(released, pd.Series | Mapping):
+        centre.index = table.columns
+    from scipy.special import stdtrit
+
+    centre = centre.reindex(table.columns)
+    error = np.sqrt(((table - centre) ** 2).mean())
+    far = float(stdtrit(len(table), (1 + level) / 2)) * error
+    return pd.DataFrame(dict(zip(NUMBERS, (centre, centre - far, centre + far, error), strict=True)))
+
+
+def _worded(frame: pd.DataFrame, schema: Schema) -> pd.DataFrame:
+    return frame.assign(
+        **{column.name: _words(frame[column.name], column) for column in schema.columns if column.values}
+    )
+
+
+def _words(cells: pd.Series, column: Column) -> pd.Series:
+    words = [column.words(value) for value in column.values]
+    if len(set(words)) < len(words):  # two values of one label
+        words = [f"{value}: {each}" for value, each in zip(column.values, words, strict=True)]
+    coded = pd.Categorical(cells, categories=list(column.values), ordered=column.ordered)
+    return pd.Series(coded.rename_categories(dict(zip(column.values, words, strict=True))), index=cells.index)
+
+
+def _systematic(weights: Floats, rng: np.random.Generator) -> np.ndarray[Any, np.dtype[np.intp]]:
+    """As many places as weights, each about as often as its weight says."""
+    sums = np.cumsum(weights)
+    points = (np.arange(len(weights)) + rng.random()) * sums[-1] / max(len(weights), 1)
+    return np.asarray(np.minimum(np.searchsorted(sums, points, side="right"), len(weights) - 1))
+
+
+def _json(path: Path, where: str) -> Any:
+    try:
+        return json.loads(path.read_text("utf-8"))
+    except (OSError, ValueError, RecursionError):
+        raise InputError(f"{path.name} of {where} cannot be read as JSON; {MEND}") from None

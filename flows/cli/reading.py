@@ -1,0 +1,150 @@
+"""`equistrata estimate` and `replicate`: what a release says, to who received its folder."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+from rich.text import Text
+
+from equistrata.flows.cli.console import err, out, print_json, print_lines, table
+from equistrata.flows.cli.options import command
+from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, setting
+from equistrata.flows.run.foreground import progress_bars
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from equistrata.analysis.release import Release
+
+WIDTH = 30  # characters of a drawn interval
+MOST_LINES = 200
+
+Statistic = Literal["count", "proportion", "mean", "quantile", "difference", "ratio", "ols", "logit"]
+
+
+class EstimateSettings(Settings):
+    release: ByPlace[Path] = setting(..., "The release's folder.")
+    statistic: ByPlace[Statistic] = setting(..., "What is estimated.")
+    of: ByPlace[str | None] = setting(None, "A column, or COLUMN=VALUE for rows with that value (VALUE or its words).")
+    by: Names = setting((), "Columns that define groups, as SEX,RAC1P; of a regression, those that explain.")
+    where: Names = setting((), "Only rows with these values, as SEX=Female,DIS=1.")
+    level: float = setting(0.95, "Of the intervals.", gt=0, lt=1)
+    population: Flag = setting(False, "About the population that the table was sampled from.")
+    design_effect: float = setting(1.0, "Sampling variance over that of a simple random sample.", ge=1)
+    q: float = setting(0.5, "Of a quantile.", gt=0, lt=1)
+    as_json: Flag = setting(False, "Print JSON.", alias="json")
+
+
+@command("estimate", EstimateSettings)
+def estimate_command(settings: EstimateSettings) -> None:
+    """Estimate a statistic from a release, with intervals that know of the noise and of the model. It costs no privacy.
+
+    [bold]Examples[/bold]
+      equistrata estimate my-release proportion ESR=1 --by SEX
+      equistrata estimate my-release difference ESR=1 --by RAC1P --population
+      equistrata estimate my-release mean WKHP --by SEX --where DIS=1
+      equistrata estimate my-release logit ESR=1 --by SEX,AGEP,DIS --json
+
+    "measured" intervals hold whatever the model is; "implied" ones rest on it, and on what it was off elsewhere.
+    """
+    from equistrata.analysis.release import Release
+
+    release = Release.open(settings.release)
+    found = release.estimate(
+        settings.statistic,
+        _of(release, settings.of),
+        settings.by,
+        {name: value for text in settings.where for name, value in _condition(release, text).items()},
+        settings.level,
+        settings.population,
+        settings.design_effect,
+        settings.q,
+    )
+    if settings.as_json:
+        print_json(found.astype(object).where(found.notna(), None).to_dict("records"), allow_nan=False)
+    else:
+        _show(release, found, settings.level)
+
+
+def _of(release: Release, text: str | None) -> Any:
+    return text if text is None or "=" not in text else _condition(release, text)
+
+
+def _condition(release: Release, text: str) -> dict[str, Any]:
+    """COLUMN=VALUE, as a released value or its words."""
+    name, _, value = text.partition("=")
+    column = release.schema[name]
+    return {name: next((key for key in column.keys if str(key) == value), value)}
+
+
+def _show(release: Release, found: pd.DataFrame, level: float) -> None:
+    numbers = ["estimate", "lower", "upper"]
+    labels = [name for name in found.columns if name not in {*numbers, "standard_error", "basis", "p_value"}]
+    with_p = ["p_value"] if "p_value" in found.columns else []
+    headings = [*labels, ">estimate", f">{level:.0%} from", ">to", *[">p"] * len(with_p), "", "basis"]
+    grid = table(None, *headings)
+    drawn = found[numbers].replace([float("inf"), float("-inf")], float("nan"))
+    low, high = float(drawn.min().min()), float(drawn.max().max())
+    for line in found.head(MOST_LINES).to_dict("records"):
+        words = [_words(release, labels[0] if name == "against" else name, line[name]) for name in labels]
+        ends = [_number(line[name]) for name in numbers]
+        p = [f"{line['p_value']:.3g}" for _ in with_p]
+        grid.add_row(*words, ends[0], ends[1], ends[2], *p, _drawn(line, low, high), str(line["basis"]))
+    out.print(grid)
+    if len(found) > MOST_LINES:
+        print_lines(f"{len(found) - MOST_LINES:,} more lines; --json has them all")
+
+
+def _words(release: Release, name: str, value: Any) -> str:
+    column = release.schema[name] if name in release.schema.names else None
+    return column.words(value) if column is not None and value in column.keys else str(value)
+
+
+def _number(value: float) -> str:
+    return "" if value != value else f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
+
+
+def _drawn(line: Mapping[Any, Any], low: float, high: float) -> Text:
+    """The interval as a line of characters."""
+    if not high > low or line["estimate"] != line["estimate"]:
+        return Text("")
+    least, middle, most = (
+        round((min(max(line[name], low), high) - low) / (high - low) * (WIDTH - 1))
+        for name in ("lower", "estimate", "upper")
+    )
+    return Text("".join("●" if i == middle else "─" if least <= i <= most else " " for i in range(WIDTH)))
+
+
+class ReplicateSettings(Settings):
+    release: ByPlace[Path] = setting(..., "The release's folder.")
+    replicates: int = setting(50, "How many tables.", ge=2, le=10_000)
+    output: Path = setting(..., "Folder to make, with replicate-01.parquet and so on.")
+    seed: int = setting(0, "Makes them reproducible. Public: it protects nothing.", ge=0)
+
+
+@command("replicate", ReplicateSettings)
+def replicate_command(settings: ReplicateSettings) -> None:
+    """Write tables like the released one, each as another draw of the noise might have made it. It costs no privacy.
+
+    Run a program on the released rows and on each of these; the results' distances from the released one say how far
+    that is off (`equistrata.combine`).
+
+    [bold]Example[/bold]: equistrata replicate my-release --replicates 50 --output my-replicates
+    """
+    from equistrata.analysis.release import Release
+    from equistrata.flows.run.landing import check_output, claimed_output, rename_to_new
+
+    release, count = Release.open(settings.release), settings.replicates
+    _ = release.evidence  # what cannot be replicated is said before anything is written
+    check_output(settings.output)
+    with claimed_output(settings.output) as hidden, progress_bars(err) as bar:
+        made = hidden / "tables"
+        made.mkdir()
+        bar("replicate", 0, count)
+        for number, rows in enumerate(release.replicates(count, settings.seed, labels=False), start=1):
+            rows.to_parquet(made / f"replicate-{number:0{len(str(count))}d}.parquet", index=False)
+            bar("replicate", number, count)
+        rename_to_new(made, hidden.parent / settings.output.name)
+    print_lines(f"{count} tables in {settings.output}")

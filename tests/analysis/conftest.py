@@ -1,0 +1,12 @@
+"""One release folder that tests only read."""
+
+import pytest
+from plain_release import release
+
+
+@pytest.fixture(scope="session")
+def folder(tmp_path_factory):
+    """A release of the sample by SEX."""
+    output = tmp_path_factory.mktemp("analysis") / "release"
+    release({"strata": ("SEX",), "evaluate": "none", "output": str(output), "seed": 1})
+    return output

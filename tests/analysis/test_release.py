@@ -1,0 +1,95 @@
+import json
+import shutil
+
+import numpy as np
+import pandas as pd
+import pytest
+from in_process import command
+
+import equistrata
+from equistrata.analysis.release import Release, combine
+from equistrata.errors import InputError
+
+
+@pytest.fixture(scope="module")
+def opened(folder):
+    return Release.open(folder)
+
+
+def test_a_reader_gets_words_and_numbers(opened):
+    rows = opened.rows()
+    assert rows["SEX"].cat.categories.tolist() == ["Male", "Female"]
+    assert opened.rows(labels=False)["SEX"].isin([1, 2]).all()
+    book = opened.codebook()
+    assert book[book["column"] == "SEX"]["words"].tolist() == ["Male", "Female"]
+    assert opened.measured()["columns"].str.contains("SEX").any()
+    assert set(opened.not_measured()) <= {(a, b) for a in rows.columns for b in rows.columns}
+    assert equistrata.Release is Release
+
+
+def test_the_model_is_the_one_that_the_rows_were_drawn_from(opened):
+    drawn = opened.rows(labels=False)
+    counts = opened.evidence.model.marginal(("SEX", "ESR")).ravel()
+    found = drawn.groupby(["SEX", "ESR"]).size().to_numpy()
+    assert np.abs(found - counts).max() < 3, "rows are rounded from it by less than two each"
+
+
+def test_an_edited_release_is_refused(folder, tmp_path):
+    copy = shutil.copytree(folder, tmp_path / "copy")
+    card = json.loads((copy / "card.json").read_text())
+    (copy / "card.json").write_text(json.dumps(card | {"rows": 1}))
+    with pytest.raises(InputError, match=r"'card.json' of release .* (was edited|is cut off)"):
+        Release.open(copy)
+    with pytest.raises(InputError, match="is not a folder"):
+        Release.open(tmp_path / "nowhere")
+
+
+def test_replicates_are_tables_like_the_released_one_and_spread_as_the_noise_does(opened):
+    rows = opened.rows()
+    tables = list(opened.replicates(6, seed=3))
+    assert all(table.dtypes.equals(rows.dtypes) and len(table) == len(rows) for table in tables)
+    again = next(iter(opened.replicates(6, seed=3)))
+    assert again.equals(tables[0])
+    share = [(table["ESR"] == "Employed").mean() for table in tables]
+    found = combine(share, (rows["ESR"] == "Employed").mean())
+    error = opened.estimate("proportion", {"ESR": 1})["standard_error"][0]
+    assert 0.3 * error < found["standard_error"][0] < 3 * error
+
+
+def test_results_are_combined_by_name():
+    found = combine([{"a": 1.0, "b": 2.0}, {"a": 3.0, "b": 2.0}], {"a": 2.0, "b": 2.0})
+    assert found.loc["a", ["estimate", "standard_error"]].tolist() == [2.0, 1.0]
+    assert found.loc["b", "lower"] == found.loc["b", "upper"] == 2.0
+    with pytest.raises(InputError, match="two replicates or more"):
+        combine([1.0])
+
+
+def test_a_release_without_measurements_says_so(opened):
+    card = dict(opened.card) | {"config": dict(opened.card["config"]) | {"synthesizer": "smartnoise-mst"}}
+    other = Release(opened.folder, card, opened.schema)
+    with pytest.raises(InputError, match=r"publishes no measurements|smartnoise"):
+        _ = other.evidence
+
+
+@pytest.fixture
+def run(monkeypatch, capsys):
+    return lambda *words: command(monkeypatch, capsys, *words)
+
+
+def test_the_command_prints_a_table_or_json(folder, run):
+    code, shown, _ = run("estimate", folder, "proportion", "ESR=Employed", "--by", "SEX")
+    assert code == 0
+    assert "Female" in shown
+    assert "●" in shown
+    lines = json.loads(run("estimate", folder, "proportion", "ESR=1", "--by", "SEX", "--json")[1])
+    assert [line["SEX"] for line in lines] == [1, 2]
+    assert all(line["lower"] < line["estimate"] < line["upper"] for line in lines)
+
+
+def test_replicates_are_written_all_or_not_at_all(folder, tmp_path, run):
+    assert run("replicate", folder, "--replicates", 2, "--output", tmp_path / "tables")[0] == 0
+    files = sorted((tmp_path / "tables").iterdir())
+    assert [file.name for file in files] == ["replicate-1.parquet", "replicate-2.parquet"]
+    assert list(pd.read_parquet(files[0]).columns) == list(Release.open(folder).schema.names)
+    code, _, said = run("replicate", folder, "--replicates", 2, "--output", tmp_path / "tables")
+    assert (code, "exists already" in said) == (2, True)

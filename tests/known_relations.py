@@ -1,0 +1,39 @@
+"""A made-up population with known relations, and what a reader gets of a fit to it."""
+
+import numpy as np
+
+from equistrata.analysis.evidence import Evidence
+from equistrata.data.schema import Column, Schema
+from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
+from equistrata.synth.registry import mechanism
+from equistrata.synth.synthesizer import StratifiedSynthesizer
+
+SCHEMA = Schema(
+    "made up",
+    (
+        Column("G", values=(1, 2), labels=((1, "one"), (2, "two"))),
+        Column("R", values=("a", "b", "c")),
+        Column("X", values=(0, 1, 2, 3), type="ordinal"),
+        Column("Y", values=(0, 1)),
+        Column("Z", values=(0, 1, 2)),
+        Column("W", values=(0, 1)),
+    ),
+)
+
+
+def people(rows, seed=0):
+    """Groups of unequal sizes; X rises with G, Y with X, Z with Y and R; W is independent of all."""
+    rng = np.random.default_rng(seed)
+    g, r = rng.random(rows) < 0.4, rng.choice(3, rows, p=[0.75, 0.2, 0.05])
+    x = np.clip(rng.poisson(1 + 0.5 * g), 0, 3)
+    y = rng.random(rows) < 0.2 + 0.15 * x
+    z = (rng.random(rows) < 0.3 + 0.3 * y).astype(int) + (rng.random(rows) < 0.1 + 0.2 * (r == 1))
+    codes = np.column_stack([g, r, x, y, z, rng.random(rows) < 0.5]).astype(np.uint8)
+    return CodedTable(codes, SCHEMA)
+
+
+def evidence_of(table, epsilon, strata=(), name="mst", seed=0, **more):
+    """A seeded fit, as its reader has it."""
+    fit = StratifiedSynthesizer(name, list(strata), epsilon=epsilon, delta=1e-9, seed=seed, **more).fit(table)
+    return Evidence(Strata.over(table.schema, strata), fit.measurements_, mechanism(name), shrinkage=True)
