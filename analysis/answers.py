@@ -19,7 +19,7 @@ from scipy.special import ndtri, stdtrit
 from equistrata.analysis.derived import NUMBERS, contrasts, quantiles
 from equistrata.analysis.evidence import Evidence
 from equistrata.analysis.least_squares import LeastSquares
-from equistrata.analysis.misfit import learned_misfit, misfit_variance, pair_effects, strata_with, unmeasured_pairs
+from equistrata.analysis.misfit import learned_misfit, misfit_variance, strata_with, table_effects, unmeasured_pairs
 from equistrata.analysis.moments import Moments
 from equistrata.analysis.questions import Of, Question, cumulative, has_numbers, question, widened
 from equistrata.analysis.regression import KINDS, Regression
@@ -217,22 +217,23 @@ class Answers:
         return np.column_stack([value, np.maximum(value - far, least), np.minimum(value + far, most), error])
 
     def _disturbed(self, model: StratifiedModel, columns: Columns, rng: np.random.Generator) -> Floats:
-        """A model's table over columns, with random effects of the pairs that were not measured (by stratum, if so)."""
-        strata, pairs = self.evidence.strata, list(combinations(columns, 2))
-        wide = self._by_strata(columns)
+        """A model's table over columns as rows might have it: `table_effects`, of each stratum measured by itself."""
+        strata, wide = self.evidence.strata, self._by_strata(columns)
         table = model.marginal(wide)
-        if not any(measurement.where for measurement in self.evidence.all):
-            for pair in (pair for pair in pairs if pair in self.unmeasured):
-                table = table * _along(pair_effects(model.marginal(pair), self.misfit, rng), pair, wide)
-            return table
-        for pair in (pair for pair in pairs if not set(pair) & set(strata.columns)):
-            measured = set(strata_with(self.evidence, pair))
-            inner = tuple(name for name in wide if name not in strata.columns)
-            for key in (key for key in strata.keys if key not in measured):
-                cells = cells_where(wide, strata.codes_of(key))
-                effects = pair_effects(model.models[key].marginal(pair), self.misfit, rng)
-                table[cells] = table[cells] * _along(effects, pair, inner)
+        if wide == columns and not any(measurement.where for measurement in self.evidence.all):
+            return table_effects(table, columns, self._sets, self.misfit, rng)
+        inner = tuple(name for name in wide if name not in strata.columns)
+        for key in strata.keys:
+            codes = strata.codes_of(key).items()
+            here = [m for m in self.evidence.all if dict(m.where).items() <= codes]
+            sets = [frozenset((*m.columns, *dict(m.where))) for m in here]
+            cells = cells_where(wide, dict(codes))
+            table[cells] = table_effects(table[cells], inner, sets, self.misfit, rng)
         return np.asarray(table.sum(axis=tuple(axis for axis, name in enumerate(wide) if name not in columns)))
+
+    @cached_property
+    def _sets(self) -> list[frozenset[str]]:
+        return [frozenset(measurement.columns) for measurement in self.evidence.all]
 
     def _by_strata(self, columns: Columns) -> Columns:
         """The columns, and where strata were measured one by one, those that define them."""
@@ -292,12 +293,6 @@ class Answers:
             seen = None if products is None else products.sums(values)[:, 0]
             drawn.append(asked.coefficients(self._disturbed(model, asked.columns, rng).ravel(), seen))
         return value, np.asarray(((np.array(drawn) - truth) ** 2).mean(0))
-
-
-def _along(factors: Floats, pair: Columns, columns: Columns) -> Floats:
-    """Factors of the cells of two columns, shaped to multiply a table over more columns, in the same order."""
-    sizes = dict(zip(pair, factors.shape, strict=True))
-    return factors.reshape([sizes.get(name, 1) for name in columns])
 
 
 def _range(top: Floats, bottom: Floats) -> tuple[float, float]:

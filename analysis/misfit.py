@@ -2,7 +2,7 @@
 
 Measured pairs are dropped, a few at a time, and a model of the rest predicts them. What it is off by beyond the noise
 of the measurement is its misfit there. A cell's misfit has about the same size whatever the cell holds, but no cell is
-off by more than about itself (docs/experiments/estimates.md): its variance is 1/(1/(q² + q + 1) + 1/s²), q being the
+off by more than about itself (docs/experiments/estimates.md): its variance is q + 1/(1/(q² + 1) + 1/s²), q being the
 expected count, with one s for all pairs, found by maximum likelihood. Pairs are measured in the order of how far off
 they are, so those that were measured last are most like those that never were. Post-processing, no cost.
 
@@ -27,7 +27,10 @@ from equistrata.synth.measurements import Columns, Measurement
 FOLDS = 4  # refits: each predicts a quarter of the measured pairs
 FEWEST = 3  # measured pairs that the misfit is learned from
 MOST_ROWS = 0.5  # of the rows: a pair that was measured for no more of them counts as not measured
-UNKNOWN = 0.02  # of the rows where fewer were measured: about that of the strongest pairs of a census table
+UNKNOWN = 0.05  # of the rows where fewer were measured: about that of the strongest pairs of a census table
+MOST_EFFECT = 2.0  # squared: of a cell of few rows, in whole tables
+SUPPORT = 0.01  # of the expected counts: no cell of a sample is empty
+_RAKINGS = 15
 _LEAST, _MOST, _STEPS = 1e-5, 0.3, 120  # of the rows: where the misfit is looked for
 
 
@@ -83,9 +86,12 @@ def learned_misfit(evidence: Evidence) -> float:
 
 
 def misfit_variance(counts: Floats, size: Floats | float) -> Floats:
-    """The variance of what a cell that was not measured is off by: of its expected count, and s in rows; any shape."""
+    """The variance of what a cell that was not measured is off by: of its expected count, and s in rows; any shape.
+
+    Even where the model is right, rows are a sample of it: q.
+    """
     kept = np.maximum(counts, 0.0)
-    return np.asarray(1 / (1 / (kept**2 + kept + 1) + 1 / np.maximum(size, 1e-9) ** 2))
+    return np.asarray(kept + 1 / (1 / (kept**2 + 1) + 1 / np.maximum(size, 1e-9) ** 2))
 
 
 def _summed(measurement: Measurement, columns: Sequence[str]) -> Measurement:
@@ -111,9 +117,38 @@ def pair_effects(counts: Floats, share: float, rng: np.random.Generator) -> Floa
         share: s, as a share of them.
     """
     table = np.maximum(counts, 1e-9)
-    relative = np.log1p(misfit_variance(table, share * table.sum()) / table**2)
-    changed = table * np.exp(np.sqrt(relative) * rng.standard_normal(table.shape) - relative / 2)
-    for _ in range(20):  # iterative proportional fitting to the table's own margins
-        changed *= table.sum(1, keepdims=True) / changed.sum(1, keepdims=True)
-        changed *= table.sum(0, keepdims=True) / changed.sum(0, keepdims=True)
-    return np.asarray(changed / table)
+    off = np.minimum(misfit_variance(table, share * table.sum()) / table**2, MOST_EFFECT)
+    changed = table * np.exp(np.sqrt(np.log1p(off)) * rng.standard_normal(table.shape) - np.log1p(off) / 2)
+    return np.asarray(_raked(changed, table, [(0,), (1,)]) / table)
+
+
+def table_effects(
+    counts: Floats, columns: Columns, sets: Sequence[frozenset[str]], share: float, rng: np.random.Generator
+) -> Floats:
+    """A table that rows might have where a model expects these counts: a sample, with the sums that were measured.
+
+    Args:
+        counts: expected, one axis for each of `columns`.
+        sets: the columns of each measurement.
+        share: s of pairs that no set holds: they get `pair_effects` besides.
+    """
+    held = {frozenset(columns) & columns_of for columns_of in sets}
+    most = [each for each in held if len(each) > 1 and not any(each < other for other in held)]
+    kept = [tuple(axis for axis, name in enumerate(columns) if name in each) for each in most]
+    kept += [(axis,) for axis in range(len(columns)) if not any(axis in axes for axes in kept)]
+    table = np.maximum(counts, 1e-9)
+    changed = _raked(rng.poisson(table) + SUPPORT * table, table, kept)
+    for pair in combinations(range(len(columns)), 2):
+        if not any(set(pair) <= set(axes) for axes in kept):
+            others = tuple(axis for axis in range(len(columns)) if axis not in pair)
+            factors = pair_effects(table.sum(others), share, rng)
+            changed = changed * np.expand_dims(factors, others)
+    return changed
+
+
+def _raked(table: Floats, like: Floats, kept: Sequence[tuple[int, ...]]) -> Floats:
+    """A positive table with another's sums over these axes, by iterative proportional fitting."""
+    for axes in list(kept) * _RAKINGS:
+        others = tuple(axis for axis in range(table.ndim) if axis not in axes)
+        table = table * (like.sum(others, keepdims=True) / table.sum(others, keepdims=True))
+    return table

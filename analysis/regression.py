@@ -42,7 +42,7 @@ class Regression:
             numbers by its name.
         design: shape (cells, terms).
         outcome: shape (cells,); 0 or 1 for "logit".
-        kept: cells whose outcome and numbers are present.
+        kept: 1 for cells with all numbers present, else 0.
         parts: of each term, and then of the outcome: its column and a number for each code; NaN where there is none.
     """
 

@@ -52,7 +52,7 @@ SELECTION: Sequence[Box] = (
 FLOORS: Sequence[Sequence[tuple[str, str]]] = (
     (("paper/", "figures and tables of the papers; in no wheel"),),
     (("flows/", "command line, configuration, releases, audits, schedules"),),
-    (("eval/", "scores, audits, reports"),),
+    (("eval/", "scores, audits, reports"), ("analysis/", "a reader: estimates, replicates")),
     (("synth/", "mechanisms, models, strata"), ("inference/", "means, ratios, counts, planning, federated")),
     (("stats/", "laws, intervals, random effects: knows no private row"),),
     (("data/", "schema, sources, tables, strata"), ("privacy/", "budget, noise, ledger")),

@@ -34,7 +34,7 @@ BANNED = {
 }
 # How many hits are allowed in all, since a list of words is no ban on English. Lower it when there are fewer.
 ALLOWED = {"docs": 4, "code": 49}
-ROOMS = ("data", "privacy", "stats", "synth", "inference", "eval", "flows", "paper")
+ROOMS = ("data", "privacy", "stats", "synth", "inference", "eval", "analysis", "flows", "paper")
 
 
 def prose(page: Path) -> str:

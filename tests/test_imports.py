@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-CORE = [f"equistrata.{room}" for room in ("data", "privacy", "stats", "synth", "inference", "eval")]
+CORE = [f"equistrata.{room}" for room in ("data", "privacy", "stats", "synth", "inference", "eval", "analysis")]
 OPTIONAL = {"equistrata.synth.models.mbi"}  # the reference engine, which needs the extra "reference"
 HEAVY = ["prefect", "jax", "mbi", "torch", "dask"]
 

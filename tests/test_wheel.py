@@ -12,7 +12,7 @@ import pytest
 pytestmark = pytest.mark.skipif(find_spec("hatchling") is None, reason="hatchling is not installed (extra 'dev')")
 
 ROOT = Path(__file__).resolve().parents[1]
-ROOMS = ("data", "privacy", "stats", "synth", "inference", "eval", "flows")
+ROOMS = ("data", "privacy", "stats", "synth", "inference", "eval", "analysis", "flows")
 SCRIPT = "import sys; from hatchling.cli import hatchling; sys.exit(hatchling())"
 
 

@@ -120,7 +120,7 @@ def _cell(axes: Axes, x: float, top: float, height: float, value: float | None, 
 
 
 def _steep(columns: Sequence[str], across: int = 1) -> bool:
-    """Whether names of columns are too long to stand beside each other."""
+    """Whether names of columns are too long for one line."""
     return max(map(len, columns), default=0) * len(columns) * across > 50
 
 
