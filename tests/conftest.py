@@ -11,8 +11,8 @@ from postgres import NoPostgres, postgres_server
 
 ROOT = Path(__file__).resolve().parent.parent
 
-# Tests start some 150 processes, each of which compiles every library anew where no bytecode may be written. There it
-# is kept beside pytest's own cache, for them and for pytest's workers: it saves a quarter of the time.
+# Tests start many processes. Where no bytecode may be written, each of them compiles every library anew, so there it is
+# kept beside pytest's own cache, for them and for pytest's workers.
 if sys.dont_write_bytecode:
     sys.dont_write_bytecode, sys.pycache_prefix = False, str(ROOT / ".pytest_cache" / "bytecode")
     os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
