@@ -80,7 +80,7 @@ class Rho:
     @classmethod
     def of_pure(cls, epsilon: float) -> Rho:
         """What pure ε-DP costs in zCDP: at most ε²/2 (Bun and Steinke, Proposition 1.4), exactly so of the float."""
-        return cls(epsilon) * epsilon * 0.5
+        return _pure(epsilon)
 
     @classmethod
     def from_epsilon_delta(cls, epsilon: float, delta: float) -> Rho:
@@ -268,6 +268,11 @@ def _epsilon(rho: float, delta: float) -> float:
         return float(profile.epsilon(delta))
     except OpenDPException:  # e^ε overflows
         return math.inf
+
+
+@lru_cache(maxsize=1 << 10)  # in exact fractions, for every draw of Laplace noise, of which there are many at one ε
+def _pure(epsilon: float) -> Rho:
+    return Rho(epsilon) * epsilon * 0.5
 
 
 def _fraction(number: Fraction | float | int, what: str) -> Fraction:

@@ -1,6 +1,8 @@
 """What every room's tests share: reproducible Hypothesis runs, a PostgreSQL server, and the optional real ACS rows."""
 
+import os
 import secrets
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +10,13 @@ from hypothesis import settings
 from postgres import NoPostgres, postgres_server
 
 ROOT = Path(__file__).resolve().parent.parent
+
+# Tests start many processes. Where no bytecode may be written, each of them compiles every library anew, so there it is
+# kept beside pytest's own cache, for them and for pytest's workers.
+if sys.dont_write_bytecode:
+    sys.dont_write_bytecode, sys.pycache_prefix = False, str(ROOT / ".pytest_cache" / "bytecode")
+    os.environ["PYTHONPYCACHEPREFIX"] = sys.pycache_prefix
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 
 # Examples follow from the test alone, so a run on another machine sees the same ones.
 # `pytest --hypothesis-profile=explore` looks for new ones.

@@ -10,10 +10,14 @@ number of the point. It answers each line with one: null, or what went wrong.
 import json
 import os
 import sys
+import tempfile
 import traceback
 from contextlib import contextmanager
+from pathlib import Path
 from pkgutil import resolve_name
 from unittest import mock
+
+from made_up_people import PEOPLE_SCHEMA, made_up_people
 
 import equistrata.flows.release.flow
 from equistrata.flows.config.release import ReleaseConfig
@@ -127,6 +131,7 @@ def die(settings, environment, points):
         if child == 0:
             try:
                 os.environ.update(environment)
+                tempfile.tempdir = None
                 with dying(point):
                     release(numbered(settings, number))
             except BaseException:
@@ -139,6 +144,20 @@ def die(settings, environment, points):
     return None
 
 
+def warm_up():
+    """One whole release. What is done at the first only (imports, templates, statements) the children then find."""
+    with tempfile.TemporaryDirectory() as folder, mock.patch.dict(os.environ, EQUISTRATA_STATE=f"{folder}/state"):
+        home = Path(folder)
+        (home / "people.yaml").write_text(PEOPLE_SCHEMA)
+        made_up_people(300).to_csv(home / "people.csv", index=False)
+        Ledger(home / "ledger.db").create("people", 50, 1e-9)
+        release({
+            "source": "csv", "input": str(home / "people.csv"), "schema": str(home / "people.yaml"), "strata": "SEX",
+            "means": "PAY", "workers": 1, "ledger": str(home / "ledger.db"), "dataset": "people",
+            "output": str(home / "out"), "release_id": "warm",
+        })  # fmt: skip
+
+
 def main():
     """Answer until the input ends."""
     for line in sys.stdin:
@@ -146,5 +165,5 @@ def main():
 
 
 if __name__ == "__main__":
-    assert Ledger  # loaded before the children fork
+    warm_up()
     main()

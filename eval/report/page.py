@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, is_dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from typing import Any
 from equistrata.eval.audit.internal import InternalAudit
 from equistrata.eval.audit.public import SECTION_SHARES, PublicAudit
 from equistrata.eval.report.exhibits import exhibits
+from equistrata.eval.report.findings import Shown
 from equistrata.eval.report.pictures import DARK, LIGHT, SERIES, variables
 from equistrata.eval.report.report import PublicReport, Report
 from equistrata.eval.report.tables import csv_files, summary
@@ -122,10 +123,13 @@ def to_markdown(report: PublicReport, said: Verdict) -> str:
 
 
 def _filled(name: str, report: Report, said: Verdict, **more: Any) -> str:
-    filters: dict[str, Callable[..., str]] = {"percent": percent, "price": price, "data_uri": _data_uri}
-    filters["percents"] = lambda shown: interval(shown, percent)
+    filters = {"percent": percent, "percents": _percents, "price": price, "data_uri": _data_uri}
     page = template(Path(__file__).with_name("templates") / name, **filters)
     return page.render(report=report, about=report.about, title=report.title, verdict=said, **more)
+
+
+def _percents(shown: Shown) -> str:
+    return interval(shown, percent)
 
 
 def _data_uri(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import lru_cache
 from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,8 +24,12 @@ def plain(text: str) -> str:
     return _MARKUP.sub(r"\\\1", escape(text, quote=False))
 
 
+@lru_cache(maxsize=32)
 def template(path: Path, **filters: Callable[..., str]) -> Template:
-    """A template with these filters; it may include those beside it. What is filled into HTML is escaped."""
+    """A template with these filters; it may include those beside it. What is filled into HTML is escaped.
+
+    Compiled once for each set of filters: name functions of a module, not lambdas made anew.
+    """
     from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
     environment = Environment(

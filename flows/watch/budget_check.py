@@ -97,12 +97,16 @@ def budget_check(dataset: str, ledger: str | None = None, ahead: int = 3) -> Sta
 
 def _page(dataset: str, failed: str = "", **found: Any) -> str:
     """The artifact's Markdown; texts in it have Markdown's special characters escaped."""
-    page = template(
-        Path(__file__).with_name("budget.md.j2"),
-        plain=lambda text: re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", text),
-        rho=lambda rho: f"{float(rho):.6g}",
-    )
+    page = template(Path(__file__).with_name("budget.md.j2"), plain=_escaped, rho=_rho)
     return page.render(dataset=dataset, failed=failed, shown=SHOWN, horizon=HORIZON, **found)
+
+
+def _escaped(text: str) -> str:
+    return re.sub(r"([\\`*_{}\[\]<>|#])", r"\\\1", text)
+
+
+def _rho(rho: Rho) -> str:
+    return f"{float(rho):.6g}"
 
 
 def _verified(books: Ledger, dataset: str) -> Head:

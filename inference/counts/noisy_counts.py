@@ -87,7 +87,7 @@ def noisy_count(values: npt.ArrayLike, *, epsilon: float, noise: NoiseSource) ->
     array = np.asarray(values)
     if array.ndim != 1 or not array.size:
         raise InputError("a noisy count needs one column of at least one row; give values of shape (n,)")
-    if array.dtype.kind not in "biuf" or not np.isin(array, (0, 1)).all():
+    if array.dtype.kind not in "biuf" or not ((array == 0) | (array == 1)).all():
         raise InputError("a noisy count needs zeros and ones; code the values as 0 or 1")
     values, price = _released(lambda: np.array([np.count_nonzero(array)]), 1.0, epsilon, REPLACE_ONE, noise, "count")
     return NoisyCount(value=float(values[0]), rows=array.size, **price)

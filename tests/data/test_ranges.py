@@ -137,7 +137,7 @@ def holds(rule, number):
 def cut_columns(draw):
     """A numeric column, and ranges on it as `holds` takes them."""
     integer = draw(st.booleans())
-    edges = sorted(draw(st.lists(st.integers(-30, 30), min_size=3, max_size=6, unique=True)))
+    edges = sorted(draw(st.lists(st.integers(-9, 9), min_size=3, max_size=6, unique=True)))
     half = 1 if integer else 2
     number = st.integers(half * edges[0], half * edges[-1]).map(lambda x: x / half)
     sided = st.tuples(st.sampled_from(["<", "<=", ">", ">=", ""]), number).map(lambda t: f"{t[0]}{t[1]:g}")
@@ -162,15 +162,12 @@ def test_no_released_row_breaks_a_rule_and_every_row_that_breaks_one_is_refused(
             assert not any(holds(rule, number) for rule in ranges)
     ends = [end for bins in (schema["x"].edges[:-1], schema["x"].edges[1:]) for end in bins]
     beside = [] if spec["integer"] else [math.nextafter(end, sign * math.inf) for end in ends for sign in (-1, 1)]
-    for number in {*ends, *beside, *within}:
-        if spec["lower"] <= number <= spec["upper"]:
-            broken = any(holds(rule, number) for rule in ranges)
-            frame = pd.DataFrame({"x": [number], "y": ["yes"]})
-            if broken:
-                with pytest.raises(InputError, match="impossible"):
-                    CodedTable.encode(frame, schema)
-            else:
-                CodedTable.encode(frame, schema)
+    numbers = [number for number in {*ends, *beside, *within} if spec["lower"] <= number <= spec["upper"]]
+    good = [number for number in numbers if not any(holds(rule, number) for rule in ranges)]
+    CodedTable.encode(pd.DataFrame({"x": good, "y": "yes"}), schema)
+    for number in set(numbers) - set(good):
+        with pytest.raises(InputError, match="impossible"):
+            CodedTable.encode(pd.DataFrame({"x": [number], "y": ["yes"]}), schema)
 
 
 def _grid(spec):

@@ -5,16 +5,22 @@ a test
 sets what is read at import: then it is an interpreter of its own that starts.
 """
 
+import fcntl
 import json
 import os
+import shutil
 import signal
 import socket
+import sqlite3
 import subprocess
 import sys
+import tempfile
 import time
 import urllib.request
 from collections.abc import Callable
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
+from importlib.metadata import version
 from pathlib import Path
 from subprocess import CompletedProcess
 
@@ -22,7 +28,7 @@ import pytest
 from forked_cli import forked_cli
 from made_up_people import PEOPLE_SCHEMA, made_up_people
 
-READ_AT_IMPORT = ("PREFECT_", "PYTHON", "COLUMNS")
+READ_AT_IMPORT = ("PYTHON", "COLUMNS")
 
 
 @dataclass(frozen=True)
@@ -49,7 +55,8 @@ class CommandLine:
 
     def __call__(self, *arguments, **environment):
         """Run a command to its end; these variables are added to its environment."""
-        if not any(name.startswith(READ_AT_IMPORT) for name in environment):
+        imported = READ_AT_IMPORT + (("PREFECT_",) if self.server else ())
+        if not any(name.startswith(imported) for name in environment):
             place = self._place(environment)
             run = self.fork(*arguments, folder=place["cwd"], environment=place["env"])
             return CompletedProcess(arguments, run.wait(), *run.told)
@@ -121,31 +128,87 @@ def served(equistrata, loaded, prefect_server):
 
 
 @pytest.fixture(scope="session")
-def server_home(tmp_path_factory):
-    """Where the session's Prefect server keeps its database and its log."""
-    return tmp_path_factory.mktemp("prefect-server")
+def server_home(tmp_path_factory, request):
+    """Where the session's Prefect server keeps its database and its log; the same for all of pytest's workers."""
+    base = tmp_path_factory.getbasetemp()
+    home = (base.parent if hasattr(request.config, "workerinput") else base) / "prefect-server"
+    home.mkdir(exist_ok=True)
+    return home
 
 
 @pytest.fixture(scope="session")
-def prefect_server(server_home):
-    """One local Prefect server for the session; its address."""
+def empty_database(request):
+    """A new database of Prefect's, to be copied. It takes Prefect eight seconds, so it is kept in pytest's cache."""
+    folder = request.config.cache.mkdir(f"prefect-{version('prefect')}")
+    kept, unfinished = folder / "prefect.db", folder / "unfinished.db"
+    with _alone(folder), tempfile.TemporaryDirectory() as home:
+        if not kept.exists():
+            unfinished.unlink(missing_ok=True)
+            command = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "-y"]
+            environment = {name: value for name, value in os.environ.items() if not name.startswith("PREFECT_")}
+            subprocess.run(command, env=environment | {"PREFECT_HOME": home}, check=True, capture_output=True)
+            with closing(sqlite3.connect(f"{home}/prefect.db")) as made, closing(sqlite3.connect(unfinished)) as copy:
+                made.backup(copy)
+            unfinished.rename(kept)
+    return kept
+
+
+@pytest.fixture(scope="session")
+def prefect_server(server_home, empty_database):
+    """One local Prefect server for the session and all its workers: the first starts it, the last ends it."""
+    with (server_home / "users").open("w") as users:
+        with _alone(server_home):
+            if _no_other(users):
+                _start_server(server_home, empty_database)
+            fcntl.flock(users, fcntl.LOCK_SH)
+        server = json.loads((server_home / "server.json").read_text())
+        try:
+            yield server["url"]
+        finally:
+            with _alone(server_home):
+                if _no_other(users):
+                    os.killpg(server["process"], signal.SIGKILL)  # at once: nothing of it is kept
+                fcntl.flock(users, fcntl.LOCK_UN)
+
+
+@contextmanager
+def _alone(home):
+    """The block is entered by one worker at a time."""
+    with (home / "door").open("w") as door:
+        fcntl.flock(door, fcntl.LOCK_EX)
+        yield
+
+
+def _no_other(users):
+    try:
+        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _start_server(home, empty_database):
+    """Start a server of this folder, wait until it answers, and write down its number and address."""
+    if not (home / "prefect.db").exists():
+        shutil.copyfile(empty_database, home / "prefect.db")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     env = os.environ | {
-        "PREFECT_HOME": str(server_home),
+        "PREFECT_HOME": str(home),
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
     }
     command = [sys.executable, "-m", "prefect", "server", "start", "--host", "127.0.0.1", "--port", str(port)]
-    with (server_home / "log").open("wb") as log:
+    with (home / "log").open("wb") as log:
         server = subprocess.Popen(command, env=env, stdout=log, stderr=log, start_new_session=True)
+    server.returncode = 0  # which the last worker ends: it is no matter that it runs when this object goes
     try:
         _wait_for(f"http://127.0.0.1:{port}/api/health")
-        yield f"http://127.0.0.1:{port}/api"
-    finally:
-        os.killpg(server.pid, signal.SIGTERM)
-        server.wait(timeout=30)
+    except TimeoutError:
+        os.killpg(server.pid, signal.SIGKILL)
+        raise
+    (home / "server.json").write_text(json.dumps({"url": f"http://127.0.0.1:{port}/api", "process": server.pid}))
 
 
 def _wait_for(address, seconds=120):

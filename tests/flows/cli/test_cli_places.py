@@ -3,6 +3,7 @@
 import os
 import sys
 import tempfile
+from contextlib import nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -106,6 +107,7 @@ def test_a_release_that_is_made_already_is_no_failure(command, monkeypatch):
 def test_a_release_that_another_run_made_meanwhile_is_no_failure(command, monkeypatch):
     """The flow then ends as Completed, and gives no folder."""
     monkeypatch.setattr(flow, "release", lambda config: Completed())
+    monkeypatch.setattr("equistrata.flows.run.foreground.temporary_server", nullcontext)
     code, out, err = command("release", "--output", "out")
     assert (code, err) == (0, "")
     assert "was made by another run meanwhile and is whole" in out

@@ -22,13 +22,13 @@ def table(folder):
     return folder
 
 
-def test_from_a_code_book_to_a_release_in_two_commands(equistrata):
-    folder = table(equistrata.home)
-    drafted = equistrata("schema", "draft", "people.csv", "--codebook", "book.json", "--output", "people.yaml")
+def test_from_a_code_book_to_a_release_in_two_commands(served):
+    folder = table(served.home)
+    drafted = served("schema", "draft", "people.csv", "--codebook", "book.json", "--output", "people.yaml")
     assert drafted.returncode == 0, drafted.stderr
     assert "2 of 3 columns declared" in drafted.stdout
     assert "JOB (neither values nor bounds: Occupation)" in drafted.stdout + drafted.stderr
-    made = equistrata("release", "--input", "people.csv", "--schema", "people.yaml", "--strata", "SEX")
+    made = served("release", "--input", "people.csv", "--schema", "people.yaml", "--strata", "SEX")
     assert made.returncode == 0, made.stderr
     assert "Age in years" in (folder / "release" / "schema.json").read_text()
 

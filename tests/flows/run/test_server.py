@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -42,7 +43,8 @@ def gone(process: int) -> bool:
     return not alive(process)
 
 
-def test_it_answers_on_loopback_and_ends_with_the_block(plain: Path) -> None:
+def test_it_answers_on_loopback_and_ends_with_the_block(plain: Path, empty_database: Path) -> None:
+    shutil.copyfile(empty_database, plain / "prefect" / "prefect.db")
     with temporary_server() as server:
         assert server is not None
         url = server.ready()
