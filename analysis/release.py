@@ -19,6 +19,7 @@ import pandas as pd
 from equistrata.analysis.answers import REPLICATES, Answers
 from equistrata.analysis.derived import NUMBERS
 from equistrata.analysis.evidence import Evidence, check_keeps
+from equistrata.analysis.expected import expected_distances
 from equistrata.analysis.misfit import pair_effects
 from equistrata.analysis.questions import Of
 from equistrata.arrays import Floats
@@ -167,6 +168,10 @@ class Release:
         """
         groups = (by,) if isinstance(by, str) else tuple(by)
         return self.answers.estimate(statistic, of, groups, where, level, population, design_effect, q)
+
+    def expected_distances(self) -> pd.DataFrame:
+        """How far the release is expected to be off, by group and column: see `equistrata.analysis.expected`."""
+        return expected_distances(self.answers)
 
     def replicates(self, count: int = REPLICATES, seed: int = 0, labels: bool = True) -> Iterator[pd.DataFrame]:
         """Whole tables like the released one, each as another draw of the noise might have made it.

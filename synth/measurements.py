@@ -6,6 +6,7 @@ What follows (estimation, sampling) is post-processing: free and repeatable, so 
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, permutations
@@ -43,6 +44,8 @@ class Measurement:
         sigma: standard deviation of the Gaussian noise on each cell; 0 for a public number.
         groups: for each column, the group of each code if codes were merged before measuring, else None.
         where: the stratum that was measured by itself, of other columns; none for all rows.
+        choices: ρ of the private choices before it that were not paid with another measurement, since σ does not say
+            it; NaN in releases from before 2026-11-23.
     """
 
     columns: Columns
@@ -50,6 +53,7 @@ class Measurement:
     sigma: float
     groups: tuple[Merging, ...] = ()
     where: Where = ()
+    choices: float = 0.0
 
     def __post_init__(self) -> None:
         if not self.groups:
@@ -228,6 +232,7 @@ def save_measurements(measurements: Sequence[Measurement], path: Path) -> None:
                 "shape": list(m.values.shape),
                 "values": [int(v) if float(v).is_integer() else v for v in m.values.ravel().tolist()],
                 **({"where": dict(m.where)} if m.where else {}),
+                **({} if math.isnan(m.choices) else {"choices": m.choices}),
             }
             for m in measurements
         ],
@@ -248,6 +253,7 @@ def load_measurements(path: Path) -> list[Measurement]:
                 float(entry["sigma"]),
                 tuple(None if g is None else tuple(g) for g in entry["groups"]),
                 tuple((str(name), int(code)) for name, code in dict(entry.get("where", {})).items()),
+                float(entry.get("choices", math.nan)),
             )
             for entry in document["measurements"]
         ]

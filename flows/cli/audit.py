@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.padding import Padding
 from rich.text import Text
 
-from equistrata.flows.cli.console import err, flow_here, out
+from equistrata.flows.cli.console import err, flow_here, out, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.audit import AuditConfig, from_release_config
 from equistrata.flows.config.settings import Flag, Settings, setting
@@ -38,10 +38,17 @@ def audit_command(options: AuditOptions, given: dict[str, Any]) -> None:
       equistrata audit stratified vanilla --config release.yaml --output compared
       equistrata audit ny2018 --public --epsilon 0.5 --root-dir acs --ledger ledger.db --pdf
 
+    Without --epsilon and --delta, --public reads no row and costs nothing: it says from the release's own numbers how
+    far each group is expected to be off.
+
     Source settings that are not given are those of the first release's card (it holds no path).
     """
     found = from_release_config(options.config) if options.config is not None else {}
     config = AuditConfig.build(**found | given)
+    if config.mode == "public" and config.epsilon is None and config.delta is None:
+        for folder in config.releases:
+            expect(Path(folder))
+        return
     from equistrata.flows.audit.plan import AuditPlan
     from equistrata.flows.audit.steps import place
 
@@ -54,6 +61,34 @@ def audit_command(options: AuditOptions, given: dict[str, Any]) -> None:
     with place(plan):
         pass
     report_audit(run_audit(config, options.verbose))
+
+
+def expect(folder: Path) -> None:
+    """Print how far each group of a release is expected to be off, the worst first. Nothing is read but the folder."""
+    from equistrata.analysis.release import Release
+
+    release = Release.open(folder)
+    found = release.expected_distances()
+    by = list(release.strata.columns)
+    keys = dict.fromkeys(map(tuple, found[by].to_numpy().tolist())) if by else [()]
+    called = {column.name: column.label or column.name for column in release.schema.columns}
+    lines = []
+    for key in keys:
+        part = found[(found[by] == list(key)).all(axis=1)] if by else found
+        worst = str(part["column"].iloc[int(part["distance"].argmax())])
+        words = release.strata.words(key)
+        lines.append((float(part["distance"].mean()), words, float(part["rows"].iloc[0]), called[worst]))
+    lines.sort(reverse=True)
+    grid = table(
+        "expected distance of released shares from the real ones (0 best, 1 worst)", "group", ">rows, about",
+        ">distance", "worst column", caption="from published numbers alone: no row was read, nothing was charged",
+    )  # fmt: skip
+    for distance, words, rows, column in lines:
+        grid.add_row(words, f"{rows:,.0f}", f"{distance:.3f}", column)
+    out.print(grid)
+    if len(lines) > 1:
+        served = f"served worst: {lines[0][1]}, expected to be off by {lines[0][0]:.1%} of a column's distribution"
+        out.print(served, markup=False, highlight=False)
 
 
 def run_audit(config: AuditConfig, verbose: bool = False) -> Path:

@@ -1,4 +1,4 @@
-"""`equistrata estimate` and `replicate`: what a release says, to who received its folder."""
+"""`equistrata estimate`, `replicate` and `verify`: what a release says, to who received its folder."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rich.text import Text
 
+from equistrata.errors import InputError
 from equistrata.flows.cli.console import err, out, print_json, print_lines, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, setting
@@ -148,3 +149,36 @@ def replicate_command(settings: ReplicateSettings) -> None:
             bar("replicate", number, count)
         rename_to_new(made, hidden.parent / settings.output.name)
     print_lines(f"{count} tables in {settings.output}")
+
+
+class VerifySettings(Settings):
+    release: ByPlace[Path] = setting(..., "The release's folder.")
+    as_json: Flag = setting(False, "Print JSON.", alias="json")
+
+
+@command("verify", VerifySettings)
+def verify_command(settings: VerifySettings) -> None:
+    """Check a release from its folder alone: files, rows and rules, measurements, and the price, computed again.
+
+    Exit code 0 if all of it holds, 2 if not.
+
+    [bold]Example[/bold]: equistrata verify my-release
+    """
+    from equistrata.analysis.release import Release
+    from equistrata.analysis.verify import NOT_SEEN, faults, unlisted
+
+    release = Release.open(settings.release)
+    found, others = faults(release), unlisted(settings.release)
+    if settings.as_json:
+        print_json({"faults": found, "not_part_of_the_release": others, "cannot_be_seen": list(NOT_SEEN)})
+    elif not found:
+        guarantee = release.card["guarantee"]
+        print_lines(
+            f"verified {settings.release}: files, rows, measurements and price agree (ε = {guarantee['epsilon']:g}, "
+            f"δ = {guarantee['delta']:g}, ρ = {guarantee['rho']:.6g})",
+            *(f"not part of the release: {name}" for name in others),
+            "From outside no one can see:",
+            *(f"  {sentence}" for sentence in NOT_SEEN),
+        )
+    if found:
+        raise InputError(f"release {str(settings.release)!r} does not hold: " + "; ".join(found))

@@ -36,7 +36,9 @@ class AuditConfig(create_model("UnsetSourceSettings", __base__=Settings, **_UNSE
     )
     strata: Names = setting((), "Columns that define the groups (the finest of the releases' if none are given).")
     target: str | None = setting(None, "The column that classifiers predict (the schema's).")
-    epsilon: float | None = setting(None, "ε of a public audit (1).", gt=0, allow_inf_nan=False)
+    epsilon: float | None = setting(
+        None, "ε of a public audit (on the command line: none, which reads no row; else 1).", gt=0, allow_inf_nan=False
+    )
     delta: float | None = setting(None, "δ of a public audit (1e-9).", gt=0, lt=1)
     dataset: str | None = setting(None, "Whose budget a public audit is charged to (the releases' own).")
     ledger: LedgerPlace | None = setting(None, "The ledger: path, URL without password, or block:NAME.")

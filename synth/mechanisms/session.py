@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cached_property
-from math import inf, prod
+from math import inf, isfinite, prod
 
 import numpy as np
 
@@ -159,8 +159,19 @@ class Session:
 
     @property
     def found(self) -> list[Measurement]:
-        """All measurements, of the table with all codes: what the run yields."""
-        return self._found
+        """All measurements, of the table with all codes, with what choices cost: what the run yields."""
+        own, waiting = len(self._found) - sum(isfinite(step.sigma) for step in self.log), dict[Where, Rho]()
+        found, last = self._found[:own], dict[Where, int]()
+        for step in self.log:
+            waiting[step.where] = waiting.get(step.where, NOTHING) + step.selection
+            if isfinite(step.sigma):
+                last[step.where] = len(found)
+                found.append(replace(self._found[len(found)], choices=float(waiting.pop(step.where))))
+        for where, price in waiting.items():  # choices of nothing, after the last measurement
+            if where in last:
+                place = last[where]
+                found[place] = replace(found[place], choices=found[place].choices + float(price))
+        return found
 
     def sharpen(self, names: Iterable[str], most: Rho) -> None:
         """Measure columns of more than WIDE codes again, until their noise floors are WIDE_NOISE of the rows.

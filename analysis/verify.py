@@ -1,0 +1,182 @@
+"""Checks of a release by who trusts no one: its files, its rows, and its price, from the folder alone.
+
+The price is computed again: a Gaussian measurement of sensitivity 1 and standard deviation σ costs 1/(2σ²) in zCDP (Bun
+and Steinke, arXiv:1605.02065, Proposition 1.6), measurements add up, and each stratum that was measured by itself costs
+the same (parallel composition). What choices cost is published with the measurements.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from equistrata.analysis.least_squares import LeastSquares
+from equistrata.analysis.release import Release
+from equistrata.data.manifest import MANIFEST, listed
+from equistrata.data.schema import Schema
+from equistrata.data.sources import read_frame
+from equistrata.data.table import CodedTable
+from equistrata.errors import InputError
+from equistrata.privacy.budget import Rho
+from equistrata.synth.measurements import Measurement, Where, measured_pairs
+
+SAME = 1e-9  # relative
+LEAST_MEASURED = 0.85  # of ρ, where the price of choices was not published
+FAR = 6.0  # standard deviations that measurements of the same rows are never apart
+
+NOT_SEEN = (
+    "that the noise was drawn as stated, from a secure source",
+    "that the measurements are of the rows that the card names",
+    "other releases about the same people: their prices add up (the ledger's keeper knows them)",
+)
+
+
+def faults(release: Release) -> list[str]:
+    """A sentence for each thing that does not hold; none for an honest release. The manifest was checked on opening."""
+    return [*_card(release), *_rows(release), *_measurements(release), *_price(release)]
+
+
+def unlisted(folder: Path) -> list[str]:
+    """Files in the folder that the manifest does not list: no part of the release."""
+    known = {*listed(folder, f"release {str(folder)!r}"), MANIFEST}
+    there = (path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    return sorted(name for name in there if name not in known)
+
+
+def _card(release: Release) -> Iterator[str]:
+    for place, part in _prices(release.card):
+        try:
+            epsilon = Rho(part["rho"]).epsilon(part["delta"])
+        except (KeyError, TypeError, ValueError, InputError):
+            yield f"the card's {place} has no ε, δ and ρ"
+            continue
+        if not math.isclose(epsilon, part["epsilon"], rel_tol=1e-6):
+            yield f"the card's {place} says ε = {part['epsilon']:g}, but its ρ and δ make it {epsilon:g}"
+    if not release.card.get("private", False):
+        yield "the noise was seeded, so the release is not private"
+
+
+def _prices(card: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    yield "guarantee", card["guarantee"]
+    if "release" in card["guarantee"]:
+        yield "own price", {"delta": card["guarantee"]["delta"], **card["guarantee"]["release"]}
+
+
+def _rows(release: Release) -> Iterator[str]:
+    frame = release.rows(labels=False)
+    if len(frame) != release.card["rows"]:
+        yield f"synthetic.parquet has {len(frame):,} rows, but the card says {release.card['rows']:,}"
+    try:
+        CodedTable.encode(frame, release.schema.coded())
+    except InputError as error:
+        yield f"synthetic.parquet does not fit schema.json: {error}"
+    path = release.folder / "synthetic.csv"
+    if path.exists() and not _same(frame, read_frame(path), release.schema):
+        yield "synthetic.csv holds other rows than synthetic.parquet"
+
+
+def _same(frame: pd.DataFrame, other: pd.DataFrame, schema: Schema) -> bool:
+    if list(frame.columns) != list(other.columns) or len(frame) != len(other):
+        return False
+    for name in schema.names:
+        ours, theirs = frame[name], other[name]
+        numbers = pd.to_numeric(ours, errors="coerce"), pd.to_numeric(theirs, errors="coerce")
+        if (numbers[0].isna() == ours.isna()).all():
+            one, two = (each.to_numpy(dtype=float, na_value=np.nan) for each in numbers)
+            same = np.isclose(one, two, equal_nan=True)
+        else:
+            texts = (each.astype("string").fillna("").to_numpy(dtype=str) for each in (ours, theirs))
+            same = np.equal(*texts)
+        if not same.all():
+            return False
+    return True
+
+
+def _measurements(release: Release) -> Iterator[str]:
+    found, names = release.evidence.all, release.schema.names
+    for place, each in enumerate(found, start=1):
+        sizes = [
+            release.schema[name].size if groups is None else max(groups) + 1
+            for name, groups in zip(each.columns, each.groups, strict=True)
+        ]
+        if list(each.values.shape) != sizes or not each.sigma > 0:
+            yield f"measurement {place} ({', '.join(each.columns) or 'number of rows'}) does not fit the schema"
+            return
+    together = {(*dict(each.where), *each.columns) for each in found}
+    for name in names:
+        if not any(name in columns for columns in together):
+            yield f"nothing was measured of column {name!r}"
+    said = release.card.get("relations")
+    if said and sorted(map(tuple, said["measured"])) != sorted(measured_pairs(names, together)[0]):
+        yield "the pairs of columns that the card calls measured are not those of the measurements"
+    for name in names:
+        yield from _apart(release, name)
+
+
+def _apart(release: Release, name: str) -> Iterator[str]:
+    """Measurements of a column, over all rows or of one stratum, that cannot be of the same rows."""
+    by_place: dict[Where, list[Measurement]] = {}
+    for each in release.evidence.all:
+        if name in each.columns:
+            by_place.setdefault(each.where, []).append(replace(each, where=()))
+    for found in by_place.values():
+        table = LeastSquares.of(release.schema, found, (name,))
+        if table is None:
+            continue
+        counts = table.counts([each.values for each in found])
+        for each in found:
+            axis = each.columns.index(name)
+            summed = each.values.sum(axis=tuple(other for other in range(each.values.ndim) if other != axis))
+            spread = each.sigma * math.sqrt(each.values.size / summed.size)
+            expected = Measurement((name,), summed, each.sigma, (each.groups[axis],)).merged(counts)
+            if np.abs(summed - expected).max() > FAR * spread:
+                yield f"measurements of column {name!r} contradict each other: of other rows, or with more noise than σ"
+                return
+
+
+def _price(release: Release) -> Iterator[str]:
+    guarantee = release.card["guarantee"]
+    own = guarantee.get("release", guarantee)
+    split = dict(guarantee["split_of_rho"])
+    if not math.isclose(sum(split.values()), own["rho"], rel_tol=SAME):
+        yield f"the parts of ρ on the card add up to {sum(split.values()):.6g}, not to {own['rho']:.6g}"
+    said = sum(part for name, part in split.items() if name.startswith(("synthesis", "noisy counts")))
+    for measured, choices in zip(*_spent(release), strict=True):
+        if math.isnan(choices):
+            if not LEAST_MEASURED * said <= measured <= said * (1 + SAME):
+                yield f"the measurements cost ρ = {measured:.6g}, which does not fit the {said:.6g} on the card"
+                break
+        elif not math.isclose(measured + choices, said, rel_tol=SAME):
+            yield (
+                f"measurements and choices cost ρ = {measured + choices:.6g}, but the card says {said:.6g}: a σ, a "
+                "choice or the price was changed, or a measurement is missing"
+            )
+            break
+    means = _means(release)
+    if means and not math.isclose(means, split.get("means", 0.0), rel_tol=1e-6):
+        yield f"means.json says ρ = {means:.6g}, but the card {split.get('means', 0.0):.6g}"
+
+
+def _spent(release: Release) -> tuple[list[float], list[float]]:
+    """ρ of measurements and of choices, over all rows and of one stratum together; a number for each stratum that was
+    measured by itself, and one where none was. NaN where the price of choices is unknown."""
+    totals: dict[Where, list[float]] = {(): [0.0, 0.0]}
+    for each in release.evidence.all:
+        part = totals.setdefault(each.where, [0.0, 0.0])
+        part[0] += 1 / (2 * each.sigma**2)
+        part[1] += each.choices
+    whole = totals.pop(())
+    parts = list(totals.values()) or [[0.0, 0.0]]
+    return [whole[0] + part[0] for part in parts], [whole[1] + part[1] for part in parts]
+
+
+def _means(release: Release) -> float:
+    path = release.folder / "means.json"
+    return float(json.loads(path.read_text("utf-8"))["rho"]) if path.exists() else 0.0

@@ -1,0 +1,46 @@
+"""The distances that a release expects of itself, against the real ones of made-up tables."""
+
+import numpy as np
+from in_process import command
+from known_relations import SCHEMA, evidence_of, people
+from scipy.stats import spearmanr
+
+from equistrata.analysis.answers import Answers
+from equistrata.analysis.expected import expected_distances
+
+
+def test_groups_are_off_by_about_as_much_as_expected():
+    """Ten releases, six groups: the median ratio of real to expected mean distance is within a factor of 1.25, and the
+    order of groups agrees."""
+    ratios, orders = [], []
+    for seed in range(10):
+        table = people(8000, seed)
+        evidence = evidence_of(table, 1.0, ["G", "R"], seed=seed)
+        found = expected_distances(Answers(evidence, count=10))
+        expected = found.groupby(["G", "R"], sort=False)["distance"].mean().to_numpy()
+        real = np.zeros(len(expected))
+        for name in ("X", "Y", "Z", "W"):
+            ours, theirs = (
+                counts.reshape(6, -1) / counts.reshape(6, -1).sum(1, keepdims=True)
+                for counts in (evidence.model.marginal(("G", "R", name)), table.marginal(("G", "R", name)))
+            )
+            real += 0.5 * np.abs(ours - theirs).sum(1) / 4
+        ratios += (real / expected).tolist()
+        orders.append(spearmanr(real, expected)[0])
+    assert 0.8 < np.median(ratios) < 1.25
+    assert np.median(orders) >= 0.8
+
+
+def test_without_strata_there_is_one_group():
+    found = expected_distances(Answers(evidence_of(people(3000), 1.0), count=4))
+    assert found["column"].tolist() == list(SCHEMA.names)
+    assert found["distance"].between(0, 1).all()
+    assert found["rows"].nunique() == 1
+
+
+def test_the_public_audit_without_epsilon_reads_the_folder_alone(folder, monkeypatch, capsys):
+    code, shown, _ = command(monkeypatch, capsys, "audit", folder, "--public")
+    assert code == 0
+    assert "served worst: " in shown
+    assert "nothing was charged" in shown
+    assert not list(folder.glob("audit*"))

@@ -1,0 +1,148 @@
+"""What a folder alone shows: honest releases pass, and each fault is found though the manifest fits it."""
+
+import json
+import shutil
+
+import pandas as pd
+import pytest
+from in_process import command
+from plain_release import release
+
+from equistrata.analysis.release import Release
+from equistrata.analysis.verify import faults, unlisted
+from equistrata.data.manifest import MANIFEST, write_manifest
+
+
+def made(folder, **settings):
+    release({"evaluate": "none", "output": str(folder)} | settings)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory):
+    """By MST, in strata."""
+    return made(tmp_path_factory.mktemp("verify") / "honest", strata=("SEX",), epsilon=2.0)
+
+
+@pytest.fixture
+def edited(honest, tmp_path):
+    """Gives the faults of a copy that a function has changed, with a manifest that fits."""
+
+    def edit(change):
+        copy = shutil.copytree(honest, tmp_path / "copy")
+        change(copy)
+        (copy / MANIFEST).unlink()
+        write_manifest(copy)
+        return faults(Release.open(copy))
+
+    return edit
+
+
+def rewrite(path, change):
+    document = json.loads(path.read_text("utf-8"))
+    change(document)
+    path.write_text(json.dumps(document), "utf-8")
+
+
+def test_an_honest_release_passes(honest, monkeypatch, capsys):
+    assert faults(Release.open(honest)) == []
+    code, shown, _ = command(monkeypatch, capsys, "verify", honest)
+    assert code == 0
+    assert "files, rows, measurements and price agree" in shown
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"synthesizer": "aim", "strata": ("SEX",), "columns": ("SEX", "AGEP", "ESR", "MAR")},
+        {"synthesizer": "gem", "columns": ("SEX", "AGEP", "ESR", "MAR")},
+        {"strata": ("SEX",), "selection": "per-stratum", "columns": ("SEX", "AGEP", "ESR", "MAR")},
+        {"strata": ("SEX",), "epsilon": 50.0, "columns": ("SEX", "AGEP", "ESR", "MAR")},
+        {"epsilon": 0.01, "columns": ("SEX", "AGEP", "ESR", "MAR")},
+    ],
+)
+def test_every_form_of_release_adds_up(tmp_path, settings):
+    assert faults(Release.open(made(tmp_path / "made", **settings))) == []
+
+
+@pytest.mark.slow
+def test_twenty_honest_releases_pass(tmp_path):
+    for number in range(20):
+        strata = (("SEX",), ("SEX", "RAC1P"), ())[number % 3]
+        folder = made(tmp_path / str(number), strata=strata, epsilon=0.1 * 4 ** (number % 5))
+        assert faults(Release.open(folder)) == []
+
+
+def test_a_sigma_that_was_edited_is_found(edited):
+    def smaller(document):
+        document["measurements"][3]["sigma"] *= 0.9
+
+    (fault,) = edited(lambda copy: rewrite(copy / "measurements" / "all.json", smaller))
+    assert "a σ, a choice or the price was changed" in fault
+
+
+def test_a_missing_measurement_is_found(edited):
+    found = edited(lambda copy: rewrite(copy / "measurements" / "all.json", lambda d: d["measurements"].pop()))
+    assert any("a measurement is missing" in fault for fault in found)
+
+
+def test_a_price_that_is_too_low_is_found(edited):
+    def cheaper(card):
+        card["guarantee"]["epsilon"] /= 2
+
+    (fault,) = edited(lambda copy: rewrite(copy / "card.json", cheaper))
+    assert "says ε = 1, but its ρ and δ make it 2" in fault
+
+
+def test_a_price_that_is_too_low_throughout_is_found(edited):
+    from equistrata.privacy.budget import Rho
+
+    def cheaper(card):
+        guarantee = card["guarantee"]
+        guarantee["split_of_rho"] = {name: part / 2 for name, part in guarantee["split_of_rho"].items()}
+        guarantee["rho"] /= 2
+        guarantee["epsilon"] = Rho(guarantee["rho"]).epsilon(guarantee["delta"])
+
+    (fault,) = edited(lambda copy: rewrite(copy / "card.json", cheaper))
+    assert "but the card says" in fault
+
+
+def test_a_row_that_breaks_a_rule_is_found(edited):
+    def child_at_work(copy):
+        for name, read, write in (
+            ("synthetic.parquet", pd.read_parquet, pd.DataFrame.to_parquet),
+            ("synthetic.csv", pd.read_csv, pd.DataFrame.to_csv),
+        ):
+            rows = read(copy / name)
+            rows.loc[0, ["AGEP", "MIL", "ESR"]] = [0, 1, 1]
+            write(rows, copy / name, index=False)
+
+    (fault,) = edited(child_at_work)
+    assert "declares impossible" in fault
+
+
+def test_files_that_differ_are_found(edited):
+    def another(copy):
+        rows = pd.read_csv(copy / "synthetic.csv")
+        rows.loc[5, "SEX"] = 3 - rows.loc[5, "SEX"]
+        rows.to_csv(copy / "synthetic.csv", index=False)
+
+    assert edited(another) == ["synthetic.csv holds other rows than synthetic.parquet"]
+
+
+def test_measurements_of_other_rows_are_found(edited):
+    def other(document):
+        first = next(m for m in document["measurements"] if len(m["columns"]) > 1 and "AGEP" in m["columns"])
+        first["values"] = [2 * value for value in first["values"]]
+
+    found = edited(lambda copy: rewrite(copy / "measurements" / "all.json", other))
+    assert any("contradict each other" in fault for fault in found)
+
+
+def test_what_does_not_belong_is_named_and_a_fault_ends_with_2(honest, folder, monkeypatch, capsys):
+    (honest / "notes.txt").write_text("mine")
+    assert unlisted(honest) == ["notes.txt"]
+    assert "not part of the release: notes.txt" in command(monkeypatch, capsys, "verify", honest)[1]
+    (honest / "notes.txt").unlink()
+    code, _, said = command(monkeypatch, capsys, "verify", folder)  # seeded
+    assert (code, "the noise was seeded" in said) == (2, True)
