@@ -5,7 +5,7 @@ See docs/proofs/estimates.md.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import combinations
@@ -46,11 +46,13 @@ class Answers:
         evidence: what it measured.
         seed: of the replicates' noise. Public: it protects nothing.
         count: of replicates.
+        progress: is called with how many replicates are made, and of how many.
     """
 
     evidence: Evidence
     seed: int = 0
     count: int = REPLICATES
+    progress: Callable[[int, int], None] | None = None
     _replicated: list[tuple[StratifiedModel, list[Floats]]] = field(default_factory=list)
     _known: dict[Columns, LeastSquares | None] = field(default_factory=dict)
 
@@ -99,7 +101,11 @@ class Answers:
     def replicated(self) -> list[tuple[StratifiedModel, list[Floats]]]:
         """The replicates' models and noisy values, made once."""
         if not self._replicated:
-            self._replicated += replicate_models(self.evidence, self.count, np.random.default_rng(self.seed))
+            made = replicate_models(self.evidence, self.count, np.random.default_rng(self.seed))
+            for number, each in enumerate(made, start=1):
+                self._replicated.append(each)
+                if self.progress is not None:
+                    self.progress(number, self.count)
         return self._replicated
 
     @cached_property

@@ -46,16 +46,17 @@ def _against_first(part: pd.DataFrame, by: Sequence[str], level: float, ratio: b
     first, rest = part.iloc[0], part.iloc[1:].copy()
     value, lower, upper = (rest[name].to_numpy(dtype=float) for name in NUMBERS[:3])
     start = [float(first[name]) for name in NUMBERS[:3]]
-    if ratio:
-        value, lower, upper = (np.log(np.maximum(each, 1e-300)) for each in (value, lower, upper))
-        start = [float(np.log(max(each, 1e-300))) for each in start]
-    apart = value - start[0]
-    down = apart - np.hypot(value - lower, start[2] - start[0])
-    up = apart + np.hypot(upper - value, start[0] - start[1])
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        if ratio:  # on the scale of logarithms; of a number that may be 0 nothing bounds it
+            value, lower, upper = (np.log(np.maximum(each, 0.0)) for each in (value, lower, upper))
+            start = np.log(np.maximum(start, 0.0)).tolist()
+        apart = value - start[0]
+        down = np.nan_to_num(apart - np.hypot(value - lower, start[2] - start[0]), nan=-np.inf, neginf=-np.inf)
+        up = np.nan_to_num(apart + np.hypot(upper - value, start[0] - start[1]), nan=np.inf, posinf=np.inf)
     z = float(ndtri((1 + level) / 2))
     rest["against"] = first[by[0]] if len(by) == 1 else ", ".join(str(first[name]) for name in by)
     if ratio:
-        apart, down, up = np.exp(apart), np.exp(down), np.exp(up)
+        apart, down, up = np.exp(apart), np.exp(down), np.exp(up)  # 0 and infinity included
     rest["estimate"], rest["lower"], rest["upper"], rest["standard_error"] = apart, down, up, (up - down) / (2 * z)
     weakest = [max(str(basis), str(first["basis"]), key=_BASES.index) for basis in rest["basis"]]
     rest["basis"] = weakest

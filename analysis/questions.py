@@ -80,9 +80,8 @@ def question(
     inside = [
         kept & np.logical_and.reduce([grid[n] == c for n, c in zip(by, g, strict=True)] or [kept]) for g in groups
     ]
-    labels = pd.DataFrame(
-        [[schema[n].keys[c] for n, c in zip(by, group, strict=True)] for group in groups], columns=[*by]
-    )
+    called = {name: named(schema[name]) for name in {*by, *names}}
+    labels = pd.DataFrame([[called[n][c] for n, c in zip(by, group, strict=True)] for group in groups], columns=[*by])
     bottom = np.array(inside, dtype=np.float64)
     if statistic == "mean":
         if not isinstance(of, str):
@@ -99,7 +98,7 @@ def question(
     if isinstance(of, str):
         column = schema[of]
         top = np.concatenate([bottom * (grid[of] == code) for code in range(column.size)])
-        labels = pd.concat([labels.assign(**{of: key}) for key in column.keys], ignore_index=True)
+        labels = pd.concat([labels.assign(**{of: key}) for key in called[of]], ignore_index=True)
         bottom = np.tile(bottom, (column.size, 1))
     else:
         chosen = np.ones(prod(shape), dtype=bool)
@@ -111,6 +110,11 @@ def question(
     if of is None:
         raise InputError("a proportion is of rows with some value; name a column, or {column: value}")
     return Question(columns, labels, top, bottom, top)
+
+
+def named(column: Column) -> Sequence[Value]:
+    """What each code is called in an answer: its released value, or the words of a bin."""
+    return [column.words(key) for key in column.keys] if column.numeric else column.keys
 
 
 def codes_of(column: Column, values: Any) -> list[int]:

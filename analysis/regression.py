@@ -21,7 +21,7 @@ import numpy as np
 from scipy.special import expit
 
 from equistrata.analysis.moments import Term
-from equistrata.analysis.questions import MOST_CELLS, Of, code_numbers, codes_of
+from equistrata.analysis.questions import MOST_CELLS, Of, code_numbers, codes_of, named
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
@@ -90,7 +90,7 @@ class Regression:
                 terms.append(name)
                 parts.append((name, code_numbers(column)[0]))
             else:
-                terms += [f"{name}={key}" for key in column.keys[1:]]
+                terms += [f"{name}={key}" for key in named(column)[1:]]
                 parts += [(name, (np.arange(column.size) == code).astype(float)) for code in range(1, column.size)]
         parts.append((y.name, outcome))
         table = np.stack([n[grid[name]] if name else np.ones(prod(shape)) for name, n in parts], axis=1)

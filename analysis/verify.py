@@ -40,7 +40,13 @@ NOT_SEEN = (
 
 def faults(release: Release) -> list[str]:
     """A sentence for each thing that does not hold; none for an honest release. The manifest was checked on opening."""
-    return [*_card(release), *_rows(release), *_measurements(release), *_price(release)]
+    found = [*_card(release), *_rows(release)]
+    return found + ([*_measurements(release), *_price(release)] if has_measurements(release) else [])
+
+
+def has_measurements(release: Release) -> bool:
+    """Whether what was measured is published; a foreign synthesizer keeps it, and its price has to be believed."""
+    return any((release.folder / "measurements").glob("*.json")) and not release.card["guarantee"].get("caveats")
 
 
 def unlisted(folder: Path) -> list[str]:

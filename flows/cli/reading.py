@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -53,18 +54,22 @@ def estimate_command(settings: EstimateSettings) -> None:
     from equistrata.analysis.release import Release
 
     release = Release.open(settings.release)
-    found = release.estimate(
-        settings.statistic,
-        _of(release, settings.of),
-        settings.by,
-        {name: value for text in settings.where for name, value in _condition(release, text).items()},
-        settings.level,
-        settings.population,
-        settings.design_effect,
-        settings.q,
-    )
+    with progress_bars(err) as bar:
+        bar("read", 0, 0)
+        release.answers.progress = lambda done, of: bar("replicates", done, of)
+        found = release.estimate(
+            settings.statistic,
+            _of(release, settings.of),
+            settings.by,
+            {name: value for text in settings.where for name, value in _condition(release, text).items()},
+            settings.level,
+            settings.population,
+            settings.design_effect,
+            settings.q,
+        )
     if settings.as_json:
-        print_json(found.astype(object).where(found.notna(), None).to_dict("records"), allow_nan=False)
+        finite = found.astype(object).replace([math.inf, -math.inf], None)
+        print_json(finite.where(found.notna(), None).to_dict("records"), allow_nan=False)
     else:
         _show(release, found, settings.level)
 
@@ -165,12 +170,13 @@ def verify_command(settings: VerifySettings) -> None:
     [bold]Example[/bold]: equistrata verify my-release
     """
     from equistrata.analysis.release import Release
-    from equistrata.analysis.verify import NOT_SEEN, faults, unlisted
+    from equistrata.analysis.verify import NOT_SEEN, faults, has_measurements, unlisted
 
     release = Release.open(settings.release)
     found, others = faults(release), unlisted(settings.release)
+    unseen = NOT_SEEN if has_measurements(release) else ("what was measured, so the price is not checked", *NOT_SEEN)
     if settings.as_json:
-        print_json({"faults": found, "not_part_of_the_release": others, "cannot_be_seen": list(NOT_SEEN)})
+        print_json({"faults": found, "not_part_of_the_release": others, "cannot_be_seen": list(unseen)})
     elif not found:
         guarantee = release.card["guarantee"]
         print_lines(
@@ -178,7 +184,7 @@ def verify_command(settings: VerifySettings) -> None:
             f"δ = {guarantee['delta']:g}, ρ = {guarantee['rho']:.6g})",
             *(f"not part of the release: {name}" for name in others),
             "From outside no one can see:",
-            *(f"  {sentence}" for sentence in NOT_SEEN),
+            *(f"  {sentence}" for sentence in unseen),
         )
     if found:
         raise InputError(f"release {str(settings.release)!r} does not hold: " + "; ".join(found))

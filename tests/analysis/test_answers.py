@@ -42,6 +42,13 @@ def test_what_was_measured_is_answered_as_it_was():
     assert answers.estimate("ratio", {"Y": 1}, ["G"])["estimate"][0] == pytest.approx(shares[2] / shares[1], abs=1e-3)
 
 
+def test_a_ratio_to_what_may_be_nothing_has_no_upper_end():
+    answers = Answers(evidence_of(people(300), 0.05, ["G"]), count=4)
+    found = answers.estimate("ratio", {"Y": 1}, ["G"])
+    assert (found["lower"] >= 0).all()
+    assert np.isinf(found["upper"]).any() or (found["upper"] > 2).all()
+
+
 def test_a_sample_of_a_population_has_the_usual_standard_error():
     """With hardly any noise, the interval about the population is that of a proportion of so many rows."""
     answers = Answers(exactly(people(3000), ALL))
@@ -158,6 +165,7 @@ def test_a_numeric_column_has_means_and_quantiles_of_its_numbers(folder):
     mean = answers.estimate("mean", "AGE").iloc[0]
     assert mean["lower"] <= ages.mean() <= mean["upper"]
     assert mean["basis"] == "measured"
+    assert answers.estimate("proportion", "AGE")["AGE"].tolist()[:3] == ["0", "1", "2"]
     for q in (0.1, 0.5, 0.9):
         found = answers.estimate("quantile", "AGE", q=q).iloc[0]
         assert found["lower"] <= np.quantile(ages, q) <= found["upper"]

@@ -5,6 +5,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from in_process import command
+from plain_release import release
 
 import equistrata
 from equistrata.analysis.release import Release, combine
@@ -32,6 +33,15 @@ def test_the_model_is_the_one_that_the_rows_were_drawn_from(opened):
     counts = opened.evidence.model.marginal(("SEX", "ESR")).ravel()
     found = drawn.groupby(["SEX", "ESR"]).size().to_numpy()
     assert np.abs(found - counts).max() < 3, "rows are rounded from it by less than two each"
+
+
+def test_public_weights_are_those_of_the_rows(tmp_path):
+    weights = tmp_path / "weights.csv"
+    weights.write_text("SEX,share\n1,0.3\n2,0.7\n")
+    output = tmp_path / "release"
+    release({"strata": ("SEX",), "weights": str(weights), "evaluate": "none", "output": str(output), "seed": 1})
+    found = Release.open(output)
+    assert found.evidence.model.weights.shares[(1,)] == pytest.approx(0.3, abs=1e-4)
 
 
 def test_an_edited_release_is_refused(folder, tmp_path):
