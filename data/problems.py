@@ -26,7 +26,14 @@ from equistrata.errors import InputError
 
 Mask = npt.NDArray[np.bool_]
 Fault = Literal[
-    "no such column", "undeclared values", "not numbers", "not dates", "out of bounds", "missing cells", "impossible"
+    "no such column",
+    "undeclared values",
+    "not numbers",
+    "not dates",
+    "not whole numbers",
+    "out of bounds",
+    "missing cells",
+    "impossible",
 ]
 
 MOST_DISTINCT = 100_000  # values of a column that are counted apart, so that memory does not grow with the rows
@@ -201,7 +208,10 @@ def _faults(series: pd.Series, column: Column, may_lack: bool) -> dict[Fault, Ma
         values, absent, own = read_numbers(series, column)
         number, (lower, upper) = np.isfinite(values), column.bounds
         other: Fault = "not dates" if column.layout else "not numbers"
-        faults = {other: ~absent & ~number, "out of bounds": number & ((values < lower) | (values > upper))}
+        outside = number & ((values < lower) | (values > upper))
+        faults = {other: ~absent & ~number, "out of bounds": outside}
+        if column.whole:
+            faults["not whole numbers"] = number & ~outside & (np.where(number, values, 0) % 1 != 0)
         absent &= own < 0
     return faults | {"missing cells": absent & (column.missing is None and not may_lack)}
 

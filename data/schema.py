@@ -96,6 +96,11 @@ class Column:
         return self.numeric or self.type == "ordinal"
 
     @property
+    def whole(self) -> bool:
+        """True when its cells must be whole numbers: draws are. A bin's index or midpoint holds for any number."""
+        return self.integer and self.release not in ("index", "midpoint")
+
+    @property
     def bounds(self) -> tuple[float, float]:
         """The declared bounds. Raises InputError without them."""
         if self.lower is None or self.upper is None:
