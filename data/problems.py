@@ -20,7 +20,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.data import documents
-from equistrata.data.schema import COLUMN_KEYS, Column, Impossible, Schema, plain_text, schema_text
+from equistrata.data.schema import COLUMN_KEYS, Column, Impossible, Schema, plain_text, refuse_questions, schema_text
 from equistrata.data.table import CodedTable, read_numbers, value_codes
 from equistrata.errors import InputError
 
@@ -44,7 +44,12 @@ _FREE = ("label", "sigma", "mean", "integer", "release")  # keys that are right 
 def load_with_problems(source: str | Path) -> tuple[Schema | None, list[str]]:
     """As `schema_problems`, of a schema file or a built-in schema. Raises InputError if it cannot be read as YAML."""
     text, where = schema_text(source)
-    return schema_problems(documents.parse(text, f"schema {where}"), where)
+    document = documents.parse(text, f"schema {where}")
+    try:
+        refuse_questions(text, document, where)
+    except InputError as error:
+        return None, [str(error)]
+    return schema_problems(document, where)
 
 
 def schema_problems(document: Any, where: str) -> tuple[Schema | None, list[str]]:
