@@ -10,6 +10,7 @@ import io
 import json
 import re
 import struct
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -361,10 +362,13 @@ def _stata(path: Path, where: str) -> Iterator[Entry]:
     import pandas as pd
 
     try:
-        with pd.read_stata(path, iterator=True) as reader:
-            labels, lists = reader.variable_labels(), reader.value_labels()
-            named = dict(zip(labels, getattr(reader, "_lbllist", []), strict=False))
-    except (ValueError, OSError, struct.error):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnicodeWarning)  # labels of old files are read as Latin-1
+            warnings.simplefilter("error", RuntimeWarning)  # impossible sizes in a broken file
+            with pd.read_stata(path, iterator=True) as reader:
+                labels, lists = reader.variable_labels(), reader.value_labels()
+                named = dict(zip(labels, getattr(reader, "_lbllist", []), strict=False))
+    except (ValueError, OSError, LookupError, ArithmeticError, MemoryError, RuntimeWarning, struct.error):
         raise InputError(f"{where} is not a Stata file that can be read; save it again") from None
     for name, label in labels.items():
         yield Entry.of(name, label, [*lists.get(named.get(name) or name, {}).items()])

@@ -95,7 +95,7 @@ def draft(
             lines += [f"  # {entry.remark}"] * bool(entry.remark) + [f"  {_key(column)}: {_flow(spec)}"]
             if entry.type == "number" and entry.integer is None:
                 decimals.append(column)
-            if entry.type == "nominal" and len(entry.codes) > 2 and isinstance(entry.values[0], int):
+            if entry.type == "nominal" and sum(isinstance(_number(raw), int) for raw, _ in entry.codes) > 2:
                 unordered.append(column)
             if _WEIGHT.search(column) or _WEIGHT.search(entry.label):
                 made.aside.append(column)

@@ -74,7 +74,7 @@ class Entry:
         Bounds beside a list of values within them only repeat it, unless the list has no more than their two ends.
 
         Args:
-            whole: whether numbers are whole; None where the book does not say. Whole bounds say nothing of that.
+            whole: whether numbers are whole; None where the book does not say. Whole bounds do not; others do.
             ordered: whether the book says that the order of its values means something: words are no such saying.
             absent: more codes, which the book says are no value: never numbers.
             continuous: the book says that these are numbers, whatever it lists within their bounds.
@@ -99,6 +99,7 @@ class Entry:
                 said = ", ".join(f"{numbers[end]} ({pairs[numbers[end]]})" for end in more if pairs[numbers[end]])
                 kept = tuple((raw, words or raw) for raw, words in pairs.items() if raw not in counted)
                 remark = f"{said}: a number here, next to the range; if it is none, move it to 'codes'" if said else ""
+                whole = whole if whole is not None or (low.is_integer() and high.is_integer()) else False
                 return cls(name, label, "number", kept, low, high, whole, "", missing, remark)
         if not pairs:
             return cls(name, label, missing=missing)

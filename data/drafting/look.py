@@ -139,9 +139,8 @@ def look(
         cells = {text: often for text, often in times.items() if text is not None}
         entry, said = _looked(name, cells, decimal, thousands)
         if book and book.type:
-            settled = book.type == entry.type == "number" and book.integer is None
-            said = ["integer"] if settled else []
-            entry = replace(book, integer=entry.integer) if settled else book
+            whole = _whole(cells, book, decimal, thousands) if book.integer is None else None
+            entry, said = (book, []) if whole is None else (replace(book, integer=whole), ["integer"])
         elif book and book.label:
             entry = replace(entry, label=": ".join(filter(None, (book.label, entry.label))))
         if times[None] and entry.type and not entry.missing:
@@ -149,6 +148,15 @@ def look(
         if said or not (book and book.type):
             found[name], marks[name] = entry, said
     return found, marks
+
+
+def _whole(times: Mapping[str, int], book: Entry, decimal: str, thousands: str) -> bool | None:
+    """Whether the numbers within a book's bounds are whole; None where there are none."""
+    if not isinstance(book.lower, float) or not isinstance(book.upper, float):
+        return None
+    found = (_read(text.strip(), decimal, thousands) for text in times)
+    inside = [number for number in found if number is not None and book.lower <= number <= book.upper]
+    return all(number.is_integer() for number in inside) if inside else None
 
 
 def _looked(name: str, times: Mapping[str, int], decimal: str, thousands: str) -> tuple[Entry, list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 
 import pandas as pd
@@ -307,3 +308,22 @@ def test_what_is_no_book(tmp_path: Path) -> None:
     (tmp_path / "people.dta").write_text("no Stata")
     with pytest.raises(InputError, match="is not a Stata file"):
         read_codebook(tmp_path / "people.dta")
+
+
+def test_broken_stata_files_are_refused_without_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "people.dta"
+    frame = pd.DataFrame({"SEX": pd.Categorical.from_codes([0, 1], ["Male", "Female"]), "AGE": [3, 4]})
+    frame.to_stata(path, write_index=False, version=114)
+    more_columns = bytearray(path.read_bytes())
+    more_columns[4] = 128
+    frame.to_stata(path, write_index=False, version=118)
+    other_letters = bytearray(path.read_bytes())
+    other_letters[-40:] = other_letters[-40:].replace(b"Female", b"Fem\xe4le")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for content in (b"n" * 5_000, more_columns, other_letters[:400]):
+            path.write_bytes(content)
+            with pytest.raises(InputError, match="is not a Stata file that can be read"):
+                read_codebook(path)
+        path.write_bytes(other_letters)
+        assert [*read_codebook(path)] == ["SEX", "AGE"]
