@@ -20,13 +20,20 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.data import documents
-from equistrata.data.schema import COLUMN_KEYS, Column, Impossible, Schema, plain_text, schema_text
+from equistrata.data.schema import COLUMN_KEYS, Column, Impossible, Schema, plain_text, refuse_questions, schema_text
 from equistrata.data.table import CodedTable, read_numbers, value_codes
 from equistrata.errors import InputError
 
 Mask = npt.NDArray[np.bool_]
 Fault = Literal[
-    "no such column", "undeclared values", "not numbers", "not dates", "out of bounds", "missing cells", "impossible"
+    "no such column",
+    "undeclared values",
+    "not numbers",
+    "not dates",
+    "not whole numbers",
+    "out of bounds",
+    "missing cells",
+    "impossible",
 ]
 
 MOST_DISTINCT = 100_000  # values of a column that are counted apart, so that memory does not grow with the rows
@@ -37,7 +44,12 @@ _FREE = ("label", "sigma", "mean", "integer", "release")  # keys that are right 
 def load_with_problems(source: str | Path) -> tuple[Schema | None, list[str]]:
     """As `schema_problems`, of a schema file or a built-in schema. Raises InputError if it cannot be read as YAML."""
     text, where = schema_text(source)
-    return schema_problems(documents.parse(text, f"schema {where}"), where)
+    document = documents.parse(text, f"schema {where}")
+    try:
+        refuse_questions(text, document, where)
+    except InputError as error:
+        return None, [str(error)]
+    return schema_problems(document, where)
 
 
 def schema_problems(document: Any, where: str) -> tuple[Schema | None, list[str]]:
@@ -201,7 +213,10 @@ def _faults(series: pd.Series, column: Column, may_lack: bool) -> dict[Fault, Ma
         values, absent, own = read_numbers(series, column)
         number, (lower, upper) = np.isfinite(values), column.bounds
         other: Fault = "not dates" if column.layout else "not numbers"
-        faults = {other: ~absent & ~number, "out of bounds": number & ((values < lower) | (values > upper))}
+        outside = number & ((values < lower) | (values > upper))
+        faults = {other: ~absent & ~number, "out of bounds": outside}
+        if column.whole:
+            faults["not whole numbers"] = number & ~outside & (np.where(number, values, 0) % 1 != 0)
         absent &= own < 0
     return faults | {"missing cells": absent & (column.missing is None and not may_lack)}
 

@@ -29,6 +29,7 @@ import numpy.typing as npt
 from equistrata.data import dates, documents
 from equistrata.data.dialect import PLAIN, Dialect
 from equistrata.data.grid import fine_edges
+from equistrata.data.questions import asked
 from equistrata.data.ranges import FORMS, Bins, Range
 from equistrata.errors import InputError
 
@@ -94,6 +95,11 @@ class Column:
     def ordered(self) -> bool:
         """True when the order of its codes means something."""
         return self.numeric or self.type == "ordinal"
+
+    @property
+    def whole(self) -> bool:
+        """True when its cells must be whole numbers: draws are. A bin's index or midpoint holds for any number."""
+        return self.integer and self.release not in ("index", "midpoint")
 
     @property
     def bounds(self) -> tuple[float, float]:
@@ -293,7 +299,9 @@ class Schema:
         Raises InputError for no such file or name, no YAML, or a declaration that makes no sense.
         """
         text, where = schema_text(source)
-        return cls.from_dict(documents.parse(text, f"schema {where}"), where)
+        document = documents.parse(text, f"schema {where}")
+        refuse_questions(text, document, where)
+        return cls.from_dict(document, where)
 
     @classmethod
     def from_dict(cls, document: Any, where: str = "schema") -> Schema:
@@ -345,6 +353,16 @@ def schema_text(source: str | Path) -> tuple[str, str]:
             )
         return resources.files("equistrata.data").joinpath("schemas", f"{source}.yaml").read_text("utf-8"), str(source)
     return documents.read_text(path, f"schema file {str(path)!r}"), str(path)
+
+
+def refuse_questions(text: str, document: Any, where: str) -> None:
+    """Raise InputError for a draft that declares no column, but asks for some in comments."""
+    if isinstance(document, dict) and not document.get("columns") and (open_ones := asked(text)):
+        shown = ", ".join(open_ones[:12]) + (f" and {len(open_ones) - 12} more" if len(open_ones) > 12 else "")
+        raise InputError(
+            f"schema {where} declares no column: what {shown} may hold is still a QUESTION in its comments; answer "
+            "it under 'columns:', without the '#', as 'NAME: {values: [...]}' or 'NAME: {lower: ..., upper: ...}'"
+        )
 
 
 def number_in(value: Value) -> float | None:

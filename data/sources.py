@@ -20,7 +20,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
 from equistrata.data.dialect import PARQUET, PLAIN, UTF8, Dialect
-from equistrata.data.schema import Schema, plain_text
+from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 
 Item = TypeVar("Item")
@@ -246,12 +246,6 @@ def read_frame(
             return pd.DataFrame(pq.read_table(path, columns=names).to_pandas())
         _refuse_ragged(path, dialect)
         return _read_csv(path, dialect, usecols=names, low_memory=False, **how)
-
-
-def read_texts(path: str | Path, columns: Sequence[str], delimiter: str, encoding: str) -> pd.DataFrame:
-    """All cells of these columns as text, absent ones as null. Raises InputError as `read_frame` does."""
-    frame = read_frame(path, columns, dialect=Dialect(delimiter=delimiter, encoding=encoding), dtype=str)
-    return frame.map(lambda cell: None if pd.isna(cell) else plain_text(cell)).astype(object)
 
 
 def _file(path: str | Path, kind: str | None) -> tuple[Path, str]:

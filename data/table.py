@@ -123,8 +123,9 @@ class CodedTable:
     def encode(cls, frame: pd.DataFrame, schema: Schema) -> CodedTable:
         """Code the rows of a data frame by the schema's declaration alone.
 
-        Raises InputError if a column is absent, holds something undeclared or out of bounds, lacks a value where none
-        may be missing, or holds a combination that the schema declares impossible. No row's value is quoted.
+        Raises InputError if a column is absent, holds something undeclared, out of bounds or with decimals where draws
+        are whole numbers, lacks a value where none may be missing, or holds a combination that the schema declares
+        impossible. No row's value is quoted.
         """
         codes = np.empty((len(frame), len(schema.columns)), dtype=code_dtype(schema), order="F")
         for j, column in enumerate(schema.columns):
@@ -248,7 +249,7 @@ def _missing_code(column: Column) -> int | None:
 
 
 def bounded_numbers(series: pd.Series, column: Column) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-    """As `numbers`. Raises InputError on one outside the column's declared bounds, too."""
+    """As `numbers`. Raises InputError on one outside the declared bounds, or with decimals if draws are whole, too."""
     return _bounded(series, column)[:2]
 
 
@@ -262,6 +263,11 @@ def _bounded(
             f"column {column.name!r} holds a {'date' if column.layout else 'number'} outside its declared bounds "
             f"[{column.shown(lower)}, {column.shown(upper)}]; "
             "widen the bounds in the schema or clean the rows"
+        )
+    if column.whole and (inside % 1 != 0).any():
+        raise InputError(
+            f"column {column.name!r} holds a number with decimals, but the schema says 'integer: true'; leave that "
+            "out, or clean the rows"
         )
     return values, absent, own
 

@@ -10,15 +10,18 @@ import io
 import json
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from importlib import import_module
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
 
+from equistrata.data.dates import day_in, iso
 from equistrata.data.drafting.entries import Codes, Entry
-from equistrata.data.schema import number_in
+from equistrata.data.schema import Type, number_in
 from equistrata.errors import InputError
 
 MOST_BYTES = 1 << 24
@@ -38,11 +41,22 @@ _CALLED = {
     "lower": ("min", "minimum", "lower", "lowerbound", "rangemin", "textvalidationmin", "minvalue"),
     "upper": ("max", "maximum", "upper", "upperbound", "rangemax", "textvalidationmax", "maxvalue"),
     "check": ("textvalidationtypeorshowslidernumber", "validation"),
+    "measure": ("measure", "measurement", "measurementlevel", "levelofmeasurement", "scale"),
+    "required": ("requiredfield", "required"),
+    "hidden": ("branchinglogicshowfieldonlyif", "branchinglogic"),
+    "identifier": ("identifier",),
 }  # fmt: skip
 _NUMBER = r"-?\d+(?:\.\d+)?"
 _RANGE = re.compile(rf"\[?\s*({_NUMBER})\s*(?:-|–|\.\.+|to|,)\s*({_NUMBER})\s*\]?", re.I)
 _CODED = re.compile(r"\s*([^=:,]+?)\s*[=:,]\s*(.+?)\s*", re.S)
-_LAYOUTS = {"date_ymd": "%Y-%m-%d", "date_dmy": "%d-%m-%Y", "date_mdy": "%m-%d-%Y"}
+_ISO, _ISO_TIME = "%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"
+_REDCAP_DATE = re.compile(
+    r"(date|datetime|datetime_seconds)_(?:ymd|dmy|mdy)"
+)  # how it is shown, not how it is exported
+_REDCAP_LAYOUTS = {"date": _ISO, "datetime": f"{_ISO} %H:%M", "datetime_seconds": f"{_ISO} %H:%M:%S"}
+_ORDERED = ("ordinal", "ordered")
+_NO = ("", "n", "no", "0", "false")
+_WHOLE_FORMAT = re.compile(r"[A-Za-z]*\d+(?:\.0)?")  # as F8.0
 _BLANK = re.compile("b+", re.I)  # how the ACS writes an absent cell
 
 
@@ -122,18 +136,31 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
     elif isinstance(listed, str):
         found, low, high = _choices(listed)
         codes, lower, upper = [*found], low if lower is None else lower, high if upper is None else upper
+    kept = next((each for each in (field.get("missingvalues"), missing) if isinstance(each, list)), [])
+    absent = [(raw, words or "missing") for raw, words in map(_pair, kept) if raw != ""]
+    required = limits.get("required")
+    may_lack = required is False or (required is not True and len(absent) < len(kept))
     if kind in ("date", "datetime"):
-        layout = field.get("format") if isinstance(field.get("format"), str) and "%" in field["format"] else "%Y-%m-%d"
-        bounded = lower is not None and upper is not None
-        return Entry(name, label, "date" if bounded else None, (), str(lower), str(upper), layout=str(layout))
+        usual = _ISO if kind == "date" else _ISO_TIME
+        layout = field["format"] if isinstance(field.get("format"), str) and "%" in field["format"] else usual
+        return _dates(Entry.of(name, label, missing=may_lack, absent=absent), lower, upper, str(layout))
     if kind == "boolean" and not codes:
         codes = [("true", "true"), ("false", "false")]
     whole = True if kind in ("integer", "int") else False if kind in ("float", "double", "decimal", "number") else None
-    absent = limits.get("required") is False
-    if isinstance(missing, list):
-        codes += [(each, "missing") for each in missing if each not in ("",)]
-        absent = absent or ("" in missing and limits.get("required") is not True)
-    return Entry.of(name, label, codes, lower, upper, whole, field.get("categoriesordered") is True, absent)
+    ordered = field.get("categoriesordered") is True or kind in _ORDERED or str(first("measure")).lower() in _ORDERED
+    return Entry.of(name, label, codes, lower, upper, whole, ordered, may_lack, absent)
+
+
+def _dates(entry: Entry, lower: Any, upper: Any, layout: str, remark: str = "") -> Entry:
+    """An entry as one of dates, if both bounds are some: as ISO dates, or as its cells are written."""
+    first, last = (_day(each, layout) for each in (lower, upper))
+    kind: Type | None = "date" if first and last else None
+    return replace(entry, type=kind, lower=first, upper=last, layout=layout, remark=remark)
+
+
+def _day(bound: Any, layout: str) -> str | None:
+    days = (day_in(bound, each) for each in (layout, _ISO, f"{_ISO} %H:%M:%S", f"{_ISO} %H:%M"))
+    return next((iso(day) for day in days if day is not None), None)
 
 
 def _pair(listed: Any) -> tuple[object, object]:
@@ -157,13 +184,13 @@ def _choices(text: str) -> tuple[Codes, str | None, str | None]:
     parts = next((text.split(mark) for mark in ("|", ";", "\n") if mark in text), None) or text.split(",")
     parts = [part.strip() for part in parts if part.strip()]
     coded = [_CODED.fullmatch(part) for part in parts]
-    codes: list[tuple[str, str]] = []
-    lower = upper = None
-    for part, pair in zip(parts, coded, strict=True):
-        if between := _RANGE.fullmatch(pair[1] if pair else part):
-            lower, upper = between[1], between[2]
-        else:
-            codes.append((pair[1], pair[2]) if pair and all(coded) else (part, ""))
+    ranges = {part: between for part, pair in zip(parts, coded, strict=True)
+              if (between := _RANGE.fullmatch(pair[1] if pair else part))}  # fmt: skip
+    if len(ranges) > 1:  # groups, as "0-17; 18-64", which are values
+        ranges = {}
+    codes = [(pair[1], pair[2]) if pair and all(coded) else (part, "")
+             for part, pair in zip(parts, coded, strict=True) if part not in ranges]  # fmt: skip
+    lower, upper = next(((between[1], between[2]) for between in ranges.values()), (None, None))
     return codes if len(codes) > 1 or lower is not None else [], lower, upper
 
 
@@ -205,28 +232,63 @@ def _by_rows(rows: Sequence[Sequence[str]], place: Mapping[str, int]) -> Iterato
         def first(what: str, group: list[dict[str, str]] = group) -> str:
             return next((cells[what] for cells in group if cells.get(what)), "")
 
-        codes, lower, upper = _choices(first("choices")) if first("choices") else ([], None, None)
-        listed = [*codes]
-        for cells in group:
-            between = _RANGE.fullmatch(cells.get("code", ""))
-            if between:
-                lower, upper = between[1], between[2]
-            elif cells.get("code"):
-                words = cells.get("words") or ("" if once else cells.get("label", ""))
-                listed.append((cells["code"], words))
-        lower, upper = first("lower") or lower, first("upper") or upper
-        check, kind = first("check").lower(), first("type").lower()
-        if kind == "date" or check in _LAYOUTS:
-            bounded = bool(lower and upper)
-            layout = _LAYOUTS.get(check, "%Y-%m-%d")
-            yield Entry(name, first("label"), "date" if bounded else None, (), lower, upper, layout=layout)
-            continue
-        if kind == "yesno":
-            listed = [("1", "Yes"), ("0", "No")]
-        whole = True if check == "integer" or kind.startswith("int") else False if kind in ("float", "real") else None
-        whole = False if check.startswith("number") else whole
-        ordered = kind in ("ordinal", "ordered")
-        yield Entry.of(name, first("label"), [*listed], lower or None, upper or None, whole, ordered)
+        yield from _of_cells(name, group, first, once)
+
+
+def _of_cells(
+    name: str, group: Sequence[Mapping[str, str]], first: Callable[[str], str], once: bool
+) -> Iterator[Entry]:
+    check, kind, label = first("check").lower(), first("type").lower(), first("label")
+    asked = "required" in group[0] or "hidden" in group[0]
+    absent = asked and (first("required").lower() in _NO or bool(first("hidden")))
+    if kind == "descriptive":  # a text on a form of REDCap's, and no column
+        return
+    if first("identifier").lower() in ("y", "yes", "true", "1"):
+        yield Entry(name, label, identifier=True)
+        return
+    if kind == "checkbox":
+        for raw, words in _chosen(first("choices")):
+            codes = [("0", "Unchecked"), ("1", "Checked")]
+            of_choice = f"{name}___{re.sub('[^a-z0-9]', '_', raw.lower())}"
+            yield Entry.of(of_choice, f"{label or name}: {words}", codes, missing=absent)
+        return
+    # A formula of a computed field, and the words at a slider's ends, are no codes.
+    choices = "" if kind in ("calc", "slider", "sql", "file") else first("choices")
+    lower = upper = None
+    chosen: Codes = []
+    if kind in ("radio", "dropdown"):
+        chosen = _chosen(choices)
+    elif choices:
+        chosen, lower, upper = _choices(choices)
+    listed = [*chosen]
+    ranges = [_RANGE.fullmatch(cells.get("code", "")) for cells in group]
+    for cells, between in zip(group, ranges, strict=True):
+        if between and len(list(filter(None, ranges))) == 1:
+            lower, upper = between[1], between[2]
+        elif cells.get("code"):
+            words = cells.get("words") or ("" if once else cells.get("label", ""))
+            listed.append((cells["code"], words))
+    lower, upper = first("lower") or lower, first("upper") or upper
+    if kind in ("date", "datetime") or _REDCAP_DATE.fullmatch(check):
+        shown = _REDCAP_DATE.fullmatch(check)
+        layout = _REDCAP_LAYOUTS[shown[1]] if shown else _ISO if kind == "date" else _ISO_TIME
+        remark = f"REDCap shows {name} as {check}; its raw export has ISO dates, as declared here" if shown else ""
+        yield _dates(Entry.of(name, label, listed, missing=absent), lower, upper, layout, remark)
+        return
+    if kind in ("yesno", "truefalse"):
+        listed = [("1", "Yes"), ("0", "No")] if kind == "yesno" else [("1", "True"), ("0", "False")]
+    if kind == "slider":
+        lower, upper = lower or "0", upper or "100"
+    whole = True if check == "integer" or kind.startswith("int") or kind == "slider" else None
+    whole = False if check.startswith("number") or kind in ("float", "real", "double", "decimal") else whole
+    ordered = kind in _ORDERED or first("measure").lower() in _ORDERED
+    yield Entry.of(name, label, [*listed], lower or None, upper or None, whole, ordered, absent)
+
+
+def _chosen(choices: str) -> list[tuple[str, str]]:
+    """The choices of a REDCap field, one or many: "1, White | 2, Black"."""
+    pairs = (each.partition(",") for each in choices.split("|"))
+    return [(raw.strip(), words.strip() or raw.strip()) for raw, _, words in pairs if raw.strip()]
 
 
 def _acs(rows: Sequence[Sequence[str]]) -> Iterator[Entry]:
@@ -243,7 +305,8 @@ def _acs(rows: Sequence[Sequence[str]]) -> Iterator[Entry]:
         ends = [number for row in spans for number in (number_in(row[4]), number_in(row[5])) if number is not None]
         lower, upper = (min(ends), max(ends)) if ends else (None, None)
         codes = [(_code(row), row[6]) for row in plain if row not in spans]
-        yield Entry.of(name, labels.get(name, ""), codes, lower, upper, missing=absent)
+        whole = (all(row[2] == "N" for row in spans) and all(end.is_integer() for end in ends)) or None
+        yield Entry.of(name, labels.get(name, ""), codes, lower, upper, whole, missing=absent)
 
 
 def _code(row: Sequence[str]) -> str:
@@ -264,13 +327,30 @@ def _xml(text: str, where: str) -> Iterator[Entry]:
     for var in root.iter("var"):
         between = var.find(".//valrng/range")
         bounds = (None, None) if between is None else (between.get("min"), between.get("max"))
-        codes = [(_said(each, "catValu"), _said(each, "labl")) for each in var.iter("catgry")]
+        listed = [(each, _said(each, "catValu").strip(), _said(each, "labl")) for each in var.iter("catgry")]
+        known = {raw for _, raw, _ in listed}
+        absent = [(raw, words or "missing") for each, raw, words in listed if each.get("missing") == "Y"]
+        invalid = (str(each.get("VALUE", "")).strip() for each in var.iterfind(".//invalrng/item"))
+        absent += [(raw, "missing") for raw in invalid if raw not in known]
         form = var.find("varFormat")
-        numeric = form is not None and form.get("type") == "numeric" and var.get("intrvl") == "contin"
-        if len(codes) > 1 and not numeric:
-            bounds = (None, None)
-        ordered = var.get("nature") == "ordinal"
-        yield Entry.of(str(var.get("name", "")), _said(var, "labl"), codes, *bounds, ordered=ordered)
+        yield Entry.of(
+            str(var.get("name", "")),
+            _said(var, "labl"),
+            [(raw, words) for _, raw, words in listed if raw],
+            *bounds,
+            whole=_whole_format(var, form),
+            ordered=var.get("nature") == "ordinal",
+            absent=[(raw, words) for raw, words in absent if raw],
+            continuous=form is not None and form.get("type") == "numeric" and var.get("intrvl") == "contin",
+        )
+
+
+def _whole_format(var: ElementTree.Element, form: ElementTree.Element | None) -> bool | None:
+    """Whether DDI gives a variable decimals: by `dcml`, else by a format such as F8.0; None where it does not say."""
+    decimals, written = var.get("dcml", ""), "" if form is None else form.get("formatname", "")
+    if decimals.isdecimal():
+        return int(decimals) == 0
+    return True if _WHOLE_FORMAT.fullmatch(written) else None
 
 
 def _said(element: ElementTree.Element, tag: str) -> str:
@@ -282,10 +362,13 @@ def _stata(path: Path, where: str) -> Iterator[Entry]:
     import pandas as pd
 
     try:
-        with pd.read_stata(path, iterator=True) as reader:
-            labels, lists = reader.variable_labels(), reader.value_labels()
-            named = dict(zip(labels, getattr(reader, "_lbllist", []), strict=False))
-    except (ValueError, OSError, struct.error):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UnicodeWarning)  # labels of old files are read as Latin-1
+            warnings.simplefilter("error", RuntimeWarning)  # impossible sizes in a broken file
+            with pd.read_stata(path, iterator=True) as reader:
+                labels, lists = reader.variable_labels(), reader.value_labels()
+                named = dict(zip(labels, getattr(reader, "_lbllist", []), strict=False))
+    except (ValueError, OSError, LookupError, ArithmeticError, MemoryError, RuntimeWarning, struct.error):
         raise InputError(f"{where} is not a Stata file that can be read; save it again") from None
     for name, label in labels.items():
         yield Entry.of(name, label, [*lists.get(named.get(name) or name, {}).items()])

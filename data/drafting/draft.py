@@ -5,7 +5,8 @@
 # A draft. Whatever is declared here is public: it must come from a code book, never from the rows.
 name: "people"
 columns:
-  AGE: {label: "Age", type: number, lower: 0, upper: 99, integer: true}
+  AGE: {label: "Age", type: number, lower: 0, upper: 99}
+# CHECK: are these whole numbers? Then add 'integer: true'; as it is, they are released with decimals: AGE
 # QUESTION: what may these columns hold? They are not released until they are declared.
 # JOB: {values: [...]} or {lower: ..., upper: ...}  (no entry)
 <BLANKLINE>
@@ -13,15 +14,17 @@ columns:
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any
 
+import yaml
+
 from equistrata.data import documents
-from equistrata.data.drafting.entries import Entry
+from equistrata.data.drafting.entries import Entry, one_line
+from equistrata.data.questions import questions
 from equistrata.data.schema import OWN_CATEGORY, TAKEN, Schema, Value
 from equistrata.errors import InputError
 
@@ -30,7 +33,10 @@ _IDENTIFIER = re.compile(
 )
 _WEIGHT = re.compile(r"^p?wgtp\d*$|\b(?:sampling|survey|design|replicate|person|household) weights?\b", re.I)
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+_DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _TRUTH = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}  # what YAML 1.1 takes for something else
+_WHOLE = "are these whole numbers? Then add 'integer: true'; as it is, they are released with decimals"
+_ORDER = "does the order of the values mean something? Then write 'type: ordinal'; as it is, it does not"
 
 
 @dataclass
@@ -64,13 +70,19 @@ def draft(
         entries: what is known of them; names may differ in case.
         name: of the schema.
         file: what it declares of a CSV file.
-        taken: column → what of its entry was taken from rows, which is to be confirmed before it is used.
+        taken: column → what of its entry was taken from rows, which is to be confirmed before it is used; nothing for
+            one that only its question speaks of.
+
+    Raises InputError if it would be a file that no command reads: too many columns or values.
     """
     by_name = {**{key.lower(): entry for key, entry in entries.items()}, **entries}
     made, lines = Draft(), list[str]()
+    decimals, unordered = list[str](), list[str]()
     for column in columns:
         entry = by_name.get(column) or by_name.get(column.lower())
-        if _IDENTIFIER.search(column):
+        if entry and entry.identifier:
+            made.open[column] = "by the code book an identifier, which is not released"
+        elif _IDENTIFIER.search(column):
             made.open[column] = "by its name an identifier or free text, which is not released"
         elif entry is None or entry.type is None:
             nothing = "neither values nor bounds" + (f": {entry.label}" if entry and entry.label else "")
@@ -80,40 +92,59 @@ def draft(
         else:
             made.declared.append(column)
             spec |= {TAKEN: [*taken[column]]} if column in taken else {}
-            lines.append(f"  {_key(column)}: {_flow(spec)}")
+            lines += [f"  # {entry.remark}"] * bool(entry.remark) + [f"  {_key(column)}: {_flow(spec)}"]
+            if entry.type == "number" and entry.integer is None:
+                decimals.append(column)
+            if entry.type == "nominal" and sum(isinstance(_number(raw), int) for raw, _ in entry.codes) > 2:
+                unordered.append(column)
             if _WEIGHT.search(column) or _WEIGHT.search(entry.label):
                 made.aside.append(column)
     found = {column.lower() for column in columns}
     made.unknown = [key for key in entries if key.lower() not in found]
-    made.text = "\n".join([*_head(made, name, file, bool(taken)), *lines, *_questions(made), ""])
+    checks = [
+        f"# CHECK: {asked}: {_listed(named)}" for asked, named in ((_WHOLE, decimals), (_ORDER, unordered)) if named
+    ]
+    asked = questions({_key(column): one_line(why) for column, why in made.open.items()})
+    made.text = "\n".join([*_head(made, name, file, taken), *lines, *checks, *asked, ""])
+    _read_again(made)
     return made
 
 
-def _head(made: Draft, name: str, file: Mapping[str, str] | None, taken: bool) -> list[str]:
+def _read_again(made: Draft) -> None:
+    """Raise InputError unless the draft declares what it is meant to, once its marks are taken away."""
+    try:
+        if len(made.text.encode()) > documents.MOST_BYTES:
+            raise InputError(f"the draft has more than {documents.MOST_BYTES:,} bytes, the most that is read")
+        document = documents.parse(made.text, "the draft")
+        if made.declared:
+            for spec in document["columns"].values():
+                spec.pop(TAKEN, None)
+            Schema.from_dict(document, "of the draft")
+    except InputError as error:
+        reason = str(error).removesuffix("; shorten it")
+        raise InputError(f"{reason}; leave columns out of the table, or lists out of the code book") from None
+
+
+def _head(made: Draft, name: str, file: Mapping[str, str] | None, taken: Mapping[str, Sequence[str]]) -> list[str]:
     source = "A draft. Whatever is declared here is public: it must come from a code book, never from the rows."
     if taken:
-        source = (
-            f"A DRAFT FROM PRIVATE ROWS, as private as they are. Compare each column with what is public, mend it, and "
-            f"take its '{TAKEN}' away."
-        )
-    lines = [f"# {source}", f"name: {_scalar(name)}"]
+        source = "A DRAFT FROM PRIVATE ROWS, as private as they are."
+        if any(taken.get(column) for column in made.declared):
+            source += f" Compare each column with what is public, mend it, and take its '{TAKEN}' away."
+    lines = [f"# {source}", f"name: {_scalar(one_line(name) or 'table')}"]
     if file:
         lines.append(f"file: {_flow(file)}")
     if made.aside:
         kept = [column for column in made.declared if column not in made.aside]
         lines += [
-            f"# Survey weights ({', '.join(made.aside)}) are declared, and not released unless --columns names them.",
+            f"# Survey weights ({_listed(made.aside)}) are declared, and not released unless --columns names them.",
             f"default: [{', '.join(map(_scalar, kept))}]",
         ]
     return [*lines, "columns:" if made.declared else "# columns:"]
 
 
-def _questions(made: Draft) -> list[str]:
-    if not made.open:
-        return []
-    asked = "# QUESTION: what may these columns hold? They are not released until they are declared."
-    shape = "{values: [...]} or {lower: ..., upper: ...}"
-    return [asked, *(f"# {_key(column)}: {shape}  ({why})" for column, why in made.open.items())]
+def _listed(columns: Sequence[str]) -> str:
+    return ", ".join(map(_key, columns))
 
 
 def _spec(entry: Entry) -> dict[str, Any]:
@@ -133,8 +164,8 @@ def _spec(entry: Entry) -> dict[str, Any]:
         if entry.layout:
             spec["format"] = entry.layout
         spec |= {"lower": entry.lower, "upper": entry.upper}
-        spec |= {"integer": True} if entry.integer else {}
-        spec |= {"codes": {_number(raw): words for raw, words in entry.codes}} if entry.codes else {}
+        spec |= {"integer": True} if entry.integer and not entry.layout else {}
+        spec |= {"codes": {_number(raw): words or raw for raw, words in entry.codes}} if entry.codes else {}
         spec |= {"missing": OWN_CATEGORY} if entry.missing else {}
     return spec
 
@@ -183,4 +214,5 @@ def _scalar(value: Any) -> str:
         return f"{value:.15f}".rstrip("0") if "e" in text else text  # YAML takes 1e-05 for a text
     if value in ("number", "date", "nominal", "ordinal", OWN_CATEGORY):
         return str(value)
-    return json.dumps(str(value), ensure_ascii=False)
+    quoted: str = yaml.dump(str(value), Dumper=_DUMPER, default_style='"', allow_unicode=True, width=1 << 30)
+    return quoted.removesuffix("\n")

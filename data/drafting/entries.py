@@ -1,36 +1,38 @@
 """What a code book says of one column, whatever form it comes in.
 
->>> Entry.of("AGE", "Age", codes=[("0", "Under 1 year"), ("N", "not known")], lower="1", upper="99")
-Entry(name='AGE', label='Age', type='number', codes=(('N', 'not known'),), lower=0.0, upper=99.0, integer=True, \
-layout='', missing=False)
+>>> entry = Entry.of("AGE", "Age", [("0", "Under 1 year"), ("1", "1 to 99 years"), ("N", "not known")], "1", "99")
+>>> entry.type, entry.lower, entry.upper, entry.codes, entry.integer
+('number', 0.0, 99.0, (('N', 'not known'),), None)
 """
 
 from __future__ import annotations
 
 import re
+import unicodedata
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from equistrata.data.schema import Type, Value, number_in
+from equistrata.data.schema import Type, Value, number_in, plain_text
 
 Codes = Sequence[tuple[str, str]]  # raw value, words
 
-_ORDERED = re.compile(r"\b(deciles?|quintiles?|quartiles?|percentiles?|severity|likert|ordinal)\b", re.I)
-_AGREE = ({"agree", "disagree"}, {"never", "always"}, {"poor", "excellent"}, {"low", "high"}, {"mild", "severe"})
-_WHOLE = re.compile(r"-?(0|[1-9]\d*)")
+_WHOLE = re.compile(r"-?(0|[1-9]\d{0,14})")
+_JOINERS = "\u200c\u200d"  # of letters, as Persian and emoji have them
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A column of a code book.
+    """A column of a code book. Words are one line without control characters, wherever they come from.
 
     Attributes:
         type: None where the book gives neither values nor bounds.
         codes: of values, all of them in order; of numbers and dates, raw cells that are none. Raw value, words.
         lower, upper: numbers; of dates, ISO texts.
-        integer: numbers are whole.
+        integer: numbers are whole; None where the book does not say.
         layout: of dates.
         missing: the book says that cells may be absent.
+        remark: what the steward should know of the declaration.
+        identifier: the book says that it is one, so it is not released.
     """
 
     name: str
@@ -39,9 +41,19 @@ class Entry:
     codes: tuple[tuple[str, str], ...] = ()
     lower: float | str | None = None
     upper: float | str | None = None
-    integer: bool = False
+    integer: bool | None = None
     layout: str = ""
     missing: bool = False
+    remark: str = ""
+    identifier: bool = False
+
+    def __post_init__(self) -> None:
+        cleaned = {key: one_line(getattr(self, key)) for key in ("label", "remark")}
+        cleaned |= {key: one_line(each) for key in ("lower", "upper") if isinstance(each := getattr(self, key), str)}
+        # Raw values are compared with cells, so they keep their blanks; a lone surrogate is in no file.
+        codes = tuple((raw.encode(errors="ignore").decode(), one_line(words)) for raw, words in self.codes)
+        for key, value in {**cleaned, "codes": codes}.items():
+            object.__setattr__(self, key, value)
 
     @classmethod
     def of(
@@ -54,30 +66,45 @@ class Entry:
         whole: bool | None = None,
         ordered: bool = False,
         missing: bool = False,
+        absent: Iterable[tuple[object, object]] = (),
+        continuous: bool = False,
     ) -> Entry:
         """The entry of what a book lists: numbers where both bounds are given, else values, if there are any.
 
+        Bounds beside a list of values within them only repeat it, unless the list has no more than their two ends.
+
         Args:
-            whole: whether numbers are whole; None for: if their bounds are.
+            whole: whether numbers are whole; None where the book does not say. Whole bounds do not; others do.
+            ordered: whether the book says that the order of its values means something: words are no such saying.
+            absent: more codes, which the book says are no value: never numbers.
+            continuous: the book says that these are numbers, whatever it lists within their bounds.
         """
-        pairs = tuple((_clean(raw), _clean(words)) for raw, words in codes)
-        pairs = tuple(dict(pairs).items())
-        low, high = (None if each is None else number_in(_clean(each)) for each in (lower, upper))
-        name, label = name.strip(), _clean(label)
+        values, beside = _pairs(codes), _pairs(absent)
+        values = {raw: words for raw, words in values.items() if raw not in beside}
+        missing = missing or "" in values or "" in beside
+        pairs = {raw: words for raw, words in (values | beside).items() if raw}
+        low, high = (None if each is None else number_in(one_line(each)) for each in (lower, upper))
+        name = name.strip()
         if low is not None and high is not None and low < high:
-            numbers = {raw: number for raw, _ in pairs if (number := number_in(raw)) is not None}
-            for number in sorted(numbers.values(), reverse=True):  # 0 for under 1, 501 for over 500
-                low = number if number == low - 1 else low
-            for number in sorted(numbers.values()):
-                high = number if number == high + 1 else high
-            beside = tuple((raw, words or raw) for raw, words in pairs if not low <= numbers.get(raw, low - 1) <= high)
-            integer = low.is_integer() and high.is_integer() if whole is None else whole
-            return cls(name, label, "number", beside, low, high, integer, missing=missing)
+            numbers = {number: raw for raw in values if (number := number_in(raw)) is not None}
+            inside = {number for number in numbers if low <= number <= high}
+            ends = inside <= {low, high} and high - low > 1
+            if continuous or ends or len(inside) < 2:
+                # A single code next to the range ends it: 0 for under 1, 501 for over 500.
+                more = [
+                    end for end, step in ((low - 1, -1), (high + 1, 1)) if end in numbers and end + step not in numbers
+                ]
+                low, high = min([low, *more]), max([high, *more])
+                counted = {raw for raw in values if number_in(raw) in inside | {*more}}
+                said = ", ".join(f"{numbers[end]} ({pairs[numbers[end]]})" for end in more if pairs[numbers[end]])
+                kept = tuple((raw, words or raw) for raw, words in pairs.items() if raw not in counted)
+                remark = f"{said}: a number here, next to the range; if it is none, move it to 'codes'" if said else ""
+                whole = whole if whole is not None or (low.is_integer() and high.is_integer()) else False
+                return cls(name, label, "number", kept, low, high, whole, "", missing, remark)
         if not pairs:
             return cls(name, label, missing=missing)
-        text = " ".join(words for _, words in pairs).lower()
-        sure = ordered or _ORDERED.search(label) or any(all(word in text for word in pair) for pair in _AGREE)
-        return cls(name, label, "ordinal" if sure and len(pairs) > 2 else "nominal", pairs, missing=missing)
+        kind: Type = "ordinal" if ordered and len(pairs) > 2 else "nominal"
+        return cls(name, label, kind, tuple(pairs.items()), missing=missing)
 
     @property
     def values(self) -> list[Value]:
@@ -86,8 +113,19 @@ class Entry:
         return [int(each) for each in raw] if all(map(_WHOLE.fullmatch, raw)) else [*raw]
 
 
-def _clean(text: object) -> str:
-    """One line; whole numbers without a point."""
-    if isinstance(text, float) and text.is_integer():
-        text = int(text)
-    return " ".join(str("" if text is None else text).split())
+def _pairs(codes: Iterable[tuple[object, object]]) -> dict[str, str]:
+    return {one_line(raw): one_line(words) for raw, words in codes}
+
+
+def one_line(text: object) -> str:
+    """A text on one line, without control characters; whole numbers without a point, and nothing for None.
+
+    >>> one_line("a:\\n# b\\u2028\\x1bc\\x00"), one_line(3.0), one_line(None)
+    ('a: # b c', '3', '')
+    """
+    words = ("".join(filter(_printed, word)) for word in plain_text("" if text is None else text).split())
+    return " ".join(filter(None, words))
+
+
+def _printed(letter: str) -> bool:
+    return not unicodedata.category(letter).startswith("C") or letter in _JOINERS

@@ -1,7 +1,8 @@
 """What the rows of a table hold, for a draft of its schema: exact, so as private as the rows.
 
 >>> import pandas as pd
->>> found, marks = look(pd.DataFrame({"BORN": ["31.12.1999", "01.02.1950"] * 20, "PAY": ["12,5", "-9"] * 20}), ",")
+>>> rows = pd.DataFrame({"BORN": ["31.12.1999", "01.02.1950"] * 20, "PAY": ["12,5", "-9"] * 20})
+>>> found, marks = look(tally([rows]), ",")
 >>> found["BORN"].layout, found["BORN"].lower, found["BORN"].upper, marks["BORN"]
 ('%d.%m.%Y', '1950-01-01', '1999-12-31', ['type', 'bounds'])
 """
@@ -12,17 +13,22 @@ import codecs
 import csv
 import re
 from collections import Counter
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from datetime import datetime
 from math import ceil, floor, log10
 from pathlib import Path
+from types import MappingProxyType
 
 import pandas as pd
 
 from equistrata.data.dialect import DELIMITERS, LATIN1, PARQUET, UTF8, Dialect
-from equistrata.data.drafting.entries import Entry
-from equistrata.data.sources import FileSource, read_texts
+from equistrata.data.drafting.entries import Entry, one_line
+from equistrata.data.schema import plain_text
+from equistrata.data.sources import FileSource
 from equistrata.errors import InputError
+
+Tally = Counter[str | None]  # how often each cell is there; None for absent ones
 
 FEW_NUMBERS, FEW_TEXTS = 20, 200  # distinct ones that are values rather than numbers, or free text
 _OTHERS = 5  # texts that may stand among numbers
@@ -33,6 +39,7 @@ _LAYOUTS = (
 )  # fmt: skip
 _SENTINEL = re.compile(r"-(?:[1-9]|9+|8+|7+)|(?:9{2,}|8{3,}|7{3,})")
 _COMMA = re.compile(r"[-+]?\d+,\d+|[-+]?\d{1,3}(?:\.\d{3})+(?:,\d+)?")
+_GROUPED, _ZEROS = re.compile(r"\d\.\d{3}"), re.compile(r"[-+]?0\d")
 _POINT = re.compile(r"[-+]?\d+\.\d+")
 
 
@@ -70,10 +77,11 @@ def header_of(path: str | Path, wanted: set[str]) -> tuple[list[str], dict[str, 
     return names, {} if mark == DELIMITERS[0] else {"delimiter": mark}
 
 
-def rows_of(path: str | Path, columns: list[str], file: dict[str, str]) -> tuple[pd.DataFrame, dict[str, str]]:
-    """The cells of a table as text, absent ones as null, and what `file` must declare besides.
+def tallies_of(path: str | Path, columns: list[str], file: dict[str, str]) -> tuple[dict[str, Tally], dict[str, str]]:
+    """Column → its cells, counted, and what `file` must declare besides.
 
-    Raises InputError if it cannot be read.
+    Rows are read a batch at a time; only the distinct cells of each column are in memory. Raises InputError if the
+    table cannot be read.
     """
     encoding = UTF8
     if Path(path).suffix not in PARQUET:
@@ -83,76 +91,111 @@ def rows_of(path: str | Path, columns: list[str], file: dict[str, str]) -> tuple
                     pass
         except UnicodeDecodeError:
             encoding = LATIN1
-    frame = read_texts(path, columns, file.get("delimiter", DELIMITERS[0]), encoding)
+    source = FileSource(str(path), dialect=Dialect(delimiter=file.get("delimiter", DELIMITERS[0]), encoding=encoding))
+    tallies = tally(source.batches(columns))
     found = dict(file) | ({"encoding": encoding} if encoding != UTF8 else {})
-    counts = Counter[str]()
-    for name in frame.columns:
-        cells = frame[name].dropna()
+    forms = Counter[str]()
+    for times in tallies.values():
+        cells = {text.strip(): often for text, often in times.items() if text is not None}
         for form, pattern in (("comma", _COMMA), ("point", _POINT)):
-            share = float(cells.str.strip().str.fullmatch(pattern).mean()) if len(cells) else 0.0
-            counts[form] += share > 0.5
-            if form == "comma" and share > 0.5 and cells.str.contains(r"\d\.\d{3}", regex=True).any():
-                counts["thousands"] += 1
-    if counts["comma"] > counts["point"]:
-        found |= {"decimal": ","} | ({"thousands": "."} if counts["thousands"] else {})
-    return frame, found
+            most = sum(often for text, often in cells.items() if pattern.fullmatch(text)) * 2 > sum(cells.values())
+            forms[form] += most
+            forms["thousands"] += form == "comma" and most and any(map(_GROUPED.search, cells))
+    if forms["comma"] > forms["point"]:
+        found |= {"decimal": ","} | ({"thousands": "."} if forms["thousands"] else {})
+    return tallies, found
 
 
-def look(frame: pd.DataFrame, decimal: str = ".", thousands: str = "") -> tuple[dict[str, Entry], dict[str, list[str]]]:
-    """Column → what its cells hold, as a code book would say it, and what of that only the rows say."""
-    found, marks = {}, {}
-    for name in frame.columns:
-        cells = frame[name].dropna().str.strip()
-        entry, said = _looked(str(name), cells, decimal, thousands)
-        if len(cells) < len(frame) and entry.type:
-            entry, said = _lacking(entry), [*said, "missing"]
-        found[entry.name], marks[entry.name] = entry, said
+def tally(frames: Iterable[pd.DataFrame]) -> dict[str, Tally]:
+    """Column → how often it has each cell, as text."""
+    found: dict[str, Tally] = {}
+    for frame in frames:
+        for name in frame.columns:
+            cells = frame[name].map(plain_text, na_action="ignore")
+            times = found.setdefault(str(name), Counter())
+            times.update({str(text): int(often) for text, often in cells.value_counts().items() if often})
+            if absent := int(cells.isna().sum()):
+                times[None] += absent
+    return found
+
+
+def look(
+    tallies: Mapping[str, Tally],
+    decimal: str = ".",
+    thousands: str = "",
+    known: Mapping[str, Entry] = MappingProxyType({}),
+) -> tuple[dict[str, Entry], dict[str, list[str]]]:
+    """Entries of columns, and what of each only the rows say; nothing of one that rows do not settle either.
+
+    Args:
+        known: what a code book says; names may differ in case. Rows answer only what it does not.
+    """
+    by_name = {**{key.lower(): entry for key, entry in known.items()}, **known}
+    found, marks = dict(known), dict[str, list[str]]()
+    for name, times in tallies.items():
+        book = by_name.get(name) or by_name.get(name.lower())
+        if book and book.identifier:
+            continue
+        cells = {text: often for text, often in times.items() if text is not None}
+        entry, said = _looked(name, cells, decimal, thousands)
+        if book and book.type:
+            whole = _whole(cells, book, decimal, thousands) if book.integer is None else None
+            entry, said = (book, []) if whole is None else (replace(book, integer=whole), ["integer"])
+        elif book and book.label:
+            entry = replace(entry, label=": ".join(filter(None, (book.label, entry.label))))
+        if times[None] and entry.type and not entry.missing:
+            entry, said = replace(entry, missing=True), [*said, "missing"]
+        if said or not (book and book.type):
+            found[name], marks[name] = entry, said
     return found, marks
 
 
-def lacking(entry: Entry, frame: pd.DataFrame) -> Entry | None:
-    """An entry of a code book that says nothing of missing cells, of a column that has some; None for any other."""
-    lacks = entry.name in frame.columns and bool(frame[entry.name].isna().any())
-    return _lacking(entry) if lacks and not entry.missing and entry.type else None
+def _whole(times: Mapping[str, int], book: Entry, decimal: str, thousands: str) -> bool | None:
+    """Whether the numbers within a book's bounds are whole; None where there are none."""
+    if not isinstance(book.lower, float) or not isinstance(book.upper, float):
+        return None
+    found = (_read(text.strip(), decimal, thousands) for text in times)
+    inside = [number for number in found if number is not None and book.lower <= number <= book.upper]
+    return all(number.is_integer() for number in inside) if inside else None
 
 
-def _lacking(entry: Entry) -> Entry:
-    return replace(entry, missing=True)
-
-
-def _looked(name: str, cells: pd.Series, decimal: str, thousands: str) -> tuple[Entry, list[str]]:
-    times = cells.value_counts()
-    if not len(times):
+def _looked(name: str, times: Mapping[str, int], decimal: str, thousands: str) -> tuple[Entry, list[str]]:
+    if not times:
         return Entry(name, "all its cells are empty"), []
-    plain = {text: text.replace(thousands, "").replace(decimal, ".") if thousands else text.replace(decimal, ".")
-             for text in times.index}  # fmt: skip
-    numbers = {text: number for text, read in plain.items() if (number := _read(read)) is not None}
-    most = (1 - _MOST_FAILED) * len(cells)
+    rows = sum(times.values())
+    numbers = {text: number for text in times if (number := _read(text.strip(), decimal, thousands)) is not None}
+    zeros = any(_ZEROS.match(text.strip()) for text in numbers)  # 01 is a code, which is not 1
+    first = [*times][: _OTHERS + 1]  # one of them is a date where all but _OTHERS are
     for layout in _LAYOUTS:
-        dates = {text: day for text in times.index if (day := _day(text, layout)) is not None}
-        rest = [text for text in times.index if text not in dates]
-        if dates and len(rest) <= _OTHERS and sum(times[text] for text in dates) >= most:
+        if all(_day(text, layout) is None for text in first):
+            continue
+        dates = {text: day for text in times if (day := _day(text, layout)) is not None}
+        rest = [text for text in times if text not in dates]
+        if len(rest) <= _OTHERS and sum(times[text] for text in dates) >= (1 - _MOST_FAILED) * rows:
             years = [day.year for day in dates.values()]
-            codes = tuple((text, text) for text in rest)
             lower, upper = f"{min(years):04}-01-01", f"{max(years):04}-12-31"
+            codes = tuple((text, _words(text)) for text in rest)
             return Entry(name, "", "date", codes, lower, upper, layout=layout), ["type", "bounds"]
-    rest = [text for text in times.index if text not in numbers]
-    if numbers and len(rest) <= _OTHERS and (len(numbers) > FEW_NUMBERS):
-        beside = [(text, text) for text in (*rest, *_sentinels(numbers))]
-        inside = [number for text, number in numbers.items() if (text, text) not in beside]
+    rest = [text for text in times if text not in numbers]
+    if not zeros and len(rest) <= _OTHERS and len(numbers) > FEW_NUMBERS:
+        beside = [*rest, *_sentinels(numbers)]
+        inside = [number for text, number in numbers.items() if text not in beside]
         bounds = _outwards(min(inside), up=False), _outwards(max(inside), up=True)
         whole = all(number.is_integer() for number in inside)
-        said = ["type", "bounds", *(["codes"] if beside else [])]
-        return Entry(name, "", "number", tuple(beside), *bounds, integer=whole), said
-    if len(times) <= FEW_TEXTS and len(times) <= len(cells) / 2:
-        ordered = sorted(times.index, key=lambda text: (text not in numbers, numbers.get(text, 0.0), text))
-        values = [
-            (str(int(numbers[text])) if text in numbers and numbers[text].is_integer() else text, "")
-            for text in ordered
-        ]
-        return Entry.of(name, codes=dict(values).items()), ["values"]
-    kind = "nearly all cells differ: an identifier, or free text" if len(times) > len(cells) / 2 else "many texts"
+        codes = tuple((text, _words(text)) for text in beside)
+        return Entry(name, "", "number", codes, *bounds, integer=whole), ["type", "bounds", *["codes"] * bool(beside)]
+    if len(times) <= FEW_TEXTS and len(times) <= rows / 2:
+        ordered = sorted(times, key=lambda text: (text not in numbers, numbers.get(text, 0.0), text))
+        # 1 and 1.0 are one value to a schema, but not where codes are texts: 01, or 1,0 in a file of decimal commas.
+        plain = [text if zeros or decimal != "." or text not in numbers else plain_text(numbers[text])
+                 for text in ordered]  # fmt: skip
+        return Entry(name, "", "nominal", tuple((raw, "") for raw in dict.fromkeys(plain))), ["values"]
+    kind = "nearly all cells differ: an identifier, or free text" if len(times) > rows / 2 else "many texts"
     return Entry(name, kind), []
+
+
+def _words(raw: str) -> str:
+    return one_line(raw) or "blank"
 
 
 def _sentinels(numbers: dict[str, float]) -> list[str]:
@@ -168,9 +211,10 @@ def _sentinels(numbers: dict[str, float]) -> list[str]:
     )
 
 
-def _read(text: str) -> float | None:
+def _read(text: str, decimal: str, thousands: str) -> float | None:
+    plain = text.replace(thousands, "") if thousands else text
     try:
-        number = float(text)
+        number = float(plain.replace(decimal, "."))
     except ValueError:
         return None
     return number if abs(number) < 1e300 and "_" not in text else None
@@ -178,7 +222,7 @@ def _read(text: str) -> float | None:
 
 def _day(text: str, layout: str) -> datetime | None:
     try:
-        day = datetime.strptime(text, layout)
+        day = datetime.strptime(text.strip(), layout)
     except ValueError:
         return None
     return day if 1700 <= day.year <= 2200 else None

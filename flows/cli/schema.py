@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from equistrata.errors import InputError
-from equistrata.flows.cli.console import note, out, print_json, table
+from equistrata.flows.cli.console import err, note, out, print_json, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
 
@@ -77,7 +77,8 @@ def schema_draft(settings: DraftSettings) -> None:
     """
     from equistrata.data.drafting.books import read_codebook
     from equistrata.data.drafting.draft import draft
-    from equistrata.data.drafting.look import header_of, lacking, look, rows_of
+    from equistrata.data.drafting.entries import one_line
+    from equistrata.data.drafting.look import header_of, look, tallies_of
 
     if settings.output.exists() and not settings.force:
         raise InputError(f"{str(settings.output)!r} exists; choose another --output, or replace it with --force")
@@ -85,25 +86,24 @@ def schema_draft(settings: DraftSettings) -> None:
     columns, file = header_of(settings.file, {*entries})
     marks: dict[str, list[str]] = {}
     if settings.look:
-        frame, file = rows_of(settings.file, columns, file)
-        of_rows, told = look(frame, file.get("decimal", "."), file.get("thousands", ""))
-        for name, entry in of_rows.items():
-            known = entries.get(name)
-            if known is None or known.type is None:
-                entries[name], marks[name] = entry, told[name]
-            elif with_missing := lacking(known, frame):
-                entries[name], marks[name] = with_missing, ["missing"]
+        tallies, file = tallies_of(settings.file, columns, file)
+        entries, marks = look(tallies, file.get("decimal", "."), file.get("thousands", ""), entries)
     made = draft(columns, entries, settings.output.stem, file, marks)
-    _save(settings.output, made.text, private=settings.look)
+    _save(settings.output, made.text, private=bool(marks))
     out.print(f"drafted {escape(str(settings.output))}: {len(made.declared)} of {len(columns)} columns declared")
     for name, why in made.open.items():
-        note("open:", f"{name} ({why})" if why else name)
+        shown = err.is_terminal or name not in marks  # what rows say stays out of files that capture messages
+        note("open:", one_line(f"{name} ({why})" if shown else name))
     if made.aside:
-        note("declared, not released by default:", ", ".join(made.aside))
+        note("declared, not released by default:", one_line(", ".join(made.aside)))
     if made.unknown:
-        note("in the code book alone:", ", ".join(made.unknown))
-    if settings.look:
+        note("in the code book alone:", one_line(", ".join(made.unknown)))
+    if any(marks[name] for name in made.declared if name in marks):
         note("[bold]private:[/]", "the draft holds what rows hold; confirm each 'taken_from_rows', and take it away")
+    elif marks:
+        note("[bold]private:[/]", "the draft holds what rows hold, in the reasons of its questions")
+    elif settings.look:
+        note("from the rows:", "nothing, or only how the file writes its cells ('file'); the code book says the rest")
 
 
 def _save(path: Path, text: str, private: bool) -> None:

@@ -119,6 +119,13 @@ def test_what_of_a_table_does_not_fit(rows, dtype):
     assert all(each.values == () for each in misfits(frames, PEOPLE)[1])
 
 
+def test_numbers_with_decimals_in_a_column_of_whole_ones():
+    frame = pd.DataFrame({"AGE": ["4.5", "4.0", "99.5", "x", "14.25", None, "7"]})
+    found = misfits([frame], PEOPLE.select(["AGE"]), 20)[1]
+    assert Misfit(("AGE",), "not whole numbers", 2, 2, ("4.5", "14.25")) in found
+    assert Misfit(("AGE",), "out of bounds", 1, 1, ("99.5",)) in found
+
+
 def test_a_table_that_is_coded_has_no_misfits_and_one_that_is_refused_has_some():
     rng, schema = np.random.default_rng(0), PEOPLE.select(["AGE", "JOB", "SEX"])
     from equistrata.data.table import CodedTable
@@ -126,7 +133,7 @@ def test_a_table_that_is_coded_has_no_misfits_and_one_that_is_refused_has_some()
     for _ in range(200):
         frame = pd.DataFrame(
             {
-                "AGE": rng.choice([0, 14, 15, 99, 100], 2, p=[0.2, 0.3, 0.2, 0.25, 0.05]),
+                "AGE": rng.choice([0, 14, 15.5, 99, 100], 2, p=[0.2, 0.35, 0.05, 0.35, 0.05]),
                 "JOB": rng.choice(["no", "yes", "?"], 2, p=[0.5, 0.45, 0.05]),
                 "SEX": rng.choice(np.array([1, 2, 3, None], dtype=object), 2, p=[0.5, 0.4, 0.05, 0.05]),
             }

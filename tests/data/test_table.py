@@ -1,6 +1,7 @@
 """Coding and decoding: right by a slow oracle, and silent about what rows hold."""
 
 from collections import Counter
+from dataclasses import replace
 from decimal import Decimal
 
 import numpy as np
@@ -74,14 +75,27 @@ def test_a_released_table_is_coded_by_the_coded_schema(table):
 
 @given(st.data(), numeric_columns("draw"))
 def test_bins_against_pandas_cut(data, column):
-    values = data.draw(st.lists(st.floats(column.lower, column.upper), min_size=1))
+    numbers = st.integers if column.integer else st.floats
+    values = data.draw(st.lists(numbers(column.lower, column.upper), min_size=1))
     expected = pd.cut(pd.Series(values), list(column.edges), labels=False, include_lowest=True)
     assert encode_one(column, values).tolist() == expected.tolist()
 
 
 def test_bins_are_closed_on_the_right_and_the_first_on_both_sides():
     assert encode_one(AGE, [0, 19, 20, 38, 39, 76, 77, 99]).tolist() == [0, 0, 1, 1, 2, 3, 4, 4]
-    assert encode_one(AGE, [19.0, 19.000001]).tolist() == [0, 1]
+    assert encode_one(replace(AGE, integer=False), [19.0, 19.000001]).tolist() == [0, 1]
+
+
+@pytest.mark.parametrize("release", ["draw", "index", "midpoint"])
+@pytest.mark.parametrize("cells", [[4, 4.5], ["4", "4.5"], ["4.50", None]])
+def test_numbers_with_decimals_are_refused_where_draws_would_round_them(release, cells):
+    column = replace(AGE, release=release, missing="own")
+    if release != "draw":
+        assert encode_one(column, cells)[0] == 0
+        return
+    with pytest.raises(InputError, match="'age' holds a number with decimals, but the schema says 'integer: true'"):
+        encode_one(column, cells)
+    assert encode_one(column, ["4", "4.0", 4.0, None]).tolist() == [0, 0, 0, 5]
 
 
 @pytest.mark.parametrize("release", ["index", "draw", "midpoint"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from pathlib import Path
 
 import pandas as pd
@@ -87,7 +88,7 @@ def test_every_form_says_the_same(tmp_path: Path, name: str) -> None:
     assert [*found] == ["AGE", "SEX"]
     age, sex = found.values()
     assert (age.type, age.lower, age.upper) == AGE
-    assert age.integer
+    assert age.integer is (True if name in ("table-schema.json", "redcap.csv", "acs.csv") else None)
     assert age.codes == ()
     assert (sex.type, sex.codes) == SEX
 
@@ -113,14 +114,18 @@ def test_texts_stay_texts_and_leading_zeros_stay(tmp_path: Path) -> None:
     assert found["Q"].values == [1, 2]
 
 
-def test_order_only_where_it_is_sure(tmp_path: Path) -> None:
-    agree = {"1": "Strongly agree", "2": "Neither", "3": "Strongly disagree"}
+def test_order_only_where_the_book_says_so(tmp_path: Path) -> None:
+    levels = {"1": "Strongly agree", "2": "Neither", "3": "Strongly disagree"}
     book = {
-        "A": {"values": agree},
-        "D": {"description": "Income decile", "values": dict.fromkeys("0123456789", "")},
-        "R": {"values": {"1": "North", "2": "South", "3": "West"}},
+        "A": {"description": "Severity, in quartiles", "values": levels},
+        "B": {"type": "ordinal", "values": levels},
+        "C": {"measure": "Ordinal", "values": levels},
+        "D": {"type": "integer", "values": {str(level): f"Grade {level}" for level in range(12)}},
     }
-    assert [entry.type for entry in read(tmp_path, json.dumps(book)).values()] == ["ordinal", "ordinal", "nominal"]
+    kinds = [entry.type for entry in read(tmp_path, json.dumps(book)).values()]
+    assert kinds == ["nominal", "ordinal", "ordinal", "nominal"]
+    rows = "name,values,type\nA,1=a|2=b|3=c,ordinal\nB,1=a|2=b|3=c,\n"
+    assert [entry.type for entry in read(tmp_path, rows).values()] == ["ordinal", "nominal"]
 
 
 def test_missing_values_of_a_table_schema(tmp_path: Path) -> None:
@@ -140,6 +145,133 @@ def test_dates(tmp_path: Path) -> None:
     found = read(tmp_path, json.dumps({"fields": fields}))
     assert (found["DAY"].type, found["DAY"].layout, found["DAY"].upper) == ("date", "%d.%m.%Y", "2020-12-31")
     assert found["D"].type is None
+
+
+@pytest.mark.parametrize("kind", ["date", "datetime"])
+def test_dates_keep_their_missing_values(tmp_path: Path, kind: str) -> None:
+    limits = {"minimum": "2020-01-01", "maximum": "2020-12-31"}
+    fields = [{"name": "DAY", "type": kind, "constraints": limits}]
+    entry = read(tmp_path, json.dumps({"fields": fields, "missingValues": ["", "9999"]}))["DAY"]
+    assert (entry.type, entry.codes, entry.missing) == ("date", (("9999", "missing"),), True)
+    fields[0] |= {"missingValues": [{"value": "n/a", "label": "not asked"}], "constraints": limits | {"required": True}}
+    entry = read(tmp_path, json.dumps({"fields": fields, "missingValues": [""]}))["DAY"]
+    assert (entry.codes, entry.missing) == ((("n/a", "not asked"),), False)
+
+
+@pytest.mark.parametrize(
+    ("field", "integer"),
+    [({}, None), ({"type": "integer"}, True), ({"type": "number"}, False), ({"type": "double"}, False)],
+)
+def test_whole_numbers_only_where_the_book_says_so(tmp_path: Path, field: dict[str, str], integer: bool | None) -> None:
+    book = {"A": {**field, "min": 0, "max": 10}}
+    assert read(tmp_path, json.dumps(book))["A"].integer is integer
+
+
+def ddi(attributes: str, inner: str) -> str:
+    return f'<codeBook><var name="V" {attributes}><labl>Income</labl>{inner}</var></codeBook>'
+
+
+def category(raw: str, words: str, attributes: str = "") -> str:
+    return f"<catgry {attributes}><catValu>{raw}</catValu><labl>{words}</labl></catgry>"
+
+
+RANGE = '<valrng><range min="{}" max="{}"/></valrng>'
+REFUSED, UNKNOWN = category("-9", "refused"), category("-8", "unknown")
+
+
+def test_a_range_and_sentinels_of_ddi_are_numbers_with_codes(tmp_path: Path) -> None:
+    beside = (("-9", "refused"), ("-8", "unknown"))
+    for inner in (REFUSED + UNKNOWN, REFUSED + UNKNOWN + category("99", "99 or more")):
+        entry = read(tmp_path, ddi("", RANGE.format(0, 99) + inner), "book.xml")["V"]
+        assert (entry.type, entry.lower, entry.upper, entry.codes) == ("number", 0.0, 99.0, beside)
+    values = category("1", "a") + category("2", "b") + category("3", "c")
+    entry = read(tmp_path, ddi('nature="ordinal"', RANGE.format(1, 3) + values + REFUSED), "book.xml")["V"]
+    assert (entry.type, [raw for raw, _ in entry.codes]) == ("ordinal", ["1", "2", "3", "-9"])
+
+
+def test_what_ddi_calls_missing_is_no_number(tmp_path: Path) -> None:
+    missing = category("99", "refused", 'missing="Y"') + '<invalrng><item VALUE="-1"/><item VALUE="99"/></invalrng>'
+    entry = read(tmp_path, ddi("", RANGE.format(0, 98) + missing), "book.xml")["V"]
+    assert (entry.upper, entry.codes) == (98.0, (("99", "refused"), ("-1", "missing")))
+
+
+@pytest.mark.parametrize(
+    ("attributes", "form", "integer"),
+    [
+        ("", "", None),
+        ('dcml="0"', "", True),
+        ('dcml="2"', "", False),
+        ("", '<varFormat type="numeric" formatname="F8.0"/>', True),
+        ("", '<varFormat type="numeric" formatname="F8.2"/>', None),
+    ],
+)
+def test_decimals_of_ddi(tmp_path: Path, attributes: str, form: str, integer: bool | None) -> None:
+    entry = read(tmp_path, ddi(attributes, RANGE.format(0, 98) + form), "book.xml")["V"]
+    assert entry.integer is integer
+
+
+def test_values_with_bounds_around_them_stay_values(tmp_path: Path) -> None:
+    book = {"SEX": {"min": 1, "max": 2, "values": {"1": "Male", "2": "Female"}}}
+    assert read(tmp_path, json.dumps(book))["SEX"].type == "nominal"
+
+
+def test_a_code_next_to_the_range_is_a_number_unless_it_is_missing(tmp_path: Path) -> None:
+    limits = {"minimum": 0, "maximum": 98}
+    fields = [{"name": "A", "type": "integer", "constraints": limits, "categories": [{"value": 99, "label": "99+"}]}]
+    entry = read(tmp_path, json.dumps({"fields": fields}))["A"]
+    assert (entry.upper, entry.codes) == (99.0, ())
+    assert entry.remark.startswith("99 (99+): a number here")
+    entry = read(tmp_path, json.dumps({"fields": fields, "missingValues": ["99"]}))["A"]
+    assert (entry.upper, entry.codes, entry.remark) == (98.0, (("99", "missing"),), "")
+    fees = {"values": {"1": "included in rent", "2": "no charge", "min": 3, "max": 999}}
+    assert [raw for raw, _ in read(tmp_path, json.dumps({"FEE": fees}))["FEE"].codes] == ["1", "2"]
+
+
+def test_groups_of_numbers_are_values(tmp_path: Path) -> None:
+    entry = read(tmp_path, "name,values\nAGEGROUP,0-17; 18-64; 65-99\n")["AGEGROUP"]
+    assert (entry.type, [raw for raw, _ in entry.codes]) == ("nominal", ["0-17", "18-64", "65-99"])
+
+
+REDCAP = (
+    '"Variable / Field Name","Field Type","Field Label","Choices, Calculations, OR Slider Labels","Text Validation '
+    'Type OR Show Slider Number","Text Validation Min","Text Validation Max",Identifier?,"Branching Logic (Show field '
+    'only if...)","Required Field?"\n'
+    "born,text,Born,,date_dmy,1930-01-01,2020-12-31,,,y\n"
+    "seen,text,Seen,,datetime_mdy,2020-01-01 00:00,2020-12-31 23:59,,,\n"
+    'race,checkbox,Race,"1, White | -9, Not said",,,,,,\n'
+    "sex,radio,Sex,1,,,,,,\n"
+    'smokes,radio,Smokes,"1, 2 to 5 | 2, more; or less",,,,,,y\n'
+    "packs,text,Packs,,integer,0,99,,[smokes] = 1,y\n"
+    'bmi,calc,BMI,"round([weight]/([height]^2), 1)",,,,,,\n'
+    'pain,slider,Pain,"None | Some | Worst",,,,,,y\n'
+    "hint,descriptive,Please read,,,,,,,\n"
+    "dead,truefalse,Died,,,,,,,y\n"
+    'clinic,radio,Clinic,"1, A | 2, B",,,,y,,\n'
+)
+
+
+def test_redcap(tmp_path: Path) -> None:
+    found = read(tmp_path, REDCAP)
+    born, seen, smokes, packs, pain = (found[name] for name in ("born", "seen", "smokes", "packs", "pain"))
+    assert (born.type, born.layout, born.lower, born.missing) == ("date", "%Y-%m-%d", "1930-01-01", False)
+    assert born.remark == "REDCap shows born as date_dmy; its raw export has ISO dates, as declared here"
+    assert (seen.type, seen.layout, seen.upper, seen.missing) == ("date", "%Y-%m-%d %H:%M", "2020-12-31", True)
+    assert (smokes.codes, smokes.missing) == ((("1", "2 to 5"), ("2", "more; or less")), False)
+    assert (packs.type, packs.integer, packs.missing) == ("number", True, True)
+    assert found["bmi"].type is None
+    assert (pain.type, pain.lower, pain.upper, pain.integer) == ("number", 0.0, 100.0, True)
+    assert found["dead"].codes == (("1", "True"), ("0", "False"))
+    assert found["clinic"].identifier
+    assert "hint" not in found
+
+
+def test_redcap_exports_a_column_for_each_choice_of_a_checkbox(tmp_path: Path) -> None:
+    found = read(tmp_path, REDCAP)
+    assert "race" not in found
+    assert found["race___1"].label == "Race: White"
+    assert found["race____9"].label == "Race: Not said"
+    assert found["race___1"].codes == (("0", "Unchecked"), ("1", "Checked"))
+    assert found["race___1"].missing
 
 
 def test_a_book_in_latin_1(tmp_path: Path) -> None:
@@ -176,3 +308,22 @@ def test_what_is_no_book(tmp_path: Path) -> None:
     (tmp_path / "people.dta").write_text("no Stata")
     with pytest.raises(InputError, match="is not a Stata file"):
         read_codebook(tmp_path / "people.dta")
+
+
+def test_broken_stata_files_are_refused_without_a_warning(tmp_path: Path) -> None:
+    path = tmp_path / "people.dta"
+    frame = pd.DataFrame({"SEX": pd.Categorical.from_codes([0, 1], ["Male", "Female"]), "AGE": [3, 4]})
+    frame.to_stata(path, write_index=False, version=114)
+    more_columns = bytearray(path.read_bytes())
+    more_columns[4] = 128
+    frame.to_stata(path, write_index=False, version=118)
+    other_letters = bytearray(path.read_bytes())
+    other_letters[-40:] = other_letters[-40:].replace(b"Female", b"Fem\xe4le")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for content in (b"n" * 5_000, more_columns, other_letters[:400]):
+            path.write_bytes(content)
+            with pytest.raises(InputError, match="is not a Stata file that can be read"):
+                read_codebook(path)
+        path.write_bytes(other_letters)
+        assert [*read_codebook(path)] == ["SEX", "AGE"]

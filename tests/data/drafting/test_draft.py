@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from pathlib import Path
 
 import pandas as pd
@@ -10,8 +12,8 @@ import pytest
 from equistrata.data import documents
 from equistrata.data.drafting.draft import draft
 from equistrata.data.drafting.entries import Entry
-from equistrata.data.drafting.look import header_of, lacking, look, rows_of
-from equistrata.data.problems import schema_problems
+from equistrata.data.drafting.look import header_of, look, tallies_of, tally
+from equistrata.data.problems import load_with_problems, misfits, schema_problems
 from equistrata.data.schema import Schema
 from equistrata.data.sources import FileSource
 from equistrata.data.table import CodedTable
@@ -43,6 +45,80 @@ def test_whatever_a_book_holds_the_draft_is_valid() -> None:
     assert not made.open
 
 
+INJECTED = [
+    "Income\n  FAKE: {values: [1, 2]}\n#", "a\u2028  FAKE: {lower: 0, upper: 1}", "a\x85FAKE: {}", "\x00\x1b[31m\x7f",
+    "\ud800", "\ufeff\ufffe\U0001ffff", "a: b # c \"d\" 'e' \\", "*x &y !z %w @v `u", "{[,]}", "\t|>-?", "ä 😀 \u200d",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", INJECTED)
+def test_no_text_adds_to_the_draft_or_breaks_it(text: str) -> None:
+    entries = {
+        "OPEN": Entry("OPEN", text),
+        "DATE": Entry("DATE", text, "date", ((text + "9", text),), "2020-01-01", "2020-12-31", layout="%Y-%m-%d"),
+        "LIST": Entry.of("LIST", text, [(f"{text} {each}", text) for each in "abc"]),
+        "RAW": Entry("RAW", text, "nominal", ((text + "x", text), ("y", text)), remark=text),
+        "NUMBER": Entry.of("NUMBER", text, [(text + "9", text), ("100", text)], 0, 99),
+        "PWGTP": Entry.of("PWGTP", text, [], 0, 99),
+    }
+    odd = f"odd{text.replace(chr(0xD800), '')}"
+    named = {odd: Entry.of(odd, text, [("1", "a"), ("2", "b")]), f"{odd} PWGTP": Entry(f"{odd} PWGTP", text)}
+    made = draft([*entries, *named], entries | named, text)
+    schema = schema_of(made.text)
+    assert schema.names == ("DATE", "LIST", "RAW", "NUMBER", "PWGTP", odd)
+    assert [*made.open] == ["OPEN", f"{odd} PWGTP"]
+    assert schema["LIST"].label.replace("\u200d", "").isprintable()
+    assert schema["RAW"].values == (text.replace("\ud800", "") + "x", "y")
+    comments = [line for line in made.text.splitlines() if line.strip().startswith("#")]
+    assert len(comments) == 6 + 2 * bool(entries["RAW"].remark)
+
+
+def test_a_draft_that_no_command_would_read_is_refused() -> None:
+    long = {"A": Entry.of("A", "x" * (1 << 20), (), 0, 1)}
+    with pytest.raises(InputError, match="1,048,576 bytes, the most that is read; leave columns out of the table, or"):
+        draft(["A"], long, "people")
+    wide = {f"V{n}": Entry.of(f"V{n}", "", (), 0, 1) for n in range(1_001)}
+    with pytest.raises(InputError, match="1,000 are the most; leave columns out"):
+        draft([*wide], wide, "people")
+
+
+def test_what_the_book_leaves_to_be_checked() -> None:
+    levels = [(str(level), "") for level in range(9)]
+    entries = {
+        "PAY": Entry.of("PAY", "", (), 0, 99),
+        "BMI": Entry.of("BMI", "", (), 10, 80, whole=False),
+        "AGE": Entry.of("AGE", "", (), 0, 99, whole=True),
+        "EDU": Entry.of("EDU", "", levels),
+        "DECILE": Entry.of("DECILE", "", levels, ordered=True),
+    }
+    text = draft([*entries], entries, "people").text
+    schema = schema_of(text)
+    assert [schema[name].integer for name in ("PAY", "BMI", "AGE")] == [False, False, True]
+    assert [schema[name].ordered for name in ("EDU", "DECILE")] == [False, True]
+    checks = [line.rpartition(": ")[2] for line in text.splitlines() if line.startswith("# CHECK")]
+    assert checks == ["PAY", "EDU"]
+
+
+def test_identifiers_by_the_book_stay_open() -> None:
+    made = draft(["CASE"], {"CASE": Entry("CASE", "Case number", identifier=True)}, "people")
+    assert made.open == {"CASE": "by the code book an identifier, which is not released"}
+
+
+def test_a_draft_of_questions_alone_says_what_is_open(tmp_path: Path) -> None:
+    path = tmp_path / "people.yaml"
+    path.write_text(draft(["AGE", "b\nc"], {}, "people", {"delimiter": ";"}).text)
+    said = r"declares no column: what AGE, \"b\\nc\" may hold is still a QUESTION in its comments; answer it under"
+    with pytest.raises(InputError, match=said):
+        Schema.load(path)
+    schema, problems = load_with_problems(path)
+    assert schema is None
+    assert len(problems) == 1
+    assert re.search(said, problems[0])
+    path.write_text("name: people\n")
+    with pytest.raises(InputError, match="needs a mapping 'columns'"):
+        Schema.load(path)
+
+
 def test_what_is_open_and_what_is_set_aside() -> None:
     entries = {
         "AGE": Entry.of("AGE", "", (), 0, 99),
@@ -65,6 +141,10 @@ def test_a_declaration_that_the_schema_would_refuse_is_a_question() -> None:
     assert "10,000 are the most" in made.open["A"]
 
 
+def looked_at(cells: Sequence[str | None]) -> tuple[dict[str, Entry], dict[str, list[str]]]:
+    return look(tally([pd.DataFrame({"A": cells})]))
+
+
 def messy(folder: Path) -> Path:
     rows = [
         "Nr;Tag;Gewicht;Alter;Ort;Notiz",
@@ -83,9 +163,9 @@ def test_a_messy_table_is_drafted_marked_and_refused_until_it_is_confirmed(tmp_p
     path = messy(tmp_path)
     columns, file = header_of(path, set())
     assert (columns, file) == (["Nr", "Tag", "Gewicht", "Alter", "Ort", "Notiz"], {"delimiter": ";"})
-    frame, file = rows_of(path, columns, file)
+    tallies, file = tallies_of(path, columns, file)
     assert file == {"delimiter": ";", "encoding": "latin-1", "decimal": ","}
-    entries, marks = look(frame, ",")
+    entries, marks = look(tallies, ",")
     made = draft(columns, entries, "people", file, marks)
     assert set(made.open) == {"Nr", "Notiz"}
     document = documents.parse(made.text, "draft")
@@ -116,29 +196,67 @@ def test_a_messy_table_is_drafted_marked_and_refused_until_it_is_confirmed(tmp_p
     ],
 )
 def test_kinds_of_columns(cells: list[str | None], kind: str | None) -> None:
-    entries, marks = look(pd.DataFrame({"A": cells}))
+    entries, marks = looked_at(cells)
     assert entries["A"].type == kind
     assert bool(marks["A"]) == (kind is not None)
 
 
 def test_bounds_are_no_rows_values() -> None:
-    entry = look(pd.DataFrame({"A": [str(i + 0.123) for i in range(301, 702)]}))[0]["A"]
+    entry = looked_at([str(i + 0.123) for i in range(301, 702)])[0]["A"]
     assert (entry.lower, entry.upper) == (300.0, 710.0)
 
 
 def test_sentinels_far_from_all_others() -> None:
-    entry = look(pd.DataFrame({"A": [*map(str, range(100)), "-9", "999", "N"]}))[0]["A"]
+    entry = looked_at([*map(str, range(100)), "-9", "999", "N"])[0]["A"]
     assert [raw for raw, _ in entry.codes] == ["N", "-9", "999"]
     assert (entry.lower, entry.upper) == (0.0, 99.0)
-    assert look(pd.DataFrame({"A": [*map(str, range(-50, 100))]}))[0]["A"].codes == ()
+    assert looked_at([*map(str, range(-50, 100))])[0]["A"].codes == ()
 
 
-def test_missing_cells_of_which_a_book_says_nothing() -> None:
-    entry, frame = Entry.of("A", "", (), 0, 9), pd.DataFrame({"A": ["1", None]})
-    assert (found := lacking(entry, frame)) is not None
-    assert found.missing
-    assert lacking(found, frame) is None
-    assert lacking(entry, frame.dropna()) is None
+def test_rows_answer_only_what_a_book_does_not() -> None:
+    book = Entry.of("A", "Age", (), 0, 99)
+    whole, parts = [*map(str, range(60))], [str(age / 4) for age in range(240)]
+    for cells, integer, said in ((whole, True, ["integer"]), (parts, False, ["integer"])):
+        entries, marks = look(tally([pd.DataFrame({"a": cells})]), known={"A": book})
+        assert (entries["a"].label, entries["a"].upper, entries["a"].integer) == ("Age", 99.0, integer)
+        assert marks == {"a": said}
+    sure = Entry.of("A", "Age", (), 0, 99, whole=True)
+    assert look(tally([pd.DataFrame({"A": whole})]), known={"A": sure})[1] == {}
+    found, marks = look(tally([pd.DataFrame({"A": [*whole, None]})]), known={"A": sure})
+    assert (found["A"].missing, marks) == (True, {"A": ["missing"]})
+    hidden = Entry("A", "Number", identifier=True)
+    assert look(tally([pd.DataFrame({"A": whole})]), known={"A": hidden})[0] == {"A": hidden}
+
+
+@pytest.mark.parametrize(
+    ("cells", "values"),
+    [
+        (["01", "1", "02"], ("01", "1", "02")),
+        (["001", "010", "100"], ("001", "010", "100")),
+        ([f"{code:03}" for code in range(60)], tuple(f"{code:03}" for code in range(60))),
+        (["1.0", "1", "2"], (1, 2)),
+        (["1.0", "1.50", "N"], ("1", "1.5", "N")),
+        (["1,0", "1,5", "2,5"], ("1,0", "1,5", "2,5")),
+        (["a", " a", "a\x07"], (" a", "a", "a\x07")),
+        (["yes", "no", "null|x"], ("no", "null|x", "yes")),
+    ],
+)
+def test_codes_of_rows_fit_the_same_file(tmp_path: Path, cells: list[str], values: tuple[str | int, ...]) -> None:
+    path = tmp_path / "people.csv"
+    path.write_text("\n".join(["A;B", *[f"{cell};{i / 7:.3f}".replace(".", ",") if "," in cells[0] else f"{cell};{i}"
+                                        for i, cell in enumerate(cells * 4)]]))  # fmt: skip
+    tallies, file = tallies_of(path, ["A", "B"], {"delimiter": ";"})
+    entries, _ = look(tallies, file.get("decimal", "."))
+    schema = schema_of(draft(["A", "B"], entries, "people", file).text).select(["A"])
+    assert schema["A"].values == values
+    assert misfits(FileSource.of(str(path), schema).batches(["A"]), schema) == (len(cells) * 4, [])
+
+
+def test_a_table_is_counted_a_batch_at_a_time() -> None:
+    frame = pd.DataFrame({"A": ["x", None, "x", "y"], "B": [1.0, 2.5, None, 1.0]})
+    expected = {"A": {"x": 2, "y": 1, None: 1}, "B": {"1": 2, "2.5": 1, None: 1}}
+    assert tally([frame]) == expected
+    assert tally([frame[:1].astype("category"), frame[1:]]) == expected
 
 
 def test_headers_that_are_none(tmp_path: Path) -> None:

@@ -39,10 +39,44 @@ def test_a_draft_of_rows_is_private_and_refused_until_it_is_confirmed(equistrata
     assert drafted.returncode == 0, drafted.stderr
     assert stat.S_IMODE((folder / "people.yaml").stat().st_mode) == 0o600
     assert "job 17" not in drafted.stdout + drafted.stderr
+    assert "open: JOB\n" in drafted.stderr  # captured, so without what rows say of it
+    assert "nearly all cells differ" in (folder / "people.yaml").read_text()
+    assert "confirm each 'taken_from_rows'" in drafted.stderr
     refused = equistrata("release", "--input", "people.csv", "--schema", "people.yaml")
     assert refused.returncode == 2
     assert "is marked as 'taken_from_rows'" in refused.stderr
     assert not (folder / "release").exists()
+
+
+def test_a_look_that_a_complete_book_leaves_nothing_to_marks_nothing(equistrata):
+    folder = equistrata.home
+    (folder / "people.csv").write_text("AGE;PAY\n" + "".join(f"{i};{i},5\n" for i in range(50)))
+    book = {"AGE": {"type": "integer", "min": 0, "max": 99}, "PAY": {"type": "number", "min": 0, "max": 99}}
+    (folder / "book.json").write_text(json.dumps(book))
+    draft = ("schema", "draft", "people.csv", "--look", "--output", "people.yaml", "--codebook", "book.json")
+    drafted = equistrata(*draft)
+    assert drafted.returncode == 0, drafted.stderr
+    text = (folder / "people.yaml").read_text()
+    assert 'file: {delimiter: ";", decimal: ","}' in text
+    assert "taken_from_rows" not in text + drafted.stderr
+    assert "only how the file writes its cells" in drafted.stderr
+    assert "PRIVATE" not in text
+    fits = equistrata("schema", "check", "people.yaml", "--input", "people.csv")
+    assert fits.returncode == 0, fits.stdout
+
+
+def test_questions_alone_are_no_marks_and_later_commands_say_what_is_open(equistrata):
+    folder = equistrata.home
+    (folder / "people.csv").write_text("NOTE\n" + "".join(f"note {i}\n" for i in range(50)))
+    drafted = equistrata("schema", "draft", "people.csv", "--look", "--output", "people.yaml")
+    assert drafted.returncode == 0, drafted.stderr
+    assert "taken_from_rows" not in (folder / "people.yaml").read_text() + drafted.stderr
+    assert "as private as they are" in (folder / "people.yaml").read_text()
+    assert stat.S_IMODE((folder / "people.yaml").stat().st_mode) == 0o600
+    for command in (("release", "--schema"), ("schema", "check")):
+        refused = equistrata(*command, "people.yaml", "--input", "people.csv")
+        assert refused.returncode == 2
+        assert "NOTE may hold is still a QUESTION" in " ".join((refused.stdout + refused.stderr).split())
 
 
 def test_an_output_that_exists_stays(equistrata):

@@ -103,7 +103,7 @@ def test_the_noise_of_a_sum_of_outer_bins_is_known():
 def test_few_rows_of_noise_are_left_far_out_in_a_heavy_tail():
     """Rows above a million, of 20,000 draws of a Pareto law: 9 are there. Mean of 40 draws of noise."""
     pay = np.random.default_rng(0).pareto(2, 20_000) * 22_000
-    codes = CodedTable.encode(pd.DataFrame({"PAY": pay.clip(0, 2e6)}), Schema("p", (WIDE_PAY,)))
+    codes = CodedTable.encode(pd.DataFrame({"PAY": pay.clip(0, 2e6).round()}), Schema("p", (WIDE_PAY,)))
     counts, far = codes.marginal(("PAY",)).astype(float), np.array(WIDE_PAY.cuts[:-1]) >= 1e6
     found = [_Counts.of(WIDE_PAY, measured(WIDE_PAY, counts, (30.0, 30.0), seed)) for seed in range(40)]
     plain = np.mean([np.maximum(each.raw, 0)[: len(far)][far].sum() for each in found])
