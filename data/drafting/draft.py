@@ -5,8 +5,8 @@
 # A draft. Whatever is declared here is public: it must come from a code book, never from the rows.
 name: "people"
 columns:
-  AGE: {label: "Age", type: number, lower: 0, upper: 99}
-# CHECK: are these whole numbers? Then add 'integer: true'; as it is, they are released with decimals: AGE
+  AGE: {label: "Age", type: number, lower: 0, upper: 99, integer: true}
+# CHECK: are these whole numbers, as their bounds are? If not, take 'integer: true' away; decimals are refused: AGE
 # QUESTION: what may these columns hold? They are not released until they are declared.
 # JOB: {values: [...]} or {lower: ..., upper: ...}  (no entry)
 <BLANKLINE>
@@ -35,7 +35,7 @@ _WEIGHT = re.compile(r"^p?wgtp\d*$|\b(?:sampling|survey|design|replicate|person|
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _DUMPER: Any = getattr(yaml, "CSafeDumper", yaml.SafeDumper)
 _TRUTH = {"y", "n", "yes", "no", "on", "off", "true", "false", "null"}  # what YAML 1.1 takes for something else
-_WHOLE = "are these whole numbers? Then add 'integer: true'; as it is, they are released with decimals"
+_WHOLE = "are these whole numbers, as their bounds are? If not, take 'integer: true' away; decimals are refused"
 _ORDER = "does the order of the values mean something? Then write 'type: ordinal'; as it is, it does not"
 
 
@@ -164,7 +164,7 @@ def _spec(entry: Entry) -> dict[str, Any]:
         if entry.layout:
             spec["format"] = entry.layout
         spec |= {"lower": entry.lower, "upper": entry.upper}
-        spec |= {"integer": True} if entry.integer and not entry.layout else {}
+        spec |= {"integer": True} if entry.integer is not False and not entry.layout else {}
         spec |= {"codes": {_number(raw): words or raw for raw, words in entry.codes}} if entry.codes else {}
         spec |= {"missing": OWN_CATEGORY} if entry.missing else {}
     return spec

@@ -93,7 +93,7 @@ def test_what_the_book_leaves_to_be_checked() -> None:
     }
     text = draft([*entries], entries, "people").text
     schema = schema_of(text)
-    assert [schema[name].integer for name in ("PAY", "BMI", "AGE")] == [False, False, True]
+    assert [schema[name].integer for name in ("PAY", "BMI", "AGE")] == [True, False, True]
     assert [schema[name].ordered for name in ("EDU", "DECILE")] == [False, True]
     checks = [line.rpartition(": ")[2] for line in text.splitlines() if line.startswith("# CHECK")]
     assert checks == ["PAY", "EDU"]
