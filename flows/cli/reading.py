@@ -80,7 +80,9 @@ def _of(release: Release, text: str | None) -> Any:
 
 def _condition(release: Release, text: str) -> dict[str, Any]:
     """COLUMN=VALUE, as a released value or its words."""
-    name, _, value = text.partition("=")
+    name, equals, value = text.partition("=")
+    if not equals:
+        raise InputError(f"{text!r} is no condition; write COLUMN=VALUE")
     column = release.schema[name]
     return {name: next((key for key in column.keys if str(key) == value), value)}
 

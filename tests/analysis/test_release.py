@@ -91,6 +91,8 @@ def test_the_command_prints_a_table_or_json(folder, run):
     assert code == 0
     assert "Female" in shown
     assert "●" in shown
+    code, _, said = run("estimate", folder, "count", "--where", "SEX")
+    assert (code, "write COLUMN=VALUE" in said) == (2, True)
     lines = json.loads(run("estimate", folder, "proportion", "ESR=1", "--by", "SEX", "--json")[1])
     assert [line["SEX"] for line in lines] == [1, 2]
     assert all(line["lower"] < line["estimate"] < line["upper"] for line in lines)
