@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 HEAT_STEPS = (0.001, 0.003, 0.01, 0.03, 0.1, 0.3)
 HEAT_WORDS = ("under 0.1 %", "to 0.3 %", "to 1 %", "to 3 %", "to 10 %", "to 30 %", "over 30 %")
-MOST_LETTERS, LETTER = 28, 0.075  # of a column's name; inches
+MOST_LETTERS, NARROW_LETTERS, LETTER = 28, 16, 0.075  # of a name; on a phone; inches
 HEAT_WORDS_PLAIN = ("under 0.001", "to 0.003", "to 0.01", "to 0.03", "to 0.1", "to 0.3", "over 0.3")
 
 
@@ -42,7 +42,7 @@ class HeatMap(Picture):
 
     def draw(self, narrow: bool = False) -> Canvas:
         row = 0.26 + (NAME_HEIGHT if narrow else 0.0)
-        above = [shorten(name, MOST_LETTERS) for name in self.called]
+        above = [shorten(name, NARROW_LETTERS if narrow else MOST_LETTERS) for name in self.called]
         canvas = canvas_of(narrow, row * len(self.words) + (1.9 if narrow else 1.3) + _room(above))
         axes = canvas.subplots()
         top = NAME_HEIGHT / row if narrow else 0.0  # narrow: a group's name above its cells
@@ -68,7 +68,7 @@ class PairMap(Picture):
     called: Sequence[str]
 
     def draw(self, narrow: bool = False) -> Canvas:
-        called = [shorten(name, MOST_LETTERS) for name in self.called]
+        called = [shorten(name, NARROW_LETTERS if narrow else MOST_LETTERS) for name in self.called]
         canvas = canvas_of(narrow, (0.27 * len(self.columns) + 1.3 if not narrow else 4.2) + _room(called))
         axes = canvas.subplots()
         for (one, other), error in self.pairs.items():
