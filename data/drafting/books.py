@@ -347,9 +347,9 @@ def _xml(text: str, where: str) -> Iterator[Entry]:
 
 def _whole_format(var: ElementTree.Element, form: ElementTree.Element | None) -> bool | None:
     """Whether DDI gives a variable decimals: by `dcml`, else by a format such as F8.0; None where it does not say."""
-    decimals, written = var.get("dcml", ""), "" if form is None else form.get("formatname", "")
-    if decimals.isdecimal():
-        return int(decimals) == 0
+    decimals, written = number_in(var.get("dcml", "")), "" if form is None else form.get("formatname", "")
+    if decimals is not None:
+        return decimals == 0
     return True if _WHOLE_FORMAT.fullmatch(written) else None
 
 
