@@ -40,7 +40,7 @@ def day_in(cell: object, layout: str = ISO) -> float | None:
         return None if pd.isna(cell) else float(cell.toordinal() - _EPOCH)
     try:
         return float(datetime.strptime(str(cell).strip(), layout).toordinal() - _EPOCH)
-    except ValueError:
+    except (ValueError, re.error):  # a part of the layout twice is an error of the expression that it becomes
         return None
 
 

@@ -145,10 +145,14 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
         layout = field["format"] if isinstance(field.get("format"), str) and "%" in field["format"] else usual
         return _dates(Entry.of(name, label, missing=may_lack, absent=absent), lower, upper, str(layout))
     if kind == "boolean" and not codes:
-        codes = [("true", "true"), ("false", "false")]
+        codes = [(raw, word) for word in ("true", "false") for raw in _list(field.get(f"{word}values")) or [word]]
     whole = True if kind in ("integer", "int") else False if kind in ("float", "double", "decimal", "number") else None
     ordered = field.get("categoriesordered") is True or kind in _ORDERED or str(first("measure")).lower() in _ORDERED
     return Entry.of(name, label, codes, lower, upper, whole, ordered, may_lack, absent)
+
+
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
 def _dates(entry: Entry, lower: Any, upper: Any, layout: str, remark: str = "") -> Entry:
@@ -347,9 +351,9 @@ def _xml(text: str, where: str) -> Iterator[Entry]:
 
 def _whole_format(var: ElementTree.Element, form: ElementTree.Element | None) -> bool | None:
     """Whether DDI gives a variable decimals: by `dcml`, else by a format such as F8.0; None where it does not say."""
-    decimals, written = var.get("dcml", ""), "" if form is None else form.get("formatname", "")
-    if decimals.isdecimal():
-        return int(decimals) == 0
+    decimals, written = number_in(var.get("dcml", "")), "" if form is None else form.get("formatname", "")
+    if decimals is not None:
+        return decimals == 0
     return True if _WHOLE_FORMAT.fullmatch(written) else None
 
 

@@ -101,8 +101,8 @@ class Entry:
                 remark = f"{said}: a number here, next to the range; if it is none, move it to 'codes'" if said else ""
                 whole = whole if whole is not None or (low.is_integer() and high.is_integer()) else False
                 return cls(name, label, "number", kept, low, high, whole, "", missing, remark)
-        if not pairs:
-            return cls(name, label, missing=missing)
+        if not any(values):  # codes of missing cells alone do not say what the others hold
+            return cls(name, label, None, tuple(pairs.items()), missing=missing)
         kind: Type = "ordinal" if ordered and len(pairs) > 2 else "nominal"
         return cls(name, label, kind, tuple(pairs.items()), missing=missing)
 

@@ -84,13 +84,14 @@ def tallies_of(path: str | Path, columns: list[str], file: dict[str, str]) -> tu
     table cannot be read.
     """
     encoding = UTF8
-    if Path(path).suffix not in PARQUET:
-        try:
-            with Path(path).open(encoding=UTF8) as text:
-                while text.read(1 << 20):
-                    pass
-        except UnicodeDecodeError:
-            encoding = LATIN1
+    if Path(path).suffix in PARQUET:
+        return tally(FileSource(str(path)).batches(columns)), file
+    try:
+        with Path(path).open(encoding=UTF8) as text:
+            while text.read(1 << 20):
+                pass
+    except UnicodeDecodeError:
+        encoding = LATIN1
     source = FileSource(str(path), dialect=Dialect(delimiter=file.get("delimiter", DELIMITERS[0]), encoding=encoding))
     tallies = tally(source.batches(columns))
     found = dict(file) | ({"encoding": encoding} if encoding != UTF8 else {})
@@ -132,14 +133,15 @@ def look(
     """
     by_name = {**{key.lower(): entry for key, entry in known.items()}, **known}
     found, marks = dict(known), dict[str, list[str]]()
+    dialect = Dialect(decimal=decimal, thousands=thousands)
     for name, times in tallies.items():
         book = by_name.get(name) or by_name.get(name.lower())
         if book and book.identifier:
             continue
         cells = {text: often for text, often in times.items() if text is not None}
-        entry, said = _looked(name, cells, decimal, thousands)
+        entry, said = _looked(name, cells, dialect)
         if book and book.type:
-            whole = _whole(cells, book, decimal, thousands) if book.integer is None else None
+            whole = _whole(cells, book, dialect) if book.integer is None else None
             entry, said = (book, []) if whole is None else (replace(book, integer=whole), ["integer"])
         elif book and book.label:
             entry = replace(entry, label=": ".join(filter(None, (book.label, entry.label))))
@@ -150,20 +152,20 @@ def look(
     return found, marks
 
 
-def _whole(times: Mapping[str, int], book: Entry, decimal: str, thousands: str) -> bool | None:
+def _whole(times: Mapping[str, int], book: Entry, dialect: Dialect) -> bool | None:
     """Whether the numbers within a book's bounds are whole; None where there are none."""
     if not isinstance(book.lower, float) or not isinstance(book.upper, float):
         return None
-    found = (_read(text.strip(), decimal, thousands) for text in times)
+    found = (_read(text.strip(), dialect) for text in times)
     inside = [number for number in found if number is not None and book.lower <= number <= book.upper]
     return all(number.is_integer() for number in inside) if inside else None
 
 
-def _looked(name: str, times: Mapping[str, int], decimal: str, thousands: str) -> tuple[Entry, list[str]]:
+def _looked(name: str, times: Mapping[str, int], dialect: Dialect) -> tuple[Entry, list[str]]:
     if not times:
         return Entry(name, "all its cells are empty"), []
     rows = sum(times.values())
-    numbers = {text: number for text in times if (number := _read(text.strip(), decimal, thousands)) is not None}
+    numbers = {text: number for text in times if (number := _read(text.strip(), dialect)) is not None}
     zeros = any(_ZEROS.match(text.strip()) for text in numbers)  # 01 is a code, which is not 1
     first = [*times][: _OTHERS + 1]  # one of them is a date where all but _OTHERS are
     for layout in _LAYOUTS:
@@ -187,7 +189,7 @@ def _looked(name: str, times: Mapping[str, int], decimal: str, thousands: str) -
     if len(times) <= FEW_TEXTS and len(times) <= rows / 2:
         ordered = sorted(times, key=lambda text: (text not in numbers, numbers.get(text, 0.0), text))
         # 1 and 1.0 are one value to a schema, but not where codes are texts: 01, or 1,0 in a file of decimal commas.
-        plain = [text if zeros or decimal != "." or text not in numbers else plain_text(numbers[text])
+        plain = [text if zeros or dialect.local or text not in numbers else plain_text(numbers[text])
                  for text in ordered]  # fmt: skip
         return Entry(name, "", "nominal", tuple((raw, "") for raw in dict.fromkeys(plain))), ["values"]
     kind = "nearly all cells differ: an identifier, or free text" if len(times) > rows / 2 else "many texts"
@@ -211,10 +213,9 @@ def _sentinels(numbers: dict[str, float]) -> list[str]:
     )
 
 
-def _read(text: str, decimal: str, thousands: str) -> float | None:
-    plain = text.replace(thousands, "") if thousands else text
+def _read(text: str, dialect: Dialect) -> float | None:
     try:
-        number = float(plain.replace(decimal, "."))
+        number = float(dialect.number(text) if dialect.local else text)
     except ValueError:
         return None
     return number if abs(number) < 1e300 and "_" not in text else None

@@ -139,6 +139,7 @@ def test_no_drawn_date_breaks_a_rule() -> None:
         ({"upper": "9999-12-31"}, "before the year 9999"),
         ({"format": "%d.%m"}, "needs a 'format' by which its bounds can be written and read again"),
         ({"format": "%d.%m.%y"}, "needs a 'format'"),
+        ({"format": "%d.%m.%Y %d"}, "needs a 'format'"),
         ({"format": 4}, "needs a 'format'"),
         ({"every": "fortnight"}, "needs 'every' to be day, week"),
         ({"every": "month", "edges": ["1950-01-15", "1950-04-10"]}, "both 'every' and 'edges'"),

@@ -147,6 +147,15 @@ def test_dates(tmp_path: Path) -> None:
     assert found["D"].type is None
 
 
+def test_missing_values_alone_do_not_say_what_a_column_holds(tmp_path: Path) -> None:
+    fields = [{"name": "ZIP", "type": "string"}, {"name": "OK", "type": "boolean", "trueValues": ["Y"]}]
+    found = read(tmp_path, json.dumps({"fields": fields, "missingValues": ["", "-99"]}))
+    assert found["ZIP"].type is None
+    assert [raw for raw, _ in found["OK"].codes] == ["Y", "false", "-99"]
+    entry = read(tmp_path, ddi("", category("-9", "refused", 'missing="Y"')), "book.xml")["V"]
+    assert entry.type is None
+
+
 @pytest.mark.parametrize("kind", ["date", "datetime"])
 def test_dates_keep_their_missing_values(tmp_path: Path, kind: str) -> None:
     limits = {"minimum": "2020-01-01", "maximum": "2020-12-31"}

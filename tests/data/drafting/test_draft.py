@@ -252,6 +252,19 @@ def test_codes_of_rows_fit_the_same_file(tmp_path: Path, cells: list[str], value
     assert misfits(FileSource.of(str(path), schema).batches(["A"]), schema) == (len(cells) * 4, [])
 
 
+def test_a_point_is_no_decimal_in_a_file_of_commas() -> None:
+    cells = [*(f"{i}.5" for i in range(50)), *(f"{i},5" for i in range(50))]
+    entries, _ = look(tally([pd.DataFrame({"A": cells})]), ",")
+    assert entries["A"].type is None
+
+
+def test_decimal_commas_are_for_csv_files_alone(tmp_path: Path) -> None:
+    pd.DataFrame({"A": [f"{i},5" for i in range(50)]}).to_parquet(tmp_path / "people.parquet")
+    tallies, file = tallies_of(tmp_path / "people.parquet", ["A"], {})
+    assert file == {}
+    assert look(tallies)[0]["A"].type is None
+
+
 def test_a_table_is_counted_a_batch_at_a_time() -> None:
     frame = pd.DataFrame({"A": ["x", None, "x", "y"], "B": [1.0, 2.5, None, 1.0]})
     expected = {"A": {"x": 2, "y": 1, None: 1}, "B": {"1": 2, "2.5": 1, None: 1}}
