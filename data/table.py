@@ -343,7 +343,12 @@ def _decode(codes: Codes, column: Column, rng: np.random.Generator) -> npt.NDArr
     elif column.integer:
         drawn = rng.integers(least.astype(np.int64), most.astype(np.int64), endpoint=True)
     else:
-        drawn = np.maximum(high - (high - low) * rng.random(len(codes)), least)  # rounding may reach the open end
+        digits = _digits(edges)
+        first = np.round(
+            least + 0.6 * 10.0**-digits, digits
+        )  # the least such number inside: rounding may leave the bin
+        drawn = np.round(high - (high - low) * rng.random(len(codes)), digits)
+        drawn = np.clip(np.maximum(drawn, first), least, most)
     if column.layout:
         texts = dates.written(drawn.astype(np.int64), dates.released_layout(column.layout))
         return pd.Series(texts, dtype="string").mask(own)
@@ -351,6 +356,11 @@ def _decode(codes: Codes, column: Column, rng: np.random.Generator) -> npt.NDArr
         return np.asarray(drawn)
     series = pd.Series(drawn).mask(own)
     return series.astype("Int64") if column.integer and column.release == "draw" else series
+
+
+def _digits(edges: npt.NDArray[np.float64]) -> int:
+    """How many decimals drawn numbers have: so many that the narrowest bin has a hundred numbers."""
+    return min(max(2 - math.floor(math.log10(float(np.diff(edges).min()))), 0), 15)
 
 
 def _decode_beside(codes: Codes, column: Column, rng: np.random.Generator) -> pd.Series:

@@ -364,3 +364,14 @@ def test_select_take_concatenate():
     assert table.take(np.array([False, True, False])).codes.tolist() == [[1, 1]]
     both = CodedTable.concatenate([table, table.take(np.array([1]))])
     assert both.codes.tolist() == [[0, 2], [1, 1], [0, 0], [1, 1]]
+
+
+def test_drawn_numbers_have_no_more_decimals_than_their_bins_need():
+    column = Column("BMI", lower=10.0, upper=60.0, release="draw")
+    schema = Schema("bodies", (column,))
+    codes = np.repeat(np.arange(column.size), 3)[:, None].astype(np.uint16)
+    drawn = CodedTable(codes, schema).decode(np.random.default_rng(0))["BMI"].to_numpy()
+    assert np.array_equal(drawn, np.round(drawn, 4))
+    assert len(np.unique(drawn)) > 0.9 * len(drawn)
+    again = CodedTable.encode(pd.DataFrame({"BMI": drawn}), schema)
+    assert np.array_equal(again.codes, codes)
