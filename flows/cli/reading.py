@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from equistrata.analysis.release import Release
 
-WIDTH = 30  # characters of a drawn interval
+WIDTH, LEAST_WIDTH = 30, 12  # characters of a drawn interval; with less room none is drawn
 MOST_LINES = 200
 
 Statistic = Literal["count", "proportion", "mean", "quantile", "difference", "ratio", "ols", "logit"]
@@ -91,15 +91,20 @@ def _show(release: Release, found: pd.DataFrame, level: float) -> None:
     numbers = ["estimate", "lower", "upper"]
     labels = [name for name in found.columns if name not in {*numbers, "standard_error", "basis", "p_value"}]
     with_p = ["p_value"] if "p_value" in found.columns else []
-    headings = [*labels, ">estimate", f">{level:.0%} from", ">to", *[">p"] * len(with_p), "", "basis"]
+    room = out.width - 60 - 20 * (len(labels) - 1) - 10 * len(with_p)  # what numbers and labels leave
+    width = min(max(room, 0), WIDTH) if room >= LEAST_WIDTH else 0
+    headings = [*labels, ">estimate", f">{level:.0%} from", ">to", *[">p"] * len(with_p), *[""] * (width > 0), "basis"]
     grid = table(None, *headings)
+    for place in range(len(labels), len(headings)):
+        grid.columns[place].no_wrap = True
     drawn = found[numbers].replace([float("inf"), float("-inf")], float("nan"))
     low, high = float(drawn.min().min()), float(drawn.max().max())
     for line in found.head(MOST_LINES).to_dict("records"):
         words = [_words(release, labels[0] if name == "against" else name, line[name]) for name in labels]
         ends = [_number(line[name]) for name in numbers]
-        p = [f"{line['p_value']:.3g}" for _ in with_p]
-        grid.add_row(*words, ends[0], ends[1], ends[2], *p, _drawn(line, low, high), str(line["basis"]))
+        p = ["< 0.0001" if line[name] < 1e-4 else f"{line[name]:.3g}" for name in with_p]
+        picture = [_drawn(line, low, high, width)] * (width > 0)
+        grid.add_row(*words, *ends, *p, *picture, str(line["basis"]))
     out.print(grid)
     if len(found) > MOST_LINES:
         print_lines(f"{len(found) - MOST_LINES:,} more lines; --json has them all")
@@ -114,15 +119,15 @@ def _number(value: float) -> str:
     return "" if value != value else f"{value:,.0f}" if abs(value) >= 10_000 else f"{value:.4g}"
 
 
-def _drawn(line: Mapping[Any, Any], low: float, high: float) -> Text:
+def _drawn(line: Mapping[Any, Any], low: float, high: float, width: int) -> Text:
     """The interval as a line of characters."""
     if not high > low or line["estimate"] != line["estimate"]:
         return Text("")
     least, middle, most = (
-        round((min(max(line[name], low), high) - low) / (high - low) * (WIDTH - 1))
+        round((min(max(line[name], low), high) - low) / (high - low) * (width - 1))
         for name in ("lower", "estimate", "upper")
     )
-    return Text("".join("●" if i == middle else "─" if least <= i <= most else " " for i in range(WIDTH)))
+    return Text("".join("●" if i == middle else "─" if least <= i <= most else " " for i in range(width)))
 
 
 class ReplicateSettings(Settings):
