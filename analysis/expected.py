@@ -1,10 +1,10 @@
 """How far a release is expected to be off, by group and column, from published numbers alone. Post-processing, no cost.
 
-A group of n rows has a share p of a code by the model. Before anything was measured of it, its rows are a sample of the
-model: variance p(1 − p)/n. What was measured of the group's column has noise of variance v. The posterior variance of
-the real share is their product over their sum; where noise, shrinkage and the fit alone (replicates) move the share by
-more, that counts. The expected total variation follows as for Gaussian errors. What differs from the model by more than
-chance is not in it, so small groups that are unlike the others are worse than expected.
+Before anything was measured within a group, a share p of its n rows has variance p(1 − p)(1/n + τ²) about what the
+other groups and the whole table say of it: its rows are a sample, and groups differ by more than that
+(`equistrata.analysis.heterogeneity`). What was measured within the group has noise of variance v. The posterior
+variance of the real share is their product over their sum; where noise, shrinkage and the fit alone (replicates) move
+the share by more, that counts. The expected total variation follows as for Gaussian errors.
 """
 
 from __future__ import annotations
@@ -15,53 +15,37 @@ import numpy as np
 import pandas as pd
 
 from equistrata.analysis.answers import Answers
-from equistrata.analysis.least_squares import LeastSquares
-from equistrata.arrays import Floats
-from equistrata.synth.measurements import Columns, at_level
-
-_NOT_MEASURED = 1e12  # variance
+from equistrata.analysis.heterogeneity import GroupShares, between_groups, group_shares, inverse_sizes
 
 
-def expected_distances(answers: Answers) -> pd.DataFrame:
+def expected_distances(answers: Answers, replicated: bool = True) -> pd.DataFrame:
     """A row for each group of the strata (one of all rows without any) and each other column.
 
     Columns: those that define strata, by released values; `rows`, as estimated; `column`; `distance`, the expected
     total variation distance of the released shares from the real ones, in [0, 1].
+
+    Args:
+        replicated: whether what replicates move by counts too; without, no model is fitted anew for it.
     """
     evidence = answers.evidence
-    schema, strata = evidence.strata.schema, evidence.strata
-    keys, frames = list(strata.keys), []
-    sizes = np.array([evidence.model.weights.shares[key] for key in keys]) * evidence.model.total
-    for name in (name for name in schema.names if name not in strata.columns):
-        columns = at_level(schema, (name,), strata.columns)
-        axis = columns.index(name)
-        shares = _shares(evidence.model.marginal(columns), axis)
-        moved = [(_shares(model.marginal(columns), axis) - shares) ** 2 for model, _ in answers.replicated()]
-        chance = shares * (1 - shares)
-        noise = _noise(answers, columns, axis)
-        places = [tuple(strata.codes_of(key)[other] for other in columns if other != name) for key in keys]
-        for key, place, rows in zip(keys, places, np.maximum(sizes, 1.0), strict=True):
-            before, after = chance[place] / rows, noise[place] / rows**2
-            posterior = before * after / np.maximum(before + after, 1e-300)
-            error = np.maximum(np.mean([each[place] for each in moved], axis=0), posterior)
-            distance = min(0.5 * sqrt(2 / pi) * float(np.sqrt(error).sum()), 1.0)
-            frames.append((*key, rows / (1 - evidence.held_out), name, distance))
+    strata, model = evidence.strata, evidence.model
+    sizes = np.maximum([model.weights.shares[key] * model.total for key in strata.keys], 1.0)
+    inverse, frames = inverse_sizes(evidence), []
+    columns = [group_shares(evidence, model, name) for name in strata.schema.names if name not in strata.columns]
+    spread = between_groups(evidence, columns, inverse)
+    for found in columns:
+        before = found.shares * (1 - found.shares) * np.minimum(inverse + spread[found.column], 1.0)[:, None]
+        after = found.noise / sizes[:, None] ** 2
+        error = before * after / np.maximum(before + after, 1e-300)
+        if replicated:
+            error = np.maximum(error, _moved(answers, found))
+        distances = np.minimum(0.5 * sqrt(2 / pi) * np.sqrt(error).sum(1), 1.0)
+        for key, rows, distance in zip(strata.keys, sizes, distances, strict=True):
+            frames.append((*key, rows / (1 - evidence.held_out), found.column, distance))
     return pd.DataFrame(frames, columns=[*strata.columns, "rows", "column", "distance"])
 
 
-def _shares(counts: Floats, axis: int) -> Floats:
-    """By group, with the column's codes last."""
-    last = np.moveaxis(counts, axis, -1)
-    return np.asarray(last / np.maximum(last.sum(-1, keepdims=True), 1e-9))
-
-
-def _noise(answers: Answers, columns: Columns, axis: int) -> Floats:
-    """The variance of the measured count of each cell, the column's codes last."""
-    evidence = answers.evidence
-    table = LeastSquares.of(evidence.strata.schema, evidence.all, columns)
-    shape = [evidence.strata.schema[name].size for name in columns]
-    if table is None:
-        return np.full(np.moveaxis(np.empty(shape), axis, -1).shape, _NOT_MEASURED)
-    lost = (table.missing**2).sum(1) > 1e-9 if table.missing.size else np.zeros(len(table.covariance), dtype=bool)
-    variance = np.where(lost, _NOT_MEASURED, np.diag(table.covariance))
-    return np.asarray(np.moveaxis(variance.reshape(shape), axis, -1))
+def _moved(answers: Answers, found: GroupShares) -> np.ndarray[tuple[int, ...], np.dtype[np.float64]]:
+    """The mean square of what noise, shrinkage and the fit move the shares by."""
+    others = (group_shares(answers.evidence, model, found.column, counted=False) for model, _ in answers.replicated())
+    return np.asarray(np.mean([(other.shares - found.shares) ** 2 for other in others], axis=0))

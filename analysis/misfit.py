@@ -3,8 +3,9 @@
 Measured pairs are dropped, a few at a time, and a model of the rest predicts them. What it is off by beyond the noise
 of the measurement is its misfit there. A cell's misfit has about the same size whatever the cell holds, but no cell is
 off by more than about itself (docs/experiments/estimates.md): its variance is q + 1/(1/(q² + 1) + 1/s²), q being the
-expected count, with one s for all pairs, found by maximum likelihood. Pairs are measured in the order of how far off
-they are, so those that were measured last are most like those that never were. Post-processing, no cost.
+expected count. Pairs are measured in the order of how far off they are, so log s falls linearly from the first pair to
+the last; both ends are found by maximum likelihood, and unmeasured pairs have the s of the last. Post-processing, no
+cost.
 
 Such an effect says nothing of three columns together: no measurement of pairs can. A three-way table of which some
 triple was not measured is refused, not guessed (`equistrata.analysis.answers`).
@@ -14,7 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import combinations
+from itertools import combinations, product
 
 import numpy as np
 
@@ -31,7 +32,8 @@ UNKNOWN = 0.05  # of the rows where fewer were measured: about that of the stron
 MOST_EFFECT = 2.0  # squared: of a cell of few rows, in whole tables
 SUPPORT = 0.01  # of the expected counts: no cell of a sample is empty
 _RAKINGS = 15
-_LEAST, _MOST, _STEPS = 1e-5, 0.3, 120  # of the rows: where the misfit is looked for
+_LEAST, _MOST, _STEPS = 1e-5, 0.3, 60  # of the rows: where the misfit is looked for
+_DECLINES = tuple(0.25 * step for step in range(17))  # logarithms of the first pair's misfit over the last one's
 
 
 def measured_sets(evidence: Evidence) -> list[Columns]:
@@ -65,24 +67,25 @@ def learned_misfit(evidence: Evidence) -> float:
     sets = measured_sets(evidence)
     if len(sets) < FEWEST:
         return UNKNOWN
-    last = set(sets[-max(len(sets) // 3, FEWEST) :] if len(sets) >= 2 * FEWEST else sets)
-    found: list[tuple[Floats, Floats, float, float]] = []
+    found: list[tuple[Floats, Floats, float, float, float]] = []
     for fold in range(min(FOLDS, len(sets))):
         dropped = sets[fold::FOLDS]
         without = [any(set(columns) <= set(m.columns) for columns in dropped) for m in evidence.all]
         model = evidence.without(without)
-        for columns in last.intersection(dropped):
+        for columns in dropped:
             for part in (_summed(m, columns) for m in evidence.all if set(columns) <= set(m.columns)):
                 counts = expected(model, part).ravel()
-                found.append((part.values.ravel() - counts, counts, part.sigma**2, float(counts.sum())))
-    gaps, counts = (np.concatenate([each[place] for each in found]) for place in (0, 1))
-    noise, rows = (np.concatenate([np.full(len(each[0]), each[place]) for each in found]) for place in (2, 3))
+                place = sets.index(columns) / (len(sets) - 1)
+                found.append((part.values.ravel() - counts, counts, part.sigma**2, float(counts.sum()), place))
+    gaps, counts = (np.concatenate([each[field] for each in found]) for field in (0, 1))
+    noise, rows, late = (np.concatenate([np.full(len(each[0]), each[field]) for each in found]) for field in (2, 3, 4))
 
-    def unlikely(share: float) -> float:
-        variance = misfit_variance(counts, share * rows) + noise
+    def unlikely(last: float, decline: float) -> float:
+        variance = misfit_variance(counts, last * np.exp(decline * (1 - late)) * rows) + noise
         return float((np.log(variance) + gaps**2 / variance).sum())
 
-    return float(min(map(float, np.geomspace(_LEAST, _MOST, _STEPS)), key=unlikely))
+    grid = product(map(float, np.geomspace(_LEAST, _MOST, _STEPS)), _DECLINES)
+    return min(grid, key=lambda both: unlikely(*both))[0]
 
 
 def misfit_variance(counts: Floats, size: Floats | float) -> Floats:

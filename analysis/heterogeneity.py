@@ -1,0 +1,133 @@
+"""How far groups differ from what the other groups and the whole table say of them: a variance between groups.
+
+What was measured within groups is left out, and a model of the rest predicts each group's shares. What these are off
+by, beyond the sampling of the group's rows and the noise of the measurement, is the groups' own: τ²·p(1 − p) for a
+share p, as of a Fay and Herriot (1979) model. τ² is found by maximum likelihood for each column, with a log-normal
+prior about that of all columns together. Post-processing, no cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from equistrata.analysis.evidence import Evidence
+from equistrata.analysis.least_squares import LeastSquares
+from equistrata.arrays import Floats
+from equistrata.synth.measurements import at_level
+from equistrata.synth.strata.model import StratifiedModel
+
+UNKNOWN = 0.015  # τ² where nothing was measured within groups: about that of a census table's columns
+NOT_MEASURED = 1e12  # variance
+FOLDS = 4  # refits, where groups were measured one by one: each predicts a quarter of them from the others
+_GRID = np.concatenate([[1e-6], np.geomspace(1e-4, 1.0, 33)])
+_PRIOR = 1.0  # standard deviation of log τ² over columns
+_SIZES = 200  # points of the integral over a group's possible sizes
+
+
+@dataclass(frozen=True, eq=False)
+class GroupShares:
+    """A column within the groups of the strata, k of them, in their order.
+
+    Attributes:
+        column: with m codes.
+        shares: by the model, shape (k, m).
+        counts: as measured, shape (k, m); NaN where it was not.
+        noise: variance of `counts`, shape (k, m); NOT_MEASURED where it was not.
+    """
+
+    column: str
+    shares: Floats
+    counts: Floats
+    noise: Floats
+
+
+def group_shares(evidence: Evidence, model: StratifiedModel, name: str, counted: bool = True) -> GroupShares:
+    """A column's shares by a model, and what was measured of them unless `counted` is off."""
+    schema, strata = evidence.strata.schema, evidence.strata
+    columns = at_level(schema, (name,), strata.columns)
+    shape = tuple(schema[each].size for each in columns)
+    codes = [strata.codes_of(key) for key in strata.keys]
+    places = tuple(np.array([code[other] for code in codes], dtype=np.intp) for other in columns if other != name)
+
+    def by_group(table: Floats) -> Floats:
+        last = np.moveaxis(table.reshape(shape), columns.index(name), -1)
+        return np.asarray(last[places] if places else last[None])
+
+    modelled = by_group(model.marginal(columns))
+    shares = modelled / np.maximum(modelled.sum(1, keepdims=True), 1e-9)
+    known = LeastSquares.of(schema, evidence.all, columns) if counted else None
+    if known is None:
+        return GroupShares(name, shares, np.full(shares.shape, np.nan), np.full(shares.shape, NOT_MEASURED))
+    lost = (known.missing**2).sum(1) > 1e-9
+    noise = by_group(np.where(lost, NOT_MEASURED, np.diag(known.covariance)))
+    counts = by_group(np.where(lost, np.nan, known.counts([m.values for m in evidence.all])))
+    return GroupShares(name, shares, counts, noise)
+
+
+def inverse_sizes(evidence: Evidence) -> Floats:
+    """The expected 1/n of each group, n ≥ 1 with the noise of its measured size and a prior of 1/n; shape (k,)."""
+    strata, model = evidence.strata, evidence.model
+    sizes = np.array([model.weights.shares[key] * model.total for key in strata.keys])
+    known = LeastSquares.of(strata.schema, evidence.all, strata.columns) if strata.columns else None
+    if known is None:
+        return np.asarray(1 / np.maximum(sizes, 1.0))
+    codes = [tuple(strata.codes_of(key)[name] for name in strata.columns) for key in strata.keys]
+    sigmas = np.sqrt(np.diag(known.covariance)).reshape(known.shape)
+    found = []
+    for size, sigma in zip(sizes, (max(float(sigmas[code]), 0.3) for code in codes), strict=True):
+        likeliest = max(size, 1.0)
+        # points even in log n: their density is the prior
+        grid = np.geomspace(max(likeliest - 6 * sigma, 1.0), likeliest + 6 * sigma, _SIZES)
+        likely = np.exp(((likeliest - size) ** 2 - (grid - size) ** 2) / (2 * sigma**2))
+        found.append(float((likely / grid).sum() / likely.sum()))
+    return np.array(found)
+
+
+def between_groups(evidence: Evidence, columns: Sequence[GroupShares], inverse: Floats) -> Mapping[str, float]:
+    """Column → τ², how far its shares differ between groups beyond their sampling; UNKNOWN where nothing says."""
+    predicted = _predictions(evidence, [each.column for each in columns])
+    unlikely = {}
+    for found in columns:
+        seen = found.noise < NOT_MEASURED / 2
+        if found.column not in predicted or not seen.any():
+            continue
+        shares = predicted[found.column]
+        rows = np.maximum(np.where(seen, found.counts, 0.0).sum(1, keepdims=True), 1.0)
+        gaps, chance = found.counts - shares * rows, rows**2 * shares * (1 - shares)
+        variances = (
+            (chance * np.minimum(inverse[:, None] + spread, 1.0) + found.noise + 1e-9)[seen] for spread in _GRID
+        )
+        unlikely[found.column] = np.array([float((np.log(v) + gaps[seen] ** 2 / v).sum()) for v in variances])
+    if not unlikely:
+        return {each.column: UNKNOWN for each in columns}
+    common = float(_GRID[int(np.argmin(sum(unlikely.values())))])
+    prior = ((np.log(_GRID) - np.log(common)) / _PRIOR) ** 2
+    own = {name: float(_GRID[int(np.argmin(each + prior))]) for name, each in unlikely.items()}
+    return {each.column: own.get(each.column, common) for each in columns}
+
+
+def _predictions(evidence: Evidence, names: Sequence[str]) -> dict[str, Floats]:
+    """Shares of each column in each group by models without what was measured within it; empty where there are none."""
+    strata = evidence.strata
+    if not strata.columns:
+        return {}
+    if set(evidence.measured) == {()}:
+        within = [
+            set(strata.columns) < {*measurement.columns, *dict(measurement.where)} for measurement in evidence.all
+        ]
+        if not any(within):
+            return {}
+        model = evidence.without(within)
+        return {name: group_shares(evidence, model, name, counted=False).shares for name in names}
+    found = {name: np.empty((len(strata.keys), strata.schema[name].size)) for name in names}
+    for fold in range(FOLDS):
+        left = set(strata.keys[fold::FOLDS])
+        sized = {key: [bool(m.columns) and key in left for m in each] for key, each in evidence.measured.items()}
+        model = evidence.without([drop for each in sized.values() for drop in each])
+        for name in names:
+            shares = group_shares(evidence, model, name, counted=False).shares
+            found[name][fold::FOLDS] = shares[fold::FOLDS]
+    return found
