@@ -11,8 +11,11 @@ from equistrata.flows.config.audit import AuditConfig
 
 
 def audit(*releases, drawn=False, **settings):
-    """Run it; the report's folder and the artifacts. Its pictures are empty unless they are to be drawn."""
-    shown = []
+    """Run it, a public one by default at ε = 1; the report's folder and the artifacts.
+
+    Its pictures are empty unless they are to be drawn.
+    """
+    shown, priced = [], {"epsilon": 1.0} if settings.get("mode") == "public" else {}
     plain = {name: getattr(audit_steps, name) for name in ("load_rows", "examine", "deliver")}
     artifact = {"create_markdown_artifact": lambda text, **about: shown.append((text, about))}
     with ExitStack() as patched:
@@ -21,5 +24,5 @@ def audit(*releases, drawn=False, **settings):
         if not drawn:
             patched.enter_context(mock.patch.object(Picture, "svg", return_value="<svg/>"))
         patched.enter_context(mock.patch.multiple(equistrata.flows.audit.flow, **plain, **artifact))
-        config = AuditConfig.build(releases=releases, **{"input": "people.csv"} | settings)
+        config = AuditConfig.build(releases=releases, **{"input": "people.csv"} | priced | settings)
         return Path(equistrata.flows.audit.flow.audit.fn(config)), shown

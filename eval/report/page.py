@@ -123,14 +123,18 @@ def to_markdown(report: PublicReport, said: Verdict) -> str:
 
 
 def _filled(name: str, report: Report, said: Verdict, **more: Any) -> str:
-    filters = {"percent": percent, "percents": _percents, "price": price, "data_uri": _data_uri}
+    filters = {"percent": percent, "percents": _percents, "price": price, "data_uri": data_uri}
     page = template(Path(__file__).with_name("templates") / name, **filters)
-    return page.render(report=report, about=report.about, title=report.title, verdict=said, **more)
+    about = report.about
+    head = {"kind": report.MODE, "agency": about.agency, "contact": about.contact}
+    head |= {"made": about.made, "software": about.software}
+    return page.render(report=report, about=about, title=report.title, verdict=said, **head, **more)
 
 
 def _percents(shown: Shown) -> str:
     return interval(shown, percent)
 
 
-def _data_uri(text: str) -> str:
+def data_uri(text: str) -> str:
+    """A CSV file as an address that holds it."""
     return "data:text/csv;charset=utf-8;base64," + base64.b64encode(text.encode()).decode("ascii")

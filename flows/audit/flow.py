@@ -14,7 +14,9 @@ from prefect import flow
 from prefect.artifacts import create_markdown_artifact
 
 from equistrata.errors import InputError
+from equistrata.eval.report.templating import plain
 from equistrata.flows.audit import steps as audit_steps
+from equistrata.flows.audit.expected import expected_audit
 from equistrata.flows.audit.pdf import print_pdf
 from equistrata.flows.audit.plan import AuditPlan
 from equistrata.flows.config.audit import AuditConfig
@@ -35,8 +37,11 @@ def audit(config: AuditConfig) -> str:
     Cost: nothing for an internal audit: its numbers are exact and stay in a folder of mode 0700; (ε, δ) of the
     configuration for a public one, all releases together, charged to the ledger (where there is one) after the rows are
     found to be readable, and to be those of the releases, and before noise is drawn. A charge is never taken back;
-    noise is never drawn twice for one.
+    noise is never drawn twice for one. A public one without ε and δ reads no row and costs nothing: it says how far the
+    releases are expected to be off, each in a folder of its own (that of the first is returned).
     """
+    if config.free:
+        return _expected(config)
     plan = AuditPlan.of(config)
     # The place comes first: a run that does not get it is charged nothing.
     with audit_steps.place(plan) as landing, private_workspace(landing=landing) as work:
@@ -61,6 +66,14 @@ def audit(config: AuditConfig) -> str:
             f"the report is whole in {str(page_of(folder))!r}, but could not be printed as PDF; print it from a browser"
         )
     return str(folder)
+
+
+def _expected(config: AuditConfig) -> str:
+    tell("replicates")
+    found = expected_audit(config, lambda done, of: tell("replicates", done, of))
+    text = "\n\n".join(f"`{page}`: " + plain(" ".join(report.sentences)) for page, report in found)
+    create_markdown_artifact(text, key="expected-audit", description="expected audit")
+    return str(found[0][0].parent)
 
 
 @contextmanager

@@ -15,6 +15,7 @@ from equistrata.flows.cli.options import command
 from equistrata.flows.config.audit import AuditConfig, from_release_config
 from equistrata.flows.config.settings import Flag, Settings, setting
 from equistrata.flows.release.inside import for_a_person
+from equistrata.flows.run.foreground import progress_bars
 
 
 class AuditOptions(Settings):
@@ -38,16 +39,15 @@ def audit_command(options: AuditOptions, given: dict[str, Any]) -> None:
       equistrata audit stratified vanilla --config release.yaml --output compared
       equistrata audit ny2018 --public --epsilon 0.5 --root-dir acs --ledger ledger.db --pdf
 
-    Without --epsilon and --delta, --public reads no row and costs nothing: it says from the release's own numbers how
-    far each group is expected to be off.
+    Without --epsilon and --delta, --public reads no row and costs nothing: its page says from the release's own numbers
+    how far each group is expected to be off.
 
     Source settings that are not given are those of the first release's card (it holds no path).
     """
     found = from_release_config(options.config) if options.config is not None else {}
     config = AuditConfig.build(**found | given)
-    if config.mode == "public" and config.epsilon is None and config.delta is None:
-        for folder in config.releases:
-            expect(Path(folder))
+    if config.free:
+        expect(config)
         return
     from equistrata.flows.audit.plan import AuditPlan
     from equistrata.flows.audit.steps import place
@@ -63,32 +63,25 @@ def audit_command(options: AuditOptions, given: dict[str, Any]) -> None:
     report_audit(run_audit(config, options.verbose))
 
 
-def expect(folder: Path) -> None:
-    """Print how far each group of a release is expected to be off, the worst first. Nothing is read but the folder."""
-    from equistrata.analysis.release import Release
+def expect(config: AuditConfig) -> None:
+    """Print how far each group of each release is expected to be off, worst first, and make the pages."""
+    from equistrata.flows.audit.expected import expected_audit
 
-    release = Release.open(folder)
-    found = release.expected_distances()
-    by = list(release.strata.columns)
-    keys = dict.fromkeys(map(tuple, found[by].to_numpy().tolist())) if by else [()]
-    called = {column.name: column.label or column.name for column in release.schema.columns}
-    lines = []
-    for key in keys:
-        part = found[(found[by] == list(key)).all(axis=1)] if by else found
-        worst = str(part["column"].iloc[int(part["distance"].argmax())])
-        words = release.strata.words(key)
-        lines.append((float(part["distance"].mean()), words, float(part["rows"].iloc[0]), called[worst]))
-    lines.sort(reverse=True)
-    grid = table(
-        "expected distance of released shares from the real ones (0 best, 1 worst)", "group", ">rows, about",
-        ">distance", "worst column", caption="from published numbers alone: no row was read, nothing was charged",
-    )  # fmt: skip
-    for distance, words, rows, column in lines:
-        grid.add_row(words, f"{rows:,.0f}", f"{distance:.3f}", column)
-    out.print(grid)
-    if len(lines) > 1:
-        served = f"served worst: {lines[0][1]}, expected to be off by {lines[0][0]:.1%} of a column's distribution"
-        out.print(served, markup=False, highlight=False)
+    with progress_bars(err) as bar:
+        bar("read", 0, 0)
+        made = expected_audit(config, lambda done, of: bar("replicates", done, of))
+    for page, report in made:
+        grid = table(
+            "expected distance of released shares from the real ones (0 best, 1 worst)", "group", ">rows, about",
+            ">distance", "worst column", caption="from published numbers alone: no row was read, nothing was charged",
+        )  # fmt: skip
+        for group in report.order:
+            worst = max(report.distances, key=lambda name: report.distances[name][group])
+            grid.add_row(group, f"{report.sizes[group]:,.0f}", f"{report.mean(group):.3f}", report.called[worst])
+        out.print(f"[bold green]audited[/] {escape(str(page))}", soft_wrap=True, highlight=False)
+        out.print(grid)
+        for sentence in report.sentences:
+            out.print(sentence, markup=False, highlight=False)
 
 
 def run_audit(config: AuditConfig, verbose: bool = False) -> Path:

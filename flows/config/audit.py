@@ -37,9 +37,9 @@ class AuditConfig(create_model("UnsetSourceSettings", __base__=Settings, **_UNSE
     strata: Names = setting((), "Columns that define the groups (the finest of the releases' if none are given).")
     target: str | None = setting(None, "The column that classifiers predict (the schema's).")
     epsilon: float | None = setting(
-        None, "ε of a public audit (on the command line: none, which reads no row; else 1).", gt=0, allow_inf_nan=False
+        None, "ε of a public audit that reads rows (1, if only δ is given).", gt=0, allow_inf_nan=False
     )
-    delta: float | None = setting(None, "δ of a public audit (1e-9).", gt=0, lt=1)
+    delta: float | None = setting(None, "δ of a public audit that reads rows (1e-9).", gt=0, lt=1)
     dataset: str | None = setting(None, "Whose budget a public audit is charged to (the releases' own).")
     ledger: LedgerPlace | None = setting(None, "The ledger: path, URL without password, or block:NAME.")
     output: str | None = setting(None, "Folder to make (in the first release, if not given).")
@@ -48,6 +48,11 @@ class AuditConfig(create_model("UnsetSourceSettings", __base__=Settings, **_UNSE
     report: ReportSettings = setting(
         ReportSettings(), "Title, agency and contact of the page (those of the first release's card)."
     )
+
+    @property
+    def free(self) -> bool:
+        """Whether it is a public audit without a price: it reads no row."""
+        return self.mode == "public" and self.epsilon is None and self.delta is None
 
     @property
     def price(self) -> tuple[float, float]:

@@ -1,6 +1,13 @@
 """The distances that a release expects of itself, against the real ones of made-up tables."""
 
+import json
+import re
+import shutil
+from html import unescape
+
 import numpy as np
+import pandas as pd
+import pytest
 from in_process import command
 from known_relations import SCHEMA, evidence_of, people
 from scipy.stats import spearmanr
@@ -38,9 +45,37 @@ def test_without_strata_there_is_one_group():
     assert found["rows"].nunique() == 1
 
 
-def test_the_public_audit_without_epsilon_reads_the_folder_alone(folder, monkeypatch, capsys):
+def test_the_public_audit_without_epsilon_is_a_page_made_of_the_folder_alone(folder, monkeypatch, capsys):
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     code, shown, _ = command(monkeypatch, capsys, "audit", folder, "--public")
+    made = folder.with_name(f"{folder.name}-expected")
     assert code == 0
     assert "served worst: " in shown
     assert "nothing was charged" in shown
-    assert not list(folder.glob("audit*"))
+    assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    document = json.loads((made / "expected.json").read_text("utf-8"))
+    page = (made / "expected.html").read_text("utf-8")
+    assert document["sentences"][0] in unescape(page)
+    assert not re.search(r"(src|href)=.http|<script", page)  # nothing to fetch
+    assert document["worst"] in document["sentences"][0]
+    means = pd.read_csv(made / "expected.csv").groupby("group")["distance"].mean()
+    assert means.idxmax() == document["worst"]
+    assert set(means.index) == set(document["sizes"])
+    shutil.rmtree(made)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        (["--pdf"], "--pdf is of audits that read private rows"),
+        (["--output", "{folder}/here"], "name a folder outside it"),
+        (["--output", "{folder}"], "exists already"),
+    ],
+)
+def test_what_a_free_audit_cannot_do_is_said_before_anything_is_made(folder, given, message, monkeypatch, capsys):
+    beside = set(folder.parent.iterdir())
+    given = [each.format(folder=folder) for each in given]
+    code, _, said = command(monkeypatch, capsys, "audit", folder, "--public", *given)
+    assert code == 2
+    assert message in " ".join(said.split())
+    assert set(folder.parent.iterdir()) == beside

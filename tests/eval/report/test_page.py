@@ -8,6 +8,7 @@ from contextlib import contextmanager
 import pytest
 from report_fixtures import HISTORY, internal_report, public_report
 
+from equistrata.eval.report.expected import ExpectedReport, write_expected
 from equistrata.eval.report.page import write_report
 from equistrata.eval.report.tables import csv_files
 from equistrata.eval.report.words import verdict
@@ -58,10 +59,33 @@ def opened(browser, address, size="desktop", scheme="light"):
         context.close()
 
 
-@pytest.mark.parametrize(
+def looks_right(page, wrong, size, scheme, figures_at_least):
+    """Figures are whole, nothing is wider than the screen, colours are those of the scheme, and axe finds nothing."""
+    figures = [figure for figure in page.locator("svg.figure").all() if figure.is_visible()]
+    assert len(figures) == page.locator("figure").count() >= figures_at_least
+    for figure in figures:
+        box = figure.bounding_box()
+        assert box["width"] > 200
+        assert box["height"] > 100
+        assert box["x"] >= 0
+        assert box["x"] + box["width"] <= SIZES[size][0]
+        assert figure.locator("text").count() > 3
+    assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size][0]
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == (
+        "rgb(255, 255, 255)" if scheme == "light" else "rgb(15, 20, 25)"
+    )
+    found = axe.Axe().run(page).response["violations"]
+    assert [(v["id"], v["nodes"][0]["html"], v["nodes"][0]["failureSummary"]) for v in found] == []
+    assert wrong == []
+
+
+SEEN = pytest.mark.parametrize(
     ("scheme", "size"),
     [("light", "desktop"), ("dark", "desktop"), ("light", "phone"), ("dark", "phone"), ("light", "zoomed")],
 )
+
+
+@SEEN
 @pytest.mark.parametrize("kind", ["public", "internal"])
 def test_a_page_as_it_is_seen(browser, reports, kind, scheme, size):
     report, address = reports[kind]
@@ -69,22 +93,36 @@ def test_a_page_as_it_is_seen(browser, reports, kind, scheme, size):
         said = page.locator("#verdict").inner_text().replace("\xa0", " ")
         for sentence in (*verdict(report).opening, *verdict(report).comparison):
             assert sentence.replace("\xa0", " ") in said
-        figures = [figure for figure in page.locator("svg.figure").all() if figure.is_visible()]
-        assert len(figures) == page.locator("figure").count() >= 8
-        for figure in figures:
-            box = figure.bounding_box()
-            assert box["width"] > 200
-            assert box["height"] > 100
-            assert box["x"] >= 0
-            assert box["x"] + box["width"] <= SIZES[size][0]
-            assert figure.locator("text").count() > 3
-        assert page.evaluate("document.documentElement.scrollWidth") <= SIZES[size][0]
-        assert page.evaluate("getComputedStyle(document.body).backgroundColor") == (
-            "rgb(255, 255, 255)" if scheme == "light" else "rgb(15, 20, 25)"
-        )
-        found = axe.Axe().run(page).response["violations"]
-        assert [(v["id"], v["nodes"][0]["html"], v["nodes"][0]["failureSummary"]) for v in found] == []
-        assert wrong == []
+        looks_right(page, wrong, size, scheme, 8)
+
+
+@SEEN
+def test_a_free_audits_page_as_it_is_seen(browser, tmp_path, scheme, size):
+    groups = {f"Group number {place}, of the second kind": 10.0**place for place in range(1, 6)}
+    distances = {
+        name: {group: min(factor / rows, 1.0) for group, rows in groups.items()}
+        for name, factor in {"AGE": 3.0, "WORK": 20.0, "HEALTH": 0.5}.items()
+    }
+    report = ExpectedReport(
+        title="A title <of> the steward's",
+        agency="An agency",
+        contact="data@example.org",
+        release=public_report().releases[0],
+        unit="one row",
+        grouping="Number × Kind",
+        sizes=groups,
+        distances=distances,
+        called={"AGE": "Age", "WORK": "Usual hours of work", "HEALTH": "Health"},
+        not_measured=("Age and Health",),
+        replicates=50,
+        made="2026-11-23T10:00:00+00:00",
+        software="equistrata",
+    )
+    with opened(browser, write_expected(report, tmp_path).as_uri(), size, scheme) as (page, wrong):
+        said = page.locator("#verdict").inner_text().replace("\xa0", " ")
+        assert "served worst: Group number 1" in said
+        assert "most of all those of Usual hours of work (100 %)" in said
+        looks_right(page, wrong, size, scheme, 2)
 
 
 def test_a_page_that_misbehaves_is_seen(browser, tmp_path):

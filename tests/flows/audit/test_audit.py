@@ -22,6 +22,7 @@ from jsonschema import Draft202012Validator
 from made_up_people import PEOPLE_SCHEMA, made_up_people
 from plain_release import release
 
+import equistrata.flows.audit.flow
 from equistrata.data.manifest import write_manifest
 from equistrata.errors import InputError
 from equistrata.eval.report.page import SCHEMA
@@ -615,3 +616,20 @@ def test_the_command_takes_the_texts_of_its_page_one_by_one(place, monkeypatch, 
     assert code == 2
     assert "'report.title' holds a line break" in " ".join(err.split())
     assert not Path("stratified.internal/audit").exists()
+
+
+def test_a_public_audit_without_a_price_reads_no_row_and_charges_nothing(place, monkeypatch):
+    """As the command: it used to mean ε = 1 in Python and in deployments."""
+    before = Ledger("ledger.db").spent("people")
+    shown = []
+    monkeypatch.setattr(
+        "equistrata.flows.audit.flow.create_markdown_artifact", lambda text, **about: shown.append((text, about))
+    )
+    Path("people.csv").unlink()
+    config = AuditConfig.build(releases=["vanilla"], mode="public", ledger="ledger.db")
+    assert config.free
+    folder = Path(equistrata.flows.audit.flow.audit.fn(config))
+    assert sorted(each.name for each in folder.iterdir()) == ["expected.csv", "expected.html", "expected.json"]
+    assert folder.resolve() == Path("vanilla-expected").resolve()
+    assert "expected to be" in shown[0][0]
+    assert Ledger("ledger.db").spent("people") == before

@@ -1,0 +1,172 @@
+"""The free public audit: how far a release is expected to be off, as a page, JSON and CSV. Nothing private is in it.
+
+Everything is made of numbers that were published already, so it costs no privacy and may be published.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from statistics import mean
+
+from equistrata.eval.report.exhibits import LONGEST_COLUMN, LONGEST_WORDS, Exhibit
+from equistrata.eval.report.findings import ReleaseFacts, Shown
+from equistrata.eval.report.heat_maps import HeatMap
+from equistrata.eval.report.page import data_uri
+from equistrata.eval.report.pictures import DARK, LIGHT, SERIES, shorten, variables
+from equistrata.eval.report.plots import DotPlot, Dots
+from equistrata.eval.report.relations import relations_measured
+from equistrata.eval.report.tables import Table
+from equistrata.eval.report.templating import template
+from equistrata.eval.report.words import count, percent, price, ratio
+
+FORMAT = "equistrata expected audit 1"
+KIND = "expected"
+CSV = "expected.csv"
+SURE = (
+    "How sure this is: on census tables the median group was off by 0.9 to 1.2 times what was expected, groups of "
+    "fewer than ten people by nearly twice as much. A paid audit (--epsilon) compares with the private rows."
+)
+
+
+@dataclass(frozen=True)
+class ExpectedReport:
+    """A release and how far it is expected to be off.
+
+    Attributes:
+        title, agency, contact: of the page.
+        release: what its card says.
+        unit: what a neighbouring table differs by.
+        grouping: the columns that define groups, in words; empty without any.
+        sizes: group → its number of rows, about.
+        distances: column → group → expected total variation distance, in [0, 1].
+        called: column → what it is called.
+        not_measured: pairs of columns that were not measured together, in words.
+        replicates: how many models the numbers rest on.
+        made, software: of this report.
+    """
+
+    title: str
+    agency: str
+    contact: str
+    release: ReleaseFacts
+    unit: str
+    grouping: str
+    sizes: Mapping[str, float]
+    distances: Mapping[str, Mapping[str, float]]
+    called: Mapping[str, str]
+    not_measured: tuple[str, ...]
+    replicates: int
+    made: str
+    software: str
+
+    @property
+    def relations(self) -> str:
+        """What was measured together, in a sentence."""
+        known = self.release.relations
+        return "the card does not say it" if known is None else relations_measured(known, self.called)
+
+    @property
+    def order(self) -> list[str]:
+        """The groups, worst served first."""
+        return sorted(self.sizes, key=lambda group: -self.mean(group))
+
+    def mean(self, group: str) -> float:
+        """A group's distance, averaged over columns."""
+        return mean(each[group] for each in self.distances.values())
+
+    @property
+    def sentences(self) -> list[str]:
+        """Who is served worst, and how sure that is."""
+        worst, *others = self.order
+        if not others:
+            said = f"The released shares of a column are expected to be off by {percent(self.mean(worst))} on average."
+            return [f"{said} {SURE}"]
+        best, column = others[-1], max(self.distances, key=lambda name: self.distances[name][worst])
+        return [
+            f"Expected to be served worst: {worst} (about {count(self.sizes[worst])} rows). A column's released shares "
+            f"there are off by {percent(self.mean(worst))} of the group on average, most of all those of "
+            f"{self.called[column]} ({percent(self.distances[column][worst])}). Served best: {best}, "
+            f"{percent(self.mean(best))}.",
+            SURE,
+        ]
+
+
+def write_expected(report: ExpectedReport, folder: Path) -> Path:
+    """Write `expected.html`, `expected.json` and `expected.csv` into an existing folder; return the page."""
+    rows = [
+        (group, f"{report.sizes[group]:.0f}", name, f"{report.distances[name][group]:.6g}")
+        for group in report.order
+        for name in report.distances
+    ]
+    text = io.StringIO()
+    csv.writer(text, lineterminator="\n").writerows([("group", "rows", "column", "distance"), *rows])
+    document = {"format": FORMAT, "sentences": report.sentences, "worst": report.order[0], **asdict(report)}
+    (folder / CSV).write_text(text.getvalue(), "utf-8")
+    plain = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
+    (folder / "expected.json").write_text(plain + "\n", "utf-8")
+    page = folder / "expected.html"
+    page.write_text(_html(report, text.getvalue()), "utf-8")
+    return page
+
+
+def _html(report: ExpectedReport, table: str) -> str:
+    filters = {"price": price, "data_uri": data_uri}
+    page = template(Path(__file__).with_name("templates") / "expected.html.j2", **filters)
+    return page.render(
+        report=report,
+        release=report.release,
+        sentences=report.sentences,
+        exhibits=[_by_group(report), _by_column(report)],
+        files={CSV: table},
+        title=report.title,
+        kind=KIND,
+        agency=report.agency,
+        contact=report.contact,
+        made=report.made,
+        software=report.software,
+        series=SERIES,
+        light=variables(LIGHT),
+        dark=variables(DARK),
+    )
+
+
+def _by_group(report: ExpectedReport) -> Exhibit:
+    order = report.order
+    panels = (
+        Dots({KIND: {group: Shown(report.mean(group)) for group in order}}, "expected distance (log scale)"),
+        Dots({KIND: {group: Shown(max(report.sizes[group], 1.0)) for group in order}}, "rows, about", shown=_thousands),
+    )
+    reading = "Each mark is a group, worst served first. Left: how far its released shares are expected to be off, as "
+    reading += "a share of the group, averaged over columns. Right: how many rows it has, about."
+    words = {group: shorten(group, LONGEST_WORDS) for group in order}
+    described = (
+        f"Worst: {order[0]}, {percent(report.mean(order[0]))}; best: {order[-1]}, {percent(report.mean(order[-1]))}."
+    )
+    picture = DotPlot("groups", "How far each group is expected to be off", reading, described, panels, words)
+    rows = tuple((group, count(report.sizes[group]), ratio(report.mean(group))) for group in order)
+    return Exhibit(picture, (Table("Expected distance by group", ("group", "rows, about", "distance"), rows),), CSV)
+
+
+def _by_column(report: ExpectedReport) -> Exhibit:
+    order = report.order
+    reading = "Each cell is the expected distance of a column's released shares in a group from the real ones, in per "
+    reading += "cent of the group. Cells are expectations and have no noise of their own: what stands out is real."
+    errors = {name: {group: Shown(of[group]) for group in order} for name, of in report.distances.items()}
+    cells = [(of[group], name, group) for name, of in report.distances.items() for group in order]
+    most, name, group = max(cells)
+    described = f"The largest: {report.called[name]} of {group}, {percent(most)}."
+    words = {group: shorten(group, LONGEST_WORDS) for group in order}
+    called = [shorten(report.called[name], LONGEST_COLUMN) for name in report.distances]
+    picture = HeatMap("cells", "Expected distance by column and group", reading, described, errors, words, called)
+    headings = ("group", *(report.called[name] for name in report.distances))
+    rows = tuple((group, *(ratio(of[group]) for of in report.distances.values())) for group in order)
+    return Exhibit(picture, (Table("Expected distance by column and group", headings, rows),), CSV)
+
+
+def _thousands(x: float) -> str:
+    return f"{x:,.0f}"

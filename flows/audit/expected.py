@@ -1,0 +1,86 @@
+"""The free public audit: pages of how far releases are expected to be off, from their folders alone.
+
+No private row, no ledger, no charge: it is post-processing of what was published.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from equistrata.analysis.release import Release
+from equistrata.errors import InputError
+from equistrata.eval.report.expected import ExpectedReport, write_expected
+from equistrata.flows.config.audit import AuditConfig
+from equistrata.flows.publication.addition import free_name
+from equistrata.flows.publication.released import Released, facts
+from equistrata.flows.release.inside import release_around
+from equistrata.flows.run.landing import check_output, claimed_output, rename_to_new
+
+PAGE = "expected.html"
+
+
+def expected_report(folder: Path, config: AuditConfig, progress: Callable[[int, int], None] | None) -> ExpectedReport:
+    """How far a release is expected to be off. Raises InputError where its folder does not say it."""
+    release, (fact,) = Release.open(folder), facts([Released.open(folder)])
+    release.answers.progress = progress
+    found = release.expected_distances()
+    by, known = list(release.strata.columns), release.card.get("report") or {}
+    called = {column.name: column.label or column.name for column in release.schema.columns}
+    groups = [release.strata.words(key) for key in release.strata.keys] if by else ["everybody"]
+    distances = {
+        str(name): dict(zip(groups, map(float, part["distance"]), strict=True))
+        for name, part in found.groupby("column", sort=False)
+    }
+    first = found[found["column"] == found["column"].iloc[0]]
+    sizes = dict(zip(groups, map(float, first["rows"]), strict=True))
+    return ExpectedReport(
+        title=config.report.title or fact.title,
+        agency=config.report.agency or known.get("agency") or "",
+        contact=config.report.contact or known.get("contact") or "",
+        release=fact,
+        unit=str(release.card["guarantee"].get("unit", "one row")),
+        grouping=" × ".join(called[name] for name in by),
+        sizes=sizes,
+        distances=distances,
+        called=called,
+        not_measured=tuple(f"{called[one]} and {called[other]}" for one, other in release.not_measured()),
+        replicates=release.answers.count,
+        made=datetime.now(UTC).isoformat(timespec="seconds"),
+        software=f"equistrata {version('equistrata')}",
+    )
+
+
+def expected_audit(
+    config: AuditConfig, progress: Callable[[int, int], None] | None = None
+) -> list[tuple[Path, ExpectedReport]]:
+    """Make a folder with a page for each release, beside the release (`NAME-expected`) or `output`.
+
+    Returns the pages, and what is in them. Raises InputError; then nothing is written.
+    """
+    if not config.releases:
+        raise InputError("no release is named; give the folder of one at least")
+    if config.pdf or config.strata or config.target:
+        given = "--pdf" if config.pdf else "--strata" if config.strata else "--target"
+        raise InputError(f"{given} is of audits that read private rows; leave it out, or name a price with --epsilon")
+    if config.output is not None and len(config.releases) > 1:
+        raise InputError("--output names one folder, and each release gets a page of its own; leave it out")
+    found = []
+    for name in config.releases:
+        folder = Path(name).absolute()
+        home = folder.parent
+        output = home / free_name(home, f"{folder.name}-expected") if config.output is None else Path(config.output)
+        if (around := release_around(output)) is not None:
+            raise InputError(f"{str(output)!r} is in release {str(around)!r}; name a folder outside it")
+        check_output(output)
+        report = expected_report(Path(name), config, progress)
+        with claimed_output(output) as hidden:
+            made = hidden / "report"
+            made.mkdir()
+            write_expected(report, made)
+            check_output(output)
+            rename_to_new(made, hidden.parent / output.name)
+        found.append((output / PAGE, report))
+    return found
