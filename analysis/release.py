@@ -44,11 +44,13 @@ class Release:
         folder: where it is.
         card: `card.json`: guarantee, price, method.
         schema: what its columns mean.
+        manifest: the SHA-256 of its manifest, in hexadecimal.
     """
 
     folder: Path
     card: Mapping[str, Any]
     schema: Schema
+    manifest: str
 
     @classmethod
     def open(cls, folder: str | Path) -> Release:
@@ -57,7 +59,7 @@ class Release:
         Raises InputError with one sentence about the first thing that is wrong.
         """
         folder = Path(folder)
-        check_manifest(folder)
+        manifest = check_manifest(folder)
         where = f"release {str(folder)!r}"
         card, plain = _json(folder / "card.json", where), _json(folder / "schema.json", where)
         schema = Schema.from_plain(plain, f"schema.json of {where}")
@@ -67,7 +69,7 @@ class Release:
                 raise InputError(f"schema.json of {where} is not the schema that its card names; {MEND}")
         except (KeyError, TypeError):
             raise InputError(f"card.json of {where} is not the card of a release; {MEND}") from None
-        return cls(folder, card, schema)
+        return cls(folder, card, schema, manifest)
 
     @cached_property
     def strata(self) -> Strata:

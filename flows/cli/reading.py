@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import math
+import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -165,6 +167,8 @@ def replicate_command(settings: ReplicateSettings) -> None:
 
 class VerifySettings(Settings):
     release: ByPlace[Path] = setting(..., "The release's folder.")
+    registry: Path | None = setting(None, "Write the release as an entry of the registry of deployments (YAML).")
+    croissant: Path | None = setting(None, "Write it as schema.org and Croissant metadata (JSON-LD).")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 
 
@@ -172,13 +176,21 @@ class VerifySettings(Settings):
 def verify_command(settings: VerifySettings) -> None:
     """Check a release from its folder alone: files, rows and rules, measurements, and the price, computed again.
 
-    Exit code 0 if all of it holds, 2 if not.
+    Exit code 0 if all of it holds, 2 if not; then nothing is written.
 
-    [bold]Example[/bold]: equistrata verify my-release
+    [bold]Examples[/bold]
+      equistrata verify my-release
+      equistrata verify my-release --registry entry.yaml --croissant croissant.json
+
+    An entry for the public registry of deployments of differential privacy (registry.opendp.org) has every field that
+    the card knows; what only the publisher knows is marked TO BE FILLED IN.
     """
     from equistrata.analysis.release import Release
     from equistrata.analysis.verify import NOT_SEEN, faults, has_measurements, unlisted
 
+    for path in filter(None, (settings.registry, settings.croissant)):
+        if os.path.lexists(path) or not path.absolute().parent.is_dir():
+            raise InputError(f"{str(path)!r} exists already or has no folder; name a new file in one that exists")
     release = Release.open(settings.release)
     found, others = faults(release), unlisted(settings.release)
     unseen = NOT_SEEN if has_measurements(release) else ("what was measured, so the price is not checked", *NOT_SEEN)
@@ -195,3 +207,13 @@ def verify_command(settings: VerifySettings) -> None:
         )
     if found:
         raise InputError(f"release {str(settings.release)!r} does not hold: " + "; ".join(found))
+    from equistrata.analysis.metadata import croissant, registry_entry
+
+    if settings.registry is not None:
+        import yaml
+
+        entry = yaml.safe_dump(registry_entry(release), sort_keys=False, allow_unicode=True, width=120)
+        settings.registry.write_text(entry, "utf-8")
+    if settings.croissant is not None:
+        described = json.dumps(croissant(release), indent=2, ensure_ascii=False)
+        settings.croissant.write_text(described + "\n", "utf-8")

@@ -76,7 +76,7 @@ def test_results_are_combined_by_name():
 
 def test_a_release_without_measurements_says_so(opened):
     card = dict(opened.card) | {"config": dict(opened.card["config"]) | {"synthesizer": "smartnoise-mst"}}
-    other = Release(opened.folder, card, opened.schema)
+    other = Release(opened.folder, card, opened.schema, opened.manifest)
     with pytest.raises(InputError, match=r"publishes no measurements|smartnoise"):
         _ = other.evidence
 

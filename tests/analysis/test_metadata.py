@@ -1,0 +1,122 @@
+"""Metadata of a release: a registry entry with the fields that the registry knows, and Croissant JSON-LD."""
+
+import hashlib
+import json
+
+import pytest
+import yaml
+from in_process import command
+from jsonschema import Draft202012Validator
+from plain_release import release
+
+from equistrata.analysis.metadata import TO_FILL
+from equistrata.data.sources import read_frame
+
+# What the registry's schema of November 2026 has: names of fields, the required ones marked, and closed lists.
+FIELDS = {
+    "basic": "name! data_curators! description! intended_use! data_product_type! data_product_region! "
+    "publication_date! data_product_sector",
+    "dp_variant": "variant_name data_domain unprotected_quantities",
+    "privacy_loss": "privacy_unit privacy_unit_details privacy_parameters privacy_parameters_details",
+    "deployment_model": "model_name model_name_details actors release_type release_type_details data_source_type "
+    "data_source_type_details access_type access_type_details",
+    "accounting": "post_processing composition",
+    "implementation": "preprocessing_and_hyperparameter_tuning mechanisms justification",
+    "administrative": "sources notes registry_authors!",
+}
+LISTS = {"data_curators", "registry_authors"}
+CHOICES = {
+    "data_product_type": ["Summary statistics", "Machine learning model", "Dataset", "Synthetic data"],
+    "variant_name": ["Pure DP", "Approximate DP", "Zero-concentrated DP", "Renyi DP", "Custom"],
+    "model_name": ["Local", "Central", "Shuffle", "Federated"],
+    "release_type": ["One release", "Many releases"],
+    "data_source_type": ["Static", "Dynamic"],
+    "access_type": ["Interactive", "Non-interactive"],
+}
+
+
+def registry_schema():
+    def field(name):
+        if name == "privacy_parameters":
+            numbers = {each: {"type": "number"} for each in ("epsilon", "delta", "rho")}
+            return {"type": "object", "additionalProperties": False, "properties": numbers}
+        if name in LISTS:
+            return {"type": "array", "items": {"type": "string"}, "minItems": 1}
+        return {"enum": CHOICES[name]} if name in CHOICES else {"type": "string"}
+
+    def part(names):
+        return {
+            "type": "object",
+            "additionalProperties": False,
+            "required": [name.rstrip("!") for name in names.split() if name.endswith("!")],
+            "properties": {name.rstrip("!"): field(name.rstrip("!")) for name in names.split()},
+        }
+
+    return {
+        "type": "object",
+        "additionalProperties": False,
+        "required": ["url_slug", "status", "tier", "deployment"],
+        "properties": {
+            "url_slug": {"type": "string"},
+            "status": {"enum": ["Draft"]},
+            "tier": {"enum": [1, 2, 3]},
+            "deployment": {
+                "type": "object",
+                "additionalProperties": False,
+                "required": ["basic"],
+                "properties": {name: part(names) for name, names in FIELDS.items()},
+            },
+        },
+    }
+
+
+@pytest.fixture(scope="module")
+def honest(tmp_path_factory):
+    """A release with secure noise, and an agency."""
+    folder = tmp_path_factory.mktemp("metadata") / "honest"
+    release({"evaluate": "none", "output": str(folder), "report": {"agency": "An agency: its name", "title": "People"}})
+    return folder
+
+
+def test_an_honest_release_is_described_for_registry_and_catalogue(honest, tmp_path, monkeypatch, capsys):
+    files = tmp_path / "entry.yaml", tmp_path / "croissant.json"
+    options = ("--registry", files[0], "--croissant", files[1])
+    assert command(monkeypatch, capsys, "verify", honest, *options)[0] == 0
+    card = json.loads((honest / "card.json").read_text("utf-8"))
+
+    entry = yaml.safe_load(files[0].read_text("utf-8"))
+    assert [error.message for error in Draft202012Validator(registry_schema()).iter_errors(entry)] == []
+    parts = entry["deployment"]
+    assert parts["basic"]["data_curators"] == ["An agency: its name"]
+    assert parts["basic"]["name"] == "People"
+    assert parts["privacy_loss"]["privacy_parameters"] == {
+        name: card["guarantee"][name] for name in ("epsilon", "delta", "rho")
+    }
+    assert TO_FILL in parts["basic"]["intended_use"]
+    assert all(fields for fields in parts.values())
+
+    described = json.loads(files[1].read_text("utf-8"))
+    columns = read_frame(honest / "synthetic.parquet").columns
+    (rows,) = described["recordSet"]
+    assert [field["name"] for field in rows["field"]] == list(columns)
+    for file in described["distribution"]:
+        content = (honest / file["contentUrl"]).read_bytes()
+        assert file["sha256"] == hashlib.sha256(content).hexdigest()
+        assert file["contentSize"] == f"{len(content)} B"
+    sources = {file["@id"] for file in described["distribution"]}
+    assert {field["source"]["fileObject"]["@id"] for field in rows["field"]} <= sources
+    assert described["creator"]["name"] == "An agency: its name"
+    assert TO_FILL not in files[1].read_text("utf-8")
+
+    before = files[0].read_bytes()
+    code, _, said = command(monkeypatch, capsys, "verify", honest, "--registry", files[0])
+    assert (code, files[0].read_bytes()) == (2, before)
+    assert "exists already" in said
+
+
+def test_a_release_that_does_not_verify_is_not_described(folder, tmp_path, monkeypatch, capsys):
+    """The noise of this one was seeded."""
+    code, _, said = command(monkeypatch, capsys, "verify", folder, "--registry", tmp_path / "entry.yaml")
+    assert code == 2
+    assert "not private" in said
+    assert not list(tmp_path.iterdir())
