@@ -17,6 +17,7 @@ import numpy as np
 import pandas as pd
 
 from equistrata.analysis.answers import REPLICATES, Answers
+from equistrata.analysis.cells import noisy_cells
 from equistrata.analysis.derived import NUMBERS
 from equistrata.analysis.evidence import Evidence, check_keeps
 from equistrata.analysis.expected import expected_distances
@@ -174,6 +175,10 @@ class Release:
     def expected_distances(self) -> pd.DataFrame:
         """How far the release is expected to be off, by group and column: see `equistrata.analysis.expected`."""
         return expected_distances(self.answers)
+
+    def cells(self, level: float = 0.95) -> pd.DataFrame:
+        """Each cell of the measured marginals, with an interval, and whether it is noise: see `noisy_cells`."""
+        return noisy_cells(self.evidence, level)
 
     def replicates(self, count: int = REPLICATES, seed: int = 0, labels: bool = True) -> Iterator[pd.DataFrame]:
         """Whole tables like the released one, each as another draw of the noise might have made it.

@@ -11,12 +11,14 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from equistrata.analysis.cells import CELLS
 from equistrata.analysis.least_squares import LeastSquares
 from equistrata.analysis.release import Release
 from equistrata.data.manifest import MANIFEST, listed
@@ -41,7 +43,7 @@ NOT_SEEN = (
 def faults(release: Release) -> list[str]:
     """A sentence for each thing that does not hold; none for an honest release. The manifest was checked on opening."""
     found = [*_card(release), *_rows(release)]
-    return found + ([*_measurements(release), *_price(release)] if has_measurements(release) else [])
+    return found + ([*_measurements(release), *_price(release), *_cells(release)] if has_measurements(release) else [])
 
 
 def has_measurements(release: Release) -> bool:
@@ -145,6 +147,22 @@ def _apart(release: Release, name: str) -> Iterator[str]:
             if np.abs(summed - expected).max() > FAR * spread:
                 yield f"measurements of column {name!r} contradict each other: of other rows, or with more noise than σ"
                 return
+
+
+def _cells(release: Release) -> Iterator[str]:
+    path = release.folder / CELLS
+    if not path.exists():
+        return
+    found, own = (pd.read_csv(text, dtype=str) for text in (path, StringIO(release.cells().to_csv(index=False))))
+    numbers = ["estimate", "lower", "upper"]
+    same = list(found.columns) == list(own.columns) and len(found) == len(own)
+    for name in own.columns if same else ():
+        if name in numbers:  # another machine's linear algebra may round the last digit otherwise
+            same = same and np.allclose(found[name].astype(float), own[name].astype(float), rtol=1e-6, atol=0.11)
+        elif name != "noise":
+            same = same and found[name].equals(own[name])
+    if not same:
+        yield f"{CELLS} does not follow from the measurements"
 
 
 def _price(release: Release) -> Iterator[str]:

@@ -18,7 +18,7 @@ from equistrata.flows.release.card import group_table
 from equistrata.privacy.budget import Rho
 
 CARDS = {"card.json", "card.md"}
-OWN = CARDS | {"means.json", "schema.json", "synthetic.csv", "synthetic.parquet"}
+OWN = CARDS | {"cells.csv", "means.json", "schema.json", "synthetic.csv", "synthetic.parquet"}
 MEASURED = "measurements"
 
 

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from equistrata.analysis.cells import CELLS, noisy_cells
+from equistrata.analysis.evidence import Evidence
 from equistrata.arrays import Floats
 from equistrata.data.manifest import write_manifest
 from equistrata.data.schema import Column, Schema
@@ -198,8 +200,12 @@ def describe(
     starts = [work.starts(i) for i in range(len(keys))]
     again = sum(len(each) - len(set(each)) for each in starts)
     kept = range(len(keys)) if plan.mechanism.keeps_measurements else ()
-    found = [each for i in kept for each in load_measurements(work.measurements(i))]
+    by_key = {keys[i]: load_measurements(work.measurements(i)) for i in kept}
+    found = [each for measured in by_key.values() for each in measured]
     work.save_json(work.staging / "card.json", release_card(plan, noise, rows, source, account, again, found))
+    if found:
+        evidence = Evidence(plan.strata, by_key, plan.mechanism, held_out=plan.held_out)
+        noisy_cells(evidence).to_csv(work.staging / CELLS, index=False)
 
 
 @scrubbed

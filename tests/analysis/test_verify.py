@@ -44,6 +44,16 @@ def rewrite(path, change):
     path.write_text(json.dumps(document), "utf-8")
 
 
+def test_a_companion_that_calls_noise_a_finding_is_found(edited):
+    def change(copy):
+        path = copy / "cells.csv"
+        table = pd.read_csv(path, dtype=str)
+        table.loc[3, "upper"] = str(float(table.loc[3, "upper"]) - 5)
+        table.to_csv(path, index=False)
+
+    assert edited(change) == ["cells.csv does not follow from the measurements"]
+
+
 def test_an_honest_release_passes(honest, monkeypatch, capsys):
     assert faults(Release.open(honest)) == []
     code, shown, _ = command(monkeypatch, capsys, "verify", honest)
@@ -77,8 +87,9 @@ def test_a_sigma_that_was_edited_is_found(edited):
     def smaller(document):
         document["measurements"][3]["sigma"] *= 0.9
 
-    (fault,) = edited(lambda copy: rewrite(copy / "measurements" / "all.json", smaller))
+    fault, *others = edited(lambda copy: rewrite(copy / "measurements" / "all.json", smaller))
     assert "a σ, a choice or the price was changed" in fault
+    assert others == ["cells.csv does not follow from the measurements"]
 
 
 def test_a_missing_measurement_is_found(edited):

@@ -102,8 +102,8 @@ def test_what_a_release_folder_holds(served, people):
     )  # fmt: skip
     names = {path.name for path in folder.iterdir()}
     assert names == {
-        "synthetic.parquet", "synthetic.csv", "measurements", "means.json", "card.json", "card.md", "schema.json",
-        "manifest.json",
+        "synthetic.parquet", "synthetic.csv", "cells.csv", "measurements", "means.json", "card.json", "card.md",
+        "schema.json", "manifest.json",
     }  # fmt: skip
     assert check_manifest(folder)
     card = json.loads((folder / "card.json").read_text())

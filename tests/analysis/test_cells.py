@@ -1,0 +1,57 @@
+"""The companion that marks noise: intervals that cover, and marks that follow from them."""
+
+import numpy as np
+import pytest
+from known_relations import SCHEMA, evidence_of, people
+
+from equistrata.analysis import cells
+from equistrata.analysis.cells import CELLS, noisy_cells
+from equistrata.analysis.release import Release
+from equistrata.data.sources import read_frame
+
+
+def counted(table, found):
+    """The real count of each cell."""
+    codes, real = table.codes, []
+    for line in found.to_dict("records"):
+        names = line["columns"].split(" × ")
+        inside = np.ones(len(table), dtype=bool)
+        for name in names:
+            column = SCHEMA[name]
+            inside &= codes[:, SCHEMA.names.index(name)] == list(column.keys).index(line[name])
+        real.append(inside.sum())
+    return np.array(real)
+
+
+@pytest.mark.parametrize(("strata", "name"), [((), "mst"), (("G", "R"), "mst"), (("G", "R"), "gem")])
+def test_intervals_hold_the_counts_and_noise_is_marked(strata, name):
+    """Of some 300 cells of three releases, 90 to 99 % are inside 95 % intervals; cells of one release share noise."""
+    inside, marked = [], []
+    for seed in range(3):
+        table = people(3000, seed)
+        found = noisy_cells(evidence_of(table, 1.0, strata, name=name, seed=seed))
+        real = counted(table, found)
+        inside += ((found["lower"] - 0.1 <= real) & (real <= found["upper"] + 0.1)).tolist()
+        assert not found.duplicated(["columns", *SCHEMA.names]).any()
+        noise = (found["lower"] <= 0) | (found["upper"] - found["lower"] > found["estimate"])
+        assert (noise == found["noise"]).all()
+        marked.append(found["noise"].mean())
+        assert {len(each.split(" × ")) for each in found["columns"]} >= ({3} if strata else {1, 2})
+    assert 0.9 <= np.mean(inside) <= 0.99
+    assert 0 < np.mean(marked) < 0.9
+
+
+def test_large_marginals_are_left_out_and_small_ones_come_first(monkeypatch):
+    evidence = evidence_of(people(2000), 1.0)
+    whole = noisy_cells(evidence)
+    monkeypatch.setattr(cells, "MOST_WORK", 4**3 + 3 * 2**3 + 2 * 3**3)
+    few = noisy_cells(evidence)
+    assert set(few["columns"]) == set(SCHEMA.names)
+    assert len(few) < len(whole)
+
+
+def test_a_release_has_the_companion_of_its_rows(folder):
+    found, own = read_frame(folder / CELLS), Release.open(folder).cells()
+    assert found["columns"].tolist() == own["columns"].tolist()
+    assert np.allclose(found["estimate"].astype(float), own["estimate"], atol=0.11)
+    assert "`cells.csv`" in (folder / "card.md").read_text("utf-8")
