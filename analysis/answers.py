@@ -28,10 +28,11 @@ from equistrata.arrays import Floats
 from equistrata.errors import InputError
 from equistrata.stats.checks import one_of, share
 from equistrata.stats.fieller import Spread, ratio_interval
+from equistrata.stats.independence import independence
 from equistrata.synth.measurements import Columns, at_level, cells_where
 from equistrata.synth.strata.model import StratifiedModel
 
-STATISTICS = ("count", "proportion", "mean", "quantile", "difference", "ratio", *KINDS)
+STATISTICS = ("count", "proportion", "mean", "quantile", "difference", "ratio", "independence", *KINDS)
 MEASURED, IMPLIED, REFUSED = "measured", "implied", "refused"
 REPLICATES = 50
 NOISES = 200  # draws of noise on measured sums
@@ -78,6 +79,8 @@ class Answers:
             if where:
                 raise InputError("a regression has no condition 'where'; put these columns into 'by'")
             return self._regression(Regression.of(schema, statistic, of, by), level, sampled)
+        if statistic == "independence":
+            return self._independence(of, by, where, level, design_effect)
         if statistic in ("difference", "ratio"):
             inner = "mean" if isinstance(of, str) and has_numbers(schema[of]) else "proportion"
             groups = self._frame(question(schema, inner, of, by, where), level, sampled)
@@ -260,6 +263,30 @@ class Answers:
                 cells = cells_where(columns, strata.codes_of(key))
                 found[cells] = misfit_variance(table[cells], self.misfit * table[cells].sum())
         return found
+
+    def _independence(
+        self, of: Of, by: Sequence[str], where: Mapping[str, Any] | None, level: float, design_effect: float
+    ) -> pd.DataFrame:
+        """Cramér's V of two columns, and a test of no relation; of measured counts only, since a model assumes it."""
+        if not isinstance(of, str) or len(by) != 1 or of in by:
+            raise InputError("a test of independence is of one column in 'of' and another one in 'by'; name both")
+        schema = self.evidence.strata.schema
+        asked = question(schema, "count", of, by, where)
+        for table in self._tables(asked.columns):
+            top = widened(asked.top, asked.columns, table.columns, table.shape)
+            if table.has(top).all():
+                counts = (top @ table.counts(self._values)).reshape(schema[of].size, schema[by[0]].size)
+                rng = np.random.default_rng(self.seed + 3)
+                covariance = np.asarray(top @ table.covariance @ top.T)
+                found = independence(counts, covariance, rng=rng, level=level, design_effect=design_effect)
+                numbers = (found.v, found.lower, found.upper, found.standard_error)
+                labels = {"column": of, "against": by[0]}
+                line = labels | dict(zip(NUMBERS, numbers, strict=True)) | {"p_value": found.p_value, "basis": MEASURED}
+                return pd.DataFrame([line])
+        raise InputError(
+            f"the release did not measure {' and '.join(asked.columns)} together, so a test would be of its model; "
+            "measured pairs are in 'relations' of card.json"
+        )
 
     def _regression(self, asked: Regression, level: float, sampled: float) -> pd.DataFrame:
         """The coefficients. Linear ones follow from measured pairs, if all were; else from the model."""

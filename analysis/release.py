@@ -149,7 +149,8 @@ class Release:
 
         Args:
             statistic: "count", "proportion", "mean", "quantile"; "difference" or "ratio" of each group and the first;
-                "ols" or "logit".
+                "independence" of `of` and one column in `by` (Cramér's V, with the p-value of no relation in the
+                population); "ols" or "logit".
             of: a column; or {column: value, or several}, by released values or their words. None counts all rows.
             by: the columns that define groups; of a regression, those that explain `of`.
             where: {column: value, or several}: only these rows.

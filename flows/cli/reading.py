@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 WIDTH, LEAST_WIDTH = 30, 12  # characters of a drawn interval; with less room none is drawn
 MOST_LINES = 200
 
-Statistic = Literal["count", "proportion", "mean", "quantile", "difference", "ratio", "ols", "logit"]
+Statistic = Literal["count", "proportion", "mean", "quantile", "difference", "ratio", "independence", "ols", "logit"]
 
 
 class EstimateSettings(Settings):
@@ -48,6 +48,7 @@ def estimate_command(settings: EstimateSettings) -> None:
     [bold]Examples[/bold]
       equistrata estimate my-release proportion ESR=1 --by SEX
       equistrata estimate my-release difference ESR=1 --by RAC1P --population
+      equistrata estimate my-release independence DIS --by RAC1P
       equistrata estimate my-release mean WKHP --by SEX --where DIS=1
       equistrata estimate my-release logit ESR=1 --by SEX,AGEP,DIS --json
 

@@ -170,3 +170,19 @@ def test_a_numeric_column_has_means_and_quantiles_of_its_numbers(folder):
         found = answers.estimate("quantile", "AGE", q=q).iloc[0]
         assert found["lower"] <= np.quantile(ages, q) <= found["upper"]
         assert found["upper"] - found["lower"] <= 2
+
+
+def test_independence_is_tested_on_measured_pairs_only():
+    """X and Y are related, W is related to nothing; a pair that was not measured is refused."""
+    answers = Answers(evidence_of(people(6000), 2.0), count=4)
+    related = answers.estimate("independence", "X", ["Y"]).iloc[0]
+    assert related["p_value"] < 0.01
+    assert 0 < related["lower"] < related["estimate"] < related["upper"]
+    measured = [pair for pair in (("Y", "W"), ("X", "W"), ("Z", "W")) if pair not in answers.unmeasured]
+    for one, other in measured:
+        assert answers.estimate("independence", one, [other]).iloc[0]["p_value"] > 0.001
+    few = Answers(evidence_of(people(300), 0.1), count=4)
+    with pytest.raises(InputError, match="did not measure"):
+        few.estimate("independence", *next((one, [other]) for one, other in few.unmeasured))
+    with pytest.raises(InputError, match="name both"):
+        answers.estimate("independence", "X", ["Y", "Z"])
