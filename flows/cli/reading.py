@@ -13,7 +13,9 @@ from rich.text import Text
 
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import err, out, print_json, print_lines, table
+from equistrata.flows.cli.estimate_figure import draw_estimates
 from equistrata.flows.cli.options import command
+from equistrata.flows.cli.plan_figure import check_plot
 from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, setting
 from equistrata.flows.run.foreground import progress_bars
 
@@ -38,6 +40,7 @@ class EstimateSettings(Settings):
     population: Flag = setting(False, "About the population that the table was sampled from.")
     design_effect: float = setting(1.0, "Sampling variance over that of a simple random sample.", ge=1)
     q: float = setting(0.5, "Of a quantile.", gt=0, lt=1)
+    plot: Path | None = setting(None, "Draw the intervals to this file (.svg, .png or .pdf).")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 
 
@@ -56,6 +59,8 @@ def estimate_command(settings: EstimateSettings) -> None:
     """
     from equistrata.analysis.release import Release
 
+    if settings.plot is not None:
+        check_plot(settings.plot)
     release = Release.open(settings.release)
     with progress_bars(err) as bar:
         bar("read", 0, 0)
@@ -70,6 +75,14 @@ def estimate_command(settings: EstimateSettings) -> None:
             settings.design_effect,
             settings.q,
         )
+    if settings.plot is not None:
+        labels = _labels(found)
+        lines = [
+            ", ".join(_words(release, labels[0] if name == "against" else name, line[name]) for name in labels)
+            for line in found.to_dict("records")
+        ]
+        title = " ".join([settings.statistic, *([settings.of] if settings.of else [])])
+        draw_estimates(found, lines or ["all"], title, settings.level, settings.plot)
     if settings.as_json:
         finite = found.astype(object).replace([math.inf, -math.inf], None)
         print_json(finite.where(found.notna(), None).to_dict("records"), allow_nan=False)
@@ -91,8 +104,7 @@ def _condition(release: Release, text: str) -> dict[str, Any]:
 
 
 def _show(release: Release, found: pd.DataFrame, level: float) -> None:
-    numbers = ["estimate", "lower", "upper"]
-    labels = [name for name in found.columns if name not in {*numbers, "standard_error", "basis", "p_value"}]
+    numbers, labels = ["estimate", "lower", "upper"], _labels(found)
     with_p = ["p_value"] if "p_value" in found.columns else []
     room = out.width - 60 - 20 * (len(labels) - 1) - 10 * len(with_p)  # what numbers and labels leave
     width = min(max(room, 0), WIDTH) if room >= LEAST_WIDTH else 0
@@ -111,6 +123,14 @@ def _show(release: Release, found: pd.DataFrame, level: float) -> None:
     out.print(grid)
     if len(found) > MOST_LINES:
         print_lines(f"{len(found) - MOST_LINES:,} more lines; --json has them all")
+
+
+def _labels(found: pd.DataFrame) -> list[str]:
+    return [
+        name
+        for name in found.columns
+        if name not in {"estimate", "lower", "upper", "standard_error", "basis", "p_value"}
+    ]
 
 
 def _words(release: Release, name: str, value: Any) -> str:

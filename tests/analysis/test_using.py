@@ -13,3 +13,17 @@ def test_the_script_of_the_page_runs(folder, repo_root, monkeypatch, capsys):
     shown = capsys.readouterr().out
     for word in ("estimate", "p_value", "SEX=2", "measured"):
         assert word in shown
+
+
+def test_estimates_are_drawn(folder, tmp_path, monkeypatch, capsys):
+    picture = tmp_path / "jobs.svg"
+    code, _, _ = command(
+        monkeypatch, capsys, "estimate", folder, "proportion", "ESR=1", "--by", "SEX", "--plot", picture
+    )
+    assert code == 0
+    drawn = picture.read_text("utf-8")
+    assert drawn.count("<use") + drawn.count("<path") > 4
+    for place, bad in ((tmp_path / "jobs.txt", "must end in"), (tmp_path / "no" / "jobs.svg", "no folder that exists")):
+        code, _, said = command(monkeypatch, capsys, "estimate", folder, "count", "--plot", place)
+        assert code == 2
+        assert bad in " ".join(said.split())
