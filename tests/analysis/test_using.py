@@ -2,6 +2,8 @@
 
 import re
 
+from in_process import command
+
 
 def test_the_script_of_the_page_runs(folder, repo_root, monkeypatch, capsys):
     page = (repo_root / "docs" / "using-a-release.md").read_text("utf-8")
