@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import combinations
 from math import sqrt
 from typing import Any
@@ -18,8 +18,15 @@ from scipy.special import ndtri, stdtrit
 
 from equistrata.analysis.derived import NUMBERS, contrasts, quantiles
 from equistrata.analysis.evidence import Evidence
-from equistrata.analysis.least_squares import LeastSquares
-from equistrata.analysis.misfit import learned_misfit, misfit_variance, strata_with, table_effects, unmeasured_pairs
+from equistrata.analysis.least_squares import NOT_MEASURED, LeastSquares
+from equistrata.analysis.misfit import (
+    UNKNOWN,
+    learned_misfit,
+    misfit_variance,
+    strata_with,
+    table_effects,
+    unmeasured_pairs,
+)
 from equistrata.analysis.moments import Moments
 from equistrata.analysis.questions import Of, Question, cumulative, has_numbers, question, widened
 from equistrata.analysis.regression import KINDS, Regression
@@ -230,15 +237,32 @@ class Answers:
         strata, wide = self.evidence.strata, self._by_strata(columns)
         table = model.marginal(wide)
         if wide == columns and not any(measurement.where for measurement in self.evidence.all):
-            return table_effects(table, columns, self._sets, self.misfit, rng)
+            return table_effects(table, columns, self._sets, self.misfit, self._noise, rng)
         inner = tuple(name for name in wide if name not in strata.columns)
         for key in strata.keys:
-            codes = strata.codes_of(key).items()
-            here = [m for m in self.evidence.all if dict(m.where).items() <= codes]
+            codes = strata.codes_of(key)
+            here = [m for m in self.evidence.all if dict(m.where).items() <= codes.items()]
             sets = [frozenset((*m.columns, *dict(m.where))) for m in here]
             cells = cells_where(wide, dict(codes))
-            table[cells] = table_effects(table[cells], inner, sets, self.misfit, rng)
+            noise = partial(self._noise_in, codes=codes)
+            table[cells] = table_effects(table[cells], inner, sets, self.misfit, noise, rng)
         return np.asarray(table.sum(axis=tuple(axis for axis, name in enumerate(wide) if name not in columns)))
+
+    def _noise(self, columns: Columns) -> Floats | float:
+        """The variance of the measured counts over some columns."""
+        if columns not in self._known:
+            self._known[columns] = LeastSquares.of(self.evidence.strata.schema, self.evidence.all, columns)
+        known = self._known[columns]
+        if known is not None:
+            return known.variance.reshape(known.shape)
+        held = [m.sigma**2 for m in self.evidence.all if set(columns) <= {*m.columns, *dict(m.where)}]
+        return min(held, default=NOT_MEASURED)
+
+    def _noise_in(self, columns: Columns, codes: Mapping[str, int]) -> Floats | float:
+        """The same within a stratum."""
+        wide = at_level(self.evidence.strata.schema, columns, self.evidence.strata.columns)
+        found = self._noise(wide)
+        return found if isinstance(found, float) else found[cells_where(wide, dict(codes))]
 
     @cached_property
     def _sets(self) -> list[frozenset[str]]:
@@ -321,10 +345,24 @@ class Answers:
         rng, schema = np.random.default_rng(self.seed + 1), self.evidence.strata.schema
         products = Moments.of(schema, self._tables, asked.parts[:-1], asked.parts[-1:]) if whole else None
         truth, drawn = asked.coefficients(counts), []
-        value = truth if products is None else asked.coefficients(counts, products.sums(self._values)[:, 0])
+
+        def estimated(counts: Floats, values: list[Floats], modelled: Floats) -> Floats:
+            if products is None:
+                return asked.coefficients(counts)
+            # A measured sum replaces the model's as far as its noise is less than what the model may be off by.
+            seen, own = products.sums(values)[:, 0], asked.products(modelled)
+            return asked.coefficients(counts, own + believed * (seen - own))
+
+        believed = np.ones(1)
+        if products is not None:
+            noises = ([rng.normal(0.0, m.sigma, m.values.shape) for m in self.evidence.all] for _ in range(NOISES))
+            spread = np.array([products.sums(noise)[:, 0] for noise in noises]).var(0)
+            prior = asked.spread(misfit_variance(counts, UNKNOWN * counts.sum()))
+            believed = prior / np.maximum(prior + spread, 1e-12)
+        value = estimated(counts, self._values, counts)
         for model, values in self.replicated():
-            seen = None if products is None else products.sums(values)[:, 0]
-            drawn.append(asked.coefficients(self._disturbed(model, asked.columns, rng).ravel(), seen))
+            modelled = model.marginal(asked.columns).ravel()
+            drawn.append(estimated(self._disturbed(model, asked.columns, rng).ravel(), values, modelled))
         return value, np.asarray(((np.array(drawn) - truth) ** 2).mean(0))
 
 

@@ -14,13 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from equistrata.analysis.evidence import Evidence
-from equistrata.analysis.least_squares import LeastSquares
+from equistrata.analysis.least_squares import NOT_MEASURED, LeastSquares
 from equistrata.arrays import Floats
 from equistrata.synth.measurements import at_level
 from equistrata.synth.strata.model import StratifiedModel
 
 UNKNOWN = 0.015  # τ² where nothing was measured within groups: about that of a census table's columns
-NOT_MEASURED = 1e12  # variance
 FOLDS = 4  # refits, where groups were measured one by one: each predicts a quarter of them from the others
 _GRID = np.concatenate([[1e-6], np.geomspace(1e-4, 1.0, 33)])
 _PRIOR = 1.0  # standard deviation of log τ² over columns
@@ -61,9 +60,9 @@ def group_shares(evidence: Evidence, model: StratifiedModel, name: str, counted:
     known = LeastSquares.of(schema, evidence.all, columns) if counted else None
     if known is None:
         return GroupShares(name, shares, np.full(shares.shape, np.nan), np.full(shares.shape, NOT_MEASURED))
-    lost = (known.missing**2).sum(1) > 1e-9
-    noise = by_group(np.where(lost, NOT_MEASURED, np.diag(known.covariance)))
-    counts = by_group(np.where(lost, np.nan, known.counts([m.values for m in evidence.all])))
+    noise = by_group(known.variance)
+    counts = by_group(known.counts([measurement.values for measurement in evidence.all]))
+    counts = np.where(noise < NOT_MEASURED / 2, counts, np.nan)
     return GroupShares(name, shares, counts, noise)
 
 

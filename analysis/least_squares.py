@@ -21,6 +21,7 @@ from equistrata.data.schema import Schema
 from equistrata.synth.measurements import Columns, Measurement, Prediction
 
 MOST_CELLS = 1_200  # of a table with a covariance between all cells
+NOT_MEASURED = 1e12  # variance
 _EXACT = 1e-3  # the standard deviation, in rows, of a public number (σ = 0)
 _RANK = 1e-9  # of the largest eigenvalue: what is less is not measured
 _SEEN = 1e-6  # of a functional that may lie in directions that were not measured
@@ -76,6 +77,12 @@ class LeastSquares:
         """The counts, shape (cells,), by the values of all measurements, in their order."""
         weighted = sum(part @ values[place].sum(axis=rest).ravel() for place, rest, part in self.parts)
         return np.asarray(self.covariance @ weighted)
+
+    @property
+    def variance(self) -> Floats:
+        """Of each count, shape (cells,); infinite in effect (1e12) where it was not measured."""
+        lost = (self.missing**2).sum(1) > _RANK
+        return np.asarray(np.where(lost, NOT_MEASURED, np.diag(self.covariance)))
 
     def has(self, functionals: Floats) -> npt.NDArray[np.bool_]:
         """Which functionals of the counts, shape (n, cells), follow from what was measured; shape (n,)."""

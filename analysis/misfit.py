@@ -13,7 +13,7 @@ triple was not measured is refused, not guessed (`equistrata.analysis.answers`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import combinations, product
 
@@ -122,25 +122,42 @@ def pair_effects(counts: Floats, share: float, rng: np.random.Generator) -> Floa
     table = np.maximum(counts, 1e-9)
     off = np.minimum(misfit_variance(table, share * table.sum()) / table**2, MOST_EFFECT)
     changed = table * np.exp(np.sqrt(np.log1p(off)) * rng.standard_normal(table.shape) - np.log1p(off) / 2)
-    return np.asarray(_raked(changed, table, [(0,), (1,)]) / table)
+    margins = [table.sum(1, keepdims=True), table.sum(0, keepdims=True)]
+    return np.asarray(_raked(changed, margins, [(0,), (1,)]) / table)
 
 
 def table_effects(
-    counts: Floats, columns: Columns, sets: Sequence[frozenset[str]], share: float, rng: np.random.Generator
+    counts: Floats,
+    columns: Columns,
+    sets: Sequence[frozenset[str]],
+    share: float,
+    noise: Callable[[Columns], Floats | float],
+    rng: np.random.Generator,
 ) -> Floats:
     """A table that rows might have where a model expects these counts: a sample, with the sums that were measured.
+
+    A sum with noise of variance v is known as far as that goes: with a prior variance b (`misfit_variance` at UNKNOWN)
+    it is off by (1 − k)·√b besides what the noise does, k = b/(b + v).
 
     Args:
         counts: expected, one axis for each of `columns`.
         sets: the columns of each measurement.
         share: s of pairs that no set holds: they get `pair_effects` besides.
+        noise: of sums over some columns, their variance.
     """
     held = {frozenset(columns) & columns_of for columns_of in sets}
     most = [each for each in held if len(each) > 1 and not any(each < other for other in held)]
     kept = [tuple(axis for axis, name in enumerate(columns) if name in each) for each in most]
     kept += [(axis,) for axis in range(len(columns)) if not any(axis in axes for axes in kept)]
     table = np.maximum(counts, 1e-9)
-    changed = _raked(rng.poisson(table) + SUPPORT * table, table, kept)
+    sums = []
+    for axes in kept:
+        known = table.sum(tuple(axis for axis in range(table.ndim) if axis not in axes), keepdims=True)
+        prior = misfit_variance(known, UNKNOWN * table.sum())
+        variance = np.reshape(noise(tuple(columns[axis] for axis in axes)), known.shape if len(axes) else ())
+        left = variance / (prior + variance) * np.sqrt(prior)
+        sums.append(np.maximum(known + left * rng.standard_normal(known.shape), SUPPORT * known))
+    changed = _raked(rng.poisson(table) + SUPPORT * table, sums, kept)
     for pair in combinations(range(len(columns)), 2):
         if not any(set(pair) <= set(axes) for axes in kept):
             others = tuple(axis for axis in range(len(columns)) if axis not in pair)
@@ -149,9 +166,9 @@ def table_effects(
     return changed
 
 
-def _raked(table: Floats, like: Floats, kept: Sequence[tuple[int, ...]]) -> Floats:
-    """A positive table with another's sums over these axes, by iterative proportional fitting."""
-    for axes in list(kept) * _RAKINGS:
+def _raked(table: Floats, sums: Sequence[Floats], kept: Sequence[tuple[int, ...]]) -> Floats:
+    """A positive table with these sums over all but the kept axes, by iterative proportional fitting."""
+    for axes, wanted in list(zip(kept, sums, strict=True)) * _RAKINGS:
         others = tuple(axis for axis in range(table.ndim) if axis not in axes)
-        table = table * (like.sum(others, keepdims=True) / table.sum(others, keepdims=True))
+        table = table * (wanted / table.sum(others, keepdims=True))
     return table

@@ -97,6 +97,14 @@ class Regression:
         present, table = ~np.isnan(table).any(1), np.nan_to_num(table)
         return cls(kind, columns, tuple(terms), table[:, :-1], table[:, -1], present.astype(float), tuple(parts))
 
+    def products(self, counts: Floats) -> Floats:
+        """Sums of terms times outcome over the rows of a table of counts, shape (cells,)."""
+        return np.asarray(self.design.T @ (np.maximum(counts, 0.0) * self.kept * self.outcome))
+
+    def spread(self, variance: Floats) -> Floats:
+        """The variance of `products` where counts have these variances, shape (cells,)."""
+        return np.asarray((self.design**2).T @ (variance * self.kept * self.outcome**2))
+
     def coefficients(self, counts: Floats, products: Floats | None = None) -> Floats:
         """Of a table of counts, shape (cells,); least squares, or maximum likelihood by Newton's method.
 
@@ -105,7 +113,7 @@ class Regression:
         """
         weights = np.maximum(counts, 0.0) * self.kept
         if products is None:
-            products = self.design.T @ (weights * self.outcome)
+            products = self.products(counts)
         if self.kind == "ols":
             return self._solved(weights, products)
         found = np.zeros(len(self.terms))
