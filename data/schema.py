@@ -314,6 +314,8 @@ class Schema:
         _refuse_unknown(document, _SCHEMA_KEYS, here)
         for key in ("default", "impossible"):
             _need(here, isinstance(document.get(key) or [], list), f"needs {key!r} to be a list")
+        nothing = "has an empty 'default', so no column is released; list one, or leave it out to release all"
+        _need(here, document.get("default") != [], nothing)
         _need(here, len(declared) <= MOST_COLUMNS, f"declares {len(declared):,} columns; {MOST_COLUMNS:,} are the most")
         for name in declared:
             text = isinstance(name, str) and name.strip()
@@ -356,11 +358,13 @@ def schema_text(source: str | Path) -> tuple[str, str]:
 
 
 def refuse_questions(text: str, document: Any, where: str) -> None:
-    """Raise InputError for a draft that declares no column, but asks for some in comments."""
-    if isinstance(document, dict) and not document.get("columns") and (open_ones := asked(text)):
+    """Raise InputError for a draft that declares no column (or none to release), but asks for some in comments."""
+    none = isinstance(document, dict) and (not document.get("columns") or document.get("default") == [])
+    if none and (open_ones := asked(text)):
         shown = ", ".join(open_ones[:12]) + (f" and {len(open_ones) - 12} more" if len(open_ones) > 12 else "")
+        what = "no column that is released" if document.get("columns") else "no column"
         raise InputError(
-            f"schema {where} declares no column: what {shown} may hold is still a QUESTION in its comments; answer "
+            f"schema {where} declares {what}: what {shown} may hold is still a QUESTION in its comments; answer "
             "it under 'columns:', without the '#', as 'NAME: {values: [...]}' or 'NAME: {lower: ..., upper: ...}'"
         )
 

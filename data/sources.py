@@ -161,7 +161,8 @@ class FileSource:
             pass
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
-        if self.dialect.local:
+        """See `Source.read`. Cells of a CSV file are text, as in batches: the code 01 is not 1."""
+        if _file(self.path, self.kind)[1] == "csv":
             return pd.concat([batch.astype(object) for batch in self.batches(columns)], ignore_index=True)
         return _checked(read_frame(self.path, columns, self.kind, self.dialect), columns, self.describe())
 

@@ -96,6 +96,8 @@ def schema_draft(settings: DraftSettings) -> None:
         note("open:", one_line(f"{name} ({why})" if shown else name))
     if made.aside:
         note("declared, not released by default:", one_line(", ".join(made.aside)))
+    if not made.released:
+        note("nothing to release:", "no column is declared that is released by default; answer the draft's questions")
     if made.unknown:
         note("in the code book alone:", one_line(", ".join(made.unknown)))
     if any(marks[name] for name in made.declared if name in marks):
