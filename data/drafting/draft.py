@@ -8,6 +8,7 @@ columns:
   AGE: {label: "Age", type: number, lower: 0, upper: 99, integer: true}
 # CHECK: are these whole numbers, as their bounds are? If not, take 'integer: true' away; decimals are refused: AGE
 # QUESTION: what may these columns hold? They are not released until they are declared.
+# Where no list is public, as of jobs: {values: open}. A release finds what many rows hold, at a cost.
 # JOB: {values: [...]} or {lower: ..., upper: ...}  (no entry)
 <BLANKLINE>
 """

@@ -70,7 +70,7 @@ def test_no_text_adds_to_the_draft_or_breaks_it(text: str) -> None:
     assert schema["LIST"].label.replace("\u200d", "").isprintable()
     assert schema["RAW"].values == (text.replace("\ud800", "") + "x", "y")
     comments = [line for line in made.text.splitlines() if line.strip().startswith("#")]
-    assert len(comments) == 6 + 2 * bool(entries["RAW"].remark)
+    assert len(comments) == 7 + 2 * bool(entries["RAW"].remark)
 
 
 def test_a_draft_that_no_command_would_read_is_refused() -> None:
