@@ -55,7 +55,7 @@ class Threshold:
         if not 0 < delta < 0.5:
             raise InputError(f"finding values needs a delta between 0 and 0.5, not {delta}")
         sigma = gaussian_sigma(rho)
-        least = 2 + math.ceil(-NormalDist().inv_cdf(delta) * sigma)
+        least = 2 + math.floor(-NormalDist().inv_cdf(delta) * sigma)
         while _tail((least - 2) / sigma) > delta:
             least += 1
         return cls(sigma, least, delta)

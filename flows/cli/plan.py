@@ -151,7 +151,8 @@ def _plan_synthesis(settings: PlanSettings, synthesizer: str) -> None:
     else:
         print_synthesis(document)
         if raw.open:
-            note("open:", f"{', '.join(raw.open)}: planned with {MOST_FOUND} values, the most that a release finds")
+            most = f"planned with {MOST_FOUND} values, the most that are found; --part 0.95 leaves out what that costs"
+            note("open:", f"{', '.join(raw.open)}: {most}")
 
 
 def _question(settings: PlanSettings, column: Column | None) -> MeanQuestion | ProportionQuestion:

@@ -184,7 +184,9 @@ def _declared(schema: Schema) -> Table:
     title, digest = f"schema {escape(schema.name)}", f"SHA-256 {schema.digest[:16]}…"
     grid = table(title, "column", "kind", "codes", "missing", "label", caption=digest)
     for column in schema.columns:
-        kind = "values" if not column.numeric else " to ".join(map(column.shown, column.bounds))
+        kind = (
+            "open" if column.open else "values" if not column.numeric else " to ".join(map(column.shown, column.bounds))
+        )
         codes = "found by a release" if column.open else f"{column.size}" + " (fine bins)" * column.fine
         missing = "—" if column.missing is None else str(column.missing)
         grid.add_row(escape(column.name), kind, codes, escape(missing), escape(column.label))

@@ -92,6 +92,7 @@ def test_rows_are_coded_by_what_is_found(tmp_path) -> None:
     path.write_text("SEX,TOWN\n1,01\n2,Ulm\n1,\n2,=1\n1,other\n2,none\n1,Ulm\n")
     schema, known = schema_of(missing="none"), {"TOWN": Vocabulary()}
     source = FileSource.of(str(path), schema)
+    assert source.numbers == ("SEX",)
     table = CodedTable.concatenate([encode_open(each, schema, known) for each in source.batches(schema.names)])
     assert table.codes.dtype == np.uint32
     column = schema["TOWN"].with_values(["Ulm"])
