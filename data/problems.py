@@ -206,6 +206,8 @@ def misfits(
 
 def _faults(series: pd.Series, column: Column, may_lack: bool) -> dict[Fault, Mask]:
     """Which cells do not fit; no cell has two faults."""
+    if column.open:
+        return {"missing cells": series.isna().to_numpy() & (column.missing is None)}
     if column.values:
         codes, absent = value_codes(series, column)
         faults: dict[Fault, Mask] = {"undeclared values": ~absent & (codes < 0)}

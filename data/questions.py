@@ -4,6 +4,7 @@
 >>> print(text)
 # columns:
 # QUESTION: what may these columns hold? They are not released until they are declared.
+# Where no list is public, as of jobs: {values: open}. A release finds what many rows hold, at a cost.
 # JOB: {values: [...]} or {lower: ..., upper: ...}  (no entry)
 >>> asked(text)
 ['JOB']
@@ -15,13 +16,14 @@ import re
 from collections.abc import Mapping
 
 _ASKED = "# QUESTION: what may these columns hold? They are not released until they are declared."
+_FOUND = "# Where no list is public, as of jobs: {values: open}. A release finds what many rows hold, at a cost."
 _SHAPE = "{values: [...]} or {lower: ..., upper: ...}"
 _OPEN = re.compile(rf"^# (.+): {re.escape(_SHAPE)}", re.M)
 
 
 def questions(columns: Mapping[str, str]) -> list[str]:
     """The comments of a draft that ask for columns (name as YAML → why it is not declared, on one line)."""
-    return [_ASKED, *(f"# {name}: {_SHAPE}  ({why})" for name, why in columns.items())] if columns else []
+    return [_ASKED, _FOUND, *(f"# {name}: {_SHAPE}  ({why})" for name, why in columns.items())] if columns else []
 
 
 def asked(text: str) -> list[str]:

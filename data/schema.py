@@ -38,7 +38,15 @@ Release = Literal["value", "index", "draw", "midpoint"]
 Type = Literal["number", "date", "nominal", "ordinal"]
 
 OWN_CATEGORY, TAKEN = "own", "taken_from_rows"
+OPEN, OTHER = "open", "other"
 MOST_COLUMNS = 1_000
+LONGEST_VALUE = 100  # characters of a value that is found in rows
+# Texts of a CSV file that mean an absent cell: the same whether a file is read whole or in batches.
+ABSENT = (
+    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
+    "NULL", "NaN", "None", "n/a", "nan", "null",
+)  # fmt: skip
+MOST_FOUND = 100  # values of an open column: those that the most rows hold, by noisy counts
 MOST_CODES = 10_000  # of a column: more make a name or a number of it, and two such columns a table of 10⁸ cells
 _MOST = f"{MOST_CODES:,} are the most, so join some or declare bins"
 _OF_DATES = ("format", "every")
@@ -53,6 +61,8 @@ class Column:
     Categorical: `values` are the released codes in order; `recode` maps raw values to them, `others` is the code of
     every other raw value, `missing` that of an absent cell. With both `recode` and `others`, a raw value keeps its
     meaning only where `recode` lists it.
+    Open: categorical, with values that a release finds in the rows at a price (`equistrata.privacy.thresholds`); until
+    then it has none, only `others` and `missing`, and whatever needs its codes raises InputError.
     Numeric: `lower`, `upper` bound the raw values. With `edges` (b + 1 of them, ascending) the column has b bins, the
     first closed, the others open on the left, as `pandas.cut(include_lowest=True)`; without edges it has the fine bins
     of `equistrata.data.grid`, and `splits` where rules cut these; a synthesizer merges them by what it measures.
@@ -85,11 +95,12 @@ class Column:
     codes: tuple[tuple[Value, str], ...] = ()
     type: Type | None = None
     layout: str = ""
+    open: bool = False
 
     @property
     def numeric(self) -> bool:
-        """True when the column has bounds rather than a list of values."""
-        return not self.values
+        """True when the column has bounds rather than values."""
+        return not self.values and not self.open
 
     @property
     def ordered(self) -> bool:
@@ -133,13 +144,22 @@ class Column:
 
     @property
     def size(self) -> int:
-        """The number of codes."""
+        """The number of codes. Raises InputError for an open column."""
+        if self.open:
+            raise InputError(
+                f"column {self.name!r} is declared as 'values: open', and only a release finds its values; list them"
+            )
         return len(self.values) or self.bins + len(self.codes) + (self.missing == OWN_CATEGORY)
 
     @cached_property
     def keys(self) -> tuple[Value, ...]:
         """What names each code in strata keys, weights files and structural zeros: the value, or the bin's index."""
         return self.values or tuple(range(self.size))
+
+    def with_values(self, found: Sequence[str]) -> Column:
+        """An open column once its values are found: these, in this order, and then `missing` and `others`."""
+        own = [name for name in (self.missing, self.others) if name is not None]
+        return replace(self, values=tuple(dict.fromkeys([*found, *own])), open=False)
 
     def words(self, key: Value) -> str:
         """One of `keys` in a report: its declared words, the ends of its bin, or the value itself.
@@ -166,7 +186,7 @@ class Column:
         return dates.iso(number) if self.layout else f"{number:g}"
 
 
-COLUMN_KEYS = {each.name for each in fields(Column)} - {"name", "splits", "layout"} | {*_OF_DATES, TAKEN}
+COLUMN_KEYS = {each.name for each in fields(Column)} - {"name", "splits", "layout", "open"} | {*_OF_DATES, TAKEN}
 
 
 @dataclass(frozen=True)
@@ -232,6 +252,21 @@ class Schema:
         """The schema of its default columns (all of them where no default is declared)."""
         return self.select(self.default or self.names)
 
+    @property
+    def open(self) -> tuple[str, ...]:
+        """The open columns' names, in order."""
+        return tuple(column.name for column in self.columns if column.open)
+
+    def with_values(self, found: Mapping[str, Sequence[str]]) -> Schema:
+        """The schema once the values of these open columns are found."""
+        return replace(
+            self, columns=tuple(c.with_values(found[c.name]) if c.name in found else c for c in self.columns)
+        )
+
+    def supposed(self) -> Schema:
+        """The schema as large as it may get: MOST_FOUND made-up values in each open column."""
+        return self.with_values({name: [f"value {i}" for i in range(1, MOST_FOUND + 1)] for name in self.open})
+
     def coded(self) -> Schema:
         """The schema of a table that this schema has already released: binned columns hold the index of their bin."""
         return replace(self, columns=tuple(map(_released, self.columns)), file=PLAIN)
@@ -268,7 +303,8 @@ class Schema:
         for column in declaration["columns"]:
             del column["labels"]  # words for values are for reports; they may be mended without a new schema
             # Absent where there are none: the digests of older releases stay.
-            codes, splits, layout = (column.pop(key) for key in ("codes", "splits", "layout"))
+            codes, splits, layout, found = (column.pop(key) for key in ("codes", "splits", "layout", "open"))
+            column |= {"open": True} if found else {}
             column |= {"codes": [raw for raw, _ in codes]} if codes else {}
             column |= {"splits": splits} if splits else {}
             column |= {"layout": layout} if layout else {}
@@ -314,6 +350,8 @@ class Schema:
         _refuse_unknown(document, _SCHEMA_KEYS, here)
         for key in ("default", "impossible"):
             _need(here, isinstance(document.get(key) or [], list), f"needs {key!r} to be a list")
+        nothing = "has an empty 'default', so no column is released; list one, or leave it out to release all"
+        _need(here, document.get("default") != [], nothing)
         _need(here, len(declared) <= MOST_COLUMNS, f"declares {len(declared):,} columns; {MOST_COLUMNS:,} are the most")
         for name in declared:
             text = isinstance(name, str) and name.strip()
@@ -356,11 +394,13 @@ def schema_text(source: str | Path) -> tuple[str, str]:
 
 
 def refuse_questions(text: str, document: Any, where: str) -> None:
-    """Raise InputError for a draft that declares no column, but asks for some in comments."""
-    if isinstance(document, dict) and not document.get("columns") and (open_ones := asked(text)):
+    """Raise InputError for a draft that declares no column (or none to release), but asks for some in comments."""
+    none = isinstance(document, dict) and (not document.get("columns") or document.get("default") == [])
+    if none and (open_ones := asked(text)):
         shown = ", ".join(open_ones[:12]) + (f" and {len(open_ones) - 12} more" if len(open_ones) > 12 else "")
+        what = "no column that is released" if document.get("columns") else "no column"
         raise InputError(
-            f"schema {where} declares no column: what {shown} may hold is still a QUESTION in its comments; answer "
+            f"schema {where} declares {what}: what {shown} may hold is still a QUESTION in its comments; answer "
             "it under 'columns:', without the '#', as 'NAME: {values: [...]}' or 'NAME: {lower: ..., upper: ...}'"
         )
 
@@ -372,6 +412,18 @@ def number_in(value: Value) -> float | None:
     except ValueError:
         return None
     return number if isfinite(number) and "_" not in str(value) else None
+
+
+def writable(text: str) -> bool:
+    """Whether a text can be a value of every file of a release, unchanged: short, printable, on one line, without
+    blanks at its ends, and taken neither for an absent cell nor, by a spreadsheet, for a formula.
+
+    >>> [writable(text) for text in ("Nurse", "01", "-9", "", "a\\nb", "=1+1", "NA", "x" * 101)]
+    [True, True, True, False, False, False, False, False]
+    """
+    if not text or len(text) > LONGEST_VALUE or text != text.strip() or text in ABSENT:
+        return False
+    return text.isprintable() and (text[0] not in "=+-@" or number_in(text) is not None)
 
 
 def plain_text(value: object) -> str:
@@ -425,7 +477,8 @@ def _column(name: str, spec: Any, here: str) -> Column:
     fits = kind is None or of_values == ("values" in spec)
     needed = "'values'" if of_values else "'lower' and 'upper'"
     _need(here, fits, f"is declared as {kind}, which needs {needed}")
-    sigma, read = spec.get("sigma"), _categorical if "values" in spec else _numeric
+    reads = {OPEN: _open}.get(str(spec.get("values")), _categorical)
+    sigma, read = spec.get("sigma"), reads if "values" in spec else _numeric
     settings = read(spec, here)
     _need(here, sigma is None or (_is_number(sigma) and sigma > 0), "needs 'sigma' to be a positive number")
     sigma = None if sigma is None else float(sigma)
@@ -465,6 +518,18 @@ def _in_days(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
         "integer": True,
         "layout": layout,
     }
+
+
+def _open(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
+    extra = next((key for key in ("recode", "labels", "codes") if key in spec), None)
+    _need(here, not extra, f"has {extra!r}, which needs listed 'values'; leave it out, or list them")
+    _need(here, spec.get("type") != "ordinal", "is open, so the order of its values says nothing; leave 'type' out")
+    others, missing = spec.get("others", OTHER), spec.get("missing")
+    for key, name in (("others", others), ("missing", missing)):
+        plain = name is None or (isinstance(name, str) and writable(name))
+        _need(here, plain, f"needs {key!r} to be a short text in quotes")
+    _need(here, others is not None, "needs a name in 'others', for what few rows hold; leave it out for 'other'")
+    return {"others": others, "open": True}
 
 
 def _categorical(spec: Mapping[str, Any], here: str) -> dict[str, Any]:

@@ -11,6 +11,7 @@ folder, and only keyed hashes of them leave it (`equistrata.privacy.ledger.finge
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -27,18 +28,24 @@ class Snapshot:
     """The digests of all rows that were added, a table at a time.
 
     Args:
-        schema: of the tables; every column has codes.
+        schema: of the tables; an open column has the values that `extend` gives it.
     """
 
     def __init__(self, schema: Schema) -> None:
         self._columns = schema.columns
         self._meanings = [_meanings(column) for column in schema.columns]
         self._numbers = [
-            np.array([_numbers(column.name, meaning) for meaning in meanings], dtype=np.uint64)
-            for column, meanings in zip(schema.columns, self._meanings, strict=True)
+            _numbers(column.name, meanings) for column, meanings in zip(schema.columns, self._meanings, strict=True)
         ]
         self._sum = np.zeros(LANES, dtype=np.uint64)
         self._counts = [np.zeros(len(meanings), dtype=np.int64) for meanings in self._meanings]
+
+    def extend(self, name: str, values: Sequence[str]) -> None:
+        """Give a column more values, which the codes after those so far stand for."""
+        place = [column.name for column in self._columns].index(name)
+        self._meanings[place] += values
+        self._numbers[place] = np.concatenate([self._numbers[place], _numbers(name, values)])
+        self._counts[place] = np.append(self._counts[place], np.zeros(len(values), dtype=np.int64))
 
     def add(self, table: CodedTable) -> None:
         """Add the rows of a table of this schema."""
@@ -67,16 +74,17 @@ class Snapshot:
 
 def _meanings(column: Column) -> list[str]:
     """What each code stands for: a value, a bin by its ends, or that there is none."""
-    if column.values:
+    if column.values or column.open:
         return [plain_text(value) for value in column.values]
     bins = [f"{low!r} to {high!r}" for low, high in zip(column.cuts[:-1], column.cuts[1:], strict=True)]
     codes = [f"code {plain_text(raw)}" for raw, _ in column.codes]
     return bins + codes + ["missing"] * (column.missing == OWN_CATEGORY)
 
 
-def _numbers(name: str, meaning: str) -> list[int]:
-    digest = bytes.fromhex(_sha256("cell", name, meaning))
-    return [int.from_bytes(digest[8 * lane : 8 * lane + 8], "big") for lane in range(LANES)]
+def _numbers(name: str, meanings: Sequence[str]) -> npt.NDArray[np.uint64]:
+    """The number of each cell's meaning, shape (meanings, LANES)."""
+    digests = b"".join(bytes.fromhex(_sha256("cell", name, meaning)) for meaning in meanings)
+    return np.frombuffer(digests, dtype=">u8").astype(np.uint64).reshape(-1, LANES)
 
 
 def _mixed(rows: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint64]:

@@ -20,7 +20,7 @@ import pyarrow.csv as arrow_csv
 import pyarrow.parquet as pq
 
 from equistrata.data.dialect import PARQUET, PLAIN, UTF8, Dialect
-from equistrata.data.schema import Schema
+from equistrata.data.schema import ABSENT, Schema
 from equistrata.errors import InputError
 
 Item = TypeVar("Item")
@@ -29,12 +29,6 @@ BATCH_ROWS = 1 << 18
 _CSV_BLOCK = 1 << 24  # bytes of a CSV file that are parsed at a time; no row may be longer
 _HEADER_BYTES = 1 << 20  # the header line may not be longer, as a block of rows
 _PARQUET_BUFFER = 1 << 20  # bytes of each column that are read ahead: row groups of any size do
-
-# Texts of a CSV file that mean an absent cell: the same whether a file is read whole or in batches.
-ABSENT = (
-    "", "#N/A", "#N/A N/A", "#NA", "-1.#IND", "-1.#QNAN", "-NaN", "-nan", "1.#IND", "1.#QNAN", "<NA>", "N/A", "NA",
-    "NULL", "NaN", "None", "n/a", "nan", "null",
-)  # fmt: skip
 
 
 class Source(Protocol):
@@ -143,7 +137,8 @@ class FileSource:
     def of(cls, path: str, *schemas: Schema, kind: str | None = None, numbers: Sequence[str] = ()) -> FileSource:
         """The source of raw rows as the first schema's `file` declares them; `numbers` are columns of no schema."""
         declared = [column for schema in schemas for column in schema.columns]
-        of_numbers = [c.name for c in declared if not c.layout and not isinstance((*c.values, 0)[0], str)]
+        texts = [column.open or column.layout or isinstance((*column.values, 0)[0], str) for column in declared]
+        of_numbers = [column.name for column, text in zip(declared, texts, strict=True) if not text]
         return cls(path, kind, dialect=schemas[0].file, numbers=tuple(dict.fromkeys([*of_numbers, *numbers])))
 
     def header(self, wanted: Sequence[str] = ()) -> list[str]:
@@ -161,7 +156,8 @@ class FileSource:
             pass
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
-        if self.dialect.local:
+        """See `Source.read`. Cells of a CSV file are text, as in batches: the code 01 is not 1."""
+        if _file(self.path, self.kind)[1] == "csv":
             return pd.concat([batch.astype(object) for batch in self.batches(columns)], ignore_index=True)
         return _checked(read_frame(self.path, columns, self.kind, self.dialect), columns, self.describe())
 

@@ -46,6 +46,11 @@ class Strata:
         if len(set(columns)) < len(columns):
             raise InputError("a stratum column is named twice; name each once")
         for name in columns:
+            if schema[name].open:
+                raise InputError(
+                    f"stratum column {name!r} is declared as 'values: open'; strata are declared beforehand, so list "
+                    "its values"
+                )
             if schema[name].fine:
                 raise InputError(f"stratum column {name!r} is numeric and has no bins; add 'edges' to it in the schema")
         if len(columns) == len(schema.columns):

@@ -110,7 +110,8 @@ class PublicWeights:
     @classmethod
     def from_file(cls, path: str | Path, strata: Strata, weight: str | None = None) -> PublicWeights:
         """From a CSV or Parquet file: a table with a `count` or `share` column, else a public sample of people."""
-        frame = read_frame(path)
+        texts = [column.name for column in strata.schema.columns if isinstance((*column.values, 0)[0], str)]
+        frame = read_frame(path, dtype=dict.fromkeys(texts, str))  # the code 01 is not 1
         source = f"file {Path(path).name!r}"
         if weight is None and (_COUNT in frame.columns or _SHARE in frame.columns):
             return cls.from_table(frame, strata, source)

@@ -8,6 +8,7 @@ columns:
   AGE: {label: "Age", type: number, lower: 0, upper: 99, integer: true}
 # CHECK: are these whole numbers, as their bounds are? If not, take 'integer: true' away; decimals are refused: AGE
 # QUESTION: what may these columns hold? They are not released until they are declared.
+# Where no list is public, as of jobs: {values: open}. A release finds what many rows hold, at a cost.
 # JOB: {values: [...]} or {lower: ..., upper: ...}  (no entry)
 <BLANKLINE>
 """
@@ -54,6 +55,11 @@ class Draft:
     open: dict[str, str] = field(default_factory=dict)
     aside: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
+
+    @property
+    def released(self) -> list[str]:
+        """The declared columns that are released by default. Without one, no command takes the draft as a schema."""
+        return [column for column in self.declared if column not in self.aside]
 
 
 def draft(
@@ -116,7 +122,7 @@ def _read_again(made: Draft) -> None:
         if len(made.text.encode()) > documents.MOST_BYTES:
             raise InputError(f"the draft has more than {documents.MOST_BYTES:,} bytes, the most that is read")
         document = documents.parse(made.text, "the draft")
-        if made.declared:
+        if made.released:
             for spec in document["columns"].values():
                 spec.pop(TAKEN, None)
             Schema.from_dict(document, "of the draft")
@@ -135,11 +141,11 @@ def _head(made: Draft, name: str, file: Mapping[str, str] | None, taken: Mapping
     if file:
         lines.append(f"file: {_flow(file)}")
     if made.aside:
-        kept = [column for column in made.declared if column not in made.aside]
         lines += [
             f"# Survey weights ({_listed(made.aside)}) are declared, and not released unless --columns names them.",
-            f"default: [{', '.join(map(_scalar, kept))}]",
+            f"default: [{', '.join(map(_scalar, made.released))}]",
         ]
+        lines += ["# Nothing else is declared: list under 'default' what you declare."] * (not made.released)
     return [*lines, "columns:" if made.declared else "# columns:"]
 
 

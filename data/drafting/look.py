@@ -39,6 +39,7 @@ _LAYOUTS = (
 )  # fmt: skip
 _SENTINEL = re.compile(r"-(?:[1-9]|9+|8+|7+)|(?:9{2,}|8{3,}|7{3,})")
 _COMMA = re.compile(r"[-+]?\d+,\d+|[-+]?\d{1,3}(?:\.\d{3})+(?:,\d+)?")
+_TICKS = ("0", "1")  # of a checkbox, which may happen to be ticked by no row, or by all
 _GROUPED, _ZEROS = re.compile(r"\d\.\d{3}"), re.compile(r"[-+]?0\d")
 _POINT = re.compile(r"[-+]?\d+\.\d+")
 
@@ -191,6 +192,7 @@ def _looked(name: str, times: Mapping[str, int], dialect: Dialect) -> tuple[Entr
         # 1 and 1.0 are one value to a schema, but not where codes are texts: 01, or 1,0 in a file of decimal commas.
         plain = [text if zeros or dialect.local or text not in numbers else plain_text(numbers[text])
                  for text in ordered]  # fmt: skip
+        plain = [*_TICKS] if {*plain} <= {*_TICKS} else plain
         return Entry(name, "", "nominal", tuple((raw, "") for raw in dict.fromkeys(plain))), ["values"]
     kind = "nearly all cells differ: an identifier, or free text" if len(times) > rows / 2 else "many texts"
     return Entry(name, kind), []

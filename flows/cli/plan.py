@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from rich.markup import escape
 
 from equistrata.errors import InputError
-from equistrata.flows.cli.console import out, print_json, table
+from equistrata.flows.cli.console import note, out, print_json, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.settings import Flag, Names, Settings, setting
 
@@ -125,7 +125,7 @@ def planned(settings: PlanSettings) -> tuple[MeanQuestion | ProportionQuestion, 
 
 
 def _plan_synthesis(settings: PlanSettings, synthesizer: str) -> None:
-    from equistrata.data.schema import Schema
+    from equistrata.data.schema import MOST_FOUND, Schema
     from equistrata.data.strata import Strata
     from equistrata.flows.cli.plan_synthesis import print_synthesis, synthesis_document
 
@@ -134,11 +134,13 @@ def _plan_synthesis(settings: PlanSettings, synthesizer: str) -> None:
     if given:
         raise InputError(f"setting {given[0]!r} is of an estimate, not of a synthesis; leave it or the synthesizer out")
     declared = Schema.load(settings.schema_ or "acs_employment")
-    schema = declared.select(settings.columns) if settings.columns else declared.selected()
+    raw = declared.select(settings.columns) if settings.columns else declared.selected()
+    schema = raw.supposed()
     _ = schema.sizes  # raises for a column without bins
     absent = [name for name in settings.strata if name not in schema.names]
     if absent:
         raise InputError(f"stratum column {absent[0]!r} is not among the columns ({', '.join(schema.names)})")
+    _ = Strata.over(raw, settings.strata)  # raises for an open column
     strata = Strata.over(schema, settings.strata)
     weights = _sizes(settings, strata)
     sizes = _rows(settings, strata, weights)
@@ -148,6 +150,9 @@ def _plan_synthesis(settings: PlanSettings, synthesizer: str) -> None:
         print_json(document, allow_nan=False)
     else:
         print_synthesis(document)
+        if raw.open:
+            most = f"planned with {MOST_FOUND} values, the most that are found; --part 0.95 leaves out what that costs"
+            note("open:", f"{', '.join(raw.open)}: {most}")
 
 
 def _question(settings: PlanSettings, column: Column | None) -> MeanQuestion | ProportionQuestion:

@@ -96,6 +96,8 @@ def schema_draft(settings: DraftSettings) -> None:
         note("open:", one_line(f"{name} ({why})" if shown else name))
     if made.aside:
         note("declared, not released by default:", one_line(", ".join(made.aside)))
+    if not made.released:
+        note("nothing to release:", "no column is declared that is released by default; answer the draft's questions")
     if made.unknown:
         note("in the code book alone:", one_line(", ".join(made.unknown)))
     if any(marks[name] for name in made.declared if name in marks):
@@ -182,8 +184,10 @@ def _declared(schema: Schema) -> Table:
     title, digest = f"schema {escape(schema.name)}", f"SHA-256 {schema.digest[:16]}…"
     grid = table(title, "column", "kind", "codes", "missing", "label", caption=digest)
     for column in schema.columns:
-        kind = "values" if not column.numeric else " to ".join(map(column.shown, column.bounds))
-        codes = f"{column.size}" + " (fine bins)" * column.fine
+        kind = (
+            "open" if column.open else "values" if not column.numeric else " to ".join(map(column.shown, column.bounds))
+        )
+        codes = "found by a release" if column.open else f"{column.size}" + " (fine bins)" * column.fine
         missing = "—" if column.missing is None else str(column.missing)
         grid.add_row(escape(column.name), kind, codes, escape(missing), escape(column.label))
     return grid

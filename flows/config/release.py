@@ -136,6 +136,9 @@ class ReleaseConfig(SourceSettings):
         "auto", "Queries of shared selection: over all rows and within strata (auto), or one of these."
     )
     count_share: float = setting(0.02, "Part of the release's ρ for noisy counts.", gt=0, lt=1)
+    open_share: float = setting(
+        0.05, "Part of the release's ρ for finding the values of open columns, if there are any.", gt=0, le=0.5
+    )
     rows: int | None = setting(None, "Synthetic rows (the noisy number of rows if not given).", ge=1)
     means: Names = setting((), "Numeric columns to estimate private means of, as SCHL,WKHP.")
     means_share: float = setting(0.25, "Part of the release's ρ for the means.", gt=0, lt=1)

@@ -82,7 +82,7 @@ def with_audit(card: Mapping[str, Any], audit: AddedAudit) -> dict[str, Any]:
         "epsilon": _up(epsilon),
         "rho": float(total),
         "split_of_rho": {**guarantee["split_of_rho"], **split},
-        "group": group_table(float(total), own["delta"], guarantee["relation"]),
+        "group": group_table(float(total), own["delta"], guarantee["relation"], card.get("open", ())),
         "composition": composition if audits_of(card) else f"{composition}; audits in sequence",
         "release": own,
     }

@@ -48,7 +48,9 @@ def binding(plan: Plan) -> Binding:
         "software": software() | ({"the synthesizer's own": mechanism.software} if mechanism.software else {}),
         "strata": [plan.strata.columns, plan.strata.keys],
         "mechanism": _described(mechanism),
-        "price": {"counts": plan.price.counts.exact} | {part: rho.exact for part, rho in plan.parts.items()},
+        "price": {"counts": plan.price.counts.exact}
+        | {part: rho.exact for part, rho in plan.parts.items()}
+        | {f"δ of the {part}": opening.delta for part, opening in plan.openings.items()},
     }
     plain: Binding = json.loads(json.dumps(document, default=str))
     return plain

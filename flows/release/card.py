@@ -16,6 +16,7 @@ from equistrata.eval.report.templating import template
 from equistrata.flows.release.plan import Plan
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from equistrata.privacy.noise import NoiseSource
+from equistrata.privacy.thresholds import Threshold
 from equistrata.synth.measurements import Columns, Measurement, measured_pairs
 
 # Places are the steward's own; the texts of the page stand at the top of the card.
@@ -47,14 +48,19 @@ def release_card(
     account: Mapping[str, Any] | None = None,
     begun_again: int = 0,
     measured: Sequence[Measurement] = (),
+    opened: Sequence[Mapping[str, Any]] = (),
 ) -> dict[str, Any]:
     """The card: settings and paid-for numbers only. The account is `Undertaking.statement`.
 
     `measured` is all that was, or none where a foreign synthesizer keeps nothing.
+    `opened` is what was found of each open column (`equistrata.flows.release.finding`).
     It has more charges than one if noise was drawn again after a crash. A stratum is begun again if its worker is lost.
     """
     config, price = plan.config, plan.price
     parts = {"noisy counts": price.counts, f"synthesis ({plan.name})": price.synthesis, "means": price.means}
+    parts |= {name: opening.rho for name, opening in plan.openings.items()}
+    parts |= {f"δ of the {name}": opening.paid for name, opening in plan.openings.items()}
+    opened = [dict(each) | {"drawn": _times(f"values of {each['column']}", account)} for each in opened]
     again = {charge["reason"]: charge["rho"] for charge in account["charges"][1:]} if account else {}
     foreign = None if plan.mechanism.keeps_measurements else plan.mechanism
     relation = plan.mechanism.relation
@@ -74,7 +80,7 @@ def release_card(
             "rho": rho,
             "unit": UNIT,
             "relation": RELATIONS[relation],
-            "group": group_table(rho, config.delta, relation),
+            "group": group_table(rho, config.delta, relation, opened),
             "split_of_rho": {**{name: float(part) for name, part in parts.items() if part}, **again},
             "composition": (
                 "strata in parallel; counts, synthesis and means in sequence"
@@ -98,6 +104,7 @@ def release_card(
             "weights": weights_source,
             "begun_again": begun_again,
         },
+        "open": opened,
         "relations": _relations(plan.schema.names, together) if measured else None,
         "rows": rows,
         "columns": list(plan.schema.names),
@@ -115,16 +122,29 @@ def _relations(names: Sequence[str], measured: Iterable[Columns]) -> dict[str, l
     return {"measured": list(map(list, together)), "not_measured": list(map(list, apart)), "alone": alone}
 
 
-def group_table(rho: float, delta: float, relation: str = ADD_REMOVE) -> list[dict[str, Any]]:
+def _times(part: str, account: Mapping[str, Any] | None) -> int:
+    """How often the noise of a part was paid for."""
+    return sum(part in charge["parts"] for charge in account["charges"]) if account else 1
+
+
+def group_table(
+    rho: float, delta: float, relation: str = ADD_REMOVE, opened: Iterable[Mapping[str, Any]] = ()
+) -> list[dict[str, Any]]:
     """The price for k of GROUPS rows of one person or household: k²ρ, and its ε at the card's δ.
 
-    Under replacement (a relation, or the card's sentence), k rows are a group of 2k. `epsilon` is None beyond floats.
+    Under replacement (a relation, or the card's sentence), k rows are a group of 2k. `epsilon` is None beyond floats,
+    and where the values that k rows alone hold in the `opened` columns of the card are found with a chance above δ.
     """
     steps = 2 if relation.startswith(REPLACE_ONE) else 1
     table = []
     for rows in GROUPS:
         price = Rho(rho).group(steps * rows)
-        epsilon = price.epsilon(delta)
+        found = math.fsum(
+            Threshold(each["sigma"], each["least"], each["delta"]).chance(steps * rows) * each["drawn"]
+            for each in opened
+            if steps * rows > 1  # the δ of one row is paid for
+        )
+        epsilon = price.epsilon(delta - found) if found < delta else math.inf
         table.append({"rows": rows, "rho": float(price), "epsilon": epsilon if math.isfinite(epsilon) else None})
     return table
 
@@ -166,8 +186,15 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
 
     guarantee = card["guarantee"]
     # Cards made before 2026-11-22 have no such table.
-    group = guarantee.get("group") or group_table(guarantee["rho"], guarantee["delta"], guarantee["relation"])
-    older = {"audits": (), "households": None, "relations": None, "report": {"agency": None, "contact": None}}
+    given = guarantee["rho"], guarantee["delta"], guarantee["relation"]
+    group = guarantee.get("group") or group_table(*given, card.get("open", ()))
+    older = {
+        "audits": (),
+        "households": None,
+        "open": (),
+        "relations": None,
+        "report": {"agency": None, "contact": None},
+    }
     shown = older | dict(card)
     try:
         page = template(Path(__file__).with_name("card.md.j2"))

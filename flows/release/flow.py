@@ -35,6 +35,7 @@ from prefect.states import Completed
 from equistrata.errors import EquistrataError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import steps
+from equistrata.flows.release.finding import find_values, found_values, recode
 from equistrata.flows.release.inside import SCORES, private_folder
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.runners import executor, wait
@@ -151,10 +152,15 @@ def _make(run: Undertaking) -> Path:
     synthesis = plan.price.counts + plan.price.synthesis
     budgets = list(budget.parallel(synthesis, plan.fitted.keys, "synthesis, strata in parallel").values())
     means = budget.part(plan.price.means, "means") if plan.means is not None else Budget(Rho(0))
+    finding = budget.part(plan.price.finding, "values of open columns") if plan.openings else Budget(Rho(0))
     tell("load")
     with executor(plan.config, work, len(plan.fitted.keys)) as pool:  # before rows are read: a cluster may be missing
         run.load(lambda: _run(steps.partition, plan, work))
         run.charge()
+        if plan.openings:
+            _run(find_values, plan, work, finding, noise.spawn(steps.FINDING))
+            plan = plan.opened({each["column"]: each["values"] for each in found_values(plan, work)})
+            _run(recode, plan, work)
         _fit_all(plan, work, budgets, noise.spawn(steps.SYNTHESIS), pool)
     tell("resample")
     drawn = _run(steps.resample, plan, work)

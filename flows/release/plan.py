@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from fractions import Fraction
 from functools import cached_property
 from math import sqrt
 from pathlib import Path
@@ -19,6 +20,7 @@ from equistrata.flows.release.inside import check_place
 from equistrata.flows.release.size import Demand
 from equistrata.flows.run.landing import check_output
 from equistrata.privacy.budget import Rho
+from equistrata.privacy.thresholds import bought
 from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism, serving_all
 from equistrata.synth.registry import mechanism
 from equistrata.synth.size import size
@@ -26,6 +28,7 @@ from equistrata.synth.strata.selection import shared_selection
 from equistrata.synth.synthesizer import NOISY, stratified_name
 
 SYNTHESIS = "synthesis"
+DELTA_PART = Fraction(1, 5)  # of what finding values costs: a threshold falls by half a per cent where δ doubles
 ACS_SCHEMA, ACS_MEANS = "acs_employment", "acs_means"
 
 
@@ -36,11 +39,28 @@ class Price:
     total: Rho  # of the whole release, from (ε, δ)
     counts: Rho  # for noisy counts of the strata's sizes; 0 without strata, or with public weights alone
     means: Rho  # for private means; 0 without
+    finding: Rho  # for the values of open columns, and the δ of finding them; 0 without
 
     @property
     def synthesis(self) -> Rho:
         """The rest, for the synthesizer."""
-        return self.total - self.counts - self.means
+        return self.total - self.counts - self.means - self.finding
+
+
+@dataclass(frozen=True)
+class Opening:
+    """What finding the values of one open column costs.
+
+    Attributes:
+        rho: of the noise.
+        delta: the chance with which a value that one row alone holds is found is at most this.
+        paid: ρ that buys this δ (`equistrata.privacy.thresholds.bought`).
+    """
+
+    column: str
+    rho: Rho
+    delta: float
+    paid: Rho
 
 
 @dataclass(frozen=True)
@@ -50,30 +70,36 @@ class Plan:
     config: ReleaseConfig
     source: Source
     declared: tuple[Schema, ...]  # by their files: the rows' schema, and the means' where that is another one
-    schema: Schema  # of the released columns
+    schema: Schema  # of the released columns; open ones with made-up values until theirs are found (`opened`)
     means: Schema | None  # of the columns that have their means estimated
     strata: Strata
     mechanism: Mechanism  # of all strata at once (its `levels` are set), or of each stratum by itself
     weights: PublicWeights | None  # None where weights come from noisy counts alone
     price: Price
+    openings: Mapping[str, Opening]  # of open columns, by their names in `parts`
 
     @classmethod
-    def of(cls, config: ReleaseConfig, begun: bool = False) -> Plan:
+    def of(cls, config: ReleaseConfig, begun: bool = False, account: tuple[float, float] | None = None) -> Plan:
         """Check a configuration and load what is public in it. Nothing is written or charged. Raises InputError.
 
         Of a release that was begun, the input may be gone, if no row is needed any more, and the output may exist.
+
+        Args:
+            account: (ε, δ) of the budget that is charged, if one is.
         """
         if not begun:
             check_output(Path(config.output))
             check_place(Path(config.output))
         runners.check_runner(config)
         declared = _schema(config)
-        schema = declared.select(config.columns) if config.columns else declared.selected()
+        raw = declared.select(config.columns) if config.columns else declared.selected()
+        schema = raw.supposed()
         _ = schema.sizes  # raises for a column without bins
         for name in config.strata:
             if name not in schema.names:
                 known = ", ".join(schema.names)
                 raise InputError(f"stratum column {name!r} is not among the released columns ({known})")
+        _ = Strata.over(raw, config.strata)  # raises for an open column
         strata = Strata.over(schema, config.strata)
         averaged = _means_schema(config, declared)
         means = _of_means(config, averaged) if config.means else None
@@ -82,13 +108,16 @@ class Plan:
         total = total_price(config.epsilon, config.delta)
         counts = total * config.count_share if paid_counts else Rho(0)
         for_means = total * config.means_share if means is not None else Rho(0)
-        if not counts + for_means < total:
-            raise InputError("count_share and means_share leave nothing for the synthesizer; lower one of them")
+        finding = total * config.open_share if raw.open else Rho(0)
+        if not counts + for_means + finding < total:
+            raise InputError("count_share, means_share and open_share leave nothing for the synthesizer; lower one")
         own = mechanism(config.synthesizer, config.engine)
         fits = shared_selection(own, strata, config.selection, config.levels) or own
         files = (declared,) if means is None or averaged is declared else (declared, averaged)
-        price = Price(total, counts, for_means)
-        plan = cls(config, source_of(config, files), files, schema, means, strata, fits, weights, price)
+        price = Price(total, counts, for_means, finding)
+        budgets = [(config.epsilon, config.delta), *([account] if account else [])]
+        openings = _openings(raw.open, finding, budgets)
+        plan = cls(config, source_of(config, files), files, schema, means, strata, fits, weights, price, openings)
         if not begun:
             plan.source.check(plan.columns)
             plan.demand.check()
@@ -108,6 +137,16 @@ class Plan:
             means=len(self.estimates),
             rows=int(strata / sqrt(2 * float(rho))) if config.rows is None else config.rows,
         )
+
+    def opened(self, found: Mapping[str, Sequence[str]]) -> Plan:
+        """The plan once the values of its open columns are found. Units keep their names, and sizes do not grow."""
+        schema = self.raw.with_values(found)
+        return replace(self, schema=schema, strata=Strata.over(schema, self.strata.columns))
+
+    @property
+    def raw(self) -> Schema:
+        """The schema of the released columns as declared."""
+        return self.declared[0].select(self.schema.names)
 
     @property
     def shared(self) -> SharingMechanism | None:
@@ -148,12 +187,25 @@ class Plan:
 
     @cached_property
     def parts(self) -> Mapping[str, Rho]:
-        """The parts of ρ that are charged, by name: synthesis (strata in parallel, with counts), and each mean."""
+        """The parts of ρ that are charged, by name: synthesis (strata in parallel, with counts), each mean, and each
+        open column with its δ."""
         shares = self.price.means.split([1] * len(self.estimates)) if self.estimates else []
         means = {
             f"{kind} mean of {column.name}": share for (column, kind), share in zip(self.estimates, shares, strict=True)
         }
-        return {SYNTHESIS: self.price.counts + self.price.synthesis, **means}
+        found = {name: each.rho + each.paid for name, each in self.openings.items()}
+        return {SYNTHESIS: self.price.counts + self.price.synthesis, **means, **found}
+
+
+def _openings(columns: Sequence[str], finding: Rho, budgets: Sequence[tuple[float, float]]) -> Mapping[str, Opening]:
+    """Open columns share ρ equally. DELTA_PART of it buys their δ."""
+    if not columns:
+        return {}
+    shares = finding.split([1] * len(columns))
+    paid = [share * DELTA_PART for share in shares]
+    delta = [bought(part, budgets) for part in paid]
+    each = zip(columns, shares, paid, delta, strict=True)
+    return {f"values of {name}": Opening(name, share - part, small, part) for name, share, part, small in each}
 
 
 def total_price(epsilon: float, delta: float) -> Rho:

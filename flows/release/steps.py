@@ -20,15 +20,17 @@ from equistrata.data.snapshot import Snapshot
 from equistrata.data.sources import ahead
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable, numbers
+from equistrata.data.vocabulary import Vocabulary, encode_open
 from equistrata.data.weights import PublicWeights
 from equistrata.eval.scores.scores import score, with_utility
 from equistrata.flows.release.card import card_markdown, release_card
+from equistrata.flows.release.finding import found_values
 from equistrata.flows.release.inside import SCORES, check_place, keep_scores
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.writer import row_files
 from equistrata.flows.run.guard import StepFailed, scrubbed
 from equistrata.flows.run.landing import land
-from equistrata.flows.run.workspace import SNAPSHOT, Workspace
+from equistrata.flows.run.workspace import HELD_OUT, SNAPSHOT, SYNTHETIC, Workspace
 from equistrata.inference.means.coinpress import Coinpress
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
 from equistrata.privacy.budget import Budget, Rho
@@ -43,9 +45,7 @@ from equistrata.synth.strata.model import StratifiedModel, noisy_weights
 from equistrata.synth.strata.weights import combined_weights
 
 # Streams of one noise source, so that a seeded run does not depend on the order of its steps.
-SYNTHESIS, MEANS, SAMPLING = 0, 1, 2
-
-HELD_OUT, SYNTHETIC = "held_out.npy", "synthetic.npy"  # coded rows in the working folder
+SYNTHESIS, MEANS, SAMPLING, FINDING = 0, 1, 2, 3
 
 SCORED_ROWS = 1_000_000  # distinct rows that are scored exactly, and rows that classifiers see
 FAR_OUT = 0.05  # of the rows of a group beyond the usual clip: σ is declared too small
@@ -62,30 +62,41 @@ def _rng(plan: Plan, stream: int) -> np.random.Generator:
 def partition(plan: Plan, work: Workspace) -> None:
     """Read the rows, code them, hold some out if asked, and keep each stratum's rows and outcomes.
 
+    Cells of open columns get codes of a vocabulary, which is kept too (`equistrata.flows.release.finding`).
+
     A batch at a time, so memory does not grow with the rows. What becomes of a row depends on that row (and on a coin
     of its own, if rows are held out), so neighbouring tables stay neighbours. The snapshot covers held-out rows too.
     """
     coins = work.coins(_rng(plan, SAMPLING)) if plan.held_out else None
-    snapshot = Snapshot(plan.schema)
+    raw, snapshot = plan.raw, Snapshot(plan.raw)
+    known = {name: Vocabulary() for name in raw.open}
+    for name in known:
+        snapshot.extend(name, ["\0unwritable", "\0missing"])  # no text that is kept
     for frame in ahead(plan.source.batches(plan.columns)):
-        table = CodedTable.encode(frame, plan.schema)
+        before = {name: len(each.texts) for name, each in known.items()}
+        table = encode_open(frame, raw, known)
+        for name, each in known.items():
+            snapshot.extend(name, each.texts[before[name] :])
         snapshot.add(table)
         kept = np.ones(len(table), dtype=bool)
         if coins is not None:
             kept = coins.random(len(table)) >= plan.held_out
             work.append(work.root / HELD_OUT, table.take(~kept).codes)
             table = table.take(kept)
-        for position, part in enumerate(plan.fitted.partition(table).values()):
+        strata, fitted = (replace(each, schema=table.schema) if known else each for each in (plan.strata, plan.fitted))
+        for position, part in enumerate(fitted.partition(table).values()):
             work.append(work.stratum(position), part.codes)
         if plan.means is None:
             continue
-        index = plan.strata.index(table)
+        index = strata.index(table)
         for column in plan.means.columns:
             values, absent = numbers(frame[column.name], column)
             values, present = values[kept], ~absent[kept]
             for position in range(len(plan.strata.keys)):
                 work.append(work.outcome(column.name, position), values[present & (index == position)])
     work.save_json(work.root / SNAPSHOT, snapshot.digests())
+    for name, each in known.items():
+        work.save_json(work.vocabulary(name), each.texts)
 
 
 @scrubbed
@@ -202,7 +213,8 @@ def describe(
     kept = range(len(keys)) if plan.mechanism.keeps_measurements else ()
     by_key = {keys[i]: load_measurements(work.measurements(i)) for i in kept}
     found = [each for measured in by_key.values() for each in measured]
-    work.save_json(work.staging / "card.json", release_card(plan, noise, rows, source, account, again, found))
+    opened = found_values(plan, work)
+    work.save_json(work.staging / "card.json", release_card(plan, noise, rows, source, account, again, found, opened))
     if found:
         evidence = Evidence(plan.strata, by_key, plan.mechanism, held_out=plan.held_out)
         noisy_cells(evidence).to_csv(work.staging / CELLS, index=False)
@@ -216,7 +228,8 @@ def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSour
     """
     assert plan.means is not None
     outcomes: dict[str, dict[str, Any]] = {}
-    for (column, kind), (name, share) in zip(plan.estimates, list(plan.parts.items())[1:], strict=True):
+    shares = list(plan.parts.items())[1 : 1 + len(plan.estimates)]
+    for (column, kind), (name, share) in zip(plan.estimates, shares, strict=True):
         part = budget.part(share, name)
         if not work.mean(name).exists():
             work.count_start(name)

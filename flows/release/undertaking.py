@@ -183,7 +183,8 @@ class Undertaking:
         """The units of a part whose noise is not saved."""
         if part == SYNTHESIS:
             return [i for i in range(len(self.plan.fitted.keys)) if not self.work.measurements(i).exists()]
-        return [] if self.work.mean(part).exists() else [part]
+        saved = self.work.found(part) if part in self.plan.openings else self.work.mean(part)
+        return [] if saved.exists() else [part]
 
 
 def with_release_id(config: ReleaseConfig, unique: str | None = None) -> ReleaseConfig:
@@ -209,11 +210,11 @@ def prepare(config: ReleaseConfig) -> tuple[Plan, Account | None]:
 
 def _plan_of_charged(config: ReleaseConfig, account: Account) -> Plan:
     account.ledger.verify()
-    account.ledger.budget(account.dataset)  # raises if there is no such data set
+    opened = account.ledger.account(account.dataset)  # raises if there is no such data set
     charges, found = account.charges(), Journal.of(account.release)
     check_standing(config, account, charges, found)
     try:
-        plan = Plan.of(config, begun=bool(charges))
+        plan = Plan.of(config, begun=bool(charges), account=(opened.epsilon or 0.0, opened.delta or 0.0))
     except InputError as error:
         if not charges or is_published(config):
             raise

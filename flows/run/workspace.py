@@ -37,6 +37,7 @@ from equistrata.synth.models.base import Model
 from equistrata.synth.models.storage import save_model
 from equistrata.synth.strata.model import StratifiedModel
 
+HELD_OUT, SYNTHETIC = "held_out.npy", "synthetic.npy"  # coded rows
 SNAPSHOT = "snapshot.json"  # digests of the rows, as private as the rows beside them
 WORK_PREFIX = "equistrata-release-"
 UNSAVED = "unsaved-"  # prefix of what is not whole yet; nothing opens it
@@ -94,6 +95,14 @@ class Workspace:
     def mean(self, part: str) -> Path:
         """One estimate of a mean, by its name in `Plan.parts`."""
         return self.paid / f"mean_{self._name(part)}.json"
+
+    def found(self, part: str) -> Path:
+        """What was found of an open column, by its name in `Plan.parts`."""
+        return self.paid / f"found_{self._name(part)}.json"
+
+    def vocabulary(self, name: str) -> Path:
+        """Every text of an open column."""
+        return self.root / f"vocabulary_{unit_name(name)}.json"
 
     def outcome(self, name: str, position: int) -> Path:
         """One outcome column's present values in one stratum."""
@@ -169,6 +178,10 @@ class Workspace:
     def keep_mean(self, part: str, entry: object) -> None:
         """Save one estimate in one durable step; the first to save wins."""
         write_durably(self.mean(part), json.dumps(entry), UNSAVED, new=True)
+
+    def keep_found(self, part: str, entry: object) -> None:
+        """Save what was found of an open column in one durable step; the first to save wins."""
+        write_durably(self.found(part), json.dumps(entry), UNSAVED, new=True)
 
     def coins(self, rng: np.random.Generator) -> np.random.Generator:
         """The coins that hold rows out, the same in every run of the release; the first run seeds them by `rng`."""

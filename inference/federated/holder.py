@@ -17,7 +17,7 @@ import numpy.typing as npt
 import pandas as pd
 
 from equistrata.arrays import Counts, Floats
-from equistrata.data.sources import read_frame
+from equistrata.data.sources import FileSource
 from equistrata.data.table import CodedTable, bounded_numbers
 from equistrata.errors import InputError
 from equistrata.inference.federated.aggregation import SumQuestion
@@ -109,7 +109,9 @@ class TableHolder:
     def _cells(self) -> list[Floats]:
         """The outcomes of each cell's rows, less the centre of their range. Rows without an outcome are left out."""
         plan = self.plan
-        frame = self.rows if isinstance(self.rows, pd.DataFrame) else read_frame(self.rows, plan.columns)
+        frame = self.rows
+        if not isinstance(frame, pd.DataFrame):
+            frame = FileSource.of(str(frame), plan.schema).read(plan.columns)
         missing = [name for name in plan.columns if name not in frame.columns]
         if missing:
             raise InputError(f"a holder's table has no column {missing[0]!r}; add it")

@@ -168,6 +168,13 @@ def test_from_files(tmp_path, ending):
         PublicWeights.from_file(saved(pd.DataFrame({"sex": [1]}), "narrow"), STRATA)
 
 
+def test_text_strata_that_look_like_numbers_from_a_file(tmp_path):
+    strata = Strata.over(Schema("areas", (Column("area", values=("01", "1")), Column("job", values=(0, 1)))), ["area"])
+    path = tmp_path / "weights.csv"
+    path.write_text("area,count\n01,3\n1,1\n")
+    assert PublicWeights.from_file(path, strata).shares == {("01",): 0.75, ("1",): 0.25}
+
+
 def test_the_published_table_that_comes_along(repo_root):
     strata = Strata.over(Schema.load("acs_employment").selected(), ["SEX", "RAC1P"])
     weights = PublicWeights.from_file(repo_root / "data" / "public" / "ny2018_sex_rac1p.csv", strata)

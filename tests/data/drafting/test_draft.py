@@ -70,7 +70,7 @@ def test_no_text_adds_to_the_draft_or_breaks_it(text: str) -> None:
     assert schema["LIST"].label.replace("\u200d", "").isprintable()
     assert schema["RAW"].values == (text.replace("\ud800", "") + "x", "y")
     comments = [line for line in made.text.splitlines() if line.strip().startswith("#")]
-    assert len(comments) == 6 + 2 * bool(entries["RAW"].remark)
+    assert len(comments) == 7 + 2 * bool(entries["RAW"].remark)
 
 
 def test_a_draft_that_no_command_would_read_is_refused() -> None:
@@ -132,6 +132,31 @@ def test_what_is_open_and_what_is_set_aside() -> None:
     assert (made.declared, made.aside, made.unknown) == (["age", "PWGTP", "BAD"], ["PWGTP"], ["GONE"])
     assert schema_of(made.text).default == ("age", "BAD")
     assert "# QUESTION" in made.text
+
+
+def test_weights_alone_are_not_released(tmp_path: Path) -> None:
+    path, entries = tmp_path / "people.yaml", {"PWGTP": Entry.of("PWGTP", "Person's weight", (), 1, 99)}
+    for columns, said in (
+        (["PWGTP"], "has an empty 'default', so no column is released"),
+        (["JOB", "PWGTP"], "declares no column that is released: what JOB may hold is still a QUESTION"),
+    ):
+        made = draft(columns, entries, "people")
+        assert (made.declared, made.released) == (["PWGTP"], [])
+        path.write_text(made.text)
+        with pytest.raises(InputError, match=said):
+            Schema.load(path)
+        assert re.search(said, " ".join(load_with_problems(path)[1]))
+        path.write_text(made.text.replace("default: []", "default: [PWGTP]"))
+        assert Schema.load(path).selected().names == ("PWGTP",)
+
+
+def test_a_reason_of_many_lines_stays_in_its_comment(monkeypatch: pytest.MonkeyPatch) -> None:
+    entries = {"A": Entry.of("A", "", (), 0, 1), "B": Entry.of("B", "", (), 0, 1)}
+    reasons = {"A": "no\n  FAKE: {values: [1]}\u2028  FALSE: {values: [2]}", "B": ""}
+    monkeypatch.setattr("equistrata.data.drafting.draft._problem", lambda column, _: reasons[column])
+    text = draft(["A", "B"], entries, "people").text
+    assert schema_of(text).names == ("B",)
+    assert text.splitlines()[-1].startswith("# A: ")
 
 
 def test_a_declaration_that_the_schema_would_refuse_is_a_question() -> None:
@@ -239,6 +264,9 @@ def test_rows_answer_only_what_a_book_does_not() -> None:
         (["1,0", "1,5", "2,5"], ("1,0", "1,5", "2,5")),
         (["a", " a", "a\x07"], (" a", "a", "a\x07")),
         (["yes", "no", "null|x"], ("no", "null|x", "yes")),
+        (["0"], (0, 1)),
+        (["1.0", "1"], (0, 1)),
+        (["2"], (2,)),
     ],
 )
 def test_codes_of_rows_fit_the_same_file(tmp_path: Path, cells: list[str], values: tuple[str | int, ...]) -> None:

@@ -90,3 +90,15 @@ def test_an_output_that_exists_stays(equistrata):
     assert forced.returncode == 0
     assert "# QUESTION" in (folder / "people.yaml").read_text()
     assert not [path for path in folder.iterdir() if path.name.startswith(".")]
+
+
+def test_a_draft_of_survey_weights_alone_says_that_it_releases_nothing(equistrata):
+    folder = equistrata.home
+    (folder / "people.csv").write_text("JOB,PWGTP\na,1\nb,2\n")
+    (folder / "book.json").write_text(json.dumps({"PWGTP": {"description": "Weight", "values": {"min": 1, "max": 9}}}))
+    drafted = equistrata("schema", "draft", "people.csv", "--codebook", "book.json", "--output", "people.yaml")
+    assert drafted.returncode == 0, drafted.stderr
+    assert "no column is declared that is released by default" in " ".join(drafted.stderr.split())
+    refused = equistrata("release", "--input", "people.csv", "--schema", "people.yaml")
+    assert refused.returncode == 2
+    assert "declares no column that is released" in " ".join(refused.stderr.split())

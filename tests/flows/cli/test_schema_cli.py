@@ -80,3 +80,19 @@ def test_help_says_what_is_private(monkeypatch, capsys):
     _, told, _ = command(monkeypatch, capsys, "schema", "check", "--help")
     assert "up to 20 a column, to a terminal: private" in told
     assert "so it is private" in told
+
+
+def test_open_columns_fit_whatever_they_hold(tmp_path, monkeypatch, capsys):
+    made_up_people(50).to_csv(tmp_path / "people.csv", index=False)
+    open_jobs = PEOPLE_SCHEMA.replace("JOB: {values: ['no', 'yes']}", "JOB: {values: open}")
+    (tmp_path / "people.yaml").write_text(open_jobs)
+    code, out, _ = check(monkeypatch, capsys, tmp_path, "--input", tmp_path / "people.csv")
+    assert code == 0
+    assert "found by a release" in out
+    plan = ("plan", "--schema", tmp_path / "people.yaml", "--synthesizer", "mst", "--rows", 5000)
+    code, out, err = command(monkeypatch, capsys, *plan, "--columns", "AGE,JOB", "--strata", "")
+    assert code == 0
+    assert "JOB: planned with 100 values" in " ".join((out + err).split())
+    code, out, err = command(monkeypatch, capsys, *plan, "--columns", "AGE,JOB", "--strata", "JOB")
+    assert code == 2
+    assert "stratum column 'JOB' is declared as 'values: open'" in " ".join((out + err).split())

@@ -39,6 +39,8 @@ from equistrata.synth.mechanisms.gem import GEM
 # A kind of person that there are few of, and who earns as much as can be.
 MORE = {"SEX": 2, "GROUP": "c", "AGE": 90, "JOB": "yes", "PAY": 1_000_000.0}
 
+OPEN_JOBS = PEOPLE_SCHEMA.replace("JOB: {values: ['no', 'yes']}", "JOB: {values: open}").replace("[a, b, c]", "open")
+
 
 def fit_all(plan, work, budgets, noise, pool):
     """What equistrata.flows.release.flow._fit_all does, without its tasks."""
@@ -88,7 +90,7 @@ def here(config, work, strata):
 def released(tmp_path, frame, noise, pool, **settings):
     """A release of these rows: its files, its card, and its price."""
     table, schema, output = tmp_path / "people.csv", tmp_path / "people.yaml", tmp_path / "out" / noise.folder.name
-    schema.write_text(PEOPLE_SCHEMA)
+    schema.write_text(settings.pop("declared", PEOPLE_SCHEMA))
     frame.to_csv(table, index=False)
     config = ReleaseConfig.build(
         **{
@@ -129,6 +131,7 @@ RELEASES = {
     "gem, means over all rows only": {"synthesizer": "gem", "means_estimator": "vanilla"},
     "mst, for each stratum": {"synthesizer": "mst", "selection": "per-stratum"},
     "no strata": {"synthesizer": "mst", "strata": ""},
+    "open columns": {"declared": OPEN_JOBS, "strata": "SEX", "evaluate": "full"},
     "levels none, no shrinkage": {"synthesizer": "mst", "levels": "none", "shrinkage": False},
 }
 

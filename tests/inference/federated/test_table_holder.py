@@ -9,9 +9,11 @@ import pytest
 from holders import plan, tables
 from no_noise import ForbiddenNoise
 
+from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 from equistrata.inference.federated.aggregation import SumQuestion
 from equistrata.inference.federated.holder import TableHolder
+from equistrata.inference.federated.protocol import FederatedPlan
 from equistrata.privacy.noise import SeededNoise
 
 SIZES = [900, 900, 900, 900]
@@ -115,6 +117,15 @@ def test_files_and_frames_answer_alike(frame, tmp_path):
     expected = holder(frame, SeededNoise(1)).answer(agreed.sums(SIZES)).tolist()
     for name in ("a.csv", "a.parquet"):
         assert TableHolder(agreed, tmp_path / name, SeededNoise(1)).answer(agreed.sums(SIZES)).tolist() == expected
+
+
+def test_text_codes_that_look_like_numbers_are_matched_as_text(tmp_path):
+    path = tmp_path / "a.csv"
+    path.write_text("AREA;DAYS\n01;1,5\n02;2\n01;3\n")
+    columns = {"AREA": {"values": ["01", "02"]}, "DAYS": {"lower": 0, "upper": 10}}
+    schema = Schema.from_dict({"columns": columns, "file": {"delimiter": ";", "decimal": ","}})
+    agreed = FederatedPlan(schema, "DAYS", 3, strata=("AREA",), epsilon=1.0, delta=1e-6)
+    assert TableHolder(agreed, path, ForbiddenNoise()).answer(agreed.sizes()).tolist() == [2, 1]
 
 
 def test_rows_do_not_show_in_a_holder_s_name(frame):
