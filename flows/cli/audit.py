@@ -16,6 +16,7 @@ from equistrata.flows.config.audit import AuditConfig, from_release_config
 from equistrata.flows.config.settings import Flag, Settings, setting
 from equistrata.flows.release.inside import for_a_person
 from equistrata.flows.run.foreground import progress_bars
+from equistrata.flows.run.server import TemporaryServer, server_ahead
 
 
 class AuditOptions(Settings):
@@ -49,10 +50,17 @@ def audit_command(options: AuditOptions, given: dict[str, Any]) -> None:
     if config.free:
         expect(config)
         return
+    with server_ahead(options.verbose) as server:
+        _check(config)
+        report_audit(run_audit(config, options.verbose, server))
+
+
+def _check(config: AuditConfig) -> None:
+    """Refuse what can be refused without the rows."""
     from equistrata.flows.audit.plan import AuditPlan
     from equistrata.flows.audit.steps import place
 
-    plan = AuditPlan.of(config)  # refuses what can be refused without the rows
+    plan = AuditPlan.of(config)
     if plan.account is None and any(release.ledger is not None for release in plan.releases):
         err.print(
             "[yellow]no ledger is named[/], so whether these are the rows that the releases were made from is not "
@@ -60,7 +68,6 @@ def audit_command(options: AuditOptions, given: dict[str, Any]) -> None:
         )
     with place(plan):
         pass
-    report_audit(run_audit(config, options.verbose))
 
 
 def expect(config: AuditConfig) -> None:
@@ -84,9 +91,9 @@ def expect(config: AuditConfig) -> None:
             out.print(sentence, markup=False, highlight=False)
 
 
-def run_audit(config: AuditConfig, verbose: bool = False) -> Path:
-    """Run the audit flow in this process; its folder."""
-    with flow_here(verbose):
+def run_audit(config: AuditConfig, verbose: bool = False, server: TemporaryServer | None = None) -> Path:
+    """Run the audit flow in this process, with a server that was started ahead, if one was; its folder."""
+    with flow_here(verbose, server):
         from equistrata.flows.audit.flow import audit
 
         return Path(audit(config))

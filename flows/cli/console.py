@@ -15,6 +15,7 @@ from rich.text import Text
 
 from equistrata.errors import InputError
 from equistrata.flows.run.foreground import foreground, progress_bars
+from equistrata.flows.run.server import TemporaryServer
 
 out = Console()
 err = Console(stderr=True)
@@ -47,9 +48,9 @@ def table(title: str | Text | None, *headings: str, **style: Any) -> Table:
 
 
 @contextmanager
-def flow_here(verbose: bool) -> Iterator[None]:
+def flow_here(verbose: bool, ahead: TemporaryServer | None = None) -> Iterator[None]:
     """Import a flow and run it in the block, with a bar. Raises InputError if a configured Prefect server is down."""
-    with progress_bars(err) as listener, foreground(listener, verbose):
+    with progress_bars(err) as listener, foreground(listener, verbose, ahead):
         try:
             yield
         except RuntimeError as error:

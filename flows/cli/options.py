@@ -6,6 +6,7 @@ import inspect
 import re
 import types
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin
 
@@ -21,7 +22,6 @@ Run = TypeVar("Run", bound=Callable[..., None])
 app = typer.Typer(
     help="Private, fair releases of synthetic microdata, with an account of their privacy cost.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode="rich",
     pretty_exceptions_enable=False,
 )
@@ -31,6 +31,20 @@ COMMAND_GROUPS = {
 }
 for _group in COMMAND_GROUPS:
     app.add_typer(COMMAND_GROUPS[_group], name=_group)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        print(f"equistrata {version('equistrata')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _options_of_all(
+    _: Annotated[
+        bool, typer.Option("--version", "-V", help="Show the version and exit.", callback=_print_version, is_eager=True)
+    ] = False,
+) -> None: ...
 
 
 def command(

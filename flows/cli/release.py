@@ -20,6 +20,7 @@ from equistrata.flows.config.places import LedgerPlace
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
 from equistrata.flows.release.inside import SCORES, for_a_person, private_folder
+from equistrata.flows.run.server import TemporaryServer, server_ahead
 
 if TYPE_CHECKING:
     from equistrata.flows.release.plan import Plan
@@ -44,7 +45,8 @@ def release_command(options: ReleaseOptions, given: dict[str, Any]) -> None:
 
     Options take precedence over the config file; (epsilon, delta) is the privacy budget of the whole release.
     """
-    _release(configured(options.config, given), options.verbose)
+    with server_ahead(options.verbose) as server:
+        _release(configured(options.config, given), options.verbose, server)
 
 
 def configured(path: str | Path | None, given: dict[str, Any]) -> ReleaseConfig:
@@ -99,7 +101,9 @@ def resume_command(settings: ResumeSettings) -> None:
         discard(journal)
         return print_lines(f"given up: {journal.root.name}; its charge stays")
     config = journal.config.changed(**{name: value for name, value in changes.items() if value is not None})
-    return _release(config, settings.verbose, resumed=True)
+    with server_ahead(settings.verbose) as server:
+        _release(config, settings.verbose, server, resumed=True)
+    return None
 
 
 def _without_journal(release: str, settings: ResumeSettings) -> None:
@@ -128,14 +132,14 @@ def _without_journal(release: str, settings: ResumeSettings) -> None:
     return print_lines(f"whole already: {found} in {release}")
 
 
-def _release(config: ReleaseConfig, verbose: bool, resumed: bool = False) -> None:
+def _release(config: ReleaseConfig, verbose: bool, server: TemporaryServer | None, resumed: bool = False) -> None:
     plan = prepared(config)
     if config.dataset is not None and not resumed:
         print_lines(f"release {config.release_id} of data set {config.dataset}", console=err)
     if plan.demand.warning is not None:
         note("[bold yellow]note:[/]", plan.demand.warning)
     try:
-        folder = run_release(config, verbose)
+        folder = run_release(config, verbose, server)
     except BaseException as error:
         if isinstance(error, KeyboardInterrupt | SystemExit):
             print_lines("stopped", console=err)
@@ -158,9 +162,12 @@ def prepared(config: ReleaseConfig) -> Plan:
     return plan
 
 
-def run_release(config: ReleaseConfig, verbose: bool = False) -> Path:
-    """Run the release flow in this process; its folder. Raises AlreadyMade if another run made it meanwhile."""
-    with flow_here(verbose):
+def run_release(config: ReleaseConfig, verbose: bool = False, server: TemporaryServer | None = None) -> Path:
+    """Run the release flow in this process, with a server that was started ahead, if one was; its folder.
+
+    Raises AlreadyMade if another run made it meanwhile.
+    """
+    with flow_here(verbose, server):
         from equistrata.flows.release.flow import release
 
         folder = release(config)

@@ -62,7 +62,18 @@ def place_of(named: str | None) -> Place:
 
 
 def prepare_prefect(verbose: bool) -> None:
-    """No telemetry, a private home, patience with its own server; call it before Prefect is imported."""
+    """Prefect's settings, and a private home for it; call it before Prefect is imported."""
+    set_prefect(verbose)
+    prefect_home().mkdir(mode=0o700, parents=True, exist_ok=True)
+
+
+def prefect_home() -> Path:
+    """Where Prefect keeps what it keeps."""
+    return Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
+
+
+def set_prefect(verbose: bool) -> None:
+    """No telemetry, patience with Prefect's own server, and its log if wanted, for this process and those it starts."""
     os.environ.setdefault("DO_NOT_TRACK", "1")
     os.environ.setdefault("PREFECT_SERVER_ANALYTICS_ENABLED", "false")
     os.environ.setdefault("PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS", "90")
@@ -72,8 +83,6 @@ def prepare_prefect(verbose: bool) -> None:
         # Prefect's queue workers log by their class names, outside its own hierarchy.
         for worker in ("EventsWorker", "APILogWorker"):
             logging.getLogger(worker).setLevel(logging.CRITICAL)
-    home = Path(os.environ.get("PREFECT_HOME", "~/.prefect")).expanduser()
-    home.mkdir(mode=0o700, parents=True, exist_ok=True)
 
 
 def _from_block(name: str) -> Place:

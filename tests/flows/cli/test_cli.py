@@ -3,6 +3,7 @@
 import json
 import os
 import re
+from importlib.metadata import version
 
 import pandas as pd
 import pytest
@@ -248,3 +249,15 @@ def test_names_that_look_like_markup_are_printed_as_they_are(tmp_path, monkeypat
     told = capsys.readouterr().out
     for each in (str(folder), "MST_[/c]: 3 rows", "charged to [/d] as r", "[/r]", "[/m]"):
         assert each in told
+
+
+@pytest.mark.parametrize("option", ["--version", "-V"])
+def test_the_version_is_that_of_the_package(monkeypatch, capsys, option):
+    assert command(monkeypatch, capsys, option) == (0, f"equistrata {version('equistrata')}\n", "")
+
+
+def test_a_shell_completes_commands(monkeypatch, capsys):
+    monkeypatch.setenv("_EQUISTRATA_COMPLETE", "complete_bash")
+    monkeypatch.setenv("COMP_WORDS", "equistrata bud")
+    monkeypatch.setenv("COMP_CWORD", "1")
+    assert command(monkeypatch, capsys) == (0, "budget\n", "")

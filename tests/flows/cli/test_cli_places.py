@@ -11,6 +11,7 @@ import pytest
 from plain_release import without_prefect
 from prefect.states import Completed
 
+from equistrata.errors import InputError
 from equistrata.flows.cli import main as cli
 from equistrata.flows.cli import release as command_release
 from equistrata.flows.config.release import ReleaseConfig
@@ -19,6 +20,7 @@ from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.undertaking import AlreadyMade, under_way, with_release_id
 from equistrata.flows.run.journal import Journal
 from equistrata.flows.run.landing import claimed_output
+from equistrata.flows.run.server import TemporaryServer
 
 LONG = "x" * 300
 
@@ -32,6 +34,7 @@ def command(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(home)
     monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "tmp"))
+    monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "prefect"))  # which is not there: no server is started ahead
 
     def run(*arguments):
         monkeypatch.setattr(sys, "argv", ["equistrata", *map(str, arguments)])
@@ -96,6 +99,32 @@ def test_who_comes_second_is_told_at_once(command, monkeypatch):
     assert os.listdir() == []
 
 
+@pytest.mark.parametrize("arguments", [("release", "--output", "out"), ("audit", "one", "--output", "audited")])
+def test_a_command_starts_prefects_server_while_it_plans(command, tmp_path, monkeypatch, arguments):
+    """And ends it, refused or not: here in its plan, and where it would run the flow."""
+    seen = []
+
+    def refuse(*_):
+        seen.append(started[-1].process.poll())
+        raise InputError("refused")
+
+    def run(config, verbose, server):
+        seen.append(server.process.poll())
+        raise InputError("refused")
+
+    start, started = TemporaryServer.start, []
+    monkeypatch.setattr(TemporaryServer, "start", lambda server: started.append(server) or start(server))
+    for name in [name for name in os.environ if name.startswith("PREFECT_") and name != "PREFECT_HOME"]:
+        monkeypatch.delenv(name)
+    (tmp_path / "prefect").mkdir()
+    monkeypatch.setattr("equistrata.flows.audit.plan.AuditPlan.of", refuse)
+    monkeypatch.setattr(command_release, "run_release", run)
+    assert command(*arguments) == (2, "", "error: refused\n")
+    assert seen == [None]
+    assert [server.process.poll() is not None for server in started] == [True]
+    assert os.listdir(tmp_path / "prefect") == []
+
+
 def test_a_release_that_is_made_already_is_no_failure(command, monkeypatch):
     def made(config):
         raise AlreadyMade("it is whole; there is nothing to do")
@@ -121,7 +150,7 @@ def test_a_release_validates_its_configuration_once_and_makes_one_plan(command, 
             validated.append(given)
             return validator.validate_python(*given, **settings)
 
-    def run(config, _):
+    def run(config, *_):
         made.append((len(validated), len(plans)))
         with without_prefect(), under_way(with_release_id(config.at(datetime.now(UTC)), "run")) as run:
             flow._make(run)

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
 import signal
+import sqlite3
 import subprocess
 import sys
 import textwrap
 import time
 import urllib.request
+from contextlib import closing
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 
-from equistrata.flows.run.server import temporary_server
+from equistrata.flows.run.server import server_ahead, temporary_server
 
 
 @pytest.fixture
@@ -44,17 +48,59 @@ def gone(process: int) -> bool:
 
 
 def test_it_answers_on_loopback_and_ends_with_the_block(plain: Path, empty_database: Path) -> None:
-    shutil.copyfile(empty_database, plain / "prefect" / "prefect.db")
+    """What it was sent last is kept: it writes events down in batches."""
+    database = plain / "prefect" / "prefect.db"
+    shutil.copyfile(empty_database, database)
+    event = {"id": str(uuid4()), "event": "last", "occurred": "2026-11-01T00:00:00Z", "payload": {}}
+    event |= {"resource": {"prefect.resource.id": "equistrata.test"}, "related": []}
     with temporary_server() as server:
         assert server is not None
         url = server.ready()
         assert url is not None
         assert url.startswith("http://127.0.0.1:")
-        with urllib.request.urlopen(f"{url}/health") as answer:
-            assert answer.status == 200
+        kind, body = {"Content-Type": "application/json"}, json.dumps([event]).encode()
+        with urllib.request.urlopen(urllib.request.Request(f"{url}/events", body, kind)) as answer:
+            assert answer.status == 204
         assert server.process is not None
         process = server.process.pid
     assert gone(process)
+    with closing(sqlite3.connect(database)) as connection:
+        assert connection.execute("SELECT event FROM events").fetchall() == [("last",)]
+
+
+def at_rest(process: int) -> bool:
+    """Whether it has imported all and waits: it takes no processor time for half a second."""
+    before, end = -1, time.monotonic() + 60
+    while time.monotonic() < end:
+        now = sum(map(int, Path(f"/proc/{process}/stat").read_text().split(")")[1].split()[11:13]))
+        if now == before > 50:  # hundredths of a second
+            return True
+        before = now
+        time.sleep(0.5)
+    return False
+
+
+@pytest.mark.slow
+def test_one_started_ahead_leaves_no_trace_until_it_is_wanted(plain: Path) -> None:
+    home = plain / "prefect"
+    changed = home.stat().st_mtime_ns
+    with server_ahead() as server:
+        assert server is not None
+        assert server.process is not None
+        assert at_rest(server.process.pid)
+        assert server.process.poll() is None
+    assert gone(server.process.pid)
+    assert list(home.iterdir()) == []
+    assert home.stat().st_mtime_ns == changed
+    assert list(plain.iterdir()) == [home]
+
+
+def test_none_is_started_ahead_where_prefect_has_no_home(plain: Path) -> None:
+    """Prefect makes it when it is imported."""
+    (plain / "prefect").rmdir()
+    with server_ahead() as server:
+        assert server is None
+    assert list(plain.iterdir()) == []
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
