@@ -354,7 +354,7 @@ class Answers:
             return asked.coefficients(counts, own + believed * (seen - own))
 
         believed = np.ones(1)
-        if products is not None:
+        if products is not None and asked.kind == "ols":
             noises = ([rng.normal(0.0, m.sigma, m.values.shape) for m in self.evidence.all] for _ in range(NOISES))
             spread = np.array([products.sums(noise)[:, 0] for noise in noises]).var(0)
             prior = asked.spread(misfit_variance(counts, UNKNOWN * counts.sum()))

@@ -21,6 +21,7 @@ NOT_NOISE = {  # draws from them that protect no row
     "synth/models/mixture_loss.py": "where training starts",
     "inference/counts/independence.py": "the law of a statistic, by Monte Carlo",
     "inference/ratios/ratio.py": "the law of the noise, by Monte Carlo",
+    "stats/independence.py": "the law of a statistic, by Monte Carlo",
     "paper/ratio.py": "the law of the noise, by Monte Carlo",
     "paper/federated.py": "made-up people",
     "paper/mixture.py": "made-up people",
