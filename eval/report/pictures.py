@@ -61,6 +61,7 @@ STYLE: dict[Any, Any] = {
     "axes.spines.right": False,
     "legend.frameon": False,
     "hatch.linewidth": 0.6,
+    "text.parse_math": False,  # names may have dollar signs
 }
 
 _SVG, _XLINK = "http://www.w3.org/2000/svg", "http://www.w3.org/1999/xlink"
@@ -134,6 +135,11 @@ def legend_height(releases: Sequence[str], narrow: bool) -> float:
 
 def shorten(text: str, length: int) -> str:
     return text if len(text) <= length else text[: length - 1].rstrip() + "…"
+
+
+def literal(text: str) -> str:
+    """A name for a figure that has formulas: its dollar signs begin none."""
+    return text.replace("$", r"\$")
 
 
 def variables(palette: Mapping[str, str]) -> str:

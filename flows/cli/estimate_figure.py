@@ -9,8 +9,10 @@ import numpy as np
 import pandas as pd
 
 from equistrata.errors import InputError
+from equistrata.eval.report.pictures import literal, shorten
 
 MOST_DRAWN = 200
+LONGEST_NAME = 60  # characters
 COLOUR = "#1f6f8b"
 
 
@@ -35,8 +37,8 @@ def draw_estimates(found: pd.DataFrame, names: Sequence[str], title: str, level:
             axes.scatter(value[inside], places[inside], facecolor=face, edgecolor=COLOUR, zorder=2, label=basis)
     if least < 0 < most:
         axes.axvline(0, color="#777777", linewidth=0.8, linestyle="--")
-    axes.set(title=title, xlabel=f"estimate, and its {level:.0%} interval", xlim=(least - edge, most + edge))
-    axes.set_yticks(places, [name if len(name) <= 60 else name[:59] + "…" for name in names])
+    axes.set(title=literal(title), xlabel=f"estimate, and its {level:.0%} interval", xlim=(least - edge, most + edge))
+    axes.set_yticks(places, [literal(shorten(name, LONGEST_NAME)) for name in names])
     axes.invert_yaxis()
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside lower right", frameon=False, ncols=2)

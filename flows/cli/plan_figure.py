@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from equistrata.errors import InputError
+from equistrata.eval.report.pictures import literal
 
 if TYPE_CHECKING:
     from equistrata.inference.planning.questions import MeanQuestion, ProportionQuestion
@@ -63,10 +64,10 @@ def draw(asked: MeanQuestion | ProportionQuestion, plan: dict[str, Any], path: P
         for part, place in zip(named, places, strict=True):
             spot, away = ((place, top / 1.2), (0, -6)) if few else ((part["rows"], place), (6, 0))
             turned: dict[str, Any] = {"rotation": 90, "ha": "center", "va": "top"} if few else {"va": "center"}
-            axes.annotate(part["stratum"], spot, away, textcoords="offset points", fontsize=7, **turned)
+            axes.annotate(literal(part["stratum"]), spot, away, textcoords="offset points", fontsize=7, **turned)
     what = f"{plan['quantity']} of {plan['column']}" if plan["column"] else plan["quantity"]
     axes.set(xscale="log", yscale="log", xlim=(left, right), ylim=(bottom, top))
-    axes.set(xlabel="rows in the stratum (public)", ylabel="smallest ε", title=f"{what}: {plan['goal']}")
+    axes.set(xlabel="rows in the stratum (public)", ylabel="smallest ε", title=literal(f"{what}: {plan['goal']}"))
     axes.legend(frameon=False, loc="lower left")
     axes.spines[["top", "right"]].set_visible(False)
     try:
