@@ -160,6 +160,7 @@ def test_settings_have_a_hash_of_their_own(plan):
 
 
 def test_the_code_is_its_files(tmp_path, monkeypatch):
+    ours = own_code()  # cached: were it first called below, later tests of this process would have another's
     room = tmp_path / "a_package"
     (room / "inner").mkdir(parents=True)
     for name in ("__init__.py", "inner/__init__.py", "inner/module.py", "schema.yaml"):
@@ -175,4 +176,4 @@ def test_the_code_is_its_files(tmp_path, monkeypatch):
     (room / "new.py").rename(room / "renamed.py")
     seen.append(own_code.__wrapped__())
     assert len(set(seen)) == 6
-    assert own_code() != seen[0]
+    assert ours != seen[0]
