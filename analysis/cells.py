@@ -74,10 +74,10 @@ def _cells(evidence: Evidence, table: LeastSquares, z: float) -> pd.DataFrame:
     seen = table.has(np.eye(len(counts)))
     codes = np.indices(table.shape).reshape(len(table.shape), -1)[:, seen]
     value, far = counts[seen] / kept, z * np.sqrt(variance[seen]) / kept
-    called = {
-        name: pd.Series([named(schema[name])[code] for code in places], dtype=object)
-        for name, places in zip(table.columns, codes, strict=True)
-    }
+    called = {}
+    for name, places in zip(table.columns, codes, strict=True):
+        words = named(schema[name])
+        called[name] = pd.Series([words[code] for code in places], dtype=object)
     return pd.DataFrame(
         {
             "columns": " × ".join(table.columns),
