@@ -9,11 +9,11 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
-from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple, cast
+from uuid import UUID
 
 from prefect import flow
 from prefect.artifacts import Artifact, create_markdown_artifact, create_table_artifact
@@ -35,6 +35,7 @@ from equistrata.privacy.ledger.ledger import Head, Ledger, LedgerError
 HORIZON = 12  # releases, for the forecast
 SHOWN = 12  # scheduled releases in the table
 PAGE = 200  # runs, the most that a server gives at once by default
+ATTEMPTS = 10
 RELEASE_FLOW = "release"
 NOT_ENDED = [StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING]
 
@@ -182,20 +183,32 @@ def upcoming_releases(client: SyncPrefectClient, dataset: str, named: str | None
     return found
 
 
-def _runs(client: SyncPrefectClient) -> Iterator[FlowRun]:
-    """All runs of the release flow that have not ended, the earliest first."""
+def _runs(client: SyncPrefectClient) -> list[FlowRun]:
+    """All runs of the release flow that have not ended, the earliest first.
+
+    Runs begin and end while pages are read, and then the next page is shifted: each page starts with the last run of
+    the one before, or all are read again, at most ATTEMPTS times. Sorted by id, since times may be equal.
+    """
     states = filters.FlowRunFilterState(type=filters.FlowRunFilterStateType(any_=NOT_ENDED))
-    for offset in count(0, PAGE):
-        page = client.read_flow_runs(
-            flow_filter=filters.FlowFilter(name=filters.FlowFilterName(any_=[RELEASE_FLOW])),
-            flow_run_filter=filters.FlowRunFilter(state=states),
-            sort=FlowRunSort.EXPECTED_START_TIME_ASC,
-            limit=PAGE,
-            offset=offset,
-        )
-        yield from page
-        if len(page) < PAGE:
-            return
+    found: dict[UUID, FlowRun] = {}
+    for _ in range(ATTEMPTS):
+        last, offset = None, 0
+        while True:
+            page = client.read_flow_runs(
+                flow_filter=filters.FlowFilter(name=filters.FlowFilterName(any_=[RELEASE_FLOW])),
+                flow_run_filter=filters.FlowRunFilter(state=states),
+                sort=FlowRunSort.ID_DESC,
+                limit=PAGE,
+                offset=offset,
+            )
+            found |= {run.id: run for run in page}
+            shifted = last is not None and (not page or page[0].id != last)
+            if shifted or len(page) < PAGE:
+                break
+            last, offset = page[-1].id, offset + PAGE - 1
+        if not shifted:
+            break
+    return sorted(found.values(), key=lambda run: (run.expected_start_time, str(run.id)))
 
 
 def _verdict(dataset: str, left: Rho, next_ones: Sequence[Upcoming], short: Sequence[Upcoming]) -> str:

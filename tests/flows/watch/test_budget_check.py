@@ -173,6 +173,22 @@ def test_every_page_of_a_long_schedule_is_read(steward, monkeypatch):
     assert len(steward.upcoming()) == 7
 
 
+def test_a_run_that_ends_while_pages_are_read_hides_no_other(steward, monkeypatch):
+    monkeypatch.setattr("equistrata.flows.watch.budget_check.PAGE", 3)
+    steward.schedule(range(8), epsilon=0.1)
+    read, pages = steward.client.read_flow_runs, []
+
+    def ended_meanwhile(**asked):
+        page = read(**asked)
+        pages.append(page)
+        if len(pages) == 1:
+            steward.client.set_flow_run_state(page[0].id, Completed(), force=True)
+        return page
+
+    monkeypatch.setattr(steward.client, "read_flow_runs", ended_meanwhile)
+    assert [release.release_id[-2:] for release in steward.upcoming()] == [f"{month:02}" for month in range(1, 9)]
+
+
 def test_a_scheduled_release_with_wrong_settings_is_told_before_it_fails(steward):
     steward.schedule([0], strata="SEX", colour="blue")
     state = steward.check()
