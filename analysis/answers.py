@@ -190,13 +190,14 @@ class Answers:
 
     def _tables(self, columns: Columns) -> list[LeastSquares]:
         """By these columns, and with those that define strata where these were measured one by one."""
-        found = []
-        for names in dict.fromkeys([columns, self._by_strata(columns)]):
-            if names not in self._known:
-                self._known[names] = LeastSquares.of(self.evidence.strata.schema, self.evidence.all, names)
-            known = self._known[names]
-            found += [] if known is None else [known]
-        return found
+        found = (self._table(names) for names in dict.fromkeys([columns, self._by_strata(columns)]))
+        return [table for table in found if table is not None]
+
+    def _table(self, columns: Columns) -> LeastSquares | None:
+        """See `LeastSquares.of`; made once."""
+        if columns not in self._known:
+            self._known[columns] = LeastSquares.of(self.evidence.strata.schema, self.evidence.all, columns)
+        return self._known[columns]
 
     def _never_together(self, columns: Columns) -> Columns:
         """The first three of these columns that no measurement holds together; none if there are no such three."""
@@ -248,21 +249,20 @@ class Answers:
             table[cells] = table_effects(table[cells], inner, sets, self.misfit, noise, rng)
         return np.asarray(table.sum(axis=tuple(axis for axis, name in enumerate(wide) if name not in columns)))
 
-    def _noise(self, columns: Columns) -> Floats | float:
-        """The variance of the measured counts over some columns."""
-        if columns not in self._known:
-            self._known[columns] = LeastSquares.of(self.evidence.strata.schema, self.evidence.all, columns)
-        known = self._known[columns]
+    def _noise(self, columns: Columns) -> Floats:
+        """The variance of the measured counts over some columns, one axis each."""
+        known = self._table(columns)
         if known is not None:
             return known.variance.reshape(known.shape)
+        # More cells than a covariance is worked out for: that of the best measurement that holds them all.
         held = [m.sigma**2 for m in self.evidence.all if set(columns) <= {*m.columns, *dict(m.where)}]
-        return min(held, default=NOT_MEASURED)
+        sizes = [self.evidence.strata.schema[name].size for name in columns]
+        return np.full(sizes, min(held, default=NOT_MEASURED))
 
-    def _noise_in(self, columns: Columns, codes: Mapping[str, int]) -> Floats | float:
+    def _noise_in(self, columns: Columns, codes: Mapping[str, int]) -> Floats:
         """The same within a stratum."""
         wide = at_level(self.evidence.strata.schema, columns, self.evidence.strata.columns)
-        found = self._noise(wide)
-        return found if isinstance(found, float) else found[cells_where(wide, dict(codes))]
+        return np.asarray(self._noise(wide)[cells_where(wide, dict(codes))])
 
     @cached_property
     def _sets(self) -> list[frozenset[str]]:
@@ -344,21 +344,20 @@ class Answers:
         """Coefficients by the model's table, with measured sums of terms times outcome where there are all."""
         rng, schema = np.random.default_rng(self.seed + 1), self.evidence.strata.schema
         products = Moments.of(schema, self._tables, asked.parts[:-1], asked.parts[-1:]) if whole else None
-        truth, drawn = asked.coefficients(counts), []
-
-        def estimated(counts: Floats, values: list[Floats], modelled: Floats) -> Floats:
-            if products is None:
-                return asked.coefficients(counts)
-            # A measured sum replaces the model's as far as its noise is less than what the model may be off by.
-            seen, own = products.sums(values)[:, 0], asked.products(modelled)
-            return asked.coefficients(counts, own + believed * (seen - own))
-
-        believed = np.ones(1)
+        believed = np.ones(1)  # of a measured sum, as far as its noise is less than what the model may be off by
         if products is not None and asked.kind == "ols":
             noises = ([rng.normal(0.0, m.sigma, m.values.shape) for m in self.evidence.all] for _ in range(NOISES))
             spread = np.array([products.sums(noise)[:, 0] for noise in noises]).var(0)
             prior = asked.spread(misfit_variance(counts, UNKNOWN * counts.sum()))
             believed = prior / np.maximum(prior + spread, 1e-12)
+
+        def estimated(counts: Floats, values: list[Floats], modelled: Floats) -> Floats:
+            if products is None:
+                return asked.coefficients(counts)
+            seen, own = products.sums(values)[:, 0], asked.products(modelled)
+            return asked.coefficients(counts, own + believed * (seen - own))
+
+        truth, drawn = asked.coefficients(counts), []
         value = estimated(counts, self._values, counts)
         for model, values in self.replicated():
             modelled = model.marginal(asked.columns).ravel()

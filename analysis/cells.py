@@ -16,7 +16,7 @@ import pandas as pd
 from scipy.special import ndtri
 
 from equistrata.analysis.evidence import Evidence
-from equistrata.analysis.least_squares import LeastSquares
+from equistrata.analysis.least_squares import NOT_MEASURED, LeastSquares
 from equistrata.analysis.questions import named
 from equistrata.stats.checks import share
 from equistrata.synth.measurements import Columns, at_level
@@ -70,8 +70,8 @@ def _marginals(evidence: Evidence) -> Iterator[Columns]:
 def _cells(evidence: Evidence, table: LeastSquares, z: float) -> pd.DataFrame:
     schema, kept = evidence.strata.schema, 1 - evidence.held_out
     counts = table.counts([measurement.values for measurement in evidence.all])
-    variance = np.diag(table.covariance) + evidence.held_out * np.maximum(counts, 0.0)
-    seen = table.has(np.eye(len(counts)))
+    variance = table.variance + evidence.held_out * np.maximum(counts, 0.0)
+    seen = table.variance < NOT_MEASURED
     codes = np.indices(table.shape).reshape(len(table.shape), -1)[:, seen]
     value, far = counts[seen] / kept, z * np.sqrt(variance[seen]) / kept
     called = {}

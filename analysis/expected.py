@@ -15,7 +15,13 @@ import numpy as np
 import pandas as pd
 
 from equistrata.analysis.answers import Answers
-from equistrata.analysis.heterogeneity import GroupShares, between_groups, group_shares, inverse_sizes
+from equistrata.analysis.heterogeneity import (
+    GroupShares,
+    between_groups,
+    group_shares,
+    group_sizes,
+    inverse_sizes,
+)
 
 
 def expected_distances(answers: Answers, replicated: bool = True) -> pd.DataFrame:
@@ -28,10 +34,11 @@ def expected_distances(answers: Answers, replicated: bool = True) -> pd.DataFram
         replicated: whether what replicates move by counts too; without, no model is fitted anew for it.
     """
     evidence = answers.evidence
-    strata, model = evidence.strata, evidence.model
-    sizes = np.maximum([model.weights.shares[key] * model.total for key in strata.keys], 1.0)
+    strata, sizes = evidence.strata, np.maximum(group_sizes(evidence), 1.0)
     inverse, frames = inverse_sizes(evidence), []
-    columns = [group_shares(evidence, model, name) for name in strata.schema.names if name not in strata.columns]
+    columns = [
+        group_shares(evidence, evidence.model, name) for name in strata.schema.names if name not in strata.columns
+    ]
     spread = between_groups(evidence, columns, inverse)
     for found in columns:
         before = found.shares * (1 - found.shares) * np.minimum(inverse + spread[found.column], 1.0)[:, None]

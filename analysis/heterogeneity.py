@@ -66,10 +66,15 @@ def group_shares(evidence: Evidence, model: StratifiedModel, name: str, counted:
     return GroupShares(name, shares, counts, noise)
 
 
+def group_sizes(evidence: Evidence) -> Floats:
+    """The model's rows of each group, shape (k,)."""
+    model = evidence.model
+    return np.array([model.weights.shares[key] * model.total for key in evidence.strata.keys])
+
+
 def inverse_sizes(evidence: Evidence) -> Floats:
     """The expected 1/n of each group, n ≥ 1 with the noise of its measured size and a prior of 1/n; shape (k,)."""
-    strata, model = evidence.strata, evidence.model
-    sizes = np.array([model.weights.shares[key] * model.total for key in strata.keys])
+    strata, sizes = evidence.strata, group_sizes(evidence)
     known = LeastSquares.of(strata.schema, evidence.all, strata.columns) if strata.columns else None
     if known is None:
         return np.asarray(1 / np.maximum(sizes, 1.0))

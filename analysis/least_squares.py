@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from math import prod
 
 import numpy as np
@@ -78,10 +79,10 @@ class LeastSquares:
         weighted = sum(part @ values[place].sum(axis=rest).ravel() for place, rest, part in self.parts)
         return np.asarray(self.covariance @ weighted)
 
-    @property
+    @cached_property
     def variance(self) -> Floats:
-        """Of each count, shape (cells,); infinite in effect (1e12) where it was not measured."""
-        lost = (self.missing**2).sum(1) > _RANK
+        """Of each count, shape (cells,); NOT_MEASURED where it was not."""
+        lost = np.linalg.norm(self.missing, axis=1) > _SEEN
         return np.asarray(np.where(lost, NOT_MEASURED, np.diag(self.covariance)))
 
     def has(self, functionals: Floats) -> npt.NDArray[np.bool_]:

@@ -131,7 +131,7 @@ def table_effects(
     columns: Columns,
     sets: Sequence[frozenset[str]],
     share: float,
-    noise: Callable[[Columns], Floats | float],
+    noise: Callable[[Columns], Floats],
     rng: np.random.Generator,
 ) -> Floats:
     """A table that rows might have where a model expects these counts: a sample, with the sums that were measured.
@@ -143,7 +143,7 @@ def table_effects(
         counts: expected, one axis for each of `columns`.
         sets: the columns of each measurement.
         share: s of pairs that no set holds: they get `pair_effects` besides.
-        noise: of sums over some columns, their variance.
+        noise: of sums over all but some columns, their variance, one axis for each of these.
     """
     held = {frozenset(columns) & columns_of for columns_of in sets}
     most = [each for each in held if len(each) > 1 and not any(each < other for other in held)]
@@ -154,7 +154,7 @@ def table_effects(
     for axes in kept:
         known = table.sum(tuple(axis for axis in range(table.ndim) if axis not in axes), keepdims=True)
         prior = misfit_variance(known, UNKNOWN * table.sum())
-        variance = np.reshape(noise(tuple(columns[axis] for axis in axes)), known.shape if len(axes) else ())
+        variance = noise(tuple(columns[axis] for axis in axes)).reshape(known.shape)
         left = variance / (prior + variance) * np.sqrt(prior)
         sums.append(np.maximum(known + left * rng.standard_normal(known.shape), SUPPORT * known))
     changed = _raked(rng.poisson(table) + SUPPORT * table, sums, kept)

@@ -44,6 +44,16 @@ def test_no_cluster_is_imported_unless_it_is_asked_for(repo_root):
     assert done.stdout.strip() == "[]"
 
 
+def test_commands_import_what_they_need_when_they_run(repo_root):
+    """`equistrata --help` takes twice as long with pandas."""
+    heavy = ("numpy", "pandas", "scipy", "matplotlib", "prefect")
+    program = f"import sys, equistrata.flows.cli.main; print([n for n in {heavy} if n in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", program], cwd=repo_root, capture_output=True, text=True, timeout=300, check=True
+    )
+    assert done.stdout.strip() == "[]"
+
+
 def test_the_arrows_between_rooms(repo_root):
     command = Path(sys.executable).with_name("lint-imports")
     found = str(command) if command.exists() else shutil.which("lint-imports")

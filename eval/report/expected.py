@@ -79,6 +79,10 @@ class ExpectedReport:
         """A group's distance, averaged over columns."""
         return mean(each[group] for each in self.distances.values())
 
+    def worst_column(self, group: str) -> str:
+        """The column that is expected to be off most in a group."""
+        return max(self.distances, key=lambda name: self.distances[name][group])
+
     @property
     def sentences(self) -> list[str]:
         """Who is served worst, and how sure that is."""
@@ -86,7 +90,7 @@ class ExpectedReport:
         if not others:
             said = f"The released shares of a column are expected to be off by {percent(self.mean(worst))} on average."
             return [f"{said} {SURE}"]
-        best, column = others[-1], max(self.distances, key=lambda name: self.distances[name][worst])
+        best, column = others[-1], self.worst_column(worst)
         return [
             f"Expected to be served worst: {worst} (about {count(self.sizes[worst])} rows). A column's released shares "
             f"there are off by {percent(self.mean(worst))} of the group on average, most of all those of "
@@ -119,16 +123,13 @@ def _html(report: ExpectedReport, table: str) -> str:
     page = template(Path(__file__).with_name("templates") / "expected.html.j2", **filters)
     return page.render(
         report=report,
+        about=report,
         release=report.release,
         sentences=report.sentences,
         exhibits=[_by_group(report), _by_column(report)],
         files={CSV: table},
         title=report.title,
         kind=KIND,
-        agency=report.agency,
-        contact=report.contact,
-        made=report.made,
-        software=report.software,
         series=SERIES,
         light=variables(LIGHT),
         dark=variables(DARK),

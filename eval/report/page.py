@@ -125,10 +125,8 @@ def to_markdown(report: PublicReport, said: Verdict) -> str:
 def _filled(name: str, report: Report, said: Verdict, **more: Any) -> str:
     filters = {"percent": percent, "percents": _percents, "price": price, "data_uri": data_uri}
     page = template(Path(__file__).with_name("templates") / name, **filters)
-    about = report.about
-    head = {"kind": report.MODE, "agency": about.agency, "contact": about.contact}
-    head |= {"made": about.made, "software": about.software}
-    return page.render(report=report, about=about, title=report.title, verdict=said, **head, **more)
+    given = {"report": report, "about": report.about, "title": report.title, "kind": report.MODE, "verdict": said}
+    return page.render(**given, **more)
 
 
 def _percents(shown: Shown) -> str:

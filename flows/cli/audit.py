@@ -83,8 +83,8 @@ def expect(config: AuditConfig) -> None:
             ">distance", "worst column", caption="from published numbers alone: no row was read, nothing was charged",
         )  # fmt: skip
         for group in report.order:
-            worst = max(report.distances, key=lambda name: report.distances[name][group])
-            grid.add_row(group, f"{report.sizes[group]:,.0f}", f"{report.mean(group):.3f}", report.called[worst])
+            worst = report.called[report.worst_column(group)]
+            grid.add_row(group, f"{report.sizes[group]:,.0f}", f"{report.mean(group):.3f}", worst)
         out.print(f"[bold green]audited[/] {escape(str(page))}", soft_wrap=True, highlight=False)
         out.print(grid)
         for sentence in report.sentences:

@@ -8,8 +8,8 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from equistrata.errors import InputError
 from equistrata.eval.report.pictures import literal, shorten
+from equistrata.flows.cli.plan_figure import save_plot
 
 MOST_DRAWN = 200
 LONGEST_NAME = 60  # characters
@@ -42,7 +42,4 @@ def draw_estimates(found: pd.DataFrame, names: Sequence[str], title: str, level:
     axes.invert_yaxis()
     axes.spines[["top", "right"]].set_visible(False)
     figure.legend(loc="outside lower right", frameon=False, ncols=2)
-    try:
-        figure.savefig(path, dpi=130)
-    except OSError:
-        raise InputError(f"plot {str(path)!r} cannot be written; check its folder's permissions") from None
+    save_plot(figure, path)

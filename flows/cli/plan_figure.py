@@ -12,6 +12,8 @@ from equistrata.errors import InputError
 from equistrata.eval.report.pictures import literal
 
 if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
     from equistrata.inference.planning.questions import MeanQuestion, ProportionQuestion
 
 ENDINGS = (".svg", ".png", ".pdf")
@@ -70,6 +72,11 @@ def draw(asked: MeanQuestion | ProportionQuestion, plan: dict[str, Any], path: P
     axes.set(xlabel="rows in the stratum (public)", ylabel="smallest ε", title=literal(f"{what}: {plan['goal']}"))
     axes.legend(frameon=False, loc="lower left")
     axes.spines[["top", "right"]].set_visible(False)
+    save_plot(figure, path)
+
+
+def save_plot(figure: Figure, path: Path) -> None:
+    """Write a figure to a file. Raises InputError where it cannot be written."""
     try:
         figure.savefig(path, dpi=130)
     except OSError:

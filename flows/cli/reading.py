@@ -13,9 +13,7 @@ from rich.text import Text
 
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import err, out, print_json, print_lines, table
-from equistrata.flows.cli.estimate_figure import draw_estimates
 from equistrata.flows.cli.options import command
-from equistrata.flows.cli.plan_figure import check_plot
 from equistrata.flows.config.settings import ByPlace, Flag, Names, Settings, setting
 from equistrata.flows.run.foreground import progress_bars
 
@@ -60,6 +58,8 @@ def estimate_command(settings: EstimateSettings) -> None:
     from equistrata.analysis.release import Release
 
     if settings.plot is not None:
+        from equistrata.flows.cli.plan_figure import check_plot
+
         check_plot(settings.plot)
     release = Release.open(settings.release)
     with progress_bars(err) as bar:
@@ -76,6 +76,8 @@ def estimate_command(settings: EstimateSettings) -> None:
             settings.q,
         )
     if settings.plot is not None:
+        from equistrata.flows.cli.estimate_figure import draw_estimates
+
         labels = _labels(found)
         lines = [
             ", ".join(_words(release, labels[0] if name == "against" else name, line[name]) for name in labels)

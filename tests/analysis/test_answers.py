@@ -186,3 +186,11 @@ def test_independence_is_tested_on_measured_pairs_only():
         few.estimate("independence", *next((one, [other]) for one, other in few.unmeasured))
     with pytest.raises(InputError, match="name both"):
         answers.estimate("independence", "X", ["Y", "Z"])
+
+
+@pytest.mark.parametrize("strata", [(), ("G",)])
+def test_a_regression_with_more_cells_than_a_covariance_is_worked_out_for(monkeypatch, strata):
+    monkeypatch.setattr("equistrata.analysis.least_squares.MOST_CELLS", 6)
+    found = Answers(evidence_of(people(3000), 4.0, strata), count=4).estimate("logit", {"Y": 1}, ["X", "Z"])
+    assert np.isfinite(found[["estimate", "lower", "upper"]]).all(axis=None)
+    assert (found["lower"] < found["upper"]).all()
