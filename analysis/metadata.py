@@ -27,8 +27,8 @@ def registry_entry(release: Release) -> dict[str, Any]:
     card, guarantee = release.card, release.card["guarantee"]
     about, private = card.get("report") or {}, card.get("private", False)
     split = "; ".join(f"{name}: ρ = {part:.6g}" for name, part in guarantee["split_of_rho"].items())
-    several = [each for each in guarantee.get("group", []) if each.get("epsilon") and each["rows"] > 1]
-    groups = "; ".join(f"{each['rows']} rows: ε = {each['epsilon']:.4g}" for each in several)
+    several = [each for each in card.get("groups", []) if each.get("epsilon") and each["units"] > 1]
+    groups = "; ".join(f"{each['units']}: ε = {each['epsilon']:.4g}" for each in several)
     columns = ", ".join(column.label or column.name for column in release.schema.columns)
     name = _title(release)
     return {
@@ -56,7 +56,7 @@ def registry_entry(release: Release) -> dict[str, Any]:
                 "privacy_unit_details": str(guarantee.get("relation", "")),
                 "privacy_parameters": {name: guarantee[name] for name in ("epsilon", "delta", "rho")},
                 "privacy_parameters_details": f"Accounted in ρ; ε at the stated δ follows from it. {split}."
-                + (f" Of one person with several rows: {groups}." if groups else ""),
+                + (f" Of several units together: {groups}." if groups else ""),
             },
             "deployment_model": {
                 "model_name": "Central",

@@ -2,7 +2,8 @@
 
 The price is computed again: a Gaussian measurement of sensitivity 1 and standard deviation σ costs 1/(2σ²) in zCDP (Bun
 and Steinke, arXiv:1605.02065, Proposition 1.6), measurements add up, and each stratum that was measured by itself costs
-the same (parallel composition). What choices cost is published with the measurements.
+the same (parallel composition). What choices cost is published with the measurements. A unit of up to k rows pays k²
+times what one row does.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from equistrata.data.manifest import MANIFEST, listed
 from equistrata.data.schema import Schema
 from equistrata.data.sources import read_frame
 from equistrata.data.table import CodedTable
+from equistrata.data.units.unit import Unit
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.synth.measurements import Measurement, Where, measured_pairs
@@ -172,7 +174,9 @@ def _price(release: Release) -> Iterator[str]:
     if not math.isclose(sum(split.values()), own["rho"], rel_tol=SAME):
         yield f"the parts of ρ on the card add up to {sum(split.values()):.6g}, not to {own['rho']:.6g}"
     said = sum(part for name, part in split.items() if name.startswith(("synthesis", "noisy counts")))
-    for measured, choices in zip(*_spent(release), strict=True):
+    squared = _unit_rows(release.card) ** 2
+    for row_measured, row_choices in zip(*_spent(release), strict=True):
+        measured, choices = squared * row_measured, squared * row_choices
         if math.isnan(choices):
             if not LEAST_MEASURED * said <= measured <= said * (1 + SAME):
                 yield f"the measurements cost ρ = {measured:.6g}, which does not fit the {said:.6g} on the card"
@@ -186,6 +190,15 @@ def _price(release: Release) -> Iterator[str]:
     means = _means(release)
     if means and not math.isclose(means, split.get("means", 0.0), rel_tol=1e-6):
         yield f"means.json says ρ = {means:.6g}, but the card {split.get('means', 0.0):.6g}"
+
+
+def _unit_rows(card: Mapping[str, Any]) -> int:
+    """How many rows of a unit are used at most; 1 on earlier cards. Raises InputError for no such number."""
+    unit = card.get("unit", {"column": None, "at_most": 1})
+    try:
+        return Unit(unit["column"], unit["at_most"]).at_most
+    except (KeyError, TypeError):
+        raise InputError("card.json does not say what the unit of privacy is; bring the released file back") from None
 
 
 def _spent(release: Release) -> tuple[list[float], list[float]]:

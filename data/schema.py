@@ -31,6 +31,7 @@ from equistrata.data.dialect import PLAIN, Dialect
 from equistrata.data.grid import fine_edges
 from equistrata.data.questions import asked
 from equistrata.data.ranges import FORMS, Bins, Range
+from equistrata.data.units.unit import ROW, Unit
 from equistrata.errors import InputError
 
 Value = int | float | str
@@ -51,7 +52,7 @@ MOST_CODES = 10_000  # of a column: more make a name or a number of it, and two 
 _MOST = f"{MOST_CODES:,} are the most, so join some or declare bins"
 _OF_DATES = ("format", "every")
 _DATE_FORMS = "'<2020-02-01', '>=2020-02-01', '2020-02-01 to 2020-02-29' (both ends in) or '2020-02-29'"
-_SCHEMA_KEYS = {"name", "description", "columns", "default", "target", "impossible", "file"}
+_SCHEMA_KEYS = {"name", "description", "columns", "default", "target", "impossible", "file", "unit"}
 
 
 @dataclass(frozen=True)
@@ -208,6 +209,7 @@ class Schema:
     default: tuple[str, ...] = ()
     description: str = ""
     file: Dialect = PLAIN  # of the CSV files of raw rows
+    unit: Unit = ROW  # of privacy
 
     def __post_init__(self) -> None:
         names = [column.name for column in self.columns]
@@ -299,7 +301,7 @@ class Schema:
     def digest(self) -> str:
         """SHA-256 of the declaration, in hexadecimal: two schemas with the same digest code rows in the same way."""
         declaration = asdict(self)
-        del declaration["file"]  # what a file's cells are, not what they mean
+        del declaration["file"], declaration["unit"]  # how raw rows come, not what they mean
         for column in declaration["columns"]:
             del column["labels"]  # words for values are for reports; they may be mended without a new schema
             # Absent where there are none: the digests of older releases stay.
@@ -324,7 +326,8 @@ class Schema:
         try:
             inner = {"columns": Column, "impossible": Impossible}
             made = {key: tuple(kind(**_tuples(each)) for each in document[key]) for key, kind in inner.items()}
-            return cls(**_tuples(document) | made | {"file": Dialect(**document.get("file", {}))})
+            rows = {"file": Dialect(**document.get("file", {})), "unit": Unit(**document.get("unit", {}))}
+            return cls(**_tuples(document) | made | rows)
         except (TypeError, KeyError, AttributeError):
             raise InputError(f"{where} does not declare a schema; bring the released file back") from None
 
@@ -363,6 +366,7 @@ class Schema:
             default=tuple(document.get("default") or ()),
             description=_text(document, "description", here).strip(),
             file=Dialect.read(document.get("file") or {}, here),
+            unit=Unit.read(document["unit"], here) if "unit" in document else ROW,
         )
         for name in (*schema.default, *([] if schema.target is None else [schema.target])):
             schema.index(name)

@@ -34,6 +34,12 @@ Relation = Literal["add-remove", "replace-one within a stratum"]
 ADD_REMOVE: Relation = "add-remove"
 REPLACE_ONE: Relation = "replace-one within a stratum"
 
+
+def add_remove(unit: str | None) -> str:
+    """The neighbouring relation of adding or removing all rows with one value of the column `unit`; None: one row."""
+    return ADD_REMOVE if unit is None else f"{ADD_REMOVE} of all rows with one {unit}"
+
+
 MAXIMAL_EPSILON = 500  # beyond it e^ε leaves floating point, and nothing is protected anyway
 MINIMAL_RHO = 1e-100
 DIGITS = 6  # of an ε that is proposed
@@ -118,6 +124,16 @@ class Rho:
         if index(rows) < 1:
             raise InputError(f"a group has at least one row, not {rows}")
         return self * index(rows) ** 2
+
+    def per_row(self, rows: int) -> Rho:
+        """What may be paid for one row so that a group of `rows` ≥ 1 rows pays this amount: inverse of `group`, exact.
+
+        >>> Rho(1).per_row(4).group(4) == Rho(1)
+        True
+        """
+        if index(rows) < 1:
+            raise InputError(f"a group has at least one row, not {rows}")
+        return self * Fraction(1, index(rows) ** 2)
 
     def split(self, shares: Sequence[float | Fraction]) -> list[Rho]:
         """Parts in proportion to non-negative `shares`; they add up exactly."""

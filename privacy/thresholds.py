@@ -38,7 +38,7 @@ class Threshold:
     Attributes:
         sigma: of the Gaussian noise on each count.
         least: the least noisy count that is kept, whole.
-        delta: the chance with which a value that one row alone holds is kept is at most this.
+        delta: the chance with which values that one unit alone holds are kept is at most this.
     """
 
     sigma: float
@@ -46,17 +46,18 @@ class Threshold:
     delta: float
 
     @classmethod
-    def of(cls, rho: Rho, delta: float) -> Threshold:
-        """The lowest at these prices; 0 < δ < ½. Raises InputError for prices of nothing.
+    def of(cls, rho: Rho, delta: float, rows: int = 1) -> Threshold:
+        """The lowest at these prices, ρ for one row and 0 < δ < ½ for one unit of up to `rows` rows.
 
         Discrete Gaussian noise has no heavier tail than P[N(0, σ²) ≥ m − 1] at a whole m ≥ 1 (Canonne, Kamath and
-        Steinke, arXiv:2004.00010, Proposition 25), and a row's value is kept where the noise is at least T − 1.
+        Steinke, arXiv:2004.00010, Proposition 25), and a row's value is kept where the noise is at least T − 1; for
+        more rows see `chance`. Raises InputError for prices of nothing.
         """
         if not 0 < delta < 0.5:
             raise InputError(f"finding values needs a delta between 0 and 0.5, not {delta}")
         sigma = gaussian_sigma(rho)
-        least = 2 + math.floor(-NormalDist().inv_cdf(delta) * sigma)
-        while _tail((least - 2) / sigma) > delta:
+        least = 1 + rows + math.floor(-NormalDist().inv_cdf(delta / rows) * sigma)
+        while rows * _tail((least - rows - 1) / sigma) > delta:
             least += 1
         return cls(sigma, least, delta)
 
@@ -69,7 +70,13 @@ class Threshold:
 
 
 def often(
-    counts: Counts | Callable[[], Counts], rho: Rho, delta: float, budget: Budget, noise: NoiseSource, what: str
+    counts: Counts | Callable[[], Counts],
+    rho: Rho,
+    delta: float,
+    budget: Budget,
+    noise: NoiseSource,
+    what: str,
+    rows: int = 1,
 ) -> tuple[npt.NDArray[np.intp], Threshold]:
     """The places of the values that many rows hold, by falling noisy counts, and the threshold.
 
@@ -77,12 +84,13 @@ def often(
         counts: of each value that is there, whole numbers, shape (values,). A row counts for one value at most.
         rho: charged to `budget`, which notes it as `what`.
         delta: 0 < δ < ½, which no budget here is charged for: `bought` accounts for it.
+        rows: of a unit at most; δ is for a unit, and ρ for one row of it.
 
     Raises as `NoiseSource.gaussian` and `Threshold.of`.
     Cost: δ-approximate ρ-zCDP, add/remove (Bun and Steinke, arXiv:1605.02065, Definition 8.1), for the set of values
     and their order. See docs/proofs/open-categories.md.
     """
-    threshold = Threshold.of(rho, delta)
+    threshold = Threshold.of(rho, delta, rows)
     noisy, _ = noise.gaussian(counts, 1.0, rho, budget, what)
     kept = np.flatnonzero(noisy >= threshold.least)
     return kept[np.argsort(-noisy[kept], kind="stable")], threshold

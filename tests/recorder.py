@@ -106,10 +106,13 @@ class Call:
         return (self.moved(other) / self.scale) ** 2 / 2
 
 
-def true_cost(first: Path, second: Path) -> tuple[float, float]:
+def true_cost(first: Path, second: Path, unit_rows: int = 1) -> tuple[float, float]:
     """What all calls of a release cost in truth, in ρ, from the recordings on D and on D′; and what was claimed for
     those of
     them that the row moved at all (strata are disjoint, and claims of the others do not add to it).
+
+    Where D and D′ differ by a unit of up to `unit_rows` rows, claims are for one row of it: a unit moves values by so
+    many times as much, and pays the square of that.
 
     Raises AssertionError if a call is made on one table only or with other noise, moves by more than its sensitivity,
     or
@@ -126,11 +129,12 @@ def true_cost(first: Path, second: Path) -> tuple[float, float]:
             1.0 if one.kind == "select" else 1 + 1e-12
         )  # a norm is rounded, the largest of scores that are exact is not
         moved = one.moved(two)
-        assert moved <= one.sensitivity * exact, f"{name} ({one.kind}) moves by {moved}, not {one.sensitivity}"
+        most, claim = unit_rows * one.sensitivity, unit_rows**2 * one.claim
+        assert moved <= most * exact, f"{name} ({one.kind}) moves by {moved}, not {most}"
         cost = one.cost(two)
-        assert cost <= one.claim * (1 + SLACK), f"{name} ({one.kind}) costs {cost}, not {one.claim}"
+        assert cost <= claim * (1 + SLACK), f"{name} ({one.kind}) costs {cost}, not {claim}"
         total += cost
-        claimed += one.claim if moved else 0.0
+        claimed += claim if moved else 0.0
     return total, claimed
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 from equistrata.data.schema import Schema, Value
 from equistrata.data.sources import Source
 from equistrata.data.strata import Strata
+from equistrata.data.units.unit import Unit
 from equistrata.errors import InputError
 from equistrata.eval.audit.noisy_number import ByStratum, NoisyNumber
 from equistrata.eval.audit.public import OF_CLASSIFIER, SECTION_SHARES
@@ -22,12 +23,12 @@ from equistrata.flows.config.release import SOURCE_SETTINGS, ReleaseConfig
 from equistrata.flows.publication.addition import free_name, held
 from equistrata.flows.publication.audited_card import OWN, AddedAudit, prices, with_audit
 from equistrata.flows.publication.released import Released, facts
-from equistrata.flows.release.card import card_markdown
+from equistrata.flows.release.card import card_markdown, unit_of
 from equistrata.flows.release.inside import private_folder, release_around
 from equistrata.flows.release.plan import source_of, total_price
 from equistrata.flows.release.size import check_audit
 from equistrata.flows.run.landing import check_output
-from equistrata.privacy.budget import BudgetExceeded, Rho
+from equistrata.privacy.budget import BudgetExceeded, Rho, add_remove
 
 
 @dataclass(frozen=True)
@@ -41,7 +42,8 @@ class AuditPlan:
     source: Source  # of the private rows
     output: Path  # to make
     host: Released | None  # that a public audit is added to; None where it has a folder of its own
-    price: Rho  # of a public audit; 0 of an internal one
+    unit: Unit  # of privacy: that of the releases
+    price: Rho  # of a public audit, for one unit; 0 of an internal one
     account: AuditAccount | None  # where it is charged; None if nowhere
 
     @classmethod
@@ -57,6 +59,8 @@ class AuditPlan:
                 raise InputError(f"{both} have different schemas or columns; audit them one by one")
             if each.card["source"] != first.card["source"]:
                 raise InputError(f"{both} were made from different rows; audit them one by one")
+            if unit_of(each.card) != unit_of(first.card):
+                raise InputError(f"{both} protect different units, so prices do not add up; audit them one by one")
         if config.target is not None and config.target not in first.schema.names:
             raise InputError(
                 f"target {config.target!r} is not among the released columns ({', '.join(first.schema.names)})"
@@ -83,7 +87,10 @@ class AuditPlan:
         account = audit_account(config, releases)
         if account is not None and price > (left := account.ledger.remaining(account.dataset)):
             raise BudgetExceeded(price, left, f"a public audit of data set {account.dataset!r}")
-        plan = cls(config, releases, facts(releases), strata, source, output, host, price, account)
+        unit = unit_of(first.card)
+        if account is not None and public:
+            account.check_price(price, add_remove(unit.column))
+        plan = cls(config, releases, facts(releases), strata, source, output, host, unit, price, account)
         if host is not None:
             plan.check_host(host)
         source.check(plan.columns)
@@ -169,8 +176,9 @@ class AuditPlan:
 
     @property
     def columns(self) -> list[str]:
-        """Every raw column to read."""
-        return list(dict.fromkeys([*self.schema.names, *self.outcomes]))
+        """Every raw column to read; the units' where they bound the rows: an internal audit compares with all rows."""
+        own = [self.unit.column] if self.public and self.unit.column is not None else []
+        return list(dict.fromkeys([*self.schema.names, *self.outcomes, *own]))
 
     @property
     def published(self) -> list[dict[str, ByStratum]]:

@@ -11,10 +11,13 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
+
 from equistrata.data.schema import Column
 from equistrata.data.snapshot import Snapshot
 from equistrata.data.sources import ahead
 from equistrata.data.table import CodedTable, numbers
+from equistrata.data.units.bounding import Bounding, contents, unit_ids
 from equistrata.eval.audit.internal import internal_audit
 from equistrata.eval.audit.public import public_audits
 from equistrata.eval.report.page import write_report
@@ -33,17 +36,28 @@ ROWS = "rows.npy"
 
 @scrubbed
 def load_rows(plan: AuditPlan, work: Workspace) -> None:
-    """Code the private rows by the releases' schema; keep them, and outcome columns, in the working folder."""
+    """Code the private rows by the releases' schema; keep them, and outcome columns, in the working folder.
+
+    A public audit keeps as many rows of each unit as the releases did at most, chosen anew.
+    """
     snapshot = Snapshot(plan.schema)
+    name = plan.unit.column if plan.public else None
+    key = b"" if name is None else work.unit_key(np.random.default_rng(plan.config.seed))
+    bounding = Bounding(work.root, plan.unit.at_most, key)
     for frame in ahead(plan.source.batches(plan.columns)):
         table = CodedTable.encode(frame, plan.schema)
         snapshot.add(table)
+        if name is not None:
+            bounding.add(unit_ids(frame[name], name, key), contents([table.codes], key), [table.codes])
+            continue
         work.append(work.root / ROWS, table.codes)
         index = plan.strata.index(table)
         for name in plan.outcomes:
             values, absent = numbers(frame[name], Column(name, codes=plan.codes.get(name, ())))
             for position in range(len(plan.strata.keys)):
                 work.append(work.outcome(name, position), values[~absent & (index == position)])
+    for (codes,) in bounding.bounded():
+        work.append(work.root / ROWS, codes)
     work.save_json(work.root / SNAPSHOT, snapshot.digests())
 
 
@@ -65,13 +79,14 @@ def examine(plan: AuditPlan, work: Workspace) -> None:
     tables = {facts.name: release.table() for facts, release in zip(plan.facts, plan.releases, strict=True)}
     report: PublicReport | InternalReport
     if plan.public:
-        noise, target = noise_source(plan.config.seed), plan.config.target
-        noisy = public_audits(private, tables, plan.strata, budget=plan.price, noise=noise, target=target)
+        noise, target, unit = noise_source(plan.config.seed), plan.config.target, plan.unit
+        price = plan.price.per_row(unit.at_most)
+        noisy = public_audits(private, tables, plan.strata, budget=price, noise=noise, target=target)
         epsilon, delta = plan.config.price
         report = PublicReport(
             about=about,
             releases=plan.facts,
-            audits=tuple(noisy.values()),
+            audits=tuple(each.for_unit(unit.column, unit.at_most) if unit.column else each for each in noisy.values()),
             price=AuditPrice(epsilon, delta, float(plan.price), plan.account.release if plan.account else ""),
             together=plan.together.epsilon(delta),
             earlier=len({audit["report"] for release in plan.releases for audit in audits_of(release.card)}),

@@ -47,6 +47,9 @@ class CreateSettings(QuerySettings):
     dataset: ByPlace[str] = setting(..., "The data set's name in the ledger.")
     epsilon: float = setting(..., "ε of all releases together.")
     delta: float = setting(..., "δ of all releases together.")
+    unit: str | None = setting(
+        None, "Column that names the unit of privacy, as a person's or household's id, of every release (one row)."
+    )
     same_people_as: tuple[str, ...] = setting((), "An account whose rows are the same people's; may be repeated.")
 
 
@@ -72,10 +75,13 @@ def create_budget(settings: CreateSettings) -> None:
 
     [bold]Example[/bold]: equistrata budget create census --epsilon 4 --delta 1e-9 --ledger ledger.db
     """
+    from equistrata.privacy.budget import add_remove
+
     books, dataset, epsilon, delta = settings.open(), settings.dataset, settings.epsilon, settings.delta
-    rho = books.create(dataset, epsilon, delta, same_people_as=tuple(dict.fromkeys(settings.same_people_as)))
-    document = {"dataset": dataset, "epsilon": epsilon, "delta": delta} | _amount("rho", rho)
-    words = f"{dataset}: ε = {epsilon:g}, δ = {delta:g}, which is ρ = {float(rho):.6g}"
+    relation, same_people = add_remove(settings.unit), tuple(dict.fromkeys(settings.same_people_as))
+    rho = books.create(dataset, epsilon, delta, relation=relation, same_people_as=same_people)
+    document = {"dataset": dataset, "epsilon": epsilon, "delta": delta, "relation": relation} | _amount("rho", rho)
+    words = f"{dataset}: ε = {epsilon:g}, δ = {delta:g}, which is ρ = {float(rho):.6g}; {relation}"
     _answer(settings, books.head, document, Text(words), people=_people(books, dataset))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import math
 import os
 import re
 from datetime import UTC, datetime
@@ -19,6 +20,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from equistrata.data import documents
 from equistrata.data.dialect import PARQUET
+from equistrata.data.units.unit import MOST_ROWS
 from equistrata.errors import InputError
 from equistrata.flows.config.places import LedgerPlace
 from equistrata.flows.config.report import ReportSettings
@@ -77,6 +79,20 @@ INCIDENTAL = frozenset(
 )
 
 
+DELTA = 1e-9  # where no number of units is declared; at most 1/n^1.5 up to a million of them
+
+
+def delta_for(units: int) -> float:
+    """The default δ for so many units, n ≥ 1: the largest power of ten that is at most 1/n^1.5, and at most 1e-5.
+
+    A δ near 1/n would allow a mechanism that publishes one unit as it is.
+
+    >>> delta_for(90_000), delta_for(12_000_000)
+    (1e-08, 1e-11)
+    """
+    return float(f"1e-{max(math.ceil(1.5 * math.log10(units)), 5)}")
+
+
 class SourceSettings(Settings):
     """Where private rows are: what a release and an audit share."""
 
@@ -119,12 +135,21 @@ class ReleaseConfig(SourceSettings):
     schema_: str | None = setting(None, "Schema file or built-in name (acs_employment).", alias="schema")
     columns: Names = setting((), "Columns to release (the schema's default if none are given).")
     strata: Names = setting((), "Columns that define strata (none: one synthesizer for all rows).")
+    unit: str | None = setting(
+        None, "Column that names the unit of privacy, as a person's or household's id (the schema's; else one row)."
+    )
+    at_most: int | None = setting(
+        None, f"Rows of a unit that are used at most, 1 to {MOST_ROWS:,} (the schema's).", ge=1, le=MOST_ROWS
+    )
+    units: int | None = setting(
+        None, "Public number of units (people, households), roughly: δ follows it, unless δ is given.", ge=1
+    )
     synthesizer: Literal["aim", "gem", "mst", "smartnoise-aim", "smartnoise-mst", "smartnoise-mwem"] = setting(
         "mst", "The mechanism (smartnoise-…: smartnoise-synth's, a weaker guarantee; see make smartnoise)."
     )
     engine: Literal["numpy", "mbi"] = setting("numpy", "What estimates the models (mbi: reference, an extra).")
     epsilon: float = setting(1.0, "ε of the whole release.", gt=0, allow_inf_nan=False)
-    delta: float = setting(1e-9, "δ of the whole release.", gt=0, lt=1)
+    delta: float = setting(DELTA, "δ of the whole release (at most 1/n^1.5 where n units are declared).", gt=0, lt=1)
     weights: str = setting("noisy", "File of public group weights, or noisy: noisy counts, which are charged.")
     weight_column: str | None = setting(None, "Survey weight in the weights file, as PWGTP.")
     combine_weights: bool = setting(False, "Combine the weights file with noisy counts by inverse variance.")
@@ -174,6 +199,13 @@ class ReleaseConfig(SourceSettings):
     )
     time_zone: Zone = setting("UTC", "Time zone of {month} etc.: that of the schedule, as America/New_York.")
     report: ReportSettings = setting(ReportSettings(), "Title, agency and contact of the card.")
+
+    @model_validator(mode="before")
+    @classmethod
+    def _delta_of_units(cls, given: Any) -> Any:
+        if not isinstance(given, dict) or given.get("delta") is not None or not isinstance(given.get("units"), int):
+            return given
+        return {**given, "delta": delta_for(given["units"])} if given["units"] > 0 else given
 
     @model_validator(mode="after")
     def _charged_is_private(self) -> Self:

@@ -14,7 +14,7 @@ from pathlib import PurePosixPath
 from typing import Any
 
 from equistrata.errors import InputError
-from equistrata.flows.release.card import group_table
+from equistrata.flows.release.card import group_table, unit_of
 from equistrata.privacy.budget import Rho
 
 CARDS = {"card.json", "card.md"}
@@ -82,10 +82,12 @@ def with_audit(card: Mapping[str, Any], audit: AddedAudit) -> dict[str, Any]:
         "epsilon": _up(epsilon),
         "rho": float(total),
         "split_of_rho": {**guarantee["split_of_rho"], **split},
-        "group": group_table(float(total), own["delta"], guarantee["relation"], card.get("open", ())),
         "composition": composition if audits_of(card) else f"{composition}; audits in sequence",
         "release": own,
     }
+    together["guarantee"].pop("group", None)  # of an earlier version
+    rows = unit_of(card).at_most
+    together["groups"] = group_table(float(total), own["delta"], guarantee["relation"], card.get("open", ()), rows)
     together["private"] = card["private"] and audit.private and all(other["private"] for other in audit.compared)
     return together
 

@@ -14,7 +14,7 @@ from equistrata.flows.config.places import URL_VARIABLE, place_of
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.run.journal import Journal
 from equistrata.flows.run.workspace import SNAPSHOT, Workspace
-from equistrata.privacy.budget import BudgetExceeded, Relation, Rho
+from equistrata.privacy.budget import BudgetExceeded, Rho
 from equistrata.privacy.ledger.fingerprint import KEY_VARIABLE, Fingerprint, ledger_key
 from equistrata.privacy.ledger.lease import Lease
 from equistrata.privacy.ledger.ledger import Charge, Ledger, LedgerError
@@ -40,13 +40,14 @@ class Account:
     release: str  # the id of its charges
     key: str | None = field(default=None, repr=False)
 
-    def check_price(self, price: Rho, relation: Relation) -> None:
+    def check_price(self, price: Rho, relation: str) -> None:
         """Raise BudgetExceeded if the price exceeds what is left at this moment, InputError for another relation."""
         kept = self.ledger.account(self.dataset).relation
         if relation != kept:
             raise InputError(
-                f"the budget of data set {self.dataset!r} is kept under {kept!r}, and this synthesizer promises "
-                f"{relation!r} only; choose another --synthesizer, or leave --dataset out and account for it yourself"
+                f"the budget of data set {self.dataset!r} is kept under {kept!r}, and this promises {relation!r} only, "
+                "which does not add up with it; choose another --synthesizer or --unit, or open a budget for it "
+                f"(equistrata budget create NAME --unit COLUMN --same-people-as {self.dataset})"
             )
         left = self.ledger.remaining(self.dataset)
         if price > left:

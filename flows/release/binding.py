@@ -46,6 +46,7 @@ def binding(plan: Plan) -> Binding:
         "means schema": asdict(plan.declared[1]) if plan.declared[1:] else None,
         "weights": None if weights is None else [weights.total, sorted(map(_text, weights.shares.items()))],
         "software": software() | ({"the synthesizer's own": mechanism.software} if mechanism.software else {}),
+        "unit": asdict(plan.unit),
         "strata": [plan.strata.columns, plan.strata.keys],
         "mechanism": _described(mechanism),
         "price": {"counts": plan.price.counts.exact}
@@ -101,7 +102,12 @@ def differences(then: Binding, now: Binding, config: ReleaseConfig) -> list[str]
     if found:
         return found
     # These follow from the rest, and are named only if it is equal.
-    derived = {"strata": "the strata", "mechanism": "the mechanism's settings", "price": "the price"}
+    derived = {
+        "unit": "the unit of privacy",
+        "strata": "the strata",
+        "mechanism": "the mechanism's settings",
+        "price": "the price",
+    }
     return [words for item, words in derived.items() if not _same(then.get(item), now[item])]
 
 

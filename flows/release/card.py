@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -11,8 +12,10 @@ from types import MappingProxyType
 from typing import Any
 
 from equistrata.data.sources import FolktablesSource
+from equistrata.data.units.unit import ROW, Unit
 from equistrata.eval.report.relations import relations_measured
 from equistrata.eval.report.templating import template
+from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.plan import Plan
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from equistrata.privacy.noise import NoiseSource
@@ -22,9 +25,8 @@ from equistrata.synth.measurements import Columns, Measurement, measured_pairs
 # Places are the steward's own; the texts of the page stand at the top of the card.
 PRIVATE_SETTINGS = {"report", "output", "root_dir", "input", "ledger", "cluster", "scratch"}
 
-UNIT = "one row"
 RELATIONS = {
-    ADD_REMOVE: f"{ADD_REMOVE}: neighbouring tables, of at least one row each, differ by adding or removing one row",
+    ADD_REMOVE: f"{ADD_REMOVE}: neighbouring tables, of at least one row each, differ by adding or removing one {{}}",
     REPLACE_ONE: f"{REPLACE_ONE}: neighbouring tables have the same number of rows in every stratum, which is taken to "
     "be public, and differ in one row; the price is stated for a row added or removed, and a row that is replaced is "
     "both",
@@ -65,6 +67,7 @@ def release_card(
     foreign = None if plan.mechanism.keeps_measurements else plan.mechanism
     relation = plan.mechanism.relation
     rho = account["rho"] if account else float(price.total)
+    unit = plan.unit
     each = plan.shared is None or any(measurement.where for measurement in measured)
     fixed = plan.strata.columns if plan.shared is None else ()
     together = {(*fixed, *dict(m.where), *m.columns) for m in measured}
@@ -78,9 +81,9 @@ def release_card(
             "epsilon": account["epsilon"] if account else config.epsilon,
             "delta": config.delta,
             "rho": rho,
-            "unit": UNIT,
-            "relation": RELATIONS[relation],
-            "group": group_table(rho, config.delta, relation, opened),
+            "unit": unit.words,
+            "relation": RELATIONS[relation].format("unit, wherever its rows fall" if unit.column else "row"),
+            "delta_is": _delta_is(config),
             "split_of_rho": {**{name: float(part) for name, part in parts.items() if part}, **again},
             "composition": (
                 "strata in parallel; counts, synthesis and means in sequence"
@@ -90,9 +93,12 @@ def release_card(
             "noise_source": noise.name if foreign is None else f"{foreign.software}; counts and means: {noise.name}",
             "caveats": [] if foreign is None else list(foreign.caveats),
         },
+        "unit": {**asdict(unit), "weights": "rows in full"},
+        "relation": plan.relation,
+        "groups": group_table(rho, config.delta, plan.relation, opened, unit.at_most),
         "ledger": dict(account) if account else NO_LEDGER,
         "source": plan.source.describe(),
-        "households": HOUSEHOLDS if isinstance(plan.source, FolktablesSource) else None,
+        "households": HOUSEHOLDS if isinstance(plan.source, FolktablesSource) and unit.column is None else None,
         "mechanism": plan.mechanism.name,
         "shrinkage": config.shrinkage and foreign is None and len(plan.strata.keys) > 1,
         "selection": None if len(plan.strata.keys) < 2 else "per-stratum" if each else "shared",
@@ -127,26 +133,57 @@ def _times(part: str, account: Mapping[str, Any] | None) -> int:
     return sum(part in charge["parts"] for charge in account["charges"]) if account else 1
 
 
-def group_table(
-    rho: float, delta: float, relation: str = ADD_REMOVE, opened: Iterable[Mapping[str, Any]] = ()
-) -> list[dict[str, Any]]:
-    """The price for k of GROUPS rows of one person or household: k²ρ, and its ε at the card's δ.
+def _delta_is(config: ReleaseConfig) -> str:
+    """Why δ is what it is."""
+    most = config.units and config.units**-1.5
+    if most is None:
+        enough = f"{int(config.delta ** (-2 / 3) * (1 + 1e-9)):,}"
+        return f"at most 1/n^1.5 for up to n = {enough} units; how many there are was not declared"
+    holds = "at most" if config.delta <= most * (1 + 1e-9) else "**above**"
+    return f"{holds} 1/n^1.5 = {most:.1e} for the n = {config.units:,} units that were declared"
 
-    Under replacement (a relation, or the card's sentence), k rows are a group of 2k. `epsilon` is None beyond floats,
-    and where the values that k rows alone hold in the `opened` columns of the card are found with a chance above δ.
+
+def group_table(
+    rho: float,
+    delta: float,
+    relation: str = ADD_REMOVE,
+    opened: Iterable[Mapping[str, Any]] = (),
+    unit_rows: int = 1,
+) -> list[dict[str, Any]]:
+    """The price for k of GROUPS units together: k²ρ, and its ε at the card's δ.
+
+    Under replacement (a relation, or the card's sentence), k units are a group of 2k. `epsilon` is None beyond floats,
+    and where the values that k units alone hold in the `opened` columns of the card are found with a chance above δ.
     """
     steps = 2 if relation.startswith(REPLACE_ONE) else 1
     table = []
-    for rows in GROUPS:
-        price = Rho(rho).group(steps * rows)
+    for units in GROUPS:
+        price = Rho(rho).group(steps * units)
         found = math.fsum(
-            Threshold(each["sigma"], each["least"], each["delta"]).chance(steps * rows) * each["drawn"]
+            Threshold(each["sigma"], each["least"], each["delta"]).chance(steps * units * unit_rows) * each["drawn"]
             for each in opened
-            if steps * rows > 1  # the δ of one row is paid for
+            if steps * units > 1  # the δ of one unit is paid for
         )
         epsilon = price.epsilon(delta - found) if found < delta else math.inf
-        table.append({"rows": rows, "rho": float(price), "epsilon": epsilon if math.isfinite(epsilon) else None})
+        table.append({"units": units, "rho": float(price), "epsilon": epsilon if math.isfinite(epsilon) else None})
     return table
+
+
+def unit_of(card: Mapping[str, Any]) -> Unit:
+    """The unit of a card; one row on those of earlier versions. Raises KeyError where it has another form."""
+    said = card.get("unit", {"column": None, "at_most": 1})
+    return Unit(said["column"], said["at_most"])
+
+
+def groups_of(card: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The table of groups on a card, of this or an earlier version. Raises KeyError where there is none."""
+    if "groups" in card:
+        return list(card["groups"])
+    guarantee = card["guarantee"]
+    # Cards made before 2026-11-22 have no such table, and those before 2026-11-24 have it for rows.
+    given = guarantee["rho"], guarantee["delta"], guarantee["relation"]
+    found = guarantee.get("group") or group_table(*given, card.get("open", ()))
+    return [{"units": each.get("units", each.get("rows")), **each} for each in found]
 
 
 _HOW = {
@@ -185,10 +222,8 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
     from jinja2 import UndefinedError
 
     guarantee = card["guarantee"]
-    # Cards made before 2026-11-22 have no such table.
-    given = guarantee["rho"], guarantee["delta"], guarantee["relation"]
-    group = guarantee.get("group") or group_table(*given, card.get("open", ()))
     older = {
+        "unit": {"column": None, "at_most": 1},
         "audits": (),
         "households": None,
         "open": (),
@@ -201,9 +236,9 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         return page.render(
             card=shown,
             means=means,
-            group=group,
+            group=groups_of(card),
             title=title_of(card),
-            unit=guarantee.get("unit", UNIT),
+            unit=guarantee.get("unit", ROW.words),
             how=how_made(card),
             relations_measured=relations_measured,
         )

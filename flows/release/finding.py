@@ -34,8 +34,9 @@ def find_values(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSource)
     Cost: the whole of `budget`, add/remove, which pays for the δ of `plan.openings` as well.
     """
     for place, (part, opening) in enumerate(plan.openings.items()):
-        share = budget.part(plan.parts[part], part)
-        share.spend(opening.paid, f"δ of the {part}")
+        rows = plan.unit.at_most
+        share = budget.part(plan.parts[part].per_row(rows), part)
+        share.spend(opening.paid.per_row(rows), f"δ of the {part}")
         if work.found(part).exists():
             continue
         work.count_start(part)
@@ -44,7 +45,7 @@ def find_values(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSource)
         ours = [place for place, text in enumerate(texts) if text not in (column.others, column.missing)]
         counts = partial(_counts_of, plan, work, column.name, ours)
         source = noise.spawn(place)
-        kept, threshold = often(counts, opening.rho, opening.delta, share, source, part)
+        kept, threshold = often(counts, opening.rho.per_row(rows), opening.delta, share, source, part, rows)
         found = sorted((texts[ours[each]] for each in kept[:MOST_FOUND]), key=_in_order)
         entry = {"column": column.name, "values": found, "others": column.others, "rho": float(opening.rho)}
         work.keep_found(part, entry | {"rho_of_delta": float(opening.paid), **asdict(threshold)})

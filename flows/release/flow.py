@@ -128,9 +128,9 @@ def release(config: ReleaseConfig) -> str | State[Any]:
 
     Returns the release folder; or Completed, if the ledger has this release as whole: then nothing is done or charged.
 
-    Cost: (config.epsilon, config.delta)-DP, add/remove one row, for everything released: strata compose in parallel,
-    and in sequence with the means. All of it is charged before a mechanism sees a row. A resumed release may cost
-    more. See docs/proofs/budget.md.
+    Cost: (config.epsilon, config.delta)-DP, add/remove one unit (`Plan.unit`; one row where none is declared), for
+    everything released: strata compose in parallel, and in sequence with the means. All of it is charged before a
+    mechanism sees a row. A resumed release may cost more. See docs/proofs/budget.md and units.md.
     """
     scheduled = with_release_id(config.at(flow_run.scheduled_start_time), flow_run.id)
     try:
@@ -148,11 +148,12 @@ def release(config: ReleaseConfig) -> str | State[Any]:
 def _make(run: Undertaking) -> Path:
     plan, work = run.plan, run.work
     noise = noise_source(plan.config.seed)
-    budget = Budget(plan.price.total)
-    synthesis = plan.price.counts + plan.price.synthesis
+    price = plan.per_row
+    budget = Budget(price.total)
+    synthesis = price.counts + price.synthesis
     budgets = list(budget.parallel(synthesis, plan.fitted.keys, "synthesis, strata in parallel").values())
-    means = budget.part(plan.price.means, "means") if plan.means is not None else Budget(Rho(0))
-    finding = budget.part(plan.price.finding, "values of open columns") if plan.openings else Budget(Rho(0))
+    means = budget.part(price.means, "means") if plan.means is not None else Budget(Rho(0))
+    finding = budget.part(price.finding, "values of open columns") if plan.openings else Budget(Rho(0))
     tell("load")
     with executor(plan.config, work, len(plan.fitted.keys)) as pool:  # before rows are read: a cluster may be missing
         run.load(lambda: _run(steps.partition, plan, work))
@@ -191,7 +192,7 @@ def _fit_all(plan: Plan, work: Workspace, budgets: Sequence[Budget], noise: Nois
 
 def measuring(plan: Plan, work: Workspace, budgets: Sequence[Budget], noise: NoiseSource) -> list[Callable[[], None]]:
     """The jobs that measure, one for each part that is fitted by itself."""
-    count_rho, rest = plan.price.counts, enumerate(map(plan.fitted.rest, plan.fitted.keys))
+    count_rho, rest = plan.per_row.counts, enumerate(map(plan.fitted.rest, plan.fitted.keys))
     return [
         partial(steps.fit_one, work, i, plan.mechanism, schema, budgets[i], count_rho, noise.spawn(i))
         for i, schema in rest

@@ -12,6 +12,7 @@ from pathlib import Path
 from equistrata.data.schema import Column, Schema
 from equistrata.data.sources import FileSource, FolktablesSource, SampleSource, Source
 from equistrata.data.strata import Strata
+from equistrata.data.units.unit import Unit
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
@@ -19,8 +20,9 @@ from equistrata.flows.release import runners
 from equistrata.flows.release.inside import check_place
 from equistrata.flows.release.size import Demand
 from equistrata.flows.run.landing import check_output
-from equistrata.privacy.budget import Rho
+from equistrata.privacy.budget import ADD_REMOVE, Rho, add_remove
 from equistrata.privacy.thresholds import bought
+from equistrata.synth.foreign.smartnoise import NAME_PREFIX
 from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism, serving_all
 from equistrata.synth.registry import mechanism
 from equistrata.synth.size import size
@@ -34,12 +36,16 @@ ACS_SCHEMA, ACS_MEANS = "acs_employment", "acs_means"
 
 @dataclass(frozen=True)
 class Price:
-    """How the release's ρ is split. The parts add up exactly."""
+    """How the release's ρ is split, for one unit or for one row. The parts add up exactly."""
 
     total: Rho  # of the whole release, from (ε, δ)
     counts: Rho  # for noisy counts of the strata's sizes; 0 without strata, or with public weights alone
     means: Rho  # for private means; 0 without
     finding: Rho  # for the values of open columns, and the δ of finding them; 0 without
+
+    def per_row(self, rows: int) -> Price:
+        """What may be paid for one row, so that a unit of so many rows pays this."""
+        return Price(*(part.per_row(rows) for part in (self.total, self.counts, self.means, self.finding)))
 
     @property
     def synthesis(self) -> Rho:
@@ -52,8 +58,8 @@ class Opening:
     """What finding the values of one open column costs.
 
     Attributes:
-        rho: of the noise.
-        delta: the chance with which a value that one row alone holds is found is at most this.
+        rho: of the noise, for one unit.
+        delta: the chance with which values that one unit alone holds are found is at most this.
         paid: ρ that buys this δ (`equistrata.privacy.thresholds.bought`).
     """
 
@@ -70,12 +76,13 @@ class Plan:
     config: ReleaseConfig
     source: Source
     declared: tuple[Schema, ...]  # by their files: the rows' schema, and the means' where that is another one
+    unit: Unit  # of privacy
     schema: Schema  # of the released columns; open ones with made-up values until theirs are found (`opened`)
     means: Schema | None  # of the columns that have their means estimated
     strata: Strata
     mechanism: Mechanism  # of all strata at once (its `levels` are set), or of each stratum by itself
     weights: PublicWeights | None  # None where weights come from noisy counts alone
-    price: Price
+    price: Price  # for one unit: what is charged
     openings: Mapping[str, Opening]  # of open columns, by their names in `parts`
 
     @classmethod
@@ -100,6 +107,7 @@ class Plan:
                 known = ", ".join(schema.names)
                 raise InputError(f"stratum column {name!r} is not among the released columns ({known})")
         _ = Strata.over(raw, config.strata)  # raises for an open column
+        unit = _unit(config, declared, schema)
         strata = Strata.over(schema, config.strata)
         averaged = _means_schema(config, declared)
         means = _of_means(config, averaged) if config.means else None
@@ -111,13 +119,19 @@ class Plan:
         finding = total * config.open_share if raw.open else Rho(0)
         if not counts + for_means + finding < total:
             raise InputError("count_share, means_share and open_share leave nothing for the synthesizer; lower one")
+        if unit.column is not None and config.synthesizer.startswith(NAME_PREFIX):
+            raise InputError(
+                f"synthesizer {config.synthesizer!r} accounts for one row only; choose mst, aim or gem, or leave the "
+                "unit out"
+            )
         own = mechanism(config.synthesizer, config.engine)
         fits = shared_selection(own, strata, config.selection, config.levels) or own
         files = (declared,) if means is None or averaged is declared else (declared, averaged)
         price = Price(total, counts, for_means, finding)
         budgets = [(config.epsilon, config.delta), *([account] if account else [])]
         openings = _openings(raw.open, finding, budgets)
-        plan = cls(config, source_of(config, files), files, schema, means, strata, fits, weights, price, openings)
+        source = source_of(config, files)
+        plan = cls(config, source, files, unit, schema, means, strata, fits, weights, price, openings)
         if not begun:
             plan.source.check(plan.columns)
             plan.demand.check()
@@ -127,7 +141,7 @@ class Plan:
     def demand(self) -> Demand:
         """Time and memory. Raises InputError if a fit might fail for its size after it was paid for."""
         config, strata = self.config, len(self.strata.keys)
-        rho = self.price.counts or self.price.synthesis  # its noise alone makes about a deviation of rows a stratum
+        rho = self.per_row.counts or self.per_row.synthesis  # its noise alone makes about a deviation of rows a stratum
         return Demand(
             config,
             size=size(self.mechanism, self.strata, config.shrinkage),
@@ -142,6 +156,16 @@ class Plan:
         """The plan once the values of its open columns are found. Units keep their names, and sizes do not grow."""
         schema = self.raw.with_values(found)
         return replace(self, schema=schema, strata=Strata.over(schema, self.strata.columns))
+
+    @property
+    def per_row(self) -> Price:
+        """The price for one row: what noise is drawn at, so that all rows of a unit together pay `price`."""
+        return self.price.per_row(self.unit.at_most)
+
+    @property
+    def relation(self) -> str:
+        """The neighbouring relation of `price`, as the ledger keeps it."""
+        return add_remove(self.unit.column) if self.mechanism.relation == ADD_REMOVE else self.mechanism.relation
 
     @property
     def raw(self) -> Schema:
@@ -170,8 +194,9 @@ class Plan:
 
     @property
     def columns(self) -> list[str]:
-        """Every raw column to read: the released ones and those that are only averaged."""
-        return list(dict.fromkeys([*self.schema.names, *(self.means.names if self.means else ())]))
+        """Every raw column to read: the released ones, those that are only averaged, and the units'."""
+        own = [] if self.unit.column is None else [self.unit.column]
+        return list(dict.fromkeys([*self.schema.names, *(self.means.names if self.means else ()), *own]))
 
     @property
     def held_out(self) -> float:
@@ -187,14 +212,35 @@ class Plan:
 
     @cached_property
     def parts(self) -> Mapping[str, Rho]:
-        """The parts of ρ that are charged, by name: synthesis (strata in parallel, with counts), each mean, and each
-        open column with its δ."""
+        """The parts of ρ that are charged for a unit, by name: synthesis (strata in parallel, with counts), each mean,
+        and each open column with its δ."""
         shares = self.price.means.split([1] * len(self.estimates)) if self.estimates else []
         means = {
             f"{kind} mean of {column.name}": share for (column, kind), share in zip(self.estimates, shares, strict=True)
         }
         found = {name: each.rho + each.paid for name, each in self.openings.items()}
         return {SYNTHESIS: self.price.counts + self.price.synthesis, **means, **found}
+
+
+def _unit(config: ReleaseConfig, declared: Schema, released: Schema) -> Unit:
+    """The unit that the settings name, else the schema's."""
+    unit = declared.unit
+    column = config.unit or unit.column
+    if column is None:
+        if config.at_most is not None:
+            raise InputError(
+                "setting 'at_most' bounds the rows of a unit, and none is named; give its column with --unit"
+            )
+        return unit
+    at_most = config.at_most or (unit.at_most if column == unit.column else None)
+    if at_most is None:
+        raise InputError(f"unit {column!r} needs the most rows of it that are used; give --at-most")
+    if column in released.names:
+        raise InputError(
+            f"unit column {column!r} is among the released columns, and names people; leave it out of 'default' in the "
+            "schema, or choose others with --columns"
+        )
+    return Unit(column, at_most)
 
 
 def _openings(columns: Sequence[str], finding: Rho, budgets: Sequence[tuple[float, float]]) -> Mapping[str, Opening]:

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from shutil import copyfile
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
+import numpy.typing as npt
+import pandas as pd
 
 from equistrata.analysis.cells import CELLS, noisy_cells
 from equistrata.analysis.evidence import Evidence
@@ -20,6 +22,7 @@ from equistrata.data.snapshot import Snapshot
 from equistrata.data.sources import ahead
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable, numbers
+from equistrata.data.units.bounding import Bounding, contents, share_of_units, text_hashes, unit_ids
 from equistrata.data.vocabulary import Vocabulary, encode_open
 from equistrata.data.weights import PublicWeights
 from equistrata.eval.scores.scores import score, with_utility
@@ -47,6 +50,9 @@ from equistrata.synth.strata.weights import combined_weights
 # Streams of one noise source, so that a seeded run does not depend on the order of its steps.
 SYNTHESIS, MEANS, SAMPLING, FINDING = 0, 1, 2, 3
 
+Mask = npt.NDArray[np.bool_]
+Outcome = tuple[Floats, Mask]  # values, and which cells have none
+
 SCORED_ROWS = 1_000_000  # distinct rows that are scored exactly, and rows that classifiers see
 FAR_OUT = 0.05  # of the rows of a group beyond the usual clip: σ is declared too small
 MOST_STARTS = 4  # of one stratum's fit in a run: lost workers are replaced, but not without end
@@ -64,24 +70,20 @@ def partition(plan: Plan, work: Workspace) -> None:
 
     Cells of open columns get codes of a vocabulary, which is kept too (`equistrata.flows.release.finding`).
 
-    A batch at a time, so memory does not grow with the rows. What becomes of a row depends on that row (and on a coin
-    of its own, if rows are held out), so neighbouring tables stay neighbours. The snapshot covers held-out rows too.
+    A batch at a time, so memory does not grow with the rows. Of each unit, at most `at_most` rows are kept
+    (`equistrata.data.units.bounding`). What becomes of a row depends on the rows of its unit alone (and on a coin of
+    the unit's own, if rows are held out), so neighbouring tables stay neighbours. The snapshot covers all rows.
     """
-    coins = work.coins(_rng(plan, SAMPLING)) if plan.held_out else None
     raw, snapshot = plan.raw, Snapshot(plan.raw)
     known = {name: Vocabulary() for name in raw.open}
     for name in known:
         snapshot.extend(name, ["\0unwritable", "\0missing"])  # no text that is kept
-    for frame in ahead(plan.source.batches(plan.columns)):
-        before = {name: len(each.texts) for name, each in known.items()}
-        table = encode_open(frame, raw, known)
-        for name, each in known.items():
-            snapshot.extend(name, each.texts[before[name] :])
-        snapshot.add(table)
-        kept = np.ones(len(table), dtype=bool)
-        if coins is not None:
-            kept = coins.random(len(table)) >= plan.held_out
-            work.append(work.root / HELD_OUT, table.take(~kept).codes)
+
+    read = _by_row if plan.unit.column is None else _by_unit
+    for table, held_out, outcomes in read(plan, work, _coded(plan, known, snapshot)):
+        kept = ~held_out
+        if plan.held_out:
+            work.append(work.root / HELD_OUT, table.take(held_out).codes)
             table = table.take(kept)
         strata, fitted = (replace(each, schema=table.schema) if known else each for each in (plan.strata, plan.fitted))
         for position, part in enumerate(fitted.partition(table).values()):
@@ -89,14 +91,59 @@ def partition(plan: Plan, work: Workspace) -> None:
         if plan.means is None:
             continue
         index = strata.index(table)
-        for column in plan.means.columns:
-            values, absent = numbers(frame[column.name], column)
+        for column, (values, absent) in zip(plan.means.columns, outcomes, strict=True):
             values, present = values[kept], ~absent[kept]
             for position in range(len(plan.strata.keys)):
                 work.append(work.outcome(column.name, position), values[present & (index == position)])
     work.save_json(work.root / SNAPSHOT, snapshot.digests())
     for name, each in known.items():
         work.save_json(work.vocabulary(name), each.texts)
+
+
+class _Batch(NamedTuple):
+    frame: pd.DataFrame  # raw
+    table: CodedTable
+    outcomes: list[Outcome]  # of the columns that have means
+
+
+_Kept = tuple[CodedTable, Mask, list[Outcome]]  # the second says which rows are held out
+
+
+def _coded(plan: Plan, known: Mapping[str, Vocabulary], snapshot: Snapshot) -> Iterator[_Batch]:
+    """All rows, a batch at a time; vocabularies and snapshot grow."""
+    for frame in ahead(plan.source.batches(plan.columns)):
+        before = {name: len(each.texts) for name, each in known.items()}
+        table = encode_open(frame, plan.raw, known)
+        for name, each in known.items():
+            snapshot.extend(name, each.texts[before[name] :])
+        snapshot.add(table)
+        yield _Batch(frame, table, [numbers(frame[c.name], c) for c in plan.means.columns] if plan.means else [])
+
+
+def _by_row(plan: Plan, work: Workspace, batches: Iterator[_Batch]) -> Iterator[_Kept]:
+    """All rows, each of them a unit."""
+    coins = work.coins(_rng(plan, SAMPLING)) if plan.held_out else None
+    for _, table, outcomes in batches:
+        held_out = np.zeros(len(table), dtype=bool) if coins is None else coins.random(len(table)) < plan.held_out
+        yield table, held_out, outcomes
+
+
+def _by_unit(plan: Plan, work: Workspace, batches: Iterator[_Batch]) -> Iterator[_Kept]:
+    """The rows of each unit that are used, in other batches; whole units are held out."""
+    name, key, schema = str(plan.unit.column), work.unit_key(_rng(plan, SAMPLING + 3)), plan.schema
+    bounding, closed = (
+        Bounding(work.root, plan.unit.at_most, key),
+        [n for n in plan.raw.names if n not in plan.raw.open],
+    )
+    for frame, table, outcomes in batches:
+        schema = table.schema  # the last one has every text of open columns
+        values = [array for both in outcomes for array in both]
+        # The code of a text follows from the rows before it, so of open columns the texts themselves count.
+        texts = [text_hashes(frame[each], key) for each in plan.raw.open]
+        ids, content = unit_ids(frame[name], name, key), contents([*map(table.column, closed), *texts, *values], key)
+        bounding.add(ids, content, [table.codes, share_of_units(ids, plan.held_out, key), *values])
+    for codes, held_out, *arrays in bounding.bounded():
+        yield CodedTable(codes, schema), held_out, list(zip(arrays[::2], arrays[1::2], strict=True))
 
 
 @scrubbed
@@ -228,9 +275,9 @@ def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSour
     """
     assert plan.means is not None
     outcomes: dict[str, dict[str, Any]] = {}
-    shares = list(plan.parts.items())[1 : 1 + len(plan.estimates)]
+    rows, shares = plan.unit.at_most, list(plan.parts.items())[1 : 1 + len(plan.estimates)]
     for (column, kind), (name, share) in zip(plan.estimates, shares, strict=True):
-        part = budget.part(share, name)
+        part = budget.part(share.per_row(rows), name)
         if not work.mean(name).exists():
             work.count_start(name)
             source = noise.spawn(2 * plan.means.columns.index(column) + (kind == "vanilla"))
@@ -242,7 +289,7 @@ def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSour
         if plan.fixed_weights
         else "noisy counts of the people who have a value (charged)",
         "rho": float(plan.price.means),
-        "relation": "add-remove",
+        "relation": plan.relation,
         "target": plan.config.means_target,
         "outcomes": outcomes,
     }
@@ -254,6 +301,7 @@ def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSour
 def _mean(plan: Plan, work: Workspace, column: Column, kind: str, budget: Budget, noise: NoiseSource) -> dict[str, Any]:
     """One estimate of one column's mean, for all of the budget, under the estimator's name."""
     assert column.sigma is not None
+    rows = plan.unit.at_most
     groups: dict[Hashable, Floats] = {
         key: work.load(work.outcome(column.name, i)) for i, key in enumerate(plan.strata.keys)
     }
@@ -262,16 +310,18 @@ def _mean(plan: Plan, work: Workspace, column: Column, kind: str, budget: Budget
     coinpress = Coinpress(lower, upper, column.sigma, sizes="noisy", bounds=column.bounds, target=about)
     if kind == "vanilla" or not plan.strata.columns:
         whole = coinpress.mean(np.concatenate(list(groups.values())), budget, noise)
-        return {"coinpress": _entry(whole, coinpress) | _tail(whole, coinpress)}
+        return {"coinpress": _entry(whole, coinpress, rows) | _tail(whole, coinpress)}
     estimator = coinpress.hierarchical if plan.config.shrinkage else coinpress.by_strata
     stratified = estimator(groups, plan.fixed_weights, budget, noise)
     strata = {
-        plan.strata.label(key): _entry(estimate, coinpress, plan.config.shrinkage and estimate.value != estimate.raw)
+        plan.strata.label(key): _entry(
+            estimate, coinpress, rows, plan.config.shrinkage and estimate.value != estimate.raw
+        )
         | {"share": stratified.weights[key]}
         for key, estimate in ((key, stratified.strata[key]) for key in plan.strata.keys)
     }
     name = "pub_strat_coinpress" if plan.fixed_weights else "strat_coinpress"
-    return {name: _entry(stratified, coinpress) | _tail(stratified, coinpress) | {"strata": strata}}
+    return {name: _entry(stratified, coinpress, rows) | _tail(stratified, coinpress) | {"strata": strata}}
 
 
 @scrubbed
@@ -326,14 +376,21 @@ def land_release(plan: Plan, work: Workspace) -> Path:
     return output
 
 
-def _entry(estimate: Estimate | StratifiedEstimate, settings: Coinpress, shrunk: bool = False) -> dict[str, Any]:
-    """A mean as it is released.
+def _entry(
+    estimate: Estimate | StratifiedEstimate, settings: Coinpress, unit_rows: int, shrunk: bool = False
+) -> dict[str, Any]:
+    """A mean as it is released; `rho` is that of a unit with so many rows.
 
     Its interval covers the rows' own mean, or that of the population they were drawn from (`target`), at `level`. A
     `shrunk` value was moved towards the other strata's; the interval is that of its own measurement.
     """
     entry: dict[str, Any] = {"value": estimate.value, "lower": estimate.lower, "upper": estimate.upper}
-    entry |= {"rho": float(estimate.rho), "level": 1 - settings.beta, "target": settings.target, "shrunk": shrunk}
+    entry |= {
+        "rho": float(estimate.rho.group(unit_rows)),
+        "level": 1 - settings.beta,
+        "target": settings.target,
+        "shrunk": shrunk,
+    }
     return entry | {"rows": estimate.rows} if isinstance(estimate, Estimate) else entry
 
 

@@ -119,7 +119,7 @@ class Undertaking:
                 epsilon=None if charges else plan.config.epsilon,
                 delta=None if charges else plan.config.delta,
                 fingerprint=None if rows is None else str(rows),
-                relation=plan.mechanism.relation,
+                relation=plan.relation,
                 mechanism=plan.mechanism.name,
                 strata=" × ".join(plan.strata.columns) or None,
                 config=config_hash(plan.config, self._bound),
@@ -223,7 +223,7 @@ def _plan_of_charged(config: ReleaseConfig, account: Account) -> Plan:
             f"release up (equistrata resume --discard {account.release})"
         ) from None
     if not charges:
-        account.check_price(plan.price.total, plan.mechanism.relation)
+        account.check_price(plan.price.total, plan.relation)
     journal = Journal.begun(config, account.ledger.identity)
     if journal is not None and charges and not is_published(config) and not _all_committed(charges):
         check_same(binding(plan), config, journal, charges)

@@ -190,6 +190,13 @@ class Workspace:
             write_durably(path, str(rng.integers(2**63)), UNSAVED)
         return np.random.default_rng(int(path.read_text("ascii")))
 
+    def unit_key(self, rng: np.random.Generator) -> bytes:
+        """The secret key by which rows of a unit are chosen, the same in every run of the release."""
+        path = self.paid / "unit_key"
+        if not path.exists():
+            write_durably(path, rng.bytes(32).hex(), UNSAVED)
+        return bytes.fromhex(path.read_text("ascii"))
+
     def save_json(self, path: Path, document: object) -> None:
         """Write readable JSON."""
         path.write_text(json.dumps(document, indent=2, ensure_ascii=False) + "\n", "utf-8")

@@ -33,7 +33,7 @@ from typing import Any
 from sqlalchemy import select
 
 from equistrata.errors import InputError
-from equistrata.privacy.budget import ADD_REMOVE, BudgetExceeded, Relation, Rho
+from equistrata.privacy.budget import ADD_REMOVE, BudgetExceeded, Rho
 from equistrata.privacy.ledger.chain import OUTCOMES, Books, Entry, Head, Kind, Outcome, genesis
 from equistrata.privacy.ledger.fingerprint import SamePeople, check_people, same_people
 from equistrata.privacy.ledger.lease import Lease, lease_holder
@@ -102,7 +102,7 @@ class Ledger:
         epsilon: float,
         delta: float,
         *,
-        relation: Relation = ADD_REMOVE,
+        relation: str = ADD_REMOVE,
         same_people_as: Sequence[str] = (),
         who: str | None = None,
     ) -> Rho:
@@ -111,7 +111,7 @@ class Ledger:
         Args:
             dataset: a name of 1 to 100 printable characters.
             epsilon, delta: the guarantee that all releases together must keep; 0 < ε ≤ 500, 0 < δ < 1.
-            relation: neighbouring tables; every release must be under the same.
+            relation: neighbouring tables (`privacy.budget.add_remove`); every release must be under the same.
             same_people_as: accounts whose rows may be the same people's. Without it, their rows are refused under this
                 name; with it, their prices add up (`same_people`).
 
@@ -163,7 +163,7 @@ class Ledger:
         parts: Sequence[str] = (),
         epsilon: float | None = None,
         delta: float | None = None,
-        relation: Relation = ADD_REMOVE,
+        relation: str = ADD_REMOVE,
         mechanism: str | None = None,
         strata: str | None = None,
         fingerprint: str | None = None,

@@ -93,7 +93,7 @@ def test_the_price_on_the_card_is_the_sum_of_all_that_the_manifest_lists(place):
         )
         assert sum(guarantee["split_of_rho"].values()) == pytest.approx(guarantee["rho"])
         assert [each["folder"] for each in audits_of(card)] == ["audit", "audit-2"][:number]
-        assert guarantee.get("group", [{"rho": guarantee["rho"]}])[0]["rho"] == guarantee["rho"]
+        assert card["groups"][0]["rho"] == guarantee["rho"]
         page = (folder / "card.md").read_text("utf-8")
         assert f"**ε = {guarantee['epsilon']:g}, δ" in page
         assert f"- `{name}/`: ε = 0.8, δ = 1e-06, ρ = 0.01, charged to no ledger." in page

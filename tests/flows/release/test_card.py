@@ -42,7 +42,7 @@ def cells(page, heading):
 def test_the_price_of_a_group_is_that_of_the_paper_and_of_the_issue():
     """At ε = 1, δ = 1e-9 three rows have ε = 3.18 and five 5.52: k²ρ by the tight conversion."""
     rho = float(Rho.from_epsilon_delta(1, 1e-9))
-    found = {entry["rows"]: entry for entry in group_table(rho, 1e-9)}
+    found = {entry["units"]: entry for entry in group_table(rho, 1e-9)}
     assert tuple(found) == GROUPS == (1, 2, 3, 5, 10)
     assert {rows: round(entry["epsilon"], 2) for rows, entry in found.items()} == {
         1: 1,
@@ -58,7 +58,8 @@ def test_the_card_states_its_unit_and_the_price_of_a_group():
     made = card(plan(epsilon=1, delta=1e-9))
     guarantee = made["guarantee"]
     assert guarantee["unit"] == "one row"
-    assert guarantee["group"] == group_table(guarantee["rho"], 1e-9)
+    assert made["groups"] == group_table(guarantee["rho"], 1e-9)
+    assert (made["unit"], made["relation"]) == ({"column": None, "at_most": 1, "weights": "rows in full"}, "add-remove")
     page = card_markdown(made, None)
     assert "The unit is one row." in page
     assert cells(page, "rows") == ["1", "2", "3", "5", "10"]
@@ -73,10 +74,13 @@ def test_a_price_that_changes_takes_its_table_with_it():
     made = card(plan(epsilon=1, delta=1e-9))
     guarantee = made["guarantee"]
     guarantee["rho"] *= 2
-    guarantee["group"] = group_table(guarantee["rho"], guarantee["delta"], guarantee["relation"])
-    assert guarantee["group"][0]["epsilon"] == Rho(guarantee["rho"]).epsilon(1e-9) > 1.4
+    made["groups"] = group_table(guarantee["rho"], guarantee["delta"], guarantee["relation"])
+    assert made["groups"][0]["epsilon"] == Rho(guarantee["rho"]).epsilon(1e-9) > 1.4
     older = card_markdown(made, None)
-    del guarantee["group"], guarantee["unit"], made["households"]
+    guarantee["group"] = [{"rows": each.pop("units"), **each} for each in made.pop("groups")]  # until 2026-11-24
+    del made["unit"], made["relation"]
+    assert card_markdown(made, None) == older
+    del guarantee["group"], guarantee["unit"], made["households"]  # until 2026-11-22
     assert card_markdown(made, None) == older
 
 
@@ -120,7 +124,7 @@ def test_a_foreign_synthesizer_s_card_prints_the_relation_that_its_caveats_leave
     guarantee, page = made["guarantee"], card_markdown(made, None)
     assert guarantee["relation"].startswith(relation)
     assert f"Neighbours: {guarantee['relation']}.\n" in page
-    assert guarantee["group"][0]["rho"] == pytest.approx(times * guarantee["rho"], rel=1e-15)
+    assert made["groups"][0]["rho"] == pytest.approx(times * guarantee["rho"], rel=1e-15)
     assert ("adding or removing one row" in page) == (relation == ADD_REMOVE)
     assert ("| rows replaced |" in page) == (relation == REPLACE_ONE)
 

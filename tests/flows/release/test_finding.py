@@ -80,7 +80,7 @@ def test_a_group_s_price_has_the_chance_that_its_own_value_is_found(place):
     folder, settings, _ = place
     release(settings)
     card = Released.open(folder / "out").card
-    one, two, *_, ten = card["guarantee"]["group"]
+    one, two, *_, ten = card["groups"]
     plain = group_table(card["guarantee"]["rho"], 1e-9)
     (column,) = card["open"]
     threshold = Threshold(column["sigma"], column["least"], column["delta"])

@@ -1,0 +1,248 @@
+"""Units of several rows: whole units as neighbours, what they cost in truth, and planted faults.
+
+A release of a table, replayed on the table with one unit more (`replay`), costs at most what it is charged, and its
+files tell nothing else.
+"""
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pandas as pd
+import pytest
+from made_up_people import PEOPLE_SCHEMA, made_up_people
+from replay import MORE, replayed
+
+from equistrata.data.units import bounding
+from equistrata.data.units.bounding import Bounding, chosen_rows, contents, unit_ids
+from equistrata.data.units.unit import Unit
+from equistrata.errors import InputError
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release import steps
+from equistrata.flows.release.plan import Plan
+from equistrata.privacy.budget import Rho
+
+OPEN = PEOPLE_SCHEMA.replace("[a, b, c]", "open")
+
+
+def households(rows=300):
+    """People in households of up to three."""
+    return made_up_people(rows).assign(HOME=np.sort(np.random.default_rng(5).integers(0, rows // 2, rows)))
+
+
+def unit_of(rows, where):
+    """A household more: all alike, one in each stratum in turn, or both."""
+    groups = {"one cell": ["c"], "many strata": list("abc"), "mixed": list("ccab")}[where]
+    sexes = [2] if where == "one cell" else [1, 2]
+    more = [MORE | {"GROUP": groups[i % len(groups)], "SEX": sexes[i % len(sexes)]} for i in range(rows)]
+    return pd.DataFrame(more).assign(HOME=10**6)
+
+
+def with_unit(frame, unit):
+    """In the midst of the others, not one after the other."""
+    whole, places = pd.concat([frame, unit], ignore_index=True), np.random.default_rng(1)
+    return whole.iloc[places.permutation(len(whole))]
+
+
+def assert_kept(both, price, found, least=0.2):
+    cost, _ = found
+    assert least * price < cost <= price * (1 + 1e-9)
+    one, two = both
+    assert list(one) == list(two)
+    assert [name for name in one if one[name] != two[name]] == []
+
+
+MECHANISMS = {
+    "mst, shared": {"synthesizer": "mst"},
+    "aim, held-out rows": {"synthesizer": "aim", "evaluate": "full", "holdout": 0.01},
+    "gem": {"synthesizer": "gem", "means_estimator": "vanilla"},
+    "mst, for each stratum": {"synthesizer": "mst", "selection": "per-stratum"},
+    "open column": {"declared": OPEN, "strata": "SEX", "synthesizer": "mst"},
+}
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize(("at_most", "where"), [(1, "one cell"), (2, "mixed"), (4, "one cell"), (8, "many strata")])
+def test_a_whole_unit_costs_at_most_what_is_charged(tmp_path, name, at_most, where):
+    frame, unit = households(), unit_of(at_most, where)
+    settings = MECHANISMS[name] | {"unit": "HOME", "at_most": at_most, "epsilon": 12}
+    least = 0.2 if where == "one cell" else 0.01
+    more = with_unit(frame, unit)
+    if "declared" in settings:  # texts are counted in the order in which they come
+        more = pd.concat([frame, unit])
+    assert_kept(*replayed(tmp_path, frame, more, at_most, **settings), least)
+
+
+def test_a_unit_over_the_bound_is_cut_and_costs_no_more(tmp_path):
+    frame, unit = households(), unit_of(40, "one cell")
+    both, price, found = replayed(tmp_path, frame, with_unit(frame, unit), 4, unit="HOME", at_most=4, epsilon=12)
+    assert_kept(both, price, found)
+
+
+def test_a_unit_s_rows_counted_once_are_caught(monkeypatch, tmp_path):
+    monkeypatch.setattr(Plan, "per_row", property(lambda plan: plan.price))
+    monkeypatch.setattr(Rho, "per_row", lambda rho, rows: rho)
+    frame = households()
+    _, price, (cost, _) = replayed(
+        tmp_path, frame, with_unit(frame, unit_of(4, "one cell")), 4, unit="HOME", at_most=4, epsilon=12
+    )
+    assert cost > 4 * price
+
+
+def test_truncation_by_place_in_the_file_is_caught(monkeypatch, tmp_path):
+    """Another unit's rows would decide which rows are used."""
+
+    def by_place(ids, content, at_most, key):
+        chosen = chosen_rows(ids, content, at_most, key)
+        chosen[200:] = False
+        return chosen
+
+    monkeypatch.setattr(bounding, "chosen_rows", by_place)
+    monkeypatch.setattr(bounding, "FILES", 1)
+    monkeypatch.setattr(bounding, "_hashed", lambda ids, key: np.zeros(len(ids), dtype=np.uint64))
+    frame, unit = households(), unit_of(4, "one cell")
+    with pytest.raises(AssertionError, match=r"moves by|costs"):
+        replayed(tmp_path, frame, pd.concat([unit, frame]), 4, unit="HOME", at_most=4, epsilon=12, means="")
+
+
+def test_a_size_of_units_that_is_read_off_is_caught(monkeypatch, tmp_path):
+    honest = Plan.of
+
+    def observed(config, *given, **more):
+        plan = honest(config, *given, **more)
+        return replace(plan, unit=Unit("HOME", int(pd.read_csv(config.input)["HOME"].value_counts().max())))
+
+    monkeypatch.setattr(Plan, "of", observed)
+    frame = households()
+    with pytest.raises(AssertionError, match=r"drawn with other noise|one table only|another call"):
+        replayed(tmp_path, frame, with_unit(frame, unit_of(9, "one cell")), 9, unit="HOME", at_most=4, epsilon=12)
+
+
+def test_rows_of_a_unit_are_chosen_by_the_key_and_its_own_rows_alone(tmp_path):
+    rng, key = np.random.default_rng(0), b"k" * 32
+    homes, codes = rng.integers(0, 300, 2000), rng.integers(0, 4, (2000, 2)).astype(np.uint8)  # many rows are equal
+
+    def used(homes, codes, key=key, texts=False):
+        place = tmp_path / str(rng.integers(2**60))
+        place.mkdir()
+        bound = Bounding(place, 3, key)
+        for start in range(0, len(homes), 512):
+            part, rows = pd.Series(homes[start : start + 512]), codes[start : start + 512]
+            ids = unit_ids(part.astype(str) if texts else part, "HOME", key)
+            bound.add(ids, contents([rows], key), [rows, part.to_numpy()])
+        found = np.concatenate([np.column_stack([home, rows]) for rows, home in bound.bounded()])
+        assert list(place.iterdir()) == []
+        return found[np.lexsort(found.T)]
+
+    for texts in (False, True):
+        kept = used(homes, codes, texts=texts)
+        assert (np.bincount(kept[:, 0], minlength=300) == np.minimum(np.bincount(homes, minlength=300), 3)).all()
+        # Another unit and another order of rows change nothing for the others.
+        more, order = np.append(homes, [1000] * 9), rng.permutation(2009)
+        again = used(more[order], np.append(codes, np.ones((9, 2), np.uint8), axis=0)[order], texts=texts)
+        assert np.array_equal(again[again[:, 0] < 1000], kept)
+        assert (again[:, 0] == 1000).sum() == 3
+    assert not np.array_equal(used(homes, codes), used(homes, codes, b"l" * 32))
+
+
+def test_each_row_of_a_unit_has_the_same_chance():
+    """3 of 100 rows, most of them equal, over 2,000 keys."""
+    codes, often = np.repeat([0, 1, 2], [90, 9, 1])[:, None], np.zeros(100)
+    for i in range(2000):
+        key = i.to_bytes(32, "big")
+        ids = unit_ids(pd.Series([1] * 100), "HOME", key)
+        often += chosen_rows(ids, contents([codes], key), 3, key)
+    assert often.sum() == 6000
+    # 60 expected for each row; a sum over k equal rows has a standard deviation of about √(60k).
+    for rows in (slice(0, 90), slice(90, 99), slice(99, 100)):
+        k = len(codes[rows])
+        assert abs(often[rows].sum() - 60 * k) < 4.5 * np.sqrt(60 * k)  # by chance in one of 50,000 tests
+    held = bounding.share_of_units(unit_ids(pd.Series(range(10_000)), "HOME", b"k"), 0.2, b"k")
+    assert abs(held.mean() - 0.2) < 4.5 * np.sqrt(0.16 / 10_000)
+
+
+def test_ids_are_the_same_however_they_are_stored():
+    key = b"k" * 32
+    as_text = unit_ids(pd.Series(["1", "2 ", "1"]), "HOME", key)
+    assert (as_text == unit_ids(pd.Series([" 1", "2", "1"]).astype("category"), "HOME", key)).all()
+    assert (as_text[0] == as_text[2]).all()
+    assert (as_text[0] != as_text[1]).all()
+    assert (unit_ids(pd.Series([3, 4], dtype="Int64"), "H", key) == unit_ids(pd.Series([3, 4]), "H", key)).all()
+    for empty in (["1", None], [1.0, np.nan]):
+        with pytest.raises(InputError, match="unit column 'HOME' has empty cells; give each of these rows the id"):
+            unit_ids(pd.Series(empty), "HOME", key)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    """A table and a schema without a unit, and settings."""
+    monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
+    households().to_csv(tmp_path / "people.csv", index=False)
+    (tmp_path / "people.yaml").write_text(PEOPLE_SCHEMA)
+    given = {"source": "csv", "input": str(tmp_path / "people.csv"), "schema": str(tmp_path / "people.yaml")}
+    return tmp_path, given | {"output": str(tmp_path / "out")}
+
+
+def test_the_schema_s_unit_holds_unless_a_setting_says_otherwise(place):
+    folder, given = place
+    assert Plan.of(ReleaseConfig.build(**given)).unit == Unit()
+    (folder / "people.yaml").write_text(PEOPLE_SCHEMA + "unit: {column: HOME, at_most: 3}\n")
+    plan = Plan.of(ReleaseConfig.build(**given))
+    assert plan.unit == Unit("HOME", 3)
+    assert "HOME" in plan.columns
+    assert plan.price.total == plan.per_row.total * 9
+    assert Plan.of(ReleaseConfig.build(**given, at_most=2)).unit == Unit("HOME", 2)
+    assert Plan.of(ReleaseConfig.build(**given, unit="PAY", at_most=2)).unit == Unit("PAY", 2)
+    assert sum(plan.parts.values(), start=Rho(0)) == plan.price.total
+    assert plan.relation == "add-remove of all rows with one HOME"
+
+
+@pytest.mark.parametrize(
+    ("settings", "says"),
+    [
+        ({"at_most": 3}, "none is named; give its column with --unit"),
+        ({"unit": "HOME"}, "unit 'HOME' needs the most rows of it that are used; give --at-most"),
+        ({"unit": "SEX", "at_most": 3}, "unit column 'SEX' is among the released columns"),
+        ({"unit": "HOUSE", "at_most": 3}, "no column 'HOUSE'"),
+        ({"unit": "HOME", "at_most": 0}, "at_most"),
+        ({"unit": "HOME", "at_most": 2, "synthesizer": "smartnoise-mst"}, "accounts for one row only"),
+    ],
+)
+def test_a_unit_that_makes_no_sense_is_refused(place, settings, says):
+    with pytest.raises(InputError, match=says):
+        Plan.of(ReleaseConfig.build(**place[1], **settings))
+
+
+@pytest.mark.parametrize("unit", ["HOME", "{column: HOME}", "{column: HOME, at_most: 0}", "{column: 3, at_most: 1}"])
+def test_a_schema_s_unit_is_checked(place, unit):
+    folder, given = place
+    (folder / "people.yaml").write_text(PEOPLE_SCHEMA + f"unit: {unit}\n")
+    with pytest.raises(InputError, match="unit"):
+        Plan.of(ReleaseConfig.build(**given))
+
+
+def test_rows_are_bounded_before_anything_else_and_the_same_ones_again(place, monkeypatch):
+    folder, given = place
+    plan = Plan.of(ReleaseConfig.build(**given, unit="HOME", at_most=1, means="PAY", strata="SEX"))
+    homes = pd.read_csv(folder / "people.csv")["HOME"]
+    sizes = []
+    for run in range(2):
+        work = steps.Workspace(folder / f"work{run}")
+        work.root.mkdir()
+        if run:
+            (work.root / "unit_key").write_bytes((folder / "work0" / "unit_key").read_bytes())
+        steps.partition(plan, work)
+        values = [np.sort(work.load(work.outcome("PAY", i))) for i in range(2)]
+        assert sum(map(len, values)) == homes.nunique()
+        assert not list(work.root.glob("units*"))
+        sizes.append(np.concatenate(values))
+    assert (sizes[0] == sizes[1]).all()
+    assert "HOME" not in json.dumps(sorted(path.name for path in work.root.iterdir()))
+
+
+def test_delta_follows_the_declared_number_of_units(place):
+    _, given = place
+    assert ReleaseConfig.build(**given).delta == 1e-9
+    assert ReleaseConfig.build(**given, units=90_000).delta == 1e-8
+    assert ReleaseConfig.build(**given, units=90_000, delta=1e-6).delta == 1e-6
+    assert ReleaseConfig.build(**given, units=12_000_000).delta <= 12_000_000**-1.5

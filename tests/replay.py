@@ -1,0 +1,105 @@
+"""A whole release, replayed on a neighbour: the files of both, and what its noise cost in truth.
+
+The steps run as in the flow, on its own workers; what Prefect adds is not in the way of a row.
+"""
+
+import json
+from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
+from datetime import UTC, datetime
+from functools import partial
+from unittest import mock
+
+import pandas as pd
+from made_up_people import PEOPLE_SCHEMA, made_up_people
+from recorder import Recorder, true_cost
+
+import equistrata.flows.release.card
+import equistrata.flows.release.flow
+import equistrata.synth.registry
+from equistrata.data.manifest import check_manifest
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release import steps
+from equistrata.flows.release.runners import executor
+from equistrata.flows.release.undertaking import under_way
+from equistrata.synth.mechanisms.gem import GEM
+
+# A kind of person that there are few of, and who earns as much as can be.
+MORE = {"SEX": 2, "GROUP": "c", "AGE": 90, "JOB": "yes", "PAY": 1_000_000.0}
+
+
+def fit_all(plan, work, budgets, noise, pool):
+    """What equistrata.flows.release.flow._fit_all does, without its tasks."""
+    jobs = equistrata.flows.release.flow.measuring(plan, work, budgets, noise)
+    for done in as_completed([pool.submit(job) for job in jobs]):
+        done.result()
+    if plan.shared is None:
+        if plan.config.shrinkage:
+            steps.shrink(plan, work)
+        for i, key in enumerate(plan.fitted.keys):
+            pool.submit(partial(steps.model_one, work, i, plan.mechanism, plan.strata.rest(key))).result()
+    pool.submit(equistrata.flows.release.flow.joining(plan, work)).result()
+
+
+class Frozen(datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return datetime(2026, 11, 22, tzinfo=UTC)
+
+
+@contextmanager
+def without_prefect(noise, pool):
+    with (
+        mock.patch.multiple(equistrata.flows.release.flow, _fit_all=fit_all, _run=lambda step, *given: step(*given)),
+        mock.patch.object(equistrata.flows.release.flow, "executor", pool),
+        mock.patch.object(equistrata.flows.release.flow, "noise_source", return_value=noise),
+        mock.patch.object(equistrata.flows.release.card, "datetime", Frozen),
+        mock.patch.object(
+            equistrata.synth.registry, "GEM", partial(GEM, rounds=3, components=6, round_steps=3, steps=10)
+        ),
+    ):
+        yield
+
+
+def published(folder):
+    """Every file that the manifest lists, and the manifest."""
+    check_manifest(folder)
+    names = json.loads((folder / "manifest.json").read_text())["files"]
+    return {name: (folder / name).read_bytes() for name in [*names, "manifest.json"]}
+
+
+def here(config, work, strata):
+    """Instead of workers."""
+    return ThreadPoolExecutor(1)
+
+
+def released(tmp_path, frame, noise, pool, **settings):
+    """A release of these rows: its files, its card, and its price."""
+    table, schema, output = tmp_path / "people.csv", tmp_path / "people.yaml", tmp_path / "out" / noise.folder.name
+    schema.write_text(settings.pop("declared", PEOPLE_SCHEMA))
+    frame.to_csv(table, index=False)
+    config = ReleaseConfig.build(
+        **{
+            "source": "csv", "input": str(table), "schema": str(schema), "strata": "SEX,GROUP", "means": "PAY",
+            "epsilon": 3,
+            "rows": 200, "seed": 4, "evaluate": "none", "runner": "threads", "output": str(output),
+        } | settings
+    )  # fmt: skip
+    with without_prefect(noise, pool), under_way(config) as run:
+        equistrata.flows.release.flow._make(run)
+        return published(output), float(run.plan.price.total)
+
+
+def released_twice(tmp_path, rows=300, **settings):
+    """The files of both releases; what was paid, and what it cost and was claimed for. The second is played back
+    without workers."""
+    frame = made_up_people(rows)
+    return replayed(tmp_path, frame, pd.concat([frame, pd.DataFrame([MORE])], ignore_index=True), **settings)
+
+
+def replayed(tmp_path, frame, neighbour, unit_rows=1, **settings):
+    """As `released_twice`, of these tables, which differ by up to so many rows of one unit."""
+    first, second = tmp_path / "first", tmp_path / "second"
+    one, price = released(tmp_path, frame, Recorder(first), executor, **settings)
+    two, _ = released(tmp_path, neighbour, Recorder(second, first), here, **settings)
+    return (one, two), price, true_cost(first, second, unit_rows)
