@@ -15,7 +15,7 @@ Rows rest in files by the hash of their unit's id, in the private working folder
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +23,8 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
+from equistrata.arrays import Counts
+from equistrata.data.units.unit import Unit
 from equistrata.errors import InputError
 
 Ids = npt.NDArray[np.uint64]  # (n, 2): 128 bits for each row
@@ -109,16 +111,28 @@ def _places(sizes: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
     return np.asarray(np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes))
 
 
+def rows_of_units(batches: Iterable[pd.Series], name: str) -> Counts:
+    """How many units have 1, 2, … rows, shape (most rows,): exact, private, and for the table's owner alone.
+
+    Args:
+        batches: the cells of the column `name`, which names units. Raises InputError where one is empty.
+    """
+    key = bytes(32)
+    ids = np.concatenate([np.zeros((0, 2), np.uint64), *(unit_ids(cells, name, key) for cells in batches)])
+    starts = np.flatnonzero(_runs(ids[:, 0], ids[:, 1])[1])
+    return np.asarray(np.bincount(np.diff(np.append(starts, len(ids))))[1:])
+
+
 class Bounding:
-    """Rows that come in batches, and go out in others with at most `at_most` rows of each unit.
+    """Rows that come in batches, and go out in others with at most `unit.at_most` rows of each unit.
 
     Args:
         folder: private; it must exist.
         key: secret, 32 bytes; the same key chooses the same rows.
     """
 
-    def __init__(self, folder: Path, at_most: int, key: bytes) -> None:
-        self._folder, self._at_most, self._key = folder, at_most, key
+    def __init__(self, folder: Path, unit: Unit, key: bytes) -> None:
+        self._folder, self._unit, self._key = folder, unit, key
         self._type: np.dtype[Any] | None = None
 
     def add(self, ids: Ids, content: Hashes, arrays: Sequence[Rows]) -> None:
@@ -143,14 +157,23 @@ class Bounding:
                     file.write(rows[start:end].data)
 
     def bounded(self) -> Iterator[list[Rows]]:
-        """The arrays of the rows that are used, some units at a time. What was taken in is gone afterwards."""
+        """The arrays of the rows that are used, some units at a time. What was taken in is gone afterwards.
+
+        Raises InputError where no two rows may share an id, and some do.
+        """
         for i in range(FILES):
             path = self._file(i)
             if self._type is None or not path.exists():
                 continue
             rows = np.fromfile(path, dtype=self._type)
             path.unlink()
-            rows = rows[chosen_rows(rows["ids"], rows["content"], self._at_most, self._key)]
+            used = chosen_rows(rows["ids"], rows["content"], self._unit.at_most, self._key)
+            if self._unit.unique and not used.all():
+                raise InputError(
+                    f"values of unit column {self._unit.column!r} repeat, but no two rows may share one; say how many "
+                    "rows of a unit are used at most (at_most), or mend the ids"
+                )
+            rows = rows[used]
             yield [np.ascontiguousarray(rows[name]) for name in (self._type.names or ())[2:]]
 
     def _file(self, i: int) -> Path:

@@ -43,7 +43,7 @@ def load_rows(plan: AuditPlan, work: Workspace) -> None:
     snapshot = Snapshot(plan.schema)
     name = plan.unit.column if plan.public else None
     key = b"" if name is None else work.unit_key(np.random.default_rng(plan.config.seed))
-    bounding = Bounding(work.root, plan.unit.at_most, key)
+    bounding = Bounding(work.root, plan.unit, key)
     for frame in ahead(plan.source.batches(plan.columns)):
         table = CodedTable.encode(frame, plan.schema)
         snapshot.add(table)

@@ -94,6 +94,11 @@ def federate_command(settings: FederateSettings) -> None:
     from equistrata.inference.federated.protocol import FederatedPlan
 
     schema = Schema.load(settings.schema_)
+    if schema.unit.at_most > 1:
+        raise InputError(
+            f"the schema's unit is {schema.unit.words}, and a federated estimate protects one row; take 'unit' out of "
+            "the schema if that is enough, or give tables with one row of each"
+        )
     same = {name: getattr(settings, name) for name in PlannedSettings.model_fields}
     declared = {str(key): key for key in (() if settings.arm is None else schema[settings.arm].keys)}
     same |= {name: declared.get(same[name], same[name]) for name in ("treated", "control")}  # the plan refuses others

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rich.markup import escape
 
+from equistrata.data.units.unit import MOST_ROWS
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import note, out, print_json, table
 from equistrata.flows.cli.options import command
@@ -63,6 +64,12 @@ class PlanSettings(Settings):
     beta: float = setting(0.2, "Type II error of the test (its power is 1 − beta).")
     epsilon: float = setting(1.0, "The ε that is planned.")
     delta: float = setting(1e-9, "δ, for means.")
+    at_most: int = setting(
+        1, f"Rows of a unit that are used at most, 1 to {MOST_ROWS:,}, for a synthesis.", ge=1, le=MOST_ROWS
+    )
+    unit_sizes: Names = setting(
+        (), "Public shares of units with 1, 2, 3 … rows, as 0.3,0.4,0.2,0.1: plans bounds of 1 to 8 rows too."
+    )
     part: float = setting(1.0, "Part of the budget for this: of ρ for a mean or a synthesis, of ε for a proportion.")
     shrinkage: bool = setting(True, "Means at two levels, as releases by default; or strata alone.")
     tail: float = setting(TAIL, "For a mean: share of rows far out on a side with room (0: bell-shaped).")
@@ -94,6 +101,11 @@ def _plan_estimate(settings: PlanSettings) -> None:
 
     if settings.columns:
         raise InputError("columns are those of a synthesis; name its synthesizer too, as --synthesizer mst")
+    if settings.at_most > 1 or settings.unit_sizes:
+        raise InputError(
+            "units of several rows are planned for a synthesis; for an estimate, plan at the ε of one row, which "
+            "equistrata plan --synthesizer mst --at-most prints"
+        )
     if settings.plot is not None:
         check_plot(settings.plot)
     asked, document = planned(settings)
@@ -144,7 +156,12 @@ def _plan_synthesis(settings: PlanSettings, synthesizer: str) -> None:
     strata = Strata.over(schema, settings.strata)
     weights = _sizes(settings, strata)
     sizes = _rows(settings, strata, weights)
-    price = {"epsilon": settings.epsilon, "delta": settings.delta, "part": settings.part}
+    try:
+        unit_sizes = [float(share) for share in settings.unit_sizes]
+    except ValueError:
+        raise InputError("--unit-sizes needs shares of units with 1, 2, 3 … rows, as 0.3,0.4,0.2,0.1") from None
+    price: dict[str, Any] = {"epsilon": settings.epsilon, "delta": settings.delta, "part": settings.part}
+    price |= {"at_most": settings.at_most, "unit_sizes": unit_sizes}
     document = synthesis_document(synthesizer, strata, sizes, weights.source, **price)
     if settings.as_json:
         print_json(document, allow_nan=False)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -13,9 +13,12 @@ from equistrata.errors import InputError
 from equistrata.flows.cli.console import out, table
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from equistrata.data.strata import Key, Strata
     from equistrata.synth.noise_plan import NoisePlan
 
+BOUNDS = range(1, 9)  # rows of a unit
 PAIRS_LISTED = 6  # pairs of columns named in one line
 
 
@@ -28,6 +31,8 @@ def synthesis_document(
     epsilon: float,
     delta: float,
     part: float,
+    at_most: int = 1,
+    unit_sizes: Sequence[float] = (),
 ) -> dict[str, Any]:
     """The plan as plain values; None for "at no ε" and what is not measured. Raises InputError.
 
@@ -35,6 +40,8 @@ def synthesis_document(
 
     Args:
         part: of the release's ρ that buys the synthesis and the sizes, in (0, 1].
+        at_most: rows of a unit; ε and δ are for the unit.
+        unit_sizes: shares of units with 1, 2, … rows; with them, other bounds are planned too.
     """
     from equistrata.privacy.budget import ADD_REMOVE, Rho
     from equistrata.synth.noise_plan import NoisePlan, planned_mechanism
@@ -45,9 +52,16 @@ def synthesis_document(
         raise InputError(f"setting 'part' is {part:g}, but must be above {DEFAULT_COUNT_SHARE} and at most 1")
     total = Rho.from_epsilon_delta(epsilon, delta)
     fits = planned_mechanism(mechanism(synthesizer), strata)
-    plan = NoisePlan(fits, strata, sizes, total * part, DEFAULT_COUNT_SHARE / part)
+    used = kept_rows(unit_sizes, at_most) if unit_sizes else 1.0
+    sizes = {key: used * size for key, size in sizes.items()}
+
+    def planned(rows: int) -> NoisePlan:
+        of = {key: size * (kept_rows(unit_sizes, rows) / used if unit_sizes else 1.0) for key, size in sizes.items()}
+        return NoisePlan(fits, strata, of, (total * part).per_row(rows), DEFAULT_COUNT_SHARE / part)
+
+    plan = planned(at_most)
     least = {
-        pair: None if rho is None else _rounded_up((rho * (1 / part)).epsilon(delta))
+        pair: None if rho is None else _rounded_up((rho * (1 / part)).group(at_most).epsilon(delta))
         for pair, rho in plan.smallest_rho().items()
     }
     return {
@@ -60,7 +74,10 @@ def synthesis_document(
         "delta": delta,
         "rho": float(total),
         "part": part,
-        "relation": ADD_REMOVE,
+        "relation": ADD_REMOVE if at_most == 1 else f"{ADD_REMOVE} of units of up to {at_most} rows",
+        "at_most": at_most,
+        "epsilon_of_a_row": total.per_row(at_most).epsilon(delta),
+        "units": [_of_units(planned(rows), rows, unit_sizes) for rows in BOUNDS] if unit_sizes else [],
         "sizes": {"source": source, "rows": plan.rows},
         "readable_noise": plan.limit,
         "choices": plan.choices,
@@ -78,6 +95,35 @@ def synthesis_document(
             }
             for pair in combinations(strata.schema.names, 2)
         ],
+    }
+
+
+def kept_rows(unit_sizes: Sequence[float], at_most: int) -> float:
+    """The share of rows that are used where so many of each unit are. Raises InputError unless shares are positive."""
+    if not (all(math.isfinite(share) and share >= 0 for share in unit_sizes) and sum(unit_sizes) > 0):
+        raise InputError("unit sizes are shares of units with 1, 2, 3 … rows: numbers of at least 0, not all 0")
+    whole = math.fsum(share * size for size, share in enumerate(unit_sizes, start=1))
+    return math.fsum(share * min(size, at_most) for size, share in enumerate(unit_sizes, start=1)) / whole
+
+
+def _of_units(plan: NoisePlan, rows: int, unit_sizes: Sequence[float]) -> dict[str, Any]:
+    """A bound on the rows of a unit: the noise, and what is lost by leaving rows out, at most.
+
+    Each in total variation distance; noise of a column in a stratum (at its least noisy level, averaged by rows) and of
+    a pair over all rows.
+    """
+    kept, weights = kept_rows(unit_sizes, rows), plan.sizes
+    found = {key: min(plan.errors(plan.one_way(key), key).values(), default=1.0) for key in weights}
+    one_way = math.fsum(min(found[key], 1.0) * weights[key] for key in weights) / math.fsum(weights.values())
+    pairs = [min(plan.errors(plan.two_way(key), key).values(), default=None) for key in weights]
+    bought = [error for error in pairs if error is not None]
+    return {
+        "at_most": rows,
+        "rows_kept": kept,
+        "one_way": one_way,
+        "two_way": min(bought) if bought else None,
+        "left_out": 1 - kept,
+        "one_way_at_most": one_way + 1 - kept,
     }
 
 
@@ -130,8 +176,31 @@ def print_synthesis(plan: Mapping[str, Any]) -> None:
         listed = "; ".join(_pair(pair) for pair in dear[:PAIRS_LISTED])
         more = f"; and {len(dear) - PAIRS_LISTED} more (--json)" if len(dear) > PAIRS_LISTED else ""
         foot.append(f"[yellow]not readable at this ε:[/] {escape(listed)}{more}")
-    for line in (*said, grid, *foot):
+    for line in (*said, grid, *foot, *_about_units(plan)):
         out.print(line, highlight=False)
+
+
+def _about_units(plan: Mapping[str, Any]) -> list[Table | str]:
+    """What a bound on the rows of a unit costs."""
+    if plan["at_most"] == 1 and not plan["units"]:
+        return []
+    said = f"units of up to {plan['at_most']} rows: one row of them has ε = {plan['epsilon_of_a_row']:.3g}"
+    if not plan["units"]:
+        return [f"{said}; with --unit-sizes other bounds are planned too"]
+    grid = table(
+        None, ">rows of a unit", ">used", ">1-way noise", ">2-way noise", ">left out", ">1-way error at most",
+        caption="total variation: noise in strata and of pairs; leaving rows out shifts shares by less, if the others "
+        "are like them",
+    )  # fmt: skip
+    for each in plan["units"]:
+        two = "—" if each["two_way"] is None else f"{each['two_way']:.2g}"
+        noise = f"{each['one_way']:.2g}"
+        grid.add_row(
+            str(each["at_most"]), f"{each['rows_kept']:.1%}", noise, two, f"{each['left_out']:.2g}",
+            f"{each['one_way_at_most']:.2g}",
+        )  # fmt: skip
+    best = min(plan["units"], key=lambda each: each["one_way_at_most"])
+    return [said, grid, f"least error of columns, at worst: {best['at_most']} rows of a unit"]
 
 
 def _cells(found: Mapping[str, Any], finest: str) -> tuple[str, str]:

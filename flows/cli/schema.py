@@ -17,6 +17,7 @@ from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
 if TYPE_CHECKING:
     from equistrata.data.problems import Misfit
     from equistrata.data.schema import Schema
+    from equistrata.data.units.unit import Unit
 
 
 MOST_SHOWN = 20  # values of a column
@@ -45,10 +46,16 @@ def schema_check(settings: CheckSettings) -> None:
         raise InputError("--show prints values of private rows, so it works in a terminal alone; leave it out")
     schema, problems = load_with_problems(settings.schema_)
     rows, found = (0, []) if schema is None or settings.input is None else _misfits(settings, schema)
+    units = None if schema is None or settings.input is None else _unit_rows(settings.input, schema)
     if settings.as_json:
-        print_json(_document(settings, schema, problems, rows, found))
+        print_json(_document(settings, schema, problems, rows, found, units))
     else:
         _print(settings, schema, problems, rows, found)
+        if schema is not None and not problems:
+            for line in _about_units(schema.unit, units):
+                out.print(line, highlight=False, soft_wrap=True)
+    if schema is not None and schema.unit.unique and units is not None and len(units) > 1:
+        problems = [*problems, "an id repeats"]
     if problems:
         raise InputError(f"schema {settings.schema_} has problems; mend what is listed")
     if found:
@@ -140,12 +147,50 @@ def _misfits(settings: CheckSettings, schema: Schema) -> tuple[int, list[Misfit]
     return misfits(frames, looked_at, MOST_SHOWN if settings.show else 0, averaged)
 
 
+def _unit_rows(path: Path, schema: Schema) -> list[int] | None:
+    """How many units have 1, 2, … rows; None without a unit. Raises InputError where its column is not there."""
+    from equistrata.data.sources import FileSource
+    from equistrata.data.units.bounding import rows_of_units
+
+    name = schema.unit.column
+    if name is None:
+        return None
+    batches = FileSource.of(str(path), schema).batches([name])
+    return [int(count) for count in rows_of_units((frame[name] for frame in batches), name)]
+
+
+def _about_units(unit: Unit, sizes: list[int] | None) -> list[str]:
+    """The unit in words, and a question where none is declared."""
+    if unit.column is None:
+        return [
+            "Unit of privacy: one row. Can a person have more than one (visits, claims, months), or a household? Then "
+            "say which column names them, and how many rows of each are used at most, so that all of them are "
+            "protected together: unit: {column: NAME, at_most: ROWS}."
+        ]
+    said = [f"Unit of privacy: {escape(unit.words)}."]
+    if sizes is not None:
+        units, rows = sum(sizes), sum(count * size for size, count in enumerate(sizes, start=1))
+        cut = sum(count * max(size - unit.at_most, 0) for size, count in enumerate(sizes, start=1))
+        said.append(
+            f"{units:,} units, of up to {len(sizes)} rows; at most {unit.at_most} of each leaves out {cut:,} rows "
+            f"({cut / max(rows, 1):.2%}; exact: private)."
+        )
+    return said
+
+
 def _document(
-    settings: CheckSettings, schema: Schema | None, problems: list[str], rows: int, found: list[Misfit]
+    settings: CheckSettings,
+    schema: Schema | None,
+    problems: list[str],
+    rows: int,
+    found: list[Misfit],
+    units: list[int] | None,
 ) -> dict[str, Any]:
     document: dict[str, Any] = {"schema": settings.schema_, "fits": not problems and not found, "problems": problems}
     if schema is not None and not problems:
         document |= {"name": schema.name, "digest": schema.digest}
+        document["unit"] = {"column": schema.unit.column, "at_most": schema.unit.at_most, "unique": schema.unit.unique}
+        document |= {} if units is None else {"units_by_rows": units}
     if settings.input is not None and schema is not None:
         document |= {"input": str(settings.input), "rows": rows, "misfits": [_plain(each) for each in found]}
     return document

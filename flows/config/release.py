@@ -139,7 +139,10 @@ class ReleaseConfig(SourceSettings):
         None, "Column that names the unit of privacy, as a person's or household's id (the schema's; else one row)."
     )
     at_most: int | None = setting(
-        None, f"Rows of a unit that are used at most, 1 to {MOST_ROWS:,} (the schema's).", ge=1, le=MOST_ROWS
+        None,
+        f"Rows of a unit that are used at most, 1 to {MOST_ROWS:,} (the schema's; else no two rows may share one).",
+        ge=1,
+        le=MOST_ROWS,
     )
     units: int | None = setting(
         None, "Public number of units (people, households), roughly: δ follows it, unless δ is given.", ge=1

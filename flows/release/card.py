@@ -172,7 +172,7 @@ def group_table(
 def unit_of(card: Mapping[str, Any]) -> Unit:
     """The unit of a card; one row on those of earlier versions. Raises KeyError where it has another form."""
     said = card.get("unit", {"column": None, "at_most": 1})
-    return Unit(said["column"], said["at_most"])
+    return Unit(said["column"], said["at_most"], said.get("unique", False))
 
 
 def groups_of(card: Mapping[str, Any]) -> list[dict[str, Any]]:

@@ -232,15 +232,13 @@ def _unit(config: ReleaseConfig, declared: Schema, released: Schema) -> Unit:
                 "setting 'at_most' bounds the rows of a unit, and none is named; give its column with --unit"
             )
         return unit
-    at_most = config.at_most or (unit.at_most if column == unit.column else None)
-    if at_most is None:
-        raise InputError(f"unit {column!r} needs the most rows of it that are used; give --at-most")
     if column in released.names:
         raise InputError(
             f"unit column {column!r} is among the released columns, and names people; leave it out of 'default' in the "
             "schema, or choose others with --columns"
         )
-    return Unit(column, at_most)
+    same = config.at_most is None and column == unit.column
+    return unit if same else Unit.of(column, config.at_most)
 
 
 def _openings(columns: Sequence[str], finding: Rho, budgets: Sequence[tuple[float, float]]) -> Mapping[str, Opening]:

@@ -132,7 +132,7 @@ def _by_unit(plan: Plan, work: Workspace, batches: Iterator[_Batch]) -> Iterator
     """The rows of each unit that are used, in other batches; whole units are held out."""
     name, key, schema = str(plan.unit.column), work.unit_key(_rng(plan, SAMPLING + 3)), plan.schema
     bounding, closed = (
-        Bounding(work.root, plan.unit.at_most, key),
+        Bounding(work.root, plan.unit, key),
         [n for n in plan.raw.names if n not in plan.raw.open],
     )
     for frame, table, outcomes in batches:

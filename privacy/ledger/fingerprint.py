@@ -121,11 +121,13 @@ class SamePeople:
         datasets: their names, in the order in which they were opened; two at least.
         rho: what their budgets allow together.
         delta: the smallest of theirs.
+        of_rows: whether their units differ, so that this is a price for one row, and of a larger unit nothing is said.
     """
 
     datasets: tuple[str, ...]
     rho: Rho
     delta: float
+    of_rows: bool = False
 
     @property
     def epsilon(self) -> float:
@@ -137,6 +139,7 @@ class SamePeople:
         return (
             f"{named} hold the same people, so their prices add up: all their budgets together are "
             f"ρ = {float(self.rho):.6g} (ε = {self.epsilon:.4g} at δ = {self.delta:g})"
+            + (", for one row: they protect different units" if self.of_rows else "")
         )
 
 
@@ -152,7 +155,8 @@ def same_people(accounts: Sequence[Entry]) -> list[SamePeople]:
         if len(group) > 1:
             names = tuple(each.dataset for each in sorted(group, key=lambda each: each.entry))
             delta = min(each.delta for each in group if each.delta is not None)
-            found.append(SamePeople(names, sum((each.rho for each in group), start=Rho(0)), delta))
+            several = len({each.relation for each in group}) > 1
+            found.append(SamePeople(names, sum((each.rho for each in group), start=Rho(0)), delta, several))
     return sorted(found, key=lambda group: group.datasets)
 
 

@@ -59,7 +59,8 @@ def test_the_card_states_its_unit_and_the_price_of_a_group():
     guarantee = made["guarantee"]
     assert guarantee["unit"] == "one row"
     assert made["groups"] == group_table(guarantee["rho"], 1e-9)
-    assert (made["unit"], made["relation"]) == ({"column": None, "at_most": 1, "weights": "rows in full"}, "add-remove")
+    assert made["unit"] == {"column": None, "at_most": 1, "unique": False, "weights": "rows in full"}
+    assert made["relation"] == "add-remove"
     page = card_markdown(made, None)
     assert "The unit is one row." in page
     assert cells(page, "rows") == ["1", "2", "3", "5", "10"]

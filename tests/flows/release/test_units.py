@@ -125,7 +125,7 @@ def test_rows_of_a_unit_are_chosen_by_the_key_and_its_own_rows_alone(tmp_path):
     def used(homes, codes, key=key, texts=False):
         place = tmp_path / str(rng.integers(2**60))
         place.mkdir()
-        bound = Bounding(place, 3, key)
+        bound = Bounding(place, Unit("HOME", 3), key)
         for start in range(0, len(homes), 512):
             part, rows = pd.Series(homes[start : start + 512]), codes[start : start + 512]
             ids = unit_ids(part.astype(str) if texts else part, "HOME", key)
@@ -201,7 +201,6 @@ def test_the_schema_s_unit_holds_unless_a_setting_says_otherwise(place):
     ("settings", "says"),
     [
         ({"at_most": 3}, "none is named; give its column with --unit"),
-        ({"unit": "HOME"}, "unit 'HOME' needs the most rows of it that are used; give --at-most"),
         ({"unit": "SEX", "at_most": 3}, "unit column 'SEX' is among the released columns"),
         ({"unit": "HOUSE", "at_most": 3}, "no column 'HOUSE'"),
         ({"unit": "HOME", "at_most": 0}, "at_most"),
@@ -213,7 +212,7 @@ def test_a_unit_that_makes_no_sense_is_refused(place, settings, says):
         Plan.of(ReleaseConfig.build(**place[1], **settings))
 
 
-@pytest.mark.parametrize("unit", ["HOME", "{column: HOME}", "{column: HOME, at_most: 0}", "{column: 3, at_most: 1}"])
+@pytest.mark.parametrize("unit", ["HOME", "{at_most: 3}", "{column: HOME, at_most: 0}", "{column: 3, at_most: 1}"])
 def test_a_schema_s_unit_is_checked(place, unit):
     folder, given = place
     (folder / "people.yaml").write_text(PEOPLE_SCHEMA + f"unit: {unit}\n")
@@ -238,6 +237,21 @@ def test_rows_are_bounded_before_anything_else_and_the_same_ones_again(place, mo
         sizes.append(np.concatenate(values))
     assert (sizes[0] == sizes[1]).all()
     assert "HOME" not in json.dumps(sorted(path.name for path in work.root.iterdir()))
+
+
+def test_an_id_that_repeats_is_refused_before_anything_is_charged(place):
+    folder, given = place
+    plan = Plan.of(ReleaseConfig.build(**given, unit="HOME"))
+    assert plan.unit == Unit("HOME", 1, unique=True)
+    work = steps.Workspace(folder / "work")
+    work.root.mkdir()
+    with pytest.raises(InputError, match="values of unit column 'HOME' repeat, but no two rows may share one"):
+        steps.partition(plan, work)
+    households().assign(HOME=range(300)).to_csv(folder / "people.csv", index=False)
+    other = steps.Workspace(folder / "other")
+    other.root.mkdir()
+    steps.partition(plan, other)
+    assert len(other.load(other.stratum(0))) == 300
 
 
 def test_delta_follows_the_declared_number_of_units(place):
