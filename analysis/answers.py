@@ -201,7 +201,7 @@ class Answers:
 
     def _never_together(self, columns: Columns) -> Columns:
         """The first three of these columns that no measurement holds together; none if there are no such three."""
-        held = [{*m.columns, *dict(m.where)} for m in self.evidence.all]
+        held = [{*m.columns, *dict(m.where)} for m in self.evidence.published]
         return next((t for t in combinations(columns, 3) if not any(set(t) <= each for each in held)), ())
 
     def _implied(self, asked: Question, level: float, sampled: float) -> Floats:
@@ -237,12 +237,12 @@ class Answers:
         """A model's table over columns as rows might have it: `table_effects`, of each stratum measured by itself."""
         strata, wide = self.evidence.strata, self._by_strata(columns)
         table = model.marginal(wide)
-        if wide == columns and not any(measurement.where for measurement in self.evidence.all):
+        if wide == columns and not any(measurement.where for measurement in self.evidence.published):
             return table_effects(table, columns, self._sets, self.misfit, self._noise, rng)
         inner = tuple(name for name in wide if name not in strata.columns)
         for key in strata.keys:
             codes = strata.codes_of(key)
-            here = [m for m in self.evidence.all if dict(m.where).items() <= codes.items()]
+            here = [m for m in self.evidence.published if dict(m.where).items() <= codes.items()]
             sets = [frozenset((*m.columns, *dict(m.where))) for m in here]
             cells = cells_where(wide, dict(codes))
             noise = partial(self._noise_in, codes=codes)
@@ -255,7 +255,9 @@ class Answers:
         if known is not None:
             return known.variance.reshape(known.shape)
         # More cells than a covariance is worked out for: that of the best measurement that holds them all.
-        held = [m.sigma**2 for m in self.evidence.all if set(columns) <= {*m.columns, *dict(m.where)}]
+        schema = self.evidence.strata.schema
+        times = schema.unit.at_most if schema.weighed else 1  # rows of a unit, at most
+        held = [(times * m.sigma) ** 2 for m in self.evidence.published if set(columns) <= {*m.columns, *dict(m.where)}]
         sizes = [self.evidence.strata.schema[name].size for name in columns]
         return np.full(sizes, min(held, default=NOT_MEASURED))
 
@@ -266,11 +268,11 @@ class Answers:
 
     @cached_property
     def _sets(self) -> list[frozenset[str]]:
-        return [frozenset(measurement.columns) for measurement in self.evidence.all]
+        return [frozenset(measurement.columns) for measurement in self.evidence.published]
 
     def _by_strata(self, columns: Columns) -> Columns:
         """The columns, and where strata were measured one by one, those that define them."""
-        apart = any(measurement.where for measurement in self.evidence.all)
+        apart = any(measurement.where for measurement in self.evidence.published)
         return at_level(self.evidence.strata.schema, columns, self.evidence.strata.columns) if apart else columns
 
     def _misfits(self, asked: Columns, columns: Columns, table: Floats) -> Floats:

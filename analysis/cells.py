@@ -39,7 +39,7 @@ def noisy_cells(evidence: Evidence, level: float = 0.95) -> pd.DataFrame:
         level: of the intervals, in (0, 1).
     """
     share("level", level)
-    names, frames = evidence.strata.schema.names, []
+    names, frames = evidence.names, []
     for columns in _marginals(evidence):
         table = LeastSquares.of(evidence.strata.schema, evidence.all, columns)
         if table is not None:

@@ -8,15 +8,20 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
+import numpy as np
+
+from equistrata.arrays import Floats
 from equistrata.data.strata import Key, Strata
+from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
-from equistrata.synth.measurements import Measurement, total_estimate
+from equistrata.synth.measurements import Columns, Measurement, total_estimate
 from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism
 from equistrata.synth.strata.borrowing import borrow
 from equistrata.synth.strata.fitting import StrataMeasurements, cut_strata
-from equistrata.synth.strata.model import StratifiedModel, noisy_weights
+from equistrata.synth.strata.model import StratifiedModel, noisy_weights, rows_of_units
 
 
 @dataclass(frozen=True, eq=False)
@@ -24,7 +29,7 @@ class Evidence:
     """Noisy measurements and how a model was made of them.
 
     Attributes:
-        strata: of the release.
+        strata: of the release, over the schema of what was modelled (`Schema.modelled`).
         measured: as `load_all_measurements` reads them: stratum → measurements, or `()` → those of the whole table.
         mechanism: as the release had it.
         shrinkage: whether small strata borrow from the others.
@@ -40,8 +45,43 @@ class Evidence:
     held_out: float = 0.0
     weights: PublicWeights | None = None
 
+    @classmethod
+    def of(cls, strata: Strata, measured: StrataMeasurements, mechanism: Mechanism, **more: Any) -> Evidence:
+        """Of a release with these strata; its measurements may hold UNIT_ROWS besides."""
+        return cls(Strata.over(strata.schema.modelled, strata.columns), measured, mechanism, **more)
+
     @cached_property
     def all(self) -> tuple[Measurement, ...]:
+        """Measured counts of rows: `published`, or where units count as one those by UNIT_ROWS, added up."""
+        if not self.strata.schema.weighed:
+            return self.published
+        return tuple(self._of_rows(each) for each in self.published if UNIT_ROWS in each.columns)
+
+    @property
+    def names(self) -> Columns:
+        """The released columns."""
+        return tuple(name for name in self.strata.schema.names if name != UNIT_ROWS)
+
+    def rows_of(self, values: Sequence[Floats]) -> list[Floats]:
+        """The values of `all`, by values of `published`."""
+        if not self.strata.schema.weighed:
+            return [*values]
+        changed = (replace(each, values=new) for each, new in zip(self.published, values, strict=True))
+        return [self._of_rows(each).values for each in changed if UNIT_ROWS in each.columns]
+
+    def _of_rows(self, measurement: Measurement) -> Measurement:
+        """A measurement of units by how many rows they have, as one of rows."""
+        axis, sizes = measurement.columns.index(UNIT_ROWS), np.arange(1.0, self.strata.schema.unit.at_most + 1)
+        columns, groups = list(measurement.columns), list(measurement.groups)
+        del columns[axis], groups[axis]
+        values, sigma = (
+            np.moveaxis(measurement.values, axis, -1) @ sizes,
+            measurement.sigma * float(np.hypot.reduce(sizes)),
+        )
+        return replace(measurement, columns=tuple(columns), groups=tuple(groups), values=values, sigma=sigma)
+
+    @cached_property
+    def published(self) -> tuple[Measurement, ...]:
         """Every measurement, that of a stratum by itself with `where`."""
         return tuple(
             replace(each, where=(*self.strata.codes_of(key).items(), *each.where)) if key else each
@@ -50,12 +90,21 @@ class Evidence:
         )
 
     @cached_property
-    def model(self) -> StratifiedModel:
-        """The model, by the same steps as in the release."""
+    def fitted(self) -> StratifiedModel:
+        """The model of what was measured, by the same steps as in the release: of units, where they count as one."""
         return self._model(self.measured)
 
+    @cached_property
+    def model(self) -> StratifiedModel:
+        """The model of rows."""
+        return self.of_rows(self.fitted)
+
+    def of_rows(self, fitted: StratifiedModel) -> StratifiedModel:
+        """The model of rows that follows from one of what was measured."""
+        return rows_of_units(fitted, self.weights)
+
     def refitted(self, changed: Sequence[Measurement]) -> StratifiedModel:
-        """The model of other measurements in place of `all`, in their order."""
+        """As `fitted`, of other measurements in place of `published`, in their order."""
         found, start = {}, 0
         for key, measurements in self.measured.items():
             part = changed[start : start + len(measurements)]
@@ -64,7 +113,7 @@ class Evidence:
         return self._model(found)
 
     def without(self, dropped: Sequence[bool]) -> StratifiedModel:
-        """The model of `all` but those that are dropped, one truth value for each."""
+        """As `fitted`, of `published` but those that are dropped, one truth value for each."""
         places, found = iter(dropped), {}
         for key, measurements in self.measured.items():
             found[key] = [each for each in measurements if not next(places)]

@@ -36,9 +36,7 @@ def expected_distances(answers: Answers, replicated: bool = True) -> pd.DataFram
     evidence = answers.evidence
     strata, sizes = evidence.strata, np.maximum(group_sizes(evidence), 1.0)
     inverse, frames = inverse_sizes(evidence), []
-    columns = [
-        group_shares(evidence, evidence.model, name) for name in strata.schema.names if name not in strata.columns
-    ]
+    columns = [group_shares(evidence, evidence.model, name) for name in evidence.names if name not in strata.columns]
     spread = between_groups(evidence, columns, inverse)
     for found in columns:
         before = found.shares * (1 - found.shares) * np.minimum(inverse + spread[found.column], 1.0)[:, None]

@@ -120,17 +120,17 @@ def _predictions(evidence: Evidence, names: Sequence[str]) -> dict[str, Floats]:
         return {}
     if set(evidence.measured) == {()}:
         within = [
-            set(strata.columns) < {*measurement.columns, *dict(measurement.where)} for measurement in evidence.all
+            set(strata.columns) < {*measurement.columns, *dict(measurement.where)} for measurement in evidence.published
         ]
         if not any(within):
             return {}
-        model = evidence.without(within)
+        model = evidence.of_rows(evidence.without(within))
         return {name: group_shares(evidence, model, name, counted=False).shares for name in names}
     found = {name: np.empty((len(strata.keys), strata.schema[name].size)) for name in names}
     for fold in range(FOLDS):
         left = set(strata.keys[fold::FOLDS])
         sized = {key: [bool(m.columns) and key in left for m in each] for key, each in evidence.measured.items()}
-        model = evidence.without([drop for each in sized.values() for drop in each])
+        model = evidence.of_rows(evidence.without([drop for each in sized.values() for drop in each]))
         for name in names:
             shares = group_shares(evidence, model, name, counted=False).shares
             found[name][fold::FOLDS] = shares[fold::FOLDS]

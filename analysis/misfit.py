@@ -23,6 +23,7 @@ from equistrata.analysis.evidence import Evidence
 from equistrata.analysis.replicates import expected
 from equistrata.arrays import Floats
 from equistrata.data.strata import Key
+from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.synth.measurements import Columns, Measurement
 
 FOLDS = 4  # refits: each predicts a quarter of the measured pairs
@@ -38,14 +39,15 @@ _DECLINES = tuple(0.25 * step for step in range(17))  # logarithms of the first 
 
 def measured_sets(evidence: Evidence) -> list[Columns]:
     """The sets of columns, those that define strata left out, that were measured together, in the order of it."""
-    inner = [tuple(name for name in m.columns if name not in evidence.strata.columns) for m in evidence.all]
+    apart = {*evidence.strata.columns, UNIT_ROWS}
+    inner = [tuple(name for name in m.columns if name not in apart) for m in evidence.published]
     return [columns for columns in dict.fromkeys(inner) if len(columns) > 1]
 
 
 def unmeasured_pairs(evidence: Evidence) -> list[Columns]:
     """The pairs of columns that were measured together neither over all rows nor in strata of half of them."""
     shares = evidence.model.weights.shares
-    pairs = combinations(evidence.strata.schema.names, 2)
+    pairs = combinations(evidence.names, 2)
     return [pair for pair in pairs if sum(shares[key] for key in strata_with(evidence, pair)) <= MOST_ROWS]
 
 
@@ -55,7 +57,8 @@ def strata_with(evidence: Evidence, pair: Columns) -> list[Key]:
     for key in evidence.strata.keys:
         codes = evidence.strata.codes_of(key)
         if any(
-            set(pair) <= {*m.columns, *dict(m.where)} and dict(m.where).items() <= codes.items() for m in evidence.all
+            set(pair) <= {*m.columns, *dict(m.where)} and dict(m.where).items() <= codes.items()
+            for m in evidence.published
         ):
             keys.append(key)
     return keys
@@ -70,10 +73,10 @@ def learned_misfit(evidence: Evidence) -> float:
     found: list[tuple[Floats, Floats, float, float, float]] = []
     for fold in range(min(FOLDS, len(sets))):
         dropped = sets[fold::FOLDS]
-        without = [any(set(columns) <= set(m.columns) for columns in dropped) for m in evidence.all]
+        without = [any(set(columns) <= set(m.columns) for columns in dropped) for m in evidence.published]
         model = evidence.without(without)
         for columns in dropped:
-            for part in (_summed(m, columns) for m in evidence.all if set(columns) <= set(m.columns)):
+            for part in (_summed(m, columns) for m in evidence.published if set(columns) <= set(m.columns)):
                 counts = expected(model, part).ravel()
                 place = sets.index(columns) / (len(sets) - 1)
                 found.append((part.values.ravel() - counts, counts, part.sigma**2, float(counts.sum()), place))

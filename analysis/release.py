@@ -29,9 +29,11 @@ from equistrata.data.schema import Column, Schema
 from equistrata.data.sources import read_frame
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
+from equistrata.data.units.unit import Unit
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.stats.checks import share, whole
+from equistrata.synth.measurements import Measurement
 from equistrata.synth.registry import mechanism
 from equistrata.synth.strata.fitting import load_all_measurements
 from equistrata.synth.strata.model import NOISY_SOURCE
@@ -75,7 +77,17 @@ class Release:
     @cached_property
     def strata(self) -> Strata:
         """How the release cut its rows."""
-        return Strata.over(self.schema, self.card["strata"]["columns"])
+        return Strata.over(self.schema.modelled, self.card["strata"]["columns"])
+
+    @property
+    def unit(self) -> Unit:
+        """The unit of privacy; one row in releases from before 2026-11-24."""
+        return self.schema.unit
+
+    @property
+    def measurements(self) -> tuple[Measurement, ...]:
+        """What was measured, with UNIT_ROWS where units count as one each. Raises InputError if none were published."""
+        return self.evidence.published
 
     def rows(self, labels: bool = True) -> pd.DataFrame:
         """The synthetic rows.
@@ -102,7 +114,7 @@ class Release:
                 each.sigma,
                 each.values.size,
             )
-            for each in self.evidence.all
+            for each in self.measurements
         ]
         return pd.DataFrame(lines, columns=["columns", "stratum", "sigma", "cells"])
 
@@ -117,7 +129,8 @@ class Release:
         made = mechanism(config["synthesizer"], "mbi" if card.get("engine") == "mbi" else "numpy")
         check_keeps(made)
         found = load_all_measurements(self.strata, self.folder / "measurements")
-        return Evidence(self.strata, found, made, card["shrinkage"], card.get("held_out", 0.0), self._public_weights())
+        how = {"shrinkage": card["shrinkage"], "held_out": card.get("held_out", 0.0), "weights": self._public_weights()}
+        return Evidence.of(self.strata, found, made, **how)
 
     def _public_weights(self) -> PublicWeights | None:
         """Shares that are not those of noisy counts: as the rows have them, which follow them to the last row."""
@@ -196,7 +209,7 @@ class Release:
         answers = Answers(self.evidence, seed, count)
         rng = np.random.default_rng([seed, 1])
         for model, _ in answers.replicated():
-            table = model.sample(int(self.card["rows"]), rng)
+            table = model.sample(int(self.card["rows"]), rng).select(self.schema.names)
             weights = np.ones(len(table))
             for pair in answers.unmeasured:
                 factors = pair_effects(model.marginal(pair), answers.misfit, rng)

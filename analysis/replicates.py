@@ -71,18 +71,18 @@ def expected(model: StratifiedModel, measurement: Measurement) -> Floats:
 def replicate_models(
     evidence: Evidence, count: int, rng: np.random.Generator
 ) -> Iterator[tuple[StratifiedModel, list[Floats]]]:
-    """So many models, each of fresh noise on what `evidence.model` says, with the noisy values of all measurements."""
+    """So many models of rows, each of fresh noise on what `evidence.fitted` says, with the noisy values of `all`."""
     mechanism, engine = evidence.mechanism, None
     if isinstance(mechanism, SharingMechanism):
         engine = _Remembering(mechanism.engine)
         evidence = replace(evidence, mechanism=replace(mechanism, engine=engine))  # type: ignore[type-var]
-    model = evidence.model
-    exact = [expected(model, each) for each in evidence.all]
+    model = evidence.fitted
+    exact = [expected(model, each) for each in evidence.published]
     for _ in range(count):
         if engine is not None:
             engine.again()
         noisy = [
             replace(each, values=values + rng.normal(0.0, each.sigma, values.shape))
-            for each, values in zip(evidence.all, exact, strict=True)
+            for each, values in zip(evidence.published, exact, strict=True)
         ]
-        yield evidence.refitted(noisy), [each.values for each in noisy]
+        yield evidence.of_rows(evidence.refitted(noisy)), evidence.rows_of([each.values for each in noisy])

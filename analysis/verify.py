@@ -26,7 +26,6 @@ from equistrata.data.manifest import MANIFEST, listed
 from equistrata.data.schema import Schema
 from equistrata.data.sources import read_frame
 from equistrata.data.table import CodedTable
-from equistrata.data.units.unit import Unit
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.synth.measurements import Measurement, Where, measured_pairs
@@ -111,10 +110,10 @@ def _same(frame: pd.DataFrame, other: pd.DataFrame, schema: Schema) -> bool:
 
 
 def _measurements(release: Release) -> Iterator[str]:
-    found, names = release.evidence.all, release.schema.names
+    found, names, schema = release.measurements, release.schema.names, release.strata.schema
     for place, each in enumerate(found, start=1):
         sizes = [
-            release.schema[name].size if groups is None else max(groups) + 1
+            schema[name].size if groups is None else max(groups) + 1
             for name, groups in zip(each.columns, each.groups, strict=True)
         ]
         if list(each.values.shape) != sizes or not each.sigma > 0:
@@ -134,7 +133,7 @@ def _measurements(release: Release) -> Iterator[str]:
 def _apart(release: Release, name: str) -> Iterator[str]:
     """Measurements of a column, over all rows or of one stratum, that cannot be of the same rows."""
     by_place: dict[Where, list[Measurement]] = {}
-    for each in release.evidence.all:
+    for each in release.measurements:
         if name in each.columns:
             by_place.setdefault(each.where, []).append(replace(each, where=()))
     for found in by_place.values():
@@ -174,7 +173,7 @@ def _price(release: Release) -> Iterator[str]:
     if not math.isclose(sum(split.values()), guarantee["rho"], rel_tol=SAME):
         yield f"the parts of ρ on the card add up to {sum(split.values()):.6g}, not to {guarantee['rho']:.6g}"
     said = sum(part for name, part in split.items() if name.startswith(("synthesis", "noisy counts")))
-    squared = _unit_rows(release.card) ** 2
+    squared = release.unit.noise_rows**2
     for row_measured, row_choices in zip(*_spent(release), strict=True):
         measured, choices = squared * row_measured, squared * row_choices
         if math.isnan(choices):
@@ -192,20 +191,11 @@ def _price(release: Release) -> Iterator[str]:
         yield f"means.json says ρ = {means:.6g}, but the card {split.get('means', 0.0):.6g}"
 
 
-def _unit_rows(card: Mapping[str, Any]) -> int:
-    """How many rows of a unit are used at most; 1 on earlier cards. Raises InputError for no such number."""
-    unit = card.get("unit", {"column": None, "at_most": 1})
-    try:
-        return Unit(unit["column"], unit["at_most"]).at_most
-    except (KeyError, TypeError):
-        raise InputError("card.json does not say what the unit of privacy is; bring the released file back") from None
-
-
 def _spent(release: Release) -> tuple[list[float], list[float]]:
     """ρ of measurements and of choices, over all rows and of one stratum together; a number for each stratum that was
     measured by itself, and one where none was. NaN where the price of choices is unknown."""
     totals: dict[Where, list[float]] = {(): [0.0, 0.0]}
-    for each in release.evidence.all:
+    for each in release.measurements:
         part = totals.setdefault(each.where, [0.0, 0.0])
         part[0] += 1 / (2 * each.sigma**2)
         part[1] += each.choices

@@ -31,7 +31,7 @@ from equistrata.data.dialect import PLAIN, Dialect
 from equistrata.data.grid import fine_edges
 from equistrata.data.questions import asked
 from equistrata.data.ranges import FORMS, Bins, Range
-from equistrata.data.units.unit import ROW, Unit
+from equistrata.data.units.unit import ROW, UNIT_ROWS, Unit
 from equistrata.errors import InputError
 
 Value = int | float | str
@@ -268,6 +268,19 @@ class Schema:
     def supposed(self) -> Schema:
         """The schema as large as it may get: MOST_FOUND made-up values in each open column."""
         return self.with_values({name: [f"value {i}" for i in range(1, MOST_FOUND + 1)] for name in self.open})
+
+    @property
+    def modelled(self) -> Schema:
+        """The schema of what is measured and modelled: with a column of the unit's rows, if units count as one each."""
+        if self.unit.weights == "rows" or UNIT_ROWS in self.names:
+            return self
+        column = Column(UNIT_ROWS, "Rows of the unit", tuple(range(1, self.unit.at_most + 1)))
+        return replace(self, columns=(*self.columns, column))
+
+    @property
+    def weighed(self) -> bool:
+        """Whether rows weigh by their code of UNIT_ROWS: it is `modelled`, and units count as one each."""
+        return self.unit.weights == "units" and UNIT_ROWS in self.names
 
     def coded(self) -> Schema:
         """The schema of a table that this schema has already released: binned columns hold the index of their bin."""

@@ -18,9 +18,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from equistrata.arrays import Floats
+from equistrata.arrays import Counts, Floats
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
+from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
@@ -31,6 +32,7 @@ Merging = tuple[int, ...] | None  # the group of each code of a column; None if 
 
 MEASUREMENTS_FORMAT = "equistrata measurements 1"
 LEAST_SIZE = 0.25  # the least size of a stratum, in standard deviations of its estimate (docs/experiments/shrinkage.md)
+PARTS = 1024  # of a unit that counts as one: its rows share them
 NOISE_L1 = sqrt(2 / pi)  # the mean absolute value of Gaussian noise, in σ
 
 
@@ -131,18 +133,45 @@ def measure_marginal(
     """Measure one marginal with discrete Gaussian noise, codes merged by `groups` first.
 
     Cost: `rho` of `budget`, charged before rows are counted. Neighbours differ by one added or removed row, which
-    changes one cell by one: L2 sensitivity 1, and variance 1/(2ρ) gives ρ-zCDP.
+    changes one cell by one: L2 sensitivity 1, and variance 1/(2ρ) gives ρ-zCDP. Where units count as one each
+    (`Unit.weights`), neighbours differ by one unit, which adds one in all: L2 sensitivity 1 again.
 
     Source: Canonne, Kamath and Steinke, arXiv:2004.00010, Theorem 4.
     """
     blank = Measurement(tuple(columns), np.zeros((1,) * len(columns)), 0.0, tuple(groups))
 
     def counts() -> npt.NDArray[Any]:
-        return blank.merged(table.marginal(columns))
+        return blank.merged(parts_counted(table, columns))
 
     what = f"marginal of {', '.join(columns) or 'the whole'}"
-    noisy, sigma = noise.gaussian(counts, 1.0, rho, budget, what)
-    return Measurement(blank.columns, noisy.astype(float), sigma, blank.groups)
+    parts = parts_of(table.schema)
+    noisy, sigma = noise.gaussian(counts, float(parts), rho, budget, what)
+    return Measurement(blank.columns, noisy.astype(float) / parts, sigma / parts, blank.groups)
+
+
+def parts_of(schema: Schema) -> int:
+    """In how many equal parts counts are kept, so that they are whole: 1, or PARTS where units count as one each."""
+    return PARTS if schema.weighed else 1
+
+
+def row_parts(schema: Schema) -> Counts:
+    """The parts of a row by its code of UNIT_ROWS: ⌊PARTS/m⌋ where its unit has m rows, so a unit has PARTS at most."""
+    return PARTS // np.arange(1, schema.unit.at_most + 1)
+
+
+def parts_counted(table: CodedTable, columns: Sequence[str]) -> Counts:
+    """Exact counts over columns, one axis each, in parts (`parts_of`). Private: only a noise source may see them.
+
+    Sensitivity: adding or removing a row (a unit, where these count as one each) adds up to `parts_of` in all, so that
+    is the sensitivity in every Lp norm.
+    """
+    if not table.schema.weighed:
+        return table.marginal(columns)
+    inner = [name for name in columns if name != UNIT_ROWS]
+    weighed = table.marginal([*inner, UNIT_ROWS]) * row_parts(table.schema)
+    if UNIT_ROWS not in columns:
+        return np.asarray(weighed.sum(axis=-1))
+    return np.asarray(np.moveaxis(weighed, -1, list(columns).index(UNIT_ROWS)))
 
 
 def cells_where(columns: Iterable[str], codes: Mapping[str, int]) -> tuple[int | slice, ...]:

@@ -157,7 +157,9 @@ class Bounding:
                     file.write(rows[start:end].data)
 
     def bounded(self) -> Iterator[list[Rows]]:
-        """The arrays of the rows that are used, some units at a time. What was taken in is gone afterwards.
+        """The arrays of the rows that are used, some units at a time, after how many rows of each row's unit are.
+
+        What was taken in is gone afterwards.
 
         Raises InputError where no two rows may share an id, and some do.
         """
@@ -167,14 +169,18 @@ class Bounding:
                 continue
             rows = np.fromfile(path, dtype=self._type)
             path.unlink()
-            used = chosen_rows(rows["ids"], rows["content"], self._unit.at_most, self._key)
-            if self._unit.unique and not used.all():
+            chosen = chosen_rows(rows["ids"], rows["content"], self._unit.at_most, self._key)
+            if self._unit.unique and not chosen.all():
                 raise InputError(
                     f"values of unit column {self._unit.column!r} repeat, but no two rows may share one; say how many "
                     "rows of a unit are used at most (at_most), or mend the ids"
                 )
-            rows = rows[used]
-            yield [np.ascontiguousarray(rows[name]) for name in (self._type.names or ())[2:]]
+            rows = rows[chosen]
+            order, starts = _runs(rows["ids"][:, 0], rows["ids"][:, 1])
+            sizes = np.diff(np.append(np.flatnonzero(starts), len(rows)))
+            used = np.empty(len(rows), dtype=np.intp)
+            used[order] = np.repeat(sizes, sizes)
+            yield [used, *(np.ascontiguousarray(rows[name]) for name in (self._type.names or ())[2:])]
 
     def _file(self, i: int) -> Path:
         return self._folder / f"units{i}"

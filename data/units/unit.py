@@ -15,11 +15,15 @@ one row, which alone has its PERSON
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from equistrata.errors import InputError
 
 MOST_ROWS = 1_000  # of a unit
+MOST_WEIGHED = 16  # rows of a unit that counts as one: a column of a model says how many it has
+UNIT_ROWS = "(rows of the unit)"  # that column, which is never released
+
+Weights = Literal["rows", "units"]
 
 
 @dataclass(frozen=True)
@@ -30,11 +34,15 @@ class Unit:
         column: its values name units; it is never released. None where each row is a unit.
         at_most: rows of a unit that are used; others are left out (`equistrata.data.units.bounding`). 1 without column.
         unique: each row has a value of its own in the column, and rows in which it repeats are refused.
+        weights: of what is synthesized. By "rows" each row counts as one, so noise is for `at_most` rows at once. By
+            "units" each unit counts as one, in equal parts by its rows, so noise is for one; how many rows a unit has
+            is measured too, as a column, and rows are drawn by that.
     """
 
     column: str | None = None
     at_most: int = 1
     unique: bool = False
+    weights: Weights = "rows"
 
     def __post_init__(self) -> None:
         whole = isinstance(self.at_most, int) and not isinstance(self.at_most, bool)
@@ -42,6 +50,11 @@ class Unit:
             raise InputError(f"a unit's 'at_most' is a whole number of rows from 1 to {MOST_ROWS:,}")
         if self.column is None and (self.at_most != 1 or self.unique):
             raise InputError("'at_most' bounds the rows of a unit, but no unit is declared; name its column")
+        if self.weights == "units" and not 1 < self.at_most <= MOST_WEIGHED:
+            raise InputError(
+                f"units can count as one each where 2 to {MOST_WEIGHED} rows of them are used; change at_most, or let "
+                "rows count"
+            )
 
     @classmethod
     def read(cls, declared: Any, here: str) -> Unit:
@@ -72,7 +85,13 @@ class Unit:
         if self.unique:
             return f"one row, which alone has its {self.column}"
         rows = "one is" if self.at_most == 1 else f"at most {self.at_most} are"
-        return f"all rows with one {self.column}, of which {rows} used"
+        counted = ", and which counts as one" if self.weights == "units" else ""
+        return f"all rows with one {self.column}, of which {rows} used{counted}"
+
+    @property
+    def noise_rows(self) -> int:
+        """How many times a row's weight all of a unit's rows weigh at most, in what is synthesized."""
+        return self.at_most if self.weights == "rows" else 1
 
 
 ROW = Unit()

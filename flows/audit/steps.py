@@ -56,7 +56,7 @@ def load_rows(plan: AuditPlan, work: Workspace) -> None:
             values, absent = numbers(frame[name], Column(name, codes=plan.codes.get(name, ())))
             for position in range(len(plan.strata.keys)):
                 work.append(work.outcome(name, position), values[~absent & (index == position)])
-    for (codes,) in bounding.bounded():
+    for _, codes in bounding.bounded():
         work.append(work.root / ROWS, codes)
     work.save_json(work.root / SNAPSHOT, snapshot.digests())
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -16,9 +17,11 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from equistrata.data.strata import Key, Strata
+    from equistrata.data.units.unit import Weights
     from equistrata.synth.noise_plan import NoisePlan
 
 BOUNDS = range(1, 9)  # rows of a unit
+_FORMS: tuple[Weights, Weights] = ("rows", "units")
 PAIRS_LISTED = 6  # pairs of columns named in one line
 
 
@@ -43,6 +46,8 @@ def synthesis_document(
         at_most: rows of a unit; ε and δ are for the unit.
         unit_sizes: shares of units with 1, 2, … rows; with them, other bounds are planned too.
     """
+    from equistrata.data.strata import Strata
+    from equistrata.data.units.unit import ROW, Unit
     from equistrata.privacy.budget import ADD_REMOVE, Rho
     from equistrata.synth.noise_plan import NoisePlan, planned_mechanism
     from equistrata.synth.registry import mechanism
@@ -51,15 +56,19 @@ def synthesis_document(
     if not DEFAULT_COUNT_SHARE < part <= 1:
         raise InputError(f"setting 'part' is {part:g}, but must be above {DEFAULT_COUNT_SHARE} and at most 1")
     total = Rho.from_epsilon_delta(epsilon, delta)
-    fits = planned_mechanism(mechanism(synthesizer), strata)
-    used = kept_rows(unit_sizes, at_most) if unit_sizes else 1.0
+    own, used = mechanism(synthesizer), 1.0
+    if unit_sizes:
+        used = rows_kept(unit_sizes, at_most)
     sizes = {key: used * size for key, size in sizes.items()}
 
-    def planned(rows: int) -> NoisePlan:
-        of = {key: size * (kept_rows(unit_sizes, rows) / used if unit_sizes else 1.0) for key, size in sizes.items()}
-        return NoisePlan(fits, strata, of, (total * part).per_row(rows), DEFAULT_COUNT_SHARE / part)
+    def planned(rows: int, weights: Weights = "rows") -> NoisePlan:
+        counts = rows_kept(unit_sizes, rows, weights) / used if unit_sizes else 1.0
+        unit = Unit("unit", rows, weights=weights) if rows > 1 else ROW
+        wide = Strata.over(replace(strata.schema, unit=unit).modelled, strata.columns)
+        of, price = {key: size * counts for key, size in sizes.items()}, (total * part).per_row(unit.noise_rows)
+        return NoisePlan(planned_mechanism(own, wide), wide, of, price, DEFAULT_COUNT_SHARE / part)
 
-    plan = planned(at_most)
+    plan, bounds = planned(at_most), BOUNDS if unit_sizes else ()
     least = {
         pair: None if rho is None else _rounded_up((rho * (1 / part)).group(at_most).epsilon(delta))
         for pair, rho in plan.smallest_rho().items()
@@ -77,7 +86,9 @@ def synthesis_document(
         "relation": ADD_REMOVE if at_most == 1 else f"{ADD_REMOVE} of units of up to {at_most} rows",
         "at_most": at_most,
         "epsilon_of_a_row": total.per_row(at_most).epsilon(delta),
-        "units": [_of_units(planned(rows), rows, unit_sizes) for rows in BOUNDS] if unit_sizes else [],
+        "units": [
+            _of_units({each: planned(rows, each) for each in _FORMS[:rows]}, rows, unit_sizes) for rows in bounds
+        ],
         "sizes": {"source": source, "rows": plan.rows},
         "readable_noise": plan.limit,
         "choices": plan.choices,
@@ -98,33 +109,41 @@ def synthesis_document(
     }
 
 
-def kept_rows(unit_sizes: Sequence[float], at_most: int) -> float:
-    """The share of rows that are used where so many of each unit are. Raises InputError unless shares are positive."""
+def rows_kept(unit_sizes: Sequence[float], at_most: int, weights: Weights = "rows") -> float:
+    """The rows that are used where so many of each unit are, as a share of all; by units: these, as a share of rows.
+
+    Raises InputError unless shares are positive.
+    """
     if not (all(math.isfinite(share) and share >= 0 for share in unit_sizes) and sum(unit_sizes) > 0):
-        raise InputError("unit sizes are shares of units with 1, 2, 3 … rows: numbers of at least 0, not all 0")
+        raise InputError("--unit-sizes are shares of units with 1, 2, 3 … rows: numbers of at least 0, not all 0")
     whole = math.fsum(share * size for size, share in enumerate(unit_sizes, start=1))
-    return math.fsum(share * min(size, at_most) for size, share in enumerate(unit_sizes, start=1)) / whole
+    most = at_most if weights == "rows" else 1
+    return math.fsum(share * min(size, most) for size, share in enumerate(unit_sizes, start=1)) / whole
 
 
-def _of_units(plan: NoisePlan, rows: int, unit_sizes: Sequence[float]) -> dict[str, Any]:
-    """A bound on the rows of a unit: the noise, and what is lost by leaving rows out, at most.
+def _of_units(plans: Mapping[Weights, NoisePlan], rows: int, unit_sizes: Sequence[float]) -> dict[str, Any]:
+    """A bound on the rows of a unit: the noise by what counts as one, and what is lost by leaving rows out, at most.
 
     Each in total variation distance; noise of a column in a stratum (at its least noisy level, averaged by rows) and of
     a pair over all rows.
     """
-    kept, weights = kept_rows(unit_sizes, rows), plan.sizes
-    found = {key: min(plan.errors(plan.one_way(key), key).values(), default=1.0) for key in weights}
-    one_way = math.fsum(min(found[key], 1.0) * weights[key] for key in weights) / math.fsum(weights.values())
-    pairs = [min(plan.errors(plan.two_way(key), key).values(), default=None) for key in weights]
-    bought = [error for error in pairs if error is not None]
-    return {
-        "at_most": rows,
-        "rows_kept": kept,
-        "one_way": one_way,
-        "two_way": min(bought) if bought else None,
-        "left_out": 1 - kept,
-        "one_way_at_most": one_way + 1 - kept,
-    }
+    kept = rows_kept(unit_sizes, rows)
+    one = {weights: _column_noise(plan) for weights, plan in plans.items()}
+    two = {weights: _pair_noise(plan) for weights, plan in plans.items()}
+    best = min(one, key=lambda weights: one[weights])
+    found = {"at_most": rows, "rows_kept": kept, "one_way": one, "two_way": two, "left_out": 1 - kept}
+    return found | {"weights": best, "one_way_at_most": one[best] + 1 - kept}
+
+
+def _column_noise(plan: NoisePlan) -> float:
+    found = {key: min(plan.errors(plan.one_way(key), key).values(), default=1.0) for key in plan.sizes}
+    whole = math.fsum(plan.sizes.values())
+    return math.fsum(min(found[key], 1.0) * size for key, size in plan.sizes.items()) / whole
+
+
+def _pair_noise(plan: NoisePlan) -> float | None:
+    found = [error for key in plan.sizes for error in plan.errors(plan.two_way(key), key).values()]
+    return min(found, default=None)
 
 
 def _errors(plan: NoisePlan, floors: Mapping[tuple[str, ...], float], key: Key) -> dict[str, Any]:
@@ -188,19 +207,17 @@ def _about_units(plan: Mapping[str, Any]) -> list[Table | str]:
     if not plan["units"]:
         return [f"{said}; with --unit-sizes other bounds are planned too"]
     grid = table(
-        None, ">rows of a unit", ">used", ">1-way noise", ">2-way noise", ">left out", ">1-way error at most",
-        caption="total variation: noise in strata and of pairs; leaving rows out shifts shares by less, if the others "
-        "are like them",
+        None, ">at most", ">used", ">noise, rows count", ">units count", ">left out", ">both, at most",
+        caption="total variation of a column: noise in strata; leaving rows out shifts shares by less if they are like "
+        "the others",
     )  # fmt: skip
     for each in plan["units"]:
-        two = "—" if each["two_way"] is None else f"{each['two_way']:.2g}"
-        noise = f"{each['one_way']:.2g}"
-        grid.add_row(
-            str(each["at_most"]), f"{each['rows_kept']:.1%}", noise, two, f"{each['left_out']:.2g}",
-            f"{each['one_way_at_most']:.2g}",
-        )  # fmt: skip
+        noise = [each["one_way"].get(weights) for weights in ("rows", "units")]
+        cells = ["—" if error is None else f"{error:.2g}" for error in noise]
+        left = f"{each['left_out']:.2g}", f"{each['one_way_at_most']:.2g}"
+        grid.add_row(str(each["at_most"]), f"{each['rows_kept']:.1%}", *cells, *left)
     best = min(plan["units"], key=lambda each: each["one_way_at_most"])
-    return [said, grid, f"least error of columns, at worst: {best['at_most']} rows of a unit"]
+    return [said, grid, f"least error of columns, at worst: {best['at_most']} rows of a unit, {best['weights']} count"]
 
 
 def _cells(found: Mapping[str, Any], finest: str) -> tuple[str, str]:

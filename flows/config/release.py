@@ -20,7 +20,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from equistrata.data import documents
 from equistrata.data.dialect import PARQUET
-from equistrata.data.units.unit import MOST_ROWS
+from equistrata.data.units.unit import MOST_ROWS, MOST_WEIGHED, Weights
 from equistrata.errors import InputError
 from equistrata.flows.config.places import LedgerPlace
 from equistrata.flows.config.report import ReportSettings
@@ -143,6 +143,11 @@ class ReleaseConfig(SourceSettings):
         f"Rows of a unit that are used at most, 1 to {MOST_ROWS:,} (the schema's; else no two rows may share one).",
         ge=1,
         le=MOST_ROWS,
+    )
+    unit_weights: Weights | None = setting(
+        None,
+        "What counts as one in the synthesis: rows (noise for at_most of them at once) or units (noise for one; how "
+        f"many rows it has is measured too). Unset: units where 3 to {MOST_WEIGHED} rows are used.",
     )
     units: int | None = setting(
         None, "Public number of units (people, households), roughly: δ follows it, unless δ is given.", ge=1

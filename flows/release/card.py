@@ -93,7 +93,7 @@ def release_card(
             "noise_source": noise.name if foreign is None else f"{foreign.software}; counts and means: {noise.name}",
             "caveats": [] if foreign is None else list(foreign.caveats),
         },
-        "unit": {**asdict(unit), "weights": "rows in full"},
+        "unit": asdict(unit),
         "relation": plan.relation,
         "groups": group_table(rho, config.delta, plan.relation, opened, unit.at_most),
         "ledger": dict(account) if account else NO_LEDGER,
@@ -172,7 +172,7 @@ def group_table(
 def unit_of(card: Mapping[str, Any]) -> Unit:
     """The unit of a card; one row on those of earlier versions. Raises KeyError where it has another form."""
     said = card.get("unit", {"column": None, "at_most": 1})
-    return Unit(said["column"], said["at_most"], said.get("unique", False))
+    return Unit(said["column"], said["at_most"], said.get("unique", False), said.get("weights", "rows"))
 
 
 def groups_of(card: Mapping[str, Any]) -> list[dict[str, Any]]:

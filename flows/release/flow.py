@@ -148,7 +148,7 @@ def release(config: ReleaseConfig) -> str | State[Any]:
 def _make(run: Undertaking) -> Path:
     plan, work = run.plan, run.work
     noise = noise_source(plan.config.seed)
-    price = plan.per_row
+    price = plan.drawn
     budget = Budget(price.total)
     synthesis = price.counts + price.synthesis
     budgets = list(budget.parallel(synthesis, plan.fitted.keys, "synthesis, strata in parallel").values())
@@ -192,7 +192,7 @@ def _fit_all(plan: Plan, work: Workspace, budgets: Sequence[Budget], noise: Nois
 
 def measuring(plan: Plan, work: Workspace, budgets: Sequence[Budget], noise: NoiseSource) -> list[Callable[[], None]]:
     """The jobs that measure, one for each part that is fitted by itself."""
-    count_rho, rest = plan.per_row.counts, enumerate(map(plan.fitted.rest, plan.fitted.keys))
+    count_rho, rest = plan.drawn.counts, enumerate(map(plan.fitted.rest, plan.fitted.keys))
     return [
         partial(steps.fit_one, work, i, plan.mechanism, schema, budgets[i], count_rho, noise.spawn(i))
         for i, schema in rest

@@ -12,7 +12,7 @@ from pathlib import Path
 from equistrata.data.schema import Column, Schema
 from equistrata.data.sources import FileSource, FolktablesSource, SampleSource, Source
 from equistrata.data.strata import Strata
-from equistrata.data.units.unit import Unit
+from equistrata.data.units.unit import MOST_WEIGHED, Unit, Weights
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
@@ -43,9 +43,11 @@ class Price:
     means: Rho  # for private means; 0 without
     finding: Rho  # for the values of open columns, and the δ of finding them; 0 without
 
-    def per_row(self, rows: int) -> Price:
-        """What may be paid for one row, so that a unit of so many rows pays this."""
-        return Price(*(part.per_row(rows) for part in (self.total, self.counts, self.means, self.finding)))
+    def drawn(self, unit: Unit) -> Price:
+        """What noise is drawn at for one row (one unit, in a synthesis where units count), so that a unit pays this."""
+        means, finding = (part.per_row(unit.at_most) for part in (self.means, self.finding))
+        counts, synthesis = (part.per_row(unit.noise_rows) for part in (self.counts, self.synthesis))
+        return Price(counts + synthesis + means + finding, counts, means, finding)
 
     @property
     def synthesis(self) -> Rho:
@@ -108,7 +110,8 @@ class Plan:
                 raise InputError(f"stratum column {name!r} is not among the released columns ({known})")
         _ = Strata.over(raw, config.strata)  # raises for an open column
         unit = _unit(config, declared, schema)
-        strata = Strata.over(schema, config.strata)
+        schema = replace(schema, unit=unit)
+        strata = Strata.over(schema.modelled, config.strata)
         averaged = _means_schema(config, declared)
         means = _of_means(config, averaged) if config.means else None
         weights = _weights(config, strata)
@@ -141,12 +144,12 @@ class Plan:
     def demand(self) -> Demand:
         """Time and memory. Raises InputError if a fit might fail for its size after it was paid for."""
         config, strata = self.config, len(self.strata.keys)
-        rho = self.per_row.counts or self.per_row.synthesis  # its noise alone makes about a deviation of rows a stratum
+        rho = self.drawn.counts or self.drawn.synthesis  # its noise alone makes about a deviation of rows a stratum
         return Demand(
             config,
             size=size(self.mechanism, self.strata, config.shrinkage),
             mechanism=self.mechanism.name,
-            columns=len(self.schema.names),
+            columns=len(self.modelled.names),
             strata=strata,
             means=len(self.estimates),
             rows=int(strata / sqrt(2 * float(rho))) if config.rows is None else config.rows,
@@ -155,12 +158,17 @@ class Plan:
     def opened(self, found: Mapping[str, Sequence[str]]) -> Plan:
         """The plan once the values of its open columns are found. Units keep their names, and sizes do not grow."""
         schema = self.raw.with_values(found)
-        return replace(self, schema=schema, strata=Strata.over(schema, self.strata.columns))
+        return replace(self, schema=schema, strata=Strata.over(schema.modelled, self.strata.columns))
 
     @property
-    def per_row(self) -> Price:
-        """The price for one row: what noise is drawn at, so that all rows of a unit together pay `price`."""
-        return self.price.per_row(self.unit.at_most)
+    def drawn(self) -> Price:
+        """What noise is drawn at, so that all rows of a unit together pay `price`."""
+        return self.price.drawn(self.unit)
+
+    @property
+    def modelled(self) -> Schema:
+        """The schema of what is measured and modelled."""
+        return self.strata.schema
 
     @property
     def relation(self) -> str:
@@ -180,7 +188,7 @@ class Plan:
     @cached_property
     def fitted(self) -> Strata:
         """The parts that are fitted each by itself: the strata, or all rows where selection is shared."""
-        return self.strata if self.shared is None else Strata.over(self.schema, ())
+        return self.strata if self.shared is None else Strata.over(self.modelled, ())
 
     @property
     def fixed_weights(self) -> PublicWeights | None:
@@ -231,14 +239,22 @@ def _unit(config: ReleaseConfig, declared: Schema, released: Schema) -> Unit:
             raise InputError(
                 "setting 'at_most' bounds the rows of a unit, and none is named; give its column with --unit"
             )
-        return unit
+        return replace(unit, weights=config.unit_weights or "rows")
     if column in released.names:
         raise InputError(
             f"unit column {column!r} is among the released columns, and names people; leave it out of 'default' in the "
             "schema, or choose others with --columns"
         )
     same = config.at_most is None and column == unit.column
-    return unit if same else Unit.of(column, config.at_most)
+    found = unit if same else Unit.of(column, config.at_most)
+    # What is found in open columns, and combined weights, are counts of rows.
+    rows = bool(declared.select(released.names).open) or config.combine_weights
+    if config.unit_weights == "units" and rows:
+        raise InputError(
+            "open columns and combined weights count rows; leave them out, or let rows count (unit_weights)"
+        )
+    default: Weights = "units" if 2 < found.at_most <= MOST_WEIGHED and not rows else "rows"
+    return replace(found, weights=config.unit_weights or default)
 
 
 def _openings(columns: Sequence[str], finding: Rho, budgets: Sequence[tuple[float, float]]) -> Mapping[str, Opening]:

@@ -21,8 +21,9 @@ from equistrata.data.schema import Column, Schema
 from equistrata.data.snapshot import Snapshot
 from equistrata.data.sources import ahead
 from equistrata.data.strata import Strata
-from equistrata.data.table import CodedTable, numbers
+from equistrata.data.table import CodedTable, code_dtype, numbers
 from equistrata.data.units.bounding import Bounding, contents, share_of_units, text_hashes, unit_ids
+from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.data.vocabulary import Vocabulary, encode_open
 from equistrata.data.weights import PublicWeights
 from equistrata.eval.scores.scores import score, with_utility
@@ -44,7 +45,7 @@ from equistrata.synth.models.estimation import Estimator
 from equistrata.synth.models.storage import load_model
 from equistrata.synth.strata.borrowing import borrow
 from equistrata.synth.strata.fitting import cut_strata, fit_stratum, measure_stratum
-from equistrata.synth.strata.model import StratifiedModel, noisy_weights
+from equistrata.synth.strata.model import StratifiedModel, noisy_weights, rows_of_units
 from equistrata.synth.strata.weights import combined_weights
 
 # Streams of one noise source, so that a seeded run does not depend on the order of its steps.
@@ -142,8 +143,12 @@ def _by_unit(plan: Plan, work: Workspace, batches: Iterator[_Batch]) -> Iterator
         texts = [text_hashes(frame[each], key) for each in plan.raw.open]
         ids, content = unit_ids(frame[name], name, key), contents([*map(table.column, closed), *texts, *values], key)
         bounding.add(ids, content, [table.codes, share_of_units(ids, plan.held_out, key), *values])
-    for codes, held_out, *arrays in bounding.bounded():
-        yield CodedTable(codes, schema), held_out, list(zip(arrays[::2], arrays[1::2], strict=True))
+    for used, codes, held_out, *arrays in bounding.bounded():
+        table = CodedTable(codes, schema)
+        if plan.modelled is not plan.schema:
+            sizes = (used - 1)[:, None].astype(code_dtype(plan.modelled))
+            table = CodedTable(np.concatenate([codes.astype(sizes.dtype), sizes], axis=1), plan.modelled)
+        yield table, held_out, list(zip(arrays[::2], arrays[1::2], strict=True))
 
 
 @scrubbed
@@ -230,12 +235,13 @@ def join(
 @scrubbed
 def resample(plan: Plan, work: Workspace) -> tuple[int, str]:
     """Draw the rows from the joint model, as codes, CSV and Parquet; their number, and the weights' source. No cost."""
-    model = StratifiedModel.load(work.joint, plan.schema)
+    model = rows_of_units(StratifiedModel.load(work.joint, plan.modelled), plan.fixed_weights)
     model = replace(model, total=model.total / (1 - plan.held_out))
     rng, rows = _rng(plan, SAMPLING + 1), 0
     work.staging.mkdir()
+    drawn = (table.select(plan.schema.names) for table in model.batches(plan.config.rows, rng))
     with row_files(work.staging) as write:
-        for table, frame in ahead((table, table.decode(rng)) for table in model.batches(plan.config.rows, rng)):
+        for table, frame in ahead((table, table.decode(rng)) for table in drawn):
             work.append(work.root / SYNTHETIC, table.codes)
             write(frame)
             rows += len(table)
@@ -263,7 +269,7 @@ def describe(
     opened = found_values(plan, work)
     work.save_json(work.staging / "card.json", release_card(plan, noise, rows, source, account, again, found, opened))
     if found:
-        evidence = Evidence(plan.strata, by_key, plan.mechanism, held_out=plan.held_out)
+        evidence = Evidence.of(plan.strata, by_key, plan.mechanism, held_out=plan.held_out)
         noisy_cells(evidence).to_csv(work.staging / CELLS, index=False)
 
 
@@ -333,10 +339,12 @@ def evaluate(plan: Plan, work: Workspace) -> None:
     """
     rng = _rng(plan, SAMPLING + 2)
     parts = [work.load_table(work.stratum(i), plan.fitted.rest(key)) for i, key in enumerate(plan.fitted.keys)]
+    parts = [part.select([name for name in part.schema.names if name != UNIT_ROWS]) for part in parts]
     drawn = work.load_table(work.root / SYNTHETIC, plan.schema)
     if not len(drawn):  # a tiny table's noisy size may be 0
         work.save_json(work.root / SCORES, {"warning": "not scored: the release has no rows"})
         return
+    strata = Strata.over(plan.schema, plan.strata.columns)
     distinct, times = zip(*(table.distinct() for table in (*parts, drawn)), strict=True)
     document: dict[str, Any] = {
         "warning": "exact: computed from private rows at no cost; internal, not to be published"
@@ -344,14 +352,14 @@ def evaluate(plan: Plan, work: Workspace) -> None:
     sampled = f"a random {SCORED_ROWS:,} of each table's rows where it has more"
     if sum(map(len, distinct)) <= SCORED_ROWS:
         often = np.concatenate(times[:-1]), times[-1]
-        scores = score(distinct[-1], _together(plan, distinct[:-1]), plan.strata, times=often)
+        scores = score(distinct[-1], _together(plan, distinct[:-1]), strata, times=often)
     else:
         document["scored"] = sampled
         real, (made,) = _together(plan, _some(parts, rng)), _some([drawn], rng)
-        scores = score(made, real, plan.strata)
+        scores = score(made, real, strata)
     target = plan.schema.target
     if plan.config.evaluate == "full" and target is not None:
-        test = work.load_table(work.root / HELD_OUT, plan.schema)
+        test = work.load_table(work.root / HELD_OUT, plan.modelled).select(plan.schema.names)
         if max(sum(map(len, parts)), len(drawn), len(test)) > SCORED_ROWS:
             document["classified"] = sampled
         real, (held_out,), (made,) = _together(plan, _some(parts, rng)), _some([test], rng), _some([drawn], rng)
@@ -408,4 +416,5 @@ def _some(tables: Sequence[CodedTable], rng: np.random.Generator) -> list[CodedT
 
 
 def _together(plan: Plan, parts: Sequence[CodedTable]) -> CodedTable:
-    return plan.fitted.assemble(dict(zip(plan.fitted.keys, parts, strict=True)))
+    fitted = Strata.over(plan.schema, plan.fitted.columns)  # without UNIT_ROWS
+    return fitted.assemble(dict(zip(fitted.keys, parts, strict=True)))

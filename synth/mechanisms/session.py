@@ -21,22 +21,27 @@ import numpy as np
 from equistrata.arrays import Counts, Floats
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
+from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import (
     NOISE_L1,
+    PARTS,
     Columns,
     Measurement,
     Merging,
     Where,
     given,
     measure_marginal,
+    parts_counted,
+    parts_of,
+    row_parts,
     total_estimate,
 )
 from equistrata.synth.models.base import Model
 from equistrata.synth.models.coarsening import FINE_GROUPS, WIDE, Coarsening, groups_for, runs_of
 
-GRID = 1024  # scores are whole multiples of 1/GRID
+GRID = PARTS  # scores are whole multiples of 1/GRID
 LARGEST_TERM = 2.0**42  # of a score: up to twice this, a float holds every multiple of 1/GRID
 ALMOST_ONE = 1 - 2.0**-18  # a weight above it counts as one, see `weighed`
 NOTHING = Rho(0)
@@ -73,11 +78,11 @@ def price_of(log: Iterable[Step]) -> Rho:
 Measure = Callable[[CodedTable, Rho, NoiseSource, list[Measurement]], tuple[list[Measurement], list[Step]]]
 
 
-def marginal_score(truth: Counts, modelled: Floats, sigma: float = 0.0) -> float:
+def marginal_score(truth: Counts | Floats, modelled: Floats, sigma: float = 0.0) -> float:
     """How badly a model explains a marginal: ‖true − model‖₁, less the noise floor of measuring it, √(2/π)·σ·cells.
 
     Args:
-        truth: the exact counts, which add up to less than 2³³. Private.
+        truth: the exact counts, whole multiples of 1/GRID, which add up to less than 2³³. Private.
         modelled: the model's, made from noisy numbers alone, of the same shape.
         sigma: of the measurement to come; 0 to take nothing off.
 
@@ -121,7 +126,7 @@ class Session:
         self.coarsening, self.shared = Coarsening(table.schema, {}), rho
         self._found, self._all_codes = list(known), table
         self.log: list[Step] = []
-        self._counts: dict[Columns, Counts] = {}
+        self._counts: dict[Columns, Floats] = {}
 
     def measure(
         self, columns: Iterable[str], price: Rho, selection: Rho = NOTHING, groups: Sequence[Merging] = ()
@@ -250,13 +255,16 @@ class Session:
         """Log a choice, paid for, of nothing."""
         self.log.append(Step((), inf, NOTHING, price))
 
-    def _count(self, columns: Columns) -> Counts:
+    def _count(self, columns: Columns) -> Floats:
         """An exact marginal, private."""
         rows, times = self._distinct
+        parts = parts_of(self.table.schema)  # whole multiples of 1/GRID, as scores have to be
         if len(rows) == len(self.table):
-            return self.table.marginal(columns)
+            return np.asarray(parts_counted(self.table, columns) / parts)
+        if parts > 1:
+            times = times * row_parts(rows.schema)[rows.column(UNIT_ROWS)]
         shape = [self.table.schema[name].size for name in columns]
-        return np.bincount(rows.index_of(columns), times, prod(shape)).astype(np.int64).reshape(shape)
+        return np.asarray(np.bincount(rows.index_of(columns), times, prod(shape)).reshape(shape) / parts)
 
     @cached_property
     def _distinct(self) -> tuple[CodedTable, Counts]:

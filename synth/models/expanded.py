@@ -61,6 +61,11 @@ class ExpandedModel:
         check_possible(mass, allowed)
         return ExpandedModel(self.schema, model, self.groups, shares), mass
 
+    def tilted(self, weights: Mapping[str, Floats]) -> tuple[ExpandedModel, float]:
+        """See `Tilting.tilted`; of columns without merged codes."""
+        model, mass = self.model.tilted(weights)
+        return ExpandedModel(self.schema, model, self.groups, self.shares), mass
+
     def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:
         """Draw rows of the model, then codes of each group; counts are rounded as there (`rounding`)."""
         drawn = self.model.sample(rows, rng)

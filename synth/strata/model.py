@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import cast
 
 import numpy as np
 
@@ -13,10 +14,11 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Schema, Value
 from equistrata.data.strata import Key, Strata
 from equistrata.data.table import CodedTable
+from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.synth.measurements import LEAST_SIZE, Measurement, cells_where, total_estimate
-from equistrata.synth.models.base import Model, check_possible
+from equistrata.synth.models.base import Model, Tilting, check_possible
 from equistrata.synth.models.storage import load_model, save_model
 
 NOISY_SOURCE = "noisy counts (charged)"
@@ -101,6 +103,20 @@ class StratifiedModel:
             result[cells_where(columns, fixed)] += counts
         return result
 
+    def weighted(self, column: str, weights: Floats) -> StratifiedModel:
+        """The model with each row counted as often as its code in a column says. Post-processing.
+
+        Args:
+            weights: of each code, at least 0, of which one is above 0.
+        """
+        most, models, shares = float(weights.max()), dict(self.models), dict(self.weights.shares)
+        for key, model in self.models.items():
+            tilted, mass = cast(Tilting, model).tilted({column: weights / most})
+            models[key], shares[key] = tilted, shares[key] * mass
+        mass = sum(shares.values())
+        kept = PublicWeights({key: share / mass for key, share in shares.items()}, self.weights.source)
+        return StratifiedModel(self.strata, models, kept, self.total * mass * most)
+
     def save(self, folder: Path) -> None:
         """Write every model and the weights to a folder (NumPy archives and JSON, no pickle)."""
         folder.mkdir(parents=True, exist_ok=True)
@@ -138,6 +154,18 @@ class StratifiedModel:
         total = sum(shares.values())
         check_possible(total, allowed)
         return models, {key: share / total for key, share in shares.items()}
+
+
+def rows_of_units(model: StratifiedModel, weights: PublicWeights | None = None) -> StratifiedModel:
+    """A model of rows: itself, or where units count as one each, with each row counted as often as its unit has rows.
+
+    Post-processing. Public `weights` are shares of rows.
+    """
+    schema = model.strata.schema
+    if not schema.weighed:
+        return model
+    found = model.weighted(UNIT_ROWS, np.arange(1.0, schema.unit.at_most + 1))
+    return found if weights is None else replace(found, weights=weights)
 
 
 def estimated_sizes(measured: Mapping[Key, Sequence[Measurement]]) -> dict[Key, float]:

@@ -99,7 +99,7 @@ def test_a_synthesis_is_planned_at_what_a_release_spends(name):
     found = plan("--synthesizer", name, "--strata", "SEX", "--rows", 3000, "--epsilon", 0.15)
     assert list(found) == [
         "quantity", "mechanism", "columns", "selection", "levels", "epsilon", "delta", "rho", "part", "relation",
-        "sizes", "readable_noise", "choices", "strata", "pairs",
+        "at_most", "epsilon_of_a_row", "units", "sizes", "readable_noise", "choices", "strata", "pairs",
     ]  # fmt: skip
     assert (found["mechanism"], found["relation"], found["levels"]) == (name.upper(), "add-remove", ["all", "SEX"])
     schema = Schema.load("acs_employment").selected()
@@ -122,6 +122,31 @@ def test_a_synthesis_is_planned_at_what_a_release_spends(name):
     later = plan("--synthesizer", name, "--strata", "SEX", "--rows", 3000, "--epsilon", dear)
     assert all(pair["readable"] for pair in later["pairs"])
     assert found["rho"] == float(total)
+
+
+def test_bounds_on_the_rows_of_a_unit_are_planned():
+    given = ("--synthesizer", "mst", "--strata", "SEX", "--rows", 30000)
+    found = plan(*given, "--at-most", 4, "--unit-sizes", "0.5,0.3,0,0.1,0.1")
+    assert found["epsilon_of_a_row"] == Rho.from_epsilon_delta(1, 1e-9).per_row(4).epsilon(1e-9)
+    kept = [1 / 2, 1.5 / 2, 1.7 / 2, 1.9 / 2, 1, 1, 1, 1]  # of 0.5 + 0.6 + 0.4 + 0.5 rows a unit
+    assert [each["rows_kept"] for each in found["units"]] == pytest.approx(kept)
+    assert [each["left_out"] for each in found["units"]] == pytest.approx([1 - share for share in kept])
+    assert found["sizes"]["rows"] == pytest.approx(30000 * 0.95)
+    by_row = plan("--synthesizer", "mst", "--strata", "SEX", "--rows", 28500, "--epsilon", found["epsilon_of_a_row"])
+    errors = [each["one_way"]["errors"] for each in found["strata"]]
+    assert errors == [pytest.approx(each["one_way"]["errors"], rel=1e-6) for each in by_row["strata"]]
+    noise = [each["one_way"]["rows"] for each in found["units"]]
+    assert noise[3] == pytest.approx(
+        sum(min(e.values()) * part["rows"] for e, part in zip(errors, found["strata"], strict=True)) / 28500
+    )
+    # A unit of 4 rows moves counts by 4 in rows, and by one in units, of which there are 1.9 times fewer than rows.
+    assert 1.3 < noise[3] / found["units"][3]["one_way"]["units"] < 4 / 1.9
+    for wrong in ("0.5,x", "-1,2", "0,0"):
+        with pytest.raises(InputError, match="shares of units with 1, 2, 3"):
+            run(*given, "--unit-sizes", wrong)
+    with pytest.raises(InputError, match="planned for a synthesis"):
+        run("--reference", 0.25, "--effect", 0.1, "--at-most", 3)
+    assert "3 rows of a unit" in run(*given, "--unit-sizes", "0.2,0.2,0.6")
 
 
 def test_a_part_of_the_budget_buys_a_synthesis_less():

@@ -59,7 +59,7 @@ def test_the_card_states_its_unit_and_the_price_of_a_group():
     guarantee = made["guarantee"]
     assert guarantee["unit"] == "one row"
     assert made["groups"] == group_table(guarantee["rho"], 1e-9)
-    assert made["unit"] == {"column": None, "at_most": 1, "unique": False, "weights": "rows in full"}
+    assert made["unit"] == {"column": None, "at_most": 1, "unique": False, "weights": "rows"}
     assert made["relation"] == "add-remove"
     page = card_markdown(made, None)
     assert "The unit is one row." in page

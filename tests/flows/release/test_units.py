@@ -6,6 +6,7 @@ files tell nothing else.
 
 import json
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -13,6 +14,8 @@ import pytest
 from made_up_people import PEOPLE_SCHEMA, made_up_people
 from replay import MORE, replayed
 
+import equistrata.synth.measurements
+import equistrata.synth.mechanisms.session
 from equistrata.data.units import bounding
 from equistrata.data.units.bounding import Bounding, chosen_rows, contents, unit_ids
 from equistrata.data.units.unit import Unit
@@ -61,11 +64,16 @@ MECHANISMS = {
 }
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize(
+    ("name", "weights"),
+    [*product(MECHANISMS, ["rows"]), *product([name for name in MECHANISMS if name != "open column"], ["units"])],
+)
 @pytest.mark.parametrize(("at_most", "where"), [(1, "one cell"), (2, "mixed"), (4, "one cell"), (8, "many strata")])
-def test_a_whole_unit_costs_at_most_what_is_charged(tmp_path, name, at_most, where):
+def test_a_whole_unit_costs_at_most_what_is_charged(tmp_path, name, weights, at_most, where):
+    if at_most == 1 and weights == "units":
+        pytest.skip("a unit of one row counts as one either way")
     frame, unit = households(), unit_of(at_most, where)
-    settings = MECHANISMS[name] | {"unit": "HOME", "at_most": at_most, "epsilon": 12}
+    settings = MECHANISMS[name] | {"unit": "HOME", "at_most": at_most, "epsilon": 12, "unit_weights": weights}
     least = 0.2 if where == "one cell" else 0.01
     more = with_unit(frame, unit)
     if "declared" in settings:  # texts are counted in the order in which they come
@@ -73,19 +81,27 @@ def test_a_whole_unit_costs_at_most_what_is_charged(tmp_path, name, at_most, whe
     assert_kept(*replayed(tmp_path, frame, more, at_most, **settings), least)
 
 
-def test_a_unit_over_the_bound_is_cut_and_costs_no_more(tmp_path):
+@pytest.mark.parametrize("weights", ["rows", "units"])
+def test_a_unit_over_the_bound_is_cut_and_costs_no_more(tmp_path, weights):
     frame, unit = households(), unit_of(40, "one cell")
-    both, price, found = replayed(tmp_path, frame, with_unit(frame, unit), 4, unit="HOME", at_most=4, epsilon=12)
-    assert_kept(both, price, found)
+    settings = {"unit": "HOME", "at_most": 4, "unit_weights": weights, "epsilon": 12}
+    assert_kept(*replayed(tmp_path, frame, with_unit(frame, unit), 4, **settings))
 
 
 def test_a_unit_s_rows_counted_once_are_caught(monkeypatch, tmp_path):
-    monkeypatch.setattr(Plan, "per_row", property(lambda plan: plan.price))
+    monkeypatch.setattr(Plan, "drawn", property(lambda plan: plan.price))
     monkeypatch.setattr(Rho, "per_row", lambda rho, rows: rho)
-    frame = households()
-    _, price, (cost, _) = replayed(
-        tmp_path, frame, with_unit(frame, unit_of(4, "one cell")), 4, unit="HOME", at_most=4, epsilon=12
-    )
+    frame, settings = households(), {"unit": "HOME", "at_most": 4, "unit_weights": "rows", "epsilon": 12}
+    _, price, (cost, _) = replayed(tmp_path, frame, with_unit(frame, unit_of(4, "one cell")), 4, **settings)
+    assert cost > 4 * price
+
+
+def test_a_weight_of_one_for_each_row_is_caught(monkeypatch, tmp_path):
+    """Units count as one each, so noise is for one."""
+    for module in (equistrata.synth.measurements, equistrata.synth.mechanisms.session):
+        monkeypatch.setattr(module, "row_parts", lambda schema: np.full(schema.unit.at_most, 1024))
+    frame, settings = households(), {"unit": "HOME", "at_most": 4, "unit_weights": "units", "epsilon": 12}
+    _, price, (cost, _) = replayed(tmp_path, frame, with_unit(frame, unit_of(4, "one cell")), 4, **settings)
     assert cost > 4 * price
 
 
@@ -101,8 +117,9 @@ def test_truncation_by_place_in_the_file_is_caught(monkeypatch, tmp_path):
     monkeypatch.setattr(bounding, "FILES", 1)
     monkeypatch.setattr(bounding, "_hashed", lambda ids, key: np.zeros(len(ids), dtype=np.uint64))
     frame, unit = households(), unit_of(4, "one cell")
+    settings = {"unit": "HOME", "at_most": 4, "unit_weights": "rows", "epsilon": 12, "means": ""}
     with pytest.raises(AssertionError, match=r"moves by|costs"):
-        replayed(tmp_path, frame, pd.concat([unit, frame]), 4, unit="HOME", at_most=4, epsilon=12, means="")
+        replayed(tmp_path, frame, pd.concat([unit, frame]), 4, **settings)
 
 
 def test_a_size_of_units_that_is_read_off_is_caught(monkeypatch, tmp_path):
@@ -113,9 +130,9 @@ def test_a_size_of_units_that_is_read_off_is_caught(monkeypatch, tmp_path):
         return replace(plan, unit=Unit("HOME", int(pd.read_csv(config.input)["HOME"].value_counts().max())))
 
     monkeypatch.setattr(Plan, "of", observed)
-    frame = households()
+    frame, settings = households(), {"unit": "HOME", "at_most": 4, "unit_weights": "rows", "epsilon": 12}
     with pytest.raises(AssertionError, match=r"drawn with other noise|one table only|another call"):
-        replayed(tmp_path, frame, with_unit(frame, unit_of(9, "one cell")), 9, unit="HOME", at_most=4, epsilon=12)
+        replayed(tmp_path, frame, with_unit(frame, unit_of(9, "one cell")), 9, **settings)
 
 
 def test_rows_of_a_unit_are_chosen_by_the_key_and_its_own_rows_alone(tmp_path):
@@ -130,7 +147,7 @@ def test_rows_of_a_unit_are_chosen_by_the_key_and_its_own_rows_alone(tmp_path):
             part, rows = pd.Series(homes[start : start + 512]), codes[start : start + 512]
             ids = unit_ids(part.astype(str) if texts else part, "HOME", key)
             bound.add(ids, contents([rows], key), [rows, part.to_numpy()])
-        found = np.concatenate([np.column_stack([home, rows]) for rows, home in bound.bounded()])
+        found = np.concatenate([np.column_stack([home, rows]) for _, rows, home in bound.bounded()])
         assert list(place.iterdir()) == []
         return found[np.lexsort(found.T)]
 
@@ -188,9 +205,11 @@ def test_the_schema_s_unit_holds_unless_a_setting_says_otherwise(place):
     assert Plan.of(ReleaseConfig.build(**given)).unit == Unit()
     (folder / "people.yaml").write_text(PEOPLE_SCHEMA + "unit: {column: HOME, at_most: 3}\n")
     plan = Plan.of(ReleaseConfig.build(**given))
-    assert plan.unit == Unit("HOME", 3)
+    assert plan.unit == Unit("HOME", 3, weights="units")
     assert "HOME" in plan.columns
-    assert plan.price.total == plan.per_row.total * 9
+    assert plan.price == plan.drawn
+    plan = Plan.of(ReleaseConfig.build(**given, unit_weights="rows"))
+    assert plan.price.total == plan.drawn.total * 9
     assert Plan.of(ReleaseConfig.build(**given, at_most=2)).unit == Unit("HOME", 2)
     assert Plan.of(ReleaseConfig.build(**given, unit="PAY", at_most=2)).unit == Unit("PAY", 2)
     assert sum(plan.parts.values(), start=Rho(0)) == plan.price.total
@@ -204,6 +223,8 @@ def test_the_schema_s_unit_holds_unless_a_setting_says_otherwise(place):
         ({"unit": "SEX", "at_most": 3}, "unit column 'SEX' is among the released columns"),
         ({"unit": "HOUSE", "at_most": 3}, "no column 'HOUSE'"),
         ({"unit": "HOME", "at_most": 0}, "at_most"),
+        ({"unit": "HOME", "at_most": 17, "unit_weights": "units"}, "where 2 to 16 rows of them are used"),
+        ({"unit_weights": "units"}, "where 2 to 16 rows of them are used"),
         ({"unit": "HOME", "at_most": 2, "synthesizer": "smartnoise-mst"}, "accounts for one row only"),
     ],
 )
