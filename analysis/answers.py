@@ -32,6 +32,7 @@ from equistrata.analysis.questions import Of, Question, cumulative, has_numbers,
 from equistrata.analysis.regression import KINDS, Regression
 from equistrata.analysis.replicates import replicate_models
 from equistrata.arrays import Floats
+from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.errors import InputError
 from equistrata.stats.checks import one_of, share
 from equistrata.stats.fieller import Spread, ratio_interval
@@ -221,7 +222,8 @@ class Answers:
         value = value_of(counts)
         drawn = np.array([value_of(model.marginal(columns).ravel()) for model, _ in self.replicated()])
         below = np.maximum(bottom @ counts, _LEAST_ROWS) if ratio else np.ones(len(value))
-        off = (top - value[:, None] * bottom) ** 2 @ self._misfits(asked.columns, columns, table).ravel()
+        misfits = self._misfits(asked.columns, columns, table) + self._size_misfits(columns)
+        off = (top - value[:, None] * bottom) ** 2 @ misfits.ravel()
         variance = ((drawn - value) ** 2).mean(0) + off / below**2
         if asked.assumed is not None:
             variance = variance + (widened(asked.assumed, asked.columns, columns, table.shape) @ counts / below) ** 2
@@ -237,12 +239,12 @@ class Answers:
         """A model's table over columns as rows might have it: `table_effects`, of each stratum measured by itself."""
         strata, wide = self.evidence.strata, self._by_strata(columns)
         table = model.marginal(wide)
-        if wide == columns and not any(measurement.where for measurement in self.evidence.published):
+        if wide == columns and not any(measurement.where for measurement in self.evidence.all):
             return table_effects(table, columns, self._sets, self.misfit, self._noise, rng)
         inner = tuple(name for name in wide if name not in strata.columns)
         for key in strata.keys:
             codes = strata.codes_of(key)
-            here = [m for m in self.evidence.published if dict(m.where).items() <= codes.items()]
+            here = [m for m in self.evidence.all if dict(m.where).items() <= codes.items()]
             sets = [frozenset((*m.columns, *dict(m.where))) for m in here]
             cells = cells_where(wide, dict(codes))
             noise = partial(self._noise_in, codes=codes)
@@ -255,9 +257,7 @@ class Answers:
         if known is not None:
             return known.variance.reshape(known.shape)
         # More cells than a covariance is worked out for: that of the best measurement that holds them all.
-        schema = self.evidence.strata.schema
-        times = schema.unit.at_most if schema.weighed else 1  # rows of a unit, at most
-        held = [(times * m.sigma) ** 2 for m in self.evidence.published if set(columns) <= {*m.columns, *dict(m.where)}]
+        held = [m.sigma**2 for m in self.evidence.all if set(columns) <= {*m.columns, *dict(m.where)}]
         sizes = [self.evidence.strata.schema[name].size for name in columns]
         return np.full(sizes, min(held, default=NOT_MEASURED))
 
@@ -268,7 +268,7 @@ class Answers:
 
     @cached_property
     def _sets(self) -> list[frozenset[str]]:
-        return [frozenset(measurement.columns) for measurement in self.evidence.published]
+        return [frozenset(measurement.columns) for measurement in self.evidence.all]
 
     def _by_strata(self, columns: Columns) -> Columns:
         """The columns, and where strata were measured one by one, those that define them."""
@@ -289,6 +289,23 @@ class Answers:
                 cells = cells_where(columns, strata.codes_of(key))
                 found[cells] = misfit_variance(table[cells], self.misfit * table[cells].sum())
         return found
+
+    def _size_misfits(self, columns: Columns) -> Floats | float:
+        """The same, of how many rows the units in each cell have, where units count as one and it was not measured.
+
+        Units are known, and rows are Σ m·c(m) over the c(m) of them with m rows: off by Σ (m − m̄)²·Var c(m).
+        """
+        evidence = self.evidence
+        if not evidence.strata.schema.weighed:
+            return 0.0
+        if any({*columns, UNIT_ROWS} <= {*m.columns, *dict(m.where)} for m in evidence.published):
+            return 0.0
+        units = np.maximum(evidence.fitted.marginal((*columns, UNIT_ROWS)), 0.0)
+        sizes = np.arange(1.0, units.shape[-1] + 1)
+        mean = (units @ sizes) / np.maximum(units.sum(-1), 1e-9)
+        together = all(any({name, UNIT_ROWS} <= {*m.columns} for m in evidence.published) for name in columns)
+        off = misfit_variance(units, 0.0 if together else self.misfit * units.sum())
+        return np.asarray(((sizes - mean[..., None]) ** 2 * off).sum(-1))
 
     def _independence(
         self, of: Of, by: Sequence[str], where: Mapping[str, Any] | None, level: float, design_effect: float
