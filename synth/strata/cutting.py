@@ -140,7 +140,7 @@ def separate(model: GraphicalModel, strata: Strata, sizes: Mapping[Key, float]) 
 def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimator, shrinkage: bool) -> dict[Key, float]:
     """Each stratum's number of rows, shrunk towards what sums over strata imply. Noise drops no stratum.
 
-    Each has LEAST_SIZE standard deviations at least, but for that reason at most _FAIR_SHARE of an equal share, and all
+    Each has LEAST_SIZE standard deviations at least, by that at most _FAIR_SHARE of an equal share, and all
     with one value of a stratum column together at most what their sum is or, if more, LEAST_SIZE standard deviations of
     it. What that adds comes from the other strata of each stratum column's value, not from all.
     """
