@@ -60,7 +60,12 @@ def project(covariance: Floats) -> tuple[Floats, Floats]:
 
 
 def variances(
-    kernels: Sequence[Floats], observed: Floats, noise: Floats, *, expected: Sequence[float] | None = None
+    kernels: Sequence[Floats],
+    observed: Floats,
+    noise: Floats,
+    *,
+    expected: Sequence[float] | None = None,
+    usual: Floats | None = None,
 ) -> Floats:
     """The variance of each random effect by restricted maximum likelihood, or with a prior.
 
@@ -70,12 +75,15 @@ def variances(
         noise: the noise variance of a stratum's observations, shape (k,).
         expected: for each effect a variance v₀; the likelihood is multiplied by exp(−v/v₀), and by the variance of the
             last, the strata's own. Else few noisy strata often give 0 (Li and Lahiri, J. Multivariate Analysis 2010).
+        usual: for each effect a variance above 0 that counts as one more column, seen exactly (an inverse gamma prior,
+            one degree of freedom: Smyth, Statistical Applications in Genetics and Molecular Biology 2004). Large
+            variances stay possible.
     """
     cells = observed.shape[1]
     # By precision: a plain variance is that of the smallest strata's noise, and the search would start too far off.
     weights = 1 / np.maximum(noise, 1e-12)
     apart = observed - weights @ observed / weights.sum()
-    scale = max(float((weights @ apart**2).mean() / weights.sum()), 1e-12)
+    scale = max(float((weights @ apart**2).mean() / weights.sum()), 1e-12 if usual is None else float(usual.max()))
 
     def loss(theta: Floats) -> tuple[float, Floats]:
         parts = [scale * np.exp(t) * kernel for t, kernel in zip(theta, kernels, strict=True)]
@@ -91,6 +99,9 @@ def variances(
             ratio = scale * np.exp(theta) / np.asarray(expected)
             value, gradient = value + float(ratio.sum()) - float(theta[-1]), gradient + ratio
             gradient[-1] -= 1
+        if usual is not None:
+            ratio = usual / (scale * np.exp(theta))
+            value, gradient = value + 0.5 * float((theta + ratio).sum()), gradient + 0.5 * (1 - ratio)
         return value, gradient
 
     start = np.full(len(kernels), log(0.3))

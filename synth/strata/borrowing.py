@@ -22,6 +22,7 @@ from itertools import combinations
 from math import prod
 
 import numpy as np
+import numpy.typing as npt
 
 from equistrata.arrays import Floats
 from equistrata.data.strata import Key, Strata
@@ -30,7 +31,8 @@ from equistrata.synth.measurements import Columns, Measurement, given, total_est
 
 # docs/experiments/shrinkage.md
 _WORTH_IT = 4.0  # times the own measurement's σ: a prediction with a larger one would add little and is left out
-_LEAST_STRATA = 3  # that must have measured a marginal before it is predicted
+_LEAST_STRATA = 3  # that must have measured a marginal before it is predicted; of two, both
+_LEAST_VARIANCE = 1e-12  # of a share
 
 
 def borrow(
@@ -50,7 +52,7 @@ def borrow(
     Returns:
         Measurements whose values sum to the stratum's estimated number of rows and whose σ is that of the prediction.
     """
-    if len(strata.keys) < _LEAST_STRATA:
+    if len(strata.keys) < 2:
         return {key: [] for key in strata.keys}
     rows = np.array([max(total_estimate(measurements[key])[0], 1.0) for key in strata.keys])
     parts = np.eye(len(rows))
@@ -59,8 +61,10 @@ def borrow(
     names = [name for name in strata.schema.names if name not in strata.columns]
     singles: list[Columns] = [(name,) for name in names]
     pairs: list[Columns] = list(combinations(names, 2))
-    found = {columns: _predicted(strata, groups, columns) for columns in (*singles, *pairs)}
-    told = {columns: prediction for columns, prediction in found.items() if prediction is not None}
+    seen = {columns: _seen(strata, groups, columns) for columns in (*singles, *pairs)}
+    known = {columns: evidence for columns, evidence in seen.items() if evidence is not None}
+    usual = _usual([known[name] for name in singles if name in known]) if len(rows) == 2 else None
+    told = {columns: _predicted(evidence, usual if columns in singles else None) for columns, evidence in known.items()}
     extras: dict[Key, list[Measurement]] = {key: [] for key in strata.keys}
     for place, (key, group) in enumerate(zip(strata.keys, groups, strict=False)):
         chosen = [pair for pair in pairs if group.look(pair) is not None]
@@ -128,41 +132,92 @@ def _raked(shares: Floats, margins: Sequence[Floats | None]) -> Floats:
     return shares
 
 
-def _predicted(strata: Strata, groups: Sequence[_Group], columns: Columns) -> tuple[Floats, Floats] | None:
-    """A marginal of every stratum as the others predict it: shares of its cells, which sum to one, and a share's σ.
+@dataclass(frozen=True, eq=False)
+class _Seen:
+    """What strata, and sums over them, show of a marginal: m looks at k strata, c cells.
 
-    Args:
-        groups: of each stratum, and then of several together.
+    Attributes:
+        shape: of the marginal.
+        shares: each look's shares of the cells, shape (m, c); those of strata come first.
+        noise: the noise variance of a look's shares, shape (m,).
+        design: each stratum's part in a look, shape (m, k).
+        own: which strata were looked at by themselves, shape (k,).
+        chance: the sampling variance of a stratum's share, shape (k,).
+        kernels: of the strata's effects, each of shape (k, k).
     """
+
+    shape: tuple[int, ...]
+    shares: Floats
+    noise: Floats
+    design: Floats
+    own: npt.NDArray[np.bool_]
+    chance: Floats
+    kernels: Sequence[Floats]
+
+    def over_looks(self, kernel: Floats) -> Floats:
+        """A covariance of strata as that of looks, shape (m, m)."""
+        return np.asarray(self.design @ kernel @ self.design.T)
+
+    @property
+    def observed(self) -> Floats:
+        """Shares by contrast, shape (m, c − 1): they add up to one, so they vary in no other direction."""
+        basis = np.linalg.svd(np.ones((1, self.shares.shape[1])))[2][1:].T
+        return np.asarray(self.shares @ basis)
+
+    @property
+    def known(self) -> Floats:
+        """The variance of a look that is no effect: noise and chance, shape (m,)."""
+        return self.noise + np.diag(self.over_looks(np.diag(self.chance)))
+
+    def spread(self, usual: Floats | None) -> Floats:
+        """The variance of each effect: `variances`."""
+        return variances([self.over_looks(kernel) for kernel in self.kernels], self.observed, self.known, usual=usual)
+
+
+def _seen(strata: Strata, groups: Sequence[_Group], columns: Columns) -> _Seen | None:
+    """A marginal as seen by strata and then by sums over several; None if too few have measured it."""
     count = len(strata.keys)
     found = [(group, group.look(columns)) for group in groups]
     looks = [(group, look) for group, look in found if look is not None]
-    seen = np.array([look is not None for _, look in found[:count]])
-    if seen.sum() < _LEAST_STRATA or prod(strata.schema[name].size for name in columns) < 2:
+    own = np.array([look is not None for _, look in found[:count]])
+    if own.sum() < min(_LEAST_STRATA, count) or prod(strata.schema[name].size for name in columns) < 2:
         return None
-    observed = [(look[0] / group.rows, look[1] / group.rows) for group, look in looks]
-    shape = observed[0][0].shape
-    shares = np.array([share.ravel() for share, _ in observed])
-    noise = np.array([sigma**2 for _, sigma in observed])
+    shares = np.array([(look[0] / group.rows).ravel() for group, look in looks])
+    noise = np.array([(look[1] / group.rows) ** 2 for group, look in looks])
+    chance = _chance(shares, noise) / np.array([group.rows for group in groups[:count]])
     design = np.array([group.weights for group, _ in looks])
-    chance = np.diag(_chance(shares, noise) / np.array([group.rows for group in groups[:count]]))
-    kernels = effects(strata.keys)
-    known = noise + np.diag(design @ chance @ design.T)
-    spread = variances([design @ kernel @ design.T for kernel in kernels], shares @ _contrasts(shares.shape[1]), known)
-    prior = np.add.reduce([v * kernel for v, kernel in zip(spread, kernels, strict=True)]) + chance
-    inverse, projection = project(design @ prior @ design.T + np.diag(noise))
+    return _Seen(looks[0][1][0].shape, shares, noise, design, own, chance, effects(strata.keys))
+
+
+def _usual(columns: Sequence[_Seen]) -> Floats | None:
+    """The variance of each effect over columns together: one difference of two strata says little of a variance."""
+    most = max((len(column.shares) for column in columns), default=0)
+    alike = [column for column in columns if len(column.shares) == most]
+    if not alike:
+        return None
+    kernels = [alike[0].over_looks(kernel) for kernel in alike[0].kernels]
+    known = np.mean([column.known for column in alike], axis=0)
+    return np.maximum(variances(kernels, np.hstack([column.observed for column in alike]), known), _LEAST_VARIANCE)
+
+
+def _predicted(seen: _Seen, usual: Floats | None) -> tuple[Floats, Floats]:
+    """A marginal of every stratum as the others predict it: shares of its cells, which sum to one, and a share's σ."""
+    shares, noise, own = seen.shares, seen.noise, seen.own
+    parts = [v * kernel for v, kernel in zip(seen.spread(usual), seen.kernels, strict=True)]
+    prior = np.add.reduce(parts) + np.diag(seen.chance)
+    inverse, projection = project(seen.over_looks(prior) + np.diag(noise))
     residual = projection @ shares
-    cross = prior @ design.T  # for a stratum that was not measured: the prediction from all that were
+    cross = prior @ seen.design.T  # for a stratum that was not measured: the prediction from all that were
     ones = inverse.sum(1) / inverse.sum()
     mean = ones @ shares + cross @ residual
     variance = np.diag(prior) - np.einsum("ij,jk,ik->i", cross, inverse, cross)
     variance += (1 - cross @ inverse.sum(1)) ** 2 / inverse.sum()
-    own = slice(int(seen.sum()))
-    leverage = np.diag(projection)[own]  # for one that was: without its own, by the leave-one-out identity
-    mean[seen] = shares[own] - residual[own] / leverage[:, None]
-    variance[seen] = 1 / leverage - noise[own]
+    first = slice(int(own.sum()))
+    leverage = np.diag(projection)[first]  # for one that was: without its own, by the leave-one-out identity
+    mean[own] = shares[first] - residual[first] / leverage[:, None]
+    variance[own] = 1 / leverage - noise[first]
     mean += (1 - mean.sum(1, keepdims=True)) / mean.shape[1]
-    return mean.reshape(-1, *shape), np.sqrt(np.maximum(variance, 1e-12))
+    return mean.reshape(-1, *seen.shape), np.sqrt(np.maximum(variance, _LEAST_VARIANCE))
 
 
 def _chance(shares: Floats, noise: Floats) -> float:
@@ -170,11 +225,6 @@ def _chance(shares: Floats, noise: Floats) -> float:
     usual = np.maximum((shares / noise[:, None]).sum(0), 0.0)
     usual = usual / max(float(usual.sum()), 1e-12)
     return float((usual * (1 - usual)).sum() / (len(usual) - 1))
-
-
-def _contrasts(cells: int) -> Floats:
-    """An orthonormal basis of what adds up to zero, shape (cells, cells − 1): shares vary in no other direction."""
-    return np.asarray(np.linalg.svd(np.ones((1, cells)))[2][1:].T)
 
 
 def _mixtures(strata: Strata, wider: Sequence[Measurement], rows: Floats) -> list[_Group]:

@@ -140,8 +140,9 @@ def separate(model: GraphicalModel, strata: Strata, sizes: Mapping[Key, float]) 
 def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimator, shrinkage: bool) -> dict[Key, float]:
     """Each stratum's number of rows, shrunk towards what sums over strata imply. Noise drops no stratum.
 
-    Each has LEAST_SIZE standard deviations at least, but no more than _FAIR_SHARE of an equal share for that reason.
-    What that adds comes from the other strata of each stratum column's value, not from all.
+    Each has LEAST_SIZE standard deviations at least, by that at most _FAIR_SHARE of an equal share, and all
+    with one value of a stratum column together at most what their sum is or, if more, LEAST_SIZE standard deviations of
+    it. What that adds comes from the other strata of each stratum column's value, not from all.
     """
     wider = [m for m in measurements if not set(strata.columns) <= set(m.columns)] if shrinkage else []
     found = {key: total_estimate(own) for key, own in slices(measurements, strata).items()}
@@ -160,6 +161,10 @@ def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimato
     for key, (_, spread) in found.items():
         place = tuple(strata.codes_of(key).values())
         least[place] = min(LEAST_SIZE * spread, most) if np.isfinite(spread) else _UNSEEN_SIZE
+    for axis, name in enumerate(strata.columns):
+        others = tuple(other for other in range(table.ndim) if other != axis)
+        enough = np.maximum(table.sum(others, keepdims=True), LEAST_SIZE * _sum_noise(measurements, name))
+        least = np.minimum(least, enough / np.maximum((least > 0).sum(others, keepdims=True), 1))
     sizes = np.maximum(table, least) * (least > 0)
     sizes = np.maximum(_raked(sizes, np.maximum(table, 0.0), [[axis] for axis in range(table.ndim)]), least)
     sizes *= total / max(float(sizes.sum()), 1e-12)
@@ -172,6 +177,13 @@ def _summed(measurement: Measurement, names: Columns) -> Measurement:
     cells = prod(measurement.values.shape[axis] for axis in rest)
     kept = tuple(name for name in measurement.columns if name in names)
     return Measurement(kept, measurement.values.sum(rest), measurement.sigma * cells**0.5)
+
+
+def _sum_noise(measurements: Sequence[Measurement], name: str) -> float:
+    """The standard deviation of the number of rows with a value of this column; infinite if it was not measured."""
+    sums = [_summed(measurement, (name,)).sigma for measurement in measurements if name in measurement.columns]
+    precision = sum(sigma**-2 for sigma in sums if sigma)
+    return float(precision**-0.5) if precision else np.inf
 
 
 def _expected(

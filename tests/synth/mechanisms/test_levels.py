@@ -14,7 +14,7 @@ from equistrata.synth.measurements import Measurement, Prediction, at_level
 from equistrata.synth.mechanisms.levels import COARSE_SHARE, LOW_NOISE, NOISE_FLOOR, SIZES_SHARE, Levels
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent, ties
-from equistrata.synth.strata.cutting import _towards_independence, cut, predictions, reconcile, separate, slices
+from equistrata.synth.strata.cutting import _sizes, _towards_independence, cut, predictions, reconcile, separate, slices
 
 SCHEMA = Schema(
     "small",
@@ -207,16 +207,30 @@ def test_exact_measurements_are_cut_into_exact_strata(shrinkage):
 
 
 def test_sizes_join_all_levels_and_none_is_nothing():
-    """The number of rows by S is also told by A × S; a stratum is never smaller than a quarter of its standard
-    deviation."""
+    """The number of rows by S is also told by A × S; no stratum is dropped, but those with S = 2 together have no more
+    rows than a quarter of the standard deviation of their sum, which is known to be 0 ± 0.87."""
     told = [
         Measurement(("R", "S"), np.array([[900.0, -50.0], [100.0, 50.0]]), 10.0),
         *[Measurement(("A", "S"), np.array([[400.0, 0.0], [400, 0], [200, 0]]), 0.5)],
     ]
     _, sizes = cut(STRATA, told, ENGINE)
     assert sizes["x", 1] + sizes["y", 1] == pytest.approx(1000, rel=0.02)
-    assert sizes["x", 2] > 2
-    assert sizes["y", 2] > 2
+    for race in ("x", "y"):
+        assert 0.05 < sizes[race, 2] < 0.5
+
+
+def test_least_sizes_do_not_fill_a_value_that_is_known_to_be_rare():
+    """A hundred strata with noise of 40 on each, one value of R with 4 rows, known to 8: a least size of five rows for
+    each of its ten strata would make it 50."""
+    ten = tuple(range(10))
+    schema = Schema("wide", (Column("R", values=ten), Column("S", values=ten), Column("A", values=(0, 1))))
+    by_r = np.array([4.0, *[1111.0] * 9])
+    noisy = np.outer(by_r, np.full(10, 0.1)) + np.random.default_rng(3).normal(0, 40, (10, 10))
+    told = [Measurement(("R", "S"), noisy, 40.0), Measurement(("R",), by_r, 8.0)]
+    strata = Strata.over(schema, ("R", "S"))
+    sizes = _sizes(strata, told, ENGINE, True)
+    assert min(sizes.values()) > 0
+    assert sum(size for (r, _), size in sizes.items() if r == 0) < 15
 
 
 def test_sizes_lean_on_independence_as_far_as_noise_explains_the_rest():

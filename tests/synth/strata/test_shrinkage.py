@@ -1,6 +1,7 @@
 """Strata that lean on each other: predictions, their variances, and what they are worth."""
 
 import inspect
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -12,7 +13,7 @@ from equistrata.data.table import CodedTable
 from equistrata.stats.random_effects import effects, variances
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.mst import MST
-from equistrata.synth.strata.borrowing import _chance, _predicted, borrow
+from equistrata.synth.strata.borrowing import _chance, _predicted, _seen, borrow
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 
 SCHEMA = Schema(
@@ -83,7 +84,7 @@ def test_leaving_a_stratum_out_by_the_identity_is_leaving_it_out(wider):
 
     groups = [Seen(*x) for x in zip(design[:16], looks[:16], SIZES, np.sqrt(noise[:16]), strict=True)]
     groups += [Seen(design[16], looks[16], 5.0, 0.01)] if wider else []
-    got_shares, got_sigma = _predicted(STRATA, groups, ("AGE",))
+    got_shares, got_sigma = _predicted(_seen(STRATA, groups, ("AGE",)), None)
     for i in range(16):
         others = np.arange(len(design)) != i
         inverse = np.linalg.inv((design @ prior @ design.T + np.diag(noise))[np.ix_(others, others)])
@@ -188,10 +189,58 @@ def test_what_was_measured_over_all_rows_is_heard():
     assert max(errors[1:]) < 0.005
 
 
-def test_two_strata_have_nobody_to_lean_on():
-    strata = Strata.over(SCHEMA, ("SEX",))
-    noisy = [Measurement(("JOB",), np.array([5.0, 6.0]), 1.0)]
-    assert borrow(strata, {(1,): noisy, (2,): noisy}) == {(1,): [], (2,): []}
+def test_one_stratum_has_none_to_lean_on():
+    strata = Strata.over(Schema("one", (Column("ALL", values=(1,)), Column("JOB", values=(0, 1)))), ("ALL",))
+    assert borrow(strata, {(1,): [Measurement(("JOB",), np.array([5.0, 6.0]), 1.0)]}) == {(1,): []}
+
+
+@pytest.mark.parametrize(("apart", "error"), [(0.0, (0.15, 0.8)), (0.25, (0.5, 1.03))])
+def test_two_strata_lean_on_each_other_where_their_difference_is_noise(apart, error):
+    """Two strata with noise of 0.05 on a share: alike, most of their difference goes; AGE apart by 0.25, it stays."""
+    rng, strata = np.random.default_rng(5), Strata.over(SCHEMA, ("SEX",))
+    rows, sigma = 4000.0, 200.0
+    alike = {("RACE",): np.full(8, 1 / 8), ("JOB",): np.array([0.7, 0.3])}
+    own_errors, told_errors = [], []
+    for _ in range(30):
+        noisy, truth, wider = {}, {}, [Measurement(c, s * 2 * rows, 100.0) for c, s in alike.items()]
+        for sign, key in zip((-1, 1), strata.keys, strict=True):
+            truth[key] = {("AGE",): 0.25 + sign * apart / 2 * np.array([1, -1, 0, 0]), **alike}
+            noisy[key] = [
+                Measurement(c, s * rows + rng.normal(0, sigma, s.shape), sigma) for c, s in truth[key].items()
+            ]
+        wider.append(Measurement(("AGE",), np.full(4, 0.5 * rows), 100.0))
+        told = borrow(strata, noisy, wider)
+        for key in strata.keys:
+            own = noisy[key][0]
+            [extra] = [extra for extra in told[key] if extra.columns == ("AGE",)] or [replace(own, sigma=np.inf)]
+            joined = np.average([own.values, extra.values], axis=0, weights=[own.sigma**-2, extra.sigma**-2])
+            own_errors.append(np.abs(own.values / rows - truth[key]["AGE",]).sum())
+            told_errors.append(np.abs(joined / rows - truth[key]["AGE",]).sum())
+    assert error[0] < np.mean(told_errors) / np.mean(own_errors) < error[1]
+
+
+def test_two_strata_that_agree_in_one_column_are_not_taken_to_agree_exactly():
+    """RACE differs by much, JOB by nothing that is seen: JOB is predicted with the doubt that RACE gives."""
+    strata, doubt = Strata.over(SCHEMA, ("SEX",)), []
+    for tilt in (0.0, 0.015):
+        race = np.full((2, 8), 500.0) + 4000 * tilt * np.outer([1, -1], [1, -1] * 4)
+        noisy = {
+            key: [Measurement(("RACE",), race[i], 40.0), Measurement(("JOB",), np.array([2800.0, 1200.0]), 40.0)]
+            for i, key in enumerate(strata.keys)
+        }
+        [extra] = [extra for extra in borrow(strata, noisy)[(1,)] if extra.columns == ("JOB",)]
+        doubt.append(extra.sigma)
+    assert doubt[0] < 75 < 90 < doubt[1]
+
+
+def test_one_difference_of_two_strata_is_no_proof_that_they_are_alike():
+    """The two happen to agree in a column of two values. By itself that says no variance; with others' it does not."""
+    kernels, noise = effects([(1,), (2,)]), np.full(2, 0.01)
+    agree, usual = np.array([[0.3], [0.3]]), np.array([0.04])
+    assert variances(kernels, agree, noise)[0] < 1e-6
+    assert variances(kernels, agree, noise, usual=usual)[0] > 0.005
+    apart = np.array([[-2.0], [2.0]])
+    assert variances(kernels, apart, noise, usual=usual)[0] > 0.4 * variances(kernels, apart, noise)[0] > 1
 
 
 def test_a_mechanism_that_leaves_only_counts_gives_nothing_to_borrow():
