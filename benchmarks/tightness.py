@@ -105,9 +105,10 @@ def mechanisms() -> dict[str, LoggedMechanism]:
 
 
 @cache
-def case(name: str, rows: int = 1) -> Case:
-    """A case at its charge for a unit of so many rows: as a group, so each row is charged ρ/rows²."""
-    charge, charged = Rho(RHO[name] / rows**2), sqrt(2 * RHO[name])
+def case(name: str, rows: int = 1, rho: float | None = None) -> Case:
+    """A case at a charge of `rho` (of RHO, if none) for a unit of so many rows: as a group, so ρ/rows² for each row."""
+    whole = rho or RHO[name]
+    charge, charged = Rho(whole / rows**2), sqrt(2 * whole)
     if name == "gaussian":
         return Case(partial(gaussian, rho=charge), charged, worst_case_mu([float(charge)], [], rows))
     mechanism, table = mechanisms()[name], neighbours()[0]
@@ -117,17 +118,16 @@ def case(name: str, rows: int = 1) -> Case:
     return Case(lambda table, noise: mechanism.measure(table, charge, noise), charged, worst)
 
 
-def bounded(name: str, rows: int, runs: int, noise: NoiseSource) -> tuple[Case, Game, float]:
-    """A case, its game, and processor seconds."""
-    audited, begun = case(name, rows=rows), time.process_time()
-    game = play(audited.release, neighbours(rows), noise, runs)
-    return audited, game, time.process_time() - begun
+def bounded(audited: Case, rows: int, runs: int, noise: NoiseSource) -> tuple[Game, float]:
+    """The game of a case, and processor seconds."""
+    begun = time.process_time()
+    return play(audited.release, neighbours(rows), noise, runs), time.process_time() - begun
 
 
-def caught(name: str, rows: int, noise: NoiseSource, seed: int) -> tuple[int | None, float]:
+def caught(audited: Case, rows: int, most: int, noise: NoiseSource, seed: int) -> tuple[int | None, float]:
     """Runs until the worst case of the honest charge is refuted (None if it is not), and processor seconds."""
-    audited, begun = case(name, rows=rows), time.process_time()
-    found = runs_to_refute(audited.release, neighbours(rows), noise, audited.worst, MOST[name], seed=seed)
+    begun = time.process_time()
+    found = runs_to_refute(audited.release, neighbours(rows), noise, audited.worst, most, seed=seed)
     return found, time.process_time() - begun
 
 
@@ -136,6 +136,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.tightness", description=__doc__.splitlines()[0])
     parser.add_argument("--cases", nargs="+", choices=list(RUNS), default=list(RUNS))
     parser.add_argument("--rows", type=int, default=1, help="rows of a unit, all in one cell, charged as a group")
+    parser.add_argument("--rho", type=float, help="charged for a unit; 0.5 of one measurement, 3 of others")
     parser.add_argument("--runs", type=int, help="of each bound; 100,000 of one measurement, 15,000 of others")
     parser.add_argument("--noise", type=float, default=0.9, help="the planted fault: this much of the noise")
     parser.add_argument("--repeats", type=int, default=10)
@@ -145,7 +146,8 @@ def main() -> None:
     sampler, console = "secure" if options.seed is None else "seeded", Console(width=110)
     table = Table("case", "runs", "μ charged", "worst case", "lower bound", "of charged", "of worst", "seconds")
     for name in options.cases:
-        audited, game, seconds = bounded(name, options.rows, options.runs or RUNS[name], source)
+        audited = case(name, options.rows, options.rho)
+        game, seconds = bounded(audited, options.rows, options.runs or RUNS[name], source)
         found = game.mu, game.mu / audited.charged, game.mu / audited.worst
         table.add_row(
             name,
@@ -156,9 +158,10 @@ def main() -> None:
     table.title = f"one unit of {options.rows} rows, {sampler} sampler, false alarms 1 in 1000"
     console.print(table)
     for name in options.cases:
+        audited = case(name, options.rows, options.rho)
         for factor in (options.noise, 1.0):
             each = [
-                caught(name, options.rows, LessNoise(source.spawn(1 + seed), factor), 1 + seed)
+                caught(audited, options.rows, MOST[name], LessNoise(source.spawn(1 + seed), factor), 1 + seed)
                 for seed in range(options.repeats if factor < 1 else 1)
             ]
             runs = [found for found, _ in each]
