@@ -4,7 +4,7 @@ A fair coin picks one of two neighbouring tables, the mechanism runs on it, and 
 guesses which it was. Of a μ-GDP mechanism no guess is right with probability above Φ(μ/2), which is (1 + total
 variation)/2 of N(0, 1) and N(μ, 1) (Dong, Roth and Su, arXiv:1905.02383, section 2). So the number of right guesses
 is Binomial(runs, p) with p ≤ Φ(μ/2), and one Clopper-Pearson bound of p bounds μ from below. The threshold of the
-guess is fixed beforehand, at a likelihood ratio of one: nothing is paid for multiplicity, no run is set aside to
+guess is fixed in advance, at a likelihood ratio of one: nothing is paid for multiplicity, no run is set aside to
 choose it.
 
 The guess is the Neyman-Pearson test of a whole run: each draw is recorded, the mechanism is run again on the other
@@ -235,7 +235,7 @@ def worst_case_mu(measured: Sequence[float], chosen: Sequence[float], rows: int 
 
     A choice is at its worst where its answers move up or down with equal odds: losses of ±ε/2 (the generalised
     randomised response of Dong, Durfee and Rogers, arXiv:1909.13830, Lemma 4.1, at its symmetric point). Prices are
-    taken as fixed beforehand; their order does not matter.
+    taken as fixed in advance; their order does not matter.
     """
     spectrum = np.ones(LOSSES // 2 + 1, dtype=np.complex128)
     for losses, chances in [
@@ -251,7 +251,7 @@ def worst_case_mu(measured: Sequence[float], chosen: Sequence[float], rows: int 
 
 
 def _gaussian_losses(sigma: float, rows: int) -> tuple[Floats, Floats]:
-    """Privacy losses of a discrete Gaussian that was moved by `rows`, and their chances."""
+    """Privacy losses of a discrete Gaussian that is moved by `rows`, and their chances."""
     noise, chances = _discrete_gaussian(sigma)
     return rows * (noise + rows / 2) / sigma**2, chances
 
