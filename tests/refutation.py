@@ -9,6 +9,8 @@ same test catches a planted fault (`HalvedNoise`, or a fault of the mechanism's 
 
 A large δ (0.01 to 0.1) makes a sharp test of a zCDP claim: `rho.epsilon(delta)` is then an exact consequence of the
 claim about events that are common enough to count.
+
+Faults of less than a third of the noise need `tradeoff`, which bounds μ and not ε.
 """
 
 from __future__ import annotations
@@ -76,38 +78,46 @@ def measured_epsilon(statistics: npt.ArrayLike, claim: float, delta: float) -> f
     return found
 
 
-class HalvedNoise(NoiseSource):
-    """The standard planted fault: half the noise that is asked for, so four times the ρ (twice the ε of Laplace).
+class LessNoise(NoiseSource):
+    """A planted fault: `factor` times the noise that is asked for, so ρ/factor² (ε/factor of Laplace).
 
     Wraps any noise source. A refutation test that passes with this instead of the real one tests nothing.
     """
 
     private = False
 
-    def __init__(self, inner: NoiseSource) -> None:
-        self.inner = inner
+    def __init__(self, inner: NoiseSource, factor: float) -> None:
+        self.inner, self.factor = inner, factor
 
     @property
     def name(self) -> str:
-        return f"half of {self.inner.name}"
+        return f"{self.factor:g} of {self.inner.name}"
 
     def binomial(self, trials: int, probabilities: Floats) -> Counts:
-        """Twice the signal in the same noise: each probability twice as far from a fair coin's."""
-        return self.inner.binomial(trials, np.clip(2 * np.asarray(probabilities) - 0.5, 0, 1))
+        """More signal in the same noise: each probability further from a fair coin's, by 1/factor."""
+        away = (np.asarray(probabilities) - 0.5) / self.factor
+        return self.inner.binomial(trials, np.clip(0.5 + away, 0, 1))
 
-    def spawn(self, stream: int) -> HalvedNoise:
-        return HalvedNoise(self.inner.spawn(stream))
+    def spawn(self, stream: int) -> LessNoise:
+        return LessNoise(self.inner.spawn(stream), self.factor)
 
     # The source is also told another price, of what noise that small costs: OpenDP's own map would stop it.
 
     def _gaussian(self, counts: Counts, sigma: float, sensitivity: float, rho: Rho) -> Counts:
-        return self.inner._gaussian(counts, sigma / 2, sensitivity, rho * 4)
+        return self.inner._gaussian(counts, sigma * self.factor, sensitivity, rho * self.factor**-2)
 
     def _laplace(self, values: Floats, scale: float, sensitivity: float, epsilon: float) -> Floats:
-        return self.inner._laplace(values, scale / 2, sensitivity, epsilon * 2)
+        return self.inner._laplace(values, scale * self.factor, sensitivity, epsilon / self.factor)
 
     def _select(self, scores: Floats, scale: float, sensitivity: float, rho: Rho) -> int:
-        return self.inner._select(scores, scale / 2, sensitivity, rho * 4)
+        return self.inner._select(scores, scale * self.factor, sensitivity, rho * self.factor**-2)
+
+
+class HalvedNoise(LessNoise):
+    """The standard planted fault: half the noise, so four times the ρ (twice the ε of Laplace)."""
+
+    def __init__(self, inner: NoiseSource) -> None:
+        super().__init__(inner, 0.5)
 
 
 def _runs(values: npt.ArrayLike) -> npt.NDArray[np.float64]:

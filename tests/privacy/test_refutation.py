@@ -91,4 +91,4 @@ def test_halved_noise_halves():
     assert choices(half, 0.01) == choices(whole, 0.04)
     assert drawn(half.spawn(3), 20.0) == drawn(whole.spawn(3), 10.0)
     assert not half.private
-    assert "half" in half.name
+    assert "0.5 of" in half.name

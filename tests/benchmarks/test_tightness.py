@@ -1,0 +1,79 @@
+"""MST and AIM under the tight audit: whole releases, their choices too."""
+
+import sys
+from math import sqrt
+
+import numpy as np
+import pytest
+from refutation import LessNoise
+from tradeoff import DiscreteNoise, play, runs_to_refute
+
+from benchmarks import tightness
+from benchmarks.tightness import case, neighbours
+from equistrata.privacy.noise import SecureNoise
+
+SEED = 21
+
+
+@pytest.mark.parametrize("name", ["mst", "aim"])
+def test_the_worst_case_is_what_is_charged(name):
+    """Choices that are at their worst use up their part of ρ, so there is no slack to say anything about."""
+    assert case(name).charged == sqrt(6)
+    assert case(name).worst == pytest.approx(case(name).charged, rel=2e-3)
+
+
+@pytest.mark.parametrize(("name", "least"), [("mst", 0.75), ("aim", 0.65)])
+def test_a_release_loses_nearly_what_it_is_charged(name, least):
+    game = play(case(name).release, neighbours(), DiscreteNoise(SEED), 400 if name == "mst" else 150)
+    assert least * case(name).charged < game.mu < case(name).worst
+
+
+def test_less_noise_is_caught():
+    assert runs_to_refute(
+        case("mst").release, neighbours(), LessNoise(DiscreteNoise(SEED), 0.7), case("mst").worst, 700
+    )
+
+
+def test_a_unit_of_four_rows_charged_as_one_row_is_caught_and_as_a_group_it_is_not():
+    group, one = case("mst", rows=4), case("mst")
+    assert group.worst == pytest.approx(group.charged, rel=2e-3)
+    assert runs_to_refute(one.release, neighbours(4), DiscreteNoise(SEED), one.worst, 150)
+    assert runs_to_refute(group.release, neighbours(4), DiscreteNoise(SEED), group.worst, 150) is None
+
+
+def test_rows_of_a_unit_fall_in_one_cell_or_in_two_strata():
+    table, more = neighbours(4)
+    assert len(more) == len(table) + 4 == sum(tightness.ROWS) + 4
+    assert more.marginal(("A", "B", "C"))[0, 0, 0] == tightness.ROWS[0] + 4
+    moved = neighbours(4, spread=True)[1].marginal(("A",)) - table.marginal(("A",))
+    assert moved.tolist() == [2, 2]
+
+
+def test_the_program_prints_what_was_found(monkeypatch, capsys):
+    monkeypatch.setattr(tightness, "MOST", {"gaussian": 1000})
+    command = "tightness --cases gaussian --runs 1000 --repeats 1 --noise 0.5 --seed 3"
+    monkeypatch.setattr(sys, "argv", command.split())
+    tightness.main()
+    printed = capsys.readouterr().out
+    assert "noise × 0.5: caught 1 of 1" in printed
+    assert "honest noise: caught 0 of 1" in printed
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "runs"), [("gaussian", 100_000), ("mst", 15_000), ("aim", 10_000)])
+def test_the_bound_is_tight_on_the_secure_sampler(name, runs):
+    """0.95 of the true μ of one measurement, 0.85 of what a release is charged. By chance it fails once in 1000."""
+    game, audited = play(case(name).release, neighbours(), SecureNoise(), runs), case(name)
+    print(f"{name}: μ ≥ {game.mu:.3f}, charged {audited.charged:.3f}, worst case {audited.worst:.3f}, {runs} runs")
+    assert game.mu > (0.95 * audited.worst if name == "gaussian" else 0.85 * audited.charged)
+    assert game.mu <= audited.worst
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["gaussian", "mst", "aim"])
+def test_a_tenth_less_noise_is_caught_ten_times_of_ten(name):
+    for seed in range(10):
+        noise = LessNoise(DiscreteNoise(np.random.SeedSequence([SEED, seed])), 0.9)
+        assert runs_to_refute(
+            case(name).release, neighbours(), noise, case(name).worst, tightness.MOST[name], seed=seed
+        )
