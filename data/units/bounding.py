@@ -39,7 +39,7 @@ def unit_ids(cells: pd.Series, name: str, key: bytes) -> Ids:
     """128 bits for each cell of a column that names units: equal for equal cells, else different.
 
     Numbers are their own 64 bits. Texts, without blanks at their ends, get two keyed hashes (SipHash): two units are
-    taken for one with a chance below 2⁻⁸⁰ in a table of 2²⁴ units. Raises InputError where a cell is empty.
+    mistaken for one with a chance below 2⁻⁸⁰ in a table of 2²⁴ units. Raises InputError where a cell is empty.
     """
     if cells.isna().any():
         raise InputError(
