@@ -8,6 +8,7 @@ import pandas as pd
 import pytest
 
 from equistrata.data.sources import FolktablesSource
+from equistrata.data.units.unit import Unit
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.card import (
     GROUPS,
@@ -68,6 +69,21 @@ def test_the_card_states_its_unit_and_the_price_of_a_group():
     assert "replaced by another is a group of two" in page
     assert "one row is one person" not in page
     assert "of at least one row each" in guarantee["relation"]
+
+
+@pytest.mark.parametrize(
+    ("unit", "says", "not_said"),
+    [
+        (Unit("HOME", 4), "the column itself is not released. Noise is for 4 rows at once", "share"),
+        (Unit("HOME", 4, weights="units"), "its rows share a weight of one, so noise is for one.", "Noise is for 4"),
+        (Unit("HOME", 1, unique=True), "one row, which alone has its HOME;", "left out by a keyed hash"),
+    ],
+)
+def test_the_card_says_what_noise_is_for(unit, says, not_said):
+    page = card_markdown(card(replace(plan(), unit=unit)), None)
+    assert says in page
+    assert not_said not in page
+    assert "k units together have the price of a group: k²ρ.\n\n| units |" in page
 
 
 def test_a_price_that_changes_takes_its_table_with_it():
