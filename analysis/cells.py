@@ -44,7 +44,8 @@ def noisy_cells(evidence: Evidence, level: float = 0.95) -> pd.DataFrame:
         table = LeastSquares.of(evidence.strata.schema, evidence.all, columns)
         if table is not None:
             frames.append(_cells(evidence, table, float(ndtri((1 + level) / 2))))
-    found = pd.concat([frame for frame in frames if len(frame)], ignore_index=True)
+    frames = [frame for frame in frames if len(frame)]  # none where units count, and none of their sizes was measured
+    found = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
     return found.reindex(columns=["columns", *names, "estimate", "lower", "upper", "noise"])
 
 

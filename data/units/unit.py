@@ -4,7 +4,7 @@ Undeclared: one row. Declared: all rows with one value of a column, as of one pe
 tables then differ by one whole unit, wherever its rows fall. See docs/proofs/units.md.
 
 >>> Unit.read({"column": "SERIALNO", "at_most": 4}, "schema people")
-Unit(column='SERIALNO', at_most=4)
+Unit(column='SERIALNO', at_most=4, unique=False, weights='rows')
 >>> for unit in (ROW, Unit("SERIALNO", 4), Unit("PERSON", 1, unique=True)):
 ...     print(unit.words)
 one row

@@ -11,6 +11,7 @@ from plain_release import release
 from equistrata.analysis.release import Release
 from equistrata.analysis.verify import faults, unlisted
 from equistrata.data.manifest import MANIFEST, write_manifest
+from equistrata.flows.publication.audited_card import AddedAudit, with_audit
 
 
 def made(folder, **settings):
@@ -61,9 +62,32 @@ def test_an_honest_release_passes(honest, monkeypatch, capsys):
     assert "files, rows, measurements and price agree" in shown
 
 
+def test_an_honest_release_with_a_public_audit_passes(edited):
+    audit = AddedAudit("audit", "2026-11-24", 0.8, 1e-6, 0.01, "", True, "0" * 64, ())
+
+    def add(copy):
+        card = json.loads((copy / "card.json").read_text("utf-8"))
+        (copy / "card.json").write_text(json.dumps(with_audit(card, audit)), "utf-8")
+
+    assert edited(add) == []
+
+
+def test_a_sum_of_release_and_audit_that_is_too_low_is_found(edited):
+    audit = AddedAudit("audit", "2026-11-24", 0.8, 1e-6, 0.01, "", True, "0" * 64, ())
+
+    def add(copy):
+        card = with_audit(json.loads((copy / "card.json").read_text("utf-8")), audit)
+        card["guarantee"] |= card["guarantee"]["release"]
+        (copy / "card.json").write_text(json.dumps(card), "utf-8")
+
+    assert any("the parts of ρ on the card add up to" in fault for fault in edited(add))
+
+
 @pytest.mark.parametrize(
     "settings",
     [
+        {"unit": "NATIVITY", "at_most": 3, "epsilon": 20.0, "columns": ("SEX", "AGEP", "ESR", "MAR")},
+        {"unit": "NATIVITY", "at_most": 2, "epsilon": 20.0, "columns": ("SEX", "AGEP", "ESR", "MAR")},
         {"synthesizer": "aim", "strata": ("SEX",), "columns": ("SEX", "AGEP", "ESR", "MAR")},
         {"synthesizer": "gem", "columns": ("SEX", "AGEP", "ESR", "MAR")},
         {"strata": ("SEX",), "selection": "per-stratum", "columns": ("SEX", "AGEP", "ESR", "MAR")},

@@ -59,11 +59,18 @@ def test_noise_has_the_variance_that_is_claimed(noise):
 
 def test_is_charged_before_the_rows_are_read():
     class Untouchable:
+        """Its schema is public."""
+
+        def __init__(self, schema):
+            self.schema = schema
+
         def marginal(self, columns):
             raise AssertionError("the rows were read")
 
     with pytest.raises(BudgetExceeded, match="marginal of A"):
-        measure_marginal(Untouchable(), ("A",), Rho(2), Budget(Rho(1)), SeededNoise(0))
+        measure_marginal(
+            Untouchable(Schema("t", (Column("A", values=(0, 1)),))), ("A",), Rho(2), Budget(Rho(1)), SeededNoise(0)
+        )
 
 
 def test_total_weighs_by_precision_and_public_numbers_win():
