@@ -42,7 +42,7 @@ class AuditPlan:
     source: Source  # of the private rows
     output: Path  # to make
     host: Released | None  # that a public audit is added to; None where it has a folder of its own
-    unit: Unit  # of privacy: that of the releases
+    unit: Unit  # of privacy: that of the releases, with the most rows
     price: Rho  # of a public audit, for one unit; 0 of an internal one
     account: AuditAccount | None  # where it is charged; None if nowhere
 
@@ -59,7 +59,7 @@ class AuditPlan:
                 raise InputError(f"{both} have different schemas or columns; audit them one by one")
             if each.card["source"] != first.card["source"]:
                 raise InputError(f"{both} were made from different rows; audit them one by one")
-            if unit_of(each.card) != unit_of(first.card):
+            if unit_of(each.card).column != unit_of(first.card).column:
                 raise InputError(f"{both} protect different units, so prices do not add up; audit them one by one")
         if config.target is not None and config.target not in first.schema.names:
             raise InputError(
@@ -87,7 +87,7 @@ class AuditPlan:
         account = audit_account(config, releases)
         if account is not None and price > (left := account.ledger.remaining(account.dataset)):
             raise BudgetExceeded(price, left, f"a public audit of data set {account.dataset!r}")
-        unit = unit_of(first.card)
+        unit = max((unit_of(each.card) for each in releases), key=lambda unit: unit.at_most)
         if account is not None and public:
             account.check_price(price, add_remove(unit.column))
         plan = cls(config, releases, facts(releases), strata, source, output, host, unit, price, account)
