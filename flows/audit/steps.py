@@ -41,14 +41,14 @@ def load_rows(plan: AuditPlan, work: Workspace) -> None:
     A public audit keeps as many rows of each unit as the releases did at most, chosen anew.
     """
     snapshot = Snapshot(plan.schema)
-    name = plan.unit.column if plan.public else None
-    key = b"" if name is None else work.unit_key(np.random.default_rng(plan.config.seed))
+    unit = plan.unit.column if plan.public else None
+    key = b"" if unit is None else work.unit_key(np.random.default_rng(plan.config.seed))
     bounding = Bounding(work.root, plan.unit, key)
     for frame in ahead(plan.source.batches(plan.columns)):
         table = CodedTable.encode(frame, plan.schema)
         snapshot.add(table)
-        if name is not None:
-            bounding.add(unit_ids(frame[name], name, key), contents([table.codes], key), [table.codes])
+        if unit is not None:
+            bounding.add(unit_ids(frame[unit], unit, key), contents([table.codes], key), [table.codes])
             continue
         work.append(work.root / ROWS, table.codes)
         index = plan.strata.index(table)

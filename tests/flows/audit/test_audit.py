@@ -24,6 +24,7 @@ from plain_release import release
 
 import equistrata.flows.audit.flow
 from equistrata.data.manifest import write_manifest
+from equistrata.data.sources import FileSource
 from equistrata.errors import InputError
 from equistrata.eval.report.page import SCHEMA
 from equistrata.flows.audit import pdf
@@ -35,6 +36,7 @@ from equistrata.flows.publication.addition import held
 from equistrata.flows.publication.audited_card import prices
 from equistrata.flows.publication.publish import publish_release
 from equistrata.flows.run.guard import StepFailed
+from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import BudgetExceeded, Rho
 from equistrata.privacy.ledger.ledger import Ledger, LedgerError
 from equistrata.privacy.noise import SeededNoise
@@ -633,3 +635,22 @@ def test_a_public_audit_without_a_price_reads_no_row_and_charges_nothing(place, 
     assert folder.resolve() == Path("vanilla-expected").resolve()
     assert "expected to be" in shown[0][0]
     assert Ledger("ledger.db").spent("people") == before
+
+
+def test_rows_that_come_in_several_batches_are_all_audited(place, monkeypatch):
+    whole = FileSource.batches
+
+    def halves(source, columns):
+        for frame in whole(source, columns):
+            yield frame.iloc[: len(frame) // 2]
+            yield frame.iloc[len(frame) // 2 :]
+
+    monkeypatch.setattr(FileSource, "batches", halves)
+    plan = AuditPlan.of(AuditConfig.build(releases=["stratified"], input="people.csv"))
+    work = Workspace(place / "work")
+    work.root.mkdir()
+    audit_steps.load_rows(plan, work)
+    people = pd.read_csv("people.csv")
+    assert len(work.load(work.root / audit_steps.ROWS)) == len(people)
+    strata = range(len(plan.strata.keys))
+    assert sum(len(work.load(work.outcome("PAY", i))) for i in strata) == people["PAY"].notna().sum()
