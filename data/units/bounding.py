@@ -28,7 +28,7 @@ from equistrata.data.units.unit import Unit
 from equistrata.errors import InputError
 
 Ids = npt.NDArray[np.uint64]  # (n, 2): 128 bits for each row
-Hashes = npt.NDArray[np.uint64]  # (n,)
+Hashes = npt.NDArray[np.uint64]
 Rows = npt.NDArray[Any]
 
 FILES = 64
@@ -49,15 +49,16 @@ def unit_ids(cells: pd.Series, name: str, key: bytes) -> Ids:
         kind = np.dtype({"u": np.uint64, "i": np.int64}.get(cells.dtype.kind, np.float64))
         bits = (cells.to_numpy(dtype=kind) + kind.type(0)).view(np.uint64)  # −0.0 is 0.0
         return np.stack([bits, np.zeros_like(bits)], axis=1)
-    return np.stack([text_hashes(cells, key + salt) for salt in (b"id 1", b"id 2")], axis=1)
+    return text_hashes(cells, key + b"id 1", key + b"id 2")
 
 
-def text_hashes(cells: pd.Series, key: bytes) -> Hashes:
-    """64 keyed bits of each cell's text without blanks at its ends (SipHash), shape (n,)."""
+def text_hashes(cells: pd.Series, *keys: bytes) -> Hashes:
+    """64 bits of each cell's text without blanks at its ends, by each key (SipHash), shape (n, keys)."""
     places, distinct = pd.factorize(cells)
     texts = np.array([*(str(cell).strip() for cell in distinct), ""], dtype=object)  # the last of absent cells
-    salt = hashlib.sha256(key).hexdigest()[:16]
-    return np.asarray(pd.util.hash_array(texts, hash_key=salt, categorize=False)[places])
+    salts = [hashlib.sha256(key).hexdigest()[:16] for key in keys]
+    hashes = [pd.util.hash_array(texts, hash_key=salt, categorize=False) for salt in salts]
+    return np.asarray(np.stack(hashes, axis=1)[places])
 
 
 def contents(arrays: Sequence[Rows], key: bytes) -> Hashes:
