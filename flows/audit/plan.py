@@ -89,7 +89,7 @@ class AuditPlan:
             raise BudgetExceeded(price, left, f"a public audit of data set {account.dataset!r}")
         unit = max((unit_of(each.card) for each in releases), key=lambda unit: unit.at_most)
         if account is not None and public:
-            account.check_price(price, add_remove(unit.column))
+            account.check_relation(add_remove(unit.column))
         plan = cls(config, releases, facts(releases), strata, source, output, host, unit, price, account)
         if host is not None:
             plan.check_host(host)

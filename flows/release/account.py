@@ -42,6 +42,13 @@ class Account:
 
     def check_price(self, price: Rho, relation: str) -> None:
         """Raise BudgetExceeded if the price exceeds what is left at this moment, InputError for another relation."""
+        self.check_relation(relation)
+        left = self.ledger.remaining(self.dataset)
+        if price > left:
+            raise BudgetExceeded(price, left, f"release {self.release!r} of data set {self.dataset!r}")
+
+    def check_relation(self, relation: str) -> None:
+        """Raise InputError if the account is kept under another neighbouring relation."""
         kept = self.ledger.account(self.dataset).relation
         if relation != kept:
             raise InputError(
@@ -49,9 +56,6 @@ class Account:
                 "which does not add up with it; choose another --synthesizer or --unit, or open a budget for it "
                 f"(equistrata budget create NAME --unit COLUMN --same-people-as {self.dataset})"
             )
-        left = self.ledger.remaining(self.dataset)
-        if price > left:
-            raise BudgetExceeded(price, left, f"release {self.release!r} of data set {self.dataset!r}")
 
     def charges(self) -> list[Charge]:
         """Those made under this id so far."""
