@@ -7,7 +7,7 @@ as private as the rows.
 Rows rest in files by the hash of their unit's id, in the private working folder, and come back a file at a time.
 
 >>> ids = unit_ids(pd.Series(["a", "b", "a", "a"]), "HOUSE", b"k" * 32)
->>> chosen = chosen_rows(ids, contents([np.arange(4)], b"k" * 32), 2, b"k" * 32)
+>>> chosen, _ = chosen_rows(ids, contents([np.arange(4)], b"k" * 32), 2, b"k" * 32)
 >>> int(chosen[[0, 2, 3]].sum()), bool(chosen[1])
 (2, True)
 """
@@ -22,6 +22,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from equistrata.arrays import Counts
 from equistrata.data.units.unit import Unit
@@ -32,14 +34,16 @@ Hashes = npt.NDArray[np.uint64]
 Rows = npt.NDArray[Any]
 
 FILES = 64
+_BYTES = np.array([(1 << 8 * n) - 1 for n in range(9)], np.uint64)  # the first n bytes of a word
 _MIX = (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB))  # of splitmix64 (Steele, Lea and Flood 2014)
 
 
 def unit_ids(cells: pd.Series, name: str, key: bytes) -> Ids:
     """128 bits for each cell of a column that names units: equal for equal cells, else different.
 
-    Numbers are their own 64 bits. Texts, without blanks at their ends, get two keyed hashes (SipHash): two units are
-    mistaken for one with a chance below 2⁻⁸⁰ in a table of 2²⁴ units. Raises InputError where a cell is empty.
+    Numbers are their own 64 bits, and texts of up to 15 bytes their own 128, with their length. Longer ones get 127
+    keyed bits (SipHash, twice): two units are mistaken for one with a chance below 2⁻⁸⁰ in a table of 2²⁴ units.
+    Blanks at both ends of a text do not count. Raises InputError where a cell is empty.
     """
     if cells.isna().any():
         raise InputError(
@@ -49,16 +53,48 @@ def unit_ids(cells: pd.Series, name: str, key: bytes) -> Ids:
         kind = np.dtype({"u": np.uint64, "i": np.int64}.get(cells.dtype.kind, np.float64))
         bits = (cells.to_numpy(dtype=kind) + kind.type(0)).view(np.uint64)  # −0.0 is 0.0
         return np.stack([bits, np.zeros_like(bits)], axis=1)
-    return text_hashes(cells, key + b"id 1", key + b"id 2")
+    if isinstance(cells.dtype, pd.StringDtype):
+        return _text_ids(_texts(cells), key)
+    places, distinct = pd.factorize(cells)
+    return _text_ids(_texts(distinct), key)[places]
+
+
+def _text_ids(texts: pa.LargeStringArray, key: bytes) -> Ids:
+    """See `unit_ids`."""
+    if not len(texts):
+        return np.zeros((0, 2), np.uint64)
+    ends = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    starts, lengths = ends[:-1] - ends[0], np.diff(ends)
+    held = np.zeros(ends[-1] - ends[0] + 16, np.uint8)  # 16 bytes are read of any text
+    held[:-16] = np.frombuffer(texts.buffers()[2], np.uint8)[ends[0] : ends[-1]]
+    words = np.ndarray((len(held) - 7,), "<u8", held, strides=(1,))  # the 8 bytes from each place on
+    ids = np.stack([words[starts], words[starts + 8]], axis=1)
+    ids &= _BYTES[np.clip(lengths[:, None] - [0, 8], 0, 8)]
+    ids[:, 1] |= lengths.astype(np.uint64) << np.uint64(56)
+    if (long := lengths > 15).any():
+        few = texts.filter(pa.array(long)).dictionary_encode()
+        ids[long] = _hashed_texts(few.dictionary, key + b"id 1", key + b"id 2")[few.indices.to_numpy()]
+        ids[long, 1] |= np.uint64(1 << 63)
+    return ids
 
 
 def text_hashes(cells: pd.Series, *keys: bytes) -> Hashes:
     """64 bits of each cell's text without blanks at its ends, by each key (SipHash), shape (n, keys)."""
     places, distinct = pd.factorize(cells)
-    texts = np.array([*(str(cell).strip() for cell in distinct), ""], dtype=object)  # the last of absent cells
+    texts = pa.concat_arrays([_texts(distinct), pa.array([""], pa.large_string())])  # the last of absent cells
+    return np.asarray(_hashed_texts(texts, *keys)[places])
+
+
+def _texts(cells: pd.Series | pd.Index | Rows) -> pa.LargeStringArray:
+    """Without blanks at their ends."""
+    texts = cells if isinstance(cells.dtype, pd.StringDtype) else [str(cell) for cell in cells]
+    return pc.utf8_trim_whitespace(pa.array(texts, type=pa.large_string()))
+
+
+def _hashed_texts(texts: pa.LargeStringArray, *keys: bytes) -> Hashes:
+    held = texts.to_numpy(zero_copy_only=False)
     salts = [hashlib.sha256(key).hexdigest()[:16] for key in keys]
-    hashes = [pd.util.hash_array(texts, hash_key=salt, categorize=False) for salt in salts]
-    return np.asarray(np.stack(hashes, axis=1)[places])
+    return np.stack([pd.util.hash_array(held, hash_key=salt, categorize=False) for salt in salts], axis=1)
 
 
 def contents(arrays: Sequence[Rows], key: bytes) -> Hashes:
@@ -70,28 +106,30 @@ def contents(arrays: Sequence[Rows], key: bytes) -> Hashes:
     return found
 
 
-def chosen_rows(ids: Ids, content: Hashes, at_most: int, key: bytes) -> npt.NDArray[np.bool_]:
-    """Which of these rows are used, shape (n,): all of a unit with up to `at_most` rows, else so many by keyed hash.
+def chosen_rows(
+    ids: Ids, content: Hashes, at_most: int, key: bytes
+) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.intp]]:
+    """Which of n rows are used, and how many of each row's unit are, shapes (n,).
 
-    All rows of a unit must be among them. Each of its rows has the same chance, over keys; of rows that are equal, it
-    does not matter which.
+    Used are all of a unit with up to `at_most` rows, else so many by keyed hash. All rows of a unit must be among
+    them. Each of its rows has the same chance, over keys; of rows that are equal, it does not matter which.
     """
-    order, starts = _runs(ids[:, 0], ids[:, 1])
-    sizes = np.diff(np.append(np.flatnonzero(starts), len(ids)))
-    chosen = np.ones(len(ids), dtype=bool)
+    order, sizes = _units(ids, key)
+    chosen, used = np.ones(len(ids), dtype=bool), np.empty(len(ids), dtype=np.intp)
+    used[order] = np.repeat(np.minimum(sizes, at_most), sizes)
     large = sizes[sizes > at_most]
     if not len(large):
-        return chosen
+        return chosen, used
     many = order[np.repeat(sizes > at_most, sizes)]
     unit = np.repeat(np.arange(len(large), dtype=np.uint64), large)
-    inner, first = _runs(unit, content[many])  # equal rows of a unit one after the other, to be numbered
+    inner = np.lexsort((content[many], unit))  # equal rows of a unit one after the other, to be numbered
     equal = np.empty_like(unit)
-    equal[inner] = _places(np.diff(np.append(np.flatnonzero(first), len(inner))))
+    equal[inner] = _places(_runs(unit[inner], content[many][inner]))
     priority = _mixed(_hashed(ids[many], key) + _mixed(content[many] + _mixed(equal + _number(key, b"equal"))))
     kept = np.empty(len(unit), dtype=bool)
     kept[np.lexsort((priority, unit))] = _places(large) < at_most
     chosen[many] = kept
-    return chosen
+    return chosen, used
 
 
 def share_of_units(ids: Ids, share: float, key: bytes) -> npt.NDArray[np.bool_]:
@@ -99,12 +137,22 @@ def share_of_units(ids: Ids, share: float, key: bytes) -> npt.NDArray[np.bool_]:
     return np.asarray(_mixed(_hashed(ids, key) + _number(key, b"coin")) < np.uint64(int(share * 2**64)))
 
 
-def _runs(one: Hashes, two: Hashes) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.bool_]]:
-    """The order by two keys, and where in it a new pair of them begins."""
-    order = np.lexsort((two, one))
-    starts = np.ones(len(order), dtype=bool)
-    starts[1:] = (np.diff(one[order]) != 0) | (np.diff(two[order]) != 0)
-    return order, starts
+def _units(ids: Ids, key: bytes) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]:
+    """An order of rows by their units, and how many rows of each unit there are in it."""
+    hashed = _hashed(ids, key)  # one key sorts much faster than two
+    order = np.argsort(hashed)
+    sizes = _runs(hashed[order])
+    if len(sizes) != len(both := _runs(*ids[order].T)):  # two ids share a hash
+        order = np.lexsort((ids[:, 1], ids[:, 0]))
+        both = _runs(*ids[order].T)
+    return order, both
+
+
+def _runs(*sorted_keys: Hashes) -> npt.NDArray[np.intp]:
+    """How many equal entries follow one another, in all keys at once."""
+    starts = np.ones(len(sorted_keys[0]), dtype=bool)
+    starts[1:] = np.any([key[1:] != key[:-1] for key in sorted_keys], axis=0)
+    return np.diff(np.append(np.flatnonzero(starts), len(starts)))
 
 
 def _places(sizes: npt.NDArray[np.intp]) -> npt.NDArray[np.intp]:
@@ -120,8 +168,7 @@ def rows_of_units(batches: Iterable[pd.Series], name: str) -> Counts:
     """
     key = bytes(32)
     ids = np.concatenate([np.zeros((0, 2), np.uint64), *(unit_ids(cells, name, key) for cells in batches)])
-    starts = np.flatnonzero(_runs(ids[:, 0], ids[:, 1])[1])
-    return np.asarray(np.bincount(np.diff(np.append(starts, len(ids))))[1:])
+    return np.asarray(np.bincount(_units(ids, key)[1])[1:])
 
 
 class Bounding:
@@ -148,7 +195,7 @@ class Bounding:
         rows["ids"], rows["content"] = ids, content
         for i, array in enumerate(arrays):
             rows[f"f{i}"] = array
-        files = (_hashed(ids, self._key) >> np.uint64(58)).astype(np.intp)
+        files = (_hashed(ids, self._key) >> np.uint64(58)).astype(np.uint8)
         order = np.argsort(files, kind="stable")
         ends = np.cumsum(np.bincount(files, minlength=FILES))
         rows = rows[order]
@@ -170,18 +217,14 @@ class Bounding:
                 continue
             rows = np.fromfile(path, dtype=self._type)
             path.unlink()
-            chosen = chosen_rows(rows["ids"], rows["content"], self._unit.at_most, self._key)
+            chosen, used = chosen_rows(rows["ids"], rows["content"], self._unit.at_most, self._key)
             if self._unit.unique and not chosen.all():
                 raise InputError(
                     f"values of unit column {self._unit.column!r} repeat, but no two rows may share one; say how many "
                     "rows of a unit are used at most (at_most), or mend the ids"
                 )
-            rows = rows[chosen]
-            order, starts = _runs(rows["ids"][:, 0], rows["ids"][:, 1])
-            sizes = np.diff(np.append(np.flatnonzero(starts), len(rows)))
-            used = np.empty(len(rows), dtype=np.intp)
-            used[order] = np.repeat(sizes, sizes)
-            yield [used, *(np.ascontiguousarray(rows[name]) for name in (self._type.names or ())[2:])]
+            arrays = (np.ascontiguousarray(rows[name][chosen]) for name in (self._type.names or ())[2:])
+            yield [used[chosen], *arrays]
 
     def _file(self, i: int) -> Path:
         return self._folder / f"units{i}"

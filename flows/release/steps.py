@@ -136,14 +136,14 @@ def _by_unit(plan: Plan, work: Workspace, batches: Iterator[_Batch]) -> Iterator
         Bounding(work.root, plan.unit, key),
         [n for n in plan.raw.names if n not in plan.raw.open],
     )
-    for frame, table, outcomes in batches:
+    for frame, table, outcomes in ahead(batches):
         schema = table.schema  # the last one has every text of open columns
         values = [array for both in outcomes for array in both]
         # The code of a text follows from the rows before it, so of open columns the texts themselves count.
         texts = [text_hashes(frame[each], key) for each in plan.raw.open]
         ids, content = unit_ids(frame[name], name, key), contents([*map(table.column, closed), *texts, *values], key)
         bounding.add(ids, content, [table.codes, share_of_units(ids, plan.held_out, key), *values])
-    for used, codes, held_out, *arrays in bounding.bounded():
+    for used, codes, held_out, *arrays in ahead(bounding.bounded()):
         table = CodedTable(codes, schema)
         if plan.modelled is not plan.schema:
             sizes = (used - 1)[:, None].astype(code_dtype(plan.modelled))
