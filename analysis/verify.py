@@ -173,9 +173,9 @@ def _price(release: Release) -> Iterator[str]:
     if not math.isclose(sum(split.values()), guarantee["rho"], rel_tol=SAME):
         yield f"the parts of ρ on the card add up to {sum(split.values()):.6g}, not to {guarantee['rho']:.6g}"
     said = sum(part for name, part in split.items() if name.startswith(("synthesis", "noisy counts")))
-    squared = release.unit.noise_rows**2
+    times = release.unit.synthesis_cost
     for row_measured, row_choices in zip(*_spent(release), strict=True):
-        measured, choices = squared * row_measured, squared * row_choices
+        measured, choices = times * row_measured, times * row_choices
         if math.isnan(choices):
             if not LEAST_MEASURED * said <= measured <= said * (1 + SAME):
                 yield f"the measurements cost ρ = {measured:.6g}, which does not fit the {said:.6g} on the card"

@@ -35,9 +35,13 @@ ADD_REMOVE: Relation = "add-remove"
 REPLACE_ONE: Relation = "replace-one within a stratum"
 
 
-def add_remove(unit: str | None) -> str:
-    """The neighbouring relation of adding or removing all rows with one value of the column `unit`; None: one row."""
-    return ADD_REMOVE if unit is None else f"{ADD_REMOVE} of all rows with one {unit}"
+def relation_of(unit: str | None, kind: str = ADD_REMOVE) -> str:
+    """A neighbouring relation in words: what is added or removed (or replaced) has one value of the column `unit`.
+
+    >>> relation_of(None), relation_of("SERIALNO", "replace-one")
+    ('add-remove', 'replace-one of all rows with one SERIALNO')
+    """
+    return kind if unit is None else f"{kind} of all rows with one {unit}"
 
 
 MAXIMAL_EPSILON = 500  # beyond it e^ε leaves floating point, and nothing is protected anyway

@@ -4,7 +4,7 @@ Undeclared: one row. Declared: all rows with one value of a column, as of one pe
 tables then differ by one whole unit, wherever its rows fall. See docs/proofs/units.md.
 
 >>> Unit.read({"column": "SERIALNO", "at_most": 4}, "schema people")
-Unit(column='SERIALNO', at_most=4, unique=False, weights='rows')
+Unit(column='SERIALNO', at_most=4, unique=False, weights='rows', relation='add-remove')
 >>> for unit in (ROW, Unit("SERIALNO", 4), Unit("PERSON", 1, unique=True)):
 ...     print(unit.words)
 one row
@@ -15,6 +15,7 @@ one row, which alone has its PERSON
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import sqrt
 from typing import Any, Literal
 
 from equistrata.errors import InputError
@@ -24,6 +25,7 @@ MOST_WEIGHED = 16  # rows of a unit that counts as one: a column of a model says
 UNIT_ROWS = "(rows of the unit)"  # that column, which is never released
 
 Weights = Literal["rows", "units"]
+Neighbours = Literal["add-remove", "replace-one"]
 
 
 @dataclass(frozen=True)
@@ -37,12 +39,14 @@ class Unit:
         weights: of what is synthesized. By "rows" each row counts as one, so noise is for `at_most` rows at once. By
             "units" each unit counts as one, in equal parts by its rows, so noise is for one; how many rows a unit has
             is measured too, as a column, and rows are drawn by that.
+        relation: neighbouring tables differ by one unit that is added or removed, or by one in place of another.
     """
 
     column: str | None = None
     at_most: int = 1
     unique: bool = False
     weights: Weights = "rows"
+    relation: Neighbours = "add-remove"
 
     def __post_init__(self) -> None:
         whole = isinstance(self.at_most, int) and not isinstance(self.at_most, bool)
@@ -89,9 +93,24 @@ class Unit:
         return f"all rows with one {self.column}, of which {rows} used{counted}"
 
     @property
-    def noise_rows(self) -> int:
-        """How many times a row's weight all of a unit's rows weigh at most, in what is synthesized."""
-        return self.at_most if self.weights == "rows" else 1
+    def synthesis_cost(self) -> int:
+        """The zCDP price of a unit, over that of one weight of 1 that is added, in what is synthesized: k², or 2k².
+
+        Counts do not fall below 0, so what is removed and what is added have squared norms that add up. Choices are
+        drawn at `choice_sensitivity`, which makes them cost the same. See docs/proofs/units.md.
+        """
+        rows = self.at_most if self.weights == "rows" else 1
+        return rows**2 * (2 if self.relation == "replace-one" else 1)
+
+    @property
+    def sum_cost(self) -> int:
+        """The same of one row that is added, in a sum of numbers or a distance, of either sign: k², or (2k)²."""
+        return (self.at_most * (2 if self.relation == "replace-one" else 1)) ** 2
+
+    @property
+    def choice_sensitivity(self) -> float:
+        """At which choices are drawn, of scores that move by 1 where a weight of 1 is added."""
+        return sqrt(2) if self.relation == "replace-one" else 1.0
 
 
 ROW = Unit()

@@ -39,7 +39,7 @@ from equistrata.eval.audit.noisy_number import (
 )
 from equistrata.eval.audit.sections import RATES, calibration_section, rates_section, workload_section
 from equistrata.eval.scores.classifiers import Classifier, train_classifier
-from equistrata.privacy.budget import ADD_REMOVE, Budget, Rho, add_remove
+from equistrata.privacy.budget import ADD_REMOVE, Budget, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.stats.checks import share
 
@@ -113,10 +113,10 @@ class PublicAudit:
     def __post_init__(self) -> None:
         self.to_dict()
 
-    def for_unit(self, column: str, rows: int) -> PublicAudit:
-        """The same, with prices of a unit: up to so many rows with one value of this column, which were all it had."""
-        charges = tuple((name, rho.group(rows)) for name, rho in self.charges)
-        return replace(self, rho=self.rho.group(rows), charges=charges, relation=add_remove(column))
+    def of_unit(self, times: int, relation: str) -> PublicAudit:
+        """The same, with prices of a unit, under its relation: so many times those of one row that is added."""
+        charges = tuple((name, rho * times) for name, rho in self.charges)
+        return replace(self, rho=self.rho * times, charges=charges, relation=relation)
 
     def to_dict(self) -> dict[str, Any]:
         """For `audit.json`: plain numbers, texts and mappings."""

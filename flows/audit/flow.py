@@ -23,7 +23,7 @@ from equistrata.flows.config.audit import AuditConfig
 from equistrata.flows.release.flow import private_task
 from equistrata.flows.run.foreground import tell
 from equistrata.flows.run.workspace import Workspace, private_workspace
-from equistrata.privacy.budget import add_remove
+from equistrata.privacy.budget import relation_of
 from equistrata.privacy.ledger.fingerprint import content_digest
 
 load_rows = private_task("load rows")(audit_steps.load_rows)
@@ -93,7 +93,7 @@ def charged(plan: AuditPlan, work: Workspace) -> Iterator[None]:
         parts=plan.sections,
         epsilon=epsilon,
         delta=delta,
-        relation=add_remove(plan.unit.column),
+        relation=relation_of(plan.unit.column, plan.unit.relation),
         mechanism="public audit",
         strata=" × ".join(plan.strata.columns) or None,
         fingerprint=None if rows is None else str(rows),

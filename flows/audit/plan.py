@@ -28,7 +28,7 @@ from equistrata.flows.release.inside import private_folder, release_around
 from equistrata.flows.release.plan import source_of, total_price
 from equistrata.flows.release.size import check_audit
 from equistrata.flows.run.landing import check_output
-from equistrata.privacy.budget import BudgetExceeded, Rho, add_remove
+from equistrata.privacy.budget import BudgetExceeded, Rho, relation_of
 
 
 @dataclass(frozen=True)
@@ -59,8 +59,8 @@ class AuditPlan:
                 raise InputError(f"{both} have different schemas or columns; audit them one by one")
             if each.card["source"] != first.card["source"]:
                 raise InputError(f"{both} were made from different rows; audit them one by one")
-            if unit_of(each.card).column != unit_of(first.card).column:
-                raise InputError(f"{both} protect different units, so prices do not add up; audit them one by one")
+            if _protected(each) != _protected(first):
+                raise InputError(f"{both} promise different things, so prices do not add up; audit them one by one")
         if config.target is not None and config.target not in first.schema.names:
             raise InputError(
                 f"target {config.target!r} is not among the released columns ({', '.join(first.schema.names)})"
@@ -89,7 +89,7 @@ class AuditPlan:
             raise BudgetExceeded(price, left, f"a public audit of data set {account.dataset!r}")
         unit = max((unit_of(each.card) for each in releases), key=lambda unit: unit.at_most)
         if account is not None and public:
-            account.check_relation(add_remove(unit.column))
+            account.check_relation(relation_of(unit.column, unit.relation))
         plan = cls(config, releases, facts(releases), strata, source, output, host, unit, price, account)
         if host is not None:
             plan.check_host(host)
@@ -196,6 +196,11 @@ class AuditPlan:
             }
             for release in self.releases
         ]
+
+
+def _protected(release: Released) -> tuple[str | None, str]:
+    unit = unit_of(release.card)
+    return unit.column, unit.relation
 
 
 def default_name(config: AuditConfig) -> str:

@@ -8,6 +8,7 @@ import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from fractions import Fraction
 from importlib.metadata import version
 from pathlib import Path
 
@@ -29,6 +30,7 @@ from equistrata.flows.release.inside import private_folder
 from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.landing import check_output, claimed_output, land
 from equistrata.flows.run.workspace import SNAPSHOT, Workspace
+from equistrata.privacy.budget import relation_of
 from equistrata.privacy.noise import noise_source
 
 ROWS = "rows.npy"
@@ -80,13 +82,13 @@ def examine(plan: AuditPlan, work: Workspace) -> None:
     report: PublicReport | InternalReport
     if plan.public:
         noise, target, unit = noise_source(plan.config.seed), plan.config.target, plan.unit
-        price = plan.price.per_row(unit.at_most)
+        price, relation = plan.price * Fraction(1, unit.sum_cost), relation_of(unit.column, unit.relation)
         noisy = public_audits(private, tables, plan.strata, budget=price, noise=noise, target=target)
         epsilon, delta = plan.config.price
         report = PublicReport(
             about=about,
             releases=plan.facts,
-            audits=tuple(each.for_unit(unit.column, unit.at_most) if unit.column else each for each in noisy.values()),
+            audits=tuple(each.of_unit(unit.sum_cost, relation) for each in noisy.values()),
             price=AuditPrice(epsilon, delta, float(plan.price), plan.account.release if plan.account else ""),
             together=plan.together.epsilon(delta),
             earlier=len({audit["report"] for release in plan.releases for audit in audits_of(release.card)}),

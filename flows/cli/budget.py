@@ -12,6 +12,7 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from equistrata.data.units.unit import Neighbours
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import out, print_json, print_lines, table
 from equistrata.flows.cli.options import command
@@ -50,6 +51,9 @@ class CreateSettings(QuerySettings):
     unit: str | None = setting(
         None, "Column that names the unit of privacy, as a person's or household's id, of every release (one row)."
     )
+    relation: Neighbours = setting(
+        "add-remove", "Every release: one unit is added or removed, or another's in its place."
+    )
     same_people_as: tuple[str, ...] = setting((), "An account whose rows are the same people's; may be repeated.")
 
 
@@ -75,10 +79,10 @@ def create_budget(settings: CreateSettings) -> None:
 
     [bold]Example[/bold]: equistrata budget create census --epsilon 4 --delta 1e-9 --ledger ledger.db
     """
-    from equistrata.privacy.budget import add_remove
+    from equistrata.privacy.budget import relation_of
 
     books, dataset, epsilon, delta = settings.open(), settings.dataset, settings.epsilon, settings.delta
-    relation, same_people = add_remove(settings.unit), tuple(dict.fromkeys(settings.same_people_as))
+    relation, same_people = relation_of(settings.unit, settings.relation), tuple(dict.fromkeys(settings.same_people_as))
     rho = books.create(dataset, epsilon, delta, relation=relation, same_people_as=same_people)
     document = {"dataset": dataset, "epsilon": epsilon, "delta": delta, "relation": relation} | _amount("rho", rho)
     words = f"{dataset}: ε = {epsilon:g}, δ = {delta:g}, which is ρ = {float(rho):.6g}; {relation}"

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rich.markup import escape
 
-from equistrata.data.units.unit import MOST_ROWS
+from equistrata.data.units.unit import MOST_ROWS, Neighbours
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import note, out, print_json, table
 from equistrata.flows.cli.options import command
@@ -67,6 +67,7 @@ class PlanSettings(Settings):
     at_most: int = setting(
         1, f"Rows of a unit that are used at most, 1 to {MOST_ROWS:,}, for a synthesis.", ge=1, le=MOST_ROWS
     )
+    relation: Neighbours = setting("add-remove", "Of a synthesis: one unit is added or removed, or replaced.")
     unit_sizes: Names = setting(
         (), "Public shares of units with 1, 2, 3 … rows, as 0.3,0.4,0.2,0.1: plans bounds of 1 to 8 rows too."
     )
@@ -101,10 +102,10 @@ def _plan_estimate(settings: PlanSettings) -> None:
 
     if settings.columns:
         raise InputError("columns are those of a synthesis; name its synthesizer too, as --synthesizer mst")
-    if settings.at_most > 1 or settings.unit_sizes:
+    if settings.at_most > 1 or settings.unit_sizes or settings.relation != "add-remove":
         raise InputError(
-            "units of several rows are planned for a synthesis; for an estimate, plan at the ε of one row, which "
-            "equistrata plan --synthesizer mst --at-most prints"
+            "units of several rows, and replaced ones, are planned for a synthesis; for an estimate, plan at the ε of "
+            "one row, which equistrata plan --synthesizer mst --at-most prints"
         )
     if settings.plot is not None:
         check_plot(settings.plot)
@@ -161,7 +162,7 @@ def _plan_synthesis(settings: PlanSettings, synthesizer: str) -> None:
     except ValueError:
         raise InputError("--unit-sizes needs shares of units with 1, 2, 3 … rows, as 0.3,0.4,0.2,0.1") from None
     price: dict[str, Any] = {"epsilon": settings.epsilon, "delta": settings.delta, "part": settings.part}
-    price |= {"at_most": settings.at_most, "unit_sizes": unit_sizes}
+    price |= {"at_most": settings.at_most, "unit_sizes": unit_sizes, "relation": settings.relation}
     document = synthesis_document(synthesizer, strata, sizes, weights.source, **price)
     if settings.as_json:
         print_json(document, allow_nan=False)

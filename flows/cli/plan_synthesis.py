@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from fractions import Fraction
 from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ if TYPE_CHECKING:
     from rich.table import Table
 
     from equistrata.data.strata import Key, Strata
-    from equistrata.data.units.unit import Weights
+    from equistrata.data.units.unit import Neighbours, Weights
     from equistrata.synth.noise_plan import NoisePlan
 
 BOUNDS = range(1, 9)  # rows of a unit
@@ -35,6 +36,7 @@ def synthesis_document(
     delta: float,
     part: float,
     at_most: int = 1,
+    relation: Neighbours = "add-remove",
     unit_sizes: Sequence[float] = (),
 ) -> dict[str, Any]:
     """The plan as plain values; None for "at no ε" and what is not measured. Raises InputError.
@@ -44,11 +46,12 @@ def synthesis_document(
     Args:
         part: of the release's ρ that buys the synthesis and the sizes, in (0, 1].
         at_most: rows of a unit; ε and δ are for the unit.
+        relation: whether a unit is added or removed, or replaced.
         unit_sizes: shares of units with 1, 2, … rows; with them, other bounds are planned too.
     """
     from equistrata.data.strata import Strata
-    from equistrata.data.units.unit import ROW, Unit
-    from equistrata.privacy.budget import ADD_REMOVE, Rho
+    from equistrata.data.units.unit import Unit
+    from equistrata.privacy.budget import Rho
     from equistrata.synth.noise_plan import NoisePlan, planned_mechanism
     from equistrata.synth.registry import mechanism
     from equistrata.synth.synthesizer import DEFAULT_COUNT_SHARE
@@ -63,14 +66,16 @@ def synthesis_document(
 
     def planned(rows: int, weights: Weights = "rows") -> NoisePlan:
         counts = rows_kept(unit_sizes, rows, weights) / used if unit_sizes else 1.0
-        unit = Unit("unit", rows, weights=weights) if rows > 1 else ROW
+        unit = Unit("unit" if rows > 1 else None, rows, weights=weights, relation=relation)
         wide = Strata.over(replace(strata.schema, unit=unit).modelled, strata.columns)
-        of, price = {key: size * counts for key, size in sizes.items()}, (total * part).per_row(unit.noise_rows)
+        of, price = {key: size * counts for key, size in sizes.items()}, total * part * Fraction(1, unit.synthesis_cost)
         return NoisePlan(planned_mechanism(own, wide), wide, of, price, DEFAULT_COUNT_SHARE / part)
 
     plan, bounds = planned(at_most), BOUNDS if unit_sizes else ()
     least = {
-        pair: None if rho is None else _rounded_up((rho * (1 / part)).group(at_most).epsilon(delta))
+        pair: None
+        if rho is None
+        else _rounded_up((rho * (1 / part) * plan.strata.schema.unit.synthesis_cost).epsilon(delta))
         for pair, rho in plan.smallest_rho().items()
     }
     return {
@@ -83,7 +88,7 @@ def synthesis_document(
         "delta": delta,
         "rho": float(total),
         "part": part,
-        "relation": ADD_REMOVE if at_most == 1 else f"{ADD_REMOVE} of units of up to {at_most} rows",
+        "relation": relation if at_most == 1 else f"{relation} of units of up to {at_most} rows",
         "at_most": at_most,
         "epsilon_of_a_row": total.per_row(at_most).epsilon(delta),
         "units": [

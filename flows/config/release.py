@@ -20,7 +20,7 @@ from pydantic import AfterValidator, Field, model_validator
 
 from equistrata.data import documents
 from equistrata.data.dialect import PARQUET
-from equistrata.data.units.unit import MOST_ROWS, MOST_WEIGHED, Weights
+from equistrata.data.units.unit import MOST_ROWS, MOST_WEIGHED, Neighbours, Weights
 from equistrata.errors import InputError
 from equistrata.flows.config.places import LedgerPlace
 from equistrata.flows.config.report import ReportSettings
@@ -148,6 +148,9 @@ class ReleaseConfig(SourceSettings):
         None,
         "What counts as one in the synthesis: rows (noise for at_most of them at once) or units (noise for one; how "
         f"many rows it has is measured too). Unset: units where 3 to {MOST_WEIGHED} rows are used.",
+    )
+    relation: Neighbours = setting(
+        "add-remove", "Neighbouring tables: one unit is added or removed, or replaced by another (twice as much noise)."
     )
     units: int | None = setting(
         None, "Public number of units (people, households), roughly: δ follows it, unless δ is given.", ge=1

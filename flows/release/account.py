@@ -53,8 +53,8 @@ class Account:
         if relation != kept:
             raise InputError(
                 f"the budget of data set {self.dataset!r} is kept under {kept!r}, and this promises {relation!r} only, "
-                "which does not add up with it; choose another --synthesizer or --unit, or open a budget for it "
-                f"(equistrata budget create NAME --unit COLUMN --same-people-as {self.dataset})"
+                "which does not add up with it; choose another --synthesizer, --unit or --relation, or open a budget "
+                f"for it (equistrata budget create NAME --unit COLUMN --relation … --same-people-as {self.dataset})"
             )
 
     def charges(self) -> list[Charge]:

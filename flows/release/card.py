@@ -27,6 +27,7 @@ PRIVATE_SETTINGS = {"report", "output", "root_dir", "input", "ledger", "cluster"
 
 RELATIONS = {
     ADD_REMOVE: f"{ADD_REMOVE}: neighbouring tables, of at least one row each, differ by adding or removing one {{}}",
+    "replace-one": "replace-one: neighbouring tables, of at least one row each, differ by another in place of one {}",
     REPLACE_ONE: f"{REPLACE_ONE}: neighbouring tables have the same number of rows in every stratum, which is taken to "
     "be public, and differ in one row; the price is stated for a row added or removed, and a row that is replaced is "
     "both",
@@ -58,16 +59,15 @@ def release_card(
     `opened` is what was found of each open column (`equistrata.flows.release.finding`).
     It has more charges than one if noise was drawn again after a crash. A stratum is begun again if its worker is lost.
     """
-    config, price = plan.config, plan.price
+    config, price, unit = plan.config, plan.price, plan.unit
     parts = {"noisy counts": price.counts, f"synthesis ({plan.name})": price.synthesis, "means": price.means}
     parts |= {name: opening.rho for name, opening in plan.openings.items()}
     parts |= {f"δ of the {name}": opening.paid for name, opening in plan.openings.items()}
     opened = [dict(each) | {"drawn": _times(f"values of {each['column']}", account)} for each in opened]
     again = {charge["reason"]: charge["rho"] for charge in account["charges"][1:]} if account else {}
     foreign = None if plan.mechanism.keeps_measurements else plan.mechanism
-    relation = plan.mechanism.relation
+    relation = unit.relation if foreign is None else plan.mechanism.relation
     rho = account["rho"] if account else float(price.total)
-    unit = plan.unit
     each = plan.shared is None or any(measurement.where for measurement in measured)
     fixed = plan.strata.columns if plan.shared is None else ()
     together = {(*fixed, *dict(m.where), *m.columns) for m in measured}
@@ -172,7 +172,8 @@ def group_table(
 def unit_of(card: Mapping[str, Any]) -> Unit:
     """The unit of a card; one row on those of earlier versions. Raises KeyError where it has another form."""
     said = card.get("unit", {"column": None, "at_most": 1})
-    return Unit(said["column"], said["at_most"], said.get("unique", False), said.get("weights", "rows"))
+    later = {name: said[name] for name in ("unique", "weights", "relation") if name in said}
+    return Unit(said["column"], said["at_most"], **later)
 
 
 def groups_of(card: Mapping[str, Any]) -> list[dict[str, Any]]:

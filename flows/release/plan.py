@@ -12,7 +12,7 @@ from pathlib import Path
 from equistrata.data.schema import Column, Schema
 from equistrata.data.sources import FileSource, FolktablesSource, SampleSource, Source
 from equistrata.data.strata import Strata
-from equistrata.data.units.unit import MOST_WEIGHED, Unit, Weights
+from equistrata.data.units.unit import MOST_WEIGHED, ROW, Unit, Weights
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
@@ -20,7 +20,7 @@ from equistrata.flows.release import runners
 from equistrata.flows.release.inside import check_place
 from equistrata.flows.release.size import Demand
 from equistrata.flows.run.landing import check_output
-from equistrata.privacy.budget import ADD_REMOVE, Rho, add_remove
+from equistrata.privacy.budget import ADD_REMOVE, Rho, relation_of
 from equistrata.privacy.thresholds import bought
 from equistrata.synth.foreign.smartnoise import NAME_PREFIX
 from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism, serving_all
@@ -45,8 +45,8 @@ class Price:
 
     def drawn(self, unit: Unit) -> Price:
         """What noise is drawn at for one row (one unit, in a synthesis where units count), so that a unit pays this."""
-        means, finding = (part.per_row(unit.at_most) for part in (self.means, self.finding))
-        counts, synthesis = (part.per_row(unit.noise_rows) for part in (self.counts, self.synthesis))
+        means, finding = (part * Fraction(1, unit.sum_cost) for part in (self.means, self.finding))
+        counts, synthesis = (part * Fraction(1, unit.synthesis_cost) for part in (self.counts, self.synthesis))
         return Price(counts + synthesis + means + finding, counts, means, finding)
 
     @property
@@ -122,10 +122,15 @@ class Plan:
         finding = total * config.open_share if raw.open else Rho(0)
         if not counts + for_means + finding < total:
             raise InputError("count_share, means_share and open_share leave nothing for the synthesizer; lower one")
-        if unit.column is not None and config.synthesizer.startswith(NAME_PREFIX):
+        if unit != ROW and config.synthesizer.startswith(NAME_PREFIX):
             raise InputError(
-                f"synthesizer {config.synthesizer!r} accounts for one row only; choose mst, aim or gem, or leave the "
-                "unit out"
+                f"synthesizer {config.synthesizer!r} accounts for one row only, in its own way; choose mst, aim or "
+                "gem, or leave unit and relation out"
+            )
+        if unit.relation != ADD_REMOVE and raw.open:
+            raise InputError(
+                f"column {raw.open[0]!r} is open, and finding its values is accounted for under add-remove only; "
+                "declare its values, or leave the relation out"
             )
         own = mechanism(config.synthesizer, config.engine)
         fits = shared_selection(own, strata, config.selection, config.levels) or own
@@ -173,7 +178,8 @@ class Plan:
     @property
     def relation(self) -> str:
         """The neighbouring relation of `price`, as the ledger keeps it."""
-        return add_remove(self.unit.column) if self.mechanism.relation == ADD_REMOVE else self.mechanism.relation
+        own = self.mechanism.relation
+        return relation_of(self.unit.column, self.unit.relation) if own == ADD_REMOVE else own
 
     @property
     def raw(self) -> Schema:
@@ -232,7 +238,7 @@ class Plan:
 
 def _unit(config: ReleaseConfig, declared: Schema, released: Schema) -> Unit:
     """The unit that the settings name, else the schema's."""
-    unit = declared.unit
+    unit = replace(declared.unit, relation=config.relation)
     column = config.unit or unit.column
     if column is None:
         if config.at_most is not None:
@@ -246,7 +252,7 @@ def _unit(config: ReleaseConfig, declared: Schema, released: Schema) -> Unit:
             "schema, or choose others with --columns"
         )
     same = config.at_most is None and column == unit.column
-    found = unit if same else Unit.of(column, config.at_most)
+    found = unit if same else replace(Unit.of(column, config.at_most), relation=config.relation)
     # What is found in open columns, and combined weights, are counts of rows.
     rows = bool(declared.select(released.names).open) or config.combine_weights
     if config.unit_weights == "units" and rows:

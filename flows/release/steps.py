@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Hashable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
+from fractions import Fraction
 from pathlib import Path
 from shutil import copyfile
 from typing import Any, NamedTuple
@@ -281,9 +282,9 @@ def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSour
     """
     assert plan.means is not None
     outcomes: dict[str, dict[str, Any]] = {}
-    rows, shares = plan.unit.at_most, list(plan.parts.items())[1 : 1 + len(plan.estimates)]
+    shares = list(plan.parts.items())[1 : 1 + len(plan.estimates)]
     for (column, kind), (name, share) in zip(plan.estimates, shares, strict=True):
-        part = budget.part(share.per_row(rows), name)
+        part = budget.part(share * Fraction(1, plan.unit.sum_cost), name)
         if not work.mean(name).exists():
             work.count_start(name)
             source = noise.spawn(2 * plan.means.columns.index(column) + (kind == "vanilla"))
@@ -307,7 +308,7 @@ def estimate_means(plan: Plan, work: Workspace, budget: Budget, noise: NoiseSour
 def _mean(plan: Plan, work: Workspace, column: Column, kind: str, budget: Budget, noise: NoiseSource) -> dict[str, Any]:
     """One estimate of one column's mean, for all of the budget, under the estimator's name."""
     assert column.sigma is not None
-    rows = plan.unit.at_most
+    cost = plan.unit.sum_cost
     groups: dict[Hashable, Floats] = {
         key: work.load(work.outcome(column.name, i)) for i, key in enumerate(plan.strata.keys)
     }
@@ -316,18 +317,18 @@ def _mean(plan: Plan, work: Workspace, column: Column, kind: str, budget: Budget
     coinpress = Coinpress(lower, upper, column.sigma, sizes="noisy", bounds=column.bounds, target=about)
     if kind == "vanilla" or not plan.strata.columns:
         whole = coinpress.mean(np.concatenate(list(groups.values())), budget, noise)
-        return {"coinpress": _entry(whole, coinpress, rows) | _tail(whole, coinpress)}
+        return {"coinpress": _entry(whole, coinpress, cost) | _tail(whole, coinpress)}
     estimator = coinpress.hierarchical if plan.config.shrinkage else coinpress.by_strata
     stratified = estimator(groups, plan.fixed_weights, budget, noise)
     strata = {
         plan.strata.label(key): _entry(
-            estimate, coinpress, rows, plan.config.shrinkage and estimate.value != estimate.raw
+            estimate, coinpress, cost, plan.config.shrinkage and estimate.value != estimate.raw
         )
         | {"share": stratified.weights[key]}
         for key, estimate in ((key, stratified.strata[key]) for key in plan.strata.keys)
     }
     name = "pub_strat_coinpress" if plan.fixed_weights else "strat_coinpress"
-    return {name: _entry(stratified, coinpress, rows) | _tail(stratified, coinpress) | {"strata": strata}}
+    return {name: _entry(stratified, coinpress, cost) | _tail(stratified, coinpress) | {"strata": strata}}
 
 
 @scrubbed
@@ -385,16 +386,16 @@ def land_release(plan: Plan, work: Workspace) -> Path:
 
 
 def _entry(
-    estimate: Estimate | StratifiedEstimate, settings: Coinpress, unit_rows: int, shrunk: bool = False
+    estimate: Estimate | StratifiedEstimate, settings: Coinpress, unit_cost: int, shrunk: bool = False
 ) -> dict[str, Any]:
-    """A mean as it is released; `rho` is that of a unit with so many rows.
+    """A mean as it is released; `rho` is that of a unit, so many times a row's.
 
     Its interval covers the rows' own mean, or that of the population they were drawn from (`target`), at `level`. A
     `shrunk` value was moved towards the other strata's; the interval is that of its own measurement.
     """
     entry: dict[str, Any] = {"value": estimate.value, "lower": estimate.lower, "upper": estimate.upper}
     entry |= {
-        "rho": float(estimate.rho.group(unit_rows)),
+        "rho": float(estimate.rho * unit_cost),
         "level": 1 - settings.beta,
         "target": settings.target,
         "shrunk": shrunk,

@@ -121,7 +121,8 @@ class SamePeople:
         datasets: their names, in the order in which they were opened; two at least.
         rho: what their budgets allow together.
         delta: the smallest of theirs.
-        of_rows: whether their units differ, so that this is a price for one row, and of a larger unit nothing is said.
+        of_rows: whether their units or relations differ, so that this is a price for one row that is added or removed,
+            and of a larger unit, or of one that is replaced, nothing is said.
     """
 
     datasets: tuple[str, ...]
@@ -139,7 +140,11 @@ class SamePeople:
         return (
             f"{named} hold the same people, so their prices add up: all their budgets together are "
             f"ρ = {float(self.rho):.6g} (ε = {self.epsilon:.4g} at δ = {self.delta:g})"
-            + (", for one row: they protect different units" if self.of_rows else "")
+            + (
+                ", for one row that is added: they protect different units, or in another relation"
+                if self.of_rows
+                else ""
+            )
         )
 
 

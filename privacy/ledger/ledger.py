@@ -111,7 +111,7 @@ class Ledger:
         Args:
             dataset: a name of 1 to 100 printable characters.
             epsilon, delta: the guarantee that all releases together must keep; 0 < ε ≤ 500, 0 < δ < 1.
-            relation: neighbouring tables (`privacy.budget.add_remove`); every release must be under the same.
+            relation: neighbouring tables (`privacy.budget.relation_of`); every release must be under the same.
             same_people_as: accounts whose rows may be the same people's. Without it, their rows are refused under this
                 name; with it, their prices add up (`same_people`).
 

@@ -247,9 +247,11 @@ class Session:
     def choose(self, scores: Callable[[], Sequence[float] | Floats], price: Rho) -> int:
         """The place of a high score, by the exponential mechanism. Cost: `price`; the scores have sensitivity 1.
 
-        `scores` are worked out only once the price is paid.
+        `scores` are worked out only once the price is paid. Where units are replaced, the noise is √2 times as much, so
+        that a choice costs 2 × `price` for it, as a measurement does.
         """
-        return self.noise.select(lambda: np.asarray(scores()), 1.0, price, self.budget, "choice of a marginal")
+        sensitivity = self.table.schema.unit.choice_sensitivity
+        return self.noise.select(lambda: np.asarray(scores()), sensitivity, price, self.budget, "choice of a marginal")
 
     def chose_nothing(self, price: Rho) -> None:
         """Log a choice, paid for, of nothing."""

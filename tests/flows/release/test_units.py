@@ -7,6 +7,7 @@ files tell nothing else.
 import json
 from dataclasses import replace
 from itertools import product
+from math import sqrt
 
 import numpy as np
 import pandas as pd
@@ -39,6 +40,13 @@ def unit_of(rows, where):
     sexes = [2] if where == "one cell" else [1, 2]
     more = [MORE | {"GROUP": groups[i % len(groups)], "SEX": sexes[i % len(sexes)]} for i in range(rows)]
     return pd.DataFrame(more).assign(HOME=10**6)
+
+
+def replacing(rows, stratum):
+    """Two tables, in which one household has another's place: all of its rows in one cell, which is a far one."""
+    other = {"AGE": 20, "JOB": "no", "PAY": 0.0} | ({} if stratum == "same" else {"SEX": 1, "GROUP": "a"})
+    units = (pd.DataFrame([person] * rows).assign(HOME=10**6) for person in (MORE, MORE | other))
+    return tuple(pd.concat([households(), unit], ignore_index=True) for unit in units)
 
 
 def with_unit(frame, unit):
@@ -88,9 +96,55 @@ def test_a_unit_over_the_bound_is_cut_and_costs_no_more(tmp_path, weights):
     assert_kept(*replayed(tmp_path, frame, with_unit(frame, unit), 4, **settings))
 
 
+@pytest.mark.parametrize(
+    ("name", "weights"), [*product([name for name in MECHANISMS if name != "open column"], ["rows", "units"])]
+)
+@pytest.mark.parametrize(("at_most", "stratum"), [(1, "same"), (3, "same"), (3, "another")])
+def test_a_unit_that_is_replaced_costs_at_most_what_is_charged(tmp_path, name, weights, at_most, stratum):
+    if at_most == 1 and weights == "units":
+        pytest.skip("a unit of one row counts as one either way")
+    one, two = replacing(at_most, stratum)
+    settings = MECHANISMS[name] | {"relation": "replace-one", "means": "", "epsilon": 12}
+    if at_most > 1:  # else one row in place of another
+        settings |= {"unit": "HOME", "at_most": at_most, "unit_weights": weights}
+    # A measurement moves by √2 of what one unit more moves it by, and so does a choice, by its noise.
+    rows = at_most if weights == "rows" else 1
+    assert_kept(*replayed(tmp_path, one, two, sqrt(2) * rows, **settings))
+
+
+def test_a_replaced_unit_s_means_move_twice(tmp_path):
+    one, two = replacing(3, "another")
+    settings = {"unit": "HOME", "at_most": 3, "relation": "replace-one", "epsilon": 12, "means_share": 0.9}
+    assert_kept(*replayed(tmp_path, one, two, 2 * 3, **settings))
+
+
+@pytest.mark.parametrize(
+    ("forgotten", "found"), [("synthesis_cost", 1), ("choice_sensitivity", 1.0)], ids=["noise", "choices"]
+)
+def test_a_replaced_unit_that_is_paid_for_as_an_added_one_is_caught(monkeypatch, tmp_path, forgotten, found):
+    one, two = replacing(1, "another")
+    monkeypatch.setattr(Unit, forgotten, found)
+    settings = {"relation": "replace-one", "means": "", "epsilon": 12, "synthesizer": "aim"}
+    with pytest.raises(AssertionError):
+        assert_kept(*replayed(tmp_path, one, two, sqrt(2), **settings))
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ({"declared": OPEN, "strata": "SEX"}, "column 'GROUP' is open, and finding its values is accounted for under"),
+        ({"synthesizer": "smartnoise-mst"}, "'smartnoise-mst' accounts for one row only, in its own way"),
+    ],
+)
+def test_what_is_not_accounted_for_replaced_units_is_refused(tmp_path, more, says):
+    one, two = replacing(1, "same")
+    with pytest.raises(InputError, match=says):
+        replayed(tmp_path, one, two, **({"relation": "replace-one", "means": ""} | more))
+
+
 def test_a_unit_s_rows_counted_once_are_caught(monkeypatch, tmp_path):
-    monkeypatch.setattr(Plan, "drawn", property(lambda plan: plan.price))
-    monkeypatch.setattr(Rho, "per_row", lambda rho, rows: rho)
+    for cost in ("synthesis_cost", "sum_cost"):
+        monkeypatch.setattr(Unit, cost, 1)
     frame, settings = households(), {"unit": "HOME", "at_most": 4, "unit_weights": "rows", "epsilon": 12}
     _, price, (cost, _) = replayed(tmp_path, frame, with_unit(frame, unit_of(4, "one cell")), 4, **settings)
     assert cost > 4 * price
