@@ -39,8 +39,9 @@ def repeat(frame: pd.DataFrame, rows: int, path: Path) -> None:
         for time, done in enumerate(range(0, rows, len(table))):
             part = table.slice(0, min(len(table), rows - done))
             if UNIT in frame:
-                place, copy = part.column_names.index(UNIT), pa.scalar(f"{time:04d}")
-                part = part.set_column(place, UNIT, pc.binary_join_element_wise(part[UNIT], copy, ""))
+                ids = pc.binary_join_element_wise(part[UNIT].cast(pa.string()), f"{time:04d}", "")
+                place, kind = part.column_names.index(UNIT), table.schema.field(UNIT).type
+                part = part.set_column(place, UNIT, ids.cast(kind))
             writer.write_table(part)
 
 

@@ -269,6 +269,16 @@ def _header(path: Path, kind: str, dialect: Dialect) -> list[str]:
     return [str(name) for name in first.iloc[0]]
 
 
+def _refuse_nested(path: Path, columns: Sequence[str] | None) -> None:
+    types = pq.read_schema(path)
+    for name in types.names if columns is None else columns:
+        if pa.types.is_nested(types.field(name).type):
+            raise InputError(
+                f"column {name!r} of file {path.name!r} holds lists or records, not one value in each row; write a "
+                "column of plain values instead"
+            )
+
+
 def _read_csv(path: Path, dialect: Dialect, **how: Any) -> pd.DataFrame:
     given: Any = {"sep": dialect.delimiter, "quotechar": dialect.quote, "encoding": dialect.encoding}
     frame: pd.DataFrame = pd.read_csv(path, index_col=False, **given, **how)
@@ -310,6 +320,8 @@ def _opened(
         if kind == "csv":
             dialect = dialect.detected(_first_line(path, dialect), [*(columns or ()), *wanted])
         _require(_header(path, kind, dialect), columns, path.name, dialect if kind == "csv" else None)
+        if kind == "parquet":
+            _refuse_nested(path, columns)
         yield path, kind, dialect
     except UnicodeDecodeError:
         raise InputError(not_text) from None

@@ -241,6 +241,15 @@ def test_a_cut_off_parquet_file(tmp_path):
             read(FileSource(str(cut)), ["sex"])
 
 
+def test_a_column_of_lists_or_records_is_refused_by_its_name(tmp_path):
+    for nested in ([[1, 2]] * len(ROWS), [{"first": 1}] * len(ROWS)):
+        ROWS.assign(home=nested).to_parquet(tmp_path / "nested.parquet")
+        source = FileSource(str(tmp_path / "nested.parquet"))
+        with pytest.raises(InputError, match=r"column 'home' of file 'nested.parquet' holds lists or records, not one"):
+            source.check(["sex", "home"])
+        source.check(["sex"])
+
+
 def test_a_parquet_file_with_a_column_twice(tmp_path):
     import pyarrow as pa
     import pyarrow.parquet as pq
