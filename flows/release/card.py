@@ -66,7 +66,7 @@ def release_card(
     opened = [dict(each) | {"drawn": _times(f"values of {each['column']}", account)} for each in opened]
     again = {charge["reason"]: charge["rho"] for charge in account["charges"][1:]} if account else {}
     foreign = None if plan.mechanism.keeps_measurements else plan.mechanism
-    relation = unit.relation if foreign is None else plan.mechanism.relation
+    relation = unit.relation if plan.mechanism.relation == ADD_REMOVE else plan.mechanism.relation
     rho = account["rho"] if account else float(price.total)
     each = plan.shared is None or any(measurement.where for measurement in measured)
     fixed = plan.strata.columns if plan.shared is None else ()

@@ -17,6 +17,7 @@ from equistrata.flows.release.card import (
     group_table,
     release_card,
     title_of,
+    unit_of,
 )
 from equistrata.flows.release.plan import Plan
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
@@ -60,7 +61,7 @@ def test_the_card_states_its_unit_and_the_price_of_a_group():
     guarantee = made["guarantee"]
     assert guarantee["unit"] == "one row"
     assert made["groups"] == group_table(guarantee["rho"], 1e-9)
-    assert made["unit"] == {"column": None, "at_most": 1, "unique": False, "weights": "rows"}
+    assert made["unit"] == {"column": None, "at_most": 1, "unique": False, "weights": "rows", "relation": "add-remove"}
     assert made["relation"] == "add-remove"
     page = card_markdown(made, None)
     assert "The unit is one row." in page
@@ -84,6 +85,18 @@ def test_the_card_says_what_noise_is_for(unit, says, not_said):
     assert says in page
     assert not_said not in page
     assert "k units together have the price of a group: k²ρ.\n\n| units |" in page
+
+
+def test_the_card_of_replaced_units_is_about_these():
+    unit = Unit("HOME", 4, relation="replace-one")
+    made = card(replace(plan(), unit=unit))
+    assert made["relation"] == "replace-one of all rows with one HOME"
+    assert made["groups"] == group_table(made["guarantee"]["rho"], 1e-9)  # k in place of others pay k²ρ
+    page = card_markdown(made, None)
+    assert "Neighbours: replace-one: neighbouring tables, of at least one row each, differ by another in place" in page
+    assert "| units replaced | 1 | 2 |" in page
+    assert "group of two" not in page
+    assert unit_of(made) == unit
 
 
 def test_a_price_that_changes_takes_its_table_with_it():
