@@ -60,6 +60,13 @@ KINDS = {
 }
 
 
+WORDS = {
+    ("added", True): "adding or removing all rows with one HOME",
+    ("replaced", True): "replacing all rows with one HOME",
+    ("replaced", False): "one row in place of another",
+}
+
+
 @pytest.mark.parametrize(("kind", "at_most"), [("added", 3), ("replaced", 1), ("replaced", 3)])
 def test_a_unit_costs_at_most_what_the_audit_is_charged(tmp_path, monkeypatch, kind, at_most):
     relation, times, tables = KINDS[kind]
@@ -70,6 +77,8 @@ def test_a_unit_costs_at_most_what_the_audit_is_charged(tmp_path, monkeypatch, k
     audit = report["releases"][0]["audit"]
     assert audit["relation"] == f"{relation}{' of all rows with one HOME' if at_most > 1 else ''}"
     assert audit["rho"] == pytest.approx(price)
+    page = next((tmp_path / "work of first").rglob("*.html")).read_text("utf-8")
+    assert f"neighbouring tables differ by {WORDS[kind, at_most > 1]}." in page
 
 
 def test_a_unit_that_is_paid_for_as_one_row_is_caught(tmp_path, monkeypatch):
