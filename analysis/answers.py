@@ -13,6 +13,7 @@ from math import sqrt
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from scipy.special import ndtri, stdtrit
 
@@ -336,12 +337,29 @@ class Answers:
         counts = self.evidence.model.marginal(asked.columns).ravel()
         whole = not any(np.isnan(numbers).any() for _, numbers in asked.parts)  # else rows drop out by three columns
         found = self._linear(asked) if whole and asked.kind == "ols" else None
-        basis = IMPLIED if found is None else MEASURED
-        value, variance = self._from_models(asked, counts, whole) if found is None else found
+        basis = np.full(len(asked.terms), IMPLIED if found is None else MEASURED)
+        if found is None:
+            basis[self._apart(asked)] = REFUSED
+            if (basis == REFUSED).all():
+                raise InputError(
+                    f"the release measured {asked.parts[-1][0]} with none of the columns in 'by', so its model has no "
+                    "relation of them; measured pairs are in 'relations' of card.json"
+                )
+            value, variance, settled = self._from_models(asked, counts, whole)
+            basis[~settled] = REFUSED
+        else:
+            value, variance = found
         error = np.sqrt(variance + sampled * asked.sampling(counts, value))
         far = float(stdtrit(self.count, (1 + level) / 2)) * error
-        numbers = dict(zip(NUMBERS, (value, value - far, value + far, error), strict=True))
-        return pd.DataFrame({"term": asked.terms, **numbers, "basis": basis})
+        answered = np.where(basis == REFUSED, np.nan, (value, value - far, value + far, error))
+        return pd.DataFrame({"term": asked.terms, **dict(zip(NUMBERS, answered, strict=True)), "basis": basis})
+
+    def _apart(self, asked: Regression) -> npt.NDArray[np.bool_]:
+        """The terms of columns that were not measured with the outcome, shape (terms,); the intercept with any such."""
+        outcome = asked.parts[-1][0]
+        alone = {name for pair in self.unmeasured if outcome in pair for name in pair}
+        apart = [name in alone for name, _ in asked.parts[:-1]]
+        return np.array([any(apart), *apart[1:]])
 
     def _linear(self, asked: Regression) -> tuple[Floats, Floats] | None:
         """Coefficients by measured sums of products, and their variance: the same sums with more noise, many times."""
@@ -359,8 +377,13 @@ class Answers:
         value: Floats = np.linalg.solve(sums[:, :-1], sums[:, -1]).astype(np.float64)
         return value, np.asarray(((np.array(drawn) - value) ** 2).mean(0))
 
-    def _from_models(self, asked: Regression, counts: Floats, whole: bool) -> tuple[Floats, Floats]:
-        """Coefficients by the model's table, with measured sums of terms times outcome where there are all."""
+    def _from_models(
+        self, asked: Regression, counts: Floats, whole: bool
+    ) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+        """Coefficients by the model's table, with measured sums of terms times outcome where there are all.
+
+        And their variances, and which are finite.
+        """
         rng, schema = np.random.default_rng(self.seed + 1), self.evidence.strata.schema
         products = Moments.of(schema, self._tables, asked.parts[:-1], asked.parts[-1:]) if whole else None
         believed = np.ones(1)  # of a measured sum, as far as its noise is less than what the model may be off by
@@ -370,18 +393,20 @@ class Answers:
             prior = asked.spread(misfit_variance(counts, UNKNOWN * counts.sum()))
             believed = prior / np.maximum(prior + spread, 1e-12)
 
-        def estimated(counts: Floats, values: list[Floats], modelled: Floats) -> Floats:
+        def sums(values: list[Floats], modelled: Floats) -> Floats | None:
             if products is None:
-                return asked.coefficients(counts)
+                return None
             seen, own = products.sums(values)[:, 0], asked.products(modelled)
-            return asked.coefficients(counts, own + believed * (seen - own))
+            return np.asarray(own + believed * (seen - own))
 
         truth, drawn = asked.coefficients(counts), []
-        value = estimated(counts, self._values, counts)
+        best = sums(self._values, counts)
+        value, settled = asked.coefficients(counts, best), asked.settled(counts, best)
         for model, values in self.replicated():
             modelled = model.marginal(asked.columns).ravel()
-            drawn.append(estimated(self._disturbed(model, asked.columns, rng).ravel(), values, modelled))
-        return value, np.asarray(((np.array(drawn) - truth) ** 2).mean(0))
+            disturbed = self._disturbed(model, asked.columns, rng).ravel()
+            drawn.append(asked.coefficients(disturbed, sums(values, modelled)))
+        return value, np.asarray(((np.array(drawn) - truth) ** 2).mean(0)), settled
 
 
 def _range(top: Floats, bottom: Floats) -> tuple[float, float]:

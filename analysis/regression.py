@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from math import prod
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import expit
 
 from equistrata.analysis.moments import Term
@@ -28,7 +29,7 @@ from equistrata.errors import InputError
 from equistrata.synth.measurements import Columns
 
 KINDS = ("ols", "logit")
-_STEPS, _CONVERGED, _RIDGE = 50, 1e-9, 1e-9
+_STEPS, _CONVERGED, _SETTLED, _RIDGE = 50, 1e-9, 1e-4, 1e-9
 
 
 @dataclass(frozen=True, eq=False)
@@ -108,22 +109,33 @@ class Regression:
     def coefficients(self, counts: Floats, products: Floats | None = None) -> Floats:
         """Of a table of counts, shape (cells,); least squares, or maximum likelihood by Newton's method.
 
+        A coefficient for which the likelihood has no finite maximum (all rows of a group have one outcome) is the
+        last step's; `settled` says which are not.
+
         Args:
             products: the sums of terms times outcome over the rows, where they are known better than by the table.
         """
+        return self._fitted(counts, products)[0]
+
+    def settled(self, counts: Floats, products: Floats | None = None) -> npt.NDArray[np.bool_]:
+        """Which of `coefficients` are those of a maximum, shape (terms,)."""
+        return np.abs(self._fitted(counts, products)[1]) < _SETTLED
+
+    def _fitted(self, counts: Floats, products: Floats | None) -> tuple[Floats, Floats]:
+        """Coefficients, and their last step."""
         weights = np.maximum(counts, 0.0) * self.kept
         if products is None:
             products = self.products(counts)
         if self.kind == "ols":
-            return self._solved(weights, products)
-        found = np.zeros(len(self.terms))
+            return self._solved(weights, products), np.zeros(len(self.terms))
+        found = step = np.zeros(len(self.terms))
         for _ in range(_STEPS):
             chance = expit(self.design @ found)
             step = self._solved(weights * chance * (1 - chance), products - self.design.T @ (weights * chance))
             found = found + np.clip(step, -5.0, 5.0)
             if np.abs(step).max() < _CONVERGED:
                 break
-        return found
+        return found, step
 
     def sampling(self, counts: Floats, found: Floats) -> Floats:
         """The variance of the coefficients by which rows were sampled from a population (sandwich), shape (terms,)."""

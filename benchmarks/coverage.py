@@ -71,20 +71,32 @@ def intervals(table: CodedTable, strata: list[str], name: str, epsilon: float, s
         asked += [("one-way in strata", of, tuple(strata)) for of in inner]
         asked += [("two-way in strata", a, (*strata, b)) for a, b in combinations(inner, 2)]
     for kind, of, by in asked:
-        yield from _proportions(kind, of, by, answers, table, rows)
+        yield from proportions(kind, of, by, answers, table, rows)
     for kind, outcome, on in REGRESSIONS:
         if not {*on, *([outcome] if isinstance(outcome, str) else outcome or {})} <= set(names):
             continue
-        regression = Regression.of(table.schema, kind, outcome, on)
-        real = regression.coefficients(table.marginal(regression.columns).astype(float).ravel())
+        yield from coefficients(kind, outcome, on, answers, table)
+
+
+def coefficients(kind: str, outcome: Of, on: tuple[str, ...], answers: Answers, table: CodedTable) -> Iterator[Seen]:
+    """Those that are finite in the table itself."""
+    regression = Regression.of(table.schema, kind, outcome, on)
+    counts = table.marginal(regression.columns).astype(float).ravel()
+    try:
         found = answers.estimate(kind, outcome, on)
-        for line, value in zip(found.itertuples(index=False), real, strict=True):
+    except InputError:
+        yield Seen(kind, "", "refused", False, 0.0)
+        return
+    real = zip(regression.coefficients(counts), regression.settled(counts), strict=True)
+    for line, (value, finite) in zip(found.itertuples(index=False), real, strict=True):
+        if finite or line.basis == "refused":
             yield Seen(kind, "", line.basis, line.lower <= value <= line.upper, line.upper - line.lower)
 
 
-def _proportions(
+def proportions(
     kind: str, of: str, by: tuple[str, ...], answers: Answers, table: CodedTable, rows: CodedTable
 ) -> Iterator[Seen]:
+    """All proportions of a column by others, and the naive ones of the synthetic rows."""
     asked = question(table.schema, "proportion", of, by)
     assert asked.bottom is not None
     counts, drawn = (each.marginal(asked.columns).ravel() for each in (table, rows))
