@@ -140,27 +140,40 @@ class GraphicalModel:
         return np.asarray(counts.reshape(shape) * self.total)
 
     def _eliminate(self, wanted: Clique) -> Floats:
-        """Variable elimination over the smallest subtree that holds all wanted variables."""
-        tree, kept = self.tree, list(range(len(self.tree.cliques)))
-        for i in range(len(tree.cliques) - 1, 0, -1):
-            has_child = any(tree.parents[j] == i for j in kept)
-            if not has_child and not set(tree.cliques[i]).intersection(wanted).difference(tree.separators[i]):
-                kept.remove(i)
-        while True:  # the first clique can go too if its only child holds all that is wanted of it
-            children = [j for j in kept if tree.parents[j] == kept[0]]
-            if len(children) != 1 or not set(wanted).intersection(tree.cliques[kept[0]]) <= set(
-                tree.cliques[children[0]]
-            ):
+        """Variable elimination over the smallest subtree that holds all wanted variables.
+
+        A clique without wanted variables below it would send ones: it is left out.
+        """
+        tree, root = self.tree, 0
+        while True:
+            below = [i for i in tree.children[root] if tree.below[i].intersection(wanted)]
+            here = set(tree.cliques[root]).intersection(wanted)
+            if len(below) != 1 or not here.issubset(tree.cliques[below[0]]):
                 break
-            kept.pop(0)
-        messages: dict[int, list[tuple[Floats, Clique]]] = {i: [] for i in kept}
-        for i in reversed(kept[1:]):  # each clique sends its parent what it knows of the separator and what is wanted
-            table = self.conditional[i].reshape([tree.sizes[v] for v in tree.cliques[i]])
-            terms = [(table, tree.cliques[i]), *messages[i]]
-            out = tuple(sorted({v for _, part in terms for v in part}.intersection(tree.separators[i] + wanted)))
-            messages[tree.parents[i]].append((_contract(terms, out), out))
-        root = self.clique_marginals[kept[0]].reshape([tree.sizes[v] for v in tree.cliques[kept[0]]])
-        return _contract([(root, tree.cliques[kept[0]]), *messages[kept[0]]], wanted)
+            root = below[0]
+        top = self.clique_marginals[root].reshape([tree.sizes[v] for v in tree.cliques[root]])
+        return _contract([(top, tree.cliques[root]), *self._messages(root, wanted)], wanted)
+
+    def _messages(self, clique: int, wanted: Clique) -> list[tuple[Floats, Clique]]:
+        """What the children of a clique send it: tables over the separators and the wanted variables below them.
+
+        They are remembered: marginals of many sets of columns share them.
+        """
+        tree, found = self.tree, []
+        for i in tree.children[clique]:
+            inside = tuple(sorted(tree.below[i].intersection(wanted)))
+            if not inside:
+                continue
+            if (i, inside) not in self._sent:
+                table = self.conditional[i].reshape([tree.sizes[v] for v in tree.cliques[i]])
+                out = tuple(sorted({*tree.separators[i], *inside}))
+                self._sent[i, inside] = _contract([(table, tree.cliques[i]), *self._messages(i, inside)], out), out
+            found.append(self._sent[i, inside])
+        return found
+
+    @cached_property
+    def _sent(self) -> dict[tuple[int, Clique], tuple[Floats, Clique]]:
+        return {}
 
     def where(self, allowed: Mapping[str, Sequence[int]]) -> tuple[GraphicalModel, float]:
         """See `Model.where`."""

@@ -43,6 +43,21 @@ class JunctionTree:
             for clique, parent in zip(self.cliques, self.parents, strict=True)
         )
 
+    @cached_property
+    def children(self) -> tuple[tuple[int, ...], ...]:
+        """The positions of each clique's children, the last first."""
+        backwards = range(len(self.cliques) - 1, -1, -1)
+        return tuple(tuple(j for j in backwards if self.parents[j] == i) for i in range(len(self.cliques)))
+
+    @cached_property
+    def below(self) -> tuple[frozenset[int], ...]:
+        """The variables of each clique and all under it that are not in its separator, and so nowhere else."""
+        found: dict[int, frozenset[int]] = {}
+        for i in range(len(self.cliques) - 1, -1, -1):
+            inside = set(self.cliques[i]).union(*(found[j] for j in self.children[i]))
+            found[i] = frozenset(inside.difference(self.separators[i]))
+        return tuple(found[i] for i in range(len(self.cliques)))
+
     @property
     def cells(self) -> int:
         """The number of cells of all clique tables together: what inference costs in time and memory."""
