@@ -63,7 +63,7 @@ def errors(real: pd.DataFrame, released: pd.DataFrame, name: str) -> dict[str, f
     apart = [float(wasserstein_distance(*side)) for side in sides]
     quantiles = [float(np.abs(np.subtract(*(np.quantile(x, QUANTILES) for x in side))).mean()) for side in sides]
     found = {"w": apart[0], "q": quantiles[0], "worst_w": max(apart[1:]), "worst_q": max(quantiles[1:])}
-    found["sd"] = float(sides[0][1].std() / sides[0][0].std())
+    found["sd"] = float(sides[0][1].std() / max(sides[0][0].std(), 1e-12))
     if name in ATOMS:
         found |= {key: float((x == ATOMS[name]).mean()) for key, x in zip(("atom", "drawn"), sides[0], strict=True)}
     return found
