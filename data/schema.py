@@ -682,8 +682,8 @@ def _ruled(schema: Schema, entries: Sequence[Any], here: str) -> Schema:
         all_of = all(len(each) == ruled[name].size for name, each in codes.items())
         _need(here, not all_of, f"rules out every value of {', '.join(codes)}; leave one possible")
         zeros.append(Impossible(tuple(codes), tuple(codes.values())))
-    listed = [dict(zip(zero.columns, map(frozenset, zero.codes), strict=True)) for zero in zeros]
-    possible = some_row({name: ruled[name].size for zero in zeros for name in zero.columns}, listed)
+    out = [dict(zip(zero.columns, map(frozenset, zero.codes), strict=True)) for zero in zeros]
+    possible = some_row({name: ruled[name].size for zero in zeros for name in zero.columns}, out)
     _need(here, possible, "has rules in 'impossible' that together leave no row possible; take one of them out")
     return replace(ruled, impossible=tuple(zeros))
 

@@ -2,8 +2,8 @@
 
 Counts of every node of some levels are known with independent Gaussian noise. Least squares follows Hay, Rastogi,
 Miklau and Suciu, "Boosting the Accuracy of Differentially Private Histograms Through Consistency" (2010). The posterior
-splits each node's rows between its halves: a priori as a unimodal density would, but for an effect from a mixture of
-normals whose weights are estimated for each level (empirical Bayes: Stephens, "False Discovery Rates: a New Deal",
+splits each node's rows between its halves: a priori as a unimodal density would, plus an effect from a mixture of
+normals with weights that are estimated for each level (empirical Bayes: Stephens, "False Discovery Rates: a New Deal",
 2017). So levels at which the halves differ by noise alone are smooth. Bins that hold most rows of the node around them
 keep their least squares: zeros and round numbers are no part of a density.
 
@@ -29,7 +29,7 @@ from equistrata.arrays import Floats
 BRANCHES = 3  # log₂ of the nodes that one of the next level has (docs/experiments/coarsening.md)
 _FEWEST = 2  # nodes of a level that is not worth its price
 _EFFECTS = np.array([0.05, 0.15, 0.5, 1.5])  # standard deviations of a share's effect, in those of a fair coin
-_PSEUDO = 0.3  # nodes of each kind that a level has beforehand
+_PSEUDO = 0.3  # nodes of each kind that a level has a priori
 _PASSES = 30
 _CLEAR = 5.0  # standard deviations of a count
 _SEEN = 3.0  # standard deviations of the sum of all rows further out
@@ -152,7 +152,7 @@ class Tree:
         """The posterior mean counts: `peaks` as measured, the other rows by `split`; shape (bins,).
 
         Args:
-            prior: their density beforehand; `unimodal` if not given.
+            prior: their prior density; `unimodal` if not given.
         """
         rest = self.without(self.peaks)
         density = rest.unimodal if prior is None else prior

@@ -260,7 +260,7 @@ def tree_of(column: Column) -> tuple[Merging, ...]:
 
 
 def _nodes(column: Column, level: int) -> Merging:
-    """The group of each code at a level of the tree; None where all are told apart."""
+    """The group of each code at a level of the tree; None where no codes are merged."""
     last = (column.bins - 1) >> level
     beside = range(last + 1, last + 1 + column.size - column.bins)
     return (*(code >> level for code in range(column.bins)), *beside) if level else None
