@@ -34,7 +34,7 @@ def _some(sizes: Mapping[str, int], rules: Sequence[Rule], steps: list[int]) -> 
         return True
     if not all(rules):  # nothing is left that could save the row
         return False
-    name = next(iter(min(rules, key=len)))
+    name = min((len(rule), place, next(iter(rule))) for place, rule in enumerate(rules))[2]
     own, others = [rule for rule in rules if name in rule], [rule for rule in rules if name not in rule]
     kinds = {frozenset(place for place, rule in enumerate(own) if code in rule[name]) for code in range(sizes[name])}
     for kind in kinds:
