@@ -321,8 +321,9 @@ class _Alone:
         codes = np.arange(column.size) if groups is None else np.asarray(groups)
         ends = np.append(np.flatnonzero(np.diff(codes)) + 1, len(codes))
         starts, beside = np.append(0, ends[:-1]), self.deviations**2
+        bins = column.bins
         variances = [
-            self.tree.variance(first, last) if last <= column.bins else float(beside[first - column.bins])
+            self.tree.variance(first, min(last, bins)) + float(beside[max(first - bins, 0) : max(last - bins, 0)].sum())
             for first, last in zip(starts.tolist(), ends.tolist(), strict=True)
         ]
         spread = np.bincount(codes[starts], variances)  # a group may be of several runs, by rules

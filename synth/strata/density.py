@@ -39,12 +39,10 @@ def shares_by_stratum(
     found: dict[Key, dict[str, Floats]] = {key: {} for key in models}
     for name, groups in coarsening.groups.items():
         column, shares = coarsening.fine[name], coarsening.shares(name, measurements)
-        inner = np.asarray(groups)[: column.bins]
-        if not column.fine or not (np.diff(inner) >= 0).all():
-            parts = np.tile(shares, (len(models), 1))
-        else:
+        inner, beside = np.asarray(groups)[: column.bins], groups[column.bins :]
+        parts = np.tile(shares, (len(models), 1))
+        if column.fine and (np.diff(inner) >= 0).all() and not {*beside} & {*groups[: column.bins]}:
             rows = np.array([model.marginal((name,))[: inner[-1] + 1] for model in models.values()])
-            parts = np.tile(shares, (len(models), 1))
             parts[:, : column.bins] = tilted(inner, shares[: column.bins], rows)
         for key, part in zip(models, parts, strict=True):
             found[key][name] = part

@@ -106,6 +106,15 @@ def test_sums_over_groups_are_unbiased_and_no_noisier_than_they_say():
     assert (values.std(0) > 0.5 * stated).all()
 
 
+def test_a_group_may_hold_missing_cells_too():
+    counts = np.linspace(0, 50, HOURS.size)
+    alone = _Alone.of(HOURS, measured(HOURS, counts, 10.0, 0))
+    whole, apart = (alone.sums(HOURS, groups) for groups in ((0,) * HOURS.size, (*(0,) * HOURS.bins, 1)))
+    assert whole.values[0] == pytest.approx(apart.values.sum())
+    assert whole.sigmas[0] ** 2 == pytest.approx((apart.sigmas**2).sum())
+    assert not alone.sums(HOURS, None).sigmas[: HOURS.bins].max() > 10
+
+
 def test_a_part_without_counts_of_its_own_has_the_shape_of_the_whole():
     whole = np.linspace(1, 50, BMI.size)
     np.testing.assert_array_equal(_Alone.of(BMI, [], whole).smooth, whole)
