@@ -31,6 +31,7 @@ from equistrata.data.dialect import PLAIN, Dialect
 from equistrata.data.grid import fine_edges
 from equistrata.data.questions import asked
 from equistrata.data.ranges import FORMS, Bins, Range
+from equistrata.data.rules import some_row
 from equistrata.data.units.unit import ROW, UNIT_ROWS, Unit
 from equistrata.errors import InputError
 
@@ -48,6 +49,7 @@ ABSENT = (
     "NULL", "NaN", "None", "n/a", "nan", "null",
 )  # fmt: skip
 MOST_FOUND = 100  # values of an open column: those that the most rows hold, by noisy counts
+MOST_WHOLE = 2**53  # the largest whole number to which all are exact
 MOST_CODES = 10_000  # of a column: more make a name or a number of it, and two such columns a table of 10⁸ cells
 _MOST = f"{MOST_CODES:,} are the most, so join some or declare bins"
 _OF_DATES = ("format", "every")
@@ -589,6 +591,10 @@ def _numeric(spec: Mapping[str, Any], here: str) -> dict[str, Any]:
     _need(here, all(map(_is_number, numbers)), "needs finite numbers as 'lower', 'upper' and 'edges'")
     lower, upper, *edges = (float(x) for x in numbers)
     _need(here, lower < upper, "needs 'lower' to be less than 'upper'")
+    if spec.get("integer") is True and not layout:
+        _need(here, ceil(lower) <= floor(upper), "has no whole number between 'lower' and 'upper'; widen them")
+        most = f"has bounds beyond {MOST_WHOLE:,}, where whole numbers are not exact; narrow them"
+        _need(here, max(abs(lower), abs(upper)) <= MOST_WHOLE, most)
     _need(here, len(edges) <= MOST_CODES + 1, f"has {len(edges) - 1:,} bins; {_MOST}")
     if edges:
         ascending = len(edges) > 1 and sorted(set(edges)) == edges
@@ -676,6 +682,9 @@ def _ruled(schema: Schema, entries: Sequence[Any], here: str) -> Schema:
         all_of = all(len(each) == ruled[name].size for name, each in codes.items())
         _need(here, not all_of, f"rules out every value of {', '.join(codes)}; leave one possible")
         zeros.append(Impossible(tuple(codes), tuple(codes.values())))
+    out = [dict(zip(zero.columns, map(frozenset, zero.codes), strict=True)) for zero in zeros]
+    possible = some_row({name: ruled[name].size for zero in zeros for name in zero.columns}, out)
+    _need(here, possible, "has rules in 'impossible' that together leave no row possible; take one of them out")
     return replace(ruled, impossible=tuple(zeros))
 
 

@@ -81,7 +81,11 @@ def read_codebook(path: str | Path) -> dict[str, Entry]:
         text = content.decode("latin-1")
     start = text.lstrip()[:1]
     read = _xml if start == "<" else _json if start in ("{", "[") else _csv
-    found = {each.name: each for each in read(text, where) if each.name}
+    found: dict[str, Entry] = {}
+    for each in read(text, where):
+        if each.name and found.setdefault(each.name, each) != each:
+            twice = f"the book describes {each.name} more than once, and not alike; the first is taken"
+            found[each.name] = replace(found[each.name], remark=twice)
     if not found:
         raise InputError(
             f"{where} names no columns in a form that is known: JSON or CSV with a name for each column, Frictionless "

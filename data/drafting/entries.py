@@ -79,7 +79,8 @@ class Entry:
             absent: more codes, which the book says are no value: never numbers.
             continuous: the book says that these are numbers, whatever it lists within their bounds.
         """
-        values, beside = _pairs(codes), _pairs(absent)
+        listed = [*codes]
+        values, beside = _pairs(listed), _pairs(absent)
         values = {raw: words for raw, words in values.items() if raw not in beside}
         missing = missing or "" in values or "" in beside
         pairs = {raw: words for raw, words in (values | beside).items() if raw}
@@ -104,7 +105,10 @@ class Entry:
         if not any(values):  # codes of missing cells alone do not say what the others hold
             return cls(name, label, None, tuple(pairs.items()), missing=missing)
         kind: Type = "ordinal" if ordered and len(pairs) > 2 else "nominal"
-        return cls(name, label, kind, tuple(pairs.items()), missing=missing)
+        words = {(one_line(raw), one_line(text)) for raw, text in listed if one_line(text)}
+        twice = [raw for raw in values if sum(each == raw for each, _ in words) > 1]
+        remark = f"the book has two meanings of {', '.join(twice)} in {name}; the last is taken" if twice else ""
+        return cls(name, label, kind, tuple(pairs.items()), missing=missing, remark=remark)
 
     @property
     def values(self) -> list[Value]:

@@ -15,7 +15,7 @@ other columns. See docs/proofs/coarsening.md. Post-processing of noisy numbers.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from math import sqrt
 
@@ -25,7 +25,7 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable, code_dtype
 from equistrata.privacy.noise import gaussian_sigma
-from equistrata.stats.tails import outer
+from equistrata.stats.trees import Tree, levels_of
 from equistrata.stats.wavelets import denoised
 from equistrata.synth.measurements import NOISE_L1, Columns, Measurement, Merging, Prediction, Summed, sum_groups
 from equistrata.synth.models.base import Model, Tilting
@@ -36,7 +36,7 @@ from equistrata.synth.models.possible import Indices, zero_classes
 PAIR_NOISE = 0.1
 FEWEST_GROUPS = 2
 WIDE = 16  # codes: columns of no more are left alone
-FINE_GROUPS, RUNS = 64, 32  # at most, of a numeric column without declared edges
+FINE_GROUPS = 64  # at most, of a numeric column without declared edges
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,7 +62,7 @@ class Coarsening:
             name: [[0] * schema[name].size] for name in schema.names
         }
         for measurement in measurements:
-            if _is_of_runs(schema, measurement):
+            if _is_of_tree(schema, measurement):
                 continue
             for name, groups in zip(measurement.columns, measurement.groups, strict=True):
                 if groups is not None or len(measurement.columns) > 1:
@@ -86,9 +86,10 @@ class Coarsening:
             name = measurement.columns[0] if len(measurement.columns) == 1 else ""
             limit = min(most, FINE_GROUPS) if name and schema[name].fine else most
             if name and name not in kept and schema[name].size > max(limit, WIDE) and measurement.groups == (None,):
-                counts = denoised(measurement.values, measurement.sigma)
                 if schema[name].fine:
-                    counts = _Counts.of(schema[name], measurements).smooth
+                    counts = _Alone.of(schema[name], measurements).smooth
+                else:
+                    counts = denoised(measurement.values, measurement.sigma)
                 groups[name] = merge_codes(schema[name], counts, limit, classes[name])
                 if schema[name].fine:
                     groups[name] = _with_tail(schema[name], groups[name], counts, limit, classes[name])
@@ -141,44 +142,73 @@ class Coarsening:
         return kind(measurement.columns, values, typical, tuple(rest), sigmas=sigmas)
 
     def coarse_all(self, measurements: Iterable[Measurement]) -> list[Measurement]:
-        """Each as `coarse`, without those of `runs_of` a column: groups may end within a run."""
-        return [self.coarse(each) for each in measurements if not _is_of_runs(self.fine, each)]
+        """Each as `coarse`; those of a tree of bins as one, by least squares."""
+        measurements, found = list(measurements), list[Measurement]()
+        for name in self.fine.names:
+            if any(each.columns == (name,) and _is_of_tree(self.fine, each) for each in measurements):
+                alone = _Alone.of(self.fine[name], measurements)
+                if alone.tree is not None:
+                    found.append(alone.sums(self.fine[name], self.groups.get(name)))
+        return [*(self.coarse(each) for each in measurements if not _is_of_tree(self.fine, each)), *found]
 
-    def expanded(self, model: Tilting, measurements: Sequence[Measurement], schema: Schema | None = None) -> Model:
+    def expanded(
+        self,
+        model: Tilting,
+        measurements: Sequence[Measurement],
+        schema: Schema | None = None,
+        shares: Mapping[str, Floats] | None = None,
+        priors: Mapping[str, Floats] | None = None,
+    ) -> Model:
         """A model of merged codes as one of all codes, with shares within groups as columns alone were measured.
 
         Args:
             schema: of the result: `fine`, or the columns of it that the model has.
+            shares: of the columns in which they are known, others as `shares`.
+            priors: of columns with fine bins, see `shares`.
         """
         names = [name for name in model.schema.names if name in self.groups]
         if not names:
             return model
-        shares = {name: self._shares(name, measurements) for name in names}
-        return ExpandedModel(schema or self.fine, model, {name: self.groups[name] for name in names}, shares)
+        known, prior = shares or {}, priors or {}
+        found = {name: self.shares(name, measurements, prior.get(name)) for name in names if name not in known}
+        groups = {name: self.groups[name] for name in names}
+        return ExpandedModel(schema or self.fine, model, groups, {name: {**known, **found}[name] for name in names})
 
-    def _shares(self, name: str, measurements: Sequence[Measurement]) -> Floats:
-        """P(code | group) of one column, shape (codes,), by what it alone was measured to hold, denoised."""
-        column, groups = self.fine[name], np.asarray(self.groups[name])
-        counts = _Counts.of(column, measurements)
-        shares = np.zeros(column.size)
+    def shares(self, name: str, measurements: Sequence[Measurement], prior: Floats | None = None) -> Floats:
+        """P(code | group) of one column, shape (codes,), by what it alone was measured to hold, denoised.
+
+        Args:
+            prior: of fine bins: their proportions in a table of which this is a part.
+        """
+        counts = _Alone.of(self.fine[name], measurements, prior).smooth
+        groups, shares = np.asarray(self.groups[name]), np.zeros(len(counts))
         for group in range(int(groups.max()) + 1):
             codes = np.flatnonzero(groups == group)
-            kept = counts.smooth[codes]
-            if column.fine and codes[0] == 0:
-                kept = counts.tail(column, codes, upper=False)
-            if column.fine and codes[-1] == column.bins - 1:
-                kept = counts.tail(column, codes, upper=True)
-            shares[codes] = _projected(kept)
+            shares[codes] = _projected(counts[codes])
         return shares
 
 
 def modelled(
-    schema: Schema, measurements: Sequence[Measurement], estimate: Callable[[Schema, list[Measurement]], Tilting]
+    schema: Schema,
+    measurements: Sequence[Measurement],
+    estimate: Callable[[Schema, list[Measurement]], Tilting],
+    priors: Mapping[str, Floats] | None = None,
 ) -> Model:
-    """What `estimate` makes of measurements, found on merged codes (`Coarsening.of`) and expanded to all."""
+    """What `estimate` makes of measurements, found on merged codes (`Coarsening.of`) and expanded to all.
+
+    Args:
+        priors: of columns with fine bins, see `Coarsening.shares`.
+    """
     coarsening = Coarsening.of(schema, measurements)
     coarse = coarsening.coarse_all(measurements)
-    return coarsening.expanded(estimate(coarsening.schema, coarse), measurements)
+    return coarsening.expanded(estimate(coarsening.schema, coarse), measurements, priors=priors)
+
+
+def proportions(schema: Schema, measurements: Sequence[Measurement]) -> dict[str, Floats]:
+    """Columns with fine bins that were measured by themselves → their bins' posterior mean counts, shape (bins,)."""
+    fine = [column for column in schema.columns if column.fine and not column.open]
+    found = {column.name: (column, _Alone.of(column, measurements)) for column in fine}
+    return {name: each.smooth[: column.bins] for name, (column, each) in found.items() if each.tree is not None}
 
 
 def groups_for(rho: float, rows: float) -> float:
@@ -221,80 +251,84 @@ def merge_codes(column: Column, counts: Floats, most: float, classes: Indices) -
     return tuple(groups)
 
 
-def runs_of(column: Column) -> tuple[int, ...]:
-    """The run of each code of a column: RUNS of neighbouring bins, as many in each; other codes have runs of their own.
+def tree_of(column: Column) -> tuple[Merging, ...]:
+    """How a column with fine bins is measured: at the levels of a tree of its bins (`levels_of`), all codes first.
 
-    Sums over runs are measured besides, so that the noise of many bins does not add up.
+    Other codes are nodes of their own at each level.
     """
-    runs = min(RUNS, column.bins)
-    bins = np.arange(column.bins) * runs // column.bins
-    return (*bins.tolist(), *range(runs, runs + column.size - column.bins))
+    return tuple(_nodes(column, level) for level in levels_of(column.bins))
 
 
-def _is_of_runs(schema: Schema, measurement: Measurement) -> bool:
-    names = measurement.columns
-    return len(names) == 1 and schema[names[0]].fine and measurement.groups == (runs_of(schema[names[0]]),)
+def _nodes(column: Column, level: int) -> Merging:
+    """The group of each code at a level of the tree; None where no codes are merged."""
+    last = (column.bins - 1) >> level
+    beside = range(last + 1, last + 1 + column.size - column.bins)
+    return (*(code >> level for code in range(column.bins)), *beside) if level else None
+
+
+def _is_of_tree(schema: Schema, measurement: Measurement) -> bool:
+    alone = len(measurement.columns) == 1 and not isinstance(measurement, Prediction)
+    column = schema[measurement.columns[0]] if alone else None
+    return column is not None and column.fine and measurement.groups[0] in tree_of(column)
 
 
 @dataclass(frozen=True, eq=False)
-class _Counts:
-    """What a column by itself was measured to hold: counts of its codes, and the same smoothed, shape (codes,).
+class _Alone:
+    """What a column by itself was measured to hold.
 
     Attributes:
-        sigma: standard deviation of a raw count.
-        runs: of each code, `runs_of` the column.
-        of_runs: variance of the sum of the raw counts of each run.
+        raw, smooth: counts of its codes, by least squares, and the same smoothed, shape (codes,).
+        tree: of its fine bins; None for other columns, and where it was not measured.
+        deviations: of what is beside the bins, shape (codes − bins,).
     """
 
     raw: Floats
     smooth: Floats
-    sigma: float
-    runs: Indices
-    of_runs: Floats
+    tree: Tree | None = None
+    deviations: Floats = field(default_factory=lambda: np.zeros(0))
 
     @classmethod
-    def of(cls, column: Column, measurements: Iterable[Measurement]) -> _Counts:
-        """By inverse variance; sums over `runs_of` the column by all that was measured of them."""
+    def of(cls, column: Column, measurements: Iterable[Measurement], prior: Floats | None = None) -> _Alone:
+        """By inverse variance.
+
+        Args:
+            prior: of fine bins, their proportions where nothing is seen of them; see `Tree.posterior`.
+        """
         alone = [m for m in measurements if m.columns == (column.name,) and np.isfinite(m.sigma)]
         raw, sigma = _joined([m for m in alone if m.groups == (None,)], column.size)
-        smooth = denoised(raw, sigma) if np.isfinite(sigma) else raw
-        of_runs = [m for m in alone if column.fine and m.groups == (runs_of(column),)]
-        runs = np.asarray(runs_of(column))
-        codes = np.bincount(runs)
-        of_run: Floats = np.multiply(codes, sigma**2)
-        if of_runs and np.isfinite(sigma):
-            (seen, spread), own = _joined(of_runs, len(codes)), np.bincount(runs, raw)
-            sums = own + (seen - own) * of_run / (of_run + spread**2)
-            raw, smooth = (x + ((sums - np.bincount(runs, x)) / codes)[runs] for x in (raw, smooth))
-            of_run = np.asarray(1 / (1 / of_run + 1 / spread**2))
-        return cls(raw, smooth, sigma, runs, of_run.astype(np.float64))
+        if not np.isfinite(sigma):
+            start = raw if prior is None else np.append(prior, np.zeros(column.size - column.bins))
+            return cls(start, start)
+        if not column.fine:
+            return cls(raw, denoised(raw, sigma))
+        levels, beside, precision = {0: (raw[: column.bins], sigma)}, raw[column.bins :] / sigma**2, sigma**-2
+        for level in levels_of(column.bins)[1:]:
+            nodes = _nodes(column, level)
+            assert nodes is not None
+            found, spread = _joined([m for m in alone if m.groups == (nodes,)], nodes[-1] + 1)
+            if np.isfinite(spread):
+                size = ((column.bins - 1) >> level) + 1
+                levels[level] = (found[:size], spread)
+                beside, precision = beside + found[size:] / spread**2, precision + spread**-2
+        tree = Tree.of(column.bins, levels)
+        others = beside / precision
+        smooth = np.append(tree.posterior(prior), others)
+        return cls(np.append(tree.least_squares, others), smooth, tree, np.full(len(others), precision**-0.5))
 
-    def tail(self, column: Column, codes: Indices, upper: bool) -> Floats:
-        """Counts of an outer group of bins (`equistrata.stats.tails`): in the last the density falls, in the first it
-        falls or rises. A tail is Pareto's where fine bins grow wider outwards."""
-        order = slice(None) if upper else slice(None, None, -1)
-        edges, outwards = np.array(column.cuts)[order], np.arange(column.bins)[order]
-        found = outer(
-            self.raw[outwards],
-            self.smooth[outwards],
-            edges,
-            self.sigma,
-            self._beyond(outwards),
-            start=column.bins - len(codes),
-            rising=not upper,
-            heavy=not column.layout and np.ptp(np.diff(column.cuts[1:-1])) > 1,
-        )
-        return np.asarray(found[order])
-
-    def _beyond(self, codes: Indices) -> Floats:
-        """Standard deviation of the sum of each of these codes and those after it: whole runs are known better."""
-        runs, size = self.runs[codes], np.bincount(self.runs)[self.runs[codes]]
-        ends = np.flatnonzero(np.append(np.diff(runs) != 0, True))
-        end = ends[np.searchsorted(ends, np.arange(len(codes)))]
-        part = (end - np.arange(len(codes)) + 1) / size  # of its run
-        within = part**2 * self.of_runs[runs] + size * part * (1 - part) * self.sigma**2
-        after = np.append(np.cumsum(self.of_runs[runs[ends]][::-1])[::-1][1:], 0.0)
-        return np.asarray(np.sqrt(within + after[np.searchsorted(ends, end)]))
+    def sums(self, column: Column, groups: Merging) -> Summed:
+        """Least squares of the groups' counts, as one measurement."""
+        assert self.tree is not None
+        codes = np.arange(column.size) if groups is None else np.asarray(groups)
+        ends = np.append(np.flatnonzero(np.diff(codes)) + 1, len(codes))
+        starts, beside = np.append(0, ends[:-1]), self.deviations**2
+        bins = column.bins
+        variances = [
+            self.tree.variance(first, min(last, bins)) + float(beside[max(first - bins, 0) : max(last - bins, 0)].sum())
+            for first, last in zip(starts.tolist(), ends.tolist(), strict=True)
+        ]
+        spread = np.bincount(codes[starts], variances)  # a group may be of several runs, by rules
+        values = np.asarray(np.bincount(codes, self.raw), dtype=np.float64)
+        return Summed((column.name,), values, sqrt(float(spread.mean())), sigmas=np.sqrt(spread))
 
 
 def _joined(measurements: Sequence[Measurement], size: int) -> tuple[Floats, float]:

@@ -20,10 +20,11 @@ from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import Measurement, load_measurements, measure_marginal, save_measurements
 from equistrata.synth.mechanisms.base import Fit, Mechanism, SharingMechanism
-from equistrata.synth.models.coarsening import Coarsening, modelled
+from equistrata.synth.models.coarsening import Coarsening, modelled, proportions
 from equistrata.synth.models.estimation import Estimator, MirrorDescent
 from equistrata.synth.strata.borrowing import borrow
 from equistrata.synth.strata.cutting import cut, slices
+from equistrata.synth.strata.density import shares_by_stratum
 from equistrata.synth.strata.model import StratifiedModel, estimated_sizes
 
 Result = TypeVar("Result")
@@ -159,7 +160,10 @@ def cut_strata(
     coarsening = Coarsening.of(strata.schema, measurements, strata.columns)
     coarse = coarsening.coarse_all(measurements)
     models, sizes = cut(Strata.over(coarsening.schema, strata.columns), coarse, engine or MirrorDescent(), shrinkage)
-    expanded = {key: coarsening.expanded(model, measurements, strata.rest(key)) for key, model in models.items()}
+    shares = shares_by_stratum(coarsening, measurements, models)
+    expanded = {
+        key: coarsening.expanded(model, measurements, strata.rest(key), shares[key]) for key, model in models.items()
+    }
     return StratifiedModel.of(strata, expanded, sizes)
 
 
@@ -176,7 +180,10 @@ def _each_stratum(
             own[places[measurement.where]].append(replace(measurement, where=()))
     wider = [m for m in measurements if not m.where and not set(strata.columns) <= set(m.columns)]
     extras = borrow(strata, own, wider) if shrinkage else {key: [] for key in own}
-    models = {key: modelled(strata.rest(key), [*own[key], *extras[key]], engine.estimate) for key in strata.keys}
+    priors = proportions(strata.schema, wider) if shrinkage else {}
+    models = {
+        key: modelled(strata.rest(key), [*own[key], *extras[key]], engine.estimate, priors) for key in strata.keys
+    }
     return StratifiedModel.of(strata, models, estimated_sizes(own))
 
 

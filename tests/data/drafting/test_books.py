@@ -336,3 +336,17 @@ def test_broken_stata_files_are_refused_without_a_warning(tmp_path: Path) -> Non
                 read_codebook(path)
         path.write_bytes(other_letters)
         assert [*read_codebook(path)] == ["SEX", "AGE"]
+
+
+def test_a_column_that_is_described_twice_and_a_code_of_two_meanings_are_told(tmp_path):
+    book = tmp_path / "book.json"
+    book.write_text('[{"name": "a", "enum": [1, 3]}, {"name": "a", "enum": [1, 2]}, {"name": "b", "enum": [2, 4]}]')
+    found = read_codebook(book)
+    assert found["a"].values == [1, 3]
+    assert "more than once" in found["a"].remark
+    assert not found["b"].remark
+    book = tmp_path / "book.csv"
+    book.write_text("variable,values\nb,1=A;2=B;1=C\nc,1=A;2=B\n")
+    found = read_codebook(book)
+    assert "two meanings of 1 in b" in found["b"].remark
+    assert not found["c"].remark

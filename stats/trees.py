@@ -1,0 +1,200 @@
+"""A histogram from noisy counts of a tree of its bins: least squares, and the posterior mean of a Pólya tree.
+
+Counts of every node of some levels are known with independent Gaussian noise. Least squares follows Hay, Rastogi,
+Miklau and Suciu, "Boosting the Accuracy of Differentially Private Histograms Through Consistency" (2010). The posterior
+splits each node's rows between its halves: a priori as a unimodal density would, plus an effect from a mixture of
+normals with weights that are estimated for each level (empirical Bayes: Stephens, "False Discovery Rates: a New Deal",
+2017). So levels at which the halves differ by noise alone are smooth. Bins that hold most rows of the node around them
+keep their least squares: zeros and round numbers are no part of a density.
+
+>>> rows, rng = np.repeat([40.0, 300.0], 32), np.random.default_rng(0)
+>>> noisy = {level: (rows.reshape(-1, 2**level).sum(1) + rng.normal(0, 30, 64 >> level), 30.0) for level in (0, 3)}
+>>> tree = Tree.of(64, noisy)
+>>> [round(float(np.abs(x - rows).mean())) for x in (noisy[0][0], tree.least_squares, tree.posterior())]
+[22, 19, 7]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+
+import numpy as np
+from scipy.optimize import isotonic_regression
+
+from equistrata.arrays import Floats
+
+BRANCHES = 3  # log₂ of the nodes that one of the next level has (docs/experiments/coarsening.md)
+_FEWEST = 2  # nodes of a level that is not worth its price
+_EFFECTS = np.array([0.05, 0.15, 0.5, 1.5])  # standard deviations of a share's effect, in those of a fair coin
+_PSEUDO = 0.3  # nodes of each kind that a level has a priori
+_PASSES = 30
+_CLEAR = 5.0  # standard deviations of a count
+_SEEN = 3.0  # standard deviations of the sum of all rows further out
+_FALL = 0.9  # of the density from node to node further out
+_LEAST_DENSITY = 1e-4  # of the prior, times the mean density
+
+
+def levels_of(bins: int) -> tuple[int, ...]:
+    """The levels that are measured: log₂ of how many bins a node has.
+
+    >>> levels_of(3), levels_of(100), levels_of(1000)
+    ((0,), (0, 3), (0, 3, 6))
+    """
+    return tuple(level for level in range(0, 64, BRANCHES) if level == 0 or bins > _FEWEST << level)
+
+
+@dataclass(frozen=True, eq=False)
+class Tree:
+    """What is known of each node from itself and its descendants, by inverse variance; nodes of a level are disjoint.
+
+    Attributes:
+        bins: how many.
+        sums, variances: of each level from the bins up to one node, halves of a level above it; zero beyond the bins.
+    """
+
+    bins: int
+    sums: Sequence[Floats]
+    variances: Sequence[Floats]
+
+    @classmethod
+    def of(cls, bins: int, measured: Mapping[int, tuple[Floats, float]]) -> Tree:
+        """From the counts of a level's nodes and the standard deviation of their noise; level 0 is needed."""
+        depth, sums, variances = max(bins - 1, 1).bit_length(), list[Floats](), list[Floats]()
+        for level in range(depth + 1):
+            nodes, real = 1 << (depth - level), -(-bins >> level)
+            if level:
+                total, variance = sums[-1][::2] + sums[-1][1::2], variances[-1][::2] + variances[-1][1::2]
+            else:
+                total, variance = np.zeros(nodes), np.full(nodes, np.inf)
+            if level in measured:
+                values, sigma = measured[level]
+                seen, precision = np.zeros(nodes), max(sigma, 1e-3) ** -2
+                seen[:real] = values
+                known = np.where(variance > 0, 1 / np.where(variance > 0, variance, 1.0), 0.0)
+                total = (total * known + seen * precision) / (known + precision)
+                variance = 1 / (known + precision)
+            there = np.arange(nodes) < real
+            sums.append(np.where(there, total, 0.0))
+            variances.append(np.where(there, variance, 0.0))
+        return cls(bins, sums, variances)
+
+    @cached_property
+    def least_squares(self) -> Floats:
+        """The bins' counts that fit all levels best, shape (bins,)."""
+        counts = self.sums[-1]
+        for total, variance in zip(self.sums[-2::-1], self.variances[-2::-1], strict=True):
+            halves, spread = total.reshape(-1, 2), variance.reshape(-1, 2)
+            part = spread / np.maximum(spread.sum(1, keepdims=True), 1e-300)
+            counts = (halves + (counts - halves.sum(1))[:, None] * part).ravel()
+        return np.asarray(counts[: self.bins])
+
+    def variance(self, first: int, last: int) -> float:
+        """At most the variance of the least squares of a sum of bins, from `first` up to, not including, `last`: that
+        by the nodes within it."""
+        found, level = 0.0, 0
+        last = len(self.sums[0]) if last == self.bins else last  # beyond the bins is nothing
+        while first < last:
+            if first & 1:
+                found, first = found + float(self.variances[level][first]), first + 1
+            if last & 1:
+                last -= 1
+                found += float(self.variances[level][last])
+            first, last, level = first >> 1, last >> 1, level + 1
+        return found
+
+    @cached_property
+    def unimodal(self) -> Floats:
+        """The nodes' counts as a density that rises to a mode and falls from it, shape (bins,). It falls by _FALL
+        from node to node where all rows further out together are less than noise alone may be."""
+        nodes = np.arange(self.bins) >> min(BRANCHES, max(len(self.sums) - 3, 0))
+        sizes, rows = np.bincount(nodes), self.least_squares
+        density = np.bincount(nodes, rows) / sizes
+        peak = int(np.argmax(density)) + 1
+        rising = isotonic_regression(density[:peak], weights=sizes[:peak]).x
+        falling = isotonic_regression(density[peak - 1 :], weights=sizes[peak - 1 :], increasing=False).x
+        found, steps = np.append(rising, falling[1:]), np.arange(len(sizes))
+        ends = np.append(0, np.cumsum(sizes)).tolist()
+        up_to = np.append(0.0, np.cumsum(rows))
+        seen = [
+            (
+                up_to[last] >= _SEEN * self.variance(0, last) ** 0.5,
+                up_to[-1] - up_to[first] >= _SEEN * self.variance(first, self.bins) ** 0.5,
+            )
+            for first, last in pairwise(ends)
+        ]
+        low, high = np.array(seen).T
+        first = int(np.argmax(low)) if low.any() else 0
+        last = len(high) - 1 - int(np.argmax(high[::-1])) if high.any() else len(high)
+        found = np.maximum(found, _LEAST_DENSITY * max(float(rows.sum()), 1.0) / self.bins)
+        found = found * _FALL ** (np.maximum(first - steps, 0) + np.maximum(steps - last, 0))
+        return np.asarray(found[nodes])
+
+    @cached_property
+    def peaks(self) -> Floats:
+        """The counts of bins that clearly hold most rows of the node around them, zero for others, shape (bins,)."""
+        rows, nodes = self.least_squares, np.arange(self.bins) >> min(BRANCHES, len(self.sums) - 1)
+        clear = rows >= _CLEAR * np.sqrt(self.variances[0][: self.bins])
+        most = rows >= np.bincount(nodes, np.maximum(rows, 0.0))[nodes] / 2
+        return np.where(clear & most, rows, 0.0)
+
+    def without(self, counts: Floats) -> Tree:
+        """What is known of all other rows than so many in each bin, shape (bins,)."""
+        rest = [np.zeros(len(self.sums[0]))]
+        rest[0][: self.bins] = counts
+        while len(rest) < len(self.sums):
+            rest.append(rest[-1][::2] + rest[-1][1::2])
+        return Tree(self.bins, [total - each for total, each in zip(self.sums, rest, strict=True)], self.variances)
+
+    def posterior(self, prior: Floats | None = None) -> Floats:
+        """The posterior mean counts: `peaks` as measured, the other rows by `split`; shape (bins,).
+
+        Args:
+            prior: their prior density; `unimodal` if not given.
+        """
+        rest = self.without(self.peaks)
+        density = rest.unimodal if prior is None else prior
+        return self.peaks + rest.split(np.where(self.peaks > 0, 0.0, density))
+
+    def split(self, prior: Floats) -> Floats:
+        """The bins' posterior mean counts, shape (bins,): not negative, at least one row in all.
+
+        Args:
+            prior: in which proportions a node's rows are split if its halves' counts say nothing, shape (bins,).
+        """
+        base = [np.zeros(len(self.sums[0]))]
+        base[0][: self.bins] = prior
+        while len(base) < len(self.sums):
+            base.append(base[-1][::2] + base[-1][1::2])
+        rows = np.maximum(self.sums[-1], 1.0)
+        for total, variance, mass in zip(self.sums[-2::-1], self.variances[-2::-1], base[-2::-1], strict=True):
+            left, right = mass[::2], mass[1::2]
+            share = left / np.maximum(left + right, 1e-300)
+            open_ = (share > 0) & (share < 1) & (rows > 0)
+            q, n = share[open_], rows[open_]
+            apart = (1 - q) * total[::2][open_] - q * total[1::2][open_]
+            noise = (1 - q) ** 2 * variance[::2][open_] + q**2 * variance[1::2][open_]
+            share[open_] = np.clip(q + _effects(apart, noise, n**2 * q * (1 - q)) / n, 0.0, 1.0)
+            rows = np.stack([rows * share, rows * (1 - share)], axis=1).ravel()
+        return np.asarray(rows[: self.bins])
+
+
+def _effects(seen: Floats, noise: Floats, scale: Floats) -> Floats:
+    """Posterior means of effects of a level's nodes, of which each is normal with one of _EFFECTS² · scale."""
+    if not len(seen):
+        return seen
+    prior = _EFFECTS**2 * scale[:, None]
+    spread = prior + noise[:, None]
+    likelihood = -(seen[:, None] ** 2) / (2 * spread) - np.log(spread) / 2
+    likelihood = np.exp(likelihood - likelihood.max(1, keepdims=True))
+    weights = np.full(len(_EFFECTS), 1 / len(_EFFECTS))
+    for _ in range(_PASSES):  # EM
+        kinds = likelihood * weights
+        kinds /= kinds.sum(1, keepdims=True)
+        weights = kinds.sum(0) + _PSEUDO
+        weights /= weights.sum()
+    kinds = likelihood * weights
+    kinds /= kinds.sum(1, keepdims=True)
+    return np.asarray((kinds * prior / spread).sum(1) * seen)

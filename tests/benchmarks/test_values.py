@@ -1,0 +1,31 @@
+"""The benchmark of released values: its errors by hand, its declarations, and parts that do not change."""
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from benchmarks.values import NUMBERS, declared, errors, part_of
+
+
+def test_declarations_have_as_many_bins_as_they_say():
+    for bins in (10, 50, 100):
+        schema = declared(bins)
+        assert [schema[name].bins for name in ("AGEP", "PINCP")] == [min(bins, 100), bins]
+    assert all(declared(0)[name].fine for name in NUMBERS)
+
+
+def test_errors_by_hand():
+    real = pd.DataFrame({"SEX": 1, "RAC1P": [1] * 600 + [2] * 100, "WKHP": [40.0] * 650 + [np.nan] * 50})
+    released = real.assign(WKHP=[44.0] * 700)
+    found = errors(real, released, "WKHP")
+    assert (found["w"], found["q"], found["worst_w"], found["worst_q"]) == pytest.approx((4, 4, 4, 4))
+    assert (found["atom"], found["drawn"]) == (1, 0)
+
+
+def test_parts_are_the_same_each_time_and_of_whole_areas():
+    people = pd.DataFrame({"PUMA": np.repeat(np.arange(100), 700)})
+    part = part_of(people, "part30")
+    assert part.equals(part_of(people, "part30"))
+    assert 25_000 < len(part) <= 30_000
+    assert (part["PUMA"].value_counts() == 700).all()
+    assert part_of(people, "VT") is people
