@@ -108,6 +108,11 @@ class Unit:
         return (self.at_most * (2 if self.relation == "replace-one" else 1)) ** 2
 
     @property
+    def histogram_cost(self) -> int:
+        """The same of a unit in counts of units, of which it is one: 1, or 2 where another takes its place."""
+        return 2 if self.relation == "replace-one" else 1
+
+    @property
     def choice_sensitivity(self) -> float:
         """At which choices are drawn, of scores that move by 1 where a weight of 1 is added."""
         return sqrt(2) if self.relation == "replace-one" else 1.0

@@ -175,6 +175,13 @@ class ReleaseConfig(SourceSettings):
     open_share: float = setting(
         0.05, "Part of the release's ρ for finding the values of open columns, if there are any.", gt=0, le=0.5
     )
+    bound_share: float = setting(
+        0.0,
+        "Part of the release's ρ for noisy counts of units by their rows, which tell how many rows the bound left out "
+        "(0: not told).",
+        ge=0,
+        le=0.5,
+    )
     rows: int | None = setting(None, "Synthetic rows (the noisy number of rows if not given).", ge=1)
     means: Names = setting((), "Numeric columns to estimate private means of, as SCHL,WKHP.")
     means_share: float = setting(0.25, "Part of the release's ρ for the means.", gt=0, lt=1)

@@ -29,7 +29,7 @@ from equistrata.synth.size import size
 from equistrata.synth.strata.selection import shared_selection
 from equistrata.synth.synthesizer import NOISY, stratified_name
 
-SYNTHESIS = "synthesis"
+SYNTHESIS, UNIT_SIZES = "synthesis", "counts of units by their rows"
 DELTA_PART = Fraction(1, 5)  # of what finding values costs: a threshold falls by half a per cent where δ doubles
 ACS_SCHEMA, ACS_MEANS = "acs_employment", "acs_means"
 
@@ -42,17 +42,19 @@ class Price:
     counts: Rho  # for noisy counts of the strata's sizes; 0 without strata, or with public weights alone
     means: Rho  # for private means; 0 without
     finding: Rho  # for the values of open columns, and the δ of finding them; 0 without
+    sizes: Rho  # for counts of units by their rows, which tell how many rows the bound left out; 0 without
 
     def drawn(self, unit: Unit) -> Price:
         """What noise is drawn at for one row (one unit, in a synthesis where units count), so that a unit pays this."""
         means, finding = (part * Fraction(1, unit.sum_cost) for part in (self.means, self.finding))
         counts, synthesis = (part * Fraction(1, unit.synthesis_cost) for part in (self.counts, self.synthesis))
-        return Price(counts + synthesis + means + finding, counts, means, finding)
+        sizes = self.sizes * Fraction(1, unit.histogram_cost)
+        return Price(counts + synthesis + means + finding + sizes, counts, means, finding, sizes)
 
     @property
     def synthesis(self) -> Rho:
         """The rest, for the synthesizer."""
-        return self.total - self.counts - self.means - self.finding
+        return self.total - self.counts - self.means - self.finding - self.sizes
 
 
 @dataclass(frozen=True)
@@ -120,8 +122,16 @@ class Plan:
         counts = total * config.count_share if paid_counts else Rho(0)
         for_means = total * config.means_share if means is not None else Rho(0)
         finding = total * config.open_share if raw.open else Rho(0)
-        if not counts + for_means + finding < total:
-            raise InputError("count_share, means_share and open_share leave nothing for the synthesizer; lower one")
+        sizes = total * config.bound_share
+        if not counts + for_means + finding + sizes < total:
+            raise InputError(
+                "count_share, means_share, open_share and bound_share leave nothing for the synthesizer; lower one"
+            )
+        if sizes and (unit.column is None or unit.unique):
+            raise InputError(
+                "setting 'bound_share' buys counts of the rows that a bound leaves out, and no unit has one; give its "
+                "column and its bound (unit, at_most), or leave it out"
+            )
         if unit != ROW and config.synthesizer.startswith(NAME_PREFIX):
             raise InputError(
                 f"synthesizer {config.synthesizer!r} accounts for one row only, in its own way; choose mst, aim or "
@@ -135,7 +145,7 @@ class Plan:
         own = mechanism(config.synthesizer, config.engine)
         fits = shared_selection(own, strata, config.selection, config.levels) or own
         files = (declared,) if means is None or averaged is declared else (declared, averaged)
-        price = Price(total, counts, for_means, finding)
+        price = Price(total, counts, for_means, finding, sizes)
         budgets = [(config.epsilon, config.delta), *([account] if account else [])]
         openings = _openings(raw.open, finding, budgets)
         source = source_of(config, files)
@@ -227,13 +237,14 @@ class Plan:
     @cached_property
     def parts(self) -> Mapping[str, Rho]:
         """The parts of ρ that are charged for a unit, by name: synthesis (strata in parallel, with counts), each mean,
-        and each open column with its δ."""
+        each open column with its δ, and counts of units by their rows."""
         shares = self.price.means.split([1] * len(self.estimates)) if self.estimates else []
         means = {
             f"{kind} mean of {column.name}": share for (column, kind), share in zip(self.estimates, shares, strict=True)
         }
         found = {name: each.rho + each.paid for name, each in self.openings.items()}
-        return {SYNTHESIS: self.price.counts + self.price.synthesis, **means, **found}
+        sizes = {UNIT_SIZES: self.price.sizes} if self.price.sizes else {}
+        return {SYNTHESIS: self.price.counts + self.price.synthesis, **means, **found, **sizes}
 
 
 def _unit(config: ReleaseConfig, declared: Schema, released: Schema) -> Unit:

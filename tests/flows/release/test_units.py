@@ -13,10 +13,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from made_up_people import PEOPLE_SCHEMA, made_up_people
+from plain_release import release as released
 from replay import MORE, replayed
 
 import equistrata.synth.measurements
 import equistrata.synth.mechanisms.session
+from equistrata.analysis.release import Release
+from equistrata.analysis.verify import faults
+from equistrata.data.manifest import MANIFEST, write_manifest
 from equistrata.data.units import bounding
 from equistrata.data.units.bounding import Bounding, chosen_rows, contents, unit_ids
 from equistrata.data.units.unit import Unit
@@ -338,6 +342,52 @@ def test_an_id_that_repeats_is_refused_before_anything_is_charged(place):
     other.root.mkdir()
     steps.partition(plan, other)
     assert len(other.load(other.stratum(0))) == 300
+
+
+SIZES = {"unit": "HOME", "at_most": 2, "bound_share": 0.2, "means": "", "epsilon": 12}
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 9])
+def test_counts_of_units_by_their_rows_are_private_and_paid_for(tmp_path, rows):
+    frame = households()
+    (one, _), price, (cost, _) = both = replayed(
+        tmp_path, frame, with_unit(frame, unit_of(rows, "one cell")), 2, **SIZES
+    )
+    assert_kept(*both)
+    card = json.loads(one["card.json"])
+    assert card["guarantee"]["split_of_rho"]["counts of units by their rows"] == pytest.approx(0.2 * price)
+    exact = np.bincount(np.minimum(frame["HOME"].value_counts(), 4))[1:]
+    assert (np.abs(card["unit_sizes"]["units"] - exact) < 6 * card["unit_sizes"]["sigma"]).all()  # by chance in 10⁹
+
+
+def test_counts_of_units_that_are_replaced_cost_twice_as_much(tmp_path):
+    one = pd.concat([households(), unit_of(1, "one cell")], ignore_index=True)
+    two = pd.concat([households(), unit_of(9, "one cell")], ignore_index=True)
+    assert_kept(*replayed(tmp_path, one, two, sqrt(2) * 2, relation="replace-one", **SIZES), 0.1)
+
+
+def test_how_many_rows_are_left_out_is_told_for_a_price(place):
+    folder, given = place
+    frame = households()
+    with pytest.raises(InputError, match="counts of the rows that a bound leaves out, and no unit has one"):
+        Plan.of(ReleaseConfig.build(**given, bound_share=0.1))
+    with pytest.raises(InputError, match="counts of the rows that a bound leaves out, and no unit has one"):
+        Plan.of(ReleaseConfig.build(**given, unit="HOME", bound_share=0.1))
+    told = {"unit": "HOME", "at_most": 1, "bound_share": 0.1, "evaluate": "none", "epsilon": 20, "rows": 200}
+    released(told | given)
+    sizes = json.loads((folder / "out" / "card.json").read_text())["unit_sizes"]
+    left = np.minimum(frame["HOME"].value_counts(), 2).sum() - frame["HOME"].nunique()  # of two or more, one
+    assert abs(sizes["left_out"]["rows"] - left) < 6 * sizes["left_out"]["standard_deviation"]
+    words = (folder / "out" / "card.md").read_text()
+    assert f"about {sizes['left_out']['rows']:,.0f} ± " in words
+    assert "how many is private" not in words
+    assert faults(Release.open(folder / "out")) == []
+    card = json.loads((folder / "out" / "card.json").read_text())
+    card["unit_sizes"]["sigma"] *= 0.9
+    (folder / "out" / "card.json").write_text(json.dumps(card))
+    (folder / "out" / MANIFEST).unlink()
+    write_manifest(folder / "out")
+    assert any("counts of units by their rows cost" in fault for fault in faults(Release.open(folder / "out")))
 
 
 def test_delta_follows_the_declared_number_of_units(place):
