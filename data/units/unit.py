@@ -14,8 +14,9 @@ one row, which alone has its PERSON
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import fsum, isfinite, sqrt
 from typing import Any, Literal
 
 from equistrata.errors import InputError
@@ -23,6 +24,7 @@ from equistrata.errors import InputError
 MOST_ROWS = 1_000  # of a unit
 MOST_WEIGHED = 16  # rows of a unit that counts as one: a column of a model says how many it has
 UNIT_ROWS = "(rows of the unit)"  # that column, which is never released
+LEAST_GAIN = 1.3  # of noise, at which units count by default: `noise_ratio` (docs/experiments/units.md)
 
 Weights = Literal["rows", "units"]
 Neighbours = Literal["add-remove", "replace-one"]
@@ -119,3 +121,41 @@ class Unit:
 
 
 ROW = Unit()
+
+
+def unit_sizes_of(texts: Sequence[str]) -> tuple[float, ...]:
+    """Public shares of units with 1, 2, 3 … rows, as they are written. Raises InputError unless they are such."""
+    try:
+        shares = tuple(float(text) for text in texts)
+    except ValueError:
+        shares = (-1.0,)
+    if not (all(isfinite(share) and share >= 0 for share in shares) and (not shares or fsum(shares) > 0)):
+        raise InputError(
+            "unit sizes are shares of units with 1, 2, 3 … rows, as 0.3,0.4,0.2,0.1: numbers of at least 0, not all 0"
+        )
+    return shares
+
+
+def noise_ratio(at_most: int, columns: int, unit_sizes: Sequence[float] = ()) -> float:
+    """The noise of a column's shares where rows count, over that where units count. From public numbers alone.
+
+    Rows: noise for `at_most` rows at once, on as many as are used. Units: noise for one, on their number, and one
+    column more to pay for. Above 1, units have less noise.
+
+    Args:
+        columns: how many are synthesized.
+        unit_sizes: shares of units with 1, 2, … rows; as many of each number up to `at_most` if none are given.
+
+    >>> round(noise_ratio(4, 10, [0.28, 0.35, 0.15, 0.13, 0.09]), 2), round(noise_ratio(4, 10, [0, 0, 0, 1]), 2)
+    (1.67, 0.95)
+    """
+    shares = unit_sizes or [1.0] * at_most
+    used = fsum(share * min(rows, at_most) for rows, share in enumerate(shares, start=1)) / fsum(shares)
+    return at_most / used * sqrt(columns / (columns + 1))
+
+
+def better_weights(at_most: int, columns: int, unit_sizes: Sequence[float] = ()) -> Weights:
+    """What counts as one by default: units where that is predicted to lower noise by LEAST_GAIN, else rows."""
+    if not 1 < at_most <= MOST_WEIGHED:
+        return "rows"
+    return "units" if noise_ratio(at_most, columns, unit_sizes) >= LEAST_GAIN else "rows"

@@ -147,7 +147,10 @@ class ReleaseConfig(SourceSettings):
     unit_weights: Weights | None = setting(
         None,
         "What counts as one in the synthesis: rows (noise for at_most of them at once) or units (noise for one; how "
-        f"many rows it has is measured too). Unset: units where 3 to {MOST_WEIGHED} rows are used.",
+        f"many rows it has is measured too; 2 to {MOST_WEIGHED} rows). Unset: what is predicted to have less noise.",
+    )
+    unit_sizes: Names = setting(
+        (), "Public shares of units with 1, 2, 3 … rows, as 0.3,0.4,0.2,0.1, by which that is predicted."
     )
     relation: Neighbours = setting(
         "add-remove", "Neighbouring tables: one unit is added or removed, or replaced by another (twice as much noise)."

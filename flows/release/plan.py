@@ -12,7 +12,7 @@ from pathlib import Path
 from equistrata.data.schema import Column, Schema
 from equistrata.data.sources import FileSource, FolktablesSource, SampleSource, Source
 from equistrata.data.strata import Strata
-from equistrata.data.units.unit import MOST_WEIGHED, ROW, Unit, Weights
+from equistrata.data.units.unit import ROW, Unit, Weights, better_weights, unit_sizes_of
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
@@ -252,10 +252,11 @@ def _unit(config: ReleaseConfig, declared: Schema, released: Schema) -> Unit:
     unit = replace(declared.unit, relation=config.relation)
     column = config.unit or unit.column
     if column is None:
-        if config.at_most is not None:
-            raise InputError(
-                "setting 'at_most' bounds the rows of a unit, and none is named; give its column with --unit"
-            )
+        for name in ("at_most", "unit_sizes"):
+            if getattr(config, name):
+                raise InputError(
+                    f"setting {name!r} is about the rows of a unit, and none is named; give its column with --unit"
+                )
         return replace(unit, weights=config.unit_weights or "rows")
     if column in released.names:
         raise InputError(
@@ -270,7 +271,8 @@ def _unit(config: ReleaseConfig, declared: Schema, released: Schema) -> Unit:
         raise InputError(
             "open columns and combined weights count rows; leave them out, or let rows count (unit_weights)"
         )
-    default: Weights = "units" if 2 < found.at_most <= MOST_WEIGHED and not rows else "rows"
+    sizes = unit_sizes_of(config.unit_sizes)
+    default: Weights = "rows" if rows else better_weights(found.at_most, len(released.names), sizes)
     return replace(found, weights=config.unit_weights or default)
 
 

@@ -318,8 +318,8 @@ def _mean(plan: Plan, work: Workspace, column: Column, kind: str, budget: Budget
         key: work.load(work.outcome(column.name, i)) for i, key in enumerate(plan.strata.keys)
     }
     lower, upper = column.mean_bounds
-    about = plan.config.means_target
-    coinpress = Coinpress(lower, upper, column.sigma, sizes="noisy", bounds=column.bounds, target=about)
+    about, alike = plan.config.means_target, plan.unit.at_most
+    coinpress = Coinpress(lower, upper, column.sigma, sizes="noisy", bounds=column.bounds, target=about, alike=alike)
     if kind == "vanilla" or not plan.strata.columns:
         whole = coinpress.mean(np.concatenate(list(groups.values())), budget, noise)
         return {"coinpress": _entry(whole, coinpress, cost) | _tail(whole, coinpress)}

@@ -350,9 +350,9 @@ SIZES = {"unit": "HOME", "at_most": 2, "bound_share": 0.2, "means": "", "epsilon
 @pytest.mark.parametrize("rows", [1, 2, 3, 4, 9])
 def test_counts_of_units_by_their_rows_are_private_and_paid_for(tmp_path, rows):
     frame = households()
-    (one, _), price, (cost, _) = both = replayed(
-        tmp_path, frame, with_unit(frame, unit_of(rows, "one cell")), 2, **SIZES
-    )
+    more = with_unit(frame, unit_of(rows, "one cell"))
+    both = replayed(tmp_path, frame, more, 2, **SIZES)
+    (one, _), price, _ = both
     assert_kept(*both)
     card = json.loads(one["card.json"])
     assert card["guarantee"]["split_of_rho"]["counts of units by their rows"] == pytest.approx(0.2 * price)
