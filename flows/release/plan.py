@@ -263,6 +263,8 @@ def _unit(config: ReleaseConfig, declared: Schema, released: Schema) -> Unit:
             f"unit column {column!r} is among the released columns, and names people; leave it out of 'default' in the "
             "schema, or choose others with --columns"
         )
+    if column in config.means:
+        raise InputError(f"unit column {column!r} names people, and its mean would be released; leave it out of means")
     same = config.at_most is None and column == unit.column
     found = unit if same else replace(Unit.of(column, config.at_most), relation=config.relation)
     # What is found in open columns, and combined weights, are counts of rows.

@@ -29,6 +29,7 @@ from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import steps
 from equistrata.flows.release.plan import Plan
 from equistrata.privacy.budget import Rho
+from equistrata.privacy.ledger.ledger import Ledger
 
 OPEN = PEOPLE_SCHEMA.replace("[a, b, c]", "open")
 
@@ -280,6 +281,9 @@ def test_the_schema_s_unit_holds_unless_a_setting_says_otherwise(place):
     plan = Plan.of(ReleaseConfig.build(**given, unit_weights="rows"))
     assert plan.price.total == plan.drawn.total * 9
     assert Plan.of(ReleaseConfig.build(**given, at_most=2)).unit == Unit("HOME", 2)
+    # A column of sizes that are all the same would cost more than the noise that it saves.
+    assert Plan.of(ReleaseConfig.build(**given, unit_sizes="0,0,1")).unit == Unit("HOME", 3)
+    assert Plan.of(ReleaseConfig.build(**given, unit_sizes="0.9,0,0.1")).unit.weights == "units"
     assert Plan.of(ReleaseConfig.build(**given, unit="PAY", at_most=2)).unit == Unit("PAY", 2)
     assert sum(plan.parts.values(), start=Rho(0)) == plan.price.total
     assert plan.relation == "add-remove of all rows with one HOME"
@@ -288,9 +292,12 @@ def test_the_schema_s_unit_holds_unless_a_setting_says_otherwise(place):
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"at_most": 3}, "none is named; give its column with --unit"),
+        ({"at_most": 3}, "'at_most' is about the rows of a unit, and none is named; give its column with --unit"),
         ({"unit": "SEX", "at_most": 3}, "unit column 'SEX' is among the released columns"),
         ({"unit": "HOUSE", "at_most": 3}, "no column 'HOUSE'"),
+        ({"unit": "PAY", "at_most": 3, "means": "PAY"}, "its mean would be released"),
+        ({"unit_sizes": "0.5,0.5"}, "'unit_sizes' is about the rows of a unit, and none is named"),
+        ({"unit": "HOME", "at_most": 3, "unit_sizes": "0.5,x"}, "shares of units with 1, 2, 3"),
         ({"unit": "HOME", "at_most": 0}, "at_most"),
         ({"unit": "HOME", "at_most": 17, "unit_weights": "units"}, "where 2 to 16 rows of them are used"),
         ({"unit_weights": "units"}, "where 2 to 16 rows of them are used"),
@@ -388,6 +395,34 @@ def test_how_many_rows_are_left_out_is_told_for_a_price(place):
     (folder / "out" / MANIFEST).unlink()
     write_manifest(folder / "out")
     assert any("counts of units by their rows cost" in fault for fault in faults(Release.open(folder / "out")))
+
+
+def test_counts_of_units_that_were_drawn_and_lost_are_charged_again(place, monkeypatch):
+    folder, given = place
+    ledger = Ledger(folder / "ledger.db")
+    ledger.create("people", 50, 1e-9, relation="add-remove of all rows with one HOME")
+    charged = {"dataset": "people", "ledger": str(folder / "ledger.db"), "release_id": "one", "evaluate": "none"}
+    charged |= given | {"unit": "HOME", "at_most": 2, "bound_share": 0.1, "epsilon": 2, "rows": 50}
+    keep, lost = steps.Workspace.keep_found, []
+
+    def lose(work, part, entry):
+        if not lost:
+            lost.append(entry)
+            raise KeyboardInterrupt
+        keep(work, part, entry)
+
+    monkeypatch.setattr(steps.Workspace, "keep_found", lose)
+    with pytest.raises(KeyboardInterrupt):
+        released(charged)
+    with pytest.raises(InputError, match="other settings"):  # nor goes it on with another bound
+        released(charged | {"at_most": 3})
+    released(charged)
+    parts = [list(charge.entry.parts) for charge in ledger.charges("people", "one")]
+    assert parts == [["synthesis", "counts of units by their rows"], ["counts of units by their rows"]]
+    card = json.loads((folder / "out" / "card.json").read_text())
+    assert card["unit_sizes"]["units"] != lost[0]["units"]
+    assert card["guarantee"]["rho"] == pytest.approx(sum(card["guarantee"]["split_of_rho"].values()))
+    assert faults(Release.open(folder / "out")) == []
 
 
 def test_delta_follows_the_declared_number_of_units(place):
