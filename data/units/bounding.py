@@ -88,7 +88,8 @@ def text_hashes(cells: pd.Series, *keys: bytes) -> Hashes:
 def _texts(cells: pd.Series | pd.Index | Rows) -> pa.LargeStringArray:
     """Without blanks at their ends."""
     texts = cells if isinstance(cells.dtype, pd.StringDtype) else [str(cell) for cell in cells]
-    return pc.utf8_trim_whitespace(pa.array(texts, type=pa.large_string()))
+    held = pa.array(texts, type=pa.large_string())  # in parts, where a column was put together from parts
+    return pc.utf8_trim_whitespace(held.combine_chunks() if isinstance(held, pa.ChunkedArray) else held)
 
 
 def _hashed_texts(texts: pa.LargeStringArray, *keys: bytes) -> Hashes:

@@ -256,6 +256,8 @@ def test_ids_differ_where_texts_do(kind):
     texts = ["".join(rng.choice(list("ab\0\u2003é😀 "), rng.integers(0, 14))) for _ in range(20_000)]
     found = pd.factorize(pd.MultiIndex.from_arrays(unit_ids(pd.Series(texts, dtype=kind), "HOME", b"k").T))[0]
     assert np.array_equal(found, pd.factorize(np.array([text.strip() for text in texts], dtype=object))[0])
+    parts = pd.concat([pd.Series(part, dtype=kind) for part in (texts[:7], texts[7:9000], texts[9000:])])
+    assert np.array_equal(unit_ids(parts, "HOME", b"k"), unit_ids(pd.Series(texts, dtype=kind), "HOME", b"k"))
     cut = pd.Series(texts, dtype=kind)[10_000:]  # which starts in the midst of Arrow's memory
     assert np.array_equal(unit_ids(cut, "HOME", b"k"), unit_ids(pd.Series(texts, dtype=kind), "HOME", b"k")[10_000:])
 
