@@ -136,16 +136,17 @@ def _of_units(
     """A bound on the rows of a unit: the noise by what counts as one, and what is lost by leaving rows out, at most.
 
     Each in total variation distance; noise of a column in a stratum (at its least noisy level, averaged by rows) and of
-    a pair over all rows. `weights` is what a release with these sizes would count by default.
+    a pair over all rows. `weights` has the least noise; `default` is what a release with these sizes would count.
     """
     from equistrata.data.units.unit import better_weights
 
     kept = rows_kept(unit_sizes, rows)
     one = {weights: _column_noise(plan) for weights, plan in plans.items()}
     two = {weights: _pair_noise(plan) for weights, plan in plans.items()}
-    best = better_weights(rows, columns, unit_sizes)
+    best = min(one, key=lambda weights: one[weights])
     found = {"at_most": rows, "rows_kept": kept, "one_way": one, "two_way": two, "left_out": 1 - kept}
-    return found | {"weights": best, "one_way_at_most": one[best] + 1 - kept}
+    default = better_weights(rows, columns, unit_sizes)
+    return found | {"weights": best, "one_way_at_most": one[best] + 1 - kept, "default": default}
 
 
 def _column_noise(plan: NoisePlan) -> float:
@@ -233,7 +234,7 @@ def _about_units(plan: Mapping[str, Any]) -> list[Table | str]:
         left = f"{each['left_out']:.2g}", f"{each['one_way_at_most']:.2g}"
         grid.add_row(str(each["at_most"]), f"{each['rows_kept']:.1%}", *cells, *left)
     best = min(plan["units"], key=lambda each: each["one_way_at_most"])
-    counted = [f"{each['weights']} at {each['at_most']}" for each in plan["units"]]
+    counted = [f"{each['default']} at {each['at_most']}" for each in plan["units"]]
     default = f"what counts by default: {', '.join(counted)}"
     least = f"least error of columns, at worst: {best['at_most']} rows of a unit, {best['weights']} count"
     return [said, grid, default, least]

@@ -131,7 +131,7 @@ def test_bounds_on_the_rows_of_a_unit_are_planned():
     found = plan(*given, "--at-most", 4, "--unit-sizes", "0.5,0.3,0,0.1,0.1", "--unit-weights", "rows")
     assert (units["unit_weights"], found["unit_weights"], units["units"]) == ("units", "rows", found["units"])
     assert units["sizes"] == found["sizes"]
-    assert [each["weights"] for each in found["units"]] == ["rows"] * 2 + ["units"] * 6
+    assert [each["default"] for each in found["units"]] == ["rows"] * 2 + ["units"] * 6
     same = plan(*given, "--at-most", 4, "--unit-sizes", "0,0,0,1")
     assert same["unit_weights"] == "rows"  # a column that says nothing would be paid for
     assert found["epsilon_of_a_row"] == Rho.from_epsilon_delta(1, 1e-9).per_row(4).epsilon(1e-9)
