@@ -24,7 +24,9 @@ from equistrata.errors import InputError
 MOST_ROWS = 1_000  # of a unit
 MOST_WEIGHED = 16  # rows of a unit that counts as one: a column of a model says how many it has
 UNIT_ROWS = "(rows of the unit)"  # that column, which is never released
-LEAST_GAIN = 1.3  # of noise, at which units count by default: `noise_ratio` (docs/experiments/units.md)
+# Units count by default where `noise_ratio` is at least the first, and noise, k·√(columns/2ρ), is at least the second
+# times the rows: below, what a model misses of how values go with sizes weighs more (docs/experiments/units.md).
+LEAST_GAIN, LEAST_NOISE = 1.3, 0.0015
 
 Weights = Literal["rows", "units"]
 Neighbours = Literal["add-remove", "replace-one"]
@@ -147,15 +149,30 @@ def noise_ratio(at_most: int, columns: int, unit_sizes: Sequence[float] = ()) ->
         unit_sizes: shares of units with 1, 2, … rows; as many of each number up to `at_most` if none are given.
 
     >>> round(noise_ratio(4, 10, [0.28, 0.35, 0.15, 0.13, 0.09]), 2), round(noise_ratio(4, 10, [0, 0, 0, 1]), 2)
-    (1.67, 0.95)
+    (1.65, 0.95)
     """
-    shares = unit_sizes or [1.0] * at_most
-    used = fsum(share * min(rows, at_most) for rows, share in enumerate(shares, start=1)) / fsum(shares)
-    return at_most / used * sqrt(columns / (columns + 1))
+    return at_most / used_rows(at_most, unit_sizes) * sqrt(columns / (columns + 1))
 
 
-def better_weights(at_most: int, columns: int, unit_sizes: Sequence[float] = ()) -> Weights:
-    """What counts as one by default: units where that is predicted to lower noise by LEAST_GAIN, else rows."""
-    if not 1 < at_most <= MOST_WEIGHED:
+def better_weights(
+    at_most: int, columns: int, rho: float, rows: float | None, unit_sizes: Sequence[float] = ()
+) -> Weights:
+    """What counts as one by default: units where noise matters and is predicted to fall by LEAST_GAIN, else rows.
+
+    Args:
+        rho: of the synthesis, for a unit.
+        rows: how many are used, expected from public numbers; None where there are none: then rows count.
+
+    >>> better_weights(4, 10, 0.015, 7_000), better_weights(4, 10, 0.015, 200_000), better_weights(2, 10, 0.015, 7_000)
+    ('units', 'rows', 'rows')
+    """
+    if rows is None or not 1 < at_most <= MOST_WEIGHED:
         return "rows"
-    return "units" if noise_ratio(at_most, columns, unit_sizes) >= LEAST_GAIN else "rows"
+    noise = at_most * sqrt(columns / (2 * rho)) / max(rows, 1.0)
+    return "units" if noise >= LEAST_NOISE and noise_ratio(at_most, columns, unit_sizes) >= LEAST_GAIN else "rows"
+
+
+def used_rows(at_most: int, unit_sizes: Sequence[float] = ()) -> float:
+    """Rows of a unit that are used, on average; without shares, as many units have each number up to `at_most`."""
+    shares = unit_sizes or [1.0] * at_most
+    return fsum(share * min(rows, at_most) for rows, share in enumerate(shares, start=1)) / fsum(shares)

@@ -16,7 +16,6 @@ from equistrata.errors import InputError
 from equistrata.flows.cli.console import note, out, print_json, table
 from equistrata.flows.cli.options import command
 from equistrata.flows.config.settings import Flag, Names, Settings, setting
-from equistrata.privacy.budget import ADD_REMOVE
 
 if TYPE_CHECKING:
     from equistrata.data.schema import Column
@@ -307,6 +306,8 @@ def _document(
 
 
 def _relation(asked: MeanQuestion | ProportionQuestion, settings: PlanSettings) -> str:
+    from equistrata.privacy.budget import ADD_REMOVE
+
     relation = settings.relation if asked.relation == ADD_REMOVE else asked.relation
     return relation if asked.unit_rows == 1 else f"{relation} of units of up to {asked.unit_rows} rows"
 

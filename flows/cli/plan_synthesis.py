@@ -74,7 +74,12 @@ def synthesis_document(
         of, price = {key: size * counts for key, size in sizes.items()}, total * part * Fraction(1, unit.synthesis_cost)
         return NoisePlan(planned_mechanism(own, wide), wide, of, price, DEFAULT_COUNT_SHARE / part)
 
-    counted = unit_weights or better_weights(at_most, len(strata.schema.names), unit_sizes)
+    whole, columns, rho = math.fsum(sizes.values()), len(strata.schema.names), float(total * part)
+
+    def default(rows: int) -> Weights:
+        return better_weights(rows, columns, rho, whole * rows_kept(unit_sizes, rows) / used, unit_sizes)
+
+    counted = unit_weights or (default(at_most) if unit_sizes else better_weights(at_most, columns, rho, whole))
     plan, bounds = planned(at_most, counted), BOUNDS if unit_sizes else ()
     least = {
         pair: None
@@ -96,7 +101,8 @@ def synthesis_document(
         "at_most": at_most,
         "epsilon_of_a_row": total.per_row(at_most).epsilon(delta),
         "units": [
-            _of_units({each: planned(rows, each) for each in _FORMS[:rows]}, rows, len(strata.schema.names), unit_sizes)
+            _of_units({each: planned(rows, each) for each in _FORMS[:rows]}, rows, unit_sizes)
+            | {"default": default(rows)}
             for rows in bounds
         ],
         "unit_weights": counted,
@@ -130,23 +136,18 @@ def rows_kept(unit_sizes: Sequence[float], at_most: int, weights: Weights = "row
     return math.fsum(share * min(size, most) for size, share in enumerate(unit_sizes, start=1)) / whole
 
 
-def _of_units(
-    plans: Mapping[Weights, NoisePlan], rows: int, columns: int, unit_sizes: Sequence[float]
-) -> dict[str, Any]:
+def _of_units(plans: Mapping[Weights, NoisePlan], rows: int, unit_sizes: Sequence[float]) -> dict[str, Any]:
     """A bound on the rows of a unit: the noise by what counts as one, and what is lost by leaving rows out, at most.
 
     Each in total variation distance; noise of a column in a stratum (at its least noisy level, averaged by rows) and of
-    a pair over all rows. `weights` has the least noise; `default` is what a release with these sizes would count.
+    a pair over all rows. `weights` has the least noise.
     """
-    from equistrata.data.units.unit import better_weights
-
     kept = rows_kept(unit_sizes, rows)
     one = {weights: _column_noise(plan) for weights, plan in plans.items()}
     two = {weights: _pair_noise(plan) for weights, plan in plans.items()}
     best = min(one, key=lambda weights: one[weights])
     found = {"at_most": rows, "rows_kept": kept, "one_way": one, "two_way": two, "left_out": 1 - kept}
-    default = better_weights(rows, columns, unit_sizes)
-    return found | {"weights": best, "one_way_at_most": one[best] + 1 - kept, "default": default}
+    return found | {"weights": best, "one_way_at_most": one[best] + 1 - kept}
 
 
 def _column_noise(plan: NoisePlan) -> float:

@@ -147,7 +147,8 @@ class ReleaseConfig(SourceSettings):
     unit_weights: Weights | None = setting(
         None,
         "What counts as one in the synthesis: rows (noise for at_most of them at once) or units (noise for one; how "
-        f"many rows it has is measured too; 2 to {MOST_WEIGHED} rows). Unset: what is predicted to have less noise.",
+        f"many rows it has is measured too; 2 to {MOST_WEIGHED} rows). Unset: what is predicted to be better for the "
+        "units that are given; else rows.",
     )
     unit_sizes: Names = setting(
         (), "Public shares of units with 1, 2, 3 … rows, as 0.3,0.4,0.2,0.1, by which that is predicted."
@@ -156,7 +157,9 @@ class ReleaseConfig(SourceSettings):
         "add-remove", "Neighbouring tables: one unit is added or removed, or replaced by another (twice as much noise)."
     )
     units: int | None = setting(
-        None, "Public number of units (people, households), roughly: δ follows it, unless δ is given.", ge=1
+        None,
+        "Public number of units (people, households), roughly: δ follows it, unless given, and what counts as one.",
+        ge=1,
     )
     synthesizer: Literal["aim", "gem", "mst", "smartnoise-aim", "smartnoise-mst", "smartnoise-mwem"] = setting(
         "mst", "The mechanism (smartnoise-…: smartnoise-synth's, a weaker guarantee; see make smartnoise)."

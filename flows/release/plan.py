@@ -12,7 +12,7 @@ from pathlib import Path
 from equistrata.data.schema import Column, Schema
 from equistrata.data.sources import FileSource, FolktablesSource, SampleSource, Source
 from equistrata.data.strata import Strata
-from equistrata.data.units.unit import ROW, Unit, Weights, better_weights, unit_sizes_of
+from equistrata.data.units.unit import ROW, Unit, Weights, better_weights, unit_sizes_of, used_rows
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
@@ -274,7 +274,10 @@ def _unit(config: ReleaseConfig, declared: Schema, released: Schema) -> Unit:
             "open columns and combined weights count rows; leave them out, or let rows count (unit_weights)"
         )
     sizes = unit_sizes_of(config.unit_sizes)
-    default: Weights = "rows" if rows else better_weights(found.at_most, len(released.names), sizes)
+    expected = None if config.units is None else config.units * used_rows(found.at_most, sizes)
+    price = float(total_price(config.epsilon, config.delta))
+    better = better_weights(found.at_most, len(released.names), price, expected, sizes)
+    default: Weights = "rows" if rows else better
     return replace(found, weights=config.unit_weights or default)
 
 

@@ -276,8 +276,13 @@ def test_the_schema_s_unit_holds_unless_a_setting_says_otherwise(place):
     folder, given = place
     assert Plan.of(ReleaseConfig.build(**given)).unit == Unit()
     (folder / "people.yaml").write_text(PEOPLE_SCHEMA + "unit: {column: HOME, at_most: 3}\n")
+    assert Plan.of(ReleaseConfig.build(**given)).unit == Unit("HOME", 3)
+    given |= {"units": 150}
     plan = Plan.of(ReleaseConfig.build(**given))
     assert plan.unit == Unit("HOME", 3, weights="units")
+    # Of many units noise is small, and what the model misses of their sizes weighs more.
+    assert Plan.of(ReleaseConfig.build(**given | {"units": 10**5})).unit.weights == "rows"
+    assert Plan.of(ReleaseConfig.build(**given | {"epsilon": 500})).unit.weights == "rows"
     assert "HOME" in plan.columns
     assert plan.price == plan.drawn
     plan = Plan.of(ReleaseConfig.build(**given, unit_weights="rows"))
