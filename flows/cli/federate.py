@@ -99,7 +99,7 @@ def federate_command(settings: FederateSettings) -> None:
 
     schema = Schema.load(settings.schema_)
     same = {name: getattr(settings, name) for name in PlannedSettings.model_fields}
-    if settings.unit is None and schema.unit.column is not None:
+    if schema.unit.column is not None and settings.unit in (None, schema.unit.column):
         own = None if schema.unit.unique else schema.unit.at_most
         same |= {"unit": schema.unit.column, "at_most": own if settings.at_most is None else settings.at_most}
     declared = {str(key): key for key in (() if settings.arm is None else schema[settings.arm].keys)}

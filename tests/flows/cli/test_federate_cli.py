@@ -188,6 +188,8 @@ def test_a_unit_of_several_rows_is_bounded_by_each_holder(holders):
     schema.write_text(SCHEMA_FILE + "unit: {column: HOME, at_most: 2}\n")
     declared = json.loads(run(*paths, "--schema", schema, *ARMS, "--seed", 5, "--json"))
     assert (declared["overall"], declared["unit"]) == (bounded["overall"], bounded["unit"])
+    named = json.loads(run(*paths, "--schema", schema, *ARMS, "--seed", 5, "--unit", "HOME", "--json"))
+    assert named["overall"] == declared["overall"]
     shown = " ".join(run(*paths, "--schema", schema, *ARMS, "--seed", 5).split())
     assert "for every unit at one holder (all rows with one HOME, of which at most 2 are used" in shown
     one = json.loads(run(*paths, "--schema", schema, *ARMS, "--seed", 5, "--at-most", 1, "--json"))
