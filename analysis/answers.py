@@ -74,16 +74,19 @@ class Answers:
         where: Mapping[str, Any] | None = None,
         level: float = 0.95,
         population: bool = False,
-        design_effect: float = 1.0,
+        design_effect: float | None = None,
         q: float = 0.5,
     ) -> pd.DataFrame:
         """See `equistrata.analysis.release.Release.estimate`."""
         one_of("statistic", statistic, STATISTICS)
         share("level", level)
+        schema = self.evidence.strata.schema
+        alike = float(schema.unit.at_most)  # units are sampled, and held out, as a whole, and their rows may be alike
+        if design_effect is None:
+            design_effect = alike
         if not design_effect >= 1:
             raise InputError(f"design_effect is {design_effect}; give 1 or more")
-        sampled = design_effect if population else self.evidence.held_out
-        schema = self.evidence.strata.schema
+        sampled = design_effect if population else self.evidence.held_out * alike
         if statistic in KINDS:
             if where:
                 raise InputError("a regression has no condition 'where'; put these columns into 'by'")

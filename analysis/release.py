@@ -155,7 +155,7 @@ class Release:
         where: Mapping[str, Any] | None = None,
         level: float = 0.95,
         population: bool = False,
-        design_effect: float = 1.0,
+        design_effect: float | None = None,
         q: float = 0.5,
     ) -> pd.DataFrame:
         """A statistic of the private table, with intervals that know of the noise, the model and the sampling.
@@ -169,7 +169,8 @@ class Release:
             where: {column: value, or several}: only these rows.
             level: of the intervals, in (0, 1).
             population: whether the answer is about the population that the table's rows were sampled from.
-            design_effect: by which the survey's sampling variance is that of a simple random sample; 1 or more.
+            design_effect: by which the survey's sampling variance is that of a simple random sample; 1 or more. None
+                for the most rows of a unit: they are sampled together, and may be alike.
             q: of a quantile, in (0, 1).
 
         Returns:

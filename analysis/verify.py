@@ -186,6 +186,11 @@ def _price(release: Release) -> Iterator[str]:
                 "choice or the price was changed, or a measurement is missing"
             )
             break
+    sizes = release.card.get("unit_sizes")
+    if sizes is not None:
+        cost = release.unit.histogram_cost / (2 * sizes["sigma"] ** 2)
+        if not math.isclose(cost, split.get("counts of units by their rows", 0.0), rel_tol=SAME):
+            yield f"counts of units by their rows cost ρ = {cost:.6g} at their σ, which is not what the card says"
     means = _means(release)
     if means and not math.isclose(means, split.get("means", 0.0), rel_tol=1e-6):
         yield f"means.json says ρ = {means:.6g}, but the card {split.get('means', 0.0):.6g}"

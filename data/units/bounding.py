@@ -88,7 +88,8 @@ def text_hashes(cells: pd.Series, *keys: bytes) -> Hashes:
 def _texts(cells: pd.Series | pd.Index | Rows) -> pa.LargeStringArray:
     """Without blanks at their ends."""
     texts = cells if isinstance(cells.dtype, pd.StringDtype) else [str(cell) for cell in cells]
-    return pc.utf8_trim_whitespace(pa.array(texts, type=pa.large_string()))
+    held = pa.array(texts, type=pa.large_string())  # in parts, where a column was put together from parts
+    return pc.utf8_trim_whitespace(held.combine_chunks() if isinstance(held, pa.ChunkedArray) else held)
 
 
 def _hashed_texts(texts: pa.LargeStringArray, *keys: bytes) -> Hashes:
@@ -109,17 +110,17 @@ def contents(arrays: Sequence[Rows], key: bytes) -> Hashes:
 def chosen_rows(
     ids: Ids, content: Hashes, at_most: int, key: bytes
 ) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.intp]]:
-    """Which of n rows are used, and how many of each row's unit are, shapes (n,).
+    """Which of n rows are used, and how many there are of each row's unit, shapes (n,).
 
     Used are all of a unit with up to `at_most` rows, else so many by keyed hash. All rows of a unit must be among
     them. Each of its rows has the same chance, over keys; of rows that are equal, it does not matter which.
     """
     order, sizes = _units(ids, key)
-    chosen, used = np.ones(len(ids), dtype=bool), np.empty(len(ids), dtype=np.intp)
-    used[order] = np.repeat(np.minimum(sizes, at_most), sizes)
+    chosen, whole = np.ones(len(ids), dtype=bool), np.empty(len(ids), dtype=np.intp)
+    whole[order] = np.repeat(sizes, sizes)
     large = sizes[sizes > at_most]
     if not len(large):
-        return chosen, used
+        return chosen, whole
     many = order[np.repeat(sizes > at_most, sizes)]
     unit = np.repeat(np.arange(len(large), dtype=np.uint64), large)
     inner = np.lexsort((content[many], unit))  # equal rows of a unit one after the other, to be numbered
@@ -129,7 +130,7 @@ def chosen_rows(
     kept = np.empty(len(unit), dtype=bool)
     kept[np.lexsort((priority, unit))] = _places(large) < at_most
     chosen[many] = kept
-    return chosen, used
+    return chosen, whole
 
 
 def share_of_units(ids: Ids, share: float, key: bytes) -> npt.NDArray[np.bool_]:
@@ -177,11 +178,16 @@ class Bounding:
     Args:
         folder: private; it must exist.
         key: secret, 32 bytes; the same key chooses the same rows.
+
+    Attributes:
+        sizes: how many units have 1, 2, … rows, used or not, and at last 2·`at_most` or more; private, and complete
+            once all rows have gone out.
     """
 
     def __init__(self, folder: Path, unit: Unit, key: bytes) -> None:
         self._folder, self._unit, self._key = folder, unit, key
         self._type: np.dtype[Any] | None = None
+        self.sizes: Counts = np.zeros(2 * unit.at_most, dtype=np.int64)
 
     def add(self, ids: Ids, content: Hashes, arrays: Sequence[Rows]) -> None:
         """Take in n rows: the ids of their units, their `contents`, and arrays with an entry or a row for each.
@@ -217,14 +223,17 @@ class Bounding:
                 continue
             rows = np.fromfile(path, dtype=self._type)
             path.unlink()
-            chosen, used = chosen_rows(rows["ids"], rows["content"], self._unit.at_most, self._key)
+            most = self._unit.at_most
+            chosen, whole = chosen_rows(rows["ids"], rows["content"], most, self._key)
             if self._unit.unique and not chosen.all():
                 raise InputError(
                     f"values of unit column {self._unit.column!r} repeat, but no two rows may share one; say how many "
                     "rows of a unit are used at most (at_most), or mend the ids"
                 )
-            arrays = (np.ascontiguousarray(rows[name][chosen]) for name in (self._type.names or ())[2:])
-            yield [used[chosen], *arrays]
+            used = np.minimum(whole[chosen], most)
+            rows_by_size = np.bincount(np.minimum(whole[chosen], 2 * most), minlength=2 * most + 1)[1:]
+            self.sizes += rows_by_size // np.minimum(np.arange(1, 2 * most + 1), most)  # each unit has so many of them
+            yield [used, *(np.ascontiguousarray(rows[name][chosen]) for name in (self._type.names or ())[2:])]
 
     def _file(self, i: int) -> Path:
         return self._folder / f"units{i}"

@@ -14,8 +14,9 @@ one row, which alone has its PERSON
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from math import sqrt
+from math import fsum, isfinite, sqrt
 from typing import Any, Literal
 
 from equistrata.errors import InputError
@@ -23,6 +24,9 @@ from equistrata.errors import InputError
 MOST_ROWS = 1_000  # of a unit
 MOST_WEIGHED = 16  # rows of a unit that counts as one: a column of a model says how many it has
 UNIT_ROWS = "(rows of the unit)"  # that column, which is never released
+# Units count by default where `noise_ratio` is at least the first, and noise, k·√(columns/2ρ), is at least the second
+# times the rows: below, what a model misses of how values go with sizes weighs more (docs/experiments/units.md).
+LEAST_GAIN, LEAST_NOISE = 1.3, 0.0015
 
 Weights = Literal["rows", "units"]
 Neighbours = Literal["add-remove", "replace-one"]
@@ -108,9 +112,67 @@ class Unit:
         return (self.at_most * (2 if self.relation == "replace-one" else 1)) ** 2
 
     @property
+    def histogram_cost(self) -> int:
+        """The same of a unit in counts of units, of which it is one: 1, or 2 where another takes its place."""
+        return 2 if self.relation == "replace-one" else 1
+
+    @property
     def choice_sensitivity(self) -> float:
         """At which choices are drawn, of scores that move by 1 where a weight of 1 is added."""
         return sqrt(2) if self.relation == "replace-one" else 1.0
 
 
 ROW = Unit()
+
+
+def unit_sizes_of(texts: Sequence[str]) -> tuple[float, ...]:
+    """Public shares of units with 1, 2, 3 … rows, as they are written. Raises InputError unless they are such."""
+    try:
+        shares = tuple(float(text) for text in texts)
+    except ValueError:
+        shares = (-1.0,)
+    if not (all(isfinite(share) and share >= 0 for share in shares) and (not shares or fsum(shares) > 0)):
+        raise InputError(
+            "unit sizes are shares of units with 1, 2, 3 … rows, as 0.3,0.4,0.2,0.1: numbers of at least 0, not all 0"
+        )
+    return shares
+
+
+def noise_ratio(at_most: int, columns: int, unit_sizes: Sequence[float] = ()) -> float:
+    """The noise of a column's shares where rows count, over that where units count. From public numbers alone.
+
+    Rows: noise for `at_most` rows at once, on as many as are used. Units: noise for one, on their number, and one
+    column more to pay for. Above 1, units have less noise.
+
+    Args:
+        columns: how many are synthesized.
+        unit_sizes: shares of units with 1, 2, … rows; as many of each number up to `at_most` if none are given.
+
+    >>> round(noise_ratio(4, 10, [0.28, 0.35, 0.15, 0.13, 0.09]), 2), round(noise_ratio(4, 10, [0, 0, 0, 1]), 2)
+    (1.65, 0.95)
+    """
+    return at_most / used_rows(at_most, unit_sizes) * sqrt(columns / (columns + 1))
+
+
+def better_weights(
+    at_most: int, columns: int, rho: float, rows: float | None, unit_sizes: Sequence[float] = ()
+) -> Weights:
+    """What counts as one by default: units where noise matters and is predicted to fall by LEAST_GAIN, else rows.
+
+    Args:
+        rho: of the synthesis, for a unit.
+        rows: how many are used, expected from public numbers; None where there are none: then rows count.
+
+    >>> better_weights(4, 10, 0.015, 7_000), better_weights(4, 10, 0.015, 200_000), better_weights(2, 10, 0.015, 7_000)
+    ('units', 'rows', 'rows')
+    """
+    if rows is None or not 1 < at_most <= MOST_WEIGHED:
+        return "rows"
+    noise = at_most * sqrt(columns / (2 * rho)) / max(rows, 1.0)
+    return "units" if noise >= LEAST_NOISE and noise_ratio(at_most, columns, unit_sizes) >= LEAST_GAIN else "rows"
+
+
+def used_rows(at_most: int, unit_sizes: Sequence[float] = ()) -> float:
+    """Rows of a unit that are used, on average; without shares, as many units have each number up to `at_most`."""
+    shares = unit_sizes or [1.0] * at_most
+    return fsum(share * min(rows, at_most) for rows, share in enumerate(shares, start=1)) / fsum(shares)

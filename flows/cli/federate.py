@@ -55,6 +55,10 @@ class PlannedSettings(Settings):
     missing: int = setting(0, "How many holders may drop out, or collude.")
     largest_share: float | None = setting(None, "Largest part of a cell that one holder has, for --missing.")
     smallest: int | None = setting(None, "Leave out cells with fewer rows.")
+    unit: str | None = setting(None, "Column that names the unit of privacy (the schema's; else one row).")
+    at_most: int | None = setting(
+        None, "Rows of a unit that each holder uses at most (the schema's; else no two rows may share one)."
+    )
 
 
 class FederateSettings(PlannedSettings):
@@ -94,12 +98,10 @@ def federate_command(settings: FederateSettings) -> None:
     from equistrata.inference.federated.protocol import FederatedPlan
 
     schema = Schema.load(settings.schema_)
-    if schema.unit.at_most > 1:
-        raise InputError(
-            f"the schema's unit is {schema.unit.words}, and a federated estimate protects one row; take 'unit' out of "
-            "the schema if that is enough, or give tables with one row of each"
-        )
     same = {name: getattr(settings, name) for name in PlannedSettings.model_fields}
+    if schema.unit.column is not None and settings.unit in (None, schema.unit.column):
+        own = None if schema.unit.unique else schema.unit.at_most
+        same |= {"unit": schema.unit.column, "at_most": own if settings.at_most is None else settings.at_most}
     declared = {str(key): key for key in (() if settings.arm is None else schema[settings.arm].keys)}
     same |= {name: declared.get(same[name], same[name]) for name in ("treated", "control")}  # the plan refuses others
     plan = FederatedPlan(schema, holders=len(settings.tables), **same)
@@ -151,7 +153,7 @@ def _aggregator(plan: FederatedPlan, settings: FederateSettings) -> Iterator[Sec
 
     tables, schema, seed = settings.tables, settings.schema_, settings.seed
     for each in tables:
-        FileSource(str(each)).check(plan.columns)
+        FileSource(str(each)).check([*plan.columns, *([] if plan.unit is None else [plan.unit])])
     seeds = [None if seed is None else seed * len(tables) + place for place in range(len(tables))]
     if settings.aggregator == "simulation":
         holders = [TableHolder(plan, each, noise_source(own)) for each, own in zip(tables, seeds, strict=True)]
@@ -174,7 +176,10 @@ def _aggregator(plan: FederatedPlan, settings: FederateSettings) -> Iterator[Sec
 
 
 def _show(found: FederatedResult, plan: FederatedPlan, private: bool) -> None:
-    price = f"ε = {found.epsilon:g}, δ = {found.delta:g} for every person (one row replaced by another)"
+    whom = "for every person (one row replaced by another)"
+    if plan.unit is not None:
+        whom = f"for every unit at one holder ({found.unit}; outcomes replaced)"
+    price = f"ε = {found.epsilon:g}, δ = {found.delta:g} {whom}"
     title = f"{escape(plan.outcome)}, {found.stayed} of {found.holders} holders, {found.aggregator}"
     parts = list(found.overall.rows)
     headings = [f">{what}" + ("" if part == "all" else f", {part}") for part in parts for what in ("rows", "mean")]

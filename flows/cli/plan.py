@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from rich.markup import escape
 
-from equistrata.data.units.unit import MOST_ROWS, Neighbours
+from equistrata.data.units.unit import MOST_ROWS, Neighbours, Weights
 from equistrata.errors import InputError
 from equistrata.flows.cli.console import note, out, print_json, table
 from equistrata.flows.cli.options import command
@@ -65,11 +65,14 @@ class PlanSettings(Settings):
     epsilon: float = setting(1.0, "The ε that is planned.")
     delta: float = setting(1e-9, "δ, for means.")
     at_most: int = setting(
-        1, f"Rows of a unit that are used at most, 1 to {MOST_ROWS:,}, for a synthesis.", ge=1, le=MOST_ROWS
+        1, f"Rows of a unit that are used at most, 1 to {MOST_ROWS:,}; ε is for the unit.", ge=1, le=MOST_ROWS
     )
-    relation: Neighbours = setting("add-remove", "Of a synthesis: one unit is added or removed, or replaced.")
+    relation: Neighbours = setting("add-remove", "Of a synthesis or a mean: one unit is added or removed, or replaced.")
     unit_sizes: Names = setting(
         (), "Public shares of units with 1, 2, 3 … rows, as 0.3,0.4,0.2,0.1: plans bounds of 1 to 8 rows too."
+    )
+    unit_weights: Weights | None = setting(
+        None, "Of a synthesis: what counts as one, rows or units (unset: what is predicted to have less noise)."
     )
     part: float = setting(1.0, "Part of the budget for this: of ρ for a mean or a synthesis, of ε for a proportion.")
     shrinkage: bool = setting(True, "Means at two levels, as releases by default; or strata alone.")
@@ -102,11 +105,8 @@ def _plan_estimate(settings: PlanSettings) -> None:
 
     if settings.columns:
         raise InputError("columns are those of a synthesis; name its synthesizer too, as --synthesizer mst")
-    if settings.at_most > 1 or settings.unit_sizes or settings.relation != "add-remove":
-        raise InputError(
-            "units of several rows, and replaced ones, are planned for a synthesis; for an estimate, plan at the ε of "
-            "one row, which equistrata plan --synthesizer mst --at-most prints"
-        )
+    if settings.unit_weights is not None:
+        raise InputError("setting 'unit_weights' is of a synthesis; name its synthesizer too, or leave it out")
     if settings.plot is not None:
         check_plot(settings.plot)
     asked, document = planned(settings)
@@ -122,6 +122,8 @@ def planned(settings: PlanSettings) -> tuple[MeanQuestion | ProportionQuestion, 
     """What is asked, and the plan as plain values. Raises InputError for a setting out of its range."""
     from equistrata.data.schema import Schema
     from equistrata.data.strata import Strata
+    from equistrata.data.units.unit import unit_sizes_of
+    from equistrata.flows.cli.plan_synthesis import BOUNDS, rows_kept
     from equistrata.inference.planning.questions import MeanQuestion
 
     schema = Schema.load(settings.schema_ or "acs_means")
@@ -132,14 +134,34 @@ def planned(settings: PlanSettings) -> tuple[MeanQuestion | ProportionQuestion, 
     asked = _question(settings, column)
     weights = _sizes(settings, strata)
     sizes = _rows(settings, strata, weights)
-    if isinstance(asked, MeanQuestion) and settings.shrinkage and len(sizes) > 1:
-        asked = replace(asked, sizes=tuple(sizes.values()))
-    return asked, _document(asked, strata, sizes, weights.source, settings)
+    unit_sizes = unit_sizes_of(settings.unit_sizes)
+    document, others = {}, []
+    for at_most in (*(BOUNDS if unit_sizes else ()), settings.at_most):
+        kept = rows_kept(unit_sizes, at_most) if unit_sizes else 1.0
+        used = {key: size * kept for key, size in sizes.items()}
+        asked = replace(asked, unit_rows=at_most)
+        if isinstance(asked, MeanQuestion) and settings.shrinkage and len(sizes) > 1:
+            asked = replace(asked, sizes=tuple(used.values()))
+        document = _document(asked, strata, used, weights.source, settings)
+        readable = len(used) - len(document["unreadable"])
+        whole = replace(asked, sizes=()) if isinstance(asked, MeanQuestion) else asked
+        reached = whole.reached(math.fsum(used.values()), settings.epsilon)
+        others.append(
+            {
+                "at_most": at_most,
+                "rows_kept": kept,
+                "left_out": 1 - kept,
+                "readable": readable,
+                "reached": _finite(reached),
+            }
+        )
+    return asked, document | {"at_most": settings.at_most, "units": others[:-1]}
 
 
 def _plan_synthesis(settings: PlanSettings, synthesizer: str) -> None:
     from equistrata.data.schema import MOST_FOUND, Schema
     from equistrata.data.strata import Strata
+    from equistrata.data.units.unit import unit_sizes_of
     from equistrata.flows.cli.plan_synthesis import print_synthesis, synthesis_document
 
     fields = type(settings).model_fields
@@ -157,12 +179,10 @@ def _plan_synthesis(settings: PlanSettings, synthesizer: str) -> None:
     strata = Strata.over(schema, settings.strata)
     weights = _sizes(settings, strata)
     sizes = _rows(settings, strata, weights)
-    try:
-        unit_sizes = [float(share) for share in settings.unit_sizes]
-    except ValueError:
-        raise InputError("--unit-sizes needs shares of units with 1, 2, 3 … rows, as 0.3,0.4,0.2,0.1") from None
+    unit_sizes = unit_sizes_of(settings.unit_sizes)
     price: dict[str, Any] = {"epsilon": settings.epsilon, "delta": settings.delta, "part": settings.part}
     price |= {"at_most": settings.at_most, "unit_sizes": unit_sizes, "relation": settings.relation}
+    price["unit_weights"] = settings.unit_weights
     document = synthesis_document(synthesizer, strata, sizes, weights.source, **price)
     if settings.as_json:
         print_json(document, allow_nan=False)
@@ -204,6 +224,7 @@ def _question(settings: PlanSettings, column: Column | None) -> MeanQuestion | P
         bounds=column.bounds,
         delta=settings.delta,
         tail=settings.tail,
+        replaced=settings.relation == "replace-one",
         **goal,
     )
 
@@ -266,7 +287,7 @@ def _document(
         "epsilon": epsilon,
         "delta": settings.delta if mean else None,
         "part": asked.part,
-        "relation": asked.relation,
+        "relation": _relation(asked, settings),
         "sizes": {"source": source, "rows": math.fsum(sizes.values())},
         "rows_without_noise": math.ceil(asked.classical_rows),
         "rows_needed": parts[0].rows_needed,
@@ -279,8 +300,16 @@ def _document(
         ],
         "unreadable": [part.label for part in parts if part.status != "readable"],
         "too_few_rows": [part.label for part in parts if part.status == "too few rows"],
-        "bound": _bound(list(sizes.values()), epsilon, *spread),
+        # At worst, rows in units that are all alike are as many as the units.
+        "bound": _bound([size / asked.unit_rows for size in sizes.values()], epsilon, *spread),
     }
+
+
+def _relation(asked: MeanQuestion | ProportionQuestion, settings: PlanSettings) -> str:
+    from equistrata.privacy.budget import ADD_REMOVE
+
+    relation = settings.relation if asked.relation == ADD_REMOVE else asked.relation
+    return relation if asked.unit_rows == 1 else f"{relation} of units of up to {asked.unit_rows} rows"
 
 
 def _bound(sizes: list[float], epsilon: float, lower: float, upper: float, sigma: float) -> dict[str, Any]:
@@ -328,8 +357,16 @@ def _print(plan: dict[str, Any]) -> None:
         reached = "—" if part["reached"] is None else _shown(part["reached"], plan["goal"])
         status = f"[{SHADES[part['status']]}]{part['status']}[/]"
         grid.add_row(escape(part["stratum"]), f"{part['rows']:,.0f}", least, reached, status)
-    for each in (said.head(), grid, *said.foot().splitlines()):
-        out.print(each, highlight=False)
+    bounds = table(
+        None, ">at most", ">used", ">left out", ">readable strata", f">{plan['goal']}, all rows",
+        caption="leaving rows out shifts a mean or a share by less than their part if they are like the others",
+    )  # fmt: skip
+    for each in plan["units"]:
+        reached = "—" if each["reached"] is None else _shown(each["reached"], plan["goal"])
+        kept, left = f"{each['rows_kept']:.1%}", f"{each['left_out']:.2g}"
+        bounds.add_row(str(each["at_most"]), kept, left, f"{each['readable']} of {len(plan['strata'])}", reached)
+    for line in (said.head(), grid, *said.foot().splitlines(), *([bounds] if plan["units"] else [])):
+        out.print(line, highlight=False)
 
 
 def _shown(reached: float, goal: str) -> str:

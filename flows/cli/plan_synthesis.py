@@ -38,6 +38,7 @@ def synthesis_document(
     at_most: int = 1,
     relation: Neighbours = "add-remove",
     unit_sizes: Sequence[float] = (),
+    unit_weights: Weights | None = None,
 ) -> dict[str, Any]:
     """The plan as plain values; None for "at no ε" and what is not measured. Raises InputError.
 
@@ -48,9 +49,10 @@ def synthesis_document(
         at_most: rows of a unit; ε and δ are for the unit.
         relation: whether a unit is added or removed, or replaced.
         unit_sizes: shares of units with 1, 2, … rows; with them, other bounds are planned too.
+        unit_weights: what counts as one; None for what a release would count by default.
     """
     from equistrata.data.strata import Strata
-    from equistrata.data.units.unit import Unit
+    from equistrata.data.units.unit import Unit, better_weights
     from equistrata.privacy.budget import Rho
     from equistrata.synth.noise_plan import NoisePlan, planned_mechanism
     from equistrata.synth.registry import mechanism
@@ -65,13 +67,20 @@ def synthesis_document(
     sizes = {key: used * size for key, size in sizes.items()}
 
     def planned(rows: int, weights: Weights = "rows") -> NoisePlan:
-        counts = rows_kept(unit_sizes, rows, weights) / used if unit_sizes else 1.0
+        shares = unit_sizes or [1.0] * rows  # as `noise_ratio` supposes
+        counts = rows_kept(shares, rows, weights) / (used if unit_sizes else rows_kept(shares, rows))
         unit = Unit("unit" if rows > 1 else None, rows, weights=weights, relation=relation)
         wide = Strata.over(replace(strata.schema, unit=unit).modelled, strata.columns)
         of, price = {key: size * counts for key, size in sizes.items()}, total * part * Fraction(1, unit.synthesis_cost)
         return NoisePlan(planned_mechanism(own, wide), wide, of, price, DEFAULT_COUNT_SHARE / part)
 
-    plan, bounds = planned(at_most), BOUNDS if unit_sizes else ()
+    whole, columns, rho = math.fsum(sizes.values()), len(strata.schema.names), float(total * part)
+
+    def default(rows: int) -> Weights:
+        return better_weights(rows, columns, rho, whole * rows_kept(unit_sizes, rows) / used, unit_sizes)
+
+    counted = unit_weights or (default(at_most) if unit_sizes else better_weights(at_most, columns, rho, whole))
+    plan, bounds = planned(at_most, counted), BOUNDS if unit_sizes else ()
     least = {
         pair: None
         if rho is None
@@ -92,9 +101,12 @@ def synthesis_document(
         "at_most": at_most,
         "epsilon_of_a_row": total.per_row(at_most).epsilon(delta),
         "units": [
-            _of_units({each: planned(rows, each) for each in _FORMS[:rows]}, rows, unit_sizes) for rows in bounds
+            _of_units({each: planned(rows, each) for each in _FORMS[:rows]}, rows, unit_sizes)
+            | {"default": default(rows)}
+            for rows in bounds
         ],
-        "sizes": {"source": source, "rows": plan.rows},
+        "unit_weights": counted,
+        "sizes": {"source": source, "rows": math.fsum(sizes.values())},
         "readable_noise": plan.limit,
         "choices": plan.choices,
         "strata": [
@@ -117,10 +129,8 @@ def synthesis_document(
 def rows_kept(unit_sizes: Sequence[float], at_most: int, weights: Weights = "rows") -> float:
     """The rows that are used where so many of each unit are, as a share of all; by units: these, as a share of rows.
 
-    Raises InputError unless shares are positive.
+    The shares are those of `unit_sizes_of`.
     """
-    if not (all(math.isfinite(share) and share >= 0 for share in unit_sizes) and sum(unit_sizes) > 0):
-        raise InputError("--unit-sizes are shares of units with 1, 2, 3 … rows: numbers of at least 0, not all 0")
     whole = math.fsum(share * size for size, share in enumerate(unit_sizes, start=1))
     most = at_most if weights == "rows" else 1
     return math.fsum(share * min(size, most) for size, share in enumerate(unit_sizes, start=1)) / whole
@@ -130,7 +140,7 @@ def _of_units(plans: Mapping[Weights, NoisePlan], rows: int, unit_sizes: Sequenc
     """A bound on the rows of a unit: the noise by what counts as one, and what is lost by leaving rows out, at most.
 
     Each in total variation distance; noise of a column in a stratum (at its least noisy level, averaged by rows) and of
-    a pair over all rows.
+    a pair over all rows. `weights` has the least noise.
     """
     kept = rows_kept(unit_sizes, rows)
     one = {weights: _column_noise(plan) for weights, plan in plans.items()}
@@ -208,7 +218,10 @@ def _about_units(plan: Mapping[str, Any]) -> list[Table | str]:
     """What a bound on the rows of a unit costs."""
     if plan["at_most"] == 1 and not plan["units"]:
         return []
-    said = f"units of up to {plan['at_most']} rows: one row of them has ε = {plan['epsilon_of_a_row']:.3g}"
+    said = (
+        f"units of up to {plan['at_most']} rows, of which {plan['unit_weights']} count: one row of them has ε = "
+        f"{plan['epsilon_of_a_row']:.3g}"
+    )
     if not plan["units"]:
         return [f"{said}; with --unit-sizes other bounds are planned too"]
     grid = table(
@@ -222,7 +235,10 @@ def _about_units(plan: Mapping[str, Any]) -> list[Table | str]:
         left = f"{each['left_out']:.2g}", f"{each['one_way_at_most']:.2g}"
         grid.add_row(str(each["at_most"]), f"{each['rows_kept']:.1%}", *cells, *left)
     best = min(plan["units"], key=lambda each: each["one_way_at_most"])
-    return [said, grid, f"least error of columns, at worst: {best['at_most']} rows of a unit, {best['weights']} count"]
+    counted = [f"{each['default']} at {each['at_most']}" for each in plan["units"]]
+    default = f"what counts by default: {', '.join(counted)}"
+    least = f"least error of columns, at worst: {best['at_most']} rows of a unit, {best['weights']} count"
+    return [said, grid, default, least]
 
 
 def _cells(found: Mapping[str, Any], finest: str) -> tuple[str, str]:

@@ -36,7 +36,11 @@ class EstimateSettings(Settings):
     where: Names = setting((), "Only rows with these values, as SEX=Female,DIS=1.")
     level: float = setting(0.95, "Of the intervals.", gt=0, lt=1)
     population: Flag = setting(False, "About the population that the table was sampled from.")
-    design_effect: float = setting(1.0, "Sampling variance over that of a simple random sample.", ge=1)
+    design_effect: float | None = setting(
+        None,
+        "Sampling variance over that of a simple random sample (the most rows of a unit, which may be alike).",
+        ge=1,
+    )
     q: float = setting(0.5, "Of a quantile.", gt=0, lt=1)
     plot: Path | None = setting(None, "Draw the intervals to this file (.svg, .png or .pdf).")
     as_json: Flag = setting(False, "Print JSON.", alias="json")

@@ -147,13 +147,19 @@ class ReleaseConfig(SourceSettings):
     unit_weights: Weights | None = setting(
         None,
         "What counts as one in the synthesis: rows (noise for at_most of them at once) or units (noise for one; how "
-        f"many rows it has is measured too). Unset: units where 3 to {MOST_WEIGHED} rows are used.",
+        f"many rows it has is measured too; 2 to {MOST_WEIGHED} rows). Unset: what is predicted to be better for the "
+        "units that are given; else rows.",
+    )
+    unit_sizes: Names = setting(
+        (), "Public shares of units with 1, 2, 3 … rows, as 0.3,0.4,0.2,0.1, by which that is predicted."
     )
     relation: Neighbours = setting(
         "add-remove", "Neighbouring tables: one unit is added or removed, or replaced by another (twice as much noise)."
     )
     units: int | None = setting(
-        None, "Public number of units (people, households), roughly: δ follows it, unless δ is given.", ge=1
+        None,
+        "Public number of units (people, households), roughly: δ follows it, unless given, and what counts as one.",
+        ge=1,
     )
     synthesizer: Literal["aim", "gem", "mst", "smartnoise-aim", "smartnoise-mst", "smartnoise-mwem"] = setting(
         "mst", "The mechanism (smartnoise-…: smartnoise-synth's, a weaker guarantee; see make smartnoise)."
@@ -174,6 +180,13 @@ class ReleaseConfig(SourceSettings):
     count_share: float = setting(0.02, "Part of the release's ρ for noisy counts.", gt=0, lt=1)
     open_share: float = setting(
         0.05, "Part of the release's ρ for finding the values of open columns, if there are any.", gt=0, le=0.5
+    )
+    bound_share: float = setting(
+        0.0,
+        "Part of the release's ρ for noisy counts of units by their rows, which tell how many rows the bound left out "
+        "(0: not told).",
+        ge=0,
+        le=0.5,
     )
     rows: int | None = setting(None, "Synthetic rows (the noisy number of rows if not given).", ge=1)
     means: Names = setting((), "Numeric columns to estimate private means of, as SCHL,WKHP.")

@@ -16,7 +16,7 @@ from equistrata.data.units.unit import ROW, Unit
 from equistrata.eval.report.relations import relations_measured
 from equistrata.eval.report.templating import template
 from equistrata.flows.config.release import ReleaseConfig
-from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.plan import UNIT_SIZES, Plan
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.privacy.thresholds import Threshold
@@ -52,17 +52,20 @@ def release_card(
     begun_again: int = 0,
     measured: Sequence[Measurement] = (),
     opened: Sequence[Mapping[str, Any]] = (),
+    unit_sizes: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """The card: settings and paid-for numbers only. The account is `Undertaking.statement`.
 
     `measured` is all that was, or none where a foreign synthesizer keeps nothing.
     `opened` is what was found of each open column (`equistrata.flows.release.finding`).
+    `unit_sizes` is what was counted of units by their rows (`equistrata.flows.release.unit_sizes`).
     It has more charges than one if noise was drawn again after a crash. A stratum is begun again if its worker is lost.
     """
     config, price, unit = plan.config, plan.price, plan.unit
     parts = {"noisy counts": price.counts, f"synthesis ({plan.name})": price.synthesis, "means": price.means}
     parts |= {name: opening.rho for name, opening in plan.openings.items()}
     parts |= {f"δ of the {name}": opening.paid for name, opening in plan.openings.items()}
+    parts |= {UNIT_SIZES: price.sizes}
     opened = [dict(each) | {"drawn": _times(f"values of {each['column']}", account)} for each in opened]
     again = {charge["reason"]: charge["rho"] for charge in account["charges"][1:]} if account else {}
     foreign = None if plan.mechanism.keeps_measurements else plan.mechanism
@@ -94,6 +97,7 @@ def release_card(
             "caveats": [] if foreign is None else list(foreign.caveats),
         },
         "unit": asdict(unit),
+        "unit_sizes": None if unit_sizes is None else dict(unit_sizes),
         "relation": plan.relation,
         "groups": group_table(rho, config.delta, plan.relation, opened, unit.at_most),
         "ledger": dict(account) if account else NO_LEDGER,
@@ -225,6 +229,7 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
     guarantee = card["guarantee"]
     older = {
         "unit": {"column": None, "at_most": 1},
+        "unit_sizes": None,
         "audits": (),
         "households": None,
         "open": (),

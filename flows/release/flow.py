@@ -37,9 +37,10 @@ from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import steps
 from equistrata.flows.release.finding import find_values, found_values, recode
 from equistrata.flows.release.inside import SCORES, private_folder
-from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.plan import UNIT_SIZES, Plan
 from equistrata.flows.release.runners import executor, wait
 from equistrata.flows.release.undertaking import AlreadyMade, Undertaking, under_way, with_release_id
+from equistrata.flows.release.unit_sizes import count_units
 from equistrata.flows.run.foreground import tell
 from equistrata.flows.run.guard import scrubbed
 from equistrata.flows.run.journal import Journal
@@ -162,6 +163,8 @@ def _make(run: Undertaking) -> Path:
             _run(find_values, plan, work, finding, noise.spawn(steps.FINDING))
             plan = plan.opened({each["column"]: each["values"] for each in found_values(plan, work)})
             _run(recode, plan, work)
+        if price.sizes:
+            _run(count_units, plan, work, budget.part(price.sizes, UNIT_SIZES), noise.spawn(steps.SIZES))
         _fit_all(plan, work, budgets, noise.spawn(steps.SYNTHESIS), pool)
     tell("resample")
     drawn = _run(steps.resample, plan, work)

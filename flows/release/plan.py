@@ -12,7 +12,7 @@ from pathlib import Path
 from equistrata.data.schema import Column, Schema
 from equistrata.data.sources import FileSource, FolktablesSource, SampleSource, Source
 from equistrata.data.strata import Strata
-from equistrata.data.units.unit import MOST_WEIGHED, ROW, Unit, Weights
+from equistrata.data.units.unit import ROW, Unit, Weights, better_weights, unit_sizes_of, used_rows
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
@@ -29,7 +29,7 @@ from equistrata.synth.size import size
 from equistrata.synth.strata.selection import shared_selection
 from equistrata.synth.synthesizer import NOISY, stratified_name
 
-SYNTHESIS = "synthesis"
+SYNTHESIS, UNIT_SIZES = "synthesis", "counts of units by their rows"
 DELTA_PART = Fraction(1, 5)  # of what finding values costs: a threshold falls by half a per cent where δ doubles
 ACS_SCHEMA, ACS_MEANS = "acs_employment", "acs_means"
 
@@ -42,17 +42,19 @@ class Price:
     counts: Rho  # for noisy counts of the strata's sizes; 0 without strata, or with public weights alone
     means: Rho  # for private means; 0 without
     finding: Rho  # for the values of open columns, and the δ of finding them; 0 without
+    sizes: Rho  # for counts of units by their rows, which tell how many rows the bound left out; 0 without
 
     def drawn(self, unit: Unit) -> Price:
         """What noise is drawn at for one row (one unit, in a synthesis where units count), so that a unit pays this."""
         means, finding = (part * Fraction(1, unit.sum_cost) for part in (self.means, self.finding))
         counts, synthesis = (part * Fraction(1, unit.synthesis_cost) for part in (self.counts, self.synthesis))
-        return Price(counts + synthesis + means + finding, counts, means, finding)
+        sizes = self.sizes * Fraction(1, unit.histogram_cost)
+        return Price(counts + synthesis + means + finding + sizes, counts, means, finding, sizes)
 
     @property
     def synthesis(self) -> Rho:
         """The rest, for the synthesizer."""
-        return self.total - self.counts - self.means - self.finding
+        return self.total - self.counts - self.means - self.finding - self.sizes
 
 
 @dataclass(frozen=True)
@@ -120,8 +122,16 @@ class Plan:
         counts = total * config.count_share if paid_counts else Rho(0)
         for_means = total * config.means_share if means is not None else Rho(0)
         finding = total * config.open_share if raw.open else Rho(0)
-        if not counts + for_means + finding < total:
-            raise InputError("count_share, means_share and open_share leave nothing for the synthesizer; lower one")
+        sizes = total * config.bound_share
+        if not counts + for_means + finding + sizes < total:
+            raise InputError(
+                "count_share, means_share, open_share and bound_share leave nothing for the synthesizer; lower one"
+            )
+        if sizes and (unit.column is None or unit.unique):
+            raise InputError(
+                "setting 'bound_share' buys counts of the rows that a bound leaves out, and no unit has one; give its "
+                "column and its bound (unit, at_most), or leave it out"
+            )
         if unit != ROW and config.synthesizer.startswith(NAME_PREFIX):
             raise InputError(
                 f"synthesizer {config.synthesizer!r} accounts for one row only, in its own way; choose mst, aim or "
@@ -135,7 +145,7 @@ class Plan:
         own = mechanism(config.synthesizer, config.engine)
         fits = shared_selection(own, strata, config.selection, config.levels) or own
         files = (declared,) if means is None or averaged is declared else (declared, averaged)
-        price = Price(total, counts, for_means, finding)
+        price = Price(total, counts, for_means, finding, sizes)
         budgets = [(config.epsilon, config.delta), *([account] if account else [])]
         openings = _openings(raw.open, finding, budgets)
         source = source_of(config, files)
@@ -227,13 +237,14 @@ class Plan:
     @cached_property
     def parts(self) -> Mapping[str, Rho]:
         """The parts of ρ that are charged for a unit, by name: synthesis (strata in parallel, with counts), each mean,
-        and each open column with its δ."""
+        each open column with its δ, and counts of units by their rows."""
         shares = self.price.means.split([1] * len(self.estimates)) if self.estimates else []
         means = {
             f"{kind} mean of {column.name}": share for (column, kind), share in zip(self.estimates, shares, strict=True)
         }
         found = {name: each.rho + each.paid for name, each in self.openings.items()}
-        return {SYNTHESIS: self.price.counts + self.price.synthesis, **means, **found}
+        sizes = {UNIT_SIZES: self.price.sizes} if self.price.sizes else {}
+        return {SYNTHESIS: self.price.counts + self.price.synthesis, **means, **found, **sizes}
 
 
 def _unit(config: ReleaseConfig, declared: Schema, released: Schema) -> Unit:
@@ -241,16 +252,19 @@ def _unit(config: ReleaseConfig, declared: Schema, released: Schema) -> Unit:
     unit = replace(declared.unit, relation=config.relation)
     column = config.unit or unit.column
     if column is None:
-        if config.at_most is not None:
-            raise InputError(
-                "setting 'at_most' bounds the rows of a unit, and none is named; give its column with --unit"
-            )
+        for name in ("at_most", "unit_sizes"):
+            if getattr(config, name):
+                raise InputError(
+                    f"setting {name!r} is about the rows of a unit, and none is named; give its column with --unit"
+                )
         return replace(unit, weights=config.unit_weights or "rows")
     if column in released.names:
         raise InputError(
             f"unit column {column!r} is among the released columns, and names people; leave it out of 'default' in the "
             "schema, or choose others with --columns"
         )
+    if column in config.means:
+        raise InputError(f"unit column {column!r} names people, and its mean would be released; leave it out of means")
     same = config.at_most is None and column == unit.column
     found = unit if same else replace(Unit.of(column, config.at_most), relation=config.relation)
     # What is found in open columns, and combined weights, are counts of rows.
@@ -259,7 +273,11 @@ def _unit(config: ReleaseConfig, declared: Schema, released: Schema) -> Unit:
         raise InputError(
             "open columns and combined weights count rows; leave them out, or let rows count (unit_weights)"
         )
-    default: Weights = "units" if 2 < found.at_most <= MOST_WEIGHED and not rows else "rows"
+    sizes = unit_sizes_of(config.unit_sizes)
+    expected = None if config.units is None else config.units * used_rows(found.at_most, sizes)
+    price = float(total_price(config.epsilon, config.delta))
+    better = better_weights(found.at_most, len(released.names), price, expected, sizes)
+    default: Weights = "rows" if rows else better
     return replace(found, weights=config.unit_weights or default)
 
 

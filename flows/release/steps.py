@@ -32,10 +32,12 @@ from equistrata.flows.release.card import card_markdown, release_card
 from equistrata.flows.release.finding import found_values
 from equistrata.flows.release.inside import SCORES, check_place, keep_scores
 from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.unit_sizes import counted_units
 from equistrata.flows.release.writer import row_files
 from equistrata.flows.run.guard import StepFailed, scrubbed
 from equistrata.flows.run.landing import land
 from equistrata.flows.run.workspace import HELD_OUT, SNAPSHOT, SYNTHETIC, Workspace
+from equistrata.flows.run.workspace import UNIT_SIZES as UNIT_SIZES_FILE
 from equistrata.inference.means.coinpress import Coinpress
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
 from equistrata.privacy.budget import Budget, Rho
@@ -50,7 +52,7 @@ from equistrata.synth.strata.model import StratifiedModel, noisy_weights, rows_o
 from equistrata.synth.strata.weights import combined_weights
 
 # Streams of one noise source, so that a seeded run does not depend on the order of its steps.
-SYNTHESIS, MEANS, SAMPLING, FINDING = 0, 1, 2, 3
+SYNTHESIS, MEANS, SAMPLING, FINDING, SIZES = 0, 1, 2, 3, 4
 
 Mask = npt.NDArray[np.bool_]
 Outcome = tuple[Floats, Mask]  # values, and which cells have none
@@ -150,6 +152,8 @@ def _by_unit(plan: Plan, work: Workspace, batches: Iterator[_Batch]) -> Iterator
             sizes = (used - 1)[:, None].astype(code_dtype(plan.modelled))
             table = CodedTable(np.concatenate([codes.astype(sizes.dtype), sizes], axis=1), plan.modelled)
         yield table, held_out, list(zip(arrays[::2], arrays[1::2], strict=True))
+    if plan.price.sizes:
+        work.save_json(work.root / UNIT_SIZES_FILE, bounding.sizes.tolist())
 
 
 @scrubbed
@@ -267,8 +271,9 @@ def describe(
     kept = range(len(keys)) if plan.mechanism.keeps_measurements else ()
     by_key = {keys[i]: load_measurements(work.measurements(i)) for i in kept}
     found = [each for measured in by_key.values() for each in measured]
-    opened = found_values(plan, work)
-    work.save_json(work.staging / "card.json", release_card(plan, noise, rows, source, account, again, found, opened))
+    opened, sizes = found_values(plan, work), counted_units(plan, work)
+    card = release_card(plan, noise, rows, source, account, again, found, opened, sizes)
+    work.save_json(work.staging / "card.json", card)
     if found:
         evidence = Evidence.of(plan.strata, by_key, plan.mechanism, held_out=plan.held_out)
         noisy_cells(evidence).to_csv(work.staging / CELLS, index=False)
@@ -313,8 +318,8 @@ def _mean(plan: Plan, work: Workspace, column: Column, kind: str, budget: Budget
         key: work.load(work.outcome(column.name, i)) for i, key in enumerate(plan.strata.keys)
     }
     lower, upper = column.mean_bounds
-    about = plan.config.means_target
-    coinpress = Coinpress(lower, upper, column.sigma, sizes="noisy", bounds=column.bounds, target=about)
+    about, alike = plan.config.means_target, plan.unit.at_most
+    coinpress = Coinpress(lower, upper, column.sigma, sizes="noisy", bounds=column.bounds, target=about, alike=alike)
     if kind == "vanilla" or not plan.strata.columns:
         whole = coinpress.mean(np.concatenate(list(groups.values())), budget, noise)
         return {"coinpress": _entry(whole, coinpress, cost) | _tail(whole, coinpress)}

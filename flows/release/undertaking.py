@@ -28,7 +28,7 @@ from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.account import Account, account_of, new_id
 from equistrata.flows.release.binding import Binding, binding, check_same, config_hash, settings_hash
-from equistrata.flows.release.plan import SYNTHESIS, Plan
+from equistrata.flows.release.plan import SYNTHESIS, UNIT_SIZES, Plan
 from equistrata.flows.run.disk import DiskFull, telling_full_disk
 from equistrata.flows.run.journal import Journal, state_folder, unreadable_sentence
 from equistrata.flows.run.landing import check_output, claimed_output
@@ -183,7 +183,7 @@ class Undertaking:
         """The units of a part whose noise is not saved."""
         if part == SYNTHESIS:
             return [i for i in range(len(self.plan.fitted.keys)) if not self.work.measurements(i).exists()]
-        saved = self.work.found(part) if part in self.plan.openings else self.work.mean(part)
+        saved = self.work.found(part) if part in {UNIT_SIZES, *self.plan.openings} else self.work.mean(part)
         return [] if saved.exists() else [part]
 
 

@@ -39,6 +39,7 @@ from equistrata.synth.strata.model import StratifiedModel
 
 HELD_OUT, SYNTHETIC = "held_out.npy", "synthetic.npy"  # coded rows
 SNAPSHOT = "snapshot.json"  # digests of the rows, as private as the rows beside them
+UNIT_SIZES = "unit_sizes.json"  # how many units have how many rows, exact
 WORK_PREFIX = "equistrata-release-"
 UNSAVED = "unsaved-"  # prefix of what is not whole yet; nothing opens it
 

@@ -24,6 +24,7 @@ import numpy as np
 import numpy.typing as npt
 
 from equistrata.arrays import Counts, Floats
+from equistrata.errors import InputError
 from equistrata.inference.federated.aggregation import add_modulo
 from equistrata.inference.federated.arms import Arm, Target, added, check_interval, check_rows, interval_of
 from equistrata.inference.federated.poisson_binomial import PoissonBinomial, check_values
@@ -89,9 +90,15 @@ class ArmDesign:
         Cost: replace-one within the arm. See docs/proofs/federated.md.
         """
         rows = check_rows(rows)
+        if self.target.unit_rows > 1 and rows < 2 * self.target.unit_rows:
+            raise InputError(
+                f"an arm of {rows} rows is too small for units of {self.target.unit_rows}: it needs twice as many"
+            )
         of_mean = self.mean_share
-        if of_mean is None:
+        if of_mean is None and self.target.unit_rows == 1:
             of_mean = default_mean_share(rows, self.trials, self.target.epsilon, self.target.delta)
+        elif of_mean is None:
+            of_mean = share_for(1 / (math.sqrt(self.trials / rows) * solve_theta(rows, self.trials, self.target)))
         thetas = solve_thetas(rows, (self.trials, self.trials), self.target, of_mean)
         mean = PoissonBinomial(self.trials, thetas[0], self.radius)
         return ArmSettings(rows, mean, replace(mean, theta=thetas[1], squares=True))
@@ -138,12 +145,13 @@ def share_for(signal: float) -> float:
     return min(MEAN_SHARE, 2 * wished / (math.sqrt(wished**2 + 4) + wished))
 
 
-def private_arm(totals: npt.ArrayLike, settings: ArmSettings, *, rows: int | None = None) -> Arm:
+def private_arm(totals: npt.ArrayLike, settings: ArmSettings, *, rows: int | None = None, alike: int = 1) -> Arm:
     """The arm from its two sums of reports. Post-processing.
 
     Args:
         totals: the sums of the values' and the squares' reports, first axis of length 2; arrays for many runs.
         rows: how many people did report, if not `settings.rows`.
+        alike: as of `Arm`.
 
     Returns:
         The arm, with the exact variance of the coins, R²/(4nmθ²) − μ²/(nm) + s²(1 − 1/m)/n for mean μ and variance s²
@@ -160,7 +168,7 @@ def private_arm(totals: npt.ArrayLike, settings: ArmSettings, *, rows: int | Non
     variance = (moment - mean**2 + noise) / kept
     variance_noise = (moment_noise + 4 * squared * bound + 2 * bound**2) / kept**2
     # [()] makes numbers of arrays without dimensions.
-    return Arm(n, mean[()], variance, moment[()], noise, 1 / trials, variance_noise, radius)
+    return Arm(n, mean[()], variance, moment[()], noise, 1 / trials, variance_noise, radius, alike)
 
 
 def private_difference(

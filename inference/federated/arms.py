@@ -32,7 +32,7 @@ Target = Literal["pate", "sate"]
 
 @dataclass(frozen=True)
 class Arm:
-    """One arm of n people. Every field except `rows`, `overlap` and `radius` may be an array over simulated runs.
+    """One arm of n people. Every field but `rows`, `overlap`, `radius` and `alike` may be an array over simulated runs.
 
     Attributes:
         rows: n ≥ 2, public.
@@ -42,6 +42,7 @@ class Arm:
         overlap: 1/m for the Poisson-binomial mechanism, whose noise is less by s²/(nm) where people differ; else 0.
         variance_noise: the noise variance of ŝ²; 0 if ŝ² is exact.
         radius: R; the values lie in [−R, R].
+        alike: the most rows of a unit, which may be alike: sampled together, rows vary up to so many times as much.
     """
 
     rows: int
@@ -52,6 +53,7 @@ class Arm:
     overlap: float = 0.0
     variance_noise: Number = 0.0
     radius: float = math.inf
+    alike: int = 1
 
     def __post_init__(self) -> None:
         check_rows(self.rows)
@@ -89,9 +91,9 @@ def combine(
     pairs = list(zip(arms, coefficients, strict=True))
     value = added(c * np.asarray(arm.mean) for arm, c in pairs)
     known = added(c**2 * np.asarray(arm.noise) for arm, c in pairs)
-    weighted = [(arm, c**2 * (1 - arm.overlap) / arm.rows) for arm, c in pairs]
+    weighted = [(arm, c**2 * (arm.alike - arm.overlap) / arm.rows) for arm, c in pairs]
     people = added(w * np.asarray(arm.variance) for arm, w in weighted)
-    if target == "sate":
+    if target == "sate" and max(arm.alike for arm in arms) == 1:  # else the bound without it holds
         people = people - _shared_part(arms[0], arms[1])
     uncertain = np.sqrt(added(w**2 * np.asarray(arm.variance_noise) for arm, w in weighted))
     most = sum(w * arm.radius**2 for arm, w in weighted)

@@ -26,6 +26,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from equistrata.data.strata import Key
+from equistrata.data.units.unit import ROW
 from equistrata.errors import EquistrataError
 from equistrata.inference.federated.ab_test import private_arm
 from equistrata.inference.federated.aggregation import SecureAggregator
@@ -59,6 +60,7 @@ class FederatedResult:
         strata: every declared stratum, in order.
         overall: all strata together, weighted by their rows. The difference is over the strata with two arms.
         epsilon, delta, relation, level, target: the price, its neighbouring relation, and the intervals' settings.
+        unit: whom the price is for, in words; of a unit's rows, those at one holder.
         holders, stayed: how many took part, and how many stayed to the end.
         aggregator, simulated: the aggregator, and whether it saw single holders' numbers.
     """
@@ -74,6 +76,7 @@ class FederatedResult:
     level: float
     target: str
     relation: Relation = REPLACE_ONE
+    unit: str = ROW.words
 
     def to_dict(self) -> dict[str, Any]:
         return {**asdict(self), "strata": [asdict(stratum) for stratum in self.strata]}
@@ -110,7 +113,8 @@ def federate(plan: FederatedPlan, aggregator: SecureAggregator) -> FederatedResu
                 "and what the server has seen may cost more than the plan's epsilon"
             )
         counts[cell] = int(rows[place])
-        arms[cell] = private_arm([means[place], squares[place]], chosen, rows=counts[cell])
+        sums = [means[place], squares[place]]
+        arms[cell] = private_arm(sums, chosen, rows=counts[cell], alike=plan.bound.at_most)
     keys, label = plan.partition.keys, plan.partition.label
     return FederatedResult(
         strata=tuple(_together(plan, label(key), [key], arms, counts, plan.target) for key in keys),
@@ -123,6 +127,7 @@ def federate(plan: FederatedPlan, aggregator: SecureAggregator) -> FederatedResu
         simulated=aggregator.simulated,
         level=plan.level,
         target=plan.target,
+        unit=plan.bound.words,
     )
 
 

@@ -7,6 +7,7 @@ one with the same coins but without one holder would reveal that holder's answer
 
 from __future__ import annotations
 
+import hashlib
 import os
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,7 @@ import pandas as pd
 from equistrata.arrays import Counts, Floats
 from equistrata.data.sources import FileSource
 from equistrata.data.table import CodedTable, bounded_numbers
+from equistrata.data.units.bounding import chosen_rows, contents, unit_ids
 from equistrata.errors import InputError
 from equistrata.inference.federated.aggregation import SumQuestion
 from equistrata.inference.federated.protocol import SIZES, SUMS, FederatedPlan
@@ -109,10 +111,10 @@ class TableHolder:
     def _cells(self) -> list[Floats]:
         """The outcomes of each cell's rows, less the centre of their range. Rows without an outcome are left out."""
         plan = self.plan
-        frame = self.rows
+        frame, wanted = self.rows, [*plan.columns, *([] if plan.unit is None else [plan.unit])]
         if not isinstance(frame, pd.DataFrame):
-            frame = FileSource.of(str(frame), plan.schema).read(plan.columns)
-        missing = [name for name in plan.columns if name not in frame.columns]
+            frame = FileSource.of(str(frame), plan.schema).read(wanted)
+        missing = [name for name in wanted if name not in frame.columns]
         if missing:
             raise InputError(f"a holder's table has no column {missing[0]!r}; add it")
         values, absent = _outcomes(frame, plan)
@@ -125,9 +127,28 @@ class TableHolder:
                 treated, control = codes == keys.index(plan.treated), codes == keys.index(plan.control)
                 kept, place = kept & (treated | control), place * 2 + treated  # the order of `plan.cells`
         centred = np.clip(np.clip(values, *plan.range) - plan.centre, -plan.radius, plan.radius)
+        if plan.unit is not None:
+            kept[kept] = _used(frame[plan.unit][kept], place[kept], plan)
         order = np.argsort(place[kept], kind="stable")
         ends = np.searchsorted(place[kept][order], np.arange(1, len(plan.cells)))
         return np.split(centred[kept][order], ends)
+
+
+def _used(homes: pd.Series, place: npt.NDArray[np.int64], plan: FederatedPlan) -> npt.NDArray[np.bool_]:
+    """Which of these rows are used, of each unit at most so many: the same ones for both questions.
+
+    By a hash of the unit's id and its rows' cells, not of outcomes: neighbours differ in these, and not in sizes. The
+    key is public: that no other unit has a part in it is enough.
+    """
+    key = hashlib.sha256(plan.digest.encode()).digest()
+    ids = unit_ids(homes, str(plan.unit), key)
+    chosen, _ = chosen_rows(ids, contents([place], key), plan.bound.at_most, key)
+    if plan.bound.unique and not chosen.all():
+        raise InputError(
+            f"values of unit column {plan.unit!r} repeat, but no two rows may share one; say how many rows of a unit "
+            "are used at most (at_most), or mend the ids"
+        )
+    return chosen
 
 
 def _outcomes(frame: pd.DataFrame, plan: FederatedPlan) -> tuple[Floats, npt.NDArray[np.bool_]]:

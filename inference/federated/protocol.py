@@ -15,6 +15,7 @@ from typing import Any, Literal
 
 from equistrata.data.schema import Column, Schema, Value
 from equistrata.data.strata import Key, Strata
+from equistrata.data.units.unit import ROW, Unit
 from equistrata.errors import InputError
 from equistrata.inference.federated.ab_test import TRIALS, ArmDesign, ArmSettings
 from equistrata.inference.federated.aggregation import SumQuestion
@@ -53,14 +54,17 @@ class FederatedPlan:
         missing: how many holders may drop out or collude with the server.
         largest_share: the largest share of a cell's rows that one holder may have; declared if `missing` is not 0. Each
             holder checks it, and θ is set for the rows without `missing` such holders.
+        unit: the column that names units, as people or households; None where each row is one. It is read by holders
+            alone.
+        at_most: rows of a unit that a holder uses at most; None where no two of its rows may share a unit.
         smallest: cells with fewer rows are left out, at least 2; None leaves out empty cells only, and refuses one row.
 
     Raises:
         InputError: settings that do not fit the schema or each other.
 
-    Cost: (ε, δ)-DP for every person, if at most `missing` holders drop out or collude. Neighbouring tables: replace the
-    outcome of one row; its stratum, its arm and the cells' sizes over all holders are public. Cells are disjoint
-    (parallel composition).
+    Cost: (ε, δ)-DP for every unit of a holder's, if at most `missing` holders drop out or collude. Neighbouring tables:
+    replace the outcomes of one unit's rows (of one row, where no unit is declared); their strata, their arms and the
+    cells' sizes over all holders are public. Cells are disjoint. See docs/proofs/federated.md.
     """
 
     schema: Schema
@@ -80,6 +84,8 @@ class FederatedPlan:
     missing: int = 0
     largest_share: float | None = None
     smallest: int | None = None
+    unit: str | None = None
+    at_most: int | None = None
 
     def __post_init__(self) -> None:
         if len(set(self.columns)) < len(self.columns):
@@ -108,6 +114,11 @@ class FederatedPlan:
             )
         if self.smallest is not None and self.smallest < 2:
             raise InputError(f"the smallest cell that is estimated has at least 2 rows, not {self.smallest}")
+        if self.unit in self.columns:
+            raise InputError(f"unit column {self.unit!r} names units, and is used as another column of the plan, too")
+        if self.unit is None and self.at_most is not None:
+            raise InputError("'at_most' bounds the rows of a unit, but no unit is declared; name its column")
+        _ = self.bound
         check_interval(self.level, self.target)
         _ = self.design, self.partition  # they check their settings
 
@@ -133,7 +144,13 @@ class FederatedPlan:
 
     @cached_property
     def design(self) -> ArmDesign:
-        return ArmDesign(self.radius, ThetaTarget(self.epsilon, self.delta), self.trials, self.mean_share)
+        target = ThetaTarget(self.epsilon, self.delta, unit_rows=self.bound.at_most)
+        return ArmDesign(self.radius, target, self.trials, self.mean_share)
+
+    @property
+    def bound(self) -> Unit:
+        """The unit of privacy."""
+        return ROW if self.unit is None else Unit.of(self.unit, self.at_most)
 
     @cached_property
     def partition(self) -> Strata:
@@ -177,6 +194,11 @@ class FederatedPlan:
                 raise InputError(
                     f"cell {self.label(cell)} has fewer than two rows, or would have when holders are missing; "
                     "join strata or leave small cells out"
+                )
+            if left < 2 * self.bound.at_most and not left_out:
+                raise InputError(
+                    f"cell {self.label(cell)} has fewer rows than two units may have, or would have when holders are "
+                    "missing; join strata, leave small cells out (smallest), or use fewer rows of a unit (at_most)"
                 )
             settings.append(None if left_out else self.design.settings(left))
         return settings

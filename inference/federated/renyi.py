@@ -32,6 +32,7 @@ from scipy.stats import binom
 
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
+from equistrata.privacy.budget import Rho
 from equistrata.stats.checks import positive, whole
 from equistrata.stats.checks import share as share_of_one
 
@@ -53,18 +54,30 @@ class ThetaTarget:
         epsilon, delta: ε > 0 and 0 < δ < 1.
         orders: the orders of the conversion to (ε, δ); None for the best one. The paper's tables fit 2, 3, …, 128.
         maximum: the largest θ, in (0, ¼].
+        unit_rows: rows of a unit that are replaced together, k ≥ 1. They may be in several groups; the conversion then
+            has one order, `gaussian_order`. See docs/proofs/federated.md.
     """
 
     epsilon: float
     delta: float
     orders: tuple[float, ...] | None = None
     maximum: float = MAX_THETA
+    unit_rows: int = 1
 
     def __post_init__(self) -> None:
         positive("epsilon", self.epsilon)
         share_of_one("delta", self.delta)
+        whole("the number of rows of a unit", self.unit_rows, 1)
+        if self.unit_rows > 1 and self.orders is None:
+            object.__setattr__(self, "orders", (gaussian_order(self.epsilon, self.delta),))
         if not 0 < self.maximum <= MAX_THETA:
             raise InputError(f"the largest theta must lie in (0, 1/4], where the accounting holds, not {self.maximum}")
+
+
+def gaussian_order(epsilon: float, delta: float) -> float:
+    """The order at which Gaussian noise of this (ε, δ) is converted, about the best for sums of many reports, too."""
+    rho = float(Rho.from_epsilon_delta(epsilon, delta))
+    return 1 + math.sqrt(math.log(1 / delta) / rho)
 
 
 def renyi_exact(n: int, m: int, theta: float, order: float) -> float:
@@ -143,11 +156,12 @@ def solve_theta(n: int, m: int, target: ThetaTarget, *, spent: Curve | None = No
         InputError: a setting out of its range, or `spent` leaves nothing.
     """
     n, m, _ = _check(n, m, 0.0)
+    _ = _check(n // target.unit_rows, m, 0.0)
     if not 0 < share <= 1:
         raise InputError(f"the share of the budget must lie in (0, 1], not {share}")
 
     def excess(log_theta: float) -> float:
-        curve = _fast(n, m, math.exp(log_theta))
+        curve = _of_unit(n, m, math.exp(log_theta), target.unit_rows)
         total = curve if spent is None else (lambda order: share * spent(order) + curve(order))
         return epsilon_of(lambda order: total(order) / share, target.delta, target.orders) - target.epsilon
 
@@ -179,7 +193,14 @@ def solve_thetas(n: int, trials: tuple[int, int], target: ThetaTarget, mean_shar
     """
     share_of_one("the mean's share of the budget", mean_share)
     theta = solve_theta(n, trials[0], target, share=mean_share)
-    return theta, solve_theta(n, trials[1], target, spent=_fast(index(n), index(trials[0]), theta))
+    spent = _of_unit(index(n), index(trials[0]), theta, target.unit_rows)
+    return theta, solve_theta(n, trials[1], target, spent=spent)
+
+
+def _of_unit(n: int, m: int, theta: float, rows: int) -> Curve:
+    """A bound for `rows` reports that are replaced together: each as one among n/`rows` people."""
+    each = _fast(n // rows, m, theta)
+    return each if rows == 1 else lambda order: rows * each(order)
 
 
 @lru_cache(maxsize=512)

@@ -116,11 +116,11 @@ class Coinpress(CoinpressSettings):
         if read.declared:
             squares = [((part * scale) ** 2, strata[key]) for key, (part, _) in known.items()]
             noise_variance = math.fsum(square * found.noise_variance for square, found in squares)
-            sampling = math.fsum(square * self.sigma**2 / found.rows for square, found in squares)
+            sampling = math.fsum(square * self.sampling / found.rows for square, found in squares)
             lower, upper = weighted_interval(value, noise_variance, sampling, self, clip, unknown)
         else:
             sums = reduce(add, (found.sums for found in strata.values()))
-            noise_variance, sampling = sums.variance(sums.mean), self.sigma**2 / max(sums.rows, 1.0)
+            noise_variance, sampling = sums.variance(sums.mean), self.sampling / max(sums.rows, 1.0)
             lower, upper = sums.interval(self, clip)
             value = sums.mean
         return StratifiedEstimate(

@@ -200,13 +200,13 @@ class TwoLevelMeans:
         noise = float(((each / np.maximum(self._each("rows"), 1.0))[known] ** 2).sum())
         noise += of_whole**2 * self.whole.noise_variance
         if self.given is not None:
-            sampling = float(weights**2 @ (settings.sigma**2 / np.maximum(self._each("rows"), 1.0)))
+            sampling = float(weights**2 @ (settings.sampling / np.maximum(self._each("rows"), 1.0)))
             interval = weighted_interval(value, noise, sampling, settings, clip, unknown)
             return value, interval, noise + sampling, clip, unknown
         # The same rows, measured twice: a mixture of both levels' sums.
         strata = [found.sums.times(1 - of_whole) for found in self.strata.values()]
         sums = reduce(add, strata, self.whole.sums.times(of_whole))
-        sampling = settings.sigma**2 / max(self.whole.rows, 1.0)
+        sampling = settings.sampling / max(self.whole.rows, 1.0)
         return value, sums.interval(settings, clip), noise + sampling, clip, unknown
 
     def shrunk(self) -> Floats:

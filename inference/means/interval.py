@@ -65,13 +65,13 @@ class NoisySums:
         """The mean's interval at level 1 − β, inside the declared one.
 
         About the rows' own mean: noise, and what the clip is thought to have cut off, as if that were Gaussian. About
-        the population's: σ²·n is added for sampling.
+        the population's: σ²·n is added for sampling, times the rows of a unit.
         """
         low, high = settings.lower, settings.upper
         if low == high:
             return low, high
         rows = max(self.rows, 0.0)
-        sampling = rows * settings.sigma**2 if settings.target == "population" else 0.0
+        sampling = rows * settings.sampling if settings.target == "population" else 0.0
         spread = self.spread + Spread(sampling + (rows * clip.deviation) ** 2, 0.0, 0.0)
         whole = self.total + rows * clip.expected
         bounds = {"lower": low - self.centre, "upper": high - self.centre}

@@ -46,6 +46,8 @@ class CoinpressSettings:
         target: the mean that an interval covers: that of the "rows", exactly up to the bias of clipping, or that of the
             "population" they were drawn from, if σ is right. Of the Gaussian tail: the population's (Algorithm 2).
         last_share: the share of the last step in the ρ of all steps; the other steps share the rest.
+        alike: rows of a unit (a person, a household), which may be alike: sampled with it, they have up to so many
+            times the sampling variance of as many rows that are drawn one by one. 1 where each row is a unit.
     """
 
     lower: float
@@ -58,6 +60,7 @@ class CoinpressSettings:
     bounds: tuple[float, float] | None = None
     target: Target = "rows"
     last_share: Fraction = LAST_STEP_SHARE
+    alike: int = 1
 
     def __post_init__(self) -> None:
         ends = [number(f"the {end} end of the mean's interval", getattr(self, end)) for end in ("lower", "upper")]
@@ -75,6 +78,15 @@ class CoinpressSettings:
         if not self.limits[0] < self.limits[1]:
             raise InputError(f"bounds must be two ascending numbers, not {self.bounds}")
         share("last_share", self.last_share)
+        whole("alike", self.alike, 1)
+
+    @property
+    def sampling(self) -> float:
+        """The most that a row adds to the sampling variance of a sum: σ², times the rows of a unit if all are alike.
+
+        Units are sampled independently. A unit of m ≤ k rows adds at most m²σ² ≤ k·mσ². See docs/proofs/units.md.
+        """
+        return self.alike * self.sigma**2
 
     @property
     def limits(self) -> tuple[float, float]:

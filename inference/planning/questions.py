@@ -50,6 +50,7 @@ class Question(ABC):
             the neighbouring relation of its ε.
         part: of the release's budget that buys this estimate, in (0, 1].
         about: a relative error about the "population" (sampling and noise) or the "rows" themselves (noise alone).
+        unit_rows: the most rows k of a unit, for which ε is; all of them may be alike (docs/proofs/units.md).
 
     Raises InputError on a setting out of its range, and on both goals or none.
     """
@@ -61,6 +62,7 @@ class Question(ABC):
     beta: float = 0.2
     part: float = 1.0
     about: About = "population"
+    unit_rows: int = 1
     relation: ClassVar[Relation]
 
     def __post_init__(self) -> None:
@@ -81,7 +83,7 @@ class Question(ABC):
     @property
     def classical_rows(self) -> float:
         """The rows needed without noise, not rounded; 0 where noise alone counts."""
-        return self._sizing.classical_rows if self.about == "population" else 0.0
+        return self._sizing.classical_rows * self.unit_rows if self.about == "population" else 0.0
 
     @property
     @abstractmethod
@@ -115,7 +117,8 @@ class Question(ABC):
 class ProportionQuestion(Question):
     """A proportion in (0, 1) from a count with Laplace noise (`equistrata.inference.counts.noisy_counts`).
 
-    The sizes of the strata are declared. See `Question` for the settings.
+    The sizes of the strata are declared. At worst, n rows in units of k rows that are all alike tell as much as n/k
+    rows, and a unit moves their share as one of these would. See `Question` for the settings.
     """
 
     reference: float = 0.5
@@ -132,10 +135,11 @@ class ProportionQuestion(Question):
     def rows(self, epsilon: float) -> float:
         """K·N, or where noise alone counts ln(1/α)/(ε·distance)."""
         bought = positive("epsilon", epsilon) * self.part
-        return self._sizing.rows(bought) if self.about == "population" else self._noise_rows / bought
+        units = self._sizing.rows(bought) if self.about == "population" else self._noise_rows / bought
+        return units * self.unit_rows
 
     def smallest_epsilon(self, rows: float) -> float:
-        rows = positive("rows", rows)
+        rows = positive("rows", rows) / self.unit_rows
         bought = self._sizing.smallest_epsilon(rows) if self.about == "population" else self._noise_rows / rows
         return bought / self.part
 
@@ -145,14 +149,14 @@ class ProportionQuestion(Question):
         return -math.log(self.alpha) / self._sizing.distance
 
     def half_width(self, rows: float, epsilon: float) -> float:
-        bought, p = epsilon * self.part, self.reference
+        bought, p, rows = epsilon * self.part, self.reference, rows / self.unit_rows
         if self.about == "rows":
             return -math.log(self.alpha) / (rows * bought)
         return NormalLaplace(math.sqrt(p * (1 - p) / rows), 1 / (rows * bought)).quantile(1 - self.alpha / 2)
 
     def power(self, rows: float, epsilon: float) -> float:
         assert self.effect is not None
-        found = exact_power if (whole := max(round(rows), 1)) <= EXACT_POWER_ROWS else power
+        found = exact_power if (whole := max(round(rows / self.unit_rows), 1)) <= EXACT_POWER_ROWS else power
         p = self.reference
         return found(p + self.effect, p0=p, rows=whole, epsilon=epsilon * self.part, alpha=self.alpha)
 
@@ -168,6 +172,7 @@ class MeanQuestion(Question):
             (`Coinpress.hierarchical`, as by default); () where each is measured alone (`by_strata`).
         tail: the share of rows, in [0, 0.5), beyond the usual clip on each side, where bounds leave room: 0 for
             bell-shaped columns, about 0.01 for incomes. Such rows ask for a wider clip, with more noise.
+        replaced: whether neighbouring tables have one unit in place of another, instead of one more.
 
     See `Question` for the other settings. A reference of 0 has no relative error. Predicted are the interval and the
     deviation that the estimator itself reports, computed by its own code, where its steps find the reference.
@@ -180,6 +185,7 @@ class MeanQuestion(Question):
     delta: float = 1e-9
     sizes: tuple[float, ...] = ()
     tail: float = 0.0
+    replaced: bool = False
     relation: ClassVar[Relation] = ADD_REMOVE  # the numbers of rows are private: a tenth of the price buys them
 
     def __post_init__(self) -> None:
@@ -210,12 +216,23 @@ class MeanQuestion(Question):
     @cached_property
     def _settings(self) -> CoinpressSettings:
         return CoinpressSettings(
-            self.lower, self.upper, self.sigma, sizes="noisy", bounds=self.bounds, target=self.about
+            self.lower,
+            self.upper,
+            self.sigma,
+            sizes="noisy",
+            bounds=self.bounds,
+            target=self.about,
+            alike=self.unit_rows,
         )
+
+    @property
+    def _bought(self) -> float:
+        """The part of a unit's ρ at which noise is drawn (`equistrata.data.units.unit.Unit.sum_cost`)."""
+        return self.part / (self.unit_rows * (2 if self.replaced else 1)) ** 2
 
     def rows(self, epsilon: float) -> float:
         """See `Question.rows`; to one part in 10⁹, on either side of the size from which a tail histogram is bought."""
-        rho = Rho.from_epsilon_delta(positive("epsilon", epsilon), self.delta) * self.part
+        rho = Rho.from_epsilon_delta(positive("epsilon", epsilon), self.delta) * self._bought
         bought = max(histogram_rows(self._settings, self._parts(rho)[0]), 1.0)
         below = max(bought * (1 - 1e-9), 1.0)
         low, high = (1.0, below) if self._excess(below, rho) >= 0 else (bought, MOST_ROWS)
@@ -232,15 +249,15 @@ class MeanQuestion(Question):
         if not positive("rows", rows) > self.classical_rows or self._excess(rows, MOST_RHO) < 0:
             return math.inf  # sampling error, or what a clip may lose where no histogram is bought, is too large
         rho = crossing(lambda amount: self._excess(rows, Rho(amount)), 1e-3)
-        return Rho(rho / self.part).epsilon(self.delta)
+        return Rho(rho / self._bought).epsilon(self.delta)
 
     def half_width(self, rows: float, epsilon: float) -> float:
-        (lower, upper), _ = self._measured(rows, Rho.from_epsilon_delta(epsilon, self.delta) * self.part)
+        (lower, upper), _ = self._measured(rows, Rho.from_epsilon_delta(epsilon, self.delta) * self._bought)
         return (upper - lower) / 2
 
     def power(self, rows: float, epsilon: float) -> float:
         assert self.effect is not None
-        deviation = self.deviation(rows, Rho.from_epsilon_delta(epsilon, self.delta) * self.part)
+        deviation = self.deviation(rows, Rho.from_epsilon_delta(epsilon, self.delta) * self._bought)
         z, seen = float(-ndtri(self.alpha / 2)), abs(self.effect) / deviation
         return float(ndtr(seen - z) + ndtr(-seen - z))
 
@@ -248,7 +265,8 @@ class MeanQuestion(Question):
         """The standard deviation that the estimator would report; that of the noise alone about the rows."""
         _, noise = self._measured(rows, rho)
         least = RowCount(rows, gaussian_sigma(rho * ROW_COUNT_SHARE)).least
-        return math.hypot(self.sigma / math.sqrt(least) if self.about == "population" else 0.0, noise)
+        sampling = math.sqrt(self._settings.sampling / least)
+        return math.hypot(sampling if self.about == "population" else 0.0, noise)
 
     def _measured(self, rows: float, rho: Rho) -> tuple[tuple[float, float], float]:
         """The interval about the reference that a stratum would get, and the deviation of its noise."""

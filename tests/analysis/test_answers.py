@@ -1,4 +1,5 @@
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -11,6 +12,7 @@ from equistrata.analysis.questions import question
 from equistrata.analysis.regression import Regression
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
+from equistrata.data.units.unit import Unit
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.registry import mechanism
@@ -61,6 +63,22 @@ def test_a_sample_of_a_population_has_the_usual_standard_error():
     mean = answers.estimate("mean", "X", population=True).iloc[0]
     x = people(3000).column("X")
     assert mean["standard_error"] == pytest.approx(x.std() / math.sqrt(3000), rel=0.02)
+
+
+def test_rows_of_a_unit_are_sampled_and_held_out_together():
+    table = people(3000)
+    homes = CodedTable(table.codes, replace(table.schema, unit=Unit("HOME", 4)))
+    for of, by in (("proportion", {"Y": 1}), ("mean", "X")):
+        each, unit, told = (
+            Answers(exactly(rows, ALL)).estimate(of, by, population=True, design_effect=effect).iloc[0]
+            for rows, effect in ((table, None), (homes, None), (homes, 1.0))
+        )
+        assert unit["standard_error"] == pytest.approx(2 * each["standard_error"], rel=0.03)
+        assert told["standard_error"] == pytest.approx(each["standard_error"])
+    held = (exactly(rows, ALL) for rows in (table, homes))
+    held = [Evidence(each.strata, each.measured, each.mechanism, held_out=0.25) for each in held]
+    one, two = (Answers(each).estimate("count", {"Y": 1}).iloc[0] for each in held)
+    assert two["standard_error"] == pytest.approx(2 * one["standard_error"], rel=0.03)
 
 
 def test_rows_held_out_are_part_of_the_answer_and_of_its_error():

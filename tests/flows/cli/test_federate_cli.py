@@ -5,6 +5,7 @@ import os
 from pathlib import Path
 from unittest import mock
 
+import pandas as pd
 import pytest
 from holders import EFFECT, SCHEMA_FILE, tables
 from typer.testing import CliRunner
@@ -173,3 +174,27 @@ def test_without_flower_s_environment_it_says_what_to_do(holders, monkeypatch, t
     monkeypatch.setenv(flower.FLOWER_PYTHON_VARIABLE, str(tmp_path / "none"))
     with pytest.raises(InputError, match="run make flower"):
         run(*paths, "--schema", schema, *ARMS, "--aggregator", "flower")
+
+
+def test_a_unit_of_several_rows_is_bounded_by_each_holder(holders):
+    paths, schema = holders
+    for path in paths:
+        frame = pd.read_csv(path)
+        frame.assign(HOME=[f"home {i // 3}" for i in range(len(frame))]).to_csv(path, index=False)
+    bounded = json.loads(
+        run(*paths, "--schema", schema, *ARMS, "--seed", 5, "--unit", "HOME", "--at-most", 2, "--json")
+    )
+    assert bounded["overall"]["rows"]["control"] + bounded["overall"]["rows"]["treated"] == 4 * 500 * 2
+    schema.write_text(SCHEMA_FILE + "unit: {column: HOME, at_most: 2}\n")
+    declared = json.loads(run(*paths, "--schema", schema, *ARMS, "--seed", 5, "--json"))
+    assert (declared["overall"], declared["unit"]) == (bounded["overall"], bounded["unit"])
+    named = json.loads(run(*paths, "--schema", schema, *ARMS, "--seed", 5, "--unit", "HOME", "--json"))
+    assert named["overall"] == declared["overall"]
+    shown = " ".join(run(*paths, "--schema", schema, *ARMS, "--seed", 5).split())
+    assert "for every unit at one holder (all rows with one HOME, of which at most 2 are used" in shown
+    one = json.loads(run(*paths, "--schema", schema, *ARMS, "--seed", 5, "--at-most", 1, "--json"))
+    assert one["unit"] == "all rows with one HOME, of which one is used"
+    with pytest.raises(InputError, match="no column 'HOUSE'"):
+        run(*paths, "--schema", schema, *ARMS, "--seed", 5, "--unit", "HOUSE", "--at-most", 1)
+    with pytest.raises(InputError, match="at_most"):
+        run(*paths, "--schema", schema, *ARMS, "--seed", 5, "--unit", "HOME", "--at-most", 0)

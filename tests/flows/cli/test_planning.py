@@ -99,7 +99,8 @@ def test_a_synthesis_is_planned_at_what_a_release_spends(name):
     found = plan("--synthesizer", name, "--strata", "SEX", "--rows", 3000, "--epsilon", 0.15)
     assert list(found) == [
         "quantity", "mechanism", "columns", "selection", "levels", "epsilon", "delta", "rho", "part", "relation",
-        "at_most", "epsilon_of_a_row", "units", "sizes", "readable_noise", "choices", "strata", "pairs",
+        "at_most", "epsilon_of_a_row", "units", "unit_weights", "sizes", "readable_noise", "choices", "strata",
+        "pairs",
     ]  # fmt: skip
     assert (found["mechanism"], found["relation"], found["levels"]) == (name.upper(), "add-remove", ["all", "SEX"])
     schema = Schema.load("acs_employment").selected()
@@ -126,7 +127,13 @@ def test_a_synthesis_is_planned_at_what_a_release_spends(name):
 
 def test_bounds_on_the_rows_of_a_unit_are_planned():
     given = ("--synthesizer", "mst", "--strata", "SEX", "--rows", 30000)
-    found = plan(*given, "--at-most", 4, "--unit-sizes", "0.5,0.3,0,0.1,0.1")
+    units = plan(*given, "--at-most", 4, "--unit-sizes", "0.5,0.3,0,0.1,0.1")
+    found = plan(*given, "--at-most", 4, "--unit-sizes", "0.5,0.3,0,0.1,0.1", "--unit-weights", "rows")
+    assert (units["unit_weights"], found["unit_weights"], units["units"]) == ("units", "rows", found["units"])
+    assert units["sizes"] == found["sizes"]
+    assert [each["default"] for each in found["units"]] == ["rows"] * 2 + ["units"] * 6
+    same = plan(*given, "--at-most", 4, "--unit-sizes", "0,0,0,1")
+    assert same["unit_weights"] == "rows"  # a column that says nothing would be paid for
     assert found["epsilon_of_a_row"] == Rho.from_epsilon_delta(1, 1e-9).per_row(4).epsilon(1e-9)
     kept = [1 / 2, 1.5 / 2, 1.7 / 2, 1.9 / 2, 1, 1, 1, 1]  # of 0.5 + 0.6 + 0.4 + 0.5 rows a unit
     assert [each["rows_kept"] for each in found["units"]] == pytest.approx(kept)
@@ -144,9 +151,38 @@ def test_bounds_on_the_rows_of_a_unit_are_planned():
     for wrong in ("0.5,x", "-1,2", "0,0"):
         with pytest.raises(InputError, match="shares of units with 1, 2, 3"):
             run(*given, "--unit-sizes", wrong)
-    with pytest.raises(InputError, match="planned for a synthesis"):
-        run("--reference", 0.25, "--effect", 0.1, "--at-most", 3)
+    with pytest.raises(InputError, match="'unit_weights' is of a synthesis"):
+        run("--reference", 0.25, "--effect", 0.1, "--unit-weights", "rows")
     assert "3 rows of a unit" in run(*given, "--unit-sizes", "0.2,0.2,0.6")
+
+
+def test_estimates_are_planned_for_units_of_several_rows():
+    given = ("--column", "WKHP", "--reference", 38, "--relative-error", 0.02, "--strata", "SEX", "--rows", 9000)
+    row, unit = plan(*given), plan(*given, "--at-most", 3)
+    by_row = plan(*given, "--epsilon", Rho.from_epsilon_delta(1, 1e-9).per_row(3).epsilon(1e-9))
+    assert [each["reached"] for each in unit["strata"]] == pytest.approx(
+        [each["reached"] for each in by_row["strata"]], rel=1e-6
+    )
+    assert unit["relation"] == "add-remove of units of up to 3 rows"
+    replaced = plan(*given, "--at-most", 3, "--relation", "replace-one")
+    assert replaced["strata"][0]["reached"] > unit["strata"][0]["reached"] > row["strata"][0]["reached"]
+    # The error reached at the smallest ε of a unit is the one that was asked for.
+    least = unit["strata"][0]["smallest_epsilon"]
+    assert plan(*given, "--at-most", 3, "--epsilon", least)["strata"][0]["reached"] == pytest.approx(0.02, rel=1e-3)
+    # Of people in general: three rows that are all alike tell as much as one.
+    people = plan(*given, "--about", "population"), plan(*given, "--at-most", 3, "--about", "population")
+    assert people[1]["rows_without_noise"] == pytest.approx(3 * people[0]["rows_without_noise"], abs=3)
+    power = ("--reference", 0.25, "--effect", 0.02, "--strata", "SEX", "--epsilon", 0.1)
+    one, three = plan(*power, "--rows", 3000), plan(*power, "--rows", 9000, "--at-most", 3)
+    assert [each["reached"] for each in three["strata"]] == pytest.approx([each["reached"] for each in one["strata"]])
+    assert three["rows_needed"] == pytest.approx(3 * one["rows_needed"], abs=3)
+    assert three["bound"]["error"] == pytest.approx(one["bound"]["error"])
+    sizes = plan(*given, "--at-most", 2, "--unit-sizes", "0.5,0.3,0,0.1,0.1")
+    assert [each["at_most"] for each in sizes["units"]] == list(range(1, 9))
+    assert sizes["sizes"]["rows"] == pytest.approx(9000 * 1.5 / 2)
+    assert sizes["units"][0]["reached"] < sizes["units"][7]["reached"]
+    assert sizes["units"][0]["left_out"] == pytest.approx(0.5)
+    assert "left out" in run(*given, "--unit-sizes", "0.5,0.5")
 
 
 def test_a_part_of_the_budget_buys_a_synthesis_less():

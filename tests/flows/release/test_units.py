@@ -13,10 +13,14 @@ import numpy as np
 import pandas as pd
 import pytest
 from made_up_people import PEOPLE_SCHEMA, made_up_people
+from plain_release import release as released
 from replay import MORE, replayed
 
 import equistrata.synth.measurements
 import equistrata.synth.mechanisms.session
+from equistrata.analysis.release import Release
+from equistrata.analysis.verify import faults
+from equistrata.data.manifest import MANIFEST, write_manifest
 from equistrata.data.units import bounding
 from equistrata.data.units.bounding import Bounding, chosen_rows, contents, unit_ids
 from equistrata.data.units.unit import Unit
@@ -25,6 +29,7 @@ from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import steps
 from equistrata.flows.release.plan import Plan
 from equistrata.privacy.budget import Rho
+from equistrata.privacy.ledger.ledger import Ledger
 
 OPEN = PEOPLE_SCHEMA.replace("[a, b, c]", "open")
 
@@ -251,6 +256,8 @@ def test_ids_differ_where_texts_do(kind):
     texts = ["".join(rng.choice(list("ab\0\u2003é😀 "), rng.integers(0, 14))) for _ in range(20_000)]
     found = pd.factorize(pd.MultiIndex.from_arrays(unit_ids(pd.Series(texts, dtype=kind), "HOME", b"k").T))[0]
     assert np.array_equal(found, pd.factorize(np.array([text.strip() for text in texts], dtype=object))[0])
+    parts = pd.concat([pd.Series(part, dtype=kind) for part in (texts[:7], texts[7:9000], texts[9000:])])
+    assert np.array_equal(unit_ids(parts, "HOME", b"k"), unit_ids(pd.Series(texts, dtype=kind), "HOME", b"k"))
     cut = pd.Series(texts, dtype=kind)[10_000:]  # which starts in the midst of Arrow's memory
     assert np.array_equal(unit_ids(cut, "HOME", b"k"), unit_ids(pd.Series(texts, dtype=kind), "HOME", b"k")[10_000:])
 
@@ -269,13 +276,21 @@ def test_the_schema_s_unit_holds_unless_a_setting_says_otherwise(place):
     folder, given = place
     assert Plan.of(ReleaseConfig.build(**given)).unit == Unit()
     (folder / "people.yaml").write_text(PEOPLE_SCHEMA + "unit: {column: HOME, at_most: 3}\n")
+    assert Plan.of(ReleaseConfig.build(**given)).unit == Unit("HOME", 3)
+    given |= {"units": 150}
     plan = Plan.of(ReleaseConfig.build(**given))
     assert plan.unit == Unit("HOME", 3, weights="units")
+    # Of many units noise is small, and what the model misses of their sizes weighs more.
+    assert Plan.of(ReleaseConfig.build(**given | {"units": 10**5})).unit.weights == "rows"
+    assert Plan.of(ReleaseConfig.build(**given | {"epsilon": 500})).unit.weights == "rows"
     assert "HOME" in plan.columns
     assert plan.price == plan.drawn
     plan = Plan.of(ReleaseConfig.build(**given, unit_weights="rows"))
     assert plan.price.total == plan.drawn.total * 9
     assert Plan.of(ReleaseConfig.build(**given, at_most=2)).unit == Unit("HOME", 2)
+    # A column of sizes that are all the same would cost more than the noise that it saves.
+    assert Plan.of(ReleaseConfig.build(**given, unit_sizes="0,0,1")).unit == Unit("HOME", 3)
+    assert Plan.of(ReleaseConfig.build(**given, unit_sizes="0.9,0,0.1")).unit.weights == "units"
     assert Plan.of(ReleaseConfig.build(**given, unit="PAY", at_most=2)).unit == Unit("PAY", 2)
     assert sum(plan.parts.values(), start=Rho(0)) == plan.price.total
     assert plan.relation == "add-remove of all rows with one HOME"
@@ -284,9 +299,12 @@ def test_the_schema_s_unit_holds_unless_a_setting_says_otherwise(place):
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
-        ({"at_most": 3}, "none is named; give its column with --unit"),
+        ({"at_most": 3}, "'at_most' is about the rows of a unit, and none is named; give its column with --unit"),
         ({"unit": "SEX", "at_most": 3}, "unit column 'SEX' is among the released columns"),
         ({"unit": "HOUSE", "at_most": 3}, "no column 'HOUSE'"),
+        ({"unit": "PAY", "at_most": 3, "means": "PAY"}, "its mean would be released"),
+        ({"unit_sizes": "0.5,0.5"}, "'unit_sizes' is about the rows of a unit, and none is named"),
+        ({"unit": "HOME", "at_most": 3, "unit_sizes": "0.5,x"}, "shares of units with 1, 2, 3"),
         ({"unit": "HOME", "at_most": 0}, "at_most"),
         ({"unit": "HOME", "at_most": 17, "unit_weights": "units"}, "where 2 to 16 rows of them are used"),
         ({"unit_weights": "units"}, "where 2 to 16 rows of them are used"),
@@ -338,6 +356,80 @@ def test_an_id_that_repeats_is_refused_before_anything_is_charged(place):
     other.root.mkdir()
     steps.partition(plan, other)
     assert len(other.load(other.stratum(0))) == 300
+
+
+SIZES = {"unit": "HOME", "at_most": 2, "bound_share": 0.2, "means": "", "epsilon": 12}
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 4, 9])
+def test_counts_of_units_by_their_rows_are_private_and_paid_for(tmp_path, rows):
+    frame = households()
+    more = with_unit(frame, unit_of(rows, "one cell"))
+    both = replayed(tmp_path, frame, more, 2, **SIZES)
+    (one, _), price, _ = both
+    assert_kept(*both)
+    card = json.loads(one["card.json"])
+    assert card["guarantee"]["split_of_rho"]["counts of units by their rows"] == pytest.approx(0.2 * price)
+    exact = np.bincount(np.minimum(frame["HOME"].value_counts(), 4))[1:]
+    assert (np.abs(card["unit_sizes"]["units"] - exact) < 6 * card["unit_sizes"]["sigma"]).all()  # by chance in 10⁹
+
+
+def test_counts_of_units_that_are_replaced_cost_twice_as_much(tmp_path):
+    one = pd.concat([households(), unit_of(1, "one cell")], ignore_index=True)
+    two = pd.concat([households(), unit_of(9, "one cell")], ignore_index=True)
+    assert_kept(*replayed(tmp_path, one, two, sqrt(2) * 2, relation="replace-one", **SIZES), 0.1)
+
+
+def test_how_many_rows_are_left_out_is_told_for_a_price(place):
+    folder, given = place
+    frame = households()
+    with pytest.raises(InputError, match="counts of the rows that a bound leaves out, and no unit has one"):
+        Plan.of(ReleaseConfig.build(**given, bound_share=0.1))
+    with pytest.raises(InputError, match="counts of the rows that a bound leaves out, and no unit has one"):
+        Plan.of(ReleaseConfig.build(**given, unit="HOME", bound_share=0.1))
+    told = {"unit": "HOME", "at_most": 1, "bound_share": 0.1, "evaluate": "none", "epsilon": 20, "rows": 200}
+    released(told | given)
+    sizes = json.loads((folder / "out" / "card.json").read_text())["unit_sizes"]
+    left = np.minimum(frame["HOME"].value_counts(), 2).sum() - frame["HOME"].nunique()  # of two or more, one
+    assert abs(sizes["left_out"]["rows"] - left) < 6 * sizes["left_out"]["standard_deviation"]
+    words = (folder / "out" / "card.md").read_text()
+    assert f"about {sizes['left_out']['rows']:,.0f} ± " in words
+    assert "how many is private" not in words
+    assert faults(Release.open(folder / "out")) == []
+    card = json.loads((folder / "out" / "card.json").read_text())
+    card["unit_sizes"]["sigma"] *= 0.9
+    (folder / "out" / "card.json").write_text(json.dumps(card))
+    (folder / "out" / MANIFEST).unlink()
+    write_manifest(folder / "out")
+    assert any("counts of units by their rows cost" in fault for fault in faults(Release.open(folder / "out")))
+
+
+def test_counts_of_units_that_were_drawn_and_lost_are_charged_again(place, monkeypatch):
+    folder, given = place
+    ledger = Ledger(folder / "ledger.db")
+    ledger.create("people", 50, 1e-9, relation="add-remove of all rows with one HOME")
+    charged = {"dataset": "people", "ledger": str(folder / "ledger.db"), "release_id": "one", "evaluate": "none"}
+    charged |= given | {"unit": "HOME", "at_most": 2, "bound_share": 0.1, "epsilon": 2, "rows": 50}
+    keep, lost = steps.Workspace.keep_found, []
+
+    def lose(work, part, entry):
+        if not lost:
+            lost.append(entry)
+            raise KeyboardInterrupt
+        keep(work, part, entry)
+
+    monkeypatch.setattr(steps.Workspace, "keep_found", lose)
+    with pytest.raises(KeyboardInterrupt):
+        released(charged)
+    with pytest.raises(InputError, match="other settings"):  # nor goes it on with another bound
+        released(charged | {"at_most": 3})
+    released(charged)
+    parts = [list(charge.entry.parts) for charge in ledger.charges("people", "one")]
+    assert parts == [["synthesis", "counts of units by their rows"], ["counts of units by their rows"]]
+    card = json.loads((folder / "out" / "card.json").read_text())
+    assert card["unit_sizes"]["units"] != lost[0]["units"]
+    assert card["guarantee"]["rho"] == pytest.approx(sum(card["guarantee"]["split_of_rho"].values()))
+    assert faults(Release.open(folder / "out")) == []
 
 
 def test_delta_follows_the_declared_number_of_units(place):

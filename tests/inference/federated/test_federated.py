@@ -4,6 +4,7 @@ Seeded."""
 import json
 import math
 import sys
+from functools import reduce
 
 import numpy as np
 import pandas as pd
@@ -12,6 +13,7 @@ from estimators import private_difference
 from holders import EFFECT, plan, tables
 from no_noise import ForbiddenNoise
 from refutation import HalvedNoise, empirical_epsilon
+from scipy.stats import binom
 
 from equistrata.errors import InputError
 from equistrata.inference.federated import protocol
@@ -258,6 +260,78 @@ def test_a_theta_that_forgets_the_drop_outs_is_caught(monkeypatch):
     assert bound(agreed.arm_settings([6])[0]) <= EPSILON
     monkeypatch.setattr(protocol.FederatedPlan, "rows_left", lambda self, size: size * 3)
     assert bound(agreed.arm_settings([6])[0]) > EPSILON
+
+
+# Units of several rows. Of small cells the laws of the sums are exact, so nothing is sampled.
+
+
+def laws(chosen, unit, others, low=0.0, high=10.0):
+    """The law of both sums of a cell, of `others` people at one end and a unit's rows at either: two matrices."""
+
+    def law(mechanism, value, rows):
+        unit = (value - 5) / 5
+        p = 0.5 + mechanism.theta * (2 * unit**2 - 1 if mechanism.squares else unit)
+        return binom.pmf(np.arange(rows * mechanism.trials + 1), rows * mechanism.trials, p)
+
+    def both(value):
+        return [np.convolve(law(each, low, others), law(each, value, unit)) for each in (chosen.mean, chosen.squares)]
+
+    return [np.outer(*both(value)) for value in (low, high)]
+
+
+def delta_of(pairs, epsilon):
+    """The least δ at ε of independent pairs of laws, either way, from their privacy losses."""
+    one, two = (reduce(np.multiply.outer, [pair[side].ravel() for pair in pairs]).ravel() for side in (0, 1))
+    return max(np.maximum(p - np.exp(epsilon) * q, 0).sum() for p, q in ((one, two), (two, one)))
+
+
+UNITS = ONE_CELL | {"unit": "HOME", "at_most": 3, "trials": 8, "mean_share": 0.9}
+
+
+@pytest.mark.parametrize(("low", "high"), [(0.0, 10.0), (5.0, 10.0)])
+def test_a_unit_s_rows_in_one_cell_cost_at_most_epsilon(low, high):
+    chosen = plan(**UNITS).arm_settings([9])[0]
+    assert delta_of([laws(chosen, 3, 6, low, high)], EPSILON) <= DELTA
+    assert delta_of([laws(chosen, 1, 8, low, high)], EPSILON / 3) <= DELTA
+    forgotten = plan(**ONE_CELL | {"trials": 8, "mean_share": 0.9}).arm_settings([9])[0]
+    assert delta_of([laws(forgotten, 3, 6)], EPSILON) > DELTA
+
+
+def test_a_unit_s_rows_in_two_cells_cost_at_most_epsilon():
+    """Of which one is large, so its θ is larger; only the mean's sums, whose laws are small enough to be joined."""
+    agreed = plan(**UNITS)
+    pairs = []
+    for rows, unit in ((7, 2), (16, 1)):
+        one, two = laws(agreed.arm_settings([rows])[0], unit, rows - unit)
+        pairs.append((one.sum(axis=1), two.sum(axis=1)))
+    assert delta_of(pairs, EPSILON) <= DELTA
+
+
+def test_holders_use_so_many_rows_of_a_unit_whatever_their_outcomes_are():
+    frames = [frame.assign(HOME=np.arange(len(frame)) // 5) for frame in tables(3, 500)]
+    agreed = plan(unit="HOME", at_most=2)
+    holders = [TableHolder(agreed, frame, SeededNoise(i)) for i, frame in enumerate(frames)]
+    sizes = [holder.answer(agreed.sizes()) for holder in holders]
+    assert sum(map(sum, sizes)) == 3 * 100 * 2
+    # Of replaced outcomes, and in another order of units, the same places are used.
+    other = frames[0].assign(DAYS=10 - frames[0]["DAYS"]).sort_values("HOME", ascending=False, kind="stable")
+    assert list(TableHolder(agreed, other, SeededNoise(0)).answer(agreed.sizes())) == list(sizes[0])
+    found = federate(agreed, InProcessAggregator(holders))
+    assert found.unit == "all rows with one HOME, of which at most 2 are used"
+    single = federate(plan(), aggregator(plan(), tables(3, 200)))  # as many rows, each a unit
+    width = [each.overall.difference.upper - each.overall.difference.lower for each in (found, single)]
+    assert 1.4 < width[0] / width[1] < 3  # noise of two rows at once, and people that may be alike
+    assert abs(found.overall.difference.value - EFFECT) < 3 * width[0]
+    unique = plan(unit="HOME")
+    with pytest.raises(InputError, match="values of unit column 'HOME' repeat, but no two rows may share one"):
+        TableHolder(unique, frames[0], SeededNoise(0)).answer(unique.sizes())
+    with pytest.raises(InputError, match="fewer rows than two units may have"):
+        plan(unit="HOME", at_most=8).arm_settings([15, 100, 100, 100])
+    with pytest.raises(InputError, match="unit column 'SEX' names units"):
+        plan(unit="SEX", at_most=2)
+    wrong = plan(unit="HOUSE", at_most=2)
+    with pytest.raises(InputError, match="a holder's table has no column 'HOUSE'"):
+        TableHolder(wrong, frames[0], SeededNoise(0)).answer(wrong.sizes())
 
 
 def test_the_flow_has_two_questions_and_no_other():

@@ -145,6 +145,21 @@ def test_intervals_cover_as_often_as_they_say(sizes, rows, target):
     assert within(misses, runs, 0.2)
 
 
+@pytest.mark.parametrize("sizes", ["public", "noisy"])
+def test_intervals_for_a_population_of_units_allow_for_rows_that_are_alike(sizes):
+    """Units of one or four rows, which are equal: 90 % intervals. Fewer than 342 of 400 has probability under 10⁻³."""
+    rng, hits = np.random.default_rng(0), np.zeros(2)
+    for run in range(400):
+        each = rng.normal(40, 10, 300)
+        rows = np.concatenate([each[:60], np.repeat(each[60:], 4)])
+        for place, alike in enumerate((4, 1)):
+            settings = SETTINGS | {"sizes": sizes, "beta": 0.1, "target": "population", "alike": alike}
+            found = coinpress_mean(rows, noise=SeededNoise(run), **settings)
+            hits[place] += found.lower <= 40 <= found.upper
+    assert hits[0] >= 342
+    assert hits[1] < 300  # as if rows were sampled one by one
+
+
 def test_noisy_sizes_are_right_without_rows():
     """Empty strata give wide intervals, not confident ones, and their noise does not blow up the population."""
     groups, confident = {"full": normal(5000), "empty": np.empty(0)}, 0

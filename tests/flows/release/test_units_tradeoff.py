@@ -1,0 +1,134 @@
+"""The tight audit of a release's own steps: one unit more, from the file to the last measurement.
+
+Rows are read, bounded and coded by `steps.partition`, with one key, and measured at the plan's own prices, as
+`Undertaking` charges them; an attacker who knows both tables sees all measurements and choices (`tradeoff`). Seeded.
+"""
+
+from dataclasses import replace
+from functools import partial
+from math import sqrt
+
+import numpy as np
+import pandas as pd
+import pytest
+from tradeoff import DiscreteNoise, play, runs_to_refute
+
+from benchmarks.tightness import mechanisms
+from equistrata.data.units import bounding
+from equistrata.data.units.unit import Unit
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release import steps
+from equistrata.flows.release.plan import Plan
+from equistrata.privacy.budget import Budget
+from equistrata.synth.strata.fitting import measure_stratum
+
+SCHEMA = "name: tiny\ncolumns:\n" + "".join(f"  {name}: {{values: [0, 1]}}\n" for name in "ABC")
+AT_MOST, ROWS = 3, (6, 7, 7, 10, 4, 0, 0, 0)
+SEED = 20261124
+
+
+def table(unit_rows, before=False):
+    """34 people, each a home of their own but for five of three, and a home of so many people in the first cell."""
+    cells = np.repeat(np.arange(8), ROWS)
+    frame = pd.DataFrame({name: cells >> place & 1 for place, name in enumerate("ABC")})
+    frame["HOME"] = np.maximum(np.arange(34) - 19, 0) // 3 + np.minimum(np.arange(34), 19)
+    more = pd.DataFrame(0, index=range(unit_rows), columns=list("ABC")).assign(HOME=1000)
+    return pd.concat([more, frame] if before else [frame, more])
+
+
+def work_of(folder, frame, **settings):
+    """A plan, and its working folder once rows are read; the key is that of all of them."""
+    folder.mkdir()
+    frame.to_csv(folder / "people.csv", index=False)
+    (folder / "tiny.yaml").write_text(SCHEMA)
+    given = {"input": str(folder / "people.csv"), "schema": str(folder / "tiny.yaml"), "output": str(folder / "out")}
+    plan = Plan.of(ReleaseConfig.build(**given, unit="HOME", at_most=AT_MOST, epsilon=9, delta=1e-3, **settings))
+    work = steps.Workspace(folder / "work")
+    work.root.mkdir()
+    (work.root / "unit_key").write_text("ab" * 32)
+    steps.partition(plan, work)
+    return plan, work
+
+
+def measured(mechanism, release, noise):
+    plan, work = release
+    rows = work.load_table(work.stratum(0), plan.modelled)
+    drawn = plan.drawn
+    return measure_stratum(mechanism, rows, Budget(drawn.counts + drawn.synthesis), drawn.counts, noise)
+
+
+def audited(folder, name="mst", unit_rows=AT_MOST, before=False, **settings):
+    """What is released, of both tables, and √(2ρ) of what is charged."""
+    one = work_of(folder / "one", table(0), **settings)
+    two = work_of(folder / "two", table(unit_rows, before), **settings)
+    return partial(measured, mechanisms()[name]), (one, two), sqrt(2 * float(one[0].price.total))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("weights", ["rows", "units"])
+def test_a_unit_is_as_well_hidden_as_is_charged(tmp_path, weights):
+    release, pair, charged = audited(tmp_path, unit_weights=weights)
+    game = play(release, pair, DiscreteNoise(SEED), 600)
+    # Most of it is found: the unit is the worst one, all of whose rows are in one cell.
+    assert 0.6 * charged < game.mu < charged
+    assert runs_to_refute(release, pair, DiscreteNoise(SEED), 1.02 * charged, 600) is None
+
+
+@pytest.mark.parametrize("weights", ["rows", "units"])
+def test_rows_of_a_unit_that_are_counted_once_are_caught(tmp_path, monkeypatch, weights):
+    """In full at the noise of one row, or each at the weight of a unit."""
+    if weights == "rows":
+        monkeypatch.setattr(Unit, "synthesis_cost", 1)
+    else:
+        monkeypatch.setattr("equistrata.synth.measurements.row_parts", lambda schema: np.full(AT_MOST, 1024))
+        monkeypatch.setattr("equistrata.synth.mechanisms.session.row_parts", lambda schema: np.full(AT_MOST, 1024))
+    release, pair, charged = audited(tmp_path, unit_weights=weights)
+    assert runs_to_refute(release, pair, DiscreteNoise(SEED), 1.02 * charged, 400) is not None
+
+
+def test_truncation_by_place_in_the_file_is_caught(tmp_path, monkeypatch):
+    honest = bounding.chosen_rows
+
+    def first_rows(ids, content, at_most, key):
+        chosen, sizes = honest(ids, content, at_most, key)
+        return chosen & (np.arange(len(ids)) < 26), sizes  # a unit before others pushes theirs out
+
+    monkeypatch.setattr(bounding, "chosen_rows", first_rows)
+    monkeypatch.setattr(bounding, "FILES", 1)
+    monkeypatch.setattr(bounding, "_hashed", lambda ids, key: np.zeros(len(ids), dtype=np.uint64))
+    release, pair, charged = audited(tmp_path, before=True, unit_weights="rows")
+    assert runs_to_refute(release, pair, DiscreteNoise(SEED), 1.02 * charged, 1500) is not None
+
+
+def test_a_size_of_units_that_is_read_off_is_caught(tmp_path, monkeypatch):
+    """The noise is for as many rows as the largest unit has, so it tells of a larger one."""
+    honest = Plan.of
+
+    def observed(config, *given, **more):
+        plan = honest(config, *given, **more)
+        most = int(pd.read_csv(config.input)["HOME"].value_counts().max())
+        return replace(plan, unit=replace(plan.unit, at_most=most))
+
+    monkeypatch.setattr(Plan, "of", observed)
+    release, pair, charged = audited(tmp_path, unit_rows=9, unit_weights="rows")
+    assert runs_to_refute(release, pair, DiscreteNoise(SEED), 1.02 * charged, 400) is not None
+
+
+def test_a_unit_over_the_bound_is_no_more_than_one_within_it(tmp_path):
+    release, (_, within), charged = audited(tmp_path, unit_weights="rows")
+    beyond = work_of(tmp_path / "three", table(40), unit_weights="rows")
+    assert play(release, (within, beyond), DiscreteNoise(SEED), 100).mu == 0.0
+    assert charged > 1
+
+
+@pytest.mark.slow
+def test_a_unit_that_is_replaced_is_as_well_hidden_as_is_charged(tmp_path):
+    settings = {"unit_weights": "rows", "relation": "replace-one"}
+    one = work_of(tmp_path / "one", table(AT_MOST), **settings)
+    other = table(AT_MOST)
+    other.loc[other["HOME"] == 1000, list("ABC")] = 1
+    two = work_of(tmp_path / "two", other, **settings)
+    charged = sqrt(2 * float(one[0].price.total))
+    release = partial(measured, mechanisms()["mst"])
+    game = play(release, (one, two), DiscreteNoise(SEED), 600)
+    assert 0.6 * charged < game.mu < charged
