@@ -92,8 +92,10 @@ class Answers:
             return self._independence(of, by, where, level, design_effect)
         if statistic in ("difference", "ratio"):
             inner = "mean" if isinstance(of, str) and has_numbers(schema[of]) else "proportion"
-            groups = self._frame(question(schema, inner, of, by, where), level, sampled)
-            return contrasts(groups, by, level, ratio=statistic == "ratio")
+            asked = question(schema, inner, of, by, where)
+            assert asked.bottom is not None
+            ends = np.array([_range(*parts) for parts in zip(asked.top, asked.bottom, strict=True)])
+            return contrasts(self._frame(asked, level, sampled), by, level, statistic == "ratio", ends)
         if statistic == "quantile":
             share("q", q)
             asked, ends = cumulative(schema, of, by, where)
@@ -334,10 +336,10 @@ class Answers:
 
     def _regression(self, asked: Regression, level: float, sampled: float) -> pd.DataFrame:
         """The coefficients. Linear ones follow from measured pairs, if all were; else from the model."""
-        counts = self.evidence.model.marginal(asked.columns).ravel()
         whole = not any(np.isnan(numbers).any() for _, numbers in asked.parts)  # else rows drop out by three columns
         found = self._linear(asked) if whole and asked.kind == "ols" else None
         basis = np.full(len(asked.terms), IMPLIED if found is None else MEASURED)
+        counts = self.evidence.model.marginal(asked.columns).ravel() if found is None or sampled else np.zeros(0)
         if found is None:
             basis[self._apart(asked)] = REFUSED
             if (basis == REFUSED).all():
@@ -349,7 +351,7 @@ class Answers:
             basis[~settled] = REFUSED
         else:
             value, variance = found
-        error = np.sqrt(variance + sampled * asked.sampling(counts, value))
+        error = np.sqrt(variance + (sampled * asked.sampling(counts, value) if sampled else 0.0))
         far = float(stdtrit(self.count, (1 + level) / 2)) * error
         answered = np.where(basis == REFUSED, np.nan, (value, value - far, value + far, error))
         return pd.DataFrame({"term": asked.terms, **dict(zip(NUMBERS, answered, strict=True)), "basis": basis})
