@@ -27,6 +27,7 @@ from equistrata.analysis.misfit import (
     strata_with,
     table_effects,
     unmeasured_pairs,
+    with_margins,
 )
 from equistrata.analysis.moments import Moments
 from equistrata.analysis.questions import Of, Question, cumulative, has_numbers, question, widened
@@ -35,7 +36,7 @@ from equistrata.analysis.replicates import replicate_models
 from equistrata.arrays import Floats
 from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.errors import InputError
-from equistrata.stats.checks import one_of, share
+from equistrata.stats.checks import number, one_of, share
 from equistrata.stats.fieller import Spread, ratio_interval
 from equistrata.stats.independence import independence
 from equistrata.synth.measurements import Columns, at_level, cells_where
@@ -80,7 +81,7 @@ class Answers:
         """See `equistrata.analysis.release.Release.estimate`."""
         one_of("statistic", statistic, STATISTICS)
         share("level", level)
-        if not design_effect >= 1:
+        if number("design_effect", design_effect) < 1:
             raise InputError(f"design_effect is {design_effect}; give 1 or more")
         sampled = design_effect if population else self.evidence.held_out
         schema = self.evidence.strata.schema
@@ -225,14 +226,19 @@ class Answers:
         value = value_of(counts)
         drawn = np.array([value_of(model.marginal(columns).ravel()) for model, _ in self.replicated()])
         below = np.maximum(bottom @ counts, _LEAST_ROWS) if ratio else np.ones(len(value))
-        misfits = self._misfits(asked.columns, columns, table) + self._size_misfits(columns)
-        off = (top - value[:, None] * bottom) ** 2 @ misfits.ravel()
-        variance = ((drawn - value) ** 2).mean(0) + off / below**2
+        misfits = np.asarray(self._misfits(asked.columns, columns, table) + self._size_misfits(columns))
+        functionals = top - value[:, None] * bottom
+        pair = columns == asked.columns and table.ndim == 2
+        off = with_margins(functionals, misfits) if pair else functionals**2 @ misfits.ravel()
+        moved = ((drawn - value) ** 2).mean(0)
+        variance = moved + off / below**2
         if asked.assumed is not None:
             variance = variance + (widened(asked.assumed, asked.columns, columns, table.shape) @ counts / below) ** 2
         squared = squares @ counts - 2 * value * (top @ counts) * ratio + value**2 * (bottom @ counts)
-        error = np.sqrt(variance + sampled * np.maximum(squared, 0.0) / below**2)
-        far = float(stdtrit(self.count, (1 + level) / 2)) * error
+        variance = variance + sampled * np.maximum(squared, 0.0) / below**2
+        error = np.sqrt(variance)
+        freedom = self.count * (variance / np.maximum(moved, 1e-4 * variance + 1e-300)) ** 2  # only `moved` is a mean of so many squares
+        far = stdtrit(freedom, (1 + level) / 2) * error
         if not ratio:
             return np.column_stack([value, np.maximum(value - far, 0.0), value + far, error]) / kept
         least, most = np.array([_range(*each) for each in zip(top, bottom, strict=True)]).T

@@ -183,7 +183,7 @@ class Release:
 
         Cost: none. See docs/proofs/estimates.md.
         """
-        groups = (by,) if isinstance(by, str) else tuple(by)
+        groups = (by,) if isinstance(by, str) else tuple(by or ())
         return self.answers.estimate(statistic, of, groups, where, level, population, design_effect, q)
 
     def expected_distances(self) -> pd.DataFrame:
