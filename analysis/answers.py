@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import combinations
-from math import sqrt
+from math import prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -96,7 +96,11 @@ class Answers:
             asked = question(schema, inner, of, by, where)
             assert asked.bottom is not None
             ends = np.array([_range(*parts) for parts in zip(asked.top, asked.bottom, strict=True)])
-            return contrasts(self._frame(asked, level, sampled), by, level, statistic == "ratio", ends)
+            groups = prod(schema[name].size for name in by)
+            first = np.arange(len(asked.top)) // groups * groups  # values one after the other, groups within
+            found = self._frame(asked, level, sampled)
+            shared = self._shared(asked, found, first, sampled)
+            return contrasts(found, by, level, statistic == "ratio", ends, shared)
         if statistic == "quantile":
             share("q", q)
             asked, ends = cumulative(schema, of, by, where)
@@ -167,6 +171,43 @@ class Answers:
                 break
         return found
 
+    def _shared(self, asked: Question, found: pd.DataFrame, first: npt.NDArray[np.intp], sampled: float) -> Floats:
+        """The correlation of each estimate's error with that of another one, shape (n,); 0 between bases.
+
+        Groups share noise: where their sum was measured with less noise than each, what one has too much the other
+        lacks. The sampling of their rows they do not share.
+
+        Args:
+            first: the other's place, for each.
+        """
+        value, basis = found["estimate"].to_numpy(dtype=float), found["basis"].to_numpy()
+        shared = np.zeros(len(value))
+        ready = np.isfinite(value) & (basis == basis[first])
+        measured, implied = (ready & (basis == each) for each in (MEASURED, IMPLIED))
+        if measured.any():
+            parts = (asked.top, asked.bottom, asked.squares)
+            for table in self._tables(asked.columns):
+                top, bottom, squares = (
+                    widened(part, asked.columns, table.columns, table.shape) for part in parts if part is not None
+                )
+                seen = measured & (table.has(top) & table.has(bottom))
+                seen &= seen[first]
+                counts = table.counts(self._values)
+                below = np.maximum(bottom @ counts, _LEAST_ROWS)
+                off = np.where(seen, value, 0.0)
+                errors = (top - off[:, None] * bottom) / below[:, None]
+                spread = errors @ table.covariance
+                own = sampled * _sampling(top, bottom, squares, counts, off) / below**2
+                both = np.sqrt((spread * errors).sum(1) + own)
+                shared[seen] = ((spread * errors[first]).sum(1) / np.maximum(both * both[first], 1e-300))[seen]
+                measured &= ~seen
+        if implied.any():
+            _, moved, off, known = self._errors(asked, sampled)
+            both = np.sqrt((moved**2).mean(0) + (off**2).sum(1) + known)
+            common = (moved * moved[:, first]).mean(0) + (off * off[first]).sum(1)
+            shared[implied] = (common / np.maximum(both * both[first], 1e-300))[implied]
+        return np.clip(shared, -1.0, 1.0)
+
     def _ratio(
         self,
         counts: Floats,
@@ -211,38 +252,43 @@ class Answers:
 
     def _implied(self, asked: Question, level: float, sampled: float) -> Floats:
         """As `_measured`, from the model, its replicates, and the misfit of pairs that were not measured."""
-        kept, columns = 1 - self.evidence.held_out, self._by_strata(asked.columns)
+        kept, (value, moved, off, known) = 1 - self.evidence.held_out, self._errors(asked, sampled)
+        noise = (moved**2).mean(0)
+        variance = noise + (off**2).sum(1) + known
+        error = np.sqrt(variance)
+        # Only the noise's variance is a mean of so few squares.
+        freedom = self.count * (variance / np.maximum(noise, 1e-4 * variance + 1e-300)) ** 2
+        far = stdtrit(freedom, (1 + level) / 2) * error
+        if asked.bottom is None:
+            return np.column_stack([value, np.maximum(value - far, 0.0), value + far, error]) / kept
+        least, most = np.array([_range(*each) for each in zip(asked.top, asked.bottom, strict=True)]).T
+        return np.column_stack([value, np.maximum(value - far, least), np.minimum(value + far, most), error])
+
+    def _errors(self, asked: Question, sampled: float) -> tuple[Floats, Floats, Floats, Floats]:
+        """What the model says, shape (n,), and what it may be off by: the replicates' distances, shape (replicates, n);
+        parts of the misfit that are independent, shape (n, parts); the variance of all else, shape (n,)."""
+        columns = self._by_strata(asked.columns)
         table = self.evidence.model.marginal(columns)
-        counts = table.ravel()
-        top, squares = (widened(each, asked.columns, columns, table.shape) for each in (asked.top, asked.squares))
-        ratio = asked.bottom is not None
-        bottom = (
-            np.zeros_like(top) if asked.bottom is None else widened(asked.bottom, asked.columns, columns, table.shape)
+        counts, ratio = table.ravel(), asked.bottom is not None
+        bottom_of = np.zeros_like(asked.top) if asked.bottom is None else asked.bottom
+        top, bottom, squares = (
+            widened(each, asked.columns, columns, table.shape) for each in (asked.top, bottom_of, asked.squares)
         )
 
         def value_of(counts: Floats) -> Floats:
             return np.asarray(top @ counts / (np.maximum(bottom @ counts, _LEAST_ROWS) if ratio else 1.0))
 
         value = value_of(counts)
-        drawn = np.array([value_of(model.marginal(columns).ravel()) for model, _ in self.replicated()])
+        moved = np.array([value_of(model.marginal(columns).ravel()) for model, _ in self.replicated()]) - value
         below = np.maximum(bottom @ counts, _LEAST_ROWS) if ratio else np.ones(len(value))
         misfits = np.asarray(self._misfits(asked.columns, columns, table) + self._size_misfits(columns))
-        functionals = top - value[:, None] * bottom
+        functionals = (top - value[:, None] * bottom) / below[:, None]
         pair = columns == asked.columns and table.ndim == 2
-        off = with_margins(functionals, misfits) if pair else functionals**2 @ misfits.ravel()
-        moved = ((drawn - value) ** 2).mean(0)
-        variance = moved + off / below**2
+        off = with_margins(functionals, misfits) if pair else functionals * np.sqrt(misfits.ravel())
+        known = sampled * _sampling(top, bottom, squares, counts, value * ratio) / below**2
         if asked.assumed is not None:
-            variance = variance + (widened(asked.assumed, asked.columns, columns, table.shape) @ counts / below) ** 2
-        squared = squares @ counts - 2 * value * (top @ counts) * ratio + value**2 * (bottom @ counts)
-        variance = variance + sampled * np.maximum(squared, 0.0) / below**2
-        error = np.sqrt(variance)
-        freedom = self.count * (variance / np.maximum(moved, 1e-4 * variance + 1e-300)) ** 2  # only `moved` is a mean of so many squares
-        far = stdtrit(freedom, (1 + level) / 2) * error
-        if not ratio:
-            return np.column_stack([value, np.maximum(value - far, 0.0), value + far, error]) / kept
-        least, most = np.array([_range(*each) for each in zip(top, bottom, strict=True)]).T
-        return np.column_stack([value, np.maximum(value - far, least), np.minimum(value + far, most), error])
+            known = known + (widened(asked.assumed, asked.columns, columns, table.shape) @ counts / below) ** 2
+        return value, moved, off, known
 
     def _disturbed(self, model: StratifiedModel, columns: Columns, rng: np.random.Generator) -> Floats:
         """A model's table over columns as rows might have it: `table_effects`, of each stratum measured by itself."""
@@ -415,6 +461,11 @@ class Answers:
             disturbed = self._disturbed(model, asked.columns, rng).ravel()
             drawn.append(asked.coefficients(disturbed, sums(values, modelled)))
         return value, np.asarray(((np.array(drawn) - truth) ** 2).mean(0)), settled
+
+
+def _sampling(top: Floats, bottom: Floats, squares: Floats, counts: Floats, value: Floats) -> Floats:
+    """Sums over the rows of the squares of what each is above the ratio, shape (n,)."""
+    return np.asarray(np.maximum(squares @ counts - 2 * value * (top @ counts) + value**2 * (bottom @ counts), 0.0))
 
 
 def _range(top: Floats, bottom: Floats) -> tuple[float, float]:

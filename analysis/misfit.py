@@ -113,26 +113,27 @@ def _freedom(table: Floats) -> Floats:
 
 
 def with_margins(functionals: Floats, variance: Floats) -> Floats:
-    """The variance of sums of a table's cells, which are independent but for both margins, which are known.
+    """Sums of a table's cells, which are independent but for both margins, which are known.
 
-    It is that of what the best fit of row and column effects leaves of each functional.
+    Their covariance is the product of the result and its transpose: what the best fit of row and column effects leaves
+    of each functional, by the standard deviations.
 
     Args:
         functionals: shape (n, a·b).
         variance: of each cell without the margins, shape (a, b).
 
-    Returns: shape (n,).
+    Returns: shape (n, a·b).
 
-    >>> with_margins(np.array([[1.0, 0, 0, 0], [1.0, 1, 0, 0]]), np.full((2, 2), 4.0)).round(6).tolist()
-    [1.0, 0.0]
+    >>> left = with_margins(np.array([[1.0, 0, 0, 0], [0.0, 1, 0, 0], [1.0, 1, 0, 0]]), np.full((2, 2), 4.0))
+    >>> (left @ left.T).round(6).tolist()
+    [[1.0, -1.0, 0.0], [-1.0, 1.0, -0.0], [0.0, -0.0, 0.0]]
     """
     a, b = variance.shape
     grid = np.indices((a, b)).reshape(2, -1)
-    effects = np.concatenate([grid[0][:, None] == np.arange(a), grid[1][:, None] == np.arange(b)], axis=1)
     root = np.sqrt(variance.ravel())
-    weighted = functionals * root
-    fitted = np.linalg.lstsq(effects * root[:, None], weighted.T, rcond=None)[0]
-    return np.asarray(((weighted.T - (effects * root[:, None]) @ fitted) ** 2).sum(0))
+    effects = np.concatenate([grid[0][:, None] == np.arange(a), grid[1][:, None] == np.arange(b)], axis=1)
+    weighted, effects = functionals * root, effects * root[:, None]
+    return np.asarray(weighted - (effects @ np.linalg.lstsq(effects, weighted.T, rcond=None)[0]).T)
 
 
 def _summed(measurement: Measurement, columns: Sequence[str]) -> Measurement:

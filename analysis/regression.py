@@ -78,8 +78,8 @@ class Regression:
         count = 1 + sum(1 if _as_number(schema[name]) else schema[name].size - 1 for name in on)
         if count > MOST_TERMS:
             raise InputError(
-                f"a regression on {', '.join(on)} has {count:,} coefficients, more than {MOST_TERMS}; leave out columns "
-                "of many values"
+                f"a regression on {', '.join(on)} has {count:,} coefficients, more than {MOST_TERMS}; leave out "
+                "columns of many values"
             )
         grid = dict(zip(columns, np.indices(shape).reshape(len(shape), prod(shape)), strict=True))
         y = schema[given[0]]

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equistrata.analysis.cells import CELLS
+from equistrata.analysis.cells import CELLS, kept_relations
 from equistrata.analysis.least_squares import LeastSquares
 from equistrata.analysis.release import Release
 from equistrata.data.manifest import MANIFEST, listed
@@ -44,7 +44,9 @@ NOT_SEEN = (
 def faults(release: Release) -> list[str]:
     """A sentence for each thing that does not hold; none for an honest release. The manifest was checked on opening."""
     found = [*_card(release), *_rows(release)]
-    return found + ([*_measurements(release), *_price(release), *_cells(release)] if has_measurements(release) else [])
+    if has_measurements(release):
+        found += [*_measurements(release), *_price(release), *_cells(release), *_relations(release)]
+    return found
 
 
 def has_measurements(release: Release) -> bool:
@@ -130,6 +132,29 @@ def _measurements(release: Release) -> Iterator[str]:
         yield from _apart(release, name)
 
 
+def _same_errors(said: Any, own: list[dict[str, Any]]) -> bool:
+    """Whether a card's errors of relations are these, up to what another machine's linear algebra rounds."""
+    try:
+        pairs = list(zip(said, own, strict=True))
+        flat = [
+            (one, other)
+            for one, two in pairs
+            for one, other in [
+                (one["error"], two["error"]),
+                *((one["groups"][name], two["groups"][name]) for name in two["groups"] or ()),
+            ]
+        ]
+        same = all(
+            list(one["columns"]) == two["columns"] and set(one["groups"] or ()) == set(two["groups"] or ())
+            for one, two in pairs
+        )
+        return same and all(
+            one is other is None or math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-9) for one, other in flat
+        )
+    except (KeyError, TypeError, ValueError):
+        return False
+
+
 def _apart(release: Release, name: str) -> Iterator[str]:
     """Measurements of a column, over all rows or of one stratum, that cannot be of the same rows."""
     by_place: dict[Where, list[Measurement]] = {}
@@ -165,6 +190,12 @@ def _cells(release: Release) -> Iterator[str]:
             same = same and found[name].equals(own[name])
     if not same:
         yield f"{CELLS} does not follow from the measurements"
+
+
+def _relations(release: Release) -> Iterator[str]:
+    said = release.card.get("relations") or {}
+    if "expected" in said and not _same_errors(said["expected"], kept_relations(release.evidence)):
+        yield "the expected errors of relations on the card do not follow from the measurements"
 
 
 def _price(release: Release) -> Iterator[str]:

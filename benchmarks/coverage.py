@@ -277,9 +277,9 @@ def shown(results: pd.DataFrame) -> Table:
     place = str(results["place"].iloc[0])
     grid = Table("kind", "group", "basis", "releases", "intervals", "coverage", "s.e.", "width", title=place)
     for (kind, group, basis), part in results.groupby(["kind", "group", "basis"], dropna=False):
-        said, (share, error) = basis != "refused", covered(part)
+        said, (share, error), size = basis != "refused", covered(part), "" if pd.isna(group) else group
         grid.add_row(
-            kind, "" if pd.isna(group) else group, basis, str(part["seed"].nunique()), str(int(part["intervals"].sum())),
+            kind, size, basis, str(part["seed"].nunique()), str(int(part["intervals"].sum())),
             f"{share:.3f}" if said else "", f"{error:.3f}" if said else "", f"{part['width'].median():.4f}",
         )  # fmt: skip
     return grid

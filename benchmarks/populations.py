@@ -22,7 +22,7 @@ PLACE = "PUMA"
 
 @dataclass(frozen=True, eq=False)
 class Population:
-    """Rows, and the place of each, a whole number; places are drawn whole. Without places, rows are drawn one by one."""
+    """Rows, and the place of each, a whole number: places are drawn whole. Without them, rows are drawn one by one."""
 
     table: CodedTable
     places: Counts | None = None

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from equistrata.analysis.cells import CELLS, noisy_cells
+from equistrata.analysis.cells import CELLS, kept_relations, noisy_cells
 from equistrata.analysis.evidence import Evidence
 from equistrata.arrays import Floats
 from equistrata.data.manifest import write_manifest
@@ -268,10 +268,12 @@ def describe(
     by_key = {keys[i]: load_measurements(work.measurements(i)) for i in kept}
     found = [each for measured in by_key.values() for each in measured]
     opened = found_values(plan, work)
-    work.save_json(work.staging / "card.json", release_card(plan, noise, rows, source, account, again, found, opened))
+    card = release_card(plan, noise, rows, source, account, again, found, opened)
     if found:
         evidence = Evidence.of(plan.strata, by_key, plan.mechanism, held_out=plan.held_out)
         noisy_cells(evidence).to_csv(work.staging / CELLS, index=False)
+        card["relations"]["expected"] = kept_relations(evidence)
+    work.save_json(work.staging / "card.json", card)
 
 
 @scrubbed

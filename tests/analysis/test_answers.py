@@ -225,3 +225,22 @@ def test_a_regression_with_more_cells_than_a_covariance_is_worked_out_for(monkey
     found = Answers(evidence_of(people(3000), 4.0, strata), count=4).estimate("logit", {"Y": 1}, ["X", "Z"])
     assert np.isfinite(found[["estimate", "lower", "upper"]]).all(axis=None)
     assert (found["lower"] < found["upper"]).all()
+
+
+@pytest.mark.parametrize(("of", "statistic"), [("X", "difference"), ({"Y": 1}, "ratio")])
+def test_differences_know_that_groups_share_noise(of, statistic):
+    """All rows were counted well and groups badly, so what one group has too much the other lacks: 200 draws of noise,
+    95 % within 4 points (a false alarm is rarer than 1 in 50; as if independent, far fewer are covered)."""
+    table, rng = people(4000), np.random.default_rng(5)
+    exact = Answers(exactly(table, [("G", "X"), ("G", "Y")])).estimate(statistic, of, ["G"])["estimate"][0]
+    inside = []
+    for _ in range(200):
+        sets = {("G",): 1.0, ("X",): 1.0, ("Y",): 1.0, ("G", "X"): 60.0, ("G", "Y"): 60.0}
+        found = [
+            Measurement(columns, table.marginal(columns) + rng.normal(0, sigma, table.marginal(columns).shape), sigma)
+            for columns, sigma in sets.items()
+        ]
+        answers = Answers(Evidence(Strata.over(SCHEMA, ()), {(): found}, mechanism("mst")))
+        line = answers.estimate(statistic, of, ["G"]).iloc[0]
+        inside.append(line["lower"] <= exact <= line["upper"])
+    assert np.mean(inside) == pytest.approx(0.95, abs=0.04)

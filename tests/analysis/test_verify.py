@@ -55,6 +55,15 @@ def test_a_companion_that_calls_noise_a_finding_is_found(edited):
     assert edited(change) == ["cells.csv does not follow from the measurements"]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [lambda found: found[0].update(error=found[0]["error"] / 2), list.pop, lambda found: found[1].update(groups=3)],
+)
+def test_an_error_of_a_relation_that_was_made_smaller_is_found(edited, change):
+    (fault,) = edited(lambda copy: rewrite(copy / "card.json", lambda card: change(card["relations"]["expected"])))
+    assert fault == "the expected errors of relations on the card do not follow from the measurements"
+
+
 def test_an_honest_release_passes(honest, monkeypatch, capsys):
     assert faults(Release.open(honest)) == []
     code, shown, _ = command(monkeypatch, capsys, "verify", honest)
@@ -113,7 +122,10 @@ def test_a_sigma_that_was_edited_is_found(edited):
 
     fault, *others = edited(lambda copy: rewrite(copy / "measurements" / "all.json", smaller))
     assert "a σ, a choice or the price was changed" in fault
-    assert others == ["cells.csv does not follow from the measurements"]
+    assert others == [
+        "cells.csv does not follow from the measurements",
+        "the expected errors of relations on the card do not follow from the measurements",
+    ]
 
 
 def test_a_missing_measurement_is_found(edited):
