@@ -399,6 +399,12 @@ class Answers:
                     f"the release measured {asked.parts[-1][0]} with none of the columns in 'by', so its model has no "
                     "relation of them; measured pairs are in 'relations' of card.json"
                 )
+            if asked.kind == "logit" and (basis == REFUSED).any():  # not collapsible: all coefficients depend on it
+                alone = {name for name, _ in asked.parts[1:-1] if name in self._alone(asked.parts[-1][0])}
+                raise InputError(
+                    f"the release never measured {asked.parts[-1][0]} with {', '.join(sorted(map(str, alone)))}, and "
+                    "odds of all other columns depend on that; leave it out of 'by'"
+                )
             value, variance, settled = self._from_models(asked, counts, whole)
             basis[~settled] = REFUSED
         else:
@@ -410,10 +416,13 @@ class Answers:
 
     def _apart(self, asked: Regression) -> npt.NDArray[np.bool_]:
         """The terms of columns that were not measured with the outcome, shape (terms,); the intercept with any such."""
-        outcome = asked.parts[-1][0]
-        alone = {name for pair in self.unmeasured if outcome in pair for name in pair}
+        alone = self._alone(asked.parts[-1][0])
         apart = [name in alone for name, _ in asked.parts[:-1]]
         return np.array([any(apart), *apart[1:]])
+
+    def _alone(self, outcome: str | None) -> set[str]:
+        """The columns that were not measured with this one."""
+        return {name for pair in self.unmeasured if outcome in pair for name in pair if name != outcome}
 
     def _linear(self, asked: Regression) -> tuple[Floats, Floats] | None:
         """Coefficients by measured sums of products, and their variance: the same sums with more noise, many times."""

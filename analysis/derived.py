@@ -1,8 +1,8 @@
 """Differences and ratios between groups, and quantiles: from intervals of proportions and means.
 
 Two estimates that do not depend on each other have a difference with the ends d − √((r₁ − l₁)² + (u₂ − r₂)²) and
-d + √((u₁ − r₁)² + (r₂ − l₂)²): as good as the intervals [l, u] that it is made of, symmetric or not. Where their errors have
-a correlation, twice that times the product of both parts is taken off under the root.
+d + √((u₁ − r₁)² + (r₂ − l₂)²): as good as the intervals [l, u] that it is made of, symmetric or not. Where their errors
+have a correlation, twice that times the product of both parts is taken off under the root.
 
 Sources: Zou and Donner (2008), Statistics in Medicine 27, 1693 (MOVER); Woodruff (1952), JASA 47, 635 (quantiles).
 
