@@ -113,7 +113,7 @@ def _freedom(table: Floats) -> Floats:
 
 
 def with_margins(functionals: Floats, variance: Floats) -> Floats:
-    """Sums of a table's cells, which are independent but for both margins, which are known.
+    """Sums of a table's cells, which are independent except that both margins are known.
 
     Their covariance is the product of the result and its transpose: what the best fit of row and column effects leaves
     of each functional, by the standard deviations.

@@ -93,12 +93,28 @@ def test_three_columns_that_were_never_together_are_refused_and_two_are_implied(
         (("logit", "Y", ("X",)), "a logistic regression has an outcome of 0 or 1"),
         (("ols", "X"), "a regression needs one outcome in 'of' and other columns in 'by'"),
         (("count", None, ("G", "G")), "a column is named twice"),
+        (("count", 5), "'of' is 5; give a column's name"),
+        (("ols", ["X"], ("G",)), "'of' is .'X'.; give a column's name"),
+        (("proportion", {"Y": 1}, (["G"],)), "'by' is .*; give names of columns"),
+        (("proportion", {"Y": 1}, (), "G=1"), "'where' is 'G=1'; give"),
+        (("count", None, (), None, 0.95, True, "much"), "design_effect is 'much', but must be a finite number"),
     ],
 )
 def test_a_question_that_makes_no_sense_gets_a_sentence(asked, sentence):
     answers = Answers(exactly(people(300), ALL))
     with pytest.raises(InputError, match=sentence):
         answers.estimate(*asked)
+
+
+def test_more_answers_or_coefficients_than_memory_holds_are_refused(monkeypatch):
+    """1,500 months by 1,000 bins once asked for 2 × 10¹² numbers."""
+    answers = Answers(exactly(people(300), ALL))
+    monkeypatch.setattr("equistrata.analysis.questions.MOST_SUMS", 20)
+    with pytest.raises(InputError, match="24 answers from a table of R, X, Y are too many; ask for some values"):
+        answers.estimate("proportion", "X", ["R", "Y"])
+    monkeypatch.setattr("equistrata.analysis.regression.MOST_TERMS", 4)
+    with pytest.raises(InputError, match="a regression on X, R has 6 coefficients, more than 4; leave out columns"):
+        answers.estimate("logit", {"Y": 1}, ["X", "R"])
 
 
 def test_measured_intervals_cover_what_the_rows_hold():
