@@ -45,7 +45,12 @@ def faults(release: Release) -> list[str]:
     """A sentence for each thing that does not hold; none for an honest release. The manifest was checked on opening."""
     found = [*_card(release), *_rows(release)]
     if has_measurements(release):
-        found += [*_measurements(release), *_price(release), *_cells(release), *_relations(release)]
+        unfit = list(_measurements(release))
+        found += unfit
+        if not any("does not fit the schema" in each for each in unfit):  # else nothing follows from them
+            found += [*_price(release), *_cells(release), *_relations(release)]
+    elif not release.card["guarantee"].get("caveats"):
+        found.append("the measurements are missing, so the price cannot be checked")
     return found
 
 
@@ -114,11 +119,7 @@ def _same(frame: pd.DataFrame, other: pd.DataFrame, schema: Schema) -> bool:
 def _measurements(release: Release) -> Iterator[str]:
     found, names, schema = release.measurements, release.schema.names, release.strata.schema
     for place, each in enumerate(found, start=1):
-        sizes = [
-            schema[name].size if groups is None else max(groups) + 1
-            for name, groups in zip(each.columns, each.groups, strict=True)
-        ]
-        if list(each.values.shape) != sizes or not each.sigma > 0:
+        if not _fits(schema, each):
             yield f"measurement {place} ({', '.join(each.columns) or 'number of rows'}) does not fit the schema"
             return
     together = {(*dict(each.where), *each.columns) for each in found}
@@ -153,6 +154,16 @@ def _same_errors(said: Any, own: list[dict[str, Any]]) -> bool:
         )
     except (KeyError, TypeError, ValueError):
         return False
+
+
+def _fits(schema: Schema, measurement: Measurement) -> bool:
+    """Whether a measurement is of columns and codes that the schema has, with noise."""
+    if not {*measurement.columns, *dict(measurement.where)} <= set(schema.names) or not measurement.sigma > 0:
+        return False
+    parts = list(zip((schema[name].size for name in measurement.columns), measurement.groups, strict=True))
+    merged = all(groups is None or len(groups) == size for size, groups in parts)
+    sizes = [size if groups is None else max(groups) + 1 for size, groups in parts]
+    return merged and list(measurement.values.shape) == sizes
 
 
 def _apart(release: Release, name: str) -> Iterator[str]:
