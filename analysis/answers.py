@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from itertools import combinations
-from math import sqrt
+from math import prod, sqrt
 from typing import Any
 
 import numpy as np
@@ -27,6 +27,7 @@ from equistrata.analysis.misfit import (
     strata_with,
     table_effects,
     unmeasured_pairs,
+    with_margins,
 )
 from equistrata.analysis.moments import Moments
 from equistrata.analysis.questions import Of, Question, cumulative, has_numbers, question, widened
@@ -35,7 +36,7 @@ from equistrata.analysis.replicates import replicate_models
 from equistrata.arrays import Floats
 from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.errors import InputError
-from equistrata.stats.checks import one_of, share
+from equistrata.stats.checks import number, one_of, share
 from equistrata.stats.fieller import Spread, ratio_interval
 from equistrata.stats.independence import independence
 from equistrata.synth.measurements import Columns, at_level, cells_where
@@ -84,7 +85,7 @@ class Answers:
         alike = float(schema.unit.at_most)  # units are sampled, and held out, as a whole, and their rows may be alike
         if design_effect is None:
             design_effect = alike
-        if not design_effect >= 1:
+        if number("design_effect", design_effect) < 1:
             raise InputError(f"design_effect is {design_effect}; give 1 or more")
         sampled = design_effect if population else self.evidence.held_out * alike
         if statistic in KINDS:
@@ -95,8 +96,14 @@ class Answers:
             return self._independence(of, by, where, level, design_effect)
         if statistic in ("difference", "ratio"):
             inner = "mean" if isinstance(of, str) and has_numbers(schema[of]) else "proportion"
-            groups = self._frame(question(schema, inner, of, by, where), level, sampled)
-            return contrasts(groups, by, level, ratio=statistic == "ratio")
+            asked = question(schema, inner, of, by, where)
+            assert asked.bottom is not None
+            ends = np.array([_range(*parts) for parts in zip(asked.top, asked.bottom, strict=True)])
+            groups = prod(schema[name].size for name in by)
+            first = np.arange(len(asked.top)) // groups * groups  # values one after the other, groups within
+            found = self._frame(asked, level, sampled)
+            shared = self._shared(asked, found, first, sampled)
+            return contrasts(found, by, level, statistic == "ratio", ends, shared)
         if statistic == "quantile":
             share("q", q)
             asked, ends = cumulative(schema, of, by, where)
@@ -167,6 +174,43 @@ class Answers:
                 break
         return found
 
+    def _shared(self, asked: Question, found: pd.DataFrame, first: npt.NDArray[np.intp], sampled: float) -> Floats:
+        """The correlation of each estimate's error with that of another one, shape (n,); 0 between bases.
+
+        Groups share noise: where their sum was measured with less noise than each, what one has too much the other
+        lacks. The sampling of their rows they do not share.
+
+        Args:
+            first: the other's place, for each.
+        """
+        value, basis = found["estimate"].to_numpy(dtype=float), found["basis"].to_numpy()
+        shared = np.zeros(len(value))
+        ready = np.isfinite(value) & (basis == basis[first])
+        measured, implied = (ready & (basis == each) for each in (MEASURED, IMPLIED))
+        if measured.any():
+            parts = (asked.top, asked.bottom, asked.squares)
+            for table in self._tables(asked.columns):
+                top, bottom, squares = (
+                    widened(part, asked.columns, table.columns, table.shape) for part in parts if part is not None
+                )
+                seen = measured & (table.has(top) & table.has(bottom))
+                seen &= seen[first]
+                counts = table.counts(self._values)
+                below = np.maximum(bottom @ counts, _LEAST_ROWS)
+                off = np.where(seen, value, 0.0)
+                errors = (top - off[:, None] * bottom) / below[:, None]
+                spread = errors @ table.covariance
+                own = sampled * _sampling(top, bottom, squares, counts, off) / below**2
+                both = np.sqrt((spread * errors).sum(1) + own)
+                shared[seen] = ((spread * errors[first]).sum(1) / np.maximum(both * both[first], 1e-300))[seen]
+                measured &= ~seen
+        if implied.any():
+            _, moved, off, known = self._errors(asked, sampled)
+            both = np.sqrt((moved**2).mean(0) + (off**2).sum(1) + known)
+            common = (moved * moved[:, first]).mean(0) + (off * off[first]).sum(1)
+            shared[implied] = (common / np.maximum(both * both[first], 1e-300))[implied]
+        return np.clip(shared, -1.0, 1.0)
+
     def _ratio(
         self,
         counts: Floats,
@@ -211,33 +255,43 @@ class Answers:
 
     def _implied(self, asked: Question, level: float, sampled: float) -> Floats:
         """As `_measured`, from the model, its replicates, and the misfit of pairs that were not measured."""
-        kept, columns = 1 - self.evidence.held_out, self._by_strata(asked.columns)
+        kept, (value, moved, off, known) = 1 - self.evidence.held_out, self._errors(asked, sampled)
+        noise = (moved**2).mean(0)
+        variance = noise + (off**2).sum(1) + known
+        error = np.sqrt(variance)
+        # Only the noise's variance is a mean of so few squares.
+        freedom = self.count * (variance / np.maximum(noise, 1e-4 * variance + 1e-300)) ** 2
+        far = stdtrit(freedom, (1 + level) / 2) * error
+        if asked.bottom is None:
+            return np.column_stack([value, np.maximum(value - far, 0.0), value + far, error]) / kept
+        least, most = np.array([_range(*each) for each in zip(asked.top, asked.bottom, strict=True)]).T
+        return np.column_stack([value, np.maximum(value - far, least), np.minimum(value + far, most), error])
+
+    def _errors(self, asked: Question, sampled: float) -> tuple[Floats, Floats, Floats, Floats]:
+        """What the model says, shape (n,), and what it may be off by: the replicates' distances, shape (replicates, n);
+        parts of the misfit that are independent, shape (n, parts); the variance of all else, shape (n,)."""
+        columns = self._by_strata(asked.columns)
         table = self.evidence.model.marginal(columns)
-        counts = table.ravel()
-        top, squares = (widened(each, asked.columns, columns, table.shape) for each in (asked.top, asked.squares))
-        ratio = asked.bottom is not None
-        bottom = (
-            np.zeros_like(top) if asked.bottom is None else widened(asked.bottom, asked.columns, columns, table.shape)
+        counts, ratio = table.ravel(), asked.bottom is not None
+        bottom_of = np.zeros_like(asked.top) if asked.bottom is None else asked.bottom
+        top, bottom, squares = (
+            widened(each, asked.columns, columns, table.shape) for each in (asked.top, bottom_of, asked.squares)
         )
 
         def value_of(counts: Floats) -> Floats:
             return np.asarray(top @ counts / (np.maximum(bottom @ counts, _LEAST_ROWS) if ratio else 1.0))
 
         value = value_of(counts)
-        drawn = np.array([value_of(model.marginal(columns).ravel()) for model, _ in self.replicated()])
+        moved = np.array([value_of(model.marginal(columns).ravel()) for model, _ in self.replicated()]) - value
         below = np.maximum(bottom @ counts, _LEAST_ROWS) if ratio else np.ones(len(value))
-        misfits = self._misfits(asked.columns, columns, table) + self._size_misfits(columns)
-        off = (top - value[:, None] * bottom) ** 2 @ misfits.ravel()
-        variance = ((drawn - value) ** 2).mean(0) + off / below**2
+        misfits = np.asarray(self._misfits(asked.columns, columns, table) + self._size_misfits(columns))
+        functionals = (top - value[:, None] * bottom) / below[:, None]
+        pair = columns == asked.columns and table.ndim == 2
+        off = with_margins(functionals, misfits) if pair else functionals * np.sqrt(misfits.ravel())
+        known = sampled * _sampling(top, bottom, squares, counts, value * ratio) / below**2
         if asked.assumed is not None:
-            variance = variance + (widened(asked.assumed, asked.columns, columns, table.shape) @ counts / below) ** 2
-        squared = squares @ counts - 2 * value * (top @ counts) * ratio + value**2 * (bottom @ counts)
-        error = np.sqrt(variance + sampled * np.maximum(squared, 0.0) / below**2)
-        far = float(stdtrit(self.count, (1 + level) / 2)) * error
-        if not ratio:
-            return np.column_stack([value, np.maximum(value - far, 0.0), value + far, error]) / kept
-        least, most = np.array([_range(*each) for each in zip(top, bottom, strict=True)]).T
-        return np.column_stack([value, np.maximum(value - far, least), np.minimum(value + far, most), error])
+            known = known + (widened(asked.assumed, asked.columns, columns, table.shape) @ counts / below) ** 2
+        return value, moved, off, known
 
     def _disturbed(self, model: StratifiedModel, columns: Columns, rng: np.random.Generator) -> Floats:
         """A model's table over columns as rows might have it: `table_effects`, of each stratum measured by itself."""
@@ -337,10 +391,10 @@ class Answers:
 
     def _regression(self, asked: Regression, level: float, sampled: float) -> pd.DataFrame:
         """The coefficients. Linear ones follow from measured pairs, if all were; else from the model."""
-        counts = self.evidence.model.marginal(asked.columns).ravel()
         whole = not any(np.isnan(numbers).any() for _, numbers in asked.parts)  # else rows drop out by three columns
         found = self._linear(asked) if whole and asked.kind == "ols" else None
         basis = np.full(len(asked.terms), IMPLIED if found is None else MEASURED)
+        counts = self.evidence.model.marginal(asked.columns).ravel() if found is None or sampled else np.zeros(0)
         if found is None:
             basis[self._apart(asked)] = REFUSED
             if (basis == REFUSED).all():
@@ -348,21 +402,30 @@ class Answers:
                     f"the release measured {asked.parts[-1][0]} with none of the columns in 'by', so its model has no "
                     "relation of them; measured pairs are in 'relations' of card.json"
                 )
+            if asked.kind == "logit" and (basis == REFUSED).any():  # not collapsible: all coefficients depend on it
+                alone = {name for name, _ in asked.parts[1:-1] if name in self._alone(asked.parts[-1][0])}
+                raise InputError(
+                    f"the release never measured {asked.parts[-1][0]} with {', '.join(sorted(map(str, alone)))}, and "
+                    "odds of all other columns depend on that; leave it out of 'by'"
+                )
             value, variance, settled = self._from_models(asked, counts, whole)
             basis[~settled] = REFUSED
         else:
             value, variance = found
-        error = np.sqrt(variance + sampled * asked.sampling(counts, value))
+        error = np.sqrt(variance + (sampled * asked.sampling(counts, value) if sampled else 0.0))
         far = float(stdtrit(self.count, (1 + level) / 2)) * error
         answered = np.where(basis == REFUSED, np.nan, (value, value - far, value + far, error))
         return pd.DataFrame({"term": asked.terms, **dict(zip(NUMBERS, answered, strict=True)), "basis": basis})
 
     def _apart(self, asked: Regression) -> npt.NDArray[np.bool_]:
         """The terms of columns that were not measured with the outcome, shape (terms,); the intercept with any such."""
-        outcome = asked.parts[-1][0]
-        alone = {name for pair in self.unmeasured if outcome in pair for name in pair}
+        alone = self._alone(asked.parts[-1][0])
         apart = [name in alone for name, _ in asked.parts[:-1]]
         return np.array([any(apart), *apart[1:]])
+
+    def _alone(self, outcome: str | None) -> set[str]:
+        """The columns that were not measured with this one."""
+        return {name for pair in self.unmeasured if outcome in pair for name in pair if name != outcome}
 
     def _linear(self, asked: Regression) -> tuple[Floats, Floats] | None:
         """Coefficients by measured sums of products, and their variance: the same sums with more noise, many times."""
@@ -410,6 +473,11 @@ class Answers:
             disturbed = self._disturbed(model, asked.columns, rng).ravel()
             drawn.append(asked.coefficients(disturbed, sums(values, modelled)))
         return value, np.asarray(((np.array(drawn) - truth) ** 2).mean(0)), settled
+
+
+def _sampling(top: Floats, bottom: Floats, squares: Floats, counts: Floats, value: Floats) -> Floats:
+    """Sums over the rows of the squares of what each is above the ratio, shape (n,)."""
+    return np.asarray(np.maximum(squares @ counts - 2 * value * (top @ counts) + value**2 * (bottom @ counts), 0.0))
 
 
 def _range(top: Floats, bottom: Floats) -> tuple[float, float]:

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
-from math import prod
+from math import pi, prod, sqrt
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -17,9 +18,10 @@ from scipy.special import ndtri
 
 from equistrata.analysis.evidence import Evidence
 from equistrata.analysis.least_squares import NOT_MEASURED, LeastSquares
-from equistrata.analysis.questions import named
+from equistrata.analysis.questions import named, widened
+from equistrata.arrays import Floats
 from equistrata.stats.checks import share
-from equistrata.synth.measurements import Columns, at_level
+from equistrata.synth.measurements import Columns, at_level, cells_where, measured_pairs
 
 CELLS = "cells.csv"  # its name in a release
 MOST_CELLS = 600  # of a table
@@ -89,3 +91,49 @@ def _cells(evidence: Evidence, table: LeastSquares, z: float) -> pd.DataFrame:
             "noise": (value <= far) | (2 * far > value),
         }
     )
+
+
+def kept_relations(evidence: Evidence) -> list[dict[str, Any]]:
+    """Each pair of columns that was measured together, and the noise in it: the expected total variation distance of
+    its measured shares from the real ones, ½ Σ √(2/π) σ of a cell over the rows, at most 1.
+
+    Each has `columns`; `error`, over all rows; `groups`, the same within each stratum, by its label (of a pair with a
+    column that defines strata: of the other one). None where that was not measured, where there are no strata, and for
+    tables of more than MOST_CELLS cells or more than MOST_WORK together.
+    """
+    schema, by, work, found = evidence.strata.schema, evidence.strata.columns, 0.0, []
+    values = [measurement.values for measurement in evidence.all]
+    together = [(*dict(m.where), *m.columns) for m in evidence.all]
+    for pair in measured_pairs(evidence.names, together)[0]:
+        tables = []
+        for columns in (at_level(schema, pair, ()), at_level(schema, pair, by)):
+            cells = prod(schema[name].size for name in columns)
+            fits = cells <= MOST_CELLS and work + cells**3 <= MOST_WORK
+            work += cells**3 * fits
+            tables.append(LeastSquares.of(schema, evidence.all, columns) if fits else None)
+        own, wide = tables
+        error, groups = None, None
+        for table in (own, wide):
+            if error is None and table is not None:
+                sizes = tuple(schema[name].size for name in at_level(schema, pair, ()))
+                sums = widened(np.eye(prod(sizes)), at_level(schema, pair, ()), table.columns, table.shape)
+                if table.has(sums).all():
+                    variance = ((sums @ table.covariance) * sums).sum(1)
+                    error = _distance(variance, float(table.counts(values).sum()))
+        if wide is not None and by:
+            counts, variance = (each.reshape(wide.shape) for each in (wide.counts(values), wide.variance))
+            places = {
+                key: cells_where(wide.columns, dict(evidence.strata.codes_of(key))) for key in evidence.strata.keys
+            }
+            known = {key: place for key, place in places.items() if (variance[place] < NOT_MEASURED / 2).all()}
+            groups = {
+                evidence.strata.label(key): _distance(variance[place], float(counts[place].sum()))
+                for key, place in known.items()
+            } or None
+        found.append({"columns": list(pair), "error": error, "groups": groups})
+    return found
+
+
+def _distance(variance: Floats, rows: float) -> float:
+    """The expected total variation distance of shares of so many rows, of counts with these variances; in [0, 1]."""
+    return min(sqrt(1 / (2 * pi)) * float(np.sqrt(np.maximum(variance, 0.0)).sum()) / max(rows, 1.0), 1.0)

@@ -1,7 +1,8 @@
 """Differences and ratios between groups, and quantiles: from intervals of proportions and means.
 
-Two estimates that do not depend on each other have a difference with the ends d − √((r₁ − l₁)² + (u₂ − r₂)²) and d +
-√((u₁ − r₁)² + (r₂ − l₂)²): as good as the intervals [l, u] that it is made of, symmetric or not.
+Two estimates that do not depend on each other have a difference with the ends d − √((r₁ − l₁)² + (u₂ − r₂)²) and
+d + √((u₁ − r₁)² + (r₂ − l₂)²): as good as the intervals [l, u] that it is made of, symmetric or not. Where their errors
+have a correlation, twice that times the product of both parts is taken off under the root.
 
 Sources: Zou and Donner (2008), Statistics in Medicine 27, 1693 (MOVER); Woodruff (1952), JASA 47, 635 (quantiles).
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from scipy.special import ndtr, ndtri
 
@@ -25,17 +27,33 @@ from equistrata.arrays import Floats
 from equistrata.errors import InputError
 
 NUMBERS = ["estimate", "lower", "upper", "standard_error"]
+_ENDS = ["_least", "_most"]
+_INNER = [*_ENDS, "_shared"]
 _BASES = ["measured", "implied", "refused"]  # the weakest counts
 
 
-def contrasts(groups: pd.DataFrame, by: Sequence[str], level: float, ratio: bool) -> pd.DataFrame:
+def contrasts(
+    groups: pd.DataFrame,
+    by: Sequence[str],
+    level: float,
+    ratio: bool,
+    ends: Floats | None = None,
+    shared: Floats | None = None,
+) -> pd.DataFrame:
     """Each group against the first one: differences with p-values, or ratios of numbers that are not negative.
+
+    An interval that ends where numbers end (a share's at 0 or 1) says nothing of chance there: the real number may be
+    there as often as not. Such an end is added to the other one's instead of its square to the other's.
 
     Args:
         groups: an estimate by group, and perhaps by value: columns of labels, NUMBERS and `basis`.
         by: the columns that define groups.
+        ends: the least and the greatest that each number can be, shape (n, 2); none if they have no ends.
+        shared: the correlation of each number's error with that of the first group's, shape (n,); none if not known.
     """
-    others = [name for name in groups.columns if name not in {*by, *NUMBERS, "basis"}]
+    limits = np.broadcast_to([[-np.inf, np.inf]] if ends is None else ends, (len(groups), 2))
+    groups = groups.assign(**dict(zip(_ENDS, limits.T, strict=True)), _shared=0.0 if shared is None else shared)
+    others = [name for name in groups.columns if name not in {*by, *NUMBERS, *_INNER, "basis"}]
     parts = [part for _, part in groups.groupby(others, sort=False, dropna=False)] if others else [groups]
     if not by or len(parts[0]) < 2:
         raise InputError("a comparison needs groups; name the columns that define them with 'by'")
@@ -46,13 +64,17 @@ def _against_first(part: pd.DataFrame, by: Sequence[str], level: float, ratio: b
     first, rest = part.iloc[0], part.iloc[1:].copy()
     value, lower, upper = (rest[name].to_numpy(dtype=float) for name in NUMBERS[:3])
     start = [float(first[name]) for name in NUMBERS[:3]]
+    shared = rest["_shared"].to_numpy(dtype=float)
+    at_least, at_most = (lower <= rest["_least"].to_numpy()), (upper >= rest["_most"].to_numpy())
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         if ratio:  # on the scale of logarithms; of a number that may be 0 nothing bounds it
             value, lower, upper = (np.log(np.maximum(each, 0.0)) for each in (value, lower, upper))
             start = np.log(np.maximum(start, 0.0)).tolist()
         apart = value - start[0]
-        down = np.nan_to_num(apart - np.hypot(value - lower, start[2] - start[0]), nan=-np.inf, neginf=-np.inf)
-        up = np.nan_to_num(apart + np.hypot(upper - value, start[0] - start[1]), nan=np.inf, posinf=np.inf)
+        down = _joined(value - lower, start[2] - start[0], at_least | bool(first["upper"] >= first["_most"]), shared)
+        up = _joined(upper - value, start[0] - start[1], at_most | bool(first["lower"] <= first["_least"]), shared)
+        down = np.nan_to_num(apart - down, nan=-np.inf, neginf=-np.inf)
+        up = np.nan_to_num(apart + up, nan=np.inf, posinf=np.inf)
     z = float(ndtri((1 + level) / 2))
     rest["against"] = first[by[0]] if len(by) == 1 else ", ".join(str(first[name]) for name in by)
     if ratio:
@@ -64,9 +86,15 @@ def _against_first(part: pd.DataFrame, by: Sequence[str], level: float, ratio: b
         near = np.where(apart > 0, apart - down, up - apart)  # towards zero
         with np.errstate(divide="ignore", invalid="ignore"):
             rest["p_value"] = 2 * ndtr(-np.abs(np.where(near > 0, apart / near, 0.0)) * z)
-    labels = [name for name in part.columns if name not in {*NUMBERS, "basis"}]
+    labels = [name for name in part.columns if name not in {*NUMBERS, *_INNER, "basis"}]
     tail = [*NUMBERS, *([] if ratio else ["p_value"]), "basis"]
     return rest[[*labels, "against", *tail]]
+
+
+def _joined(one: Floats, other: float, ended: npt.NDArray[np.bool_], shared: Floats) -> Floats:
+    """How far a difference may be off by two parts with this correlation of errors; their sum where one has ended."""
+    squared = one**2 + other**2 - 2 * shared * one * other
+    return np.asarray(np.where(ended, one + other, np.sqrt(np.maximum(squared, 0.0))))
 
 
 def quantiles(shares: pd.DataFrame, by: Sequence[str], of: str, ends: Floats, q: float, level: float) -> pd.DataFrame:

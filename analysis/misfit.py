@@ -4,8 +4,8 @@ Measured pairs are dropped, a few at a time, and a model of the rest predicts th
 of the measurement is its misfit there. A cell's misfit has about the same size whatever the cell holds, but no cell is
 off by more than about itself (docs/experiments/estimates.md): its variance is q + 1/(1/(q² + 1) + 1/s²), q being the
 expected count. Pairs are measured in the order of how far off they are, so log s falls linearly from the first pair to
-the last; both ends are found by maximum likelihood, and unmeasured pairs have the s of the last. Post-processing, no
-cost.
+the last; both ends are found by maximum likelihood, and unmeasured pairs have the s of the last. Margins are known, so
+that is the variance of cells before their sums are: see `with_margins`. Post-processing, no cost.
 
 Such an effect says nothing of three columns together: no measurement of pairs can. A three-way table of which some
 triple was not measured is refused, not guessed (`equistrata.analysis.answers`).
@@ -33,6 +33,7 @@ UNKNOWN = 0.05  # of the rows where fewer were measured: about that of the stron
 MOST_EFFECT = 2.0  # squared: of a cell of few rows, in whole tables
 SUPPORT = 0.01  # of the expected counts: no cell of a sample is empty
 _RAKINGS = 15
+_LEAST_FREE = 1e-3
 _LEAST, _MOST, _STEPS = 1e-5, 0.3, 60  # of the rows: where the misfit is looked for
 _DECLINES = tuple(0.25 * step for step in range(17))  # logarithms of the first pair's misfit over the last one's
 
@@ -70,21 +71,22 @@ def learned_misfit(evidence: Evidence) -> float:
     sets = measured_sets(evidence)
     if len(sets) < FEWEST:
         return UNKNOWN
-    found: list[tuple[Floats, Floats, float, float, float]] = []
+    found: list[tuple[Floats, Floats, Floats, float, float, float]] = []
     for fold in range(min(FOLDS, len(sets))):
         dropped = sets[fold::FOLDS]
         without = [any(set(columns) <= set(m.columns) for columns in dropped) for m in evidence.published]
         model = evidence.without(without)
         for columns in dropped:
             for part in (_summed(m, columns) for m in evidence.published if set(columns) <= set(m.columns)):
-                counts = expected(model, part).ravel()
+                table = expected(model, part)
+                counts, free = table.ravel(), _freedom(table).ravel()
                 place = sets.index(columns) / (len(sets) - 1)
-                found.append((part.values.ravel() - counts, counts, part.sigma**2, float(counts.sum()), place))
-    gaps, counts = (np.concatenate([each[field] for each in found]) for field in (0, 1))
-    noise, rows, late = (np.concatenate([np.full(len(each[0]), each[field]) for each in found]) for field in (2, 3, 4))
+                found.append((part.values.ravel() - counts, counts, free, part.sigma**2, float(counts.sum()), place))
+    gaps, counts, free = (np.concatenate([each[field] for each in found]) for field in (0, 1, 2))
+    noise, rows, late = (np.concatenate([np.full(len(each[0]), each[field]) for each in found]) for field in (3, 4, 5))
 
     def unlikely(last: float, decline: float) -> float:
-        variance = misfit_variance(counts, last * np.exp(decline * (1 - late)) * rows) + noise
+        variance = free * misfit_variance(counts, last * np.exp(decline * (1 - late)) * rows) + noise
         return float((np.log(variance) + gaps**2 / variance).sum())
 
     grid = product(map(float, np.geomspace(_LEAST, _MOST, _STEPS)), _DECLINES)
@@ -98,6 +100,40 @@ def misfit_variance(counts: Floats, size: Floats | float) -> Floats:
     """
     kept = np.maximum(counts, 0.0)
     return np.asarray(kept + 1 / (1 / (kept**2 + 1) + 1 / np.maximum(size, 1e-9) ** 2))
+
+
+def _freedom(table: Floats) -> Floats:
+    """The part of a cell's variance that is left where the sums over each axis are known: all (1 − its share) of them,
+    multiplied, for variances that are products."""
+    left = np.ones(table.shape)
+    for axis in range(table.ndim):
+        sums = table.sum(tuple(other for other in range(table.ndim) if other != axis), keepdims=True)
+        left = left * (1 - np.clip(sums / max(float(sums.sum()), 1e-9), 0.0, 1.0))
+    return np.asarray(np.maximum(left, _LEAST_FREE))
+
+
+def with_margins(functionals: Floats, variance: Floats) -> Floats:
+    """Sums of a table's cells, which are independent except that both margins are known.
+
+    Their covariance is the product of the result and its transpose: what the best fit of row and column effects leaves
+    of each functional, by the standard deviations.
+
+    Args:
+        functionals: shape (n, a·b).
+        variance: of each cell without the margins, shape (a, b).
+
+    Returns: shape (n, a·b).
+
+    >>> left = with_margins(np.array([[1.0, 0, 0, 0], [0.0, 1, 0, 0], [1.0, 1, 0, 0]]), np.full((2, 2), 4.0))
+    >>> (left @ left.T).round(6).tolist()
+    [[1.0, -1.0, 0.0], [-1.0, 1.0, -0.0], [0.0, -0.0, 0.0]]
+    """
+    a, b = variance.shape
+    grid = np.indices((a, b)).reshape(2, -1)
+    root = np.sqrt(variance.ravel())
+    effects = np.concatenate([grid[0][:, None] == np.arange(a), grid[1][:, None] == np.arange(b)], axis=1)
+    weighted, effects = functionals * root, effects * root[:, None]
+    return np.asarray(weighted - (effects @ np.linalg.lstsq(effects, weighted.T, rcond=None)[0]).T)
 
 
 def _summed(measurement: Measurement, columns: Sequence[str]) -> Measurement:

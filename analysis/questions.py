@@ -23,6 +23,7 @@ from equistrata.errors import InputError
 from equistrata.synth.measurements import Columns
 
 MOST_CELLS = 5_000_000  # of the table that a statistic is read from
+MOST_SUMS = 25_000_000  # answers times cells: 200 MB for each of a few arrays
 Of = str | Mapping[str, Any] | None
 
 
@@ -60,6 +61,7 @@ def question(
         by: the columns that define groups.
         where: {column: value or values}: only rows with these values.
     """
+    check_words(of, by, where)
     where, names = dict(where or {}), ([] if of is None else [of] if isinstance(of, str) else list(of))
     columns = tuple(name for name in schema.names if name in {*names, *by, *where})
     unknown = [name for name in (*names, *by, *where) if name not in schema.names]
@@ -71,6 +73,12 @@ def question(
     if prod(shape) > MOST_CELLS:
         raise InputError(
             f"a table of {', '.join(columns)} has {prod(shape):,} cells, more than {MOST_CELLS:,}; ask less"
+        )
+    answers = prod(schema[name].size for name in {*by, *([of] if isinstance(of, str) and statistic != "mean" else [])})
+    if answers * prod(shape) > MOST_SUMS:
+        raise InputError(
+            f"{answers:,} answers from a table of {', '.join(columns)} are too many; ask for some values of one of "
+            "them in 'where' or as {column: value}, or name fewer groups"
         )
     grid = dict(zip(columns, np.indices(shape).reshape(len(shape), prod(shape)), strict=True))
     kept = np.ones(prod(shape), dtype=bool)
@@ -112,6 +120,16 @@ def question(
     return Question(columns, labels, top, bottom, top)
 
 
+def check_words(of: Any, by: Any, where: Any) -> None:
+    """Raise InputError unless these are of the kinds that `Release.estimate` names."""
+    if not (of is None or isinstance(of, str | Mapping)):
+        raise InputError(f"'of' is {of!r}; give a column's name, or {{column: value}}")
+    if not (isinstance(by, Sequence) and all(isinstance(name, str) for name in by)):
+        raise InputError(f"'by' is {by!r}; give names of columns")
+    if not (where is None or isinstance(where, Mapping)):
+        raise InputError(f"'where' is {where!r}; give {{column: value or values}}")
+
+
 def named(column: Column) -> Sequence[Value]:
     """What each code is called in an answer: its released value, or the words of a bin."""
     return [column.words(key) for key in column.keys] if column.numeric else column.keys
@@ -124,7 +142,7 @@ def codes_of(column: Column, values: Any) -> list[int]:
     wanted = list(values) if isinstance(values, Iterable) and not isinstance(values, str) else [values]
     unknown = [value for value in wanted if value not in known]
     if unknown or not wanted:
-        shown = ", ".join(str(key) for key in column.keys[:20]) + ", …" * (column.size > 20)
+        shown = ", ".join(str(each) for each in named(column)[:20]) + ", …" * (column.size > 20)
         raise InputError(f"column {column.name!r} has no value {unknown[:1]}; choose among {shown}")
     return [known[value] for value in wanted]
 

@@ -3,7 +3,7 @@
 A cell of the table is a row with that weight. Coefficients of main effects follow from pairs of columns (linear ones
 wholly), so a model of pairs says them.
 
->>> from equistrata.data.schema import Schema
+>>> from equistrata.data.schema import Column, Schema
 >>> schema = Schema.load("acs_employment").select(["SEX", "DIS", "ESR"])
 >>> counts = np.array([[[30.0, 10.0], [10.0, 30.0]], [[30.0, 10.0], [10.0, 30.0]]])
 >>> asked = Regression.of(schema, "logit", {"ESR": 0}, ["SEX", "DIS"])
@@ -22,13 +22,14 @@ import numpy.typing as npt
 from scipy.special import expit
 
 from equistrata.analysis.moments import Term
-from equistrata.analysis.questions import MOST_CELLS, Of, code_numbers, codes_of, named
+from equistrata.analysis.questions import MOST_CELLS, Of, check_words, code_numbers, codes_of, named
 from equistrata.arrays import Floats
-from equistrata.data.schema import Schema
+from equistrata.data.schema import Column, Schema
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Columns
 
 KINDS = ("ols", "logit")
+MOST_TERMS = 200
 _STEPS, _CONVERGED, _SETTLED, _RIDGE = 50, 1e-9, 1e-4, 1e-9
 
 
@@ -63,6 +64,7 @@ class Regression:
             of: "ols": a column of numbers; "logit": {column: value or values} for an outcome of 1.
             on: the columns that explain it; numeric ones as numbers, others by a term for each value but the first.
         """
+        check_words(of, on, None)
         given = [of] if isinstance(of, str) else list(of or ())
         unknown = [name for name in (*given, *on) if name not in schema.names]
         if unknown:
@@ -73,6 +75,12 @@ class Regression:
         shape = tuple(schema[name].size for name in columns)
         if prod(shape) > MOST_CELLS // 10:
             raise InputError(f"a table of {', '.join(columns)} has {prod(shape):,} cells, too many; take fewer columns")
+        count = 1 + sum(1 if _as_number(schema[name]) else schema[name].size - 1 for name in on)
+        if count > MOST_TERMS:
+            raise InputError(
+                f"a regression on {', '.join(on)} has {count:,} coefficients, more than {MOST_TERMS}; leave out "
+                "columns of many values"
+            )
         grid = dict(zip(columns, np.indices(shape).reshape(len(shape), prod(shape)), strict=True))
         y = schema[given[0]]
         if kind == "ols":
@@ -87,7 +95,7 @@ class Regression:
         parts: list[Term] = [(None, np.ones(1))]
         for name in on:
             column = schema[name]
-            if column.numeric and column.release != "index" and not column.layout:
+            if _as_number(column):
                 terms.append(name)
                 parts.append((name, code_numbers(column)[0]))
             else:
@@ -152,3 +160,8 @@ class Regression:
 
     def _solved(self, weights: Floats, right: Floats) -> Floats:
         return np.asarray(self._inverse(weights) @ right)
+
+
+def _as_number(column: Column) -> bool:
+    """Whether a column explains by its numbers, with one coefficient; else each of its values has one."""
+    return column.numeric and column.release != "index" and not column.layout

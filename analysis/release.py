@@ -32,7 +32,7 @@ from equistrata.data.table import CodedTable
 from equistrata.data.units.unit import Unit
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
-from equistrata.stats.checks import share, whole
+from equistrata.stats.checks import number, share, whole
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.registry import mechanism
 from equistrata.synth.strata.fitting import load_all_measurements
@@ -68,6 +68,9 @@ class Release:
         schema = Schema.from_plain(plain, f"schema.json of {where}")
         try:
             card["guarantee"]["rho"], card["strata"]["columns"], card["config"]["synthesizer"], card["shrinkage"]
+            whole("rows", card["rows"], 0)
+            if not 0 <= number("held_out", card.get("held_out", 0.0)) < 1:
+                raise InputError(f"card.json of {where} says that all rows or more were held out; {MEND}")
             if card["schema"]["sha256"] != schema.digest:
                 raise InputError(f"schema.json of {where} is not the schema that its card names; {MEND}")
         except (KeyError, TypeError):
@@ -129,6 +132,8 @@ class Release:
         made = mechanism(config["synthesizer"], "mbi" if card.get("engine") == "mbi" else "numpy")
         check_keeps(made)
         found = load_all_measurements(self.strata, self.folder / "measurements")
+        if not any(found.values()):
+            raise InputError(f"release {str(self.folder)!r} holds no measurements, so nothing says how far off it is")
         how = {"shrinkage": card["shrinkage"], "held_out": card.get("held_out", 0.0), "weights": self._public_weights()}
         return Evidence.of(self.strata, found, made, **how)
 
@@ -184,7 +189,7 @@ class Release:
 
         Cost: none. See docs/proofs/estimates.md.
         """
-        groups = (by,) if isinstance(by, str) else tuple(by)
+        groups = (by,) if isinstance(by, str) else tuple(by or ())
         return self.answers.estimate(statistic, of, groups, where, level, population, design_effect, q)
 
     def expected_distances(self) -> pd.DataFrame:

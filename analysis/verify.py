@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equistrata.analysis.cells import CELLS
+from equistrata.analysis.cells import CELLS, kept_relations
 from equistrata.analysis.least_squares import LeastSquares
 from equistrata.analysis.release import Release
 from equistrata.data.manifest import MANIFEST, listed
@@ -44,7 +44,14 @@ NOT_SEEN = (
 def faults(release: Release) -> list[str]:
     """A sentence for each thing that does not hold; none for an honest release. The manifest was checked on opening."""
     found = [*_card(release), *_rows(release)]
-    return found + ([*_measurements(release), *_price(release), *_cells(release)] if has_measurements(release) else [])
+    if has_measurements(release):
+        unfit = list(_measurements(release))
+        found += unfit
+        if not any("does not fit the schema" in each for each in unfit):  # else nothing follows from them
+            found += [*_price(release), *_cells(release), *_relations(release)]
+    elif not release.card["guarantee"].get("caveats"):
+        found.append("the measurements are missing, so the price cannot be checked")
+    return found
 
 
 def has_measurements(release: Release) -> bool:
@@ -112,11 +119,7 @@ def _same(frame: pd.DataFrame, other: pd.DataFrame, schema: Schema) -> bool:
 def _measurements(release: Release) -> Iterator[str]:
     found, names, schema = release.measurements, release.schema.names, release.strata.schema
     for place, each in enumerate(found, start=1):
-        sizes = [
-            schema[name].size if groups is None else max(groups) + 1
-            for name, groups in zip(each.columns, each.groups, strict=True)
-        ]
-        if list(each.values.shape) != sizes or not each.sigma > 0:
+        if not _fits(schema, each):
             yield f"measurement {place} ({', '.join(each.columns) or 'number of rows'}) does not fit the schema"
             return
     together = {(*dict(each.where), *each.columns) for each in found}
@@ -128,6 +131,39 @@ def _measurements(release: Release) -> Iterator[str]:
         yield "the pairs of columns that the card calls measured are not those of the measurements"
     for name in names:
         yield from _apart(release, name)
+
+
+def _same_errors(said: Any, own: list[dict[str, Any]]) -> bool:
+    """Whether a card's errors of relations are these, up to what another machine's linear algebra rounds."""
+    try:
+        pairs = list(zip(said, own, strict=True))
+        flat = [
+            (one, other)
+            for one, two in pairs
+            for one, other in [
+                (one["error"], two["error"]),
+                *((one["groups"][name], two["groups"][name]) for name in two["groups"] or ()),
+            ]
+        ]
+        same = all(
+            list(one["columns"]) == two["columns"] and set(one["groups"] or ()) == set(two["groups"] or ())
+            for one, two in pairs
+        )
+        return same and all(
+            one is other is None or math.isclose(one, other, rel_tol=1e-6, abs_tol=1e-9) for one, other in flat
+        )
+    except (KeyError, TypeError, ValueError):
+        return False
+
+
+def _fits(schema: Schema, measurement: Measurement) -> bool:
+    """Whether a measurement is of columns and codes that the schema has, with noise."""
+    if not {*measurement.columns, *dict(measurement.where)} <= set(schema.names) or not measurement.sigma > 0:
+        return False
+    parts = list(zip((schema[name].size for name in measurement.columns), measurement.groups, strict=True))
+    merged = all(groups is None or len(groups) == size for size, groups in parts)
+    sizes = [size if groups is None else max(groups) + 1 for size, groups in parts]
+    return merged and list(measurement.values.shape) == sizes
 
 
 def _apart(release: Release, name: str) -> Iterator[str]:
@@ -165,6 +201,12 @@ def _cells(release: Release) -> Iterator[str]:
             same = same and found[name].equals(own[name])
     if not same:
         yield f"{CELLS} does not follow from the measurements"
+
+
+def _relations(release: Release) -> Iterator[str]:
+    said = release.card.get("relations") or {}
+    if "expected" in said and not _same_errors(said["expected"], kept_relations(release.evidence)):
+        yield "the expected errors of relations on the card do not follow from the measurements"
 
 
 def _price(release: Release) -> Iterator[str]:

@@ -1,45 +1,64 @@
 """Do intervals of a release's reader cover what the rows hold? Releases of tables drawn from a population.
 
-    python -m benchmarks.coverage --root-dir ACS --state NY --releases 5
+    python -m benchmarks.coverage --root-dir ACS --state NY,VT --releases 25
 
-For each rows × ε × mechanism × strata so many releases, each of other rows with other noise. All one-way and two-way
-proportions, over all rows and within strata, means and contrasts of groups, linear and logistic coefficients: the share
-of 95 % intervals that hold the private table's number, by basis and by size of the group, beside that of naive
-intervals from the synthetic rows. Seeded noise (not private): for measuring only.
+For each rows × ε × mechanism × strata so many releases, each of other rows (`benchmarks.populations`) with other noise.
+All one-way and two-way proportions, over all rows and within strata, means and contrasts of groups, linear and logistic
+coefficients: the share of 95 % intervals that hold the private table's number, by basis and by size of the group,
+beside that of naive intervals from the synthetic rows. Intervals of one release share noise, so the standard error of a
+share is by releases. `--only measured` asks for no model: many releases in the time of one. Each release's sums are
+added to the results at once, and releases that are there already are not made again. Seeded noise (not private): for
+measuring only.
 """
 
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.__main__ import COLUMNS, add_rows, source_of
+from benchmarks.__main__ import COLUMNS, add_rows
+from benchmarks.populations import population_of
 from equistrata.analysis.answers import Answers
+from equistrata.analysis.derived import contrasts
 from equistrata.analysis.evidence import Evidence
-from equistrata.analysis.questions import Of, question
+from equistrata.analysis.questions import Of, Question, has_numbers, question
 from equistrata.analysis.regression import Regression
+from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
+from equistrata.privacy.budget import Budget, Rho
+from equistrata.privacy.noise import noise_source
 from equistrata.synth.registry import mechanism
-from equistrata.synth.synthesizer import StratifiedSynthesizer
+from equistrata.synth.strata.fitting import measure_stratum
+from equistrata.synth.strata.selection import shared_selection
+from equistrata.synth.synthesizer import DEFAULT_COUNT_SHARE, StratifiedSynthesizer
 from paper.synthesizers import DELTA
 
 LARGE = 200  # rows of a group
+Z = 1.96
+FIRST = 1_000  # the first seed: none below was used while intervals were made
 REGRESSIONS: tuple[tuple[str, Of, tuple[str, ...]], ...] = (
     ("logit", {"ESR": 1}, ("SEX", "DIS", "MAR")),
     ("logit", {"DIS": 1}, ("AGEP", "SEX", "RAC1P")),
     ("ols", "AGEP", ("SEX", "MAR", "ESR")),
-    ("ols", "SCHL", ("SEX", "RAC1P", "DREM")),
+    ("ols", "SCHL", ("SEX", "RAC1P", "DIS")),
+)
+CONTRASTS: tuple[tuple[Of, tuple[str, ...]], ...] = (
+    ({"ESR": 1}, ("SEX",)),
+    ({"ESR": 1}, ("RAC1P",)),
+    ({"DIS": 1}, ("RAC1P",)),
+    ({"MAR": 1}, ("SEX", "RAC1P")),
 )
 
 
@@ -54,31 +73,64 @@ class Seen:
     width: float
 
 
+class _Measured(Answers):
+    """Answers that are measured; no model is made."""
+
+    def _implied(self, asked: Question, level: float, sampled: float) -> Floats:
+        return np.full((len(asked.top), 4), np.nan)
+
+    def _from_models(
+        self, asked: Regression, counts: Floats, whole: bool
+    ) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+        raise InputError("not measured")
+
+
+def evidence_of(
+    table: CodedTable, strata: Sequence[str], name: str, epsilon: float, seed: int, selection: str | None = None
+) -> Evidence:
+    """What a reader has of a release in its default form, or with `selection` "per-stratum"."""
+    own, made = Strata.over(table.schema, strata), mechanism(name)
+    shared = shared_selection(made, own, selection)
+    if shared is not None:
+        rho = Rho.from_epsilon_delta(epsilon, DELTA)
+        found = measure_stratum(shared, table, Budget(rho), rho * DEFAULT_COUNT_SHARE, noise_source(seed))
+        return Evidence(own, {(): found}, made)
+    fitted = StratifiedSynthesizer(
+        name, list(strata), epsilon=epsilon, delta=DELTA, seed=seed, selection="per-stratum" if selection else None
+    ).fit(table)
+    return Evidence(own, fitted.measurements_, made)
+
+
 def release(table: CodedTable, strata: list[str], name: str, epsilon: float, seed: int) -> tuple[Evidence, CodedTable]:
-    """A fit, as a reader has it, and rows."""
-    fitted = StratifiedSynthesizer(name, strata, epsilon=epsilon, delta=DELTA, seed=seed).fit(table)
-    evidence = Evidence(Strata.over(table.schema, strata), fitted.measurements_, mechanism(name))
-    return evidence, fitted.model_.sample(len(table), np.random.default_rng(seed))
+    """What a reader has of a release, and its rows."""
+    evidence = evidence_of(table, strata, name, epsilon, seed)
+    return evidence, evidence.model.sample(len(table), np.random.default_rng(seed))
 
 
-def intervals(table: CodedTable, strata: list[str], name: str, epsilon: float, seed: int) -> Iterator[Seen]:
-    """Every interval of one release."""
-    evidence, rows = release(table, strata, name, epsilon, seed)
-    answers, names = Answers(evidence), table.schema.names
+def intervals(table: CodedTable, answers: Answers, rows: CodedTable | None) -> Iterator[Seen]:
+    """Every interval of one release, and the naive ones of its rows."""
+    names, strata = table.schema.names, answers.evidence.strata.columns
     inner = [column for column in names if column not in strata]
-    asked = [("one-way", of, ()) for of in names] + [("two-way", a, (b,)) for a, b in combinations(names, 2)]
+    asked: list[tuple[str, str, tuple[str, ...]]] = [("one-way", of, ()) for of in names]
+    asked += [("two-way", a, (b,)) for a, b in combinations(names, 2)]
     if strata:
         asked += [("one-way in strata", of, tuple(strata)) for of in inner]
         asked += [("two-way in strata", a, (*strata, b)) for a, b in combinations(inner, 2)]
     for kind, of, by in asked:
         yield from proportions(kind, of, by, answers, table, rows)
+    for of, by in product([name for name in inner if has_numbers(table.schema[name])], ((), tuple(strata))):
+        yield from proportions("mean" + " in strata" * bool(by), of, by, answers, table, rows, "mean")
+    for wanted, by in CONTRASTS:
+        if {*(wanted or ()), *by} <= set(names):
+            yield from differences(wanted, by, answers, table)
     for kind, outcome, on in REGRESSIONS:
-        if not {*on, *([outcome] if isinstance(outcome, str) else outcome or {})} <= set(names):
-            continue
-        yield from coefficients(kind, outcome, on, answers, table)
+        if {*on, *([outcome] if isinstance(outcome, str) else outcome or {})} <= set(names):
+            yield from coefficients(kind, outcome, on, answers, table, rows)
 
 
-def coefficients(kind: str, outcome: Of, on: tuple[str, ...], answers: Answers, table: CodedTable) -> Iterator[Seen]:
+def coefficients(
+    kind: str, outcome: Of, on: tuple[str, ...], answers: Answers, table: CodedTable, rows: CodedTable | None = None
+) -> Iterator[Seen]:
     """Those that are finite in the table itself."""
     regression = Regression.of(table.schema, kind, outcome, on)
     counts = table.marginal(regression.columns).astype(float).ravel()
@@ -87,33 +139,79 @@ def coefficients(kind: str, outcome: Of, on: tuple[str, ...], answers: Answers, 
     except InputError:
         yield Seen(kind, "", "refused", False, 0.0)
         return
-    real = zip(regression.coefficients(counts), regression.settled(counts), strict=True)
-    for line, (value, finite) in zip(found.itertuples(index=False), real, strict=True):
-        if finite or line.basis == "refused":
-            yield Seen(kind, "", line.basis, line.lower <= value <= line.upper, line.upper - line.lower)
+    value, finite = regression.coefficients(counts), regression.settled(counts)
+    for line, real, answerable in zip(found.itertuples(index=False), value, finite, strict=True):
+        if answerable or line.basis == "refused":
+            yield Seen(kind, "", line.basis, line.lower <= real <= line.upper, line.upper - line.lower)
+    if rows is not None:
+        drawn = rows.marginal(regression.columns).astype(float).ravel()
+        naive, settled = regression.coefficients(drawn), regression.settled(drawn)
+        far = Z * np.sqrt(regression.sampling(drawn, naive))
+        for place in np.flatnonzero(finite & settled & (found["basis"] != "refused").to_numpy()):
+            yield Seen(kind, "", "naive", bool(abs(naive[place] - value[place]) <= far[place]), float(2 * far[place]))
+
+
+def differences(of: Of, by: tuple[str, ...], answers: Answers, table: CodedTable) -> Iterator[Seen]:
+    """Differences of a proportion between each group and the first, as large as the smaller of the two."""
+    asked = question(table.schema, "proportion", of, by)
+    assert asked.bottom is not None
+    counts = table.marginal(asked.columns).ravel()
+    below = asked.bottom @ counts
+    real = asked.labels.assign(
+        estimate=asked.top @ counts / np.maximum(below, 1), lower=0.0, upper=0.0, standard_error=0.0, basis="measured"
+    )
+    exact = contrasts(real, by, 0.95, ratio=False)["estimate"].to_numpy()
+    try:
+        found = answers.estimate("difference", of, by)
+    except InputError:
+        yield Seen("contrast", "", "refused", False, 0.0)
+        return
+    for line, value, rows in zip(found.itertuples(index=False), exact, below[1:], strict=True):
+        small = min(rows, below[0])
+        if small >= 1 and line.basis != "refused" and np.isfinite(line.estimate):
+            inside = bool(line.lower - 1e-9 <= value <= line.upper + 1e-9)
+            yield Seen("contrast", _size(small), line.basis, inside, line.upper - line.lower)
+
+
+def _size(rows: float) -> str:
+    return f"{'≥' if rows >= LARGE else '<'} {LARGE}"
 
 
 def proportions(
-    kind: str, of: str, by: tuple[str, ...], answers: Answers, table: CodedTable, rows: CodedTable
+    kind: str,
+    of: str,
+    by: tuple[str, ...],
+    answers: Answers,
+    table: CodedTable,
+    rows: CodedTable | None,
+    statistic: str = "proportion",
 ) -> Iterator[Seen]:
-    """All proportions of a column by others, and the naive ones of the synthetic rows."""
-    asked = question(table.schema, "proportion", of, by)
+    """All proportions (or means) of a column by others, and the naive ones of the synthetic rows."""
+    asked = question(table.schema, statistic, of, by)
     assert asked.bottom is not None
-    counts, drawn = (each.marginal(asked.columns).ravel() for each in (table, rows))
-    below, of_rows = asked.bottom @ counts, np.maximum(asked.bottom @ drawn, 1)
-    real, naive = asked.top @ counts / np.maximum(below, 1), asked.top @ drawn / of_rows
-    far = 1.96 * np.sqrt(naive * (1 - naive) / of_rows)
+    counts = table.marginal(asked.columns).ravel()
+    below = asked.bottom @ counts
+    real = asked.top @ counts / np.maximum(below, 1)
     try:
-        found = answers.estimate("proportion", of, by)
+        found = answers.estimate(statistic, of, by)
     except InputError:
         yield Seen(kind, "", "refused", False, 0.0)
         return
-    for place in np.flatnonzero(below >= 1):
-        line, group = found.iloc[place], f"{'≥' if below[place] >= LARGE else '<'} {LARGE}"
-        if line["basis"] != "refused":
-            inside = bool(line["lower"] - 1e-9 <= real[place] <= line["upper"] + 1e-9)
-            yield Seen(kind, group, line["basis"], inside, line["upper"] - line["lower"])
-            yield Seen(kind, group, "naive", bool(abs(naive[place] - real[place]) <= far[place]), 2 * far[place])
+    basis, lower, upper = (found[name].to_numpy() for name in ("basis", "lower", "upper"))
+    places = np.flatnonzero((below >= 1) & (basis != "refused") & ~np.isnan(lower.astype(float)))
+    for place in places:
+        inside = bool(lower[place] - 1e-9 <= real[place] <= upper[place] + 1e-9)
+        yield Seen(kind, _size(below[place]), basis[place], inside, upper[place] - lower[place])
+    if rows is None:
+        return
+    drawn = rows.marginal(asked.columns).ravel()
+    of_rows = np.maximum(asked.bottom @ drawn, 1)
+    naive = asked.top @ drawn / of_rows
+    squares = asked.squares @ drawn / of_rows
+    far = Z * np.sqrt(np.maximum(squares - naive**2, 0.0) / of_rows)
+    for place in places:
+        inside = bool(abs(naive[place] - real[place]) <= far[place])
+        yield Seen(kind, _size(below[place]), "naive", inside, float(2 * far[place]))
 
 
 def main() -> None:
@@ -124,12 +222,16 @@ def main() -> None:
     parser.add_argument("--epsilons", default="0.1,1,10")
     parser.add_argument("--mechanisms", default="mst,aim")
     parser.add_argument("--strata", default="SEX+RAC1P")
+    parser.add_argument("--per-stratum", action="store_true", help="each stratum chooses for itself")
     parser.add_argument("--releases", type=int, default=5)
+    parser.add_argument("--first", type=int, default=FIRST, help="the first release's seed")
+    parser.add_argument("--replicates", type=int, default=50)
+    parser.add_argument("--only", choices=("measured",), help="what was measured, without a model")
     parser.add_argument("--results", type=Path, default=Path("benchmarks/results/coverage.csv"))
     arguments = parser.parse_args()
-    console, lines, source = Console(), [], source_of(arguments)
+    console = Console()
     names = [name for name in arguments.columns.split(",") if name]
-    population = CodedTable.encode(source.read(names), Schema.load("acs_employment").select(names))
+    population = population_of(arguments, names, Schema.load("acs_employment").select(names))
     grid = product(
         map(int, arguments.rows.split(",")),
         map(float, arguments.epsilons.split(",")),
@@ -137,30 +239,58 @@ def main() -> None:
         arguments.strata.split(","),
     )
     arguments.results.parent.mkdir(parents=True, exist_ok=True)
+    results = pd.read_csv(arguments.results) if arguments.results.exists() else pd.DataFrame({"place": [], "seed": []})
     for rows, epsilon, name, strata in grid:
-        seen: list[Seen] = []
-        for seed in range(arguments.releases):
-            chosen = np.random.default_rng(seed).choice(len(population), min(rows, len(population)), replace=False)
-            seen += intervals(population.take(chosen), [c for c in strata.split("+") if c], name, epsilon, seed)
-        frame = pd.DataFrame([vars(each) for each in seen])
-        found = frame.groupby(["kind", "group", "basis"], as_index=False).agg(
-            intervals=("inside", "size"), coverage=("inside", "mean"), width=("width", "median")
-        )
-        found.insert(0, "place", f"{name}, {rows:,} rows, ε = {epsilon:g}, {strata or 'vanilla'}")
-        lines.append(found)
-        pd.concat(lines).to_csv(arguments.results, index=False)
-        console.print(shown(found))
+        form = f"{strata or 'vanilla'}{', per stratum' * arguments.per_stratum}{', measured' * bool(arguments.only)}"
+        place = f"{name}, {rows:,} rows, ε = {epsilon:g}, {form}"
+        done = set(results.loc[results["place"] == place, "seed"])
+        for seed in range(arguments.first, arguments.first + arguments.releases):
+            if seed in done:
+                continue
+            table = population.draw(rows, seed)
+            choice = "per-stratum" if arguments.per_stratum else None
+            evidence = evidence_of(table, [c for c in strata.split("+") if c], name, epsilon, seed, choice)
+            if arguments.only:
+                seen = list(intervals(table, _Measured(evidence), None))
+            else:
+                drawn = evidence.model.sample(len(table), np.random.default_rng(seed))
+                seen = list(intervals(table, Answers(evidence, count=arguments.replicates), drawn))
+            found = summed(seen)
+            found.insert(0, "place", place)
+            found.insert(1, "seed", seed)
+            results = pd.concat([results, found]) if len(results) else found
+            results.to_csv(arguments.results, index=False)
+        if (results["place"] == place).any():
+            console.print(shown(results[results["place"] == place]))
 
 
-def shown(found: pd.DataFrame) -> Table:
-    """A place's coverage, as a table for people."""
-    grid = Table("kind", "group", "basis", "intervals", "coverage", "width", title=str(found["place"].iloc[0]))
-    for line in found.to_dict("records"):
-        covered = "" if line["basis"] == "refused" else f"{line['coverage']:.3f}"
+def summed(seen: Sequence[Seen]) -> pd.DataFrame:
+    """A release's intervals by kind, group and basis: how many, how many hold the real number, the median width."""
+    frame = pd.DataFrame([vars(each) for each in seen])
+    return frame.groupby(["kind", "group", "basis"], as_index=False).agg(
+        intervals=("inside", "size"), inside=("inside", "sum"), width=("width", "median")
+    )
+
+
+def shown(results: pd.DataFrame) -> Table:
+    """A place's coverage, with a standard error by releases, as a table for people."""
+    place = str(results["place"].iloc[0])
+    grid = Table("kind", "group", "basis", "releases", "intervals", "coverage", "s.e.", "width", title=place)
+    for (kind, group, basis), part in results.groupby(["kind", "group", "basis"], dropna=False):
+        said, (share, error), size = basis != "refused", covered(part), "" if pd.isna(group) else group
         grid.add_row(
-            line["kind"], line["group"], line["basis"], str(line["intervals"]), covered, f"{line['width']:.4f}"
-        )
+            kind, size, basis, str(part["seed"].nunique()), str(int(part["intervals"].sum())),
+            f"{share:.3f}" if said else "", f"{error:.3f}" if said else "", f"{part['width'].median():.4f}",
+        )  # fmt: skip
     return grid
+
+
+def covered(part: pd.DataFrame) -> tuple[float, float]:
+    """The share of intervals that hold the real number, and its standard error by releases (a ratio estimate)."""
+    inside, all_ = (part.groupby("seed")[name].sum().to_numpy(dtype=float) for name in ("inside", "intervals"))
+    share, n = inside.sum() / all_.sum(), len(all_)
+    spread = np.sqrt(n / max(n - 1, 1) * ((inside - share * all_) ** 2).sum()) / all_.sum()
+    return float(share), float(spread) if n > 1 else float("nan")
 
 
 if __name__ == "__main__":

@@ -1,6 +1,6 @@
 """What does a reader say of relations of three columns that nobody measured? Planted ones, by the hundred.
 
-    python -m benchmarks.interactions --root-dir ACS --state NY --interactions 200
+    python -m benchmarks.interactions --root-dir ACS --state NY,VT --interactions 200
 
 For each, rows are drawn from a population, and one column is drawn anew given two others: by its own shares, tilted up
 where codes of the three have an even sum and down where they have an odd one. Pairs of them say little of that, so a
@@ -23,8 +23,9 @@ import pandas as pd
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.__main__ import add_rows, source_of
-from benchmarks.coverage import Seen, coefficients, proportions, release
+from benchmarks.__main__ import add_rows
+from benchmarks.coverage import FIRST, Seen, coefficients, evidence_of, proportions
+from benchmarks.populations import Population, population_of
 from equistrata.analysis.answers import Answers
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
@@ -48,22 +49,23 @@ def planted(table: CodedTable, triple: tuple[str, str, str], strength: float, rn
 
 
 def answers_to(
-    population: CodedTable, rows: int, strata: list[str], name: str, epsilon: float, seed: int
+    population: Population, rows: int, strata: list[str], name: str, epsilon: float, seed: int, replicates: int
 ) -> Iterator[Seen]:
     """All intervals of one release of a table with one planted relation."""
     rng = np.random.default_rng([7, seed])
-    inner = [column for column in population.schema.names if column not in strata]
-    triples = [triple for triple in permutations(inner, 3) if population.schema[triple[-1]].values]
+    schema = population.table.schema
+    inner = [column for column in schema.names if column not in strata]
+    triples = [triple for triple in permutations(inner, 3) if schema[triple[-1]].values]
     triple = triples[rng.integers(len(triples))]
-    chosen = population.take(rng.choice(len(population), rows, replace=False))
-    table = planted(chosen, triple, STRENGTHS[seed % len(STRENGTHS)], rng)
-    evidence, drawn = release(table, strata, name, epsilon, seed)
-    answers, (first, second, last) = Answers(evidence), triple
+    table = planted(population.draw(rows, seed), triple, STRENGTHS[seed // 7 % len(STRENGTHS)], rng)
+    answers = Answers(evidence_of(table, strata, name, epsilon, seed), count=replicates)
+    first, second, last = triple
+    drawn = answers.evidence.model.sample(len(table), rng)
     yield from proportions("three-way", last, (first, second), answers, table, drawn)
     for of, by in permutations(triple, 2):
         yield from proportions("two-way", of, (by,), answers, table, drawn)
-    numbers = [column for column in triple if population.schema[column].size > 2]
-    yield from coefficients("logit", {last: population.schema[last].values[-1]}, (first, second), answers, table)
+    numbers = [column for column in triple if schema[column].size > 2]
+    yield from coefficients("logit", {last: schema[last].values[-1]}, (first, second), answers, table)
     if numbers:
         of = numbers[0]
         yield from coefficients("ols", of, tuple(column for column in triple if column != of), answers, table)
@@ -77,17 +79,20 @@ def main() -> None:
     parser.add_argument("--mechanisms", default="mst,aim")
     parser.add_argument("--strata", default="SEX")
     parser.add_argument("--interactions", type=int, default=200, help="releases, in turn by mechanism and ε")
-    parser.add_argument("--first", type=int, default=0, help="the first one's seed")
+    parser.add_argument("--first", type=int, default=FIRST, help="the first one's seed")
+    parser.add_argument("--replicates", type=int, default=50)
     parser.add_argument("--results", type=Path, default=Path("benchmarks/results/interactions.csv"))
     arguments = parser.parse_args()
     schema = Schema.load("acs_employment").select(COLUMNS)
-    population = CodedTable.encode(source_of(arguments).read(list(COLUMNS)), schema)
+    population = population_of(arguments, COLUMNS, schema)
     places = [(name, float(e)) for name in arguments.mechanisms.split(",") for e in arguments.epsilons.split(",")]
     arguments.results.parent.mkdir(parents=True, exist_ok=True)
     lines: list[dict[str, object]] = []
     for seed in range(arguments.first, arguments.first + arguments.interactions):
         name, epsilon = places[seed % len(places)]
-        found = answers_to(population, arguments.rows, arguments.strata.split("+"), name, epsilon, seed)
+        found = answers_to(
+            population, arguments.rows, arguments.strata.split("+"), name, epsilon, seed, arguments.replicates
+        )
         lines += [{"seed": seed, "place": f"{name}, ε = {epsilon:g}"} | vars(each) for each in found]
         pd.DataFrame(lines).to_csv(arguments.results, index=False)
     Console().print(shown(pd.DataFrame(lines)))

@@ -1,13 +1,14 @@
 """Tests between groups by a release's reader: how often they reject what is not there, and find what is.
 
-    python -m benchmarks.power --root-dir ACS --state NY --releases 10
+    python -m benchmarks.power --root-dir ACS --state NY,VT --releases 10
 
-Releases of tables drawn from a population. Differences of proportions between two groups of at least 200 rows, about
-the population: once of the columns as they are, once of columns that were permuted among the rows of the table before
-its release. By ε and mechanism: the share of permuted ones that are rejected at 0.05 (type I error), of real ones that
-are rejected, over that by the rows themselves (two-proportion z test; power), and the median width over that by the
-rows, and over that by Laplace histograms of the same ρ: of all pairs of columns, as a release answers them, and of the
-one pair that is asked for, as if nothing else were. Seeded noise (not private): for measuring only.
+Releases of tables drawn from a population (`benchmarks.populations`). Differences of proportions between two groups of
+at least 200 rows, about the population: once of the columns as they are, once of columns that were permuted among the
+rows of the table before its release. By ε and mechanism: the share of permuted ones that are rejected at 0.05 (type I
+error), of real ones that are rejected, over that by the rows themselves (two-proportion z test; power), and the median
+width over that by the rows, and over that by Laplace histograms of the same ρ: of all pairs of columns, as a release
+answers them, and of the one pair that is asked for, as if nothing else were. Seeded noise (not private): for measuring
+only.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ from rich.console import Console
 from rich.table import Table
 from scipy.special import ndtr
 
-from benchmarks.__main__ import COLUMNS, add_rows, source_of
-from benchmarks.coverage import LARGE, release
+from benchmarks.__main__ import add_rows
+from benchmarks.coverage import FIRST, LARGE, evidence_of
+from benchmarks.populations import population_of
 from equistrata.analysis.answers import Answers
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
@@ -58,20 +60,22 @@ class Tested:
 
 
 def tests(
-    table: CodedTable, strata: list[str], name: str, epsilon: float, seed: int, permuted: bool
+    table: CodedTable, strata: list[str], name: str, epsilon: float, seed: int, permuted: bool, replicates: int
 ) -> Iterator[Tested]:
     """Every test of one release."""
     if permuted:
         codes, rng = table.codes.copy(), np.random.default_rng([5, seed])
-        for column in PERMUTED:
+        for column in {*PERMUTED} & {*table.schema.names}:
             place = table.schema.names.index(column)
             codes[:, place] = rng.permutation(codes[:, place])
         table = CodedTable(codes, table.schema)
-    evidence, _ = release(table, strata, name, epsilon, seed)
-    answers, pairs = Answers(evidence), len(list(combinations(table.schema.names, 2)))
+    answers = Answers(evidence_of(table, strata, name, epsilon, seed), count=replicates)
+    pairs = len(list(combinations(table.schema.names, 2)))
     pure = sqrt(2 * float(Rho.from_epsilon_delta(epsilon, DELTA)))  # ε²/2 is its ρ
     for of, by in ASKED:
         (column,) = of
+        if not {column, by} <= set(table.schema.names):
+            continue
         if permuted and column not in PERMUTED:
             continue
         value = table.schema[column].values.index(of[column])
@@ -113,24 +117,24 @@ def main() -> None:
     parser.add_argument("--epsilons", default="1,10")
     parser.add_argument("--mechanisms", default="mst,aim")
     parser.add_argument("--strata", default="SEX+RAC1P")
+    parser.add_argument("--columns", default="AGEP,SCHL,MAR,DIS,SEX,RAC1P,ESR")
     parser.add_argument("--releases", type=int, default=5)
+    parser.add_argument("--replicates", type=int, default=50)
     parser.add_argument("--results", type=Path, default=Path("benchmarks/results/power.csv"))
     arguments = parser.parse_args()
-    schema, lines = Schema.load("acs_employment").select(COLUMNS), list[dict[str, Any]]()
-    schema = Schema(schema.name, schema.columns)  # a permuted column breaks rules
-    population = CodedTable.encode(source_of(arguments).read(list(COLUMNS)), schema)
+    names, lines = arguments.columns.split(","), list[dict[str, Any]]()
+    schema = Schema.load("acs_employment").select(names)
+    population = population_of(arguments, names, Schema(schema.name, schema.columns))  # permuted columns break rules
     arguments.results.parent.mkdir(parents=True, exist_ok=True)
     places = [(int(r), float(e)) for r in arguments.rows.split(",") for e in arguments.epsilons.split(",")]
     for rows, epsilon in places:
         for name in arguments.mechanisms.split(","):
-            for seed in range(arguments.releases):
-                chosen = np.random.default_rng([3, seed]).choice(
-                    len(population), min(rows, len(population)), replace=False
-                )
+            for seed in range(FIRST, FIRST + arguments.releases):
+                table = population.draw(rows, seed)
                 for permuted in (False, True):
-                    found = tests(population.take(chosen), arguments.strata.split("+"), name, epsilon, seed, permuted)
+                    asked = (arguments.strata.split("+"), name, epsilon, seed, permuted, arguments.replicates)
                     place = f"{name}, {rows:,} rows, ε = {epsilon:g}"
-                    lines += [{"place": place, "seed": seed} | vars(each) for each in found]
+                    lines += [{"place": place, "seed": seed} | vars(each) for each in tests(table, *asked)]
                 pd.DataFrame(lines).to_csv(arguments.results, index=False)
     Console().print(shown(pd.DataFrame(lines)))
 

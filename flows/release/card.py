@@ -15,6 +15,7 @@ from equistrata.data.sources import FolktablesSource
 from equistrata.data.units.unit import ROW, Unit
 from equistrata.eval.report.relations import relations_measured
 from equistrata.eval.report.templating import template
+from equistrata.eval.report.words import percent
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.plan import UNIT_SIZES, Plan
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
@@ -247,6 +248,7 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
             unit=guarantee.get("unit", ROW.words),
             how=how_made(card),
             relations_measured=relations_measured,
+            part=percent,
         )
     except UndefinedError as error:
         raise KeyError(str(error)) from None

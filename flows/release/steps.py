@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from equistrata.analysis.cells import CELLS, noisy_cells
+from equistrata.analysis.cells import CELLS, kept_relations, noisy_cells
 from equistrata.analysis.evidence import Evidence
 from equistrata.arrays import Floats
 from equistrata.data.manifest import write_manifest
@@ -273,10 +273,11 @@ def describe(
     found = [each for measured in by_key.values() for each in measured]
     opened, sizes = found_values(plan, work), counted_units(plan, work)
     card = release_card(plan, noise, rows, source, account, again, found, opened, sizes)
-    work.save_json(work.staging / "card.json", card)
     if found:
         evidence = Evidence.of(plan.strata, by_key, plan.mechanism, held_out=plan.held_out)
         noisy_cells(evidence).to_csv(work.staging / CELLS, index=False)
+        card["relations"]["expected"] = kept_relations(evidence)
+    work.save_json(work.staging / "card.json", card)
 
 
 @scrubbed

@@ -45,7 +45,7 @@ GRID = PARTS  # scores are whole multiples of 1/GRID
 LARGEST_TERM = 2.0**42  # of a score: up to twice this, a float holds every multiple of 1/GRID
 ALMOST_ONE = 1 - 2.0**-18  # a weight above it counts as one, see `weighed`
 NOTHING = Rho(0)
-FINE_CODES = 128  # see `Session.sharpen` (docs/experiments/coarsening.md)
+FINE_CODES = 64  # see `Session.sharpen` (docs/experiments/coarsening.md)
 WIDE_NOISE = 0.05  # times the rows: a low enough noise floor of a wide column (docs/experiments/coarsening.md)
 
 

@@ -11,6 +11,7 @@ from plain_release import release
 from equistrata.analysis.release import Release
 from equistrata.analysis.verify import faults, unlisted
 from equistrata.data.manifest import MANIFEST, write_manifest
+from equistrata.errors import InputError
 from equistrata.flows.publication.audited_card import AddedAudit, with_audit
 
 
@@ -53,6 +54,15 @@ def test_a_companion_that_calls_noise_a_finding_is_found(edited):
         table.to_csv(path, index=False)
 
     assert edited(change) == ["cells.csv does not follow from the measurements"]
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda found: found[0].update(error=found[0]["error"] / 2), list.pop, lambda found: found[1].update(groups=3)],
+)
+def test_an_error_of_a_relation_that_was_made_smaller_is_found(edited, change):
+    (fault,) = edited(lambda copy: rewrite(copy / "card.json", lambda card: change(card["relations"]["expected"])))
+    assert fault == "the expected errors of relations on the card do not follow from the measurements"
 
 
 def test_an_honest_release_passes(honest, monkeypatch, capsys):
@@ -113,7 +123,31 @@ def test_a_sigma_that_was_edited_is_found(edited):
 
     fault, *others = edited(lambda copy: rewrite(copy / "measurements" / "all.json", smaller))
     assert "a σ, a choice or the price was changed" in fault
-    assert others == ["cells.csv does not follow from the measurements"]
+    assert others == [
+        "cells.csv does not follow from the measurements",
+        "the expected errors of relations on the card do not follow from the measurements",
+    ]
+
+
+def test_measurements_that_are_all_gone_are_found(edited):
+    """A price that cannot be computed is no price that holds."""
+    assert edited(lambda copy: shutil.rmtree(copy / "measurements")) == [
+        "the measurements are missing, so the price cannot be checked"
+    ]
+
+
+@pytest.mark.parametrize("change", [{"columns": ["NOPE"]}, {"sigma": 0}, {"sigma": 0.0, "columns": ["NOPE"]}])
+def test_a_measurement_of_what_the_schema_has_not_is_found(edited, change):
+    found = edited(
+        lambda copy: rewrite(copy / "measurements" / "all.json", lambda d: d["measurements"][2].update(change))
+    )
+    assert any("does not fit the schema" in fault for fault in found)
+
+
+@pytest.mark.parametrize("change", [{"rows": "many"}, {"held_out": 1.0}, {"held_out": "a"}, {"held_out": -3}])
+def test_a_card_with_impossible_numbers_is_refused(edited, change):
+    with pytest.raises(InputError):
+        edited(lambda copy: rewrite(copy / "card.json", lambda card: card.update(change)))
 
 
 def test_a_missing_measurement_is_found(edited):

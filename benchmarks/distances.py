@@ -1,0 +1,112 @@
+"""Is a release off by as much as its free public audit expects? Releases of tables drawn from a population.
+
+    python -m benchmarks.distances --root-dir ACS --state NY --releases 20
+
+For each release, the expected total variation distances of released shares (`Release.expected_distances`), summed up
+over groups (weighted alike: what parity is about) and by group, beside the exact ones; and the rank correlation of
+groups.
+Seeded noise (not private): for measuring only.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+from rich.console import Console
+from rich.table import Table
+from scipy.stats import spearmanr
+
+from benchmarks.__main__ import add_rows
+from benchmarks.coverage import FIRST, evidence_of
+from benchmarks.populations import population_of
+from equistrata.analysis.answers import Answers
+from equistrata.analysis.expected import expected_distances
+from equistrata.arrays import Floats
+from equistrata.data.schema import Schema
+from equistrata.data.strata import Strata
+from equistrata.data.table import CodedTable
+
+LEAST = 10  # rows of a group that is looked at by itself
+
+
+def compared(table: CodedTable, answers: Answers, seed: int) -> dict[str, Any]:
+    """One release's expected distances beside the exact ones of rows that are drawn from its model."""
+    strata = answers.evidence.strata
+    rows = answers.evidence.model.sample(len(table), np.random.default_rng(seed))
+    names = [name for name in table.schema.names if name not in strata.columns]
+    sizes = strata_sizes(table, strata)
+    real = np.array([_distances(table, rows, strata, name) for name in names]).mean(0)
+    found = expected_distances(answers)
+    expected = found.groupby("column", sort=False)["distance"].apply(list)
+    said = np.array([expected[name] for name in names]).mean(0)
+    there, large = sizes > 0, sizes >= LEAST
+    return {
+        "seed": seed,
+        "parity": float(real[there].sum() / said[there].sum()),
+        "group": float(np.median(real[large] / said[large])),
+        "within": float(np.mean((real[large] / said[large] < 1.25) & (real[large] / said[large] > 0.8))),
+        "rank": float(spearmanr(real[there], said[there]).statistic),
+    }
+
+
+def strata_sizes(table: CodedTable, strata: Strata) -> Floats:
+    """The rows of each group."""
+    return np.bincount(strata.index(table), minlength=len(strata.keys)).astype(float)
+
+
+def _distances(table: CodedTable, rows: CodedTable, strata: Strata, name: str) -> Floats:
+    """The total variation distance of a column's shares in each group; 0 where nobody is."""
+    shares = []
+    for each in (table, rows):
+        size = each.schema[name].size
+        counts = np.zeros((len(strata.keys), size))
+        np.add.at(counts, (strata.index(each), each.column(name)), 1)
+        total = counts.sum(1, keepdims=True)
+        shares.append(np.where(total > 0, counts / np.maximum(total, 1), 1 / size))
+    return np.asarray(np.abs(shares[0] - shares[1]).sum(1) / 2)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    add_rows(parser)
+    parser.add_argument("--columns", default="AGEP,SCHL,MAR,DIS,SEX,RAC1P,ESR")
+    parser.add_argument("--rows", default="7000")
+    parser.add_argument("--epsilons", default="1")
+    parser.add_argument("--mechanisms", default="mst")
+    parser.add_argument("--strata", default="SEX+RAC1P")
+    parser.add_argument("--releases", type=int, default=20)
+    parser.add_argument("--replicates", type=int, default=50)
+    parser.add_argument("--results", type=Path, default=Path("benchmarks/results/distances.csv"))
+    arguments = parser.parse_args()
+    names = arguments.columns.split(",")
+    population = population_of(arguments, names, Schema.load("acs_employment").select(names))
+    arguments.results.parent.mkdir(parents=True, exist_ok=True)
+    lines: list[dict[str, Any]] = []
+    for rows in map(int, arguments.rows.split(",")):
+        for name in arguments.mechanisms.split(","):
+            for epsilon in map(float, arguments.epsilons.split(",")):
+                place = f"{name}, {rows:,} rows of {arguments.state}, ε = {epsilon:g}"
+                for seed in range(FIRST, FIRST + arguments.releases):
+                    table = population.draw(rows, seed)
+                    evidence = evidence_of(table, arguments.strata.split("+"), name, epsilon, seed)
+                    found = compared(table, Answers(evidence, count=arguments.replicates), seed)
+                    lines.append({"place": place} | found)
+                    pd.DataFrame(lines).to_csv(arguments.results, index=False)
+    Console().print(shown(pd.DataFrame(lines)))
+
+
+def shown(found: pd.DataFrame) -> Table:
+    """Medians over releases, for each place."""
+    grid = Table("place", "releases", "real/expected, summed", "median group", "groups within 1.25", "rank")
+    for place, part in found.groupby("place", sort=False):
+        middle = part[["parity", "group", "within", "rank"]].median()
+        grid.add_row(str(place), str(len(part)), *(f"{value:.2f}" for value in middle))
+    return grid
+
+
+if __name__ == "__main__":
+    main()
