@@ -7,7 +7,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib import resources
 from pathlib import Path
@@ -70,7 +70,7 @@ class FolktablesSource:
         return Path(self.root_dir) / str(self.year) / self.horizon
 
     def check(self, columns: Sequence[str]) -> None:
-        """See `Source.check`; columns are checked when the file is read."""
+        """See `Source.check`; columns are looked for in the first line of each file that is there."""
         from folktables.load_acs import state_list
 
         unknown = [state for state in self.states if state not in state_list]
@@ -81,6 +81,10 @@ class FolktablesSource:
             raise InputError(
                 f"no ACS files in {self._folder}; correct root folder, year, horizon, or allow the download"
             )
+        for state in self.states:
+            # A missing file may be downloaded, and a broken one is told of where it is read.
+            with suppress(FileNotFoundError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError):
+                _check_columns(pd.read_csv(self._file(state), nrows=0), columns, self.describe())
 
     def read(self, columns: Sequence[str]) -> pd.DataFrame:
         from folktables import ACSDataSource
@@ -103,12 +107,14 @@ class FolktablesSource:
         """See `Source.batches`: one batch, since folktables reads whole files."""
         yield self.read(columns)
 
-    def files(self) -> list[Path]:
+    def _file(self, state: str) -> Path:
         from folktables.load_acs import initialize_and_download
 
-        which = str(self.year), self.horizon, "person"
+        return Path(initialize_and_download(str(self._folder), state, str(self.year), self.horizon, "person"))
+
+    def files(self) -> list[Path]:
         try:
-            return [Path(initialize_and_download(str(self._folder), state, *which)) for state in self.states]
+            return [self._file(state) for state in self.states]
         except FileNotFoundError:
             raise InputError(f"no ACS person file for {', '.join(self.states)} in {self._folder}; add it") from None
 
@@ -366,10 +372,14 @@ def _require(present: Sequence[str], columns: Sequence[str] | None, name: str, d
         )
 
 
-def _checked(frame: pd.DataFrame, columns: Sequence[str], name: str) -> pd.DataFrame:
-    missing = [column for column in columns if column not in frame.columns]
+def _check_columns(frame: pd.DataFrame, columns: Sequence[str], name: str) -> None:
+    missing = ", ".join(repr(column) for column in columns if column not in frame.columns)
     if missing:
-        raise InputError(f"{name} has no column {missing[0]!r}; choose among the columns it has with --columns")
+        raise InputError(f"{name} has no column {missing}; choose among the columns it has with --columns")
+
+
+def _checked(frame: pd.DataFrame, columns: Sequence[str], name: str) -> pd.DataFrame:
+    _check_columns(frame, columns, name)
     if not len(frame):
         raise _no_rows(name)
     return frame[list(dict.fromkeys(columns))]

@@ -352,6 +352,9 @@ def test_a_small_acs_file(tmp_path):
     assert source.describe() == "ACS 2018 1-Year person records of VT (folktables)"
     with pytest.raises(InputError, match="no column 'RAC1P'"):
         source.read(["SEX", "RAC1P"])
+    source.check(["SEX", "AGEP"])
+    with pytest.raises(InputError, match="no column 'RAC1P', 'ESR'; choose"):  # before a row is read
+        source.check(["SEX", "RAC1P", "ESR"])
 
 
 @pytest.mark.parametrize(
@@ -361,6 +364,11 @@ def test_broken_acs_files(content, tmp_path):
     with pytest.raises(InputError, match="ACS") as caught:
         acs_file(tmp_path, content).read(["SEX"])
     assert "8675309" not in str(caught.value)
+
+
+def test_an_acs_file_that_may_be_downloaded_is_not_looked_into(tmp_path):
+    acs_file(tmp_path, ACS_HEADER)
+    FolktablesSource(("NY",), root_dir=str(tmp_path), download=True).check(["RAC1P"])
 
 
 def test_an_absent_acs_state_in_a_folder_that_exists(tmp_path):
