@@ -125,8 +125,8 @@ def with_margins(functionals: Floats, variance: Floats) -> Floats:
     Returns: shape (n, a·b).
 
     >>> left = with_margins(np.array([[1.0, 0, 0, 0], [0.0, 1, 0, 0], [1.0, 1, 0, 0]]), np.full((2, 2), 4.0))
-    >>> (left @ left.T).round(6).tolist()
-    [[1.0, -1.0, 0.0], [-1.0, 1.0, -0.0], [0.0, -0.0, 0.0]]
+    >>> ((left @ left.T).round(6) + 0.0).tolist()
+    [[1.0, -1.0, 0.0], [-1.0, 1.0, 0.0], [0.0, 0.0, 0.0]]
     """
     a, b = variance.shape
     grid = np.indices((a, b)).reshape(2, -1)

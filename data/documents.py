@@ -92,8 +92,10 @@ def parse(text: str, where: str, aliases: bool = False) -> Any:
     except InputError:
         raise
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        raise InputError(f"{where} is not valid YAML{_at(mark)}; mend its syntax") from None
+        line = _at(getattr(error, "problem_mark", None))
+        if "nesting depth" in (getattr(error, "problem", None) or ""):  # libyaml's own bound, from PyYAML 6.0.4 on
+            raise _too_deep(where, line) from None
+        raise InputError(f"{where} is not valid YAML{line}; mend its syntax") from None
     except (ValueError, TypeError, LookupError, AttributeError, ArithmeticError):  # an impossible date, for one
         raise InputError(f"{where} is not valid YAML: a date or a number in it is none; mend its syntax") from None
     if aliases and _expanded(document, {}) > MOST_NODES:
@@ -123,8 +125,12 @@ def _look_over(text: str, where: str, aliases: bool) -> None:
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > MOST_DEPTH:
-                raise InputError(f"{where} is nested more than {MOST_DEPTH} levels deep{line}; make it flat")
+                raise _too_deep(where, line)
         depth -= isinstance(event, yaml.CollectionEndEvent)
+
+
+def _too_deep(where: str, line: str) -> InputError:
+    return InputError(f"{where} is nested more than {MOST_DEPTH} levels deep{line}; make it flat")
 
 
 def _expanded(value: Any, known: dict[int, int]) -> int:
