@@ -82,7 +82,7 @@ class FolktablesSource:
                 f"no ACS files in {self._folder}; correct root folder, year, horizon, or allow the download"
             )
         for state in self.states:
-            # A missing file may be downloaded, and a broken one is told of where it is read.
+            # A missing file may be downloaded, and a broken one is reported where it is read.
             with suppress(FileNotFoundError, UnicodeDecodeError, pd.errors.ParserError, pd.errors.EmptyDataError):
                 _check_columns(pd.read_csv(self._file(state), nrows=0), columns, self.describe())
 
