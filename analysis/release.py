@@ -33,7 +33,7 @@ from equistrata.data.units.unit import Unit
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.stats.checks import number, share, whole
-from equistrata.synth.measurements import Measurement
+from equistrata.synth.measurements import Measurement, measured_pairs
 from equistrata.synth.registry import mechanism
 from equistrata.synth.strata.fitting import load_all_measurements
 from equistrata.synth.strata.model import NOISY_SOURCE
@@ -108,12 +108,46 @@ class Release:
         ]
         return pd.DataFrame(lines, columns=["column", "label", "code", "words"])
 
+    def price(self) -> pd.DataFrame:
+        """The privacy loss of the folder, and under it that of the release alone where audits were added.
+
+        Returns:
+            `of`, `epsilon`, `delta`, `rho`; `unit`: who is protected as a whole; `relation`: by what neighbouring
+            tables differ; `private`: False where any noise in the folder was seeded, and the price is that of nothing.
+        """
+        guarantee = self.card["guarantee"]
+        own = guarantee.get("release")
+        parts = {"release": guarantee} if own is None else {"release and audits": guarantee, "release": own}
+        try:
+            every = guarantee.get("unit", "one row"), guarantee["relation"], bool(self.card.get("private", False))
+            lines = [(of, each["epsilon"], guarantee["delta"], each["rho"], *every) for of, each in parts.items()]
+        except (KeyError, TypeError):
+            raise InputError(f"card.json of release {str(self.folder)!r} does not say its price; {MEND}") from None
+        return pd.DataFrame(lines, columns=["of", "epsilon", "delta", "rho", "unit", "relation", "private"])
+
+    def sampling_frame(self) -> pd.DataFrame:
+        """How the released rows stand for the private ones, a line for each stratum, those without rows too.
+
+        Returns:
+            `stratum`, as `measured` names it; `rows` that were released; `share`, of all of them, which is its weight
+            to the last row; `weights`: where the weights are from; `held_out`: the chance by which each private unit
+            was left out, at random, before marginals were measured. Estimates allow for it.
+        """
+        counts = self._sizes()
+        lines = [
+            (self._stratum(self.strata.codes_of(key)), int(rows), rows / max(counts.sum(), 1.0))
+            for key, rows in zip(self.strata.keys, counts, strict=True)
+        ]
+        found = pd.DataFrame(lines, columns=["stratum", "rows", "share"])
+        weights = self.card["strata"].get("weights", NOISY_SOURCE)
+        return found.assign(weights=weights, held_out=float(self.card.get("held_out", 0.0)))
+
     def measured(self) -> pd.DataFrame:
         """What was measured: `columns`, `stratum` (empty for all rows), `sigma` of a cell, and `cells`."""
         lines = [
             (
                 " × ".join(each.columns) or "number of rows",
-                ", ".join(f"{name}={self.schema[name].keys[code]}" for name, code in each.where),
+                self._stratum(dict(each.where)),
                 each.sigma,
                 each.values.size,
             )
@@ -122,8 +156,15 @@ class Release:
         return pd.DataFrame(lines, columns=["columns", "stratum", "sigma", "cells"])
 
     def not_measured(self) -> list[tuple[str, str]]:
-        """The pairs of columns that were measured in no set together."""
-        return [(pair[0], pair[1]) for pair in (self.card.get("relations") or {}).get("not_measured", [])]
+        """The pairs of columns that were measured in no set together.
+
+        Raises InputError where what was measured was not published.
+        """
+        relations = self.card.get("relations")
+        if relations is not None:
+            return [(pair[0], pair[1]) for pair in relations["not_measured"]]
+        sets = [(*dict(each.where), *each.columns) for each in self.measurements]
+        return [(pair[0], pair[1]) for pair in measured_pairs(self.schema.names, sets)[1]]
 
     @cached_property
     def evidence(self) -> Evidence:
@@ -142,10 +183,18 @@ class Release:
         source = self.card["strata"].get("weights", NOISY_SOURCE)
         if not self.strata.columns or source == NOISY_SOURCE:
             return None
-        schema = self.schema.coded().select(self.strata.columns)
-        table = CodedTable.encode(self.rows(labels=False)[list(self.strata.columns)], schema)
-        counts = np.bincount(self.strata.index(table), minlength=len(self.strata.keys)).astype(float)
-        return PublicWeights.from_counts(dict(zip(self.strata.keys, counts, strict=True)), self.strata, source)
+        return PublicWeights.from_counts(dict(zip(self.strata.keys, self._sizes(), strict=True)), self.strata, source)
+
+    def _sizes(self) -> Floats:
+        """The released rows of each stratum."""
+        rows, columns = self.rows(labels=False), list(self.strata.columns)
+        if not columns:
+            return np.array([float(len(rows))])
+        table = CodedTable.encode(rows[columns], self.schema.coded().select(columns))
+        return np.bincount(self.strata.index(table), minlength=len(self.strata.keys)).astype(float)
+
+    def _stratum(self, codes: Mapping[str, int]) -> str:
+        return ", ".join(f"{name}={self.schema[name].keys[code]}" for name, code in codes.items())
 
     @cached_property
     def answers(self) -> Answers:

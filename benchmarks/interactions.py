@@ -49,13 +49,24 @@ def planted(table: CodedTable, triple: tuple[str, str, str], strength: float, rn
 
 
 def answers_to(
-    population: Population, rows: int, strata: list[str], name: str, epsilon: float, seed: int, replicates: int
+    population: Population,
+    rows: int,
+    strata: list[str],
+    name: str,
+    epsilon: float,
+    seed: int,
+    replicates: int,
+    explaining: frozenset[str] = frozenset(),
 ) -> Iterator[Seen]:
-    """All intervals of one release of a table with one planted relation."""
+    """All intervals of one release of a table with one planted relation; `explaining`: of one given these two."""
     rng = np.random.default_rng([7, seed])
     schema = population.table.schema
     inner = [column for column in schema.names if column not in strata]
-    triples = [triple for triple in permutations(inner, 3) if schema[triple[-1]].values]
+    triples = [
+        triple
+        for triple in permutations(inner, 3)
+        if schema[triple[-1]].values and (not explaining or explaining == set(triple[:2]))
+    ]
     triple = triples[rng.integers(len(triples))]
     table = planted(population.draw(rows, seed), triple, STRENGTHS[seed // 7 % len(STRENGTHS)], rng)
     answers = Answers(evidence_of(table, strata, name, epsilon, seed), count=replicates)
@@ -79,10 +90,14 @@ def main() -> None:
     parser.add_argument("--mechanisms", default="mst,aim")
     parser.add_argument("--strata", default="SEX")
     parser.add_argument("--interactions", type=int, default=200, help="releases, in turn by mechanism and ε")
+    parser.add_argument("--explaining", default="", help="two columns, joined by +, that the third is drawn given")
     parser.add_argument("--first", type=int, default=FIRST, help="the first one's seed")
     parser.add_argument("--replicates", type=int, default=50)
     parser.add_argument("--results", type=Path, default=Path("benchmarks/results/interactions.csv"))
     arguments = parser.parse_args()
+    strata, explaining = arguments.strata.split("+"), frozenset(filter(None, arguments.explaining.split("+")))
+    if explaining and (len(explaining) != 2 or not explaining <= set(COLUMNS).difference(strata)):
+        parser.error(f"--explaining takes two of {', '.join(COLUMNS)}, as AGEP+MAR, none of --strata")
     schema = Schema.load("acs_employment").select(COLUMNS)
     population = population_of(arguments, COLUMNS, schema)
     places = [(name, float(e)) for name in arguments.mechanisms.split(",") for e in arguments.epsilons.split(",")]
@@ -90,9 +105,7 @@ def main() -> None:
     lines: list[dict[str, object]] = []
     for seed in range(arguments.first, arguments.first + arguments.interactions):
         name, epsilon = places[seed % len(places)]
-        found = answers_to(
-            population, arguments.rows, arguments.strata.split("+"), name, epsilon, seed, arguments.replicates
-        )
+        found = answers_to(population, arguments.rows, strata, name, epsilon, seed, arguments.replicates, explaining)
         lines += [{"seed": seed, "place": f"{name}, ε = {epsilon:g}"} | vars(each) for each in found]
         pd.DataFrame(lines).to_csv(arguments.results, index=False)
     Console().print(shown(pd.DataFrame(lines)))

@@ -28,6 +28,46 @@ def test_a_reader_gets_words_and_numbers(opened):
     assert equistrata.Release is Release
 
 
+def test_a_reader_gets_the_price(opened):
+    guarantee = opened.card["guarantee"]
+    (line,) = opened.price().to_dict("records")
+    assert {name: line[name] for name in ("epsilon", "delta", "rho", "unit", "relation")} == {
+        name: guarantee[name] for name in ("epsilon", "delta", "rho", "unit", "relation")
+    }
+    assert (line["of"], line["private"]) == ("release", False), "its noise was seeded"
+    own = {name: guarantee[name] for name in ("epsilon", "delta", "rho")}
+    card = dict(opened.card) | {"guarantee": guarantee | {"rho": 2.0, "epsilon": 20.0, "release": own}}
+    found = Release(opened.folder, card, opened.schema, opened.manifest).price()
+    assert found["of"].tolist() == ["release and audits", "release"]
+    assert found["rho"].tolist() == [2.0, guarantee["rho"]]
+    card = dict(opened.card) | {"guarantee": {"rho": 1.0}}
+    with pytest.raises(InputError, match=r"card.json of release .* does not say its price"):
+        Release(opened.folder, card, opened.schema, opened.manifest).price()
+
+
+def test_a_reader_gets_the_sampling_frame(opened):
+    found, rows = opened.sampling_frame(), opened.rows(labels=False)
+    assert found["stratum"].tolist() == ["SEX=1", "SEX=2"]
+    assert found["rows"].tolist() == [(rows["SEX"] == 1).sum(), (rows["SEX"] == 2).sum()]
+    assert found["share"].sum() == pytest.approx(1.0)
+    shares = opened.evidence.model.weights.shares
+    assert found["share"].tolist() == pytest.approx([shares[(1,)], shares[(2,)]], abs=1 / len(rows))
+    assert found["weights"].unique().tolist() == ["noisy counts (charged)"]
+    assert found["held_out"].unique().tolist() == [0.0]
+    card = dict(opened.card) | {"strata": dict(opened.card["strata"]) | {"columns": []}, "held_out": 0.2}
+    (line,) = Release(opened.folder, card, opened.schema, opened.manifest).sampling_frame().to_dict("records")
+    assert (line["stratum"], line["rows"], line["share"], line["held_out"]) == ("", len(rows), 1.0, 0.2)
+
+
+def test_what_was_not_measured_is_read_from_the_measurements_of_older_cards(opened):
+    card = {name: part for name, part in opened.card.items() if name != "relations"}
+    found = Release(opened.folder, card, opened.schema, opened.manifest).not_measured()
+    assert found == opened.not_measured()
+    together = {frozenset(pair) for pair in opened.card["relations"]["measured"]}
+    assert found
+    assert together.isdisjoint(map(frozenset, found))
+
+
 def test_the_model_is_the_one_that_the_rows_were_drawn_from(opened):
     drawn = opened.rows(labels=False)
     counts = opened.evidence.model.marginal(("SEX", "ESR")).ravel()
@@ -42,6 +82,9 @@ def test_public_weights_are_those_of_the_rows(tmp_path):
     release({"strata": ("SEX",), "weights": str(weights), "evaluate": "none", "output": str(output), "seed": 1})
     found = Release.open(output)
     assert found.evidence.model.weights.shares[(1,)] == pytest.approx(0.3, abs=1e-4)
+    frame = found.sampling_frame()
+    assert frame["share"].tolist() == pytest.approx([0.3, 0.7], abs=1e-4)
+    assert frame["weights"][0] == found.card["strata"]["weights"] != "noisy counts (charged)"
 
 
 def test_an_edited_release_is_refused(folder, tmp_path):
@@ -79,6 +122,9 @@ def test_a_release_without_measurements_says_so(opened):
     other = Release(opened.folder, card, opened.schema, opened.manifest)
     with pytest.raises(InputError, match=r"publishes no measurements|smartnoise"):
         _ = other.evidence
+    unknown = Release(opened.folder, card | {"relations": None}, opened.schema, opened.manifest)
+    with pytest.raises(InputError, match=r"publishes no measurements|smartnoise"):  # none would be "all was measured"
+        unknown.not_measured()
 
 
 @pytest.fixture
