@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from itertools import combinations
-from math import pi, prod, sqrt
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from equistrata.analysis.least_squares import NOT_MEASURED, LeastSquares
 from equistrata.analysis.questions import named, widened
 from equistrata.arrays import Floats
 from equistrata.stats.checks import share
-from equistrata.synth.measurements import Columns, at_level, cells_where, measured_pairs
+from equistrata.synth.measurements import NOISE_L1, Columns, at_level, cells_where, measured_pairs
 
 CELLS = "cells.csv"  # its name in a release
 MOST_CELLS = 600  # of a table
@@ -136,4 +136,4 @@ def kept_relations(evidence: Evidence) -> list[dict[str, Any]]:
 
 def _distance(variance: Floats, rows: float) -> float:
     """The expected total variation distance of shares of so many rows, of counts with these variances; in [0, 1]."""
-    return min(sqrt(1 / (2 * pi)) * float(np.sqrt(np.maximum(variance, 0.0)).sum()) / max(rows, 1.0), 1.0)
+    return min(NOISE_L1 / 2 * float(np.sqrt(np.maximum(variance, 0.0)).sum()) / max(rows, 1.0), 1.0)

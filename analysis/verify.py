@@ -45,9 +45,8 @@ def faults(release: Release) -> list[str]:
     """A sentence for each thing that does not hold; none for an honest release. The manifest was checked on opening."""
     found = [*_card(release), *_rows(release)]
     if has_measurements(release):
-        unfit = list(_measurements(release))
-        found += unfit
-        if not any("does not fit the schema" in each for each in unfit):  # else nothing follows from them
+        found += _measurements(release)
+        if all(_fits(release.strata.schema, each) for each in release.measurements):  # else nothing follows from them
             found += [*_price(release), *_cells(release), *_relations(release)]
     elif not release.card["guarantee"].get("caveats"):
         found.append("the measurements are missing, so the price cannot be checked")

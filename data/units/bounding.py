@@ -133,6 +133,15 @@ def chosen_rows(
     return chosen, whole
 
 
+def refuse_repeats(unit: Unit, chosen: npt.NDArray[np.bool_]) -> None:
+    """Raise InputError where no two rows may share a unit, and some do: not all rows were chosen."""
+    if unit.unique and not chosen.all():
+        raise InputError(
+            f"values of unit column {unit.column!r} repeat, but no two rows may share one; say how many rows of a unit "
+            "are used at most (at_most), or mend the ids"
+        )
+
+
 def share_of_units(ids: Ids, share: float, key: bytes) -> npt.NDArray[np.bool_]:
     """For each row whether its unit is one of a share of all units, by keyed hash, shape (n,)."""
     return np.asarray(_mixed(_hashed(ids, key) + _number(key, b"coin")) < np.uint64(int(share * 2**64)))
@@ -225,11 +234,7 @@ class Bounding:
             path.unlink()
             most = self._unit.at_most
             chosen, whole = chosen_rows(rows["ids"], rows["content"], most, self._key)
-            if self._unit.unique and not chosen.all():
-                raise InputError(
-                    f"values of unit column {self._unit.column!r} repeat, but no two rows may share one; say how many "
-                    "rows of a unit are used at most (at_most), or mend the ids"
-                )
+            refuse_repeats(self._unit, chosen)
             used = np.minimum(whole[chosen], most)
             rows_by_size = np.bincount(np.minimum(whole[chosen], 2 * most), minlength=2 * most + 1)[1:]
             self.sizes += rows_by_size // np.minimum(np.arange(1, 2 * most + 1), most)  # each unit has so many of them

@@ -20,7 +20,7 @@ import pandas as pd
 from equistrata.arrays import Counts, Floats
 from equistrata.data.sources import FileSource
 from equistrata.data.table import CodedTable, bounded_numbers
-from equistrata.data.units.bounding import chosen_rows, contents, unit_ids
+from equistrata.data.units.bounding import chosen_rows, contents, refuse_repeats, unit_ids
 from equistrata.errors import InputError
 from equistrata.inference.federated.aggregation import SumQuestion
 from equistrata.inference.federated.protocol import SIZES, SUMS, FederatedPlan
@@ -143,11 +143,7 @@ def _used(homes: pd.Series, place: npt.NDArray[np.int64], plan: FederatedPlan) -
     key = hashlib.sha256(plan.digest.encode()).digest()
     ids = unit_ids(homes, str(plan.unit), key)
     chosen, _ = chosen_rows(ids, contents([place], key), plan.bound.at_most, key)
-    if plan.bound.unique and not chosen.all():
-        raise InputError(
-            f"values of unit column {plan.unit!r} repeat, but no two rows may share one; say how many rows of a unit "
-            "are used at most (at_most), or mend the ids"
-        )
+    refuse_repeats(plan.bound, chosen)
     return chosen
 
 

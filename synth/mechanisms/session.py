@@ -39,13 +39,12 @@ from equistrata.synth.measurements import (
     total_estimate,
 )
 from equistrata.synth.models.base import Model
-from equistrata.synth.models.coarsening import WIDE, Coarsening, groups_for, tree_of
+from equistrata.synth.models.coarsening import FINE_GROUPS, WIDE, Coarsening, groups_for, tree_of
 
 GRID = PARTS  # scores are whole multiples of 1/GRID
 LARGEST_TERM = 2.0**42  # of a score: up to twice this, a float holds every multiple of 1/GRID
 ALMOST_ONE = 1 - 2.0**-18  # a weight above it counts as one, see `weighed`
 NOTHING = Rho(0)
-FINE_CODES = 64  # see `Session.sharpen` (docs/experiments/coarsening.md)
 WIDE_NOISE = 0.05  # times the rows: a low enough noise floor of a wide column (docs/experiments/coarsening.md)
 
 
@@ -183,11 +182,11 @@ class Session:
         """Measure columns of more than WIDE codes again, until their noise floors are WIDE_NOISE of the rows.
 
         Cost: at most `most`, shared by the codes to the power 2/3, which minimises the noise of all together. Of a
-        column with fine bins at most FINE_CODES count: it is smoothed, so most of the noise goes.
+        column with fine bins at most FINE_GROUPS count: it is smoothed, so most of the noise goes.
         """
         rows, schema = max(total_estimate(self._found)[0], 1.0), self.table.schema
         wide = [schema[name] for name in names if schema[name].size > WIDE]
-        codes = {column.name: min(column.size, FINE_CODES) if column.fine else column.size for column in wide}
+        codes = {column.name: min(column.size, FINE_GROUPS) if column.fine else column.size for column in wide}
         shares = most.split([size ** (2 / 3) for size in codes.values()]) if wide else []
         for (name, size), share in zip(codes.items(), shares, strict=True):
             wanted = NOISE_L1 * size / (WIDE_NOISE * rows)  # 1/σ
