@@ -91,9 +91,9 @@ def size(mechanism: Mechanism, strata: Strata, shrinkage: bool = True) -> Size:
     fits, marginals, fitting = count, 2 * columns, count * (max(seconds) + _Seconds.FIT)
     if at_once:
         fits, marginals, fitting = 1, 4 * columns, max(seconds)
-        if isinstance(mechanism, MST) and mechanism.levels.large_noise:  # large strata are fitted one after the other
+        if isinstance(mechanism, MST | GEM) and mechanism.levels.large_noise:  # large strata: one after the other
             alone = replace(mechanism, levels=Levels())
-            fitting = max(fitting, count * (max(_mst(alone, rest)[3] for rest in _rests(strata)) + _Seconds.FIT))
+            fitting = max(fitting, count * (max(_found(alone, rest)[3] for rest in _rests(strata)) + _Seconds.FIT))
     borrowing, together = 0.0, 0
     if shrinkage and count >= 3 and mechanism.keeps_measurements:
         borrowing = marginals * (_Seconds.BORROW_TABLE + _Seconds.BORROW * count**3)

@@ -43,6 +43,8 @@ from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.session import NOTHING, Session, Step
 from equistrata.synth.models.mixture_loss import MixtureDescent
 
+LARGE_NOISE = 0.006  # as `Levels.large_noise` (docs/experiments/gem.md)
+
 
 @dataclass(frozen=True)
 class GEM(SharingMechanism):
@@ -88,13 +90,16 @@ class GEM(SharingMechanism):
         return inf
 
     def with_levels(self, strata: Columns, coarse: bool, fine: bool, each: bool = True) -> Self:
-        """See `SharingMechanism.with_levels`. Large strata gain from one choice too (docs/experiments/gem.md)."""
-        return replace(self, levels=Levels(strata, coarse, fine, alone=self.single_share))
+        """See `SharingMechanism.with_levels`."""
+        large = LARGE_NOISE if each else 0.0
+        return replace(self, levels=Levels(strata, coarse, fine, alone=self.single_share, large_noise=large))
 
     def measure_with_log(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
     ) -> tuple[list[Measurement], list[Step]]:
         """Measure every column, then run rounds: train, choose a marginal, measure it.
+
+        Of large strata (`Levels.large`) each does so by itself, after columns were measured over all rows.
 
         Cost: `rho` in zCDP; neighbours differ by one added or removed row. See docs/proofs/gem.md.
 
@@ -102,6 +107,9 @@ class GEM(SharingMechanism):
         """
         session = Session(table, rho, noise, known)
         opening = self.opening(session)
+        if opening.each is not None:
+            session.measure_each(self.strata, opening.each.measure_with_log)
+            return session.found, session.log
         if not opening.choices:
             session.measure_again(opening.first)
             return session.found, session.log
@@ -117,7 +125,12 @@ class GEM(SharingMechanism):
     def opening(self, session: Session) -> Opening:
         """See `SharingMechanism.opening`: every column, then as many rounds as can be read (`rounds_for`)."""
         if self.strata:
-            first = self.levels.measure_within(session, self.levels.measure_over_all(session))
+            first = self.levels.measure_over_all(session)
+            if self.levels.large(session):
+                names, within = self.levels.inner(session.table.schema), replace(self.levels, coarse=False)
+                alone = replace(self, levels=Levels())
+                return Opening(first, names, within, session.budget.remaining, 0, NOTHING, alone)
+            first = self.levels.measure_within(session, first)
         else:
             singles = (session.budget.total * self.single_share).split([1] * len(session.table.schema.names))
             priced = zip(session.table.schema.names, singles, strict=True)

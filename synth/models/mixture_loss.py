@@ -317,7 +317,7 @@ class Adam:
             for step in range(1, steps + 1):
                 _, residual, slope = loss.value(logits, self.tolerance)
                 misfit = residual[loss.measured]
-                if float(misfit @ misfit) <= self.discrepancy * len(misfit):
+                if misfit.size and float(misfit @ misfit) <= self.discrepancy * misfit.size:
                     break
                 rate = self.rate * (0.55 + 0.45 * np.cos(np.pi * step / steps))
                 keep = min(self.average, step / (step + 10))
