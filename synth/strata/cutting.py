@@ -66,6 +66,8 @@ def cut(
     sharpest = _SHARPEST * min((m.sigma for m in measurements if m.sigma), default=0.0)
     wider = [measurement for measurement in reconciled if not set(strata.columns) <= set(measurement.columns)]
     extras = predictions(borrow(strata, own, wider), strata, sharpest) if shrinkage else []
+    if not engine.graphical:  # its training ends at the residuals' noise, which reconciled sizes have none of
+        reconciled = [_settled(each) if set(each.columns) <= set(strata.columns) else each for each in reconciled]
     held = [set(measurement.columns) for measurement in reconciled]
     bare = [columns for columns in tied if not any(set(columns) <= other for other in held)]
     # No warm start: what the predictions correct would stay in what nothing else was measured of.
@@ -195,6 +197,12 @@ def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimato
     sizes = np.maximum(_raked(sizes, np.maximum(table, 0.0), [[axis] for axis in range(table.ndim)]), least)
     sizes *= total / max(float(sizes.sum()), 1e-12)
     return {key: float(sizes[tuple(strata.codes_of(key).values())]) for key in found}
+
+
+def _settled(measurement: Measurement) -> Prediction:
+    """A measurement as what is known by more than it."""
+    sigmas = measurement.cell_sigma
+    return Prediction(measurement.columns, measurement.values, measurement.sigma, measurement.groups, sigmas=sigmas)
 
 
 def _summed(measurement: Measurement, names: Columns) -> Measurement:
