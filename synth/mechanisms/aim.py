@@ -53,6 +53,7 @@ ROUNDS = 16  # times the number of columns: the parts of ρ of which each of the
 # a part of the rows, at which first rounds may have that price (docs/experiments/aim.md).
 STRATA_ROUNDS = ((ROUNDS, 0.0025), (4, 0.065), (1, inf))
 MODEL_SIZE, STRATA_MODEL_SIZE = 1.0, 4.0  # MiB
+MANY = 14  # as `Levels.many` (docs/experiments/levels.md)
 
 
 @dataclass(frozen=True)
@@ -109,7 +110,7 @@ class AIM(SharingMechanism):
 
     def with_levels(self, strata: Columns, coarse: bool, fine: bool, each: bool = True) -> Self:
         """See `SharingMechanism.with_levels`. Large strata gain from one choice too (docs/experiments/levels.md)."""
-        return replace(self, levels=Levels(strata, coarse, fine, alone=self.measured / ROUNDS))
+        return replace(self, levels=Levels(strata, coarse, fine, many=MANY, alone=self.measured / ROUNDS))
 
     def measure_with_log(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
