@@ -19,8 +19,8 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.synth.measurements import Measurement, cells_where
 from equistrata.synth.mechanisms.base import SharingMechanism
+from equistrata.synth.models.base import Tilting
 from equistrata.synth.models.estimation import Estimator, MirrorDescent
-from equistrata.synth.models.graphical import GraphicalModel
 from equistrata.synth.strata.model import StratifiedModel
 
 # Of a warm-started fit: it begins within noise of where it ends.
@@ -32,13 +32,17 @@ class _Remembering:
     """An engine that starts each fit of a sequence where the same fit of the first sequence ended."""
 
     engine: Estimator
-    ended: list[GraphicalModel] = field(default_factory=list)
+    ended: list[Tilting] = field(default_factory=list)
     place: int = 0
     first: bool = True
 
     @property
     def weighs_cells(self) -> bool:
         return self.engine.weighs_cells
+
+    @property
+    def graphical(self) -> bool:
+        return self.engine.graphical
 
     def again(self) -> None:
         """Begin another sequence."""
@@ -47,8 +51,8 @@ class _Remembering:
             self.engine = replace(self.engine, tolerance=_WARM_TOLERANCE)
 
     def estimate(
-        self, schema: Schema, measurements: Sequence[Measurement], warm_start: GraphicalModel | None = None
-    ) -> GraphicalModel:
+        self, schema: Schema, measurements: Sequence[Measurement], warm_start: Tilting | None = None
+    ) -> Tilting:
         """See `Estimator.estimate`."""
         if self.first:
             self.ended.append(self.engine.estimate(schema, measurements, warm_start))

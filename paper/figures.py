@@ -69,8 +69,8 @@ SCORES: dict[
 MIXTURE_NAMES = {"coinpress": "Coinpress", "stratified": "StratCoinpress", "public": "PubStratCoinpress"}
 FORMS = (
     "vanilla: one model for all rows; a name of columns: the paper's form, each stratum by itself; (default): "
-    "equistrata's, which for MST and AIM chooses once for all strata and measures at all levels, and for GEM shrinks "
-    "small strata towards the others."
+    "equistrata's, which chooses once for all strata, measures at all levels, and shrinks small strata towards the "
+    "others."
 )
 
 

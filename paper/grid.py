@@ -153,9 +153,6 @@ def _grid(settings: FigureSettings) -> Iterator[Cell]:
     if settings.figure == 9:  # its two halves: error by race, and by sex and race
         strata, default = (VANILLA, "RAC1P", FINEST), ("RAC1P", FINEST)
     every = [cell for name in MECHANISMS for cell in variants(name, strata, default)]
-    if settings.quick and settings.figure == 5:
-        # GEM chooses nothing for all strata at once, and its default form is a quarter of the time.
-        every = [cell for cell in every if (cell.mechanism, cell.form) != ("gem", "default")]
     epsilons = QUICK_EPSILONS if settings.quick else synthesizers.EPSILONS
     return synthesizers.grid(every, epsilons, settings.runs)
 

@@ -23,8 +23,8 @@ from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import Measurement, Merging, pairs_readable, total_estimate
 from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.mechanisms.session import Session
+from equistrata.synth.models.base import Model, Tilting
 from equistrata.synth.models.estimation import Estimator, MirrorDescent
-from equistrata.synth.models.graphical import GraphicalModel
 
 Edge = tuple[str, str]
 
@@ -79,7 +79,7 @@ class PaperMST(Mechanism):
             session.measure(edge, share, paid, [groups[name] for name in edge])
         return session.measurements
 
-    def model(self, schema: Schema, measurements: Sequence[Measurement]) -> GraphicalModel:
+    def model(self, schema: Schema, measurements: Sequence[Measurement]) -> Tilting:
         """See `Mechanism.model`."""
         return self.engine.estimate(schema, measurements)
 
@@ -93,7 +93,7 @@ class PaperMST(Mechanism):
         return tuple(np.where(rare, int((~rare).sum()), common).tolist())
 
 
-def _choose_tree(session: Session, model: GraphicalModel, rho: Rho) -> list[tuple[Edge, Rho]]:
+def _choose_tree(session: Session, model: Model, rho: Rho) -> list[tuple[Edge, Rho]]:
     """A spanning tree of columns, one edge at a time by the exponential mechanism (Kruskal's order), with its price."""
     names = session.table.schema.names
     score = cache(lambda edge: session.score(edge, model))

@@ -235,7 +235,7 @@ def _expected(schema: Schema, names: Columns, price: Rho, rows: float, groups: S
 
 def planned_mechanism(mechanism: Mechanism, strata: Strata) -> SharingMechanism:
     """A mechanism as a release would run it on these strata by default. Raises InputError for one without a plan."""
-    if not isinstance(mechanism, SharingMechanism):
+    if not (isinstance(mechanism, SharingMechanism) and mechanism.engine.graphical):
         raise InputError(f"the synthesis by {mechanism.name} has no plan; choose mst or aim")
     shared = shared_selection(mechanism, strata)
     if shared is None and len(strata.keys) > 1:

@@ -16,7 +16,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import combinations
 from math import comb, prod
 
 from equistrata.data.schema import Schema
@@ -92,9 +91,9 @@ def size(mechanism: Mechanism, strata: Strata, shrinkage: bool = True) -> Size:
     fits, marginals, fitting = count, 2 * columns, count * (max(seconds) + _Seconds.FIT)
     if at_once:
         fits, marginals, fitting = 1, 4 * columns, max(seconds)
-        if isinstance(mechanism, MST) and mechanism.levels.large_noise:  # large strata are fitted one after the other
+        if isinstance(mechanism, MST | GEM) and mechanism.levels.large_noise:  # large strata: one after the other
             alone = replace(mechanism, levels=Levels())
-            fitting = max(fitting, count * (max(_mst(alone, rest)[3] for rest in _rests(strata)) + _Seconds.FIT))
+            fitting = max(fitting, count * (max(_found(alone, rest)[3] for rest in _rests(strata)) + _Seconds.FIT))
     borrowing, together = 0.0, 0
     if shrinkage and count >= 3 and mechanism.keeps_measurements:
         borrowing = marginals * (_Seconds.BORROW_TABLE + _Seconds.BORROW * count**3)
@@ -168,7 +167,7 @@ def _gem(mechanism: GEM, schema: Schema) -> _Found:
     degrees = range(2, mechanism.degree + 1)
     candidates = sum(comb(len(sizes), n) for n in degrees)
     if candidates <= _FEW:
-        sets = [each for n in degrees for each in combinations(sizes, n) if prod(each) <= mechanism.most_cells]
+        sets = [[schema[name].size for name in columns] for columns in mechanism.candidates(schema)]
         candidates, counted = len(sets), sum(map(prod, sets))
         left = sum(prod(each) // max(each) for each in sets) / max(candidates, 1)
     else:
@@ -177,10 +176,13 @@ def _gem(mechanism: GEM, schema: Schema) -> _Found:
     # A step multiplies each measured marginal, without its widest column, by all columns (`mixture_loss`).
     rounds = min(mechanism.rounds, candidates)
     products = int((1 + rounds * left) * sum(sizes))
-    steps = rounds * mechanism.round_steps + mechanism.steps
+    if mechanism.strata:  # columns and a tree of pairs within strata, measured or predicted
+        inner = [schema[name].size for name in mechanism.levels.inner(schema)]
+        products += prod(schema[name].size for name in mechanism.strata) * (1 + sum(inner)) * sum(sizes)
+    steps = rounds * mechanism.round_steps + mechanism.engine.steps
     seconds = rounds * (candidates * _Seconds.SET / 4 + counted * _Seconds.CELL * 10)
-    seconds += steps * (_Seconds.STEP + products * mechanism.components * _Seconds.PRODUCT)
-    arrays = counted + 4 * products + 4 * mechanism.components * sum(sizes)
+    seconds += steps * (_Seconds.STEP + products * mechanism.engine.components * _Seconds.PRODUCT)
+    arrays = counted + 4 * products + 4 * mechanism.engine.components * sum(sizes)
     return candidates * CANDIDATE_BYTES + arrays * CELL_BYTES, candidates, 0, seconds
 
 

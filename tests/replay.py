@@ -23,6 +23,7 @@ from equistrata.flows.release import steps
 from equistrata.flows.release.runners import executor
 from equistrata.flows.release.undertaking import under_way
 from equistrata.synth.mechanisms.gem import GEM
+from equistrata.synth.models.mixture_loss import MixtureDescent
 
 # A kind of person that there are few of, and who earns as much as can be.
 MORE = {"SEX": 2, "GROUP": "c", "AGE": 90, "JOB": "yes", "PAY": 1_000_000.0}
@@ -55,7 +56,7 @@ def without_prefect(noise, pool):
         mock.patch.object(equistrata.flows.release.flow, "noise_source", return_value=noise),
         mock.patch.object(equistrata.flows.release.card, "datetime", Frozen),
         mock.patch.object(
-            equistrata.synth.registry, "GEM", partial(GEM, rounds=3, components=6, round_steps=3, steps=10)
+            equistrata.synth.registry, "GEM", partial(GEM, rounds=3, round_steps=3, engine=MixtureDescent(6, 10))
         ),
     ):
         yield

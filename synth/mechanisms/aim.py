@@ -46,7 +46,6 @@ from equistrata.synth.mechanisms.levels import WIDE_SHARE, Levels
 from equistrata.synth.mechanisms.session import NOTHING, Session, Step, weighed
 from equistrata.synth.models.base import Model
 from equistrata.synth.models.estimation import Estimator, MirrorDescent, few, model_cliques
-from equistrata.synth.models.graphical import GraphicalModel
 from equistrata.synth.models.junction_tree import CELL_BYTES, Clique, cells_in, tree_cells
 
 ROUNDS = 16  # times the number of columns: the parts of ρ of which each of the first rounds gets one
@@ -54,6 +53,7 @@ ROUNDS = 16  # times the number of columns: the parts of ρ of which each of the
 # a part of the rows, at which first rounds may have that price (docs/experiments/aim.md).
 STRATA_ROUNDS = ((ROUNDS, 0.0025), (4, 0.065), (1, inf))
 MODEL_SIZE, STRATA_MODEL_SIZE = 1.0, 4.0  # MiB
+MANY = 14  # as `Levels.many` (docs/experiments/levels.md)
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ class AIM(SharingMechanism):
 
     def with_levels(self, strata: Columns, coarse: bool, fine: bool, each: bool = True) -> Self:
         """See `SharingMechanism.with_levels`. Large strata gain from one choice too (docs/experiments/levels.md)."""
-        return replace(self, levels=Levels(strata, coarse, fine, alone=self.measured / ROUNDS))
+        return replace(self, levels=Levels(strata, coarse, fine, many=MANY, alone=self.measured / ROUNDS))
 
     def measure_with_log(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
@@ -251,7 +251,7 @@ class _Run(Session):
         super().coarsen(rho, kept)
         self.cells = tree_cells(self.table.schema.sizes, self.cliques)
 
-    def pick(self, model: GraphicalModel, measure_rho: Rho, select_rho: Rho) -> Columns:
+    def pick(self, model: Model, measure_rho: Rho, select_rho: Rho) -> Columns:
         """Choose what to measure next among what keeps the model in bounds. Cost: `select_rho`."""
         used = self.budget.spent + select_rho + measure_rho - self.begun
         most_cells = cells_in(self.aim.model_size) * float(used.exact / (self.budget.total - self.begun).exact)

@@ -5,6 +5,9 @@ Liu, Vietri and Wu, "Iterative Methods for Private Synthetic Data" (arXiv:2106.0
 choice subtracts the noise floor (AIM, arXiv:2201.12677, section 5.2); the number of rounds follows from the noisy
 number of rows; the final model is trained from the start on all measurements; components have logits, not a network.
 
+With strata, marginals may be measured within strata as well as over all rows, one choice serves all strata
+(`equistrata.synth.mechanisms.levels`), and one mixture of all columns is cut into theirs.
+
 >>> import numpy as np
 >>> from equistrata.privacy.noise import SeededNoise
 >>> schema = Schema.load("acs_employment").select(["AGEP", "MAR", "ESR"])
@@ -21,56 +24,55 @@ True
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from fractions import Fraction
 from functools import partial
 from itertools import combinations
-from math import prod
+from math import inf, prod
 from statistics import mean
+from typing import Self
 
 from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
-from equistrata.synth.measurements import NOISE_L1, Columns, Measurement, total_estimate
-from equistrata.synth.mechanisms.base import LoggedMechanism
-from equistrata.synth.mechanisms.session import Session, Step
-from equistrata.synth.models.base import Model
-from equistrata.synth.models.coarsening import modelled
-from equistrata.synth.models.mixture import ProductMixture, mixture
-from equistrata.synth.models.mixture_loss import Adam, MixtureLoss, Singles, start_logits
+from equistrata.synth.measurements import NOISE_L1, Columns, Measurement, at_level, total_estimate
+from equistrata.synth.mechanisms.base import Opening, SharingMechanism
+from equistrata.synth.mechanisms.levels import Levels
+from equistrata.synth.mechanisms.session import NOTHING, Session, Step
+from equistrata.synth.models.mixture_loss import MixtureDescent
+
+LARGE_NOISE = 0.006  # as `Levels.large_noise` (docs/experiments/gem.md)
 
 
 @dataclass(frozen=True)
-class GEM(LoggedMechanism):
+class GEM(SharingMechanism):
     """The GEM synthesizer.
 
     Attributes:
         rounds: most rounds of choosing and measuring a marginal.
-        degree: marginals of 2 to this many columns can be chosen.
-        single_share: part of ρ for all 1-way marginals, before the rounds.
+        degree: marginals of 2 to this many columns can be chosen; within strata, of one column less besides theirs.
+        levels: the strata, and at which levels marginals may be measured; one level, all rows, without strata.
+        single_share: part of ρ for all 1-way marginals, before the rounds; with strata see `Levels`.
         selection_share: part of a round's ρ for its choice.
         readable: rounds are at most this many times the number of rows (noisy) over the noise floor of a marginal
-            that gets all of the rounds' ρ (expected L1 norm, mean over those that can be chosen). A table too small
-            for one round gives all of ρ to 1-way marginals. Tuned: docs/experiments/gem.md.
+            that gets all of the rounds' ρ (expected L1 norm, mean over those that can be chosen over all rows). A table
+            too small for one round gives all of ρ to 1-way marginals. Tuned: docs/experiments/gem.md.
         most_cells: marginals of more cells are not considered.
-        components: products in the mixture.
-        round_steps, steps: descents in each round, and for the model at the end.
-        seed: fixes where training starts. Public: it protects nothing.
-        optimizer: how the components' logits are trained.
+        round_steps: descents in each round.
+        engine: trains the mixture; the model at the end from the start.
     """
 
     rounds: int = 40
     degree: int = 3
+    levels: Levels = field(default_factory=Levels)
     single_share: float = 0.1
     selection_share: float = 0.1
     readable: float = 1.0
     most_cells: int = 50_000
-    components: int = 100
     round_steps: int = 30
-    steps: int = 1200
-    seed: int = 0
-    optimizer: Adam = field(default_factory=Adam)
+    engine: MixtureDescent = field(default_factory=MixtureDescent)
 
     name = "GEM"
 
@@ -78,73 +80,94 @@ class GEM(LoggedMechanism):
         for name in ("single_share", "selection_share"):
             if not 0 < getattr(self, name) < 1:
                 raise InputError(f"GEM's {name} is {getattr(self, name)}, but it is a part of the budget; give 0 to 1")
-        for name, least in (("rounds", 0), ("degree", 2), ("components", 1), ("round_steps", 0), ("steps", 0)):
+        for name, least in (("rounds", 0), ("degree", 2), ("round_steps", 0)):
             if getattr(self, name) < least:
                 raise InputError(f"GEM's {name} is {getattr(self, name)}; give {least} or more")
+
+    @property
+    def model_size(self) -> float:
+        """See `SharingMechanism.model_size`. A mixture is as large as its columns, whatever is measured."""
+        return inf
+
+    def with_levels(self, strata: Columns, coarse: bool, fine: bool, each: bool = True) -> Self:
+        """See `SharingMechanism.with_levels`."""
+        large = LARGE_NOISE if each else 0.0
+        return replace(self, levels=Levels(strata, coarse, fine, alone=self.single_share, large_noise=large))
 
     def measure_with_log(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
     ) -> tuple[list[Measurement], list[Step]]:
         """Measure every column, then run rounds: train, choose a marginal, measure it.
 
+        Of large strata (`Levels.large`) each does so by itself, after columns were measured over all rows.
+
         Cost: `rho` in zCDP; neighbours differ by one added or removed row. See docs/proofs/gem.md.
 
         Source: arXiv:2106.07153, algorithm 1, with the budget of its theorem 1 in zCDP.
         """
-        session, schema = Session(table, rho, noise, known), table.schema
-        single_rho, round_rho = rho.split([self.single_share, 1 - self.single_share])
-        singles = single_rho.split([1] * len(schema.names))
-        first = session.measure_all([((name,), price) for name, price in zip(schema.names, singles, strict=True)])
-        session.coarsen(round_rho)
-        schema = session.table.schema
-        candidates = self.candidates(schema)
-        rounds = self.rounds_for(schema, round_rho, total_estimate(session.measurements)[0])
-        if not rounds:
-            session.measure_again(first)
+        session = Session(table, rho, noise, known)
+        opening = self.opening(session)
+        if opening.each is not None:
+            session.measure_each(self.strata, opening.each.measure_with_log)
             return session.found, session.log
-        logits = None
-        for share in round_rho.split([1] * rounds):
+        if not opening.choices:
+            session.measure_again(opening.first)
+            return session.found, session.log
+        schema, logits = session.table.schema, None
+        candidates, trainer = self.candidates(schema, opening.levels), replace(self.engine, steps=self.round_steps)
+        for share in opening.tree.split([1] * opening.choices):
             choice, rest = share.split([self.selection_share, 1 - self.selection_share])
-            logits, model = self._trained(schema, session.measurements, self.round_steps, logits)
+            logits, model = trainer.trained(schema, session.measurements, logits)
             scores = partial(session.scores, candidates, model, gaussian_sigma(rest))
             session.measure(candidates[session.choose(scores, choice)], rest, choice)
         return session.found, session.log
 
-    def model(self, schema: Schema, measurements: Sequence[Measurement]) -> Model:
-        """The model that measurements imply: the same bits for the same measurements and settings. Post-processing."""
-        return modelled(schema, measurements, lambda coarse, found: self._trained(coarse, found, self.steps)[1])
+    def opening(self, session: Session) -> Opening:
+        """See `SharingMechanism.opening`: every column, then as many rounds as can be read (`rounds_for`)."""
+        if self.strata:
+            first = self.levels.measure_over_all(session)
+            if self.levels.large(session):
+                names, within = self.levels.inner(session.table.schema), replace(self.levels, coarse=False)
+                alone = replace(self, levels=Levels())
+                return Opening(first, names, within, session.budget.remaining, 0, NOTHING, alone)
+            first = self.levels.measure_within(session, first)
+        else:
+            singles = (session.budget.total * self.single_share).split([1] * len(session.table.schema.names))
+            priced = zip(session.table.schema.names, singles, strict=True)
+            first = session.measure_all([((name,), price) for name, price in priced])
+            session.coarsen(session.budget.remaining)
+        schema, left, levels = session.table.schema, session.budget.remaining, self.levels.reached(session.measurements)
+        rounds = self.rounds_for(schema, left, total_estimate(session.measurements)[0], levels)
+        price = left * (1 - self.selection_share) * Fraction(1, rounds) if rounds else NOTHING
+        return Opening(first, schema.names, levels, left, rounds, price)
 
-    def candidates(self, schema: Schema) -> list[Columns]:
-        """The marginals that can be chosen, by the schema alone."""
+    def candidates(self, schema: Schema, levels: Levels | None = None) -> list[Columns]:
+        """The marginals that can be chosen, by the schema alone: over all rows, or within strata.
+
+        Args:
+            levels: where marginals may be measured; those of GEM itself if none are given.
+        """
+        levels = levels or self.levels
         sizes = dict(zip(schema.names, schema.sizes, strict=True))
-        return [
-            columns
-            for degree in range(2, self.degree + 1)
-            for columns in combinations(schema.names, degree)
-            if prod(sizes[name] for name in columns) <= self.most_cells
-        ]
+        found: list[Columns] = []
+        if levels.coarse:
+            found += [c for degree in range(2, self.degree + 1) for c in combinations(schema.names, degree)]
+        if levels.strata and levels.fine:
+            inner, degrees = levels.inner(schema), range(2, max(self.degree, 3))
+            found += [at_level(schema, c, levels.strata) for degree in degrees for c in combinations(inner, degree)]
+        return [c for c in dict.fromkeys(found) if prod(sizes[name] for name in c) <= self.most_cells]
 
-    def rounds_for(self, schema: Schema, rho: Rho, rows: float) -> int:
+    def rounds_for(self, schema: Schema, rho: Rho, rows: float, levels: Levels | None = None) -> int:
         """How many rounds `rho` can pay in a table of about `rows` rows: see `readable`. Post-processing.
 
         >>> schema = Schema.load("acs_employment").select(["AGEP", "MAR", "SEX", "ESR"])
         >>> [GEM().rounds_for(schema, Rho(0.01), rows) for rows in (100, 500, 1000, 100_000)]
         [0, 4, 8, 40]
         """
-        candidates = self.candidates(schema)
+        levels = levels or self.levels
+        candidates = self.candidates(schema, replace(levels, fine=False) if levels.coarser else levels)
         if not candidates or rows <= 0:
             return 0
         cells = mean(prod(schema[name].size for name in columns) for columns in candidates)
         one = NOISE_L1 * gaussian_sigma(float(rho) * (1 - self.selection_share)) * cells
         return min(self.rounds, int(self.readable * rows / one))
-
-    def _trained(
-        self, schema: Schema, measurements: Sequence[Measurement], steps: int, logits: Singles | None = None
-    ) -> tuple[Singles, ProductMixture]:
-        """Logits after so many steps from these (None for the start), and their model."""
-        total = max(total_estimate(measurements)[0], 1.0)
-        if logits is None:
-            logits = start_logits(schema, self.components, self.seed)
-        if steps:
-            logits = self.optimizer.train(MixtureLoss.of(schema, measurements, total), logits, steps)
-        return logits, mixture(schema, total, logits)

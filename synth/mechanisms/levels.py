@@ -22,7 +22,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
-from math import prod
+from math import inf, prod
 from statistics import mean
 
 from equistrata.data.schema import Schema
@@ -51,6 +51,7 @@ class Levels:
         fine: whether marginals within strata may be measured.
         columns: the part of ρ for columns within strata, unless their noise floor is too high.
         low_noise: the same where σ of a cell would be less than LOW_NOISE rows.
+        many: of more columns than this both fall as the number's square: the rest must pay for so many more pairs.
         alone: the part of ρ for columns over all rows where none is measured within strata.
         large_noise: strata are `large` where the noise floor of a pair within all of them, if all of ρ went to a tree
             of pairs, is at most this fraction of the number of rows.
@@ -61,6 +62,7 @@ class Levels:
     fine: bool = True
     columns: float = 0.2
     low_noise: float = 0.4
+    many: float = inf
     alone: float = 0.2
     large_noise: float = 0.0
 
@@ -121,7 +123,7 @@ class Levels:
             again = max(self.alone - COARSE_SHARE, 0.0) / len(schema.names)
             return [*sizes, *(((name,), again) for name in schema.names if again)]
         wide = [max(schema[name].size / WIDE, 1.0) ** (2 / 3) for name in names]
-        share = self.low_noise if sigma < LOW_NOISE else self.columns
+        share = (self.low_noise if sigma < LOW_NOISE else self.columns) * self._kept(names)
         return [*sizes, *((columns, share * part / sum(wide)) for columns, part in zip(sets, wide, strict=True))]
 
     def large(self, session: Session) -> bool:
@@ -133,10 +135,13 @@ class Levels:
         pair = pair_noise(inner, float(session.budget.total) / (len(inner.names) - 1))
         return pair * prod(schema[name].size for name in self.strata) <= self.large_noise * rows
 
+    def _kept(self, names: Columns) -> float:
+        return min(1.0, self.many / len(names)) ** 2
+
     def _column_noise(self, schema: Schema, rho: Rho) -> tuple[float, float]:
         """Of a column within strata, at its part of ρ: σ of a cell, and the expected L1 norm, a mean over columns."""
         names, strata = self.inner(schema), prod(schema[name].size for name in self.strata)
-        price = float(rho) * self.columns / len(names)
+        price = float(rho) * self.columns * self._kept(names) / len(names)
         return gaussian_sigma(price), noise_floor(price, mean(schema[name].size for name in names) * strata)
 
     def reached(self, measurements: Iterable[Measurement]) -> Levels:

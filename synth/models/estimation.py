@@ -20,6 +20,7 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Columns, Measurement, total_estimate
+from equistrata.synth.models.base import Tilting
 from equistrata.synth.models.graphical import GraphicalModel, Layout, Tables, cell_map, layout_of, multiply
 from equistrata.synth.models.junction_tree import Clique, JunctionTree
 from equistrata.synth.models.shared_sums import SharedSums, zeros_and_ones
@@ -37,10 +38,15 @@ class Estimator(Protocol):
         """Whether it uses a σ for each cell (`Prediction`), as shrinkage across strata needs."""
         ...
 
+    @property
+    def graphical(self) -> bool:
+        """Whether its models are graphical models, as large as their cliques; otherwise mixtures of one size."""
+        ...
+
     def estimate(
-        self, schema: Schema, measurements: Sequence[Measurement], warm_start: GraphicalModel | None = None
-    ) -> GraphicalModel:
-        """The maximum-entropy model closest to the measurements, structural zeros respected."""
+        self, schema: Schema, measurements: Sequence[Measurement], warm_start: Tilting | None = None
+    ) -> Tilting:
+        """The model closest to the measurements, structural zeros respected: of maximum entropy, or a mixture."""
         ...
 
 
@@ -92,16 +98,17 @@ class MirrorDescent:
     most_cells: int = 5_000_000
 
     weighs_cells = True
+    graphical = True
 
     def estimate(
-        self, schema: Schema, measurements: Sequence[Measurement], warm_start: GraphicalModel | None = None
+        self, schema: Schema, measurements: Sequence[Measurement], warm_start: Tilting | None = None
     ) -> GraphicalModel:
         """See `Estimator.estimate`. `warm_start` may lie on another junction tree of the same schema."""
         total = max(total_estimate(measurements)[0], 1.0)
         tree = JunctionTree.build(schema.sizes, model_cliques(schema, measurements))
         check_cells(schema, tree.cells, self.most_cells)
         layout, factors = layout_of(tree), possible_cells(schema, tree)
-        if warm_start is not None:
+        if isinstance(warm_start, GraphicalModel):
             for clique, table in zip(warm_start.tree.cliques, warm_start.conditional, strict=True):
                 multiply(tree, factors, clique, np.maximum(table, _REVIVED))
         conditional, _ = layout.conditionals(factors)

@@ -23,6 +23,7 @@ with warnings.catch_warnings():
 
 from equistrata.data.schema import Schema  # noqa: E402
 from equistrata.synth.measurements import Measurement, Merging, total_estimate  # noqa: E402
+from equistrata.synth.models.base import Tilting  # noqa: E402
 from equistrata.synth.models.estimation import model_cliques, possible_cells  # noqa: E402
 from equistrata.synth.models.graphical import GraphicalModel, layout_of  # noqa: E402
 from equistrata.synth.models.junction_tree import JunctionTree  # noqa: E402
@@ -39,9 +40,10 @@ class MbiEngine:
     iterations: int = 5000
 
     weighs_cells = False
+    graphical = True
 
     def estimate(
-        self, schema: Schema, measurements: Sequence[Measurement], warm_start: GraphicalModel | None = None
+        self, schema: Schema, measurements: Sequence[Measurement], warm_start: Tilting | None = None
     ) -> GraphicalModel:
         """See `equistrata.synth.models.estimation.Estimator.estimate`; `warm_start` is not used."""
         total = max(total_estimate(measurements)[0], 1.0)

@@ -9,7 +9,7 @@ one matrix product gives all measured marginals at once, and its two transposes 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
 
@@ -20,9 +20,12 @@ from threadpoolctl import ThreadpoolController
 
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
-from equistrata.synth.measurements import Measurement
+from equistrata.errors import InputError
+from equistrata.synth.measurements import Measurement, Prediction, total_estimate
+from equistrata.synth.models.base import Tilting
 from equistrata.synth.models.graphical import cell_map
 from equistrata.synth.models.junction_tree import Clique
+from equistrata.synth.models.mixture import ProductMixture, mixture
 from equistrata.synth.models.possible import Indices, Possible
 from equistrata.synth.models.shared_sums import zeros_and_ones
 
@@ -127,6 +130,7 @@ class MixtureLoss:
         select: (answers, lefts × rights), sums the entries that an answer is about.
         select_back: its transpose.
         answers, scales: noisy counts and 1/σ, as shares of `total`.
+        measured: whether an answer was measured; others are predictions.
     """
 
     softmax: Softmax
@@ -138,23 +142,26 @@ class MixtureLoss:
     select_back: sparse.csr_array
     answers: Floats
     scales: Floats
+    measured: npt.NDArray[np.bool_]
 
     @classmethod
     def of(cls, schema: Schema, measurements: Sequence[Measurement], total: float) -> MixtureLoss:
-        """Lay out measurements. Those of no column (the number of rows) say nothing about shares."""
+        """Lay out measurements. Those of no column (the number of rows), or without a value, say nothing of shares."""
         layout = _Layout(schema)
         rights = layout.features.height
-        entries, answers, scales, height = [], [np.zeros(0)], [np.zeros(0)], 0
+        entries, answers, scales, measured, height = [], [np.zeros(0)], [np.zeros(0)], [np.zeros(0, dtype=bool)], 0
         for measurement in measurements:
             columns = tuple(schema.index(name) for name in measurement.columns)
-            if not columns:
+            if not columns or not np.isfinite(measurement.sigma):
                 continue
             left, right = layout.entries(columns)
             group = measurement.group_index([schema.sizes[j] for j in columns])
             entries.append((group + height, left * rights + right))
             answers.append(measurement.values.ravel() / total)
-            scales.append(np.full(measurement.values.size, total / (measurement.sigma or _EXACT_SIGMA)))
+            sigmas = measurement.cell_sigma.ravel()
+            scales.append(total / np.where(sigmas > 0, sigmas, _EXACT_SIGMA))
             height += measurement.values.size
+            measured.append(np.full(measurement.values.size, not isinstance(measurement, Prediction)))
         if not entries:
             layout.left(())
         codes, classes = layout.first[-1], layout.known
@@ -169,6 +176,7 @@ class MixtureLoss:
             select_back=select.T.tocsr(),
             answers=np.concatenate(answers),
             scales=np.concatenate(scales),
+            measured=np.concatenate(measured),
         )
 
     def value(self, logits: Singles, tolerance: float = 0.0) -> tuple[float, Floats, Singles]:
@@ -292,19 +300,25 @@ class Adam:
         rate: the step size at the start.
         average: decay of the exponential moving average of the logits, which is what training returns.
         tolerance: a measured cell within this many σ of its noisy count has no gradient, so that noise is not learnt.
+        discrepancy: training ends where the mean square of the measured cells' residuals, in units of σ, is no more
+            (Morozov's discrepancy principle): what follows would fit noise. Tuned: docs/experiments/gem.md.
     """
 
-    rate: float = 0.1
+    rate: float = 0.2
     average: float = 0.98
     tolerance: float = 0.5
+    discrepancy: float = 0.65
 
     def train(self, loss: MixtureLoss, logits: Singles, steps: int) -> Singles:
-        """Descend `steps` times. One thread: the matrices are too small to share."""
+        """Descend at most `steps` times. One thread: the matrices are too small to share."""
         logits, smooth = logits.copy(), logits.copy()
         mean, square = np.zeros_like(logits), np.zeros_like(logits)
         with _threads().limit(limits=1, user_api="blas"):
             for step in range(1, steps + 1):
-                _, _, slope = loss.value(logits, self.tolerance)
+                _, residual, slope = loss.value(logits, self.tolerance)
+                misfit = residual[loss.measured]
+                if misfit.size and float(misfit @ misfit) <= self.discrepancy * misfit.size:
+                    break
                 rate = self.rate * (0.55 + 0.45 * np.cos(np.pi * step / steps))
                 keep = min(self.average, step / (step + 10))
                 mean += 0.1 * (slope - mean)
@@ -314,6 +328,47 @@ class Adam:
                 logits -= np.float32(rate / (1 - 0.9**step)) * mean / scale
                 smooth += np.float32(1 - keep) * (logits - smooth)
         return smooth
+
+
+@dataclass(frozen=True)
+class MixtureDescent:
+    """Trains a mixture of products on measurements: an `Estimator` of models that no clique makes large.
+
+    Attributes:
+        components: products in the mixture.
+        steps: descents.
+        seed: fixes where training starts. Public: it protects nothing.
+        optimizer: how the components' logits are trained.
+    """
+
+    components: int = 100
+    steps: int = 2400
+    seed: int = 0
+    optimizer: Adam = field(default_factory=Adam)
+
+    weighs_cells = True
+    graphical = False
+
+    def __post_init__(self) -> None:
+        if self.components < 1 or self.steps < 0:
+            raise InputError("a mixture needs one component or more, and 0 steps or more")
+
+    def estimate(
+        self, schema: Schema, measurements: Sequence[Measurement], warm_start: Tilting | None = None
+    ) -> ProductMixture:
+        """See `Estimator.estimate`: the same bits for the same measurements and settings. No warm start."""
+        return self.trained(schema, measurements)[1]
+
+    def trained(
+        self, schema: Schema, measurements: Sequence[Measurement], logits: Singles | None = None
+    ) -> tuple[Singles, ProductMixture]:
+        """Logits after `steps` from these (None for the start), and their model."""
+        total = max(total_estimate(measurements)[0], 1.0)
+        if logits is None:
+            logits = start_logits(schema, self.components, self.seed)
+        if self.steps:
+            logits = self.optimizer.train(MixtureLoss.of(schema, measurements, total), logits, self.steps)
+        return logits, mixture(schema, total, logits)
 
 
 @lru_cache(maxsize=1)

@@ -24,9 +24,11 @@ from equistrata.synth.measurements import (
     given,
     total_estimate,
 )
-from equistrata.synth.models.estimation import Estimator, ties
+from equistrata.synth.models.base import Tilting
+from equistrata.synth.models.estimation import Estimator, MirrorDescent, ties
 from equistrata.synth.models.graphical import GraphicalModel
 from equistrata.synth.models.junction_tree import Clique, JunctionTree
+from equistrata.synth.models.mixture import ProductMixture
 from equistrata.synth.strata.borrowing import borrow
 
 # docs/experiments/shrinkage.md
@@ -40,7 +42,7 @@ _SHARPEST = 0.1  # of the smallest σ that was paid for: the least σ of a predi
 
 def cut(
     strata: Strata, measurements: Sequence[Measurement], engine: Estimator, shrinkage: bool = True
-) -> tuple[dict[Key, GraphicalModel], dict[Key, float]]:
+) -> tuple[dict[Key, Tilting], dict[Key, float]]:
     """Model a table from its measurements, and cut the model into strata. Post-processing.
 
     A first model estimates the strata's sizes (`_sizes`). Measurements are reconciled with them, predictions from other
@@ -58,21 +60,24 @@ def cut(
     """
     schema = strata.schema
     sizes = _sizes(strata, measurements, engine, shrinkage)
+    tied = ties(schema, strata.columns) if engine.graphical else []
     reconciled = reconcile(measurements, strata, sizes)
     own = slices(reconciled, strata)
     sharpest = _SHARPEST * min((m.sigma for m in measurements if m.sigma), default=0.0)
     wider = [measurement for measurement in reconciled if not set(strata.columns) <= set(measurement.columns)]
     extras = predictions(borrow(strata, own, wider), strata, sharpest) if shrinkage else []
+    if not engine.graphical:  # its training ends at the residuals' noise, which reconciled sizes have none of
+        reconciled = [_settled(each) if set(each.columns) <= set(strata.columns) else each for each in reconciled]
     held = [set(measurement.columns) for measurement in reconciled]
-    bare = [columns for columns in ties(schema, strata.columns) if not any(set(columns) <= other for other in held)]
+    bare = [columns for columns in tied if not any(set(columns) <= other for other in held)]
     # No warm start: what the predictions correct would stay in what nothing else was measured of.
     model = engine.estimate(schema, [*reconciled, *extras, *(_blank(schema, columns) for columns in bare)])
-    models = separate(model, strata, sizes)
+    models: dict[Key, Tilting] = dict(separate(model, strata, sizes))
     for key in strata.keys:
         if key not in models:
             found = [m for m in own[key] if m.columns]
             found = found or [m for m in reconciled if not set(m.columns) & set(strata.columns)]
-            models[key] = replace(engine.estimate(strata.rest(key), found), total=sizes[key])
+            models[key] = replace(engine.estimate(strata.rest(key), found), total=sizes[key])  # type: ignore[type-var]
     return {key: models[key] for key in strata.keys}, sizes
 
 
@@ -109,12 +114,17 @@ def predictions(extras: Mapping[Key, Sequence[Measurement]], strata: Strata, sha
     return [replace(prediction, sigma=float(prediction.sigmas.min())) for prediction in found.values()]
 
 
-def separate(model: GraphicalModel, strata: Strata, sizes: Mapping[Key, float]) -> dict[Key, GraphicalModel]:
+def separate(model: Tilting, strata: Strata, sizes: Mapping[Key, float]) -> Mapping[Key, Tilting]:
     """A model of all rows as one of each stratum, without strata of probability zero.
+
+    A stratum's mixture is the whole's, its components weighted by their probability of the stratum.
 
     Raises:
         InputError: a clique lacks a stratum column.
     """
+    if isinstance(model, ProductMixture):
+        return _separate_mixture(model, strata, sizes)
+    assert isinstance(model, GraphicalModel)
     schema = strata.schema
     fixed = [schema.index(name) for name in strata.columns]
     place = {v: n for n, v in enumerate(v for v in range(len(schema.names)) if v not in fixed)}
@@ -137,6 +147,18 @@ def separate(model: GraphicalModel, strata: Strata, sizes: Mapping[Key, float]) 
     return models
 
 
+def _separate_mixture(model: ProductMixture, strata: Strata, sizes: Mapping[Key, float]) -> dict[Key, ProductMixture]:
+    names, models = strata.schema.names, {}
+    for key in strata.keys:
+        try:
+            given_key, _ = model.where({name: [code] for name, code in strata.codes_of(key).items()})
+        except InputError:  # of probability zero
+            continue
+        factors = [factor for name, factor in zip(names, given_key.factors, strict=True) if name not in strata.columns]
+        models[key] = ProductMixture(strata.rest(key), sizes[key], given_key.weights, tuple(factors))
+    return models
+
+
 def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimator, shrinkage: bool) -> dict[Key, float]:
     """Each stratum's number of rows, shrunk towards what sums over strata imply. Noise drops no stratum.
 
@@ -144,6 +166,12 @@ def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimato
     with one value of a stratum column together at most what their sum is or, if more, LEAST_SIZE standard deviations of
     it. What that adds comes from the other strata of each stratum column's value, not from all.
     """
+    if not engine.graphical:  # a graphical model of the stratum columns alone is small, whatever else was measured
+        engine = MirrorDescent()
+        measurements = [
+            measurement if set(measurement.columns) <= set(strata.columns) else _summed(measurement, strata.columns)
+            for measurement in measurements
+        ]
     wider = [m for m in measurements if not set(strata.columns) <= set(m.columns)] if shrinkage else []
     found = {key: total_estimate(own) for key, own in slices(measurements, strata).items()}
     noise = mean(spread for _, spread in found.values()) ** 2
@@ -169,6 +197,12 @@ def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimato
     sizes = np.maximum(_raked(sizes, np.maximum(table, 0.0), [[axis] for axis in range(table.ndim)]), least)
     sizes *= total / max(float(sizes.sum()), 1e-12)
     return {key: float(sizes[tuple(strata.codes_of(key).values())]) for key in found}
+
+
+def _settled(measurement: Measurement) -> Prediction:
+    """A measurement as what is known by more than it."""
+    sigmas = measurement.cell_sigma
+    return Prediction(measurement.columns, measurement.values, measurement.sigma, measurement.groups, sigmas=sigmas)
 
 
 def _summed(measurement: Measurement, names: Columns) -> Measurement:

@@ -72,6 +72,7 @@ def _hindrance(shared: SharingMechanism, strata: Strata) -> str:
     sizes = [min(column.size, FINE_GROUPS) if column.fine else column.size for column in inner]
     if max((prod(pair) for pair in combinations(sizes, 2)), default=0) * prod(strata.sizes) > MOST_PAIR_CELLS:
         return f"a pair of columns within all strata has more than {MOST_PAIR_CELLS:,} cells"
-    if tree_cells(schema.sizes, model_cliques(schema, [], strata.columns)) > cells_in(shared.model_size):
+    bare = shared.engine.graphical and tree_cells(schema.sizes, model_cliques(schema, [], strata.columns))
+    if bare > cells_in(shared.model_size):
         return f"a model of all strata needs more than {shared.model_size:g} MiB before anything is measured together"
     return ""

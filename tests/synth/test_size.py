@@ -112,7 +112,8 @@ def test_more_columns_strata_and_values_take_longer():
     for name in ("mst", "aim", "gem"):
         assert seconds([4] * 30, name) > 1.5 * seconds([4] * 10, name)
         assert seconds([60] + [4] * 9, name, 1) > seconds([6] + [4] * 9, name, 1)
-    assert seconds([60] + [4] * 9, "gem", 1, workers=4) < 0.3 * seconds([60] + [4] * 9, "gem", 1)
+    each = size(mechanism("gem"), Strata.over(schema([60] + [4] * 9), ["c0"]))
+    assert each.seconds(workers=4) < 0.3 * each.seconds(workers=1)
 
 
 @pytest.mark.parametrize("name", ["mst", "aim", "gem"])

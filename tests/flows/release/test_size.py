@@ -47,7 +47,10 @@ def test_what_is_quick_gets_no_word(wide, tmp_path):
         ({"columns": 60, "evaluate": "none", "synthesizer": "aim"}, "AIM over 60 columns.* or synthesizer mst"),
         ({"columns": 100, "strata": 1, "values": 2}, "MST over 100 columns in 1 stratum"),
         ({"columns": 9, "strata": 2000, "evaluate": "none"}, "in 2,000 strata.*--no-shrinkage"),
-        ({"columns": 30, "strata": 60, "evaluate": "none", "synthesizer": "gem"}, "60 fits"),
+        (
+            {"columns": 30, "strata": 60, "evaluate": "none", "synthesizer": "gem", "selection": "per-stratum"},
+            "60 fits",
+        ),
     ],
 )
 def test_what_takes_long_is_told_with_a_time_and_a_way_out(wide, settings, told):
@@ -58,7 +61,7 @@ def test_what_takes_long_is_told_with_a_time_and_a_way_out(wide, settings, told)
 
 
 def test_more_workers_and_fewer_scores_take_less(wide):
-    slow = {"columns": 30, "strata": 60, "synthesizer": "gem", "evaluate": "none"}
+    slow = {"columns": 30, "strata": 60, "synthesizer": "gem", "evaluate": "none", "selection": "per-stratum"}
     assert wide(**slow, workers=8).demand.seconds < 0.5 * wide(**slow, workers=2).demand.seconds
     assert wide(100, evaluate="none").demand.seconds < wide(100).demand.seconds - 60
 

@@ -25,6 +25,7 @@ from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent
+from equistrata.synth.models.mixture_loss import MixtureDescent
 from equistrata.synth.strata.fitting import measure_stratum
 from equistrata.synth.strata.selection import shared_selection
 from equistrata.synth.synthesizer import StratifiedSynthesizer
@@ -37,7 +38,7 @@ QUICK = MirrorDescent(iterations=15)
 MECHANISMS = {
     "mst": MST(engine=QUICK, readable=1e9),
     "aim": AIM(engine=QUICK, round_engine=replace(QUICK, iterations=5), readable=1e9, rounds=2),
-    "gem": GEM(rounds=3, components=6, round_steps=3, steps=10, readable=1e9),
+    "gem": GEM(rounds=3, round_steps=3, readable=1e9, engine=MixtureDescent(components=6, steps=10)),
 }
 EACH = pytest.mark.parametrize("name", MECHANISMS)
 RHO, COUNTS = Rho(0.5), Rho(0.05)
@@ -82,7 +83,7 @@ def test_a_synthesizer_for_each_stratum(tmp_path, name, rows):
     assert_kept(made_twice(each_stratum(MECHANISMS[name]), *tables(rows), tmp_path), RHO)
 
 
-@pytest.mark.parametrize("name", ["mst", "aim"])
+@EACH
 @pytest.mark.parametrize("levels", ["auto", "strata", "none"])
 def test_one_choice_for_all_strata(tmp_path, name, levels):
     assert_kept(made_twice(all_strata(MECHANISMS[name], levels), *tables(), tmp_path), RHO)
@@ -101,12 +102,12 @@ def test_wide_columns(tmp_path, name, strata, declared):
     rows[:, 1] = rows[:, 0] // 10
     pair = [CodedTable(codes, schema) for codes in (rows, np.vstack([rows, np.array([[39, 0, 1]], np.uint8)]))]
     mechanism = MECHANISMS[name]
-    if strata and name != "gem":
+    if strata:
         mechanism = shared_selection(mechanism, Strata.over(schema, strata), "shared", "auto")
 
     def release(table, noise):
         measured = mechanism.measure(table, RHO, noise)
-        assert any(m.columns[:2] == ("X", "A") and m.groups[0] is not None for m in measured) or name == "gem"
+        assert any(m.columns[:2] == ("X", "A") and m.groups[0] is not None for m in measured)
         return measured, mechanism.model(schema, measured).sample(200, np.random.default_rng(1)).codes
 
     assert_kept(made_twice(release, *pair, tmp_path), RHO)
@@ -115,8 +116,7 @@ def test_wide_columns(tmp_path, name, strata, declared):
 @EACH
 @pytest.mark.parametrize("make", [each_stratum, all_strata])
 def test_where_nothing_can_be_read(tmp_path, name, make):
-    if name != "gem" or make is each_stratum:
-        assert_kept(made_twice(make(replace(MECHANISMS[name], readable=1e-9)), *tables(), tmp_path), RHO)
+    assert_kept(made_twice(make(replace(MECHANISMS[name], readable=1e-9)), *tables(), tmp_path), RHO)
 
 
 def fitted_twice(monkeypatch, folder, **settings):

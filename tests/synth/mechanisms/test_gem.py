@@ -4,7 +4,7 @@ Refutation as in test_refutation.py: two neighbouring tables, many releases of e
 the likelihood ratio of all that was published. Each claim is tested at a false-alarm rate of 10⁻³; seeds are fixed.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations, product
 
 import numpy as np
@@ -23,9 +23,10 @@ from equistrata.privacy.noise import SecureNoise, SeededNoise, gaussian_sigma, s
 from equistrata.synth.measurements import Measurement, load_measurements, save_measurements
 from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.session import Session
+from equistrata.synth.models.mixture_loss import MixtureDescent
 from equistrata.synth.registry import mechanism
 
-FAST = GEM(rounds=4, components=6, round_steps=4, steps=20)
+FAST = GEM(rounds=4, round_steps=4, engine=MixtureDescent(components=6, steps=20))
 
 
 @pytest.mark.parametrize("rows", [0, 1, 5, 100_000])
@@ -58,7 +59,7 @@ def test_scores_are_the_l1_distance_less_the_noise_to_come():
     table, noise = table_of(50_000, (2, 3, 4), seed=2), Spy()
     gem = replace(FAST, rounds=1)
     measured, log = gem.measure_with_log(table, Rho(1), noise)
-    _, model = gem._trained(table.schema, measured[:3], gem.round_steps)
+    model = replace(gem.engine, steps=gem.round_steps).estimate(table.schema, measured[:3])
     candidates = [*combinations("ABC", 2), tuple("ABC")]
     assert gem.candidates(table.schema) == candidates
     sigma = gaussian_sigma(log[-1].measurement)
@@ -133,7 +134,7 @@ def test_the_model_follows_from_the_saved_measurements(tmp_path):
     again = FAST.model(table.schema, load_measurements(tmp_path / "m.json"))
     for a, b in zip(first.model.factors, again.factors, strict=True):
         np.testing.assert_array_equal(a, b)
-    other = replace(FAST, seed=1).model(table.schema, first.measurements)
+    other = replace(FAST, engine=replace(FAST.engine, seed=1)).model(table.schema, first.measurements)
     assert any((a != b).any() for a, b in zip(other.factors, again.factors, strict=True))
 
 
@@ -154,7 +155,7 @@ def test_it_learns_a_three_way_dependence():
     rng = np.random.default_rng(0)
     a, b, d = rng.integers(0, 2, (3, 30_000))
     table = CodedTable(np.stack([a, b, a ^ b, d], axis=1).astype(np.uint8), schema_of(2, 2, 2, 2))
-    gem = GEM(rounds=4, components=30, round_steps=30, steps=600)
+    gem = GEM(rounds=4, engine=MixtureDescent(components=30, steps=600))
     model = fit(gem, table, Rho(0.05), SeededNoise(0)).model
     assert np.abs(model.marginal("ABC") - table.marginal("ABC")).sum() < 0.08 * len(table)  # independence: 1.0
     sample = model.sample(30_000, rng)
@@ -197,16 +198,17 @@ ROW = (1, 2, 0)  # nobody else has B = 2
 SEEN = []
 
 
-class Remembering(GEM):
+@dataclass(frozen=True)
+class Remembering(MixtureDescent):
     """Keeps its models: an attacker could make them again from the published measurements."""
 
-    def _trained(self, *arguments):
-        logits, model = super()._trained(*arguments)
+    def trained(self, *arguments):
+        logits, model = super().trained(*arguments)
         SEEN.append(model)
         return logits, model
 
 
-class SpentEachRound(Remembering):
+class SpentEachRound(GEM):
     """The published fault: what is claimed for the whole is spent in each round."""
 
     def measure_with_log(self, table, rho, noise, known=()):
@@ -214,8 +216,14 @@ class SpentEachRound(Remembering):
 
 
 # Without training the choices are as private as with it, and a run takes a millisecond; a slow test trains.
-TINY = Remembering(
-    rounds=2, single_share=0.45, readable=1e6, components=2, round_steps=0, degree=2, selection_share=0.03
+TINY = GEM(
+    rounds=2,
+    single_share=0.45,
+    readable=1e6,
+    round_steps=0,
+    degree=2,
+    selection_share=0.03,
+    engine=Remembering(components=2),
 )
 
 

@@ -114,6 +114,19 @@ def test_columns_within_strata_get_more_where_a_cell_has_little_noise():
         assert parts[("A", "S", "R")] == parts[("S", "B", "R")] == pytest.approx(share / 2)
 
 
+def test_columns_within_strata_get_less_where_there_are_many():
+    """As the square: of n columns, n² / 2 pairs are left to pay for."""
+    schema = Schema("many", tuple(Column(name, values=(0, 1)) for name in "SABCDEFGH"))
+    levels = Levels(("S",), many=4)
+
+    def part(columns):
+        within = levels.within_strata(schema.select(("S", *columns)), Rho(0.001), 1e6)
+        return sum(share for _, share in within)
+
+    assert part("ABC") == part("ABCD") == pytest.approx(levels.columns)
+    assert part("ABCDEFGH") == pytest.approx(levels.columns / 4)
+
+
 def test_slices_are_the_strata_s_own_marginals():
     table = table_of(500)
     found = slices(

@@ -15,6 +15,7 @@ from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.mechanisms.session import Session
 from equistrata.synth.models.coarsening import WIDE, Coarsening, groups_for, merge_codes
 from equistrata.synth.models.estimation import MirrorDescent
+from equistrata.synth.models.mixture_loss import MixtureDescent
 from equistrata.synth.models.storage import load_model, save_model
 
 SIZE = 40
@@ -146,7 +147,9 @@ def test_it_comes_back_from_disk(tmp_path):
             load_model(tmp_path / "model.npz", ZEROS)
 
 
-@pytest.mark.parametrize("mechanism", [MST(), AIM(), GEM(rounds=8, steps=200, components=30)], ids=lambda m: m.name)
+@pytest.mark.parametrize(
+    "mechanism", [MST(), AIM(), GEM(rounds=8, engine=MixtureDescent(30, 200))], ids=lambda m: m.name
+)
 def test_a_pair_of_a_wide_column_is_measured_where_all_codes_would_drown(mechanism):
     """A relation in 2,000 rows that a table of all codes could not show; sums to the price all the same."""
     rows = table(2000)

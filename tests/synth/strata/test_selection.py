@@ -19,10 +19,10 @@ from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SeededNoise, gaussian_sigma
+from equistrata.synth.foreign.smartnoise import SmartNoise
 from equistrata.synth.measurements import NOISE_L1, Measurement, total_estimate
 from equistrata.synth.mechanisms.aim import AIM, ROUNDS, STRATA_MODEL_SIZE
 from equistrata.synth.mechanisms.base import serving_all
-from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.levels import COARSE_SHARE, SIZES_SHARE, Levels
 from equistrata.synth.mechanisms.mst import LARGE_NOISE, MST, STRATA_COLUMNS, STRATA_LOW_NOISE
 from equistrata.synth.mechanisms.session import Session
@@ -106,7 +106,7 @@ TIED = Schema(
 @pytest.mark.parametrize(
     ("mechanism", "strata", "reason"),
     [
-        (GEM(), STRATA, "GEM fits every stratum by itself"),
+        (SmartNoise("mst"), STRATA, "SmartNoiseMST fits every stratum by itself"),
         (MST(engine=OtherEngine()), STRATA, "engine 'numpy' can"),
         (MST(), Strata.over(LARGE, ("S",)), "more than 1,000,000 cells"),
         (AIM(), Strata.over(LONG, ("S",)), "more than 1,000,000 cells"),
@@ -129,7 +129,6 @@ def test_where_it_cannot_be_each_stratum_chooses_unless_sharing_was_asked_for(me
         ({"selection": "both"}, "selection is 'both', but must be 'shared' or 'per-stratum'"),
         ({"levels": "fine"}, "levels is 'fine', but must be 'auto' or 'strata' or 'none'"),
         ({"selection": "per-stratum", "levels": "none"}, "every stratum was asked to choose for itself"),
-        ({"mechanism": "gem", "selection": "shared"}, "GEM fits every stratum by itself"),
     ],
 )
 def test_bad_choices_are_told_in_a_sentence_before_a_row_is_looked_at(settings, message):
