@@ -6,7 +6,6 @@ files tell nothing else.
 
 import json
 from dataclasses import replace
-from itertools import product
 from math import sqrt
 
 import numpy as np
@@ -75,16 +74,35 @@ MECHANISMS = {
     "mst, for each stratum": {"synthesizer": "mst", "selection": "per-stratum"},
     "open column": {"declared": OPEN, "strata": "SEX", "synthesizer": "mst"},
 }
+OPEN_UNITS = ("open column", "units")
+
+
+def slow_but_for(cases, fast):
+    """Parameters of a product, of which the fast tests run these: each setting is in one of them at least."""
+    assert set(fast) <= set(cases)
+    return [pytest.param(*case, marks=() if case in fast else pytest.mark.slow) for case in cases]
+
+
+# A unit of one row counts as one either way; texts of an open column are counted in full.
+FORMS = [(name, weights) for name in MECHANISMS for weights in ("rows", "units") if (name, weights) != OPEN_UNITS]
+PLACES = [(1, "one cell"), (2, "mixed"), (4, "one cell"), (8, "many strata")]
 
 
 @pytest.mark.parametrize(
-    ("name", "weights"),
-    [*product(MECHANISMS, ["rows"]), *product([name for name in MECHANISMS if name != "open column"], ["units"])],
+    ("name", "weights", "at_most", "where"),
+    slow_but_for(
+        [(*form, *place) for form in FORMS for place in PLACES if (form[1], place[0]) != ("units", 1)],
+        [
+            ("mst, shared", "rows", 4, "one cell"),
+            ("mst, shared", "units", 8, "many strata"),
+            ("aim, held-out rows", "units", 4, "one cell"),
+            ("gem", "rows", 1, "one cell"),
+            ("mst, for each stratum", "rows", 2, "mixed"),
+            ("open column", "rows", 4, "one cell"),
+        ],
+    ),
 )
-@pytest.mark.parametrize(("at_most", "where"), [(1, "one cell"), (2, "mixed"), (4, "one cell"), (8, "many strata")])
 def test_a_whole_unit_costs_at_most_what_is_charged(tmp_path, name, weights, at_most, where):
-    if at_most == 1 and weights == "units":
-        pytest.skip("a unit of one row counts as one either way")
     frame, unit = households(), unit_of(at_most, where)
     settings = MECHANISMS[name] | {"unit": "HOME", "at_most": at_most, "epsilon": 12, "unit_weights": weights}
     least = 0.2 if where == "one cell" else 0.01
@@ -102,12 +120,24 @@ def test_a_unit_over_the_bound_is_cut_and_costs_no_more(tmp_path, weights):
 
 
 @pytest.mark.parametrize(
-    ("name", "weights"), [*product([name for name in MECHANISMS if name != "open column"], ["rows", "units"])]
+    ("name", "weights", "at_most", "stratum"),
+    slow_but_for(
+        [
+            (*form, at_most, stratum)
+            for form in FORMS
+            for at_most, stratum in [(1, "same"), (3, "same"), (3, "another")]
+            if form[0] != "open column" and (form[1], at_most) != ("units", 1)
+        ],
+        [
+            ("mst, shared", "rows", 1, "same"),
+            ("mst, shared", "units", 3, "another"),
+            ("aim, held-out rows", "rows", 3, "another"),
+            ("gem", "units", 3, "same"),
+            ("mst, for each stratum", "rows", 3, "another"),
+        ],
+    ),
 )
-@pytest.mark.parametrize(("at_most", "stratum"), [(1, "same"), (3, "same"), (3, "another")])
 def test_a_unit_that_is_replaced_costs_at_most_what_is_charged(tmp_path, name, weights, at_most, stratum):
-    if at_most == 1 and weights == "units":
-        pytest.skip("a unit of one row counts as one either way")
     one, two = replacing(at_most, stratum)
     settings = MECHANISMS[name] | {"relation": "replace-one", "means": "", "epsilon": 12}
     if at_most > 1:  # else one row in place of another
@@ -222,17 +252,17 @@ def test_rows_of_a_unit_are_chosen_by_the_key_and_its_own_rows_alone(tmp_path):
 
 
 def test_each_row_of_a_unit_has_the_same_chance():
-    """3 of 100 rows, most of them equal, over 2,000 keys."""
+    """3 of 100 rows, most of them equal, over 1,000 keys."""
     codes, often = np.repeat([0, 1, 2], [90, 9, 1])[:, None], np.zeros(100)
-    for i in range(2000):
+    ids = unit_ids(pd.Series([1] * 100), "HOME", b"any")  # a number is its own id
+    for i in range(1000):
         key = i.to_bytes(32, "big")
-        ids = unit_ids(pd.Series([1] * 100), "HOME", key)
         often += chosen_rows(ids, contents([codes], key), 3, key)[0]
-    assert often.sum() == 6000
-    # 60 expected for each row; a sum over k equal rows has a standard deviation of about √(60k).
+    assert often.sum() == 3000
+    # 30 expected for each row; a sum over k equal rows has a standard deviation of about √(30k).
     for rows in (slice(0, 90), slice(90, 99), slice(99, 100)):
         k = len(codes[rows])
-        assert abs(often[rows].sum() - 60 * k) < 4.5 * np.sqrt(60 * k)  # by chance in one of 50,000 tests
+        assert abs(often[rows].sum() - 30 * k) < 4.5 * np.sqrt(30 * k)  # by chance in one of 50,000 tests
     held = bounding.share_of_units(unit_ids(pd.Series(range(10_000)), "HOME", b"k"), 0.2, b"k")
     assert abs(held.mean() - 0.2) < 4.5 * np.sqrt(0.16 / 10_000)
 
@@ -249,11 +279,16 @@ def test_ids_are_the_same_however_they_are_stored():
             unit_ids(pd.Series(empty), "HOME", key)
 
 
-@pytest.mark.parametrize("kind", ["str", object, "category"])
-def test_ids_differ_where_texts_do(kind):
+@pytest.fixture(scope="module")
+def texts():
     """Of up to 40 bytes, with NUL, blanks of Unicode at the ends and letters of several bytes."""
     rng = np.random.default_rng(0)
-    texts = ["".join(rng.choice(list("ab\0\u2003é😀 "), rng.integers(0, 14))) for _ in range(20_000)]
+    letters = np.array(list("ab\0\u2003é😀 "))[rng.integers(0, 7, (20_000, 13))]
+    return ["".join(row[:length]) for row, length in zip(letters.tolist(), rng.integers(0, 14, 20_000), strict=True)]
+
+
+@pytest.mark.parametrize("kind", ["str", object, "category"])
+def test_ids_differ_where_texts_do(kind, texts):
     found = pd.factorize(pd.MultiIndex.from_arrays(unit_ids(pd.Series(texts, dtype=kind), "HOME", b"k").T))[0]
     assert np.array_equal(found, pd.factorize(np.array([text.strip() for text in texts], dtype=object))[0])
     parts = pd.concat([pd.Series(part, dtype=kind) for part in (texts[:7], texts[7:9000], texts[9000:])])
@@ -361,7 +396,7 @@ def test_an_id_that_repeats_is_refused_before_anything_is_charged(place):
 SIZES = {"unit": "HOME", "at_most": 2, "bound_share": 0.2, "means": "", "epsilon": 12}
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3, 4, 9])
+@pytest.mark.parametrize("rows", [2, *(pytest.param(rows, marks=pytest.mark.slow) for rows in (1, 3, 4)), 9])
 def test_counts_of_units_by_their_rows_are_private_and_paid_for(tmp_path, rows):
     frame = households()
     more = with_unit(frame, unit_of(rows, "one cell"))
