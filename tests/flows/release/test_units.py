@@ -274,9 +274,31 @@ def test_ids_are_the_same_however_they_are_stored():
     assert (as_text[0] == as_text[2]).all()
     assert (as_text[0] != as_text[1]).any()
     assert (unit_ids(pd.Series([3, 4], dtype="Int64"), "H", key) == unit_ids(pd.Series([3, 4]), "H", key)).all()
-    for empty in (["1", None], [1.0, np.nan]):
-        with pytest.raises(InputError, match="unit column 'HOME' has empty cells; give each of these rows the id"):
-            unit_ids(pd.Series(empty), "HOME", key)
+    for kind in ("str", object, "category"):
+        assert (as_text == unit_ids(pd.Series(["1\t", "\u20032", "1"], dtype=kind), "HOME", key)).all()
+
+
+@pytest.mark.parametrize(
+    ("cells", "says"),
+    [
+        (["1", None], "has empty cells; give each of these rows the id"),
+        ([1.0, np.nan], "has empty cells"),
+        (["1", " \u2003\t"], "has empty cells"),  # else all who have none would be one unit
+        (["", "1"], "has empty cells"),
+        ([1.0, 2.0**53], "has numbers with a point that are too large to tell ids apart"),
+        ([1.0, np.inf], "has numbers with a point"),
+        ([[1], [2]], "has lists or mappings in its cells"),
+    ],
+)
+def test_what_is_no_id_is_refused(cells, says):
+    with pytest.raises(InputError, match=f"unit column 'HOME' {says}"):
+        unit_ids(pd.Series(cells), "HOME", b"k" * 32)
+    assert len(unit_ids(pd.Series([2**53, 2**53 + 1]), "HOME", b"k").tolist()) == 2
+
+
+def test_ids_that_are_numbers_with_a_point_differ_where_they_do():
+    ids = unit_ids(pd.Series([0.5, 1.0, -0.0, 0.0, 0.5 + 2.0**-52]), "HOME", b"k" * 32)
+    assert pd.factorize(ids[:, 0])[0].tolist() == [0, 1, 2, 2, 3]
 
 
 @pytest.fixture(scope="module")
@@ -284,7 +306,8 @@ def texts():
     """Of up to 40 bytes, with NUL, blanks of Unicode at the ends and letters of several bytes."""
     rng = np.random.default_rng(0)
     letters = np.array(list("ab\0\u2003é😀 "))[rng.integers(0, 7, (20_000, 13))]
-    return ["".join(row[:length]) for row, length in zip(letters.tolist(), rng.integers(0, 14, 20_000), strict=True)]
+    found = ["".join(row[:length]) for row, length in zip(letters.tolist(), rng.integers(1, 14, 20_000), strict=True)]
+    return [text if text.strip() else "a" for text in found]
 
 
 @pytest.mark.parametrize("kind", ["str", object, "category"])
@@ -341,6 +364,13 @@ def test_the_schema_s_unit_holds_unless_a_setting_says_otherwise(place):
         ({"unit_sizes": "0.5,0.5"}, "'unit_sizes' is about the rows of a unit, and none is named"),
         ({"unit": "HOME", "at_most": 3, "unit_sizes": "0.5,x"}, "shares of units with 1, 2, 3"),
         ({"unit": "HOME", "at_most": 0}, "at_most"),
+        ({"unit": "HOME", "at_most": True}, "setting 'at_most' is true, but it should be a number"),
+        ({"unit": "HOME", "units": True}, "setting 'units' is true, but it should be a number"),
+        ({"unit": "GROUP", "at_most": 2, "strata": "GROUP"}, "unit column 'GROUP' is among the released columns"),
+        (
+            {"unit": "GROUP", "at_most": 2, "strata": "GROUP", "columns": "AGE,JOB"},
+            "stratum column 'GROUP' is not among the released columns",
+        ),
         ({"unit": "HOME", "at_most": 17, "unit_weights": "units"}, "where 2 to 16 rows of them are used"),
         ({"unit_weights": "units"}, "where 2 to 16 rows of them are used"),
         ({"unit": "HOME", "at_most": 2, "synthesizer": "smartnoise-mst"}, "accounts for one row only"),
@@ -351,7 +381,17 @@ def test_a_unit_that_makes_no_sense_is_refused(place, settings, says):
         Plan.of(ReleaseConfig.build(**place[1], **settings))
 
 
-@pytest.mark.parametrize("unit", ["HOME", "{at_most: 3}", "{column: HOME, at_most: 0}", "{column: 3, at_most: 1}"])
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "HOME",
+        "{at_most: 3}",
+        "{column: HOME, at_most: 0}",
+        "{column: HOME, at_most: true}",
+        "{column: HOME, at_most: }",
+        "{column: 3, at_most: 1}",
+    ],
+)
 def test_a_schema_s_unit_is_checked(place, unit):
     folder, given = place
     (folder / "people.yaml").write_text(PEOPLE_SCHEMA + f"unit: {unit}\n")
@@ -391,6 +431,53 @@ def test_an_id_that_repeats_is_refused_before_anything_is_charged(place):
     other.root.mkdir()
     steps.partition(plan, other)
     assert len(other.load(other.stratum(0))) == 300
+
+
+@pytest.mark.parametrize(
+    ("more", "scores"), [({"seed": 1}, "no row was held out"), ({"seed": 2}, "all rows were held")]
+)
+def test_a_table_of_one_unit_is_released(place, more, scores):
+    """As at most so many rows, however many it has; a held-out unit is held out whole."""
+    folder, given = place
+    households().assign(HOME=1).to_csv(folder / "people.csv", index=False)
+    settings = {"unit": "HOME", "at_most": 1000, "evaluate": "full", "holdout": 0.5, "epsilon": 20, "rows": 50}
+    released(settings | given | more)
+    assert scores in (folder / "out.internal" / "scores.json").read_text()
+
+
+def test_a_key_that_is_gone_once_noise_was_drawn_is_not_made_anew(tmp_path):
+    """By another key other rows of a unit would be used in what is still to be measured: up to twice as many."""
+    work = steps.Workspace(tmp_path)
+    key = work.unit_key(np.random.default_rng(0))
+    assert work.unit_key(np.random.default_rng(1)) == key
+    (tmp_path / "unit_key").unlink()
+    assert work.unit_key(np.random.default_rng(1)) != key  # nothing was drawn by it
+    work.count_start("synthesis")
+    (tmp_path / "unit_key").unlink()
+    with pytest.raises(InputError, match="the key by which rows of units were chosen is gone"):
+        work.unit_key(np.random.default_rng(0))
+
+
+def test_releases_for_rows_and_for_units_share_no_account(place):
+    """A series of two on one account: the second, for another unit, is refused before it is charged."""
+    folder, given = place
+    ledger = Ledger(folder / "ledger.db")
+    household = {"unit": "HOME", "at_most": 2}
+    charged = {"ledger": str(folder / "ledger.db"), "evaluate": "none", "epsilon": 2, "rows": 50} | given
+    for dataset, relation, first, second in [
+        ("rows", "add-remove", {}, household),
+        ("homes", "add-remove of all rows with one HOME", household, {}),
+    ]:
+        ledger.create(dataset, 50, 1e-9, relation=relation, same_people_as=["rows"] if dataset == "homes" else [])
+        one, two = (
+            {"dataset": dataset, "release_id": f"{dataset}-{n}", "output": str(folder / f"{dataset}-{n}")} for n in "12"
+        )
+        released(charged | first | one)
+        with pytest.raises(InputError, match=f"budget of data set '{dataset}' is kept under '{relation}', and this"):
+            released(charged | second | two)
+        assert len(ledger.charges(dataset, f"{dataset}-1")) == 1
+        assert ledger.charges(dataset, f"{dataset}-2") == []
+        assert not (folder / f"{dataset}-2").exists()
 
 
 SIZES = {"unit": "HOME", "at_most": 2, "bound_share": 0.2, "means": "", "epsilon": 12}
