@@ -155,7 +155,7 @@ def parts_of(schema: Schema) -> int:
 
 
 def row_parts(schema: Schema) -> Counts:
-    """The parts of a row whose unit has m rows, shape (k, 2): of units of one row, and of units of k = `at_most` rows.
+    """The parts of a row of a unit with m rows, shape (k, 2): of units of one row, and of units of k = `at_most` rows.
 
     They are ⌊PARTS/m⌋ in all, so a unit has PARTS at most; and so divided that once the second count k times a row
     counts as one, to half a part. So two codes say of any table of units how many rows it has.
