@@ -157,8 +157,8 @@ def parts_of(schema: Schema) -> int:
 def row_parts(schema: Schema) -> Counts:
     """The parts of a row of a unit with m rows, shape (k, 2): of units of one row, and of units of k = `at_most` rows.
 
-    They are ⌊PARTS/m⌋ in all, so a unit has PARTS at most; and so divided that once the second count k times a row
-    counts as one, to half a part. So two codes say of any table of units how many rows it has.
+    They are ⌊PARTS/m⌋ in all, so a unit has PARTS at most. The first and k times the second are one row, to less than k
+    parts: so two codes say how many rows there are, whatever the sizes of units.
 
     >>> from equistrata.data.schema import Column
     >>> from equistrata.data.units.unit import Unit
@@ -184,7 +184,7 @@ def parts_counted(table: CodedTable, columns: Sequence[str]) -> Counts:
 
 
 def in_parts(schema: Schema, columns: Sequence[str], rows: Counts) -> Counts:
-    """Counts of rows, whose last axis is how many rows their units have, as counts over columns in parts."""
+    """Counts of rows, by how many rows their units have along the last axis, as counts over columns in parts."""
     parts = rows @ row_parts(schema)
     if UNIT_ROWS not in columns:
         return np.asarray(parts.sum(axis=-1))

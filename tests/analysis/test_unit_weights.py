@@ -15,7 +15,7 @@ from equistrata.data.table import CodedTable
 from equistrata.data.units.unit import UNIT_ROWS, Unit
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import SeededNoise
-from equistrata.synth.measurements import PARTS, measure_marginal, parts_counted
+from equistrata.synth.measurements import PARTS, measure_marginal, parts_counted, row_parts
 from equistrata.synth.mechanisms.session import GRID
 from equistrata.synth.registry import mechanism
 from equistrata.synth.strata.model import rows_of_units
@@ -68,6 +68,11 @@ def test_a_unit_adds_one_in_all_wherever_its_rows_are():
     rows = table.marginal(["AGE", UNIT_ROWS])  # an axis of 1 to 4 rows
     assert whole.sum(1) == pytest.approx((rows / np.arange(1, 5)).sum(1), rel=2e-3)
     assert whole @ [1, 4] == pytest.approx(rows.sum(1), rel=2e-3)
+    for k in range(2, 17):
+        parts = row_parts(replace(PEOPLE, unit=Unit("HOME", k, weights="units")))
+        assert (parts >= 0).all()
+        assert (parts.sum(1) == PARTS // np.arange(1, k + 1)).all()
+        assert np.abs(parts @ [1, k] - PARTS).max() < k
     noisy = measure_marginal(table, ("AGE",), Rho(0.5), Budget(Rho(0.5)), SeededNoise(0))
     assert noisy.sigma == 1.0
     assert np.abs(noisy.values - whole.sum(1)).max() < 6
