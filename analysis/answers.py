@@ -351,7 +351,7 @@ class Answers:
     def _size_misfits(self, columns: Columns) -> Floats | float:
         """The same, of how many rows the units in each cell have, where units count as one and it was not measured.
 
-        Units are known, and rows are Σ m·c(m) over the c(m) of them with m rows: off by Σ (m − m̄)²·Var c(m).
+        Units are known, and rows are Σ m·c(m) over the c(m) that count as of m rows: off by Σ (m − m̄)²·Var c(m).
         """
         evidence = self.evidence
         if not evidence.strata.schema.weighed:
@@ -359,7 +359,7 @@ class Answers:
         if any({*columns, UNIT_ROWS} <= {*m.columns, *dict(m.where)} for m in evidence.published):
             return 0.0
         units = np.maximum(evidence.fitted.marginal((*columns, UNIT_ROWS)), 0.0)
-        sizes = np.arange(1.0, units.shape[-1] + 1)
+        sizes = evidence.unit_sizes
         mean = (units @ sizes) / np.maximum(units.sum(-1), 1e-9)
         together = all(any({name, UNIT_ROWS} <= {*m.columns} for m in evidence.published) for name in columns)
         off = misfit_variance(units, 0.0 if together else self.misfit * units.sum())

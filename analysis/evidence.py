@@ -69,9 +69,14 @@ class Evidence:
         changed = (replace(each, values=new) for each, new in zip(self.published, values, strict=True))
         return [self._of_rows(each).values for each in changed if UNIT_ROWS in each.columns]
 
+    @property
+    def unit_sizes(self) -> Floats:
+        """Rows of a unit, by code of UNIT_ROWS."""
+        return np.array(self.strata.schema[UNIT_ROWS].values, dtype=np.float64)
+
     def _of_rows(self, measurement: Measurement) -> Measurement:
         """A measurement of units by how many rows they have, as one of rows."""
-        axis, sizes = measurement.columns.index(UNIT_ROWS), np.arange(1.0, self.strata.schema.unit.at_most + 1)
+        axis, sizes = measurement.columns.index(UNIT_ROWS), self.unit_sizes
         columns, groups = list(measurement.columns), list(measurement.groups)
         del columns[axis], groups[axis]
         values, sigma = (

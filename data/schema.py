@@ -276,8 +276,17 @@ class Schema:
         """The schema of what is measured and modelled: with a column of the unit's rows, if units count as one each."""
         if self.unit.weights == "rows" or UNIT_ROWS in self.names:
             return self
-        column = Column(UNIT_ROWS, "Rows of the unit", tuple(range(1, self.unit.at_most + 1)))
+        column = Column(UNIT_ROWS, "Rows of the unit", (1, self.unit.at_most))
         return replace(self, columns=(*self.columns, column))
+
+    @cached_property
+    def row_sizes(self) -> tuple[int, ...]:
+        """How many codes rows have in each column: `sizes`, but of UNIT_ROWS one for each number of rows of a unit.
+
+        What is counted of UNIT_ROWS is less (`equistrata.synth.measurements.row_parts`).
+        """
+        ours = zip(self.names, self.sizes, strict=True)
+        return tuple(self.unit.at_most if name == UNIT_ROWS else size for name, size in ours)
 
     @property
     def weighed(self) -> bool:

@@ -36,7 +36,7 @@ _TRUTH = {text: truth for truth in (True, False) for text in (str(truth), str(tr
 
 @dataclass(frozen=True, eq=False)
 class CodedTable:
-    """n rows by d columns of codes: `codes[i, j]` in [0, schema.sizes[j]).
+    """n rows by d columns of codes: `codes[i, j]` in [0, schema.row_sizes[j]).
 
     The constructor makes no copy and marks the array read-only only through this view, so the caller's array stays
     as it was. The array may be a mapped file, larger than memory: checks and counts go through it in chunks.
@@ -48,7 +48,7 @@ class CodedTable:
     def __post_init__(self) -> None:
         if self.codes.ndim != 2 or self.codes.shape[1] != len(self.schema.columns):
             raise InputError(f"codes need shape (n, {len(self.schema.columns)}), not {self.codes.shape}")
-        for name, size, codes in zip(self.schema.names, self.schema.sizes, self.codes.T, strict=True):
+        for name, size, codes in zip(self.schema.names, self.schema.row_sizes, self.codes.T, strict=True):
             if codes.size and (codes.max() >= size or (codes.dtype.kind != "u" and codes.min() < 0)):
                 raise InputError(f"column {name!r} holds a code outside its declared size")
         view = self.codes.view()
@@ -117,7 +117,7 @@ class CodedTable:
 
     def _places(self, names: Sequence[str]) -> tuple[list[int], list[int]]:
         places = [self.schema.index(name) for name in names]
-        return places, [self.schema.sizes[place] for place in places]
+        return places, [self.schema.row_sizes[place] for place in places]
 
     @classmethod
     def encode(cls, frame: pd.DataFrame, schema: Schema) -> CodedTable:

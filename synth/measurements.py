@@ -155,8 +155,20 @@ def parts_of(schema: Schema) -> int:
 
 
 def row_parts(schema: Schema) -> Counts:
-    """The parts of a row by its code of UNIT_ROWS: ⌊PARTS/m⌋ where its unit has m rows, so a unit has PARTS at most."""
-    return PARTS // np.arange(1, schema.unit.at_most + 1)
+    """The parts of a row of a unit with m rows, shape (k, 2): of units of one row, and of units of k = `at_most` rows.
+
+    They are ⌊PARTS/m⌋ in all, so a unit has PARTS at most. The first and k times the second are one row, to less than k
+    parts: so two codes say how many rows there are, whatever the sizes of units.
+
+    >>> from equistrata.data.schema import Column
+    >>> from equistrata.data.units.unit import Unit
+    >>> row_parts(Schema("people", (Column("SEX", values=(1, 2)),), unit=Unit("HOME", 3, weights="units"))).tolist()
+    [[1024, 0], [256, 256], [0, 341]]
+    """
+    rows = np.arange(1, schema.unit.at_most + 1)
+    parts = PARTS // rows
+    many = np.minimum(np.rint((PARTS - parts) / (schema.unit.at_most - 1)).astype(np.int64), parts)
+    return np.column_stack([parts - many, many])
 
 
 def parts_counted(table: CodedTable, columns: Sequence[str]) -> Counts:
@@ -168,10 +180,15 @@ def parts_counted(table: CodedTable, columns: Sequence[str]) -> Counts:
     if not table.schema.weighed:
         return table.marginal(columns)
     inner = [name for name in columns if name != UNIT_ROWS]
-    weighed = table.marginal([*inner, UNIT_ROWS]) * row_parts(table.schema)
+    return in_parts(table.schema, columns, table.marginal([*inner, UNIT_ROWS]))
+
+
+def in_parts(schema: Schema, columns: Sequence[str], rows: Counts) -> Counts:
+    """Counts of rows, by how many rows their units have along the last axis, as counts over columns in parts."""
+    parts = rows @ row_parts(schema)
     if UNIT_ROWS not in columns:
-        return np.asarray(weighed.sum(axis=-1))
-    return np.asarray(np.moveaxis(weighed, -1, list(columns).index(UNIT_ROWS)))
+        return np.asarray(parts.sum(axis=-1))
+    return np.asarray(np.moveaxis(parts, -1, list(columns).index(UNIT_ROWS)))
 
 
 def cells_where(columns: Iterable[str], codes: Mapping[str, int]) -> tuple[int | slice, ...]:

@@ -22,8 +22,13 @@ from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import steps
 from equistrata.flows.release.runners import executor
 from equistrata.flows.release.undertaking import under_way
+from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.gem import GEM
+from equistrata.synth.models.estimation import MirrorDescent
 from equistrata.synth.models.mixture_loss import MixtureDescent
+
+# Accounting holds whatever a model says, so models take few steps here.
+DESCENT = partial(MirrorDescent, iterations=20)
 
 # A kind of person that there are few of, and who earns as much as can be.
 MORE = {"SEX": 2, "GROUP": "c", "AGE": 90, "JOB": "yes", "PAY": 1_000_000.0}
@@ -55,8 +60,11 @@ def without_prefect(noise, pool):
         mock.patch.object(equistrata.flows.release.flow, "executor", pool),
         mock.patch.object(equistrata.flows.release.flow, "noise_source", return_value=noise),
         mock.patch.object(equistrata.flows.release.card, "datetime", Frozen),
-        mock.patch.object(
-            equistrata.synth.registry, "GEM", partial(GEM, rounds=3, round_steps=3, engine=MixtureDescent(6, 10))
+        mock.patch.multiple(
+            equistrata.synth.registry,
+            GEM=partial(GEM, rounds=3, round_steps=3, engine=MixtureDescent(6, 10)),
+            AIM=lambda **engines: AIM(**{"engine": DESCENT(), "round_engine": DESCENT()} | engines),
+            MirrorDescent=DESCENT,
         ),
     ):
         yield

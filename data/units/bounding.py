@@ -43,28 +43,42 @@ def unit_ids(cells: pd.Series, name: str, key: bytes) -> Ids:
 
     Numbers are their own 64 bits, and texts of up to 15 bytes their own 128, with their length. Longer ones get 127
     keyed bits (SipHash, twice): two units are mistaken for one with a chance below 2⁻⁸⁰ in a table of 2²⁴ units.
-    Blanks at both ends of a text do not count. Raises InputError where a cell is empty.
+    Blanks at both ends of a text do not count. Raises InputError where a cell is empty or blank, or is no single id.
     """
     if cells.isna().any():
-        raise InputError(
-            f"unit column {name!r} has empty cells; give each of these rows the id of its unit, or an id of its own"
-        )
+        raise _no_id(name)
     if pd.api.types.is_numeric_dtype(cells.dtype) and not pd.api.types.is_bool_dtype(cells.dtype):
         kind = np.dtype({"u": np.uint64, "i": np.int64}.get(cells.dtype.kind, np.float64))
-        bits = (cells.to_numpy(dtype=kind) + kind.type(0)).view(np.uint64)  # −0.0 is 0.0
-        return np.stack([bits, np.zeros_like(bits)], axis=1)
+        numbers = cells.to_numpy(dtype=kind) + kind.type(0)  # −0.0 is 0.0
+        if kind.kind == "f" and (np.abs(numbers) >= 2.0**53).any():
+            raise InputError(
+                f"unit column {name!r} has numbers with a point that are too large to tell ids apart; store it as text "
+                "or as whole numbers"
+            )
+        return np.stack([numbers.view(np.uint64), np.zeros(len(numbers), np.uint64)], axis=1)
     if isinstance(cells.dtype, pd.StringDtype):
-        return _text_ids(_texts(cells), key)
-    places, distinct = pd.factorize(cells)
-    return _text_ids(_texts(distinct), key)[places]
+        return _text_ids(_texts(cells), name, key)
+    try:
+        places, distinct = pd.factorize(cells)
+    except TypeError:
+        raise InputError(f"unit column {name!r} has lists or mappings in its cells; give each row one id") from None
+    return _text_ids(_texts(distinct), name, key)[places]
 
 
-def _text_ids(texts: pa.LargeStringArray, key: bytes) -> Ids:
+def _no_id(name: str) -> InputError:
+    return InputError(
+        f"unit column {name!r} has empty cells; give each of these rows the id of its unit, or an id of its own"
+    )
+
+
+def _text_ids(texts: pa.LargeStringArray, name: str, key: bytes) -> Ids:
     """See `unit_ids`."""
     if not len(texts):
         return np.zeros((0, 2), np.uint64)
     ends = np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
     starts, lengths = ends[:-1] - ends[0], np.diff(ends)
+    if not lengths.all():
+        raise _no_id(name)
     held = np.zeros(ends[-1] - ends[0] + 16, np.uint8)  # 16 bytes are read of any text
     held[:-16] = np.frombuffer(texts.buffers()[2], np.uint8)[ends[0] : ends[-1]]
     words = np.ndarray((len(held) - 7,), "<u8", held, strides=(1,))  # the 8 bytes from each place on

@@ -75,6 +75,10 @@ class Unit:
             raise InputError(f"{here} {shape}")
         if not (isinstance(declared["column"], str) and declared["column"].strip()):
             raise InputError(f"{here} {shape}, with the name of a column")
+        if "at_most" in declared and declared["at_most"] is None:
+            raise InputError(
+                f"{here} has a 'unit' with an empty 'at_most'; give a number of rows, or leave the key out"
+            )
         try:
             return cls.of(declared["column"], declared.get("at_most"))
         except InputError as error:

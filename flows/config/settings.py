@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from enum import Enum, auto
-from typing import Annotated, Any, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar, get_args
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, ValidationError, model_validator
 from pydantic.fields import FieldInfo
@@ -54,6 +54,15 @@ class Settings(BaseModel):
                     raise InputError(f"setting {str(name).rstrip('_')!r} holds bytes that are not UTF-8; rename that")
         return given
 
+    @model_validator(mode="before")
+    @classmethod
+    def _is_a_number(cls, given: Any) -> Any:
+        """`true` of a configuration is not 1: as `at_most: true`, it would be another guarantee than is meant."""
+        for name, field in cls.model_fields.items() if isinstance(given, dict) else ():
+            for key in {name, field.alias} & given.keys():
+                _refuse_truth(str(key), field, given[key])
+        return given
+
     @classmethod
     def build(cls, **settings: Any) -> Self:
         """Validate settings. Raises InputError with one sentence about the first setting that is wrong."""
@@ -66,6 +75,7 @@ class Settings(BaseModel):
         """A copy with other values of these fields; only they are validated. Raises InputError as `build` does."""
         new = {}
         for name, value in settings.items():
+            _refuse_truth(name, type(self).model_fields[name], value)
             try:
                 new[name] = TypeAdapter(whole_type(type(self).model_fields[name])).validate_python(value)
             except ValidationError as error:
@@ -76,6 +86,13 @@ class Settings(BaseModel):
 def whole_type(field: FieldInfo) -> Any:
     """The type of a field, with its bounds and validators."""
     return Annotated[(field.annotation, *field.metadata)] if field.metadata else field.annotation
+
+
+def _refuse_truth(name: str, field: FieldInfo, value: Any) -> None:
+    """Raise InputError for true or false where a number is wanted: Python takes them for 1 and 0."""
+    kinds = {field.annotation, *get_args(field.annotation)}
+    if isinstance(value, bool) and kinds & {int, float} and bool not in kinds:
+        raise InputError(f"setting {name!r} is {str(value).lower()}, but it should be a number; write it as one")
 
 
 def group_of(field: FieldInfo) -> type[Settings] | None:

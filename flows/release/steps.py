@@ -351,6 +351,9 @@ def evaluate(plan: Plan, work: Workspace) -> None:
     if not len(drawn):  # a tiny table's noisy size may be 0
         work.save_json(work.root / SCORES, {"warning": "not scored: the release has no rows"})
         return
+    if not any(map(len, parts)):  # the units of a small table are few
+        work.save_json(work.root / SCORES, {"warning": "not scored: all rows were held out"})
+        return
     strata = Strata.over(plan.schema, plan.strata.columns)
     distinct, times = zip(*(table.distinct() for table in (*parts, drawn)), strict=True)
     document: dict[str, Any] = {
@@ -364,9 +367,12 @@ def evaluate(plan: Plan, work: Workspace) -> None:
         document["scored"] = sampled
         real, (made,) = _together(plan, _some(parts, rng)), _some([drawn], rng)
         scores = score(made, real, strata)
-    target = plan.schema.target
+    target, test = plan.schema.target, None
     if plan.config.evaluate == "full" and target is not None:
         test = work.load_table(work.root / HELD_OUT, plan.modelled).select(plan.schema.names)
+    if test is not None and not len(test):
+        document["classified"] = "no classifier: no row was held out"
+    elif test is not None and target is not None:
         if max(sum(map(len, parts)), len(drawn), len(test)) > SCORED_ROWS:
             document["classified"] = sampled
         real, (held_out,), (made,) = _together(plan, _some(parts, rng)), _some([test], rng), _some([drawn], rng)

@@ -192,9 +192,17 @@ class Workspace:
         return np.random.default_rng(int(path.read_text("ascii")))
 
     def unit_key(self, rng: np.random.Generator) -> bytes:
-        """The secret key by which rows of a unit are chosen, the same in every run of the release."""
+        """The secret key by which rows of a unit are chosen, the same in every run of the release.
+
+        Raises InputError if it is gone and noise was drawn: by another key, other rows of a unit would be used as well.
+        """
         path = self.paid / "unit_key"
         if not path.exists():
+            if any(self.paid.glob("started_*")):
+                raise InputError(
+                    "the key by which rows of units were chosen is gone from the release's private folder, so what was "
+                    "drawn cannot be gone on with; give the release up, and make it under another id"
+                )
             write_durably(path, rng.bytes(32).hex(), UNSAVED)
         return bytes.fromhex(path.read_text("ascii"))
 

@@ -32,10 +32,10 @@ from equistrata.synth.measurements import (
     Merging,
     Where,
     given,
+    in_parts,
     measure_marginal,
     parts_counted,
     parts_of,
-    row_parts,
     total_estimate,
 )
 from equistrata.synth.models.base import Model
@@ -263,10 +263,12 @@ class Session:
         parts = parts_of(self.table.schema)  # whole multiples of 1/GRID, as scores have to be
         if len(rows) == len(self.table):
             return np.asarray(parts_counted(self.table, columns) / parts)
-        if parts > 1:
-            times = times * row_parts(rows.schema)[rows.column(UNIT_ROWS)]
-        shape = [self.table.schema[name].size for name in columns]
-        return np.asarray(np.bincount(rows.index_of(columns), times, prod(shape)).reshape(shape) / parts)
+        schema, counted = self.table.schema, list(columns)
+        if schema.weighed:  # the last axis is how many rows the units have
+            counted = [*(name for name in columns if name != UNIT_ROWS), UNIT_ROWS]
+        shape = [schema.row_sizes[schema.index(name)] for name in counted]
+        found = np.bincount(rows.index_of(counted), times, prod(shape)).reshape(shape)
+        return np.asarray((in_parts(schema, columns, found) if schema.weighed else found) / parts)
 
     @cached_property
     def _distinct(self) -> tuple[CodedTable, Counts]:

@@ -164,7 +164,7 @@ def rows_of_units(model: StratifiedModel, weights: PublicWeights | None = None) 
     schema = model.strata.schema
     if not schema.weighed:
         return model
-    found = model.weighted(UNIT_ROWS, np.arange(1.0, schema.unit.at_most + 1))
+    found = model.weighted(UNIT_ROWS, np.array(schema[UNIT_ROWS].values, dtype=np.float64))
     return found if weights is None else replace(found, weights=weights)
 
 

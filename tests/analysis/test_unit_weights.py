@@ -15,7 +15,7 @@ from equistrata.data.table import CodedTable
 from equistrata.data.units.unit import UNIT_ROWS, Unit
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import SeededNoise
-from equistrata.synth.measurements import PARTS, measure_marginal, parts_counted
+from equistrata.synth.measurements import PARTS, measure_marginal, parts_counted, row_parts
 from equistrata.synth.mechanisms.session import GRID
 from equistrata.synth.registry import mechanism
 from equistrata.synth.strata.model import rows_of_units
@@ -65,14 +65,20 @@ def test_a_unit_adds_one_in_all_wherever_its_rows_are():
             assert 0.99 * PARTS < apart.sum() <= PARTS
             assert (apart >= 0).all()
     whole = parts_counted(table, ("AGE", UNIT_ROWS)) / PARTS
-    rows = table.marginal(["AGE", UNIT_ROWS])
-    assert whole == pytest.approx(rows / np.arange(1, 5), rel=2e-3)
+    rows = table.marginal(["AGE", UNIT_ROWS])  # an axis of 1 to 4 rows
+    assert whole.sum(1) == pytest.approx((rows / np.arange(1, 5)).sum(1), rel=2e-3)
+    assert whole @ [1, 4] == pytest.approx(rows.sum(1), rel=2e-3)
+    for k in range(2, 17):
+        parts = row_parts(replace(PEOPLE, unit=Unit("HOME", k, weights="units")))
+        assert (parts >= 0).all()
+        assert (parts.sum(1) == PARTS // np.arange(1, k + 1)).all()
+        assert np.abs(parts @ [1, k] - PARTS).max() < k
     noisy = measure_marginal(table, ("AGE",), Rho(0.5), Budget(Rho(0.5)), SeededNoise(0))
     assert noisy.sigma == 1.0
     assert np.abs(noisy.values - whole.sum(1)).max() < 6
 
 
-@pytest.mark.parametrize("name", ["mst", "aim", "gem"])
+@pytest.mark.parametrize("name", ["mst", "aim", pytest.param("gem", marks=pytest.mark.slow)])
 def test_rows_are_drawn_by_the_size_of_units(name):
     """Shares of the units alone are far from those of the rows."""
     codes = households(np.random.default_rng(0))
@@ -97,7 +103,7 @@ def test_what_was_measured_by_the_units_rows_becomes_counts_of_rows():
     assert len(evidence.all) == len(raw) >= 2
     for measured, before in zip(evidence.all, raw, strict=True):
         assert measured.columns == tuple(name for name in before.columns if name != UNIT_ROWS)
-        assert measured.sigma == pytest.approx(before.sigma * 30**0.5)
+        assert measured.sigma == pytest.approx(before.sigma * 17**0.5)
         off = measured.values - real.marginal(measured.columns)
         assert np.abs(off).max() < 5 * measured.sigma + 0.003 * len(codes)
     model, values = next(replicate_models(evidence, 1, np.random.default_rng(0)))
@@ -106,10 +112,11 @@ def test_what_was_measured_by_the_units_rows_becomes_counts_of_rows():
     assert UNIT_ROWS not in noisy_cells(evidence).to_csv()
 
 
-def test_intervals_hold_for_rows():
-    """340 intervals of four releases; at 95 %, fewer than 305 hold with a chance below 1e-4 even if correlated."""
+@pytest.mark.parametrize("releases", [1, pytest.param(4, marks=pytest.mark.slow)])
+def test_intervals_hold_for_rows(releases):
+    """84 intervals of each release; of four releases, fewer than 90 % hold with a chance below 1e-4."""
     held = []
-    for seed in range(4):
+    for seed in range(releases):
         codes = households(np.random.default_rng(seed))
         truth, answers = (
             CodedTable(codes[:, :3], replace(PEOPLE, unit=Unit())),

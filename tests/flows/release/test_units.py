@@ -6,7 +6,6 @@ files tell nothing else.
 
 import json
 from dataclasses import replace
-from itertools import product
 from math import sqrt
 
 import numpy as np
@@ -17,7 +16,6 @@ from plain_release import release as released
 from replay import MORE, replayed
 
 import equistrata.synth.measurements
-import equistrata.synth.mechanisms.session
 from equistrata.analysis.release import Release
 from equistrata.analysis.verify import faults
 from equistrata.data.manifest import MANIFEST, write_manifest
@@ -75,16 +73,35 @@ MECHANISMS = {
     "mst, for each stratum": {"synthesizer": "mst", "selection": "per-stratum"},
     "open column": {"declared": OPEN, "strata": "SEX", "synthesizer": "mst"},
 }
+OPEN_UNITS = ("open column", "units")
+
+
+def slow_but_for(cases, fast):
+    """Parameters of a product, of which the fast tests run these: each setting is in one of them at least."""
+    assert set(fast) <= set(cases)
+    return [pytest.param(*case, marks=() if case in fast else pytest.mark.slow) for case in cases]
+
+
+# A unit of one row counts as one either way; texts of an open column are counted in full.
+FORMS = [(name, weights) for name in MECHANISMS for weights in ("rows", "units") if (name, weights) != OPEN_UNITS]
+PLACES = [(1, "one cell"), (2, "mixed"), (4, "one cell"), (8, "many strata")]
 
 
 @pytest.mark.parametrize(
-    ("name", "weights"),
-    [*product(MECHANISMS, ["rows"]), *product([name for name in MECHANISMS if name != "open column"], ["units"])],
+    ("name", "weights", "at_most", "where"),
+    slow_but_for(
+        [(*form, *place) for form in FORMS for place in PLACES if (form[1], place[0]) != ("units", 1)],
+        [
+            ("mst, shared", "rows", 4, "one cell"),
+            ("mst, shared", "units", 8, "many strata"),
+            ("aim, held-out rows", "units", 4, "one cell"),
+            ("gem", "rows", 1, "one cell"),
+            ("mst, for each stratum", "rows", 2, "mixed"),
+            ("open column", "rows", 4, "one cell"),
+        ],
+    ),
 )
-@pytest.mark.parametrize(("at_most", "where"), [(1, "one cell"), (2, "mixed"), (4, "one cell"), (8, "many strata")])
 def test_a_whole_unit_costs_at_most_what_is_charged(tmp_path, name, weights, at_most, where):
-    if at_most == 1 and weights == "units":
-        pytest.skip("a unit of one row counts as one either way")
     frame, unit = households(), unit_of(at_most, where)
     settings = MECHANISMS[name] | {"unit": "HOME", "at_most": at_most, "epsilon": 12, "unit_weights": weights}
     least = 0.2 if where == "one cell" else 0.01
@@ -102,12 +119,24 @@ def test_a_unit_over_the_bound_is_cut_and_costs_no_more(tmp_path, weights):
 
 
 @pytest.mark.parametrize(
-    ("name", "weights"), [*product([name for name in MECHANISMS if name != "open column"], ["rows", "units"])]
+    ("name", "weights", "at_most", "stratum"),
+    slow_but_for(
+        [
+            (*form, at_most, stratum)
+            for form in FORMS
+            for at_most, stratum in [(1, "same"), (3, "same"), (3, "another")]
+            if form[0] != "open column" and (form[1], at_most) != ("units", 1)
+        ],
+        [
+            ("mst, shared", "rows", 1, "same"),
+            ("mst, shared", "units", 3, "another"),
+            ("aim, held-out rows", "rows", 3, "another"),
+            ("gem", "units", 3, "same"),
+            ("mst, for each stratum", "rows", 3, "another"),
+        ],
+    ),
 )
-@pytest.mark.parametrize(("at_most", "stratum"), [(1, "same"), (3, "same"), (3, "another")])
 def test_a_unit_that_is_replaced_costs_at_most_what_is_charged(tmp_path, name, weights, at_most, stratum):
-    if at_most == 1 and weights == "units":
-        pytest.skip("a unit of one row counts as one either way")
     one, two = replacing(at_most, stratum)
     settings = MECHANISMS[name] | {"relation": "replace-one", "means": "", "epsilon": 12}
     if at_most > 1:  # else one row in place of another
@@ -157,8 +186,9 @@ def test_a_unit_s_rows_counted_once_are_caught(monkeypatch, tmp_path):
 
 def test_a_weight_of_one_for_each_row_is_caught(monkeypatch, tmp_path):
     """Units count as one each, so noise is for one."""
-    for module in (equistrata.synth.measurements, equistrata.synth.mechanisms.session):
-        monkeypatch.setattr(module, "row_parts", lambda schema: np.full(schema.unit.at_most, 1024))
+    monkeypatch.setattr(
+        equistrata.synth.measurements, "row_parts", lambda schema: np.tile([1024, 0], (schema.unit.at_most, 1))
+    )
     frame, settings = households(), {"unit": "HOME", "at_most": 4, "unit_weights": "units", "epsilon": 12}
     _, price, (cost, _) = replayed(tmp_path, frame, with_unit(frame, unit_of(4, "one cell")), 4, **settings)
     assert cost > 4 * price
@@ -222,17 +252,17 @@ def test_rows_of_a_unit_are_chosen_by_the_key_and_its_own_rows_alone(tmp_path):
 
 
 def test_each_row_of_a_unit_has_the_same_chance():
-    """3 of 100 rows, most of them equal, over 2,000 keys."""
+    """3 of 100 rows, most of them equal, over 1,000 keys."""
     codes, often = np.repeat([0, 1, 2], [90, 9, 1])[:, None], np.zeros(100)
-    for i in range(2000):
+    ids = unit_ids(pd.Series([1] * 100), "HOME", b"any")  # a number is its own id
+    for i in range(1000):
         key = i.to_bytes(32, "big")
-        ids = unit_ids(pd.Series([1] * 100), "HOME", key)
         often += chosen_rows(ids, contents([codes], key), 3, key)[0]
-    assert often.sum() == 6000
-    # 60 expected for each row; a sum over k equal rows has a standard deviation of about √(60k).
+    assert often.sum() == 3000
+    # 30 expected for each row; a sum over k equal rows has a standard deviation of about √(30k).
     for rows in (slice(0, 90), slice(90, 99), slice(99, 100)):
         k = len(codes[rows])
-        assert abs(often[rows].sum() - 60 * k) < 4.5 * np.sqrt(60 * k)  # by chance in one of 50,000 tests
+        assert abs(often[rows].sum() - 30 * k) < 4.5 * np.sqrt(30 * k)  # by chance in one of 50,000 tests
     held = bounding.share_of_units(unit_ids(pd.Series(range(10_000)), "HOME", b"k"), 0.2, b"k")
     assert abs(held.mean() - 0.2) < 4.5 * np.sqrt(0.16 / 10_000)
 
@@ -244,16 +274,44 @@ def test_ids_are_the_same_however_they_are_stored():
     assert (as_text[0] == as_text[2]).all()
     assert (as_text[0] != as_text[1]).any()
     assert (unit_ids(pd.Series([3, 4], dtype="Int64"), "H", key) == unit_ids(pd.Series([3, 4]), "H", key)).all()
-    for empty in (["1", None], [1.0, np.nan]):
-        with pytest.raises(InputError, match="unit column 'HOME' has empty cells; give each of these rows the id"):
-            unit_ids(pd.Series(empty), "HOME", key)
+    for kind in ("str", object, "category"):
+        assert (as_text == unit_ids(pd.Series(["1\t", "\u20032", "1"], dtype=kind), "HOME", key)).all()
+
+
+@pytest.mark.parametrize(
+    ("cells", "says"),
+    [
+        (["1", None], "has empty cells; give each of these rows the id"),
+        ([1.0, np.nan], "has empty cells"),
+        (["1", " \u2003\t"], "has empty cells"),  # else all who have none would be one unit
+        (["", "1"], "has empty cells"),
+        ([1.0, 2.0**53], "has numbers with a point that are too large to tell ids apart"),
+        ([1.0, np.inf], "has numbers with a point"),
+        ([[1], [2]], "has lists or mappings in its cells"),
+    ],
+)
+def test_what_is_no_id_is_refused(cells, says):
+    with pytest.raises(InputError, match=f"unit column 'HOME' {says}"):
+        unit_ids(pd.Series(cells), "HOME", b"k" * 32)
+    assert len(unit_ids(pd.Series([2**53, 2**53 + 1]), "HOME", b"k").tolist()) == 2
+
+
+def test_ids_that_are_numbers_with_a_point_differ_where_they_do():
+    ids = unit_ids(pd.Series([0.5, 1.0, -0.0, 0.0, 0.5 + 2.0**-52]), "HOME", b"k" * 32)
+    assert pd.factorize(ids[:, 0])[0].tolist() == [0, 1, 2, 2, 3]
+
+
+@pytest.fixture(scope="module")
+def texts():
+    """Of up to 40 bytes, with NUL, blanks of Unicode at the ends and letters of several bytes."""
+    rng = np.random.default_rng(0)
+    letters = np.array(list("ab\0\u2003é😀 "))[rng.integers(0, 7, (20_000, 13))]
+    found = ["".join(row[:length]) for row, length in zip(letters.tolist(), rng.integers(1, 14, 20_000), strict=True)]
+    return [text if text.strip() else "a" for text in found]
 
 
 @pytest.mark.parametrize("kind", ["str", object, "category"])
-def test_ids_differ_where_texts_do(kind):
-    """Of up to 40 bytes, with NUL, blanks of Unicode at the ends and letters of several bytes."""
-    rng = np.random.default_rng(0)
-    texts = ["".join(rng.choice(list("ab\0\u2003é😀 "), rng.integers(0, 14))) for _ in range(20_000)]
+def test_ids_differ_where_texts_do(kind, texts):
     found = pd.factorize(pd.MultiIndex.from_arrays(unit_ids(pd.Series(texts, dtype=kind), "HOME", b"k").T))[0]
     assert np.array_equal(found, pd.factorize(np.array([text.strip() for text in texts], dtype=object))[0])
     parts = pd.concat([pd.Series(part, dtype=kind) for part in (texts[:7], texts[7:9000], texts[9000:])])
@@ -306,6 +364,13 @@ def test_the_schema_s_unit_holds_unless_a_setting_says_otherwise(place):
         ({"unit_sizes": "0.5,0.5"}, "'unit_sizes' is about the rows of a unit, and none is named"),
         ({"unit": "HOME", "at_most": 3, "unit_sizes": "0.5,x"}, "shares of units with 1, 2, 3"),
         ({"unit": "HOME", "at_most": 0}, "at_most"),
+        ({"unit": "HOME", "at_most": True}, "setting 'at_most' is true, but it should be a number"),
+        ({"unit": "HOME", "units": True}, "setting 'units' is true, but it should be a number"),
+        ({"unit": "GROUP", "at_most": 2, "strata": "GROUP"}, "unit column 'GROUP' is among the released columns"),
+        (
+            {"unit": "GROUP", "at_most": 2, "strata": "GROUP", "columns": "AGE,JOB"},
+            "stratum column 'GROUP' is not among the released columns",
+        ),
         ({"unit": "HOME", "at_most": 17, "unit_weights": "units"}, "where 2 to 16 rows of them are used"),
         ({"unit_weights": "units"}, "where 2 to 16 rows of them are used"),
         ({"unit": "HOME", "at_most": 2, "synthesizer": "smartnoise-mst"}, "accounts for one row only"),
@@ -316,7 +381,17 @@ def test_a_unit_that_makes_no_sense_is_refused(place, settings, says):
         Plan.of(ReleaseConfig.build(**place[1], **settings))
 
 
-@pytest.mark.parametrize("unit", ["HOME", "{at_most: 3}", "{column: HOME, at_most: 0}", "{column: 3, at_most: 1}"])
+@pytest.mark.parametrize(
+    "unit",
+    [
+        "HOME",
+        "{at_most: 3}",
+        "{column: HOME, at_most: 0}",
+        "{column: HOME, at_most: true}",
+        "{column: HOME, at_most: }",
+        "{column: 3, at_most: 1}",
+    ],
+)
 def test_a_schema_s_unit_is_checked(place, unit):
     folder, given = place
     (folder / "people.yaml").write_text(PEOPLE_SCHEMA + f"unit: {unit}\n")
@@ -358,10 +433,57 @@ def test_an_id_that_repeats_is_refused_before_anything_is_charged(place):
     assert len(other.load(other.stratum(0))) == 300
 
 
+@pytest.mark.parametrize(
+    ("more", "scores"), [({"seed": 1}, "no row was held out"), ({"seed": 2}, "all rows were held")]
+)
+def test_a_table_of_one_unit_is_released(place, more, scores):
+    """As at most so many rows, however many it has; a held-out unit is held out whole."""
+    folder, given = place
+    households().assign(HOME=1).to_csv(folder / "people.csv", index=False)
+    settings = {"unit": "HOME", "at_most": 1000, "evaluate": "full", "holdout": 0.5, "epsilon": 20, "rows": 50}
+    released(settings | given | more)
+    assert scores in (folder / "out.internal" / "scores.json").read_text()
+
+
+def test_a_key_that_is_gone_once_noise_was_drawn_is_not_made_anew(tmp_path):
+    """By another key other rows of a unit would be used in what is still to be measured: up to twice as many."""
+    work = steps.Workspace(tmp_path)
+    key = work.unit_key(np.random.default_rng(0))
+    assert work.unit_key(np.random.default_rng(1)) == key
+    (tmp_path / "unit_key").unlink()
+    assert work.unit_key(np.random.default_rng(1)) != key  # nothing was drawn by it
+    work.count_start("synthesis")
+    (tmp_path / "unit_key").unlink()
+    with pytest.raises(InputError, match="the key by which rows of units were chosen is gone"):
+        work.unit_key(np.random.default_rng(0))
+
+
+def test_releases_for_rows_and_for_units_share_no_account(place):
+    """A series of two on one account: the second, for another unit, is refused before it is charged."""
+    folder, given = place
+    ledger = Ledger(folder / "ledger.db")
+    household = {"unit": "HOME", "at_most": 2}
+    charged = {"ledger": str(folder / "ledger.db"), "evaluate": "none", "epsilon": 2, "rows": 50} | given
+    for dataset, relation, first, second in [
+        ("rows", "add-remove", {}, household),
+        ("homes", "add-remove of all rows with one HOME", household, {}),
+    ]:
+        ledger.create(dataset, 50, 1e-9, relation=relation, same_people_as=["rows"] if dataset == "homes" else [])
+        one, two = (
+            {"dataset": dataset, "release_id": f"{dataset}-{n}", "output": str(folder / f"{dataset}-{n}")} for n in "12"
+        )
+        released(charged | first | one)
+        with pytest.raises(InputError, match=f"budget of data set '{dataset}' is kept under '{relation}', and this"):
+            released(charged | second | two)
+        assert len(ledger.charges(dataset, f"{dataset}-1")) == 1
+        assert ledger.charges(dataset, f"{dataset}-2") == []
+        assert not (folder / f"{dataset}-2").exists()
+
+
 SIZES = {"unit": "HOME", "at_most": 2, "bound_share": 0.2, "means": "", "epsilon": 12}
 
 
-@pytest.mark.parametrize("rows", [1, 2, 3, 4, 9])
+@pytest.mark.parametrize("rows", [2, *(pytest.param(rows, marks=pytest.mark.slow) for rows in (1, 3, 4)), 9])
 def test_counts_of_units_by_their_rows_are_private_and_paid_for(tmp_path, rows):
     frame = households()
     more = with_unit(frame, unit_of(rows, "one cell"))
