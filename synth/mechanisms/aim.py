@@ -53,7 +53,7 @@ ROUNDS = 16  # times the number of columns: the parts of ρ of which each of the
 # a part of the rows, at which first rounds may have that price (docs/experiments/aim.md).
 STRATA_ROUNDS = ((ROUNDS, 0.0025), (4, 0.065), (1, inf))
 MODEL_SIZE, STRATA_MODEL_SIZE = 1.0, 4.0  # MiB
-MANY = 14  # as `Levels.many` (docs/experiments/levels.md)
+MANY = 14  # columns besides strata's: as `Levels.many`; and the most of STRATA_ROUNDS (docs/experiments/levels.md)
 
 
 @dataclass(frozen=True)
@@ -68,7 +68,8 @@ class AIM(SharingMechanism):
         within: with strata, the weight in the workload of every set of `degree` columns within strata.
         max_model_size: the largest model, in MiB of its junction tree's tables; None for 1, or 4 with strata.
         rounds: the first rounds' share of ρ is one part in `rounds` times the number of columns; None for the paper's
-            16, or, with strata, 16, 4 or 1, falling with the noise floor of a pair (STRATA_ROUNDS).
+            16, or, with strata and up to MANY columns, 16, 4 or 1, falling with the noise floor of a pair
+            (STRATA_ROUNDS).
         measured: the part of a round's ρ that its measurement gets; its choice gets the rest.
         readable: rounds are run only if the noise floor of a pair of columns (expected L1 norm, mean over pairs), if
             all of ρ went to a tree of pairs, is at most this fraction of the number of rows.
@@ -164,7 +165,8 @@ class AIM(SharingMechanism):
         rounds: Sequence[tuple[int, float]] = ((self.rounds or ROUNDS, inf),)
         if self.strata:
             first = self.levels.measure_within(session, self.levels.measure_over_all(session))
-            if self.levels.reached(session.measurements).fine and self.rounds is None:
+            fine = self.levels.reached(session.measurements).fine
+            if fine and self.rounds is None and len(self.levels.inner(session.table.schema)) <= MANY:
                 rounds = STRATA_ROUNDS
         else:  # the paper's: every column
             part = rho * Fraction(1, rounds[0][0] * len(names)) * self.measured
