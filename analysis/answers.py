@@ -44,7 +44,7 @@ from equistrata.synth.strata.model import StratifiedModel
 
 STATISTICS = ("count", "proportion", "mean", "quantile", "difference", "ratio", "independence", *KINDS)
 MEASURED, IMPLIED, REFUSED = "measured", "implied", "refused"
-REPLICATES = 50
+REPLICATES = 25  # Student's quantile is then 3 % above that of 50
 NOISES = 200  # draws of noise on measured sums
 _LEAST_ROWS = 1.0
 
@@ -120,15 +120,18 @@ class Answers:
         """See `unmeasured_pairs`."""
         return unmeasured_pairs(self.evidence)
 
-    def replicated(self) -> list[tuple[StratifiedModel, list[Floats]]]:
-        """The replicates' models and noisy values, made once."""
-        if not self._replicated:
-            made = replicate_models(self.evidence, self.count, np.random.default_rng(self.seed))
-            for number, each in enumerate(made, start=1):
-                self._replicated.append(each)
-                if self.progress is not None:
-                    self.progress(number, self.count)
-        return self._replicated
+    def replicated(self, count: int | None = None) -> list[tuple[StratifiedModel, list[Floats]]]:
+        """So many replicates' models and noisy values, `self.count` of them if not said; each is made once."""
+        wanted = self.count if count is None else count
+        while len(self._replicated) < wanted:
+            self._replicated.append(next(self._making))
+            if self.progress is not None:
+                self.progress(len(self._replicated), wanted)
+        return self._replicated[:wanted]
+
+    @cached_property
+    def _making(self) -> Iterator[tuple[StratifiedModel, list[Floats]]]:
+        return replicate_models(self.evidence, np.random.default_rng(self.seed))
 
     @cached_property
     def _values(self) -> list[Floats]:
@@ -238,8 +241,9 @@ class Answers:
         return min(max(value, lower), upper), lower, upper, (upper - lower) / (2 * z)
 
     def _tables(self, columns: Columns) -> list[LeastSquares]:
-        """By these columns, and with those that define strata where these were measured one by one."""
-        found = (self._table(names) for names in dict.fromkeys([columns, self._by_strata(columns)]))
+        """With the columns that define strata where these were measured one by one, which says all that was measured;
+        and by these columns, where that has more cells than a covariance is worked out for."""
+        found = (self._table(names) for names in dict.fromkeys([self._by_strata(columns), columns]))
         return [table for table in found if table is not None]
 
     def _table(self, columns: Columns) -> LeastSquares | None:

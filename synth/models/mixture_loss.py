@@ -10,16 +10,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from math import prod
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from threadpoolctl import ThreadpoolController
 
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
+from equistrata.stats.threads import one_thread
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.models.graphical import cell_map
 from equistrata.synth.models.junction_tree import Clique
@@ -302,7 +301,7 @@ class Adam:
         """Descend `steps` times. One thread: the matrices are too small to share."""
         logits, smooth = logits.copy(), logits.copy()
         mean, square = np.zeros_like(logits), np.zeros_like(logits)
-        with _threads().limit(limits=1, user_api="blas"):
+        with one_thread():
             for step in range(1, steps + 1):
                 _, _, slope = loss.value(logits, self.tolerance)
                 rate = self.rate * (0.55 + 0.45 * np.cos(np.pi * step / steps))
@@ -314,9 +313,3 @@ class Adam:
                 logits -= np.float32(rate / (1 - 0.9**step)) * mean / scale
                 smooth += np.float32(1 - keep) * (logits - smooth)
         return smooth
-
-
-@lru_cache(maxsize=1)
-def _threads() -> ThreadpoolController:
-    """Remembered: looking through the loaded libraries takes longer than a step."""
-    return ThreadpoolController()
