@@ -9,7 +9,7 @@ from known_relations import SCHEMA, evidence_of, people
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.evidence import Evidence
 from equistrata.analysis.questions import question
-from equistrata.analysis.regression import Regression
+from equistrata.analysis.regression.design import Regression
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.data.units.unit import Unit
@@ -130,7 +130,7 @@ def test_more_answers_or_coefficients_than_memory_holds_are_refused(monkeypatch)
     monkeypatch.setattr("equistrata.analysis.questions.MOST_SUMS", 20)
     with pytest.raises(InputError, match="24 answers from a table of R, X, Y are too many; ask for some values"):
         answers.estimate("proportion", "X", ["R", "Y"])
-    monkeypatch.setattr("equistrata.analysis.regression.MOST_TERMS", 4)
+    monkeypatch.setattr("equistrata.analysis.regression.design.MOST_TERMS", 4)
     with pytest.raises(InputError, match="a regression on X, R has 6 coefficients, more than 4; leave out columns"):
         answers.estimate("logit", {"Y": 1}, ["X", "R"])
 
