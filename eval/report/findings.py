@@ -42,7 +42,7 @@ from equistrata.eval.scores.workload import WORST_WORKLOAD
 from equistrata.stats.shrinkage import shrunken
 
 Expected = Mapping[str, Mapping[str, float]]  # column → label → how far a release was expected to be off
-CHANCE = 0.05  # errors of a release that are told from chance though their sign is wrong, as expected
+CHANCE = 0.05  # expected number of wrong signs among the errors of a release that are taken for real
 LEAST_MEAN = 0.05  # of the released mean: the least real one that an error is worked out for
 LEAST_EXPECTED = 1e-4  # the size of an error that is expected where hardly any is
 NOTABLE_ERROR = 0.05  # an error with an interval from about 0 to beyond this is below the noise floor
@@ -212,10 +212,10 @@ def shrunken_errors(
 ) -> dict[str, dict[str, Shown]]:
     """Errors of groups, shrunk towards what was expected of them: `equistrata.stats.shrinkage`.
 
-    Where a mean's noise is larger than any error that is expected, a large error of it is most likely chance. Errors
-    whose signs are the surest are told from chance, as long as `CHANCE` of them are expected to be wrong, all together;
-    another one that may be notable is below the noise floor.
-    Errors of all rows, and of groups without a synthetic row, are as they were.
+    Where a mean's noise is larger than any error that is expected, a large error of it is most likely chance. Those
+    with the surest signs are taken for real, as long as at most `CHANCE` of these signs are expected to be wrong, all
+    together. Another one that may be notable is below the noise floor.
+    Errors of all rows, and where a released mean is 0 or missing, are as they were.
 
     Args:
         expected: column → label → the size that was expected of the error; where there is none, one over the root of
@@ -224,13 +224,15 @@ def shrunken_errors(
     z = float(ndtri((1 + audit.level) / 2))
     rows, means = audit.synthetic.rows, audit.synthetic.means
     found = {column: dict(of) for column, of in errors.items()}
-    cells = [(column, label) for column, of in errors.items() for label in of if label != ALL_ROWS and rows[label]]
+    cells = [
+        (column, label) for column, of in errors.items() for label in of if label != ALL_ROWS and means[column][label]
+    ]
     if not cells:
         return found
     observed, noise, scale = np.full((3, len(cells)), np.nan)
     for place, (column, label) in enumerate(cells):
         mean, made = audit.means[column][label], means[column][label]
-        if mean.value and made and not mean.lower <= 0 <= mean.upper and math.isfinite(mean.upper):
+        if mean.value is not None and made and not mean.lower <= 0 <= mean.upper and math.isfinite(mean.upper):
             observed[place] = mean.value / made - 1  # over the released mean, which has no noise: normal
             noise[place] = (mean.upper - mean.lower) / (2 * z * abs(made))
         scale[place] = max(expected.get(column, {}).get(label, rows[label] ** -0.5), LEAST_EXPECTED)
