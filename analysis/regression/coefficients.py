@@ -124,7 +124,7 @@ def _linear(grounds: Grounds, asked: Regression) -> tuple[Floats, list[Spread], 
         found[:, place] = weights @ right, weights @ square[:, place]
         above, below = (noise[:, :, -1] - noise[:, :, :-1] @ rest) @ weights, noise[:, :, :-1] @ weights @ weights
         spreads.append(Spread(*(float((a * b).mean()) for a, b in ((above, above), (above, below), (below, below)))))
-    return found, spreads, np.linalg.solve(square, right)
+    return found, spreads, np.asarray(np.linalg.solve(square, right), dtype=np.float64)
 
 
 def _from_models(

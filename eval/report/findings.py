@@ -244,9 +244,8 @@ def shrunken_errors(
         size, far = float(posterior.size[place]), z * float(posterior.deviation[place])
         chance = not shown[place] and size + far > NOTABLE_ERROR
         note = TOO_SMALL if chance or np.isnan(noise[place]) else ""
-        found[column][label] = Shown(
-            *(_over_real(x, observed[place]) for x in (size, max(size - far, 0.0), size + far)), note
-        )
+        error, least, most = (_over_real(x, observed[place]) for x in (size, max(size - far, 0.0), size + far))
+        found[column][label] = Shown(error, least, most, note)
     return found
 
 

@@ -208,9 +208,8 @@ class PublicReport(_AnyReport):
     def findings(self) -> tuple[Findings, ...]:
         schema = self.about.strata.schema
         expected = self.expected or ({},) * len(self.audits)
-        return tuple(
-            public_findings(*each, schema, of) for *each, of in zip(self.releases, self.audits, expected, strict=True)
-        )
+        parts = zip(self.releases, self.audits, expected, strict=True)
+        return tuple(public_findings(release, audit, schema, of) for release, audit, of in parts)
 
     @property
     def private(self) -> bool:
