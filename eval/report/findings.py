@@ -42,7 +42,7 @@ from equistrata.eval.scores.workload import WORST_WORKLOAD
 from equistrata.stats.shrinkage import shrunken
 
 Expected = Mapping[str, Mapping[str, float]]  # column → label → how far a release was expected to be off
-CHANCE = 0.05  # expected number of wrong signs among the errors of a release that are taken for real
+CHANCE = 0.05  # expected number of wrong signs among the errors of a release that are treated as real
 LEAST_MEAN = 0.05  # of the released mean: the least real one that an error is worked out for
 LEAST_EXPECTED = 1e-4  # the size of an error that is expected where hardly any is
 NOTABLE_ERROR = 0.05  # an error with an interval from about 0 to beyond this is below the noise floor
@@ -213,7 +213,7 @@ def shrunken_errors(
     """Errors of groups, shrunk towards what was expected of them: `equistrata.stats.shrinkage`.
 
     Where a mean's noise is larger than any error that is expected, a large error of it is most likely chance. Those
-    with the surest signs are taken for real, as long as at most `CHANCE` of these signs are expected to be wrong, all
+    with the surest signs are treated as real, as long as at most `CHANCE` of these signs are expected to be wrong, all
     together. Another one that may be notable is below the noise floor.
     Errors of all rows, and where a released mean is 0 or missing, are as they were.
 
