@@ -91,23 +91,6 @@ def ratio_interval(
     return lower, upper
 
 
-def quotient_interval(x: float, n: float, spread: Spread, z: float) -> tuple[float, float] | None:
-    """All r for which x − r·n lies within z standard deviations of 0, of any sign; None where these have no bounds.
-
-    That is so where n is within z standard deviations of 0.
-
-    >>> [round(end, 3) for end in quotient_interval(-50.0, 20.0, Spread(36.0, 0.0, 4.0), 1.96) or ()]
-    [-3.387, -1.813]
-    >>> quotient_interval(-50.0, 3.0, Spread(36.0, 0.0, 4.0), 1.96)
-    """
-    a = n**2 - z**2 * spread.of_n
-    b, c = x * n - z**2 * spread.joint, x**2 - z**2 * spread.of_x
-    if a <= 0:
-        return None
-    far = math.sqrt(max(b**2 - a * c, 0.0))
-    return (b - far) / a, (b + far) / a
-
-
 def _roots(a: float, b: float, c: float) -> list[float]:
     if a == 0:
         return [] if b == 0 else [-c / b]

@@ -20,7 +20,6 @@ from equistrata.analysis.regression.design import Regression
 from equistrata.analysis.regression.moments import Moments
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
-from equistrata.stats.fieller import Spread, quotient_interval
 
 NOISES = 200  # draws of noise on measured sums
 
@@ -62,24 +61,17 @@ def _answered(asked: Regression, numbers: Floats, basis: npt.NDArray[np.str_]) -
 
 
 def _by_sums(grounds: Grounds, asked: Regression, level: float, sampled: float) -> pd.DataFrame | None:
-    """Linear coefficients that follow from measured sums alone; None if one has no interval by them."""
+    """Linear coefficients that follow from measured sums alone; None if not all was measured."""
     found = _linear(grounds, asked)
     if found is None:
         return None
-    (above, below), spreads, value = found
-    of_rows = np.zeros(len(value))
+    value, variance = found
     if sampled:
         counts = grounds.evidence.model.marginal(asked.columns).ravel()
-        of_rows = sampled * asked.sampling(counts, value) * below**2
-    z = float(stdtrit(NOISES, (1 + level) / 2))
-    ends = [
-        quotient_interval(x, n, spread + Spread(float(more), 0.0, 0.0), z)
-        for x, n, spread, more in zip(above.tolist(), below.tolist(), spreads, of_rows, strict=True)
-    ]
-    if any(each is None for each in ends):
-        return None
-    lower, upper = np.array(ends).T
-    return _answered(asked, np.array((value, lower, upper, (upper - lower) / (2 * z))), np.full(len(value), MEASURED))
+        variance = variance + sampled * asked.sampling(counts, value)
+    error = np.sqrt(variance)
+    far = float(stdtrit(NOISES, (1 + level) / 2)) * error
+    return _answered(asked, np.array((value, value - far, value + far, error)), np.full(len(value), MEASURED))
 
 
 def _apart(grounds: Grounds, asked: Regression) -> npt.NDArray[np.bool_]:
@@ -94,37 +86,22 @@ def _alone(grounds: Grounds, outcome: str | None) -> set[str]:
     return {name for pair in grounds.unmeasured if outcome in pair for name in pair if name != outcome}
 
 
-def _linear(grounds: Grounds, asked: Regression) -> tuple[Floats, list[Spread], Floats] | None:
-    """Coefficients by measured sums of products as quotients, each of a numerator and a denominator.
-
-    With the other coefficients at what their equations say for it, a coefficient β solves N − βD = 0, and N − βD is
-    linear in the noise (Fieller, 1954): an interval that knows that a small group's rows are noise below the line too.
-
-    Returns: N and D, shape (2, terms); the variance of N − βD of each; the coefficients. None if not all was measured.
-    """
+def _linear(grounds: Grounds, asked: Regression) -> tuple[Floats, Floats] | None:
+    """Coefficients by measured sums of products, and their variance: the same sums with more noise, many times."""
     moments = Moments.of(grounds.evidence.strata.schema, grounds.tables, asked.parts[:-1], asked.parts)
     if moments is None:
         return None
-    sums, rng = moments.sums(grounds.values), np.random.default_rng(grounds.seed + 2)
-    measurements = grounds.evidence.all
-    noise = np.array([
-        moments.sums([rng.normal(0.0, m.sigma, m.values.shape) for m in measurements]) for _ in range(NOISES)
-    ])  # fmt: skip
-    square, right = sums[:, :-1], sums[:, -1]
-    if min(float(np.linalg.eigvalsh(square + each[:, :-1])[0]) for each in noise) <= 0:
-        return None  # a group of so few rows that noise may be all of them
-    found, spreads = np.empty((2, len(right))), []
-    for place in range(len(right)):
-        others = np.arange(len(right)) != place
-        rest, weights = np.zeros(len(right)), np.zeros(len(right))  # the other coefficients at 0, and their slope
-        inner = square[np.ix_(others, others)]
-        rest[others] = np.linalg.solve(inner, right[others])
-        weights[others] = -np.linalg.solve(inner, square[others, place])
-        weights[place] = 1.0
-        found[:, place] = weights @ right, weights @ square[:, place]
-        above, below = (noise[:, :, -1] - noise[:, :, :-1] @ rest) @ weights, noise[:, :, :-1] @ weights @ weights
-        spreads.append(Spread(*(float((a * b).mean()) for a, b in ((above, above), (above, below), (below, below)))))
-    return found, spreads, np.asarray(np.linalg.solve(square, right), dtype=np.float64)
+    sums, rng, drawn = moments.sums(grounds.values), np.random.default_rng(grounds.seed + 2), []
+    smallest = float(np.linalg.eigvalsh(sums[:, :-1])[0])
+    for _ in range(NOISES):
+        noise = [rng.normal(0.0, m.sigma, m.values.shape) for m in grounds.evidence.all]
+        moved = sums + moments.sums(noise)
+        smallest = min(smallest, float(np.linalg.eigvalsh(moved[:, :-1])[0]))
+        drawn.append(np.linalg.lstsq(moved[:, :-1], moved[:, -1], rcond=None)[0])
+    if smallest <= 0:  # a group of so few rows that noise may be all of them
+        return None
+    value: Floats = np.linalg.solve(sums[:, :-1], sums[:, -1]).astype(np.float64)
+    return value, np.asarray(((np.array(drawn) - value) ** 2).mean(0))
 
 
 def _from_models(
