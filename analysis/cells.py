@@ -55,7 +55,7 @@ def _marginals(evidence: Evidence) -> Iterator[Columns]:
     """Small ones first; each once."""
     schema, by = evidence.strata.schema, evidence.strata.columns
     wholes = [set(m.columns) for m in evidence.all if not m.where]
-    parts = [{*m.columns, *dict(m.where)} for m in evidence.all if m.where]
+    parts = [m.involved for m in evidence.all if m.where]
     asked: list[Columns] = [(name,) for name in schema.names]
     asked += combinations(schema.names, 2)
     asked = [c if any(set(c) <= each for each in wholes) else at_level(schema, c, by) for c in asked]

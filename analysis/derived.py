@@ -26,10 +26,11 @@ from scipy.special import ndtr, ndtri
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
 
+MEASURED, IMPLIED, REFUSED = "measured", "implied", "refused"
 NUMBERS = ["estimate", "lower", "upper", "standard_error"]
 _ENDS = ["_least", "_most"]
 _INNER = [*_ENDS, "_shared"]
-_BASES = ["measured", "implied", "refused"]  # the weakest counts
+_BASES = [MEASURED, IMPLIED, REFUSED]  # the weakest counts
 
 
 def contrasts(

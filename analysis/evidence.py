@@ -17,6 +17,7 @@ from equistrata.data.strata import Key, Strata
 from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
+from equistrata.stats.threads import one_thread
 from equistrata.synth.measurements import Columns, Measurement, total_estimate
 from equistrata.synth.mechanisms.base import Mechanism, SharingMechanism
 from equistrata.synth.strata.borrowing import borrow
@@ -125,6 +126,10 @@ class Evidence:
         return self._model(found)
 
     def _model(self, measured: Mapping[Key, Sequence[Measurement]]) -> StratifiedModel:
+        with one_thread():
+            return self._made(measured)
+
+    def _made(self, measured: Mapping[Key, Sequence[Measurement]]) -> StratifiedModel:
         if set(measured) == {()} and self.strata.columns:
             engine = self.mechanism.engine if isinstance(self.mechanism, SharingMechanism) else None
             model = cut_strata(self.strata, measured[()], engine, self.shrinkage)

@@ -119,9 +119,7 @@ def _predictions(evidence: Evidence, names: Sequence[str]) -> dict[str, Floats]:
     if not strata.columns:
         return {}
     if set(evidence.measured) == {()}:
-        within = [
-            set(strata.columns) < {*measurement.columns, *dict(measurement.where)} for measurement in evidence.published
-        ]
+        within = [set(strata.columns) < measurement.involved for measurement in evidence.published]
         if not any(within):
             return {}
         model = evidence.of_rows(evidence.without(within))

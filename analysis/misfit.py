@@ -57,10 +57,7 @@ def strata_with(evidence: Evidence, pair: Columns) -> list[Key]:
     keys = []
     for key in evidence.strata.keys:
         codes = evidence.strata.codes_of(key)
-        if any(
-            set(pair) <= {*m.columns, *dict(m.where)} and dict(m.where).items() <= codes.items()
-            for m in evidence.published
-        ):
+        if any(m.involved.issuperset(pair) and dict(m.where).items() <= codes.items() for m in evidence.published):
             keys.append(key)
     return keys
 

@@ -16,7 +16,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from equistrata.analysis.answers import REPLICATES, Answers
+from equistrata.analysis.answers import Answers
 from equistrata.analysis.cells import noisy_cells
 from equistrata.analysis.derived import NUMBERS
 from equistrata.analysis.evidence import Evidence, check_keeps
@@ -37,6 +37,8 @@ from equistrata.synth.measurements import Measurement, measured_pairs
 from equistrata.synth.registry import mechanism
 from equistrata.synth.strata.fitting import load_all_measurements
 from equistrata.synth.strata.model import NOISY_SOURCE
+
+TABLES = 50  # replicates, where no number is given
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,7 +251,7 @@ class Release:
         """Each cell of the measured marginals, with an interval, and whether it is noise: see `noisy_cells`."""
         return noisy_cells(self.evidence, level)
 
-    def replicates(self, count: int = REPLICATES, seed: int = 0, labels: bool = True) -> Iterator[pd.DataFrame]:
+    def replicates(self, count: int = TABLES, seed: int = 0, labels: bool = True) -> Iterator[pd.DataFrame]:
         """Whole tables like the released one, each as another draw of the noise might have made it.
 
         Run a program on the released rows and on each of these, and give the results to `combine`. Pairs of columns
@@ -261,9 +263,10 @@ class Release:
             labels: as `rows`.
         """
         whole("count", count, 2)
-        answers = Answers(self.evidence, seed, count)
+        answers = self.answers if seed == self.answers.seed else Answers(self.evidence, seed)
         rng = np.random.default_rng([seed, 1])
-        for model, _ in answers.replicated():
+        for place in range(count):
+            model, _ = answers.replicated(place + 1)[place]
             table = model.sample(int(self.card["rows"]), rng).select(self.schema.names)
             weights = np.ones(len(table))
             for pair in answers.unmeasured:

@@ -72,17 +72,15 @@ def expected(model: StratifiedModel, measurement: Measurement) -> Floats:
     return np.asarray(measurement.merged(counts))
 
 
-def replicate_models(
-    evidence: Evidence, count: int, rng: np.random.Generator
-) -> Iterator[tuple[StratifiedModel, list[Floats]]]:
-    """So many models of rows, each of fresh noise on what `evidence.fitted` says, with the noisy values of `all`."""
+def replicate_models(evidence: Evidence, rng: np.random.Generator) -> Iterator[tuple[StratifiedModel, list[Floats]]]:
+    """Models of rows without end, each of fresh noise on `evidence.fitted`, with the noisy values of `all`."""
     mechanism, engine = evidence.mechanism, None
     if isinstance(mechanism, SharingMechanism):
         engine = _Remembering(mechanism.engine)
         evidence = replace(evidence, mechanism=replace(mechanism, engine=engine))  # type: ignore[type-var]
     model = evidence.fitted
     exact = [expected(model, each) for each in evidence.published]
-    for _ in range(count):
+    while True:
         if engine is not None:
             engine.again()
         noisy = [

@@ -157,7 +157,7 @@ def _same_errors(said: Any, own: list[dict[str, Any]]) -> bool:
 
 def _fits(schema: Schema, measurement: Measurement) -> bool:
     """Whether a measurement is of columns and codes that the schema has, with noise."""
-    if not {*measurement.columns, *dict(measurement.where)} <= set(schema.names) or not measurement.sigma > 0:
+    if not measurement.involved <= set(schema.names) or not measurement.sigma > 0:
         return False
     parts = list(zip((schema[name].size for name in measurement.columns), measurement.groups, strict=True))
     merged = all(groups is None or len(groups) == size for size, groups in parts)

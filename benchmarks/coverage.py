@@ -20,7 +20,6 @@ from itertools import combinations, product
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 import pandas as pd
 from rich.console import Console
 from rich.table import Table
@@ -30,9 +29,8 @@ from benchmarks.populations import population_of
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.derived import contrasts
 from equistrata.analysis.evidence import Evidence
-from equistrata.analysis.questions import Of, Question, has_numbers, question
-from equistrata.analysis.regression import Regression
-from equistrata.arrays import Floats
+from equistrata.analysis.questions import Of, has_numbers, question
+from equistrata.analysis.regression.design import Regression
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
@@ -71,18 +69,6 @@ class Seen:
     basis: str
     inside: bool
     width: float
-
-
-class _Measured(Answers):
-    """Answers that are measured; no model is made."""
-
-    def _implied(self, asked: Question, level: float, sampled: float) -> Floats:
-        return np.full((len(asked.top), 4), np.nan)
-
-    def _from_models(
-        self, asked: Regression, counts: Floats, whole: bool
-    ) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
-        raise InputError("not measured")
 
 
 def evidence_of(
@@ -251,7 +237,7 @@ def main() -> None:
             choice = "per-stratum" if arguments.per_stratum else None
             evidence = evidence_of(table, [c for c in strata.split("+") if c], name, epsilon, seed, choice)
             if arguments.only:
-                seen = list(intervals(table, _Measured(evidence), None))
+                seen = list(intervals(table, Answers(evidence, models=False), None))
             else:
                 drawn = evidence.model.sample(len(table), np.random.default_rng(seed))
                 seen = list(intervals(table, Answers(evidence, count=arguments.replicates), drawn))

@@ -68,6 +68,11 @@ class Measurement:
             raise InputError("a measurement needs finite values and a non-negative sigma")
 
     @property
+    def involved(self) -> frozenset[str]:
+        """The columns that it says something of: its own, and those that define its stratum."""
+        return frozenset((*self.columns, *(name for name, _ in self.where)))
+
+    @property
     def cell_sigma(self) -> Floats:
         """The standard deviation of each value, of the values' shape."""
         return np.full(self.values.shape, self.sigma)
@@ -102,6 +107,11 @@ class Summed(Measurement):
     """
 
     sigmas: Floats = field(default_factory=lambda: np.zeros(()))
+
+    @property
+    def involved(self) -> frozenset[str]:
+        """The columns that it says something of: its own, and those that define its stratum."""
+        return frozenset((*self.columns, *(name for name, _ in self.where)))
 
     @property
     def cell_sigma(self) -> Floats:

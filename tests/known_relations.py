@@ -6,8 +6,12 @@ from equistrata.analysis.evidence import Evidence
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
+from equistrata.privacy.budget import Budget, Rho
+from equistrata.privacy.noise import SeededNoise
 from equistrata.synth.registry import mechanism
-from equistrata.synth.synthesizer import StratifiedSynthesizer
+from equistrata.synth.strata.fitting import measure_stratum
+from equistrata.synth.strata.selection import shared_selection
+from equistrata.synth.synthesizer import DEFAULT_COUNT_SHARE, StratifiedSynthesizer
 
 SCHEMA = Schema(
     "made up",
@@ -33,7 +37,13 @@ def people(rows, seed=0):
     return CodedTable(codes, SCHEMA)
 
 
-def evidence_of(table, epsilon, strata=(), name="mst", seed=0, **more):
-    """A seeded fit, as its reader has it."""
-    fit = StratifiedSynthesizer(name, list(strata), epsilon=epsilon, delta=1e-9, seed=seed, **more).fit(table)
-    return Evidence(Strata.over(table.schema, strata), fit.measurements_, mechanism(name), shrinkage=True)
+def evidence_of(table, epsilon, strata=(), name="mst", seed=0, selection=None):
+    """A seeded fit, as its reader has it. Shared selection makes no model to measure; it is made if it is asked for."""
+    own, made = Strata.over(table.schema, strata), mechanism(name)
+    shared = shared_selection(made, own, selection)
+    if shared is None:
+        fit = StratifiedSynthesizer(name, [*strata], epsilon=epsilon, delta=1e-9, seed=seed, selection=selection)
+        return Evidence(own, fit.fit(table).measurements_, made)
+    rho = Rho.from_epsilon_delta(epsilon, 1e-9)
+    found = measure_stratum(shared, table, Budget(rho), rho * DEFAULT_COUNT_SHARE, SeededNoise(seed))
+    return Evidence(own, {(): found}, made)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 
-from equistrata.eval.report.findings import Findings, Shown
+from equistrata.eval.report.findings import CHANCE, NOTABLE_ERROR, Findings, Shown
 from equistrata.eval.report.heat_maps import HeatMap, PairMap, PairTables
 from equistrata.eval.report.pictures import Picture, shorten
 from equistrata.eval.report.plots import AccuracyPlot, BudgetPlot, DotPlot, Dots, ShareBars
@@ -63,7 +63,8 @@ def _errors(report: Report) -> Iterator[Exhibit]:
         cell = (
             "Each cell is the relative error of the mean of a column's codes in a group, in per cent; hatched where it "
         )
-        cell += "is below the noise floor."
+        cell += f"it may be chance and over {percent(NOTABLE_ERROR)}. Cells are shrunk, by their noise and what was "
+        cell += f"expected of them without looking: one dark cell by chance in some {round(1 / CHANCE)} such maps."
     else:
         reading = (
             "Each mark is the distance of a group's released values, averaged over columns: the further left, the "

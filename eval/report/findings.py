@@ -29,6 +29,9 @@ from functools import cached_property
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+from scipy.special import ndtri
+
 from equistrata.data.schema import Schema
 from equistrata.eval.audit.internal import InternalAudit
 from equistrata.eval.audit.noisy_number import TOO_SMALL, NoisyNumber
@@ -36,7 +39,12 @@ from equistrata.eval.audit.public import PublicAudit
 from equistrata.eval.scores.parity import LOST_ERROR
 from equistrata.eval.scores.tables import ALL_ROWS
 from equistrata.eval.scores.workload import WORST_WORKLOAD
+from equistrata.stats.shrinkage import shrunken
 
+Expected = Mapping[str, Mapping[str, float]]  # column → label → how far a release was expected to be off
+CHANCE = 0.05  # expected number of wrong signs among the errors of a release that are treated as real
+LEAST_MEAN = 0.05  # of the released mean: the least real one that an error is worked out for
+LEAST_EXPECTED = 1e-4  # the size of an error that is expected where hardly any is
 NOTABLE_ERROR = 0.05  # an error with an interval from about 0 to beyond this is below the noise floor
 DISTANCE, ERROR_OF_MEANS = "distance", "error of means"
 NO_ORDER = "no column whose codes have an order"
@@ -172,13 +180,17 @@ class Comparison:
         return tuple(label for label in self.strata if self.differences[label].sign > 0)
 
 
-def public_findings(release: ReleaseFacts, audit: PublicAudit, schema: Schema) -> Findings:
-    """From noisy numbers, each with its interval."""
+def public_findings(
+    release: ReleaseFacts, audit: PublicAudit, schema: Schema, expected: Expected | None = None
+) -> Findings:
+    """From noisy numbers, each with its interval; those of groups are shrunk (`shrunken_errors`)."""
     made = audit.synthetic
     errors = {
         column: {label: relative_error_interval(mean, made.means[column][label]) for label, mean in means.items()}
         for column, means in audit.means.items()
     }
+    if audit.strata_columns:
+        errors = shrunken_errors(errors, audit, expected or {})
     noisy = {
         "workload error": audit.workload_error,
         "calibration": audit.calibration,
@@ -193,6 +205,53 @@ def public_findings(release: ReleaseFacts, audit: PublicAudit, schema: Schema) -
     numbers["workload error"] |= {label: Shown(WORST_WORKLOAD, note=NO_SYNTHETIC_ROW) for label in made.lost}
     averaged = tuple(name for name in errors if schema[name].ordered or schema[name].size <= 2)
     return Findings(release, ERROR_OF_MEANS, errors, averaged, numbers, made.lost)
+
+
+def shrunken_errors(
+    errors: Mapping[str, Mapping[str, Shown]], audit: PublicAudit, expected: Expected
+) -> dict[str, dict[str, Shown]]:
+    """Errors of groups, shrunk towards what was expected of them: `equistrata.stats.shrinkage`.
+
+    Where a mean's noise is larger than any error that is expected, a large error of it is most likely chance. Those
+    with the surest signs are treated as real, as long as at most `CHANCE` of these signs are expected to be wrong, all
+    together. Another one that may be notable is below the noise floor.
+    Errors of all rows, and where a released mean is 0 or missing, are as they were.
+
+    Args:
+        expected: column → label → the size that was expected of the error; where there is none, one over the root of
+            the group's synthetic rows.
+    """
+    z = float(ndtri((1 + audit.level) / 2))
+    rows, means = audit.synthetic.rows, audit.synthetic.means
+    found = {column: dict(of) for column, of in errors.items()}
+    cells = [
+        (column, label) for column, of in errors.items() for label in of if label != ALL_ROWS and means[column][label]
+    ]
+    if not cells:
+        return found
+    observed, noise, scale = np.full((3, len(cells)), np.nan)
+    for place, (column, label) in enumerate(cells):
+        mean, made = audit.means[column][label], means[column][label]
+        if mean.value is not None and made and not mean.lower <= 0 <= mean.upper and math.isfinite(mean.upper):
+            observed[place] = mean.value / made - 1  # over the released mean, which has no noise: normal
+            noise[place] = (mean.upper - mean.lower) / (2 * z * abs(made))
+        scale[place] = max(expected.get(column, {}).get(label, rows[label] ** -0.5), LEAST_EXPECTED)
+    posterior = shrunken(observed, noise, scale)
+    likeliest = np.argsort(posterior.wrong_sign, kind="stable")
+    shown = np.zeros(len(cells), dtype=bool)
+    shown[likeliest] = np.cumsum(posterior.wrong_sign[likeliest]) <= CHANCE
+    for place, (column, label) in enumerate(cells):
+        size, far = float(posterior.size[place]), z * float(posterior.deviation[place])
+        chance = not shown[place] and size + far > NOTABLE_ERROR
+        note = TOO_SMALL if chance or np.isnan(noise[place]) else ""
+        error, least, most = (_over_real(x, observed[place]) for x in (size, max(size - far, 0.0), size + far))
+        found[column][label] = Shown(error, least, most, note)
+    return found
+
+
+def _over_real(size: float, side: float) -> float:
+    """A distance of the real mean from the released one, over the released one, as one over the real one."""
+    return size / max(1 + math.copysign(size, side), LEAST_MEAN) if math.isfinite(side) else size
 
 
 def internal_findings(release: ReleaseFacts, audit: InternalAudit, schema: Schema) -> Findings:

@@ -19,6 +19,7 @@ from equistrata.eval.audit.internal import InternalAudit
 from equistrata.eval.audit.public import PublicAudit
 from equistrata.eval.report.findings import (
     Comparison,
+    Expected,
     Findings,
     ReleaseFacts,
     internal_comparison,
@@ -190,17 +191,25 @@ class PublicReport(_AnyReport):
         price: of all audits together.
         together: (ε, δ) of the audits and the releases together, where they are of the same rows; ε at the price's δ.
         earlier: the number of public audits in the releases' folders; `together` counts them.
+        expected: for each release, how far the free audit expects its groups to be off; empty where it does not say.
     """
 
     MODE = "public"
     AUDIT = PublicAudit
-    FINDINGS = staticmethod(public_findings)
     COMPARISON = staticmethod(public_comparison)
 
     audits: tuple[PublicAudit, ...]
     price: AuditPrice
     together: float
     earlier: int = 0
+    expected: tuple[Expected, ...] = ()
+
+    @cached_property
+    def findings(self) -> tuple[Findings, ...]:
+        schema = self.about.strata.schema
+        expected = self.expected or ({},) * len(self.audits)
+        parts = zip(self.releases, self.audits, expected, strict=True)
+        return tuple(public_findings(release, audit, schema, of) for release, audit, of in parts)
 
     @property
     def private(self) -> bool:

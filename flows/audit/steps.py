@@ -14,13 +14,17 @@ from pathlib import Path
 
 import numpy as np
 
+from equistrata.analysis.expected import expected_distances
+from equistrata.analysis.release import Release
 from equistrata.data.schema import Column
 from equistrata.data.snapshot import Snapshot
 from equistrata.data.sources import ahead
 from equistrata.data.table import CodedTable, numbers
 from equistrata.data.units.bounding import Bounding, contents, unit_ids
+from equistrata.errors import InputError
 from equistrata.eval.audit.internal import internal_audit
 from equistrata.eval.audit.public import public_audits
+from equistrata.eval.report.findings import Expected
 from equistrata.eval.report.page import write_report
 from equistrata.eval.report.report import About, AuditPrice, InternalReport, PublicReport
 from equistrata.flows.audit.plan import AuditPlan, default_name
@@ -93,6 +97,7 @@ def examine(plan: AuditPlan, work: Workspace) -> None:
             together=plan.together.epsilon(delta),
             earlier=len({audit["report"] for release in plan.releases for audit in audits_of(release.card)}),
             history=history,
+            expected=tuple(_expected(release.folder, plan) for release in plan.releases),
         )
     else:
         labels = [plan.strata.label(key) for key in plan.strata.keys]
@@ -113,6 +118,22 @@ def examine(plan: AuditPlan, work: Workspace) -> None:
         report = InternalReport(about=about, releases=plan.facts, audits=tuple(exact), history=history)
     work.staging.mkdir()
     write_report(report, work.staging)
+
+
+def _expected(folder: Path, plan: AuditPlan) -> Expected:
+    """How far the free audit expects a release to be off in its groups; empty where its folder does not say that."""
+    try:
+        release = Release.open(folder)
+        if release.strata.columns != plan.strata.columns:
+            return {}
+        found = expected_distances(release.answers, replicated=False)
+    except InputError:  # it published no measurements
+        return {}
+    labels = [release.strata.label(key) for key in release.strata.keys]
+    return {
+        str(name): dict(zip(labels, map(float, part["distance"]), strict=True))
+        for name, part in found.groupby("column", sort=False)
+    }
 
 
 @scrubbed

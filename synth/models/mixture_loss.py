@@ -10,17 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from math import prod
 
 import numpy as np
 import numpy.typing as npt
 from scipy import sparse
-from threadpoolctl import ThreadpoolController
 
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.errors import InputError
+from equistrata.stats.threads import one_thread
 from equistrata.synth.measurements import Measurement, Prediction, total_estimate
 from equistrata.synth.models.base import Tilting
 from equistrata.synth.models.graphical import cell_map
@@ -313,7 +312,7 @@ class Adam:
         """Descend at most `steps` times. One thread: the matrices are too small to share."""
         logits, smooth = logits.copy(), logits.copy()
         mean, square = np.zeros_like(logits), np.zeros_like(logits)
-        with _threads().limit(limits=1, user_api="blas"):
+        with one_thread():
             for step in range(1, steps + 1):
                 _, residual, slope = loss.value(logits, self.tolerance)
                 misfit = residual[loss.measured]
@@ -369,9 +368,3 @@ class MixtureDescent:
         if self.steps:
             logits = self.optimizer.train(MixtureLoss.of(schema, measurements, total), logits, self.steps)
         return logits, mixture(schema, total, logits)
-
-
-@lru_cache(maxsize=1)
-def _threads() -> ThreadpoolController:
-    """Remembered: looking through the loaded libraries takes longer than a step."""
-    return ThreadpoolController()

@@ -6,7 +6,8 @@ from plain_release import release
 
 @pytest.fixture(scope="session")
 def folder(tmp_path_factory):
-    """A release of the sample by SEX."""
+    """A release of seven columns of the sample by SEX."""
     output = tmp_path_factory.mktemp("analysis") / "release"
-    release({"strata": ("SEX",), "evaluate": "none", "output": str(output), "seed": 1})
+    columns = ("SEX", "AGEP", "MAR", "DIS", "MIL", "NATIVITY", "ESR")
+    release({"strata": ("SEX",), "columns": columns, "evaluate": "none", "output": str(output), "seed": 1})
     return output

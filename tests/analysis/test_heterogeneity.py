@@ -25,7 +25,7 @@ def test_a_group_that_alone_differs_raises_the_variance_of_its_column():
 
 
 def test_groups_measured_one_by_one_are_predicted_by_the_others():
-    found = learned(evidence_of(people(20_000, 3), 5.0, ["G", "R"], name="gem", selection="per-stratum"))
+    found = learned(evidence_of(people(20_000, 3), 5.0, ["G", "R"], selection="per-stratum"))
     assert all(0 < spread < 0.2 for spread in found.values())
     assert found["X"] > found["W"]
 

@@ -79,7 +79,16 @@ def test_public_weights_are_those_of_the_rows(tmp_path):
     weights = tmp_path / "weights.csv"
     weights.write_text("SEX,share\n1,0.3\n2,0.7\n")
     output = tmp_path / "release"
-    release({"strata": ("SEX",), "weights": str(weights), "evaluate": "none", "output": str(output), "seed": 1})
+    release(
+        {
+            "strata": ("SEX",),
+            "columns": ("SEX", "ESR", "DIS"),
+            "weights": str(weights),
+            "evaluate": "none",
+            "output": str(output),
+            "seed": 1,
+        }
+    )
     found = Release.open(output)
     assert found.evidence.model.weights.shares[(1,)] == pytest.approx(0.3, abs=1e-4)
     frame = found.sampling_frame()

@@ -23,7 +23,8 @@ def made(folder, **settings):
 @pytest.fixture(scope="module")
 def honest(tmp_path_factory):
     """By MST, in strata."""
-    return made(tmp_path_factory.mktemp("verify") / "honest", strata=("SEX",), epsilon=2.0)
+    columns = ("SEX", "AGEP", "MAR", "MIL", "ESR")
+    return made(tmp_path_factory.mktemp("verify") / "honest", strata=("SEX",), columns=columns, epsilon=2.0)
 
 
 @pytest.fixture

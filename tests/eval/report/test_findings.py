@@ -3,14 +3,21 @@
 from __future__ import annotations
 
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from equistrata.eval.audit.noisy_number import TOO_SMALL, NoisyNumber
-from equistrata.eval.report.findings import NO_SYNTHETIC_ROW, error_difference, relative_error_interval
+from equistrata.eval.audit.noisy_number import TOO_SMALL, NoisyNumber, SyntheticSummary
+from equistrata.eval.report.findings import (
+    NO_SYNTHETIC_ROW,
+    NOTABLE_ERROR,
+    error_difference,
+    relative_error_interval,
+    shrunken_errors,
+)
 
 CENTRES = st.floats(0.05, 10).flatmap(lambda x: st.sampled_from([x, -x]))
 SYNTHETIC = st.none() | st.floats(-10, 10)
@@ -66,3 +73,49 @@ def test_a_mean_that_may_be_zero_tells_nothing():
 
 def test_a_group_that_both_lost_makes_no_difference():
     assert error_difference(NoisyNumber(1.0, 0.9, 1.1), None, None).value == 0.0
+
+
+def cells_of(seed, bad=0.0, groups=18, columns=8, error=0.08):
+    """Errors of a release that is off by a hundredth everywhere, and by `bad` in its first group; noise of `error`."""
+    rng = np.random.default_rng(seed)
+    real = 2.0 * (1 + rng.normal(0, 0.01, (columns, groups)))
+    made = np.full((columns, groups), 2.0)
+    made[:, 0] *= 1 + bad
+    far, labels = 1.96 * 2 * error, [f"G={number}" for number in range(groups)]
+    noisy = real + rng.normal(0, 2 * error, real.shape)
+    names = [f"C{number}" for number in range(columns)]
+    means = {
+        name: {label: NoisyNumber(m, m - far, m + far) for label, m in zip(labels, of, strict=True)}
+        for name, of in zip(names, noisy.tolist(), strict=True)
+    }
+    of_rows = {name: dict(zip(labels, of, strict=True)) for name, of in zip(names, made.tolist(), strict=True)}
+    rows = SyntheticSummary(dict.fromkeys(labels, 500), of_rows)
+    audit = SimpleNamespace(means=means, synthetic=rows, level=0.95)
+    errors = {n: {g: relative_error_interval(m, of_rows[n][g]) for g, m in of.items()} for n, of in means.items()}
+    expected = {name: dict.fromkeys(labels, 0.01) for name in names}
+    return errors, shrunken_errors(errors, audit, expected)
+
+
+def dark(errors):
+    return [label for of in errors.values() for label, e in of.items() if not e.note and e.value >= NOTABLE_ERROR]
+
+
+def test_chance_shows_no_group_as_worse():
+    """144 cells with noise eight times the real errors, 40 audits: the stated rate is 1 in 20, and 400 had none, so at
+    most 4 show any dark cell (more have a chance of 1 in 20 at that rate); those that are not shrunk all do."""
+    shown = [cells_of(seed) for seed in range(40)]
+    assert sum(bool(dark(after)) for _, after in shown) <= 4
+    assert np.mean([bool(dark(before)) for before, _ in shown]) > 0.95
+
+
+def test_a_group_that_is_served_worse_is_shown():
+    """Its eight columns are off by 60 %, in noise of 8 %: in 20 audits, all its cells and one in 100 others."""
+    found = [dark(cells_of(seed, bad=0.6)[1]) for seed in range(20)]
+    assert np.mean([each.count("G=0") for each in found]) > 7.5
+    assert np.mean([len(each) - each.count("G=0") for each in found]) < 1.36
+
+
+def test_shrunken_errors_are_nearer_to_the_real_ones():
+    before, after = cells_of(3)
+    assert np.mean([e.value for of in after.values() for e in of.values()]) < 0.03
+    assert np.mean([e.value for of in before.values() for e in of.values()]) > 0.05

@@ -222,7 +222,8 @@ def test_the_verdict_names_the_group_that_was_spoiled(public, internal, pages):
             "public": "the means of this group are off by 78",
             "internal": "this group's columns are at a distance of 0.44",
         }
-        assert spoiled.sentences[0].startswith(f"spoiled serves G y worst: {off[report.MODE]}")
+        judged = "Of the 2 groups that can be judged, " if report.MODE == "public" else ""  # G z may be chance
+        assert spoiled.sentences[0].startswith(f"{judged}spoiled serves G y worst: {off[report.MODE]}")
         (relations,) = [
             each for each in spoiled.sentences if each.startswith("Relations between columns: the workload")
         ]

@@ -21,8 +21,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import expit
 
-from equistrata.analysis.moments import Term
 from equistrata.analysis.questions import MOST_CELLS, Of, check_words, code_numbers, codes_of, named
+from equistrata.analysis.regression.moments import Term
 from equistrata.arrays import Floats
 from equistrata.data.schema import Column, Schema
 from equistrata.errors import InputError

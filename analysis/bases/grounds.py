@@ -1,0 +1,103 @@
+"""What answers are made of: a release's evidence, the replicates of its model, and tables of counts, each made once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+
+from equistrata.analysis.evidence import Evidence
+from equistrata.analysis.least_squares import NOT_MEASURED, LeastSquares
+from equistrata.analysis.misfit import learned_misfit, unmeasured_pairs
+from equistrata.analysis.replicates import replicate_models
+from equistrata.arrays import Floats
+from equistrata.synth.measurements import Columns, at_level, cells_where
+from equistrata.synth.strata.model import StratifiedModel
+
+REPLICATES = 25  # Student's quantile is then 3 % above that of 50
+
+
+@dataclass(eq=False)
+class Grounds:
+    """What answers are made of.
+
+    Attributes:
+        evidence: what a release measured.
+        seed: of the replicates' noise. Public: it protects nothing.
+        count: of replicates.
+        models: whether what was not measured is answered by the model.
+        progress: is called with how many replicates are made, and of how many.
+    """
+
+    evidence: Evidence
+    seed: int = 0
+    count: int = REPLICATES
+    models: bool = True
+    progress: Callable[[int, int], None] | None = None
+    _replicated: list[tuple[StratifiedModel, list[Floats]]] = field(default_factory=list)
+    _known: dict[Columns, LeastSquares | None] = field(default_factory=dict)
+
+    @cached_property
+    def misfit(self) -> float:
+        """See `learned_misfit`."""
+        return learned_misfit(self.evidence)
+
+    @cached_property
+    def unmeasured(self) -> list[Columns]:
+        """See `unmeasured_pairs`."""
+        return unmeasured_pairs(self.evidence)
+
+    def replicated(self, count: int | None = None) -> list[tuple[StratifiedModel, list[Floats]]]:
+        """So many replicates' models and noisy values, `self.count` of them if not said; each is made once."""
+        wanted = self.count if count is None else count
+        while len(self._replicated) < wanted:
+            self._replicated.append(next(self._making))
+            if self.progress is not None:
+                self.progress(len(self._replicated), wanted)
+        return self._replicated[:wanted]
+
+    @cached_property
+    def _making(self) -> Iterator[tuple[StratifiedModel, list[Floats]]]:
+        return replicate_models(self.evidence, np.random.default_rng(self.seed))
+
+    @cached_property
+    def values(self) -> list[Floats]:
+        return [measurement.values for measurement in self.evidence.all]
+
+    def tables(self, columns: Columns) -> list[LeastSquares]:
+        """With the columns that define strata where these were measured one by one, which says all that was measured;
+        and by these columns, where that has more cells than a covariance is worked out for."""
+        found = (self.table(names) for names in dict.fromkeys([self.by_strata(columns), columns]))
+        return [table for table in found if table is not None]
+
+    def table(self, columns: Columns) -> LeastSquares | None:
+        """See `LeastSquares.of`; made once."""
+        if columns not in self._known:
+            self._known[columns] = LeastSquares.of(self.evidence.strata.schema, self.evidence.all, columns)
+        return self._known[columns]
+
+    def noise(self, columns: Columns) -> Floats:
+        """The variance of the measured counts over some columns, one axis each."""
+        known = self.table(columns)
+        if known is not None:
+            return known.variance.reshape(known.shape)
+        # More cells than a covariance is worked out for: that of the best measurement that holds them all.
+        held = [m.sigma**2 for m in self.evidence.all if m.involved.issuperset(columns)]
+        sizes = [self.evidence.strata.schema[name].size for name in columns]
+        return np.full(sizes, min(held, default=NOT_MEASURED))
+
+    def noise_in(self, columns: Columns, codes: Mapping[str, int]) -> Floats:
+        """The same within a stratum."""
+        wide = at_level(self.evidence.strata.schema, columns, self.evidence.strata.columns)
+        return np.asarray(self.noise(wide)[cells_where(wide, dict(codes))])
+
+    @cached_property
+    def sets(self) -> list[frozenset[str]]:
+        return [frozenset(measurement.columns) for measurement in self.evidence.all]
+
+    def by_strata(self, columns: Columns) -> Columns:
+        """The columns, and where strata were measured one by one, those that define them."""
+        apart = any(measurement.where for measurement in self.evidence.published)
+        return at_level(self.evidence.strata.schema, columns, self.evidence.strata.columns) if apart else columns

@@ -1,0 +1,114 @@
+"""Answers that follow from the model, with its replicates and the misfit of what was not measured.
+
+See docs/proofs/estimates.md.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+from itertools import combinations
+
+import numpy as np
+from scipy.special import stdtrit
+
+from equistrata.analysis.bases.grounds import Grounds
+from equistrata.analysis.bases.measured import LEAST_ROWS, sampling, span
+from equistrata.analysis.misfit import misfit_variance, strata_with, table_effects, with_margins
+from equistrata.analysis.questions import Question, widened
+from equistrata.arrays import Floats
+from equistrata.data.units.unit import UNIT_ROWS
+from equistrata.synth.measurements import Columns, cells_where
+from equistrata.synth.strata.model import StratifiedModel
+
+
+def implied(grounds: Grounds, asked: Question, level: float, sampled: float) -> Floats:
+    """As `_measured`, from the model, its replicates, and the misfit of pairs that were not measured."""
+    kept, (value, moved, off, known) = 1 - grounds.evidence.held_out, errors(grounds, asked, sampled)
+    noise = (moved**2).mean(0)
+    variance = noise + (off**2).sum(1) + known
+    error = np.sqrt(variance)
+    # Only the noise's variance is a mean of so few squares.
+    freedom = grounds.count * (variance / np.maximum(noise, 1e-4 * variance + 1e-300)) ** 2
+    far = stdtrit(freedom, (1 + level) / 2) * error
+    if asked.bottom is None:
+        return np.column_stack([value, np.maximum(value - far, 0.0), value + far, error]) / kept
+    least, most = np.array([span(*each) for each in zip(asked.top, asked.bottom, strict=True)]).T
+    return np.column_stack([value, np.maximum(value - far, least), np.minimum(value + far, most), error])
+
+
+def errors(grounds: Grounds, asked: Question, sampled: float) -> tuple[Floats, Floats, Floats, Floats]:
+    """What the model says, shape (n,), and what it may be off by: the replicates' distances, shape (replicates, n);
+    parts of the misfit that are independent, shape (n, parts); the variance of all else, shape (n,)."""
+    columns = grounds.by_strata(asked.columns)
+    table = grounds.evidence.model.marginal(columns)
+    counts, ratio = table.ravel(), asked.bottom is not None
+    bottom_of = np.zeros_like(asked.top) if asked.bottom is None else asked.bottom
+    top, bottom, squares = (
+        widened(each, asked.columns, columns, table.shape) for each in (asked.top, bottom_of, asked.squares)
+    )
+
+    def value_of(counts: Floats) -> Floats:
+        return np.asarray(top @ counts / (np.maximum(bottom @ counts, LEAST_ROWS) if ratio else 1.0))
+
+    value = value_of(counts)
+    moved = np.array([value_of(model.marginal(columns).ravel()) for model, _ in grounds.replicated()]) - value
+    below = np.maximum(bottom @ counts, LEAST_ROWS) if ratio else np.ones(len(value))
+    misfits = np.asarray(_misfits(grounds, asked.columns, columns, table) + _size_misfits(grounds, columns))
+    functionals = (top - value[:, None] * bottom) / below[:, None]
+    pair = columns == asked.columns and table.ndim == 2
+    off = with_margins(functionals, misfits) if pair else functionals * np.sqrt(misfits.ravel())
+    known = sampled * sampling(top, bottom, squares, counts, value * ratio) / below**2
+    if asked.assumed is not None:
+        known = known + (widened(asked.assumed, asked.columns, columns, table.shape) @ counts / below) ** 2
+    return value, moved, off, known
+
+
+def disturbed(grounds: Grounds, model: StratifiedModel, columns: Columns, rng: np.random.Generator) -> Floats:
+    """A model's table over columns as rows might have it: `table_effects`, of each stratum measured by itgrounds."""
+    strata, wide = grounds.evidence.strata, grounds.by_strata(columns)
+    table = model.marginal(wide)
+    if wide == columns and not any(measurement.where for measurement in grounds.evidence.all):
+        return table_effects(table, columns, grounds.sets, grounds.misfit, grounds.noise, rng)
+    inner = tuple(name for name in wide if name not in strata.columns)
+    for key in strata.keys:
+        codes = strata.codes_of(key)
+        here = [m for m in grounds.evidence.all if dict(m.where).items() <= codes.items()]
+        sets = [m.involved for m in here]
+        cells = cells_where(wide, dict(codes))
+        noise = partial(grounds.noise_in, codes=codes)
+        table[cells] = table_effects(table[cells], inner, sets, grounds.misfit, noise, rng)
+    return np.asarray(table.sum(axis=tuple(axis for axis, name in enumerate(wide) if name not in columns)))
+
+
+def _misfits(grounds: Grounds, asked: Columns, columns: Columns, table: Floats) -> Floats:
+    """The misfit's variance of each cell of a table over `columns`: of strata in which a pair was not measured."""
+    found, strata = np.zeros(table.shape), grounds.evidence.strata
+    pairs = list(combinations(asked, 2))
+    if columns == asked and not set(strata.columns) <= set(columns):
+        if any(pair in grounds.unmeasured for pair in pairs):
+            found = misfit_variance(table, grounds.misfit * table.sum())
+        return found
+    measured = [strata_with(grounds.evidence, pair) for pair in pairs]
+    for key in strata.keys:
+        if not all(key in keys for keys in measured):
+            cells = cells_where(columns, strata.codes_of(key))
+            found[cells] = misfit_variance(table[cells], grounds.misfit * table[cells].sum())
+    return found
+
+
+def _size_misfits(grounds: Grounds, columns: Columns) -> Floats | float:
+    """The same, of how many rows the units in each cell have, where units count as one and it was not measured.
+
+    Units are known, and rows are Σ m·c(m) over the c(m) that count as of m rows: off by Σ (m − m̄)²·Var c(m).
+    """
+    evidence = grounds.evidence
+    if not evidence.strata.schema.weighed:
+        return 0.0
+    if any({*columns, UNIT_ROWS} <= m.involved for m in evidence.published):
+        return 0.0
+    units = np.maximum(evidence.fitted.marginal((*columns, UNIT_ROWS)), 0.0)
+    sizes = evidence.unit_sizes
+    mean = (units @ sizes) / np.maximum(units.sum(-1), 1e-9)
+    together = all(any({name, UNIT_ROWS} <= {*m.columns} for m in evidence.published) for name in columns)
+    off = misfit_variance(units, 0.0 if together else grounds.misfit * units.sum())
+    return np.asarray(((sizes - mean[..., None]) ** 2 * off).sum(-1))

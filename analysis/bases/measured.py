@@ -1,0 +1,85 @@
+"""Answers that follow from measurements, whatever the model is: ratios of counts by generalised least squares.
+
+See docs/proofs/estimates.md.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+import numpy as np
+from scipy.special import ndtri
+
+from equistrata.analysis.bases.grounds import Grounds
+from equistrata.analysis.questions import Question, widened
+from equistrata.arrays import Floats
+from equistrata.stats.fieller import Spread, ratio_interval
+
+LEAST_ROWS = 1.0
+
+
+def measured(grounds: Grounds, asked: Question, level: float, sampled: float) -> Floats:
+    """Estimate, ends and standard error of each ratio that was measured, shape (n, 4); NaN of the others."""
+    found = np.full((len(asked.top), 4), np.nan)
+    if asked.assumed is not None and not _negligible(asked):
+        return found
+    for table in grounds.tables(asked.columns):
+        counts = table.counts(grounds.values)
+        top, squares = (widened(part, asked.columns, table.columns, table.shape) for part in (asked.top, asked.squares))
+        seen, bottom = table.has(top), None
+        if asked.bottom is not None:
+            bottom = widened(asked.bottom, asked.columns, table.columns, table.shape)
+            seen &= table.has(bottom)
+        for place in np.flatnonzero(seen & np.isnan(found[:, 0])):
+            below = None if bottom is None else bottom[place]
+            parts = (counts, table.covariance, top[place], below, squares[place])
+            found[place] = _ratio(grounds, *parts, level, sampled)
+        if not np.isnan(found).any():
+            break
+    return found
+
+
+def _ratio(
+    grounds: Grounds,
+    counts: Floats,
+    covariance: Floats,
+    top: Floats,
+    bottom: Floats | None,
+    squares: Floats,
+    level: float,
+    sampled: float,
+) -> tuple[float, float, float, float]:
+    z, kept = float(ndtri((1 + level) / 2)), 1 - grounds.evidence.held_out
+    x, of_x = float(top @ counts), float(top @ covariance @ top)
+    if bottom is None:
+        error = sqrt(of_x + sampled * max(x, 0.0)) / kept
+        return x / kept, max(x / kept - z * error, 0.0), max(x / kept + z * error, 0.0), error
+    n = float(bottom @ counts)
+    joint, of_n = float(top @ covariance @ bottom), float(bottom @ covariance @ bottom)
+    squared = max(float(squares @ counts), 0.0)
+    spread = Spread(of_x, joint, of_n) + Spread(sampled * squared, sampled * x, sampled * max(n, 0.0))
+    least, most = span(top, bottom)
+    if not least < most:
+        return least, least, most, 0.0
+    lower, upper = ratio_interval(x, n, spread, level=level, lower=least, upper=most)
+    value = x / n if n >= LEAST_ROWS else (lower + upper) / 2
+    return min(max(value, lower), upper), lower, upper, (upper - lower) / (2 * z)
+
+
+def sampling(top: Floats, bottom: Floats, squares: Floats, counts: Floats, value: Floats) -> Floats:
+    """Sums over the rows of the squares of what each is above the ratio, shape (n,)."""
+    return np.asarray(np.maximum(squares @ counts - 2 * value * (top @ counts) + value**2 * (bottom @ counts), 0.0))
+
+
+def span(top: Floats, bottom: Floats) -> tuple[float, float]:
+    """The least and the largest that a ratio may be; 0 and 1 where nothing is below."""
+    inside = bottom > 0
+    values = top[inside] / bottom[inside]
+    return (float(values.min()), float(values.max())) if values.size else (0.0, 1.0)
+
+
+def _negligible(asked: Question) -> bool:
+    """Whether what is assumed within bins is far below what the bins say: at most a hundredth of their spread."""
+    assert asked.assumed is not None
+    inside = asked.top[0][np.ones(asked.top.shape[1], bool) if asked.bottom is None else asked.bottom[0] > 0]
+    return bool(asked.assumed.max() <= 0.01 * max(float(np.ptp(inside)), 1e-12)) if inside.size else True

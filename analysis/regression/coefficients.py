@@ -1,0 +1,154 @@
+"""Coefficients with intervals: linear ones by measured sums of products, others by the model with its misfit.
+
+See docs/proofs/estimates.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+import numpy.typing as npt
+import pandas as pd
+from scipy.special import stdtrit
+
+from equistrata.analysis.bases.grounds import Grounds
+from equistrata.analysis.bases.implied import disturbed
+from equistrata.analysis.derived import IMPLIED, MEASURED, NUMBERS, REFUSED
+from equistrata.analysis.misfit import UNKNOWN, misfit_variance
+from equistrata.analysis.regression.design import Regression
+from equistrata.analysis.regression.moments import Moments
+from equistrata.arrays import Floats
+from equistrata.errors import InputError
+
+NOISES = 200  # draws of noise on measured sums
+
+
+def coefficients(grounds: Grounds, asked: Regression, level: float, sampled: float) -> pd.DataFrame:
+    """The coefficients. Linear ones follow from measured pairs, if all were; else from the model."""
+    whole = not any(np.isnan(numbers).any() for _, numbers in asked.parts)  # else rows drop out by three columns
+    if whole and asked.kind == "ols":
+        measured = _by_sums(grounds, asked, level, sampled)
+        if measured is not None:
+            return measured
+    outcome = asked.parts[-1][0]
+    if not grounds.models:
+        raise InputError(f"the release did not measure all pairs of {outcome} and the columns in 'by'")
+    basis = np.full(len(asked.terms), IMPLIED)
+    basis[_apart(grounds, asked)] = REFUSED
+    if (basis == REFUSED).all():
+        raise InputError(
+            f"the release measured {outcome} with none of the columns in 'by', so its model has no "
+            "relation of them; measured pairs are in 'relations' of card.json"
+        )
+    if asked.kind == "logit" and (basis == REFUSED).any():  # not collapsible: all coefficients depend on it
+        alone = {name for name, _ in asked.parts[1:-1] if name in _alone(grounds, outcome)}
+        raise InputError(
+            f"the release never measured {outcome} with {', '.join(sorted(map(str, alone)))}, and "
+            "odds of all other columns depend on that; leave it out of 'by'"
+        )
+    counts = grounds.evidence.model.marginal(asked.columns).ravel()
+    value, variance, settled = _from_models(grounds, asked, counts, whole)
+    basis[~settled] = REFUSED
+    error = np.sqrt(variance + (sampled * asked.sampling(counts, value) if sampled else 0.0))
+    far = float(stdtrit(grounds.count, (1 + level) / 2)) * error
+    return _answered(asked, np.array((value, value - far, value + far, error)), basis)
+
+
+def _answered(asked: Regression, numbers: Floats, basis: npt.NDArray[np.str_]) -> pd.DataFrame:
+    shown = np.where(basis == REFUSED, np.nan, numbers)
+    return pd.DataFrame({"term": asked.terms, **dict(zip(NUMBERS, shown, strict=True)), "basis": basis})
+
+
+def _by_sums(grounds: Grounds, asked: Regression, level: float, sampled: float) -> pd.DataFrame | None:
+    """Linear coefficients that follow from measured sums alone; None if not all was measured."""
+    found = _linear(grounds, asked)
+    if found is None:
+        return None
+    value, variance = found
+    if sampled:
+        counts = grounds.evidence.model.marginal(asked.columns).ravel()
+        variance = variance + sampled * asked.sampling(counts, value)
+    error = np.sqrt(variance)
+    far = float(stdtrit(NOISES, (1 + level) / 2)) * error
+    return _answered(asked, np.array((value, value - far, value + far, error)), np.full(len(value), MEASURED))
+
+
+def _apart(grounds: Grounds, asked: Regression) -> npt.NDArray[np.bool_]:
+    """The terms of columns that were not measured with the outcome, shape (terms,); the intercept with any such."""
+    alone = _alone(grounds, asked.parts[-1][0])
+    apart = [name in alone for name, _ in asked.parts[:-1]]
+    return np.array([any(apart), *apart[1:]])
+
+
+def _alone(grounds: Grounds, outcome: str | None) -> set[str]:
+    """The columns that were not measured with this one."""
+    return {name for pair in grounds.unmeasured if outcome in pair for name in pair if name != outcome}
+
+
+def _linear(grounds: Grounds, asked: Regression) -> tuple[Floats, Floats] | None:
+    """Coefficients by measured sums of products, and their variance: the same sums with more noise, many times."""
+    moments = Moments.of(grounds.evidence.strata.schema, grounds.tables, asked.parts[:-1], asked.parts)
+    if moments is None:
+        return None
+    sums, rng, drawn = moments.sums(grounds.values), np.random.default_rng(grounds.seed + 2), []
+    smallest = float(np.linalg.eigvalsh(sums[:, :-1])[0])
+    for _ in range(NOISES):
+        noise = [rng.normal(0.0, m.sigma, m.values.shape) for m in grounds.evidence.all]
+        moved = sums + moments.sums(noise)
+        smallest = min(smallest, float(np.linalg.eigvalsh(moved[:, :-1])[0]))
+        drawn.append(np.linalg.lstsq(moved[:, :-1], moved[:, -1], rcond=None)[0])
+    if smallest <= 0:  # a group of so few rows that noise may be all of them
+        return None
+    value: Floats = np.linalg.solve(sums[:, :-1], sums[:, -1]).astype(np.float64)
+    return value, np.asarray(((np.array(drawn) - value) ** 2).mean(0))
+
+
+def _from_models(
+    grounds: Grounds, asked: Regression, counts: Floats, whole: bool
+) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
+    """Coefficients by the model's table, with measured sums of terms times outcome where there are all.
+
+    And their variances, and which are finite.
+    """
+    rng, schema = np.random.default_rng(grounds.seed + 1), grounds.evidence.strata.schema
+    products = Moments.of(schema, grounds.tables, asked.parts[:-1], asked.parts[-1:]) if whole else None
+    believed = np.ones(1)  # of a measured sum, as far as its noise is less than what the model may be off by
+    if products is not None and asked.kind == "ols":
+        noises = ([rng.normal(0.0, m.sigma, m.values.shape) for m in grounds.evidence.all] for _ in range(NOISES))
+        spread = np.array([products.sums(noise)[:, 0] for noise in noises]).var(0)
+        prior = asked.spread(misfit_variance(counts, UNKNOWN * counts.sum()))
+        believed = prior / np.maximum(prior + spread, 1e-12)
+
+    def sums(values: list[Floats], modelled: Floats) -> Floats | None:
+        if products is None:
+            return None
+        seen, own = products.sums(values)[:, 0], asked.products(modelled)
+        return np.asarray(own + believed * (seen - own))
+
+    truth, drawn = asked.coefficients(counts), []
+    best = sums(grounds.values, counts)
+    value, settled = asked.coefficients(counts, best), asked.settled(counts, best)
+    for model, values in grounds.replicated():
+        modelled = model.marginal(asked.columns).ravel()
+        moved = disturbed(grounds, model, asked.columns, rng).ravel()
+        drawn.append(asked.coefficients(moved, sums(values, modelled)))
+    kept = asked.products(counts) if best is None else best
+    assumed = sum((asked.coefficients(each, kept) - value) ** 2 for each in _apart_tables(grounds, asked, counts))
+    return value, np.asarray(((np.array(drawn) - truth) ** 2).mean(0) + assumed), settled
+
+
+def _apart_tables(grounds: Grounds, asked: Regression, counts: Floats) -> Iterator[Floats]:
+    """The table without what the model says of each pair of explaining columns that was not measured.
+
+    How such columns go together follows from their relations to others if nothing else joins them. That is assumed,
+    and the misfit, no more than about a cell itself, does not undo it where the model leaves hardly a row.
+    """
+    table = counts.reshape([grounds.evidence.strata.schema[name].size for name in asked.columns])
+    for pair in grounds.unmeasured:
+        if set(pair) <= set(asked.columns) - {asked.parts[-1][0]}:
+            others = tuple(axis for axis, name in enumerate(asked.columns) if name not in pair)
+            joint = np.maximum(table.sum(others, keepdims=True), 1e-9)
+            axes = [asked.columns.index(name) for name in pair]
+            alone = joint.sum(axes[0], keepdims=True) * joint.sum(axes[1], keepdims=True) / joint.sum()
+            yield np.asarray(table * alone / joint).ravel()
