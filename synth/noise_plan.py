@@ -30,6 +30,7 @@ import numpy as np
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Key, Strata
 from equistrata.data.table import CodedTable, code_dtype
+from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SecureNoise, gaussian_sigma
@@ -198,7 +199,8 @@ class NoisePlan:
 
     @property
     def _inner(self) -> Columns:
-        return self.mechanism.levels.inner(self.strata.schema)
+        """The released columns that define no strata."""
+        return tuple(name for name in self.mechanism.levels.inner(self.strata.schema) if name != UNIT_ROWS)
 
     @cached_property
     def _groups(self) -> dict[Columns, dict[Key, float]]:
