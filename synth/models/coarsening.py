@@ -150,20 +150,27 @@ class Coarsening:
     def coarse(self, measurement: Measurement) -> Measurement:
         """A measurement of the table with all codes as one of merged codes: counts add up, and so do their variances.
 
-        What `of` was made from, or was measured on the table of merged codes, loses nothing.
+        What `of` was made from, or was measured on the table of merged codes, loses nothing. Of groups on either side,
+        those of one have to be unions of the other's.
         """
         values, variance, sums = measurement.values, measurement.cell_sigma**2, False
         rest: list[Merging] = []
         for axis, (name, found) in enumerate(zip(measurement.columns, measurement.groups, strict=True)):
             own = self.groups.get(name)
+            told = found if found is not None else range(len(own or ()))
+            finer = own is not None and (found is None or max(found) > max(own))
             if own is None or found is None:
                 rest.append(found)
+            elif finer:  # `found` tells apart what `own` does, and more
+                rest.append(None)
             else:  # `own` tells apart what `found` does, and maybe more
                 coarser = np.zeros(max(own) + 1, dtype=np.intp)
                 coarser[list(own)] = found
                 rest.append(None if len(coarser) == values.shape[axis] else tuple(coarser.tolist()))
-            if own is not None and found is None:
-                values, variance = (sum_groups(part, axis, own) for part in (values, variance))
+            if own is not None and finer:
+                groups = dict(zip(told, own, strict=True))
+                parts = tuple(groups[part] for part in range(len(groups)))
+                values, variance = (sum_groups(part, axis, parts) for part in (values, variance))
                 sums = True
         if not sums:
             return measurement if tuple(rest) == measurement.groups else replace(measurement, groups=tuple(rest))
