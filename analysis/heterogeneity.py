@@ -48,7 +48,7 @@ def measured_groups(evidence: Evidence, name: str) -> Merging:
     """The group of each code of a column with fine bins: as it was measured within the groups, if it was, else with
     other columns. None for other columns, and where groups were measured one by one.
 
-    Of a thousand bins, each of a few rows, no share in a group is known, and nobody asks for one.
+    Of a thousand bins, each of a few rows, no share in a group is known.
     """
     if not evidence.strata.schema[name].fine or any(measurement.where for measurement in evidence.published):
         return None

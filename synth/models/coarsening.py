@@ -157,7 +157,7 @@ class Coarsening:
         rest: list[Merging] = []
         for axis, (name, found) in enumerate(zip(measurement.columns, measurement.groups, strict=True)):
             own = self.groups.get(name)
-            told = found if found is not None else range(len(own or ()))
+            seen = found if found is not None else range(len(own or ()))
             finer = own is not None and (found is None or max(found) > max(own))
             if own is None or found is None:
                 rest.append(found)
@@ -168,7 +168,7 @@ class Coarsening:
                 coarser[list(own)] = found
                 rest.append(None if len(coarser) == values.shape[axis] else tuple(coarser.tolist()))
             if own is not None and finer:
-                groups = dict(zip(told, own, strict=True))
+                groups = dict(zip(seen, own, strict=True))
                 parts = tuple(groups[part] for part in range(len(groups)))
                 values, variance = (sum_groups(part, axis, parts) for part in (values, variance))
                 sums = True
