@@ -7,7 +7,7 @@ not, and nothing should be said of them. Estimates are those of generalised leas
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from itertools import combinations
 from math import prod
 from typing import Any
@@ -20,8 +20,10 @@ from equistrata.analysis.evidence import Evidence
 from equistrata.analysis.least_squares import NOT_MEASURED, LeastSquares
 from equistrata.analysis.questions import named, widened
 from equistrata.arrays import Floats
+from equistrata.data.schema import Schema
 from equistrata.stats.checks import share
-from equistrata.synth.measurements import NOISE_L1, Columns, at_level, cells_where, measured_pairs
+from equistrata.synth.measurements import NOISE_L1, Columns, Measurement, at_level, cells_where, measured_pairs
+from equistrata.synth.models.coarsening import Coarsening
 
 CELLS = "cells.csv"  # its name in a release
 MOST_CELLS = 600  # of a table
@@ -97,20 +99,21 @@ def kept_relations(evidence: Evidence) -> list[dict[str, Any]]:
     """Each pair of columns that was measured together, and the noise in it: the expected total variation distance of
     its measured shares from the real ones, ½ Σ √(2/π) σ of a cell over the rows, at most 1.
 
+    Columns with fine bins count by the groups in which the pair was measured, unless strata were measured one by one.
     Each has `columns`; `error`, over all rows; `groups`, the same within each stratum, by its label (of a pair with a
     column that defines strata: of the other one). None where that was not measured, where there are no strata, and for
     tables of more than MOST_CELLS cells or more than MOST_WORK together.
     """
-    schema, by, work, found = evidence.strata.schema, evidence.strata.columns, 0.0, []
-    values = [measurement.values for measurement in evidence.all]
+    by, work, found = evidence.strata.columns, 0.0, []
     together = [(*dict(m.where), *m.columns) for m in evidence.all]
     for pair in measured_pairs(evidence.names, together)[0]:
-        tables = []
+        schema, published = _in_groups(evidence, pair)
+        values, tables = [measurement.values for measurement in published], []
         for columns in (at_level(schema, pair, ()), at_level(schema, pair, by)):
             cells = prod(schema[name].size for name in columns)
             fits = cells <= MOST_CELLS and work + cells**3 <= MOST_WORK
             work += cells**3 * fits
-            tables.append(LeastSquares.of(schema, evidence.all, columns) if fits else None)
+            tables.append(LeastSquares.of(schema, published, columns) if fits else None)
         own, wide = tables
         error, groups = None, None
         for table in (own, wide):
@@ -132,6 +135,19 @@ def kept_relations(evidence: Evidence) -> list[dict[str, Any]]:
             } or None
         found.append({"columns": list(pair), "error": error, "groups": groups})
     return found
+
+
+def _in_groups(evidence: Evidence, pair: Columns) -> tuple[Schema, Sequence[Measurement]]:
+    """The schema and all measurements; of the pair's columns with fine bins in the groups in which it was measured."""
+    schema, published = evidence.strata.schema, evidence.all
+    fine = [name for name in pair if schema[name].fine]
+    if not fine or any(measurement.where for measurement in published):
+        return schema, published
+    groups = Coarsening.of(schema, [m for m in published if set(pair) <= set(m.columns)]).groups
+    merged = Coarsening(schema, {name: groups[name] for name in fine if name in groups})
+    own = [measurement for measurement in published if set(merged.groups) & set(measurement.columns)]
+    rest = [measurement for measurement in published if not set(merged.groups) & set(measurement.columns)]
+    return merged.schema, [*merged.coarse_all(own), *rest]
 
 
 def _distance(variance: Floats, rows: float) -> float:

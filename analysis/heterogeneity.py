@@ -16,7 +16,8 @@ import numpy as np
 from equistrata.analysis.evidence import Evidence
 from equistrata.analysis.least_squares import NOT_MEASURED, LeastSquares
 from equistrata.arrays import Floats
-from equistrata.synth.measurements import at_level
+from equistrata.synth.measurements import Measurement, Merging, at_level, sum_groups
+from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.strata.model import StratifiedModel
 
 UNKNOWN = 0.015  # τ² where nothing was measured within groups: about that of a census table's columns
@@ -31,7 +32,7 @@ class GroupShares:
     """A column within the groups of the strata, k of them, in their order.
 
     Attributes:
-        column: with m codes.
+        column: with m codes, or groups of them (`measured_groups`).
         shares: by the model, shape (k, m).
         counts: as measured, shape (k, m); NaN where it was not.
         noise: variance of `counts`, shape (k, m); NOT_MEASURED where it was not.
@@ -43,10 +44,30 @@ class GroupShares:
     noise: Floats
 
 
+def measured_groups(evidence: Evidence, name: str) -> Merging:
+    """The group of each code of a column with fine bins: as it was measured within the groups, if it was, else with
+    other columns. None for other columns, and where groups were measured one by one.
+
+    Of a thousand bins, each of a few rows, no share in a group is known.
+    """
+    if not evidence.strata.schema[name].fine or any(measurement.where for measurement in evidence.published):
+        return None
+    wider = [m for m in evidence.published if name in m.columns and len(m.columns) > 1]
+    within = [m for m in wider if set(evidence.strata.columns) < set(m.columns)]
+    return Coarsening.of(evidence.strata.schema, within or wider).groups.get(name)
+
+
 def group_shares(evidence: Evidence, model: StratifiedModel, name: str, counted: bool = True) -> GroupShares:
     """A column's shares by a model, and what was measured of them unless `counted` is off."""
     schema, strata = evidence.strata.schema, evidence.strata
+    published: Sequence[Measurement] = evidence.all
     columns = at_level(schema, (name,), strata.columns)
+    table, groups = model.marginal(columns), measured_groups(evidence, name)
+    if groups is not None:
+        merged = Coarsening(schema, {name: groups})
+        schema, table = merged.schema, sum_groups(table, columns.index(name), groups)
+        own = [measurement for measurement in published if name in measurement.columns]
+        published = [*merged.coarse_all(own), *(m for m in published if name not in m.columns)] if counted else []
     shape = tuple(schema[each].size for each in columns)
     codes = [strata.codes_of(key) for key in strata.keys]
     places = tuple(np.array([code[other] for code in codes], dtype=np.intp) for other in columns if other != name)
@@ -55,13 +76,13 @@ def group_shares(evidence: Evidence, model: StratifiedModel, name: str, counted:
         last = np.moveaxis(table.reshape(shape), columns.index(name), -1)
         return np.asarray(last[places] if places else last[None])
 
-    modelled = by_group(model.marginal(columns))
+    modelled = by_group(table)
     shares = modelled / np.maximum(modelled.sum(1, keepdims=True), 1e-9)
-    known = LeastSquares.of(schema, evidence.all, columns) if counted else None
+    known = LeastSquares.of(schema, published, columns) if counted else None
     if known is None:
         return GroupShares(name, shares, np.full(shares.shape, np.nan), np.full(shares.shape, NOT_MEASURED))
     noise = by_group(known.variance)
-    counts = by_group(known.counts([measurement.values for measurement in evidence.all]))
+    counts = by_group(known.counts([measurement.values for measurement in published]))
     counts = np.where(noise < NOT_MEASURED / 2, counts, np.nan)
     return GroupShares(name, shares, counts, noise)
 
@@ -124,7 +145,7 @@ def _predictions(evidence: Evidence, names: Sequence[str]) -> dict[str, Floats]:
             return {}
         model = evidence.of_rows(evidence.without(within))
         return {name: group_shares(evidence, model, name, counted=False).shares for name in names}
-    found = {name: np.empty((len(strata.keys), strata.schema[name].size)) for name in names}
+    found = {name: np.empty((len(strata.keys), strata.schema[name].size)) for name in names}  # no codes are merged
     for fold in range(FOLDS):
         left = set(strata.keys[fold::FOLDS])
         sized = {key: [bool(m.columns) and key in left for m in each] for key, each in evidence.measured.items()}

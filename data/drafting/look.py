@@ -39,6 +39,7 @@ _LAYOUTS = (
 )  # fmt: skip
 _SENTINEL = re.compile(r"-(?:[1-9]|9+|8+|7+)|(?:9{2,}|8{3,}|7{3,})")
 _COMMA = re.compile(r"[-+]?\d+,\d+|[-+]?\d{1,3}(?:\.\d{3})+(?:,\d+)?")
+_SHORT_YEAR = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d{2}")
 _TICKS = ("0", "1")  # of a checkbox, which may happen to be ticked by no row, or by all
 _GROUPED, _ZEROS = re.compile(r"\d\.\d{3}"), re.compile(r"[-+]?0\d")
 _POINT = re.compile(r"[-+]?\d+\.\d+")
@@ -195,6 +196,8 @@ def _looked(name: str, times: Mapping[str, int], dialect: Dialect) -> tuple[Entr
         plain = [*_TICKS] if {*plain} <= {*_TICKS} else plain
         return Entry(name, "", "nominal", tuple((raw, "") for raw in dict.fromkeys(plain))), ["values"]
     kind = "nearly all cells differ: an identifier, or free text" if len(times) > rows / 2 else "many texts"
+    if sum(times[text] for text in times if _SHORT_YEAR.fullmatch(text)) >= (1 - _MOST_FAILED) * rows:
+        kind = "dates without a century: write years of four digits into the file, then declare type: date"
     return Entry(name, kind), []
 
 

@@ -18,6 +18,7 @@ from equistrata.eval.report.templating import template
 from equistrata.eval.report.words import percent
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.plan import UNIT_SIZES, Plan
+from equistrata.flows.release.wide_bins import wide_bin_notes
 from equistrata.privacy.budget import ADD_REMOVE, REPLACE_ONE, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.privacy.thresholds import Threshold
@@ -235,6 +236,7 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         "households": None,
         "open": (),
         "relations": None,
+        "wide_bins": (),
         "report": {"agency": None, "contact": None},
     }
     shown = older | dict(card)
@@ -249,6 +251,7 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
             how=how_made(card),
             relations_measured=relations_measured,
             part=percent,
+            wide_bins=wide_bin_notes(shown["wide_bins"]),
         )
     except UndefinedError as error:
         raise KeyError(str(error)) from None

@@ -173,7 +173,12 @@ class Levels:
             schema = session.table.schema
         rows = total_estimate(session.measurements)[0]
         fine = self.within_strata(schema, rho, rows)
-        within = session.measure_all([(columns, session.shared * share) for columns, share in fine])
+        within = [(columns, session.shared * share) for columns, share in fine]
+        for columns, price in within:
+            if over_all and set(self.strata) <= set(columns):
+                session.measure(columns, price, groups=[session.within.get(name) for name in columns])
+            else:
+                session.measure_all([(columns, price)])
         if not over_all and not self.strata:
             session.coarsen(rho)
         return over_all or within

@@ -111,6 +111,7 @@ class Session:
         budget: what the run may spend.
         measurements: of `table`: `known` first, then the run's own.
         coarsening: which codes are merged.
+        within: which merged codes are merged further where a column is measured within strata.
         shared: the budget but for what sharpened wide columns: what parts of ρ are parts of.
         log: a `Step` for each of these, and for each choice of nothing. They cost what was spent (`price_of`).
 
@@ -124,6 +125,7 @@ class Session:
         self.budget = Budget(rho)
         self.measurements = list(known)
         self.coarsening, self.shared = Coarsening(table.schema, {}), rho
+        self.within: dict[str, Merging] = {}
         self._found, self._all_codes = list(known), table
         self.log: list[Step] = []
         self._counts: dict[Columns, Floats] = {}
@@ -205,7 +207,9 @@ class Session:
         """
         pair = rho * Fraction(1, 2 * len(self.table.schema.names))
         rows = total_estimate(self._found)[0]
-        self.coarsening = Coarsening.chosen(self.table.schema, self._found, groups_for(float(pair), rows), kept)
+        most = groups_for(float(pair), rows)
+        self.coarsening = Coarsening.chosen(self.table.schema, self._found, most, kept)
+        self.within = self.coarsening.within_strata(self._found, most)
         self.table = self.coarsening.merged(self.table)
         self.measurements = self.coarsening.coarse_all(self._found)
 

@@ -37,6 +37,8 @@ PAIR_NOISE = 0.1
 FEWEST_GROUPS = 2
 WIDE = 16  # codes: columns of no more are left alone
 FINE_GROUPS = 64  # at most, of a numeric column without declared edges
+# Times fewer groups of it where it is measured within strata, and how many at least (docs/experiments/coarsening.md).
+STRATA_FEWER, STRATA_FEWEST = 2.0, 4.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +97,32 @@ class Coarsening:
                     groups[name] = _with_tail(schema[name], groups[name], counts, limit, classes[name])
         return cls(schema, {name: merged for name, merged in groups.items() if max(merged) + 1 < len(merged)})
 
+    def within_strata(self, measurements: Iterable[Measurement], most: float) -> dict[str, Merging]:
+        """How merged columns with fine bins are merged further where they are measured within strata.
+
+        What a number is off by in a stratum grows with the square root of the groups, and how rows are spread within
+        groups is known of all rows together and smooth (`equistrata.synth.strata.density`).
+
+        Args:
+            most: as for `chosen`.
+        """
+        classes, found, measurements = _classes(self.schema), dict[str, Merging](), list(measurements)
+        for name, groups in self.groups.items():
+            column = self.fine[name]
+            inner, beside = (np.unique(part) for part in np.split(np.asarray(groups), [column.bins]))
+            if not column.fine or np.intersect1d(inner, beside).size or len(inner) <= STRATA_FEWEST:
+                continue
+            counts = np.bincount(groups, _Alone.of(column, measurements).smooth)
+            numbers = Column(name, values=tuple(inner.tolist()))
+            limit = max(min(most, FINE_GROUPS) / STRATA_FEWER, STRATA_FEWEST)
+            merged = merge_codes(numbers, counts[inner], limit, classes[name][inner])
+            merged = _with_tail(numbers, merged, counts[inner], limit, classes[name][inner])
+            codes = np.empty(len(counts), dtype=np.intp)
+            codes[inner], codes[beside] = merged, max(merged) + 1 + np.arange(len(beside))
+            if max(merged) + 1 < len(merged):
+                found[name] = _numbered(codes)
+        return found
+
     @cached_property
     def schema(self) -> Schema:
         """The schema of merged codes."""
@@ -113,26 +141,36 @@ class Coarsening:
 
     def measured(self, measurement: Measurement) -> Measurement:
         """What was measured of the table of merged codes, as a measurement of the table with all codes."""
-        groups = tuple(self.groups.get(name) for name in measurement.columns)
+        groups = tuple(
+            tuple(further[code] for code in own) if further is not None and own is not None else own or further
+            for own, further in zip(map(self.groups.get, measurement.columns), measurement.groups, strict=True)
+        )
         return replace(measurement, groups=groups) if any(groups) else measurement
 
     def coarse(self, measurement: Measurement) -> Measurement:
         """A measurement of the table with all codes as one of merged codes: counts add up, and so do their variances.
 
-        What `of` was made from, or was measured on the table of merged codes, loses nothing.
+        What `of` was made from, or was measured on the table of merged codes, loses nothing. Of groups on either side,
+        those of one have to be unions of the other's.
         """
         values, variance, sums = measurement.values, measurement.cell_sigma**2, False
         rest: list[Merging] = []
         for axis, (name, found) in enumerate(zip(measurement.columns, measurement.groups, strict=True)):
             own = self.groups.get(name)
+            seen = found if found is not None else range(len(own or ()))
+            finer = own is not None and (found is None or max(found) > max(own))
             if own is None or found is None:
                 rest.append(found)
+            elif finer:  # `found` tells apart what `own` does, and more
+                rest.append(None)
             else:  # `own` tells apart what `found` does, and maybe more
                 coarser = np.zeros(max(own) + 1, dtype=np.intp)
                 coarser[list(own)] = found
                 rest.append(None if len(coarser) == values.shape[axis] else tuple(coarser.tolist()))
-            if own is not None and found is None:
-                values, variance = (sum_groups(part, axis, own) for part in (values, variance))
+            if own is not None and finer:
+                groups = dict(zip(seen, own, strict=True))
+                parts = tuple(groups[part] for part in range(len(groups)))
+                values, variance = (sum_groups(part, axis, parts) for part in (values, variance))
                 sums = True
         if not sums:
             return measurement if tuple(rest) == measurement.groups else replace(measurement, groups=tuple(rest))
@@ -344,8 +382,9 @@ def _with_tail(
     column: Column, groups: tuple[int, ...], counts: Floats, most: float, classes: Indices
 ) -> tuple[int, ...]:
     """Groups in which the rest of the last bins, of fewer rows than a group holds, is in the group before it."""
-    last = groups[column.bins - 1]
-    rest = [code for code in range(column.bins) if groups[code] == last]
+    bins = column.bins or column.size
+    last = groups[bins - 1]
+    rest = [code for code in range(bins) if groups[code] == last]
     small = _projected(counts)[rest].sum() * most < 1 and rest[0] > 0 and classes[rest[0]] == classes[rest[0] - 1]
     return tuple(group - (group >= last) for group in groups) if small else groups
 

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from math import prod
+from types import MappingProxyType
 
 import numpy as np
 import numpy.typing as npt
@@ -27,7 +27,7 @@ import numpy.typing as npt
 from equistrata.arrays import Floats
 from equistrata.data.strata import Key, Strata
 from equistrata.stats.random_effects import effects, project, variances
-from equistrata.synth.measurements import Columns, Measurement, given, total_estimate
+from equistrata.synth.measurements import Columns, Measurement, Merging, given, sum_groups, total_estimate
 
 # docs/experiments/shrinkage.md
 _WORTH_IT = 4.0  # times the own measurement's σ: a prediction with a larger one would add little and is left out
@@ -61,7 +61,10 @@ def borrow(
     names = [name for name in strata.schema.names if name not in strata.columns]
     singles: list[Columns] = [(name,) for name in names]
     pairs: list[Columns] = list(combinations(names, 2))
-    seen = {columns: _seen(strata, groups, columns) for columns in (*singles, *pairs)}
+    merged = _merged(strata, groups[: len(rows)])
+    seen = {
+        columns: _seen(strata, groups, columns, merged if columns in singles else {}) for columns in (*singles, *pairs)
+    }
     known = {columns: evidence for columns, evidence in seen.items() if evidence is not None}
     usual = _usual([known[name] for name in singles if name in known]) if len(rows) == 2 else None
     told = {columns: _predicted(evidence, usual if columns in singles else None) for columns, evidence in known.items()}
@@ -69,12 +72,14 @@ def borrow(
     for place, (key, group) in enumerate(zip(strata.keys, groups, strict=False)):
         chosen = [pair for pair in pairs if group.look(pair) is not None]
         chosen = chosen or _forest({pair: told[pair][0][place] for pair in pairs if pair in told})
-        margins = {columns[0]: _posterior(group, columns, told, place) for columns in singles}
+        margins = {columns[0]: _posterior(group, columns, told, place, merged) for columns in singles}
         for columns in [columns for columns in (*singles, *chosen) if columns in told]:
             shares, sigma = told[columns]
-            share = _raked(shares[place], [margins[name] for name in columns]) if columns in pairs else shares[place]
-            extra = Measurement(columns, share * group.rows, float(sigma[place] * group.rows))
-            own = group.look(columns)
+            finer: Mapping[str, Merging] = {} if columns in pairs else merged
+            share = _raked(shares[place], columns, margins, merged) if columns in pairs else shares[place]
+            merging = tuple(finer.get(name) for name in columns)
+            extra = Measurement(columns, share * group.rows, float(sigma[place] * group.rows), merging)
+            own = group.look(columns, finer)
             if own is None or extra.sigma <= _WORTH_IT * own[1]:
                 extras[key].append(extra)
     return extras
@@ -88,29 +93,46 @@ class _Group:
     rows: float
     weights: Floats
 
-    def look(self, columns: Columns) -> tuple[Floats, float] | None:
-        """Counts over columns and the σ of a cell, from all measurements that hold them; None if there are none."""
+    def look(
+        self, columns: Columns, merged: Mapping[str, Merging] = MappingProxyType({})
+    ) -> tuple[Floats, float] | None:
+        """Counts over columns and the σ of a cell, from all measurements that hold them; None if there are none.
+
+        Args:
+            merged: columns of which a cell is of several codes.
+        """
         precision, counts = 0.0, None
         for measurement in self.measurements:
             seen = dict(zip(measurement.columns, measurement.groups, strict=True))
-            if not measurement.sigma or not all(name in seen and seen[name] is None for name in columns):
+            known = all(name in seen and seen[name] in (None, merged.get(name)) for name in columns)
+            if not measurement.sigma or not known:
                 continue
             axes = [measurement.columns.index(name) for name in columns]
             rest = tuple(axis for axis in range(len(seen)) if axis not in axes)
             summed = np.transpose(measurement.values, [*axes, *rest]).reshape(
                 [*(measurement.values.shape[axis] for axis in axes), -1]
             )
-            weight = 1 / (measurement.sigma**2 * summed.shape[-1])
-            counts = weight * summed.sum(-1) + (0.0 if counts is None else counts)
+            variance, summed = measurement.sigma**2 * summed.shape[-1], summed.sum(-1)
+            for axis, name in enumerate(columns):
+                codes = merged.get(name)
+                if codes is not None and seen[name] is None:
+                    variance *= len(codes) / (max(codes) + 1)
+                    summed = sum_groups(summed, axis, codes)
+            weight = 1 / variance
+            counts = weight * summed + (0.0 if counts is None else counts)
             precision += weight
         return None if counts is None else (counts / precision, precision**-0.5)
 
 
 def _posterior(
-    group: _Group, columns: Columns, told: Mapping[Columns, tuple[Floats, Floats]], place: int
+    group: _Group,
+    columns: Columns,
+    told: Mapping[Columns, tuple[Floats, Floats]],
+    place: int,
+    merged: Mapping[str, Merging],
 ) -> Floats | None:
     """A stratum's shares in a marginal, from its own measurements and its prediction; None where there is neither."""
-    own, parts, precision = group.look(columns), [], []
+    own, parts, precision = group.look(columns, merged), [], []
     if own is not None:
         parts.append(own[0] / group.rows)
         precision.append((group.rows / own[1]) ** 2)
@@ -123,13 +145,28 @@ def _posterior(
     return np.asarray(shares + (1 - shares.sum()) / shares.size)
 
 
-def _raked(shares: Floats, margins: Sequence[Floats | None]) -> Floats:
+def _raked(
+    shares: Floats, columns: Columns, margins: Mapping[str, Floats | None], merged: Mapping[str, Merging]
+) -> Floats:
     """A pair's shares with these margins where they are known, changed evenly, as least squares would."""
-    for axis, margin in enumerate(margins):
+    for axis, name in enumerate(columns):
+        margin, codes = margins[name], merged.get(name)
         if margin is not None:
-            gap = (margin - shares.sum(1 - axis)) / shares.shape[1 - axis]
-            shares = shares + np.expand_dims(gap, 1 - axis)
+            groups = np.arange(shares.shape[axis]) if codes is None else np.asarray(codes)
+            gap = margin - np.bincount(groups, shares.sum(1 - axis))
+            evenly = (gap / np.bincount(groups))[groups] / shares.shape[1 - axis]
+            shares = shares + np.expand_dims(evenly, 1 - axis)
     return shares
+
+
+def _merged(strata: Strata, groups: Sequence[_Group]) -> dict[str, Merging]:
+    """Columns that each stratum measured by themselves with merged codes only, the same ones in all strata."""
+    found: dict[str, Merging] = {}
+    for column in strata.schema.columns:
+        kinds = {m.groups[0] for group in groups for m in group.measurements if m.columns == (column.name,)}
+        if len(kinds) == 1 and None not in kinds:
+            found[column.name] = kinds.pop()
+    return found
 
 
 @dataclass(frozen=True, eq=False)
@@ -174,13 +211,15 @@ class _Seen:
         return variances([self.over_looks(kernel) for kernel in self.kernels], self.observed, self.known, usual=usual)
 
 
-def _seen(strata: Strata, groups: Sequence[_Group], columns: Columns) -> _Seen | None:
+def _seen(
+    strata: Strata, groups: Sequence[_Group], columns: Columns, merged: Mapping[str, Merging] = MappingProxyType({})
+) -> _Seen | None:
     """A marginal as seen by strata and then by sums over several; None if too few have measured it."""
     count = len(strata.keys)
-    found = [(group, group.look(columns)) for group in groups]
+    found = [(group, group.look(columns, merged)) for group in groups]
     looks = [(group, look) for group, look in found if look is not None]
     own = np.array([look is not None for _, look in found[:count]])
-    if own.sum() < min(_LEAST_STRATA, count) or prod(strata.schema[name].size for name in columns) < 2:
+    if own.sum() < min(_LEAST_STRATA, count) or looks[0][1][0].size < 2:
         return None
     shares = np.array([(look[0] / group.rows).ravel() for group, look in looks])
     noise = np.array([(look[1] / group.rows) ** 2 for group, look in looks])

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from statistics import mean
+from types import MappingProxyType
 
 import numpy as np
 
@@ -18,6 +19,7 @@ from equistrata.synth.measurements import (
     NOISE_L1,
     Columns,
     Measurement,
+    Merging,
     Prediction,
     at_level,
     cells_where,
@@ -108,7 +110,8 @@ def predictions(extras: Mapping[Key, Sequence[Measurement]], strata: Strata, sha
     for key, borrowed in extras.items():
         for extra in borrowed:
             columns = at_level(strata.schema, extra.columns, strata.columns)
-            whole = found.setdefault(columns, _blank(strata.schema, columns))
+            merged = dict(zip(extra.columns, extra.groups, strict=True))
+            whole = found.setdefault(columns, _blank(strata.schema, columns, merged))
             place = cells_where(columns, strata.codes_of(key))
             whole.values[place], whole.sigmas[place] = extra.values, max(extra.sigma, sharpest)
     return [replace(prediction, sigma=float(prediction.sigmas.min())) for prediction in found.values()]
@@ -287,7 +290,8 @@ def _table(strata: Strata, sizes: Mapping[Key, float], fixed: Columns) -> Floats
     return table
 
 
-def _blank(schema: Schema, columns: Columns) -> Prediction:
+def _blank(schema: Schema, columns: Columns, merged: Mapping[str, Merging] = MappingProxyType({})) -> Prediction:
     """A prediction without a value, which only puts columns into one clique."""
-    shape = [schema[name].size for name in columns]
-    return Prediction(columns, np.zeros(shape), np.inf, sigmas=np.full(shape, np.inf))
+    groups = tuple(merged.get(name) for name in columns)
+    shape = [max(own) + 1 if own else schema[name].size for name, own in zip(columns, groups, strict=True)]
+    return Prediction(columns, np.zeros(shape), np.inf, groups, sigmas=np.full(shape, np.inf))

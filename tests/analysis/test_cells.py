@@ -9,9 +9,10 @@ from equistrata.analysis.cells import CELLS, kept_relations, noisy_cells
 from equistrata.analysis.evidence import Evidence
 from equistrata.analysis.least_squares import LeastSquares
 from equistrata.analysis.release import Release
+from equistrata.data.schema import Column, Schema
 from equistrata.data.sources import read_frame
 from equistrata.data.strata import Strata
-from equistrata.synth.measurements import Measurement
+from equistrata.synth.measurements import NOISE_L1, Measurement
 from equistrata.synth.registry import mechanism
 
 
@@ -60,6 +61,22 @@ def test_a_release_has_the_companion_of_its_rows(folder):
     assert found["columns"].tolist() == own["columns"].tolist()
     assert np.allclose(found["estimate"].astype(float), own["estimate"], atol=0.11)
     assert "`cells.csv`" in (folder / "card.md").read_text("utf-8")
+
+
+def test_relations_of_numbers_with_bounds_alone_count_by_the_groups_in_which_they_were_measured():
+    """Two groupings of one column: each relation has the noise of its own, by hand."""
+    schema = Schema("aged", (*SCHEMA.columns[:2], Column("AGE", lower=0, upper=99, integer=True)))
+    halves, quarters = (tuple(i // n for i in range(100)) for n in (50, 25))
+    found = [
+        Measurement(("G", "AGE"), np.full((2, 2), 1000.0), 10.0, (None, halves)),
+        Measurement(("R", "AGE"), np.full((3, 4), 2000.0 / 6), 20.0, (None, quarters)),
+    ]
+    kept = {tuple(each["columns"]): each for each in
+            kept_relations(Evidence(Strata.over(schema, ("G",)), {(): found}, mechanism("mst")))}  # fmt: skip
+    assert set(kept) == {("G", "AGE"), ("R", "AGE")}
+    assert 4 * 10 * NOISE_L1 / 2 / 4000 > kept["G", "AGE"]["error"] > 0.8 * 4 * 10 * NOISE_L1 / 2 / 4000
+    assert 12 * 20 * NOISE_L1 / 2 / 4000 > kept["R", "AGE"]["error"] > 0.8 * 12 * 20 * NOISE_L1 / 2 / 4000
+    assert set(kept["G", "AGE"]["groups"]) == {"G=1", "G=2"}
 
 
 def test_the_noise_of_kept_relations_is_as_far_as_counts_are_off():

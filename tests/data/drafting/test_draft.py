@@ -314,3 +314,11 @@ def test_a_name_of_two_lines(tmp_path: Path) -> None:
     path = tmp_path / "people.csv"
     path.write_text('a;"b\nc";d\n1;2;3\n')
     assert header_of(path, set()) == (["a", "b\nc", "d"], {"delimiter": ";"})
+
+
+@pytest.mark.parametrize(("year", "told"), [("14", True), ("1", False)])
+def test_dates_without_a_century_stay_open_and_say_why(year: str, told: bool) -> None:
+    entries, marks = looked_at([f"{d:02}/{m:02}/{year}" for d in range(1, 29) for m in range(1, 13)] * 3)
+    assert entries["A"].type is None
+    assert marks == {"A": []}
+    assert ("century" in entries["A"].label) is told

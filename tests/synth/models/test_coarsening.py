@@ -172,3 +172,16 @@ def test_where_nothing_is_chosen_codes_are_told_apart_again():
     session.measure_again(first)
     assert session.found[-1].values.shape == (SIZE,)
     assert session.budget.remaining.exact == 0
+
+
+def test_a_measurement_of_finer_groups_than_these_adds_up():
+    schema = Schema("x", (Column("X", values=tuple(range(6))), Column("SEX", values=(1, 2))))
+    finer = Measurement(("SEX", "X"), np.arange(8.0).reshape(2, 4), 3.0, (None, (0, 1, 1, 2, 2, 3)))
+    found = Coarsening(schema, {"X": (0, 0, 0, 1, 1, 1)}).coarse(finer)
+    assert found.groups == (None, None)
+    np.testing.assert_array_equal(found.values, [[1, 5], [9, 13]])
+    np.testing.assert_allclose(found.cell_sigma, 3 * np.sqrt(2))
+    assert Coarsening(schema, {"X": (0, 1, 1, 2, 2, 3)}).coarse(finer).groups == (None, None)
+    kept = Coarsening(schema, {"X": (0, 1, 2, 3, 3, 4)}).coarse(finer)
+    assert kept.groups == (None, (0, 1, 1, 2, 3))
+    assert kept.values is finer.values

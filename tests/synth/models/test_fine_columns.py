@@ -134,6 +134,28 @@ def test_groups_are_found_by_what_was_measured_and_levels_do_not_split_them():
     sizes = dict(zip(SCHEMA.names, coarse.schema.sizes, strict=True))
     assert all(2 < sizes[name] <= FINE_GROUPS for name in ("BMI", "HOURS", "PAY"))
     assert len(coarse.coarse_all(found)) == len(found) - len(trees) + 3
+    within = {m.columns[1]: m.groups[1] for m in found if m.columns[:1] == ("SEX",) and len(m.columns) == 2}
+    for name in ("BMI", "HOURS", "PAY"):  # fewer groups within strata, each of whole groups
+        parts = set(zip(coarse.groups[name], within[name], strict=True))
+        assert max(within[name]) + 1 < sizes[name] == len(parts)
+        assert name != "HOURS" or within[name].count(within[name][-1]) == 1  # no answer
+
+
+def test_groups_within_strata_are_runs_of_half_as_many_and_a_small_last_one_joins():
+    counts = np.append(np.full(100, 10.0), 300.0)
+    alone = [Measurement(("HOURS",), counts, 1e-3)]
+    coarse = Coarsening.chosen(Schema("h", (HOURS,)), alone, most=12.2)
+    assert coarse.schema.sizes == (10,)  # of 107 rows or more each, the rest in the last, and the missing
+    assert coarse.within_strata(alone, 12.2) == {"HOURS": (0, 0, 1, 1, 2, 2, 3, 3, 3, 4)}
+    assert Coarsening.chosen(Schema("h", (HOURS,)), alone, most=4.0).within_strata(alone, 4.0) == {}
+
+
+def test_what_is_merged_further_is_a_measurement_of_all_codes():
+    coarse = Coarsening(Schema("x", (Column("X", values=tuple(range(5))), SEX)), {"X": (0, 0, 1, 2, 2)})
+    further = Measurement(("SEX", "X"), np.zeros((2, 2)), 1.0, (None, (0, 1, 1)))
+    assert coarse.measured(further).groups == (None, (0, 0, 1, 1, 1))
+    assert coarse.measured(Measurement(("SEX", "X"), np.zeros((2, 3)), 1.0)).groups == (None, (0, 0, 1, 2, 2))
+    assert coarse.measured(Measurement(("SEX",), np.zeros(2), 1.0)).groups == (None,)
 
 
 def test_strata_need_edges():

@@ -13,7 +13,7 @@ from equistrata.data.table import CodedTable
 from equistrata.stats.random_effects import effects, variances
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.mst import MST
-from equistrata.synth.strata.borrowing import _chance, _predicted, _seen, borrow
+from equistrata.synth.strata.borrowing import _chance, _predicted, _raked, _seen, borrow
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 
 SCHEMA = Schema(
@@ -79,7 +79,7 @@ def test_leaving_a_stratum_out_by_the_identity_is_leaving_it_out(wider):
         def __init__(self, weights, share, n, s):
             self.weights, self.rows, self.answer = weights, n, (share * n, s * n)
 
-        def look(self, _):
+        def look(self, *_):
             return self.answer
 
     groups = [Seen(*x) for x in zip(design[:16], looks[:16], SIZES, np.sqrt(noise[:16]), strict=True)]
@@ -95,6 +95,26 @@ def test_leaving_a_stratum_out_by_the_identity_is_leaving_it_out(wider):
         expected += (1 - expected.sum()) / 4
         np.testing.assert_allclose(got_shares[i], expected, atol=1e-9)
         assert got_sigma[i] == pytest.approx(np.sqrt(variance), rel=1e-6)
+
+
+def test_merged_codes_are_predicted_as_if_the_column_had_no_others():
+    """Strata measured two of AGE's codes as one; a measurement of all rows holds all four, and so does a pair."""
+    rng = np.random.default_rng(2)
+    merging, whole = (0, 0, 1, 1), Measurement(("AGE",), np.array([30.0, 50.0, 40.0, 60.0]) * 1000, 40.0)
+    two = Strata.over(replace(SCHEMA, columns=(*SCHEMA.columns[:2], Column("AGE", values=(1, 2)))), STRATA.columns)
+    merged = measured(population(rng)[:, ::2] + population(rng)[:, 1::2], 30, rng)
+    as_two = borrow(two, merged, [Measurement(("AGE",), whole.values.reshape(2, 2).sum(1), 40.0 * np.sqrt(2))])
+    merged = {key: [size, replace(m, groups=(merging,))] for key, (size, m) in merged.items()}
+    told = borrow(STRATA, merged, [whole])
+    for key in STRATA.keys:
+        assert [(m.columns, m.groups) for m in told[key]] == [(("AGE",), (merging,))] * len(as_two[key])
+        for ours, theirs in zip(told[key], as_two[key], strict=True):
+            np.testing.assert_array_equal(ours.values, theirs.values)
+            assert ours.sigma == theirs.sigma
+    pair, margins = rng.random((4, 2)), {"AGE": np.array([1.5, 2.5]), "JOB": np.array([1.0, 3.0])}
+    raked = _raked(pair, ("AGE", "JOB"), margins, {"AGE": merging})
+    np.testing.assert_allclose(raked.sum(1).reshape(2, 2).sum(1), [1.5, 2.5])
+    np.testing.assert_allclose(raked.sum(0), [1.0, 3.0])
 
 
 def test_a_stratum_that_did_not_measure_is_predicted_from_all_that_did():

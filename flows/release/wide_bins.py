@@ -1,0 +1,72 @@
+"""Declared bins so wide that where their rows lie is unknown: values within a declared bin are drawn evenly.
+
+>>> from equistrata.data.schema import Schema
+>>> bmi = {"lower": 10, "upper": 100, "edges": [10, 20, 25, 30, 100]}
+>>> schema = Schema.from_dict({"columns": {"BMI": bmi}}, "people")
+>>> wide_bins(schema, {"BMI": [100, 300, 400, 200]})
+[{'column': 'BMI', 'bin': 'over 30 to 100', 'share': 0.2, 'mean_off': 7.0, 'deviations': 0.4}]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from equistrata.arrays import Counts
+from equistrata.data.schema import Schema
+from equistrata.eval.report.words import percent
+
+_TOLD = 0.2  # standard deviations of the released numbers by which one bin may move their mean
+
+
+def wide_bins(schema: Schema, counts: Mapping[str, Sequence[int] | Counts]) -> list[dict[str, Any]]:
+    """Bins of columns with declared edges that alone may move the mean of the released numbers far, widest first.
+
+    If all rows of a bin were at one of its ends, the mean would be off by its share times half its width. A bin is
+    listed where that is over _TOLD standard deviations. Columns of bounds alone have none: a release measures where
+    their numbers are.
+
+    Args:
+        counts: of each code in the released rows, by numeric column.
+    """
+    found = []
+    for column in schema.columns:
+        if not column.numeric or column.fine or column.open or column.name not in counts:
+            continue
+        rows = np.asarray(counts[column.name], dtype=np.float64)[: column.bins]
+        edges = np.clip(column.cuts, *column.bounds)
+        widths, middles, shares = np.diff(edges), (edges[1:] + edges[:-1]) / 2, rows / max(rows.sum(), 1.0)
+        mean = float(shares @ middles)
+        deviation = float(shares @ ((middles - mean) ** 2 + widths**2 / 12)) ** 0.5
+        off = shares * widths / 2
+        for place in np.flatnonzero(off > _TOLD * max(deviation, 1e-300)).tolist():
+            found.append(
+                {
+                    "column": column.name,
+                    "bin": column.words(place),
+                    "share": round(float(shares[place]), 4),
+                    "mean_off": float(f"{off[place]:.3g}"),
+                    "deviations": round(float(off[place]) / deviation, 2),
+                }
+            )
+    return sorted(found, key=lambda each: -each["deviations"])
+
+
+def wide_bin_notes(bins: Sequence[Mapping[str, Any]]) -> list[str]:
+    """A sentence for each column of `wide_bins`, about its widest bin.
+
+    >>> found = {"column": "BMI", "bin": "over 30 to 100", "share": 0.2, "mean_off": 7.0, "deviations": 0.4}
+    >>> wide_bin_notes([found])[0][:54]
+    'BMI: values within a declared bin are drawn evenly, an'
+    """
+    first: dict[str, Mapping[str, Any]] = {}
+    for each in bins:
+        first.setdefault(each["column"], each)
+    return [
+        f"{name}: values within a declared bin are drawn evenly, and {percent(each['share'])} of its numbers are in "
+        f"the bin {each['bin']}, so that their mean may be off by up to {each['mean_off']:g} "
+        f"({each['deviations']:g} standard deviations); declare bounds without edges to have measured where they are"
+        for name, each in first.items()
+    ]
