@@ -4,7 +4,7 @@
 >>> bmi = {"lower": 10, "upper": 100, "edges": [10, 20, 25, 30, 100]}
 >>> schema = Schema.from_dict({"columns": {"BMI": bmi}}, "people")
 >>> wide_bins(schema, {"BMI": [100, 300, 400, 200]})
-[{'column': 'BMI', 'bin': 'over 30 to 100', 'share': 0.2, 'mean_off': 7.0, 'deviations': 0.4}]
+[{'column': 'BMI', 'bin': 'over 30 to 100', 'share': 0.2, 'mean_off': 7.0, 'deviations': 0.37}]
 """
 
 from __future__ import annotations

@@ -53,7 +53,8 @@ ROUNDS = 16  # times the number of columns: the parts of ρ of which each of the
 # a part of the rows, at which first rounds may have that price (docs/experiments/aim.md).
 STRATA_ROUNDS = ((ROUNDS, 0.0025), (4, 0.065), (1, inf))
 MODEL_SIZE, STRATA_MODEL_SIZE = 1.0, 4.0  # MiB
-MANY = 14  # columns besides strata's: as `Levels.many`; and the most of STRATA_ROUNDS (docs/experiments/levels.md)
+# Columns besides those of strata: as `Levels.many`; the most for STRATA_ROUNDS (docs/experiments/levels.md).
+MANY, MOST_STRATA_ROUNDS = 14, 20
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class AIM(SharingMechanism):
         within: with strata, the weight in the workload of every set of `degree` columns within strata.
         max_model_size: the largest model, in MiB of its junction tree's tables; None for 1, or 4 with strata.
         rounds: the first rounds' share of ρ is one part in `rounds` times the number of columns; None for the paper's
-            16, or, with strata and up to MANY columns, 16, 4 or 1, falling with the noise floor of a pair
+            16, or, with strata and not very many columns, 16, 4 or 1, falling with the noise floor of a pair
             (STRATA_ROUNDS).
         measured: the part of a round's ρ that its measurement gets; its choice gets the rest.
         readable: rounds are run only if the noise floor of a pair of columns (expected L1 norm, mean over pairs), if
@@ -166,7 +167,7 @@ class AIM(SharingMechanism):
         if self.strata:
             first = self.levels.measure_within(session, self.levels.measure_over_all(session))
             fine = self.levels.reached(session.measurements).fine
-            if fine and self.rounds is None and len(self.levels.inner(session.table.schema)) <= MANY:
+            if fine and self.rounds is None and len(self.levels.inner(session.table.schema)) <= MOST_STRATA_ROUNDS:
                 rounds = STRATA_ROUNDS
         else:  # the paper's: every column
             part = rho * Fraction(1, rounds[0][0] * len(names)) * self.measured

@@ -92,10 +92,10 @@ def test_noise_too_small_by_a_tenth_is_caught(monkeypatch, tmp_path):
 def test_a_marginal_that_is_not_charged_is_caught(monkeypatch, tmp_path):
     honest = equistrata.synth.mechanisms.session.Session.measure
 
-    def measure(self, columns, price, *rest):
+    def measure(self, columns, price, *rest, **more):
         if not self.log:
             measure_marginal(self.table, ("AGE",), price, Budget(price), self.noise)
-        return honest(self, columns, price, *rest)
+        return honest(self, columns, price, *rest, **more)
 
     monkeypatch.setattr(equistrata.synth.mechanisms.session.Session, "measure", measure)
     both, price, (_, claimed) = released_twice(tmp_path)
