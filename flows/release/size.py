@@ -80,9 +80,10 @@ class Demand:
     @property
     def _what(self) -> str:
         fits = f"{self.size.fits:,} fits" if self.size.fits > 1 else "one fit"
+        cells = f"of up to {self.size.cells:,} cells and " if self.size.cells else ""  # a mixture has none
         return (
             f"{self.mechanism} over {self.columns} columns in {self.strata:,} strat{'a' if self.strata > 1 else 'um'}, "
-            f"{fits}, each of up to {self.size.cells:,} cells and with {self.size.candidates:,} sets of columns to "
+            f"{fits}, each {cells}with {self.size.candidates:,} sets of columns to "
             "choose from"
         )
 
