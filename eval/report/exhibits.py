@@ -63,7 +63,7 @@ def _errors(report: Report) -> Iterator[Exhibit]:
         cell = (
             "Each cell is the relative error of the mean of a column's codes in a group, in per cent; hatched where it "
         )
-        cell += f"it may be chance and over {percent(NOTABLE_ERROR)}. Cells are shrunk, by their noise and what was "
+        cell += f"may be chance and over {percent(NOTABLE_ERROR)}. Cells are shrunk, by their noise and what was "
         cell += f"expected of them without looking: one dark cell by chance in some {round(1 / CHANCE)} such maps."
     else:
         reading = (

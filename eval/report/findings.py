@@ -215,7 +215,8 @@ def shrunken_errors(
     Where a mean's noise is larger than any error that is expected, a large error of it is most likely chance. Those
     with the surest signs are treated as real, as long as at most `CHANCE` of these signs are expected to be wrong, all
     together. Another one that may be notable is below the noise floor.
-    Errors of all rows, and where a released mean is 0 or missing, are as they were.
+    Errors of all rows, and where a released mean is 0 or missing, are as they were. All means of a group share the
+    noise in its number of rows, so where that is not known to within a half no error of the group is treated as real.
 
     Args:
         expected: column → label → the size that was expected of the error; where there is none, one over the root of
@@ -232,7 +233,8 @@ def shrunken_errors(
     observed, noise, scale = np.full((3, len(cells)), np.nan)
     for place, (column, label) in enumerate(cells):
         mean, made = audit.means[column][label], means[column][label]
-        if mean.value is not None and made and not mean.lower <= 0 <= mean.upper and math.isfinite(mean.upper):
+        far = math.isfinite(mean.upper) and not mean.lower <= 0 <= mean.upper  # from zero
+        if mean.value is not None and made and far and _size_is_known(audit.sizes.get(label)):
             observed[place] = mean.value / made - 1  # over the released mean, which has no noise: normal
             noise[place] = (mean.upper - mean.lower) / (2 * z * abs(made))
         scale[place] = max(expected.get(column, {}).get(label, rows[label] ** -0.5), LEAST_EXPECTED)
@@ -247,6 +249,11 @@ def shrunken_errors(
         error, least, most = (_over_real(x, observed[place]) for x in (size, max(size - far, 0.0), size + far))
         found[column][label] = Shown(error, least, most, note)
     return found
+
+
+def _size_is_known(size: NoisyNumber | None) -> bool:
+    """Whether a group's noisy number of rows is more than four standard deviations (at level 0.95) above zero."""
+    return size is None or (size.value is not None and size.upper - size.value < size.value / 2)
 
 
 def _over_real(size: float, side: float) -> float:

@@ -75,7 +75,7 @@ def test_a_group_that_both_lost_makes_no_difference():
     assert error_difference(NoisyNumber(1.0, 0.9, 1.1), None, None).value == 0.0
 
 
-def cells_of(seed, bad=0.0, groups=18, columns=8, error=0.08):
+def cells_of(seed, bad=0.0, groups=18, columns=8, error=0.08, size_error=20.0):
     """Errors of a release that is off by a hundredth everywhere, and by `bad` in its first group; noise of `error`."""
     rng = np.random.default_rng(seed)
     real = 2.0 * (1 + rng.normal(0, 0.01, (columns, groups)))
@@ -90,7 +90,8 @@ def cells_of(seed, bad=0.0, groups=18, columns=8, error=0.08):
     }
     of_rows = {name: dict(zip(labels, of, strict=True)) for name, of in zip(names, made.tolist(), strict=True)}
     rows = SyntheticSummary(dict.fromkeys(labels, 500), of_rows)
-    audit = SimpleNamespace(means=means, synthetic=rows, level=0.95)
+    sizes = {label: NoisyNumber(50.0, 50.0 - size_error, 50.0 + size_error) for label in labels}
+    audit = SimpleNamespace(means=means, sizes=sizes, synthetic=rows, level=0.95)
     errors = {n: {g: relative_error_interval(m, of_rows[n][g]) for g, m in of.items()} for n, of in means.items()}
     expected = {name: dict.fromkeys(labels, 0.01) for name in names}
     return errors, shrunken_errors(errors, audit, expected)
@@ -113,6 +114,13 @@ def test_a_group_that_is_served_worse_is_shown():
     found = [dark(cells_of(seed, bad=0.6)[1]) for seed in range(20)]
     assert np.mean([each.count("G=0") for each in found]) > 7.5
     assert np.mean([len(each) - each.count("G=0") for each in found]) < 1.36
+
+
+def test_a_group_of_an_unknown_number_of_rows_is_not_shown_as_worse():
+    """Its columns share the noise in its number of rows, so they are off together."""
+    errors = cells_of(0, bad=0.6, size_error=30.0)[1]
+    assert dark(errors) == []
+    assert all(error.note for of in errors.values() for error in of.values())
 
 
 def test_shrunken_errors_are_nearer_to_the_real_ones():
