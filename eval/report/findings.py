@@ -233,8 +233,8 @@ def shrunken_errors(
     observed, noise, scale = np.full((3, len(cells)), np.nan)
     for place, (column, label) in enumerate(cells):
         mean, made = audit.means[column][label], means[column][label]
-        far = math.isfinite(mean.upper) and not mean.lower <= 0 <= mean.upper  # from zero
-        if mean.value is not None and made and far and _size_is_known(audit.sizes.get(label)):
+        apart = math.isfinite(mean.upper) and not mean.lower <= 0 <= mean.upper  # from zero
+        if mean.value is not None and made and apart and _size_is_known(audit.sizes.get(label)):
             observed[place] = mean.value / made - 1  # over the released mean, which has no noise: normal
             noise[place] = (mean.upper - mean.lower) / (2 * z * abs(made))
         scale[place] = max(expected.get(column, {}).get(label, rows[label] ** -0.5), LEAST_EXPECTED)
