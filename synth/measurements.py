@@ -109,11 +109,6 @@ class Summed(Measurement):
     sigmas: Floats = field(default_factory=lambda: np.zeros(()))
 
     @property
-    def involved(self) -> frozenset[str]:
-        """The columns that it says something of: its own, and those that define its stratum."""
-        return frozenset((*self.columns, *(name for name, _ in self.where)))
-
-    @property
     def cell_sigma(self) -> Floats:
         """See `Measurement.cell_sigma`."""
         return self.sigmas
