@@ -75,8 +75,8 @@ class AIM(SharingMechanism):
         readable: rounds are run only if the noise floor of a pair of columns (expected L1 norm, mean over pairs), if
             all of ρ went to a tree of pairs, is at most this fraction of the number of rows.
         engine: how measurements become the final model.
-        round_engine: the same after each round; None for mirror descent of at most 50 steps, or 100 with strata
-            (docs/experiments/aim.md).
+        round_engine: the same after each round; None for mirror descent of at most 50 steps, or 100 where columns were
+            measured within strata (docs/experiments/aim.md).
     """
 
     degree: int = 3
@@ -127,13 +127,16 @@ class AIM(SharingMechanism):
         Source: arXiv:2201.12677, algorithms 2 and 3.
         """
         run = _Run(self, table, rho, noise, known)
-        if run.cells > cells_in(self.model_size):
-            needed = f"{run.cells * CELL_BYTES / 2**20:.3g} MiB before anything is measured together"
+        bare = tree_cells(table.schema.sizes, model_cliques(table.schema, known, self.strata))
+        if bare > cells_in(self.model_size):
+            needed = f"{bare * CELL_BYTES / 2**20:.3g} MiB before anything is measured together"
             raise InputError(
                 f"a model of {few(table.schema.names)} needs {needed}, but max_model_size is {self.model_size:g}; "
                 "raise it, or use fewer columns or coarser bins, or fewer impossible combinations"
             )
         opening, schema = self.opening(run), run.table.schema
+        if opening.levels != self.levels:
+            run.offer(replace(self, levels=opening.levels).candidates_of(schema))
         if not opening.choices or not run.places:
             run.measure_again(opening.first)
             return run.found, run.log
@@ -141,7 +144,8 @@ class AIM(SharingMechanism):
             run.begun = run.budget.spent
         measure_rho = opening.price
         select_rho = measure_rho * (1 / Fraction(self.measured) - 1)
-        engine = self.round_engine or MirrorDescent(iterations=100 if self.strata else 50, tolerance=1e-4)
+        within = self.strata and opening.levels.fine
+        engine = self.round_engine or MirrorDescent(iterations=100 if within else 50, tolerance=1e-4)
         model = engine.estimate(schema, run.measurements)
         last = False
         while not last:
@@ -164,10 +168,11 @@ class AIM(SharingMechanism):
         """See `SharingMechanism.opening`: every column, then the price of the first rounds, if pairs can be read."""
         rho, names = session.budget.total, session.table.schema.names
         rounds: Sequence[tuple[int, float]] = ((self.rounds or ROUNDS, inf),)
+        levels = self.levels
         if self.strata:
             first = self.levels.measure_within(session, self.levels.measure_over_all(session))
-            fine = self.levels.reached(session.measurements).fine
-            if fine and self.rounds is None and len(self.levels.inner(session.table.schema)) <= MOST_STRATA_ROUNDS:
+            levels = self.levels.reached(session.measurements)
+            if self.rounds is None and levels.fine and len(levels.inner(session.table.schema)) <= MOST_STRATA_ROUNDS:
                 rounds = STRATA_ROUNDS
         else:  # the paper's: every column
             part = rho * Fraction(1, rounds[0][0] * len(names)) * self.measured
@@ -176,11 +181,11 @@ class AIM(SharingMechanism):
             session.coarsen(rho)
         schema, rows = session.table.schema, total_estimate(session.measurements)[0]
         if len(names) == 1 or not pairs_readable(schema, rho, rows, self.readable):
-            return Opening(first, names, self.levels, rho, 0, NOTHING)
+            return Opening(first, names, levels, rho, 0, NOTHING)
         prices = [(rho * Fraction(1, n * len(names)), most * max(rows, 1.0)) for n, most in rounds]
         part = next(p for p, most in prices if pair_noise(schema, float(p), harmonic_mean) <= most)
         choices = max(int(session.budget.remaining.exact / part.exact), 1)
-        return Opening(first, names, self.levels, rho, choices, part * self.measured)
+        return Opening(first, names, levels, rho, choices, part * self.measured)
 
     def weights_of(self, names: Sequence[str]) -> dict[Columns, float]:
         """The downward closure of the workload on these columns, and the weight w_r = Σ_s c_s·|r ∩ s| of each set r."""
@@ -231,14 +236,16 @@ class _Run(Session):
     def __init__(self, aim: AIM, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement]) -> None:
         super().__init__(table, rho, noise, known, distinct=True)
         self.aim = aim
-        schema = table.schema
-        self.weights = aim.candidates_of(schema)
-        self.places: dict[Columns, Clique] = {
-            columns: tuple(sorted(schema.index(name) for name in columns)) for columns in self.weights
-        }
-        self.cliques = set(model_cliques(schema, known, aim.strata))
-        self.cells = tree_cells(schema.sizes, self.cliques)
+        self.offer(aim.candidates_of(table.schema))
+        self.cliques = set(model_cliques(table.schema, known))
+        self.cells = tree_cells(table.schema.sizes, self.cliques)
         self.begun = NOTHING
+
+    def offer(self, weights: Mapping[Columns, float]) -> None:
+        """Say what may be chosen, and the weight of each."""
+        index = self.table.schema.index
+        self.weights = weights
+        self.places: dict[Columns, Clique] = {columns: tuple(sorted(map(index, columns))) for columns in weights}
 
     def measure(
         self, columns: Iterable[str], price: Rho, selection: Rho = NOTHING, groups: Sequence[Merging] = ()

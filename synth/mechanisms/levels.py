@@ -106,7 +106,7 @@ class Levels:
         Where the noise floor of a column within strata (its expected L1 norm, summed over strata) is more than
         NOISE_FLOOR times the rows, no difference between strata could be seen. Where there are many more strata than
         stratum columns have values, coarser levels tell as much with less noise: the bound is COARSER_NOISE times the
-        ratio of the two. Beyond it columns are measured over all rows again instead, and sizes only within NOISE_FLOOR.
+        ratio of the two. Beyond it columns are measured over all rows again instead. Sizes have the same bound.
 
         Args:
             rho: what the whole mechanism may spend.
@@ -118,7 +118,7 @@ class Levels:
         sigma, floor = self._column_noise(schema, rho)
         most = min(NOISE_FLOOR, COARSER_NOISE * sum(values) / prod(values))
         if self.coarser and not (self.fine and floor <= most * rows):
-            if noise_floor(float(rho) * SIZES_SHARE, prod(values)) > NOISE_FLOOR * rows:
+            if noise_floor(float(rho) * SIZES_SHARE, prod(values)) > most * rows:
                 sizes = []
             again = max(self.alone - COARSE_SHARE, 0.0) / len(schema.names)
             return [*sizes, *(((name,), again) for name in schema.names if again)]

@@ -140,7 +140,7 @@ class MST(SharingMechanism):
         score = cache(lambda columns: session.score(columns, model, sigma))
         engine_cells = getattr(self.engine, "most_cells", inf)
         optional = bool(levels.strata) and not levels.fine
-        forest = _Forest(schema, model_cliques(schema, session.measurements, levels.strata))
+        forest = _Forest(schema, model_cliques(schema, session.measurements))
         for tree in range(opening.choices // (len(names) - 1)):
             forest.begin_tree(names)
             most_cells = min(cells_in(self.max_model_size) if tree else FIRST_TREE_CELLS, engine_cells)

@@ -42,7 +42,18 @@ class Model(Protocol):
 
 
 class Tilting(Model, Protocol):
-    """A model that can be reweighted, and saved."""
+    """A model that can be conditioned, reweighted, and saved."""
+
+    def given(self, codes: Mapping[str, int], rest: Schema) -> tuple[Self, float]:
+        """The model of the other columns given the codes of some, and the probability of these.
+
+        Args:
+            codes: a code for each column that is known.
+            rest: the schema of the other columns, in their order.
+
+        Raises InputError if the probability is zero.
+        """
+        ...
 
     def tilted(self, weights: Mapping[str, Floats]) -> tuple[Self, float]:
         """The model with each column's codes multiplied by weights from 0 to 1, and the probability that leaves.

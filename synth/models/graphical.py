@@ -188,6 +188,19 @@ class GraphicalModel:
         check_possible(mass, weights)
         return GraphicalModel(self.schema, self.total * mass, self.tree, conditional), mass
 
+    def given(self, codes: Mapping[str, int], rest: Schema) -> tuple[GraphicalModel, float]:
+        """See `Tilting.given`. What is left of the cliques is a junction tree again."""
+        known = {self.schema.index(name): code for name, code in codes.items()}
+        tree, place = self.tree.without(known)
+        factors = [np.ones(prod(tree.sizes[v] for v in clique)) for clique in tree.cliques]
+        for clique, table in zip(self.tree.cliques, self.conditional, strict=True):
+            cells = tuple(known.get(v, slice(None)) for v in clique)
+            left = table.reshape([self.tree.sizes[v] for v in clique])[cells]
+            multiply(tree, factors, tuple(place[v] for v in clique if v not in known), left.ravel())
+        conditional, mass = layout_of(tree).conditionals(factors)
+        check_possible(mass, codes)
+        return GraphicalModel(rest, self.total * mass, tree, conditional), mass
+
     def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:
         """Draw rows, column by column down the tree, with counts as near to their expectation as whole numbers can be.
 

@@ -9,7 +9,7 @@ Koller and Friedman, Probabilistic Graphical Models, chapter 10. Variables are p
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from heapq import heapify, heappop, heappush
@@ -68,6 +68,17 @@ class JunctionTree:
         wanted = set(variables)
         homes = [i for i, clique in enumerate(self.cliques) if wanted.issubset(clique)]
         return min(homes, key=lambda i: prod(self.sizes[v] for v in self.cliques[i]), default=None)
+
+    def without(self, known: Container[int]) -> tuple[JunctionTree, dict[int, int]]:
+        """The tree of the other variables, and where each of them is in it.
+
+        Vertices taken out of a triangulated graph leave one that is triangulated.
+        """
+        place = {v: n for n, v in enumerate(v for v in range(len(self.sizes)) if v not in known)}
+        left = {frozenset(place[v] for v in clique if v not in known) for clique in self.cliques}
+        maximal = sorted(tuple(sorted(clique)) for clique in left if not any(clique < other for other in left))
+        sizes = tuple(self.sizes[v] for v in place)
+        return JunctionTree(sizes, *_arrange(sizes, maximal)), place
 
     @classmethod
     def build(cls, sizes: Sequence[int], cliques: Iterable[Clique]) -> JunctionTree:

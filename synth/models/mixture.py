@@ -142,6 +142,12 @@ class ProductMixture:
         check_possible(mass, weights)
         return ProductMixture(self.schema, self.total * mass, shares / mass, tuple(factors)), mass
 
+    def given(self, codes: Mapping[str, int], rest: Schema) -> tuple[ProductMixture, float]:
+        """See `Tilting.given`. The components are weighted by their probability of the codes."""
+        known, mass = self.where({name: [code] for name, code in codes.items()})
+        factors = [factor for name, factor in zip(self.schema.names, known.factors, strict=True) if name not in codes]
+        return ProductMixture(rest, known.total, known.weights, tuple(factors)), mass
+
     def sample(self, rows: int, rng: np.random.Generator) -> CodedTable:
         """Draw rows: how many per component, then per group a combination of classes, then per column a code.
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 from math import prod
 from statistics import mean
 from types import MappingProxyType
@@ -27,10 +28,7 @@ from equistrata.synth.measurements import (
     total_estimate,
 )
 from equistrata.synth.models.base import Tilting
-from equistrata.synth.models.estimation import Estimator, MirrorDescent, ties
-from equistrata.synth.models.graphical import GraphicalModel
-from equistrata.synth.models.junction_tree import Clique, JunctionTree
-from equistrata.synth.models.mixture import ProductMixture
+from equistrata.synth.models.estimation import Estimator, MirrorDescent
 from equistrata.synth.strata.borrowing import borrow
 
 # docs/experiments/shrinkage.md
@@ -60,9 +58,7 @@ def cut(
     Returns:
         A model of each stratum, and the strata's sizes.
     """
-    schema = strata.schema
     sizes = _sizes(strata, measurements, engine, shrinkage)
-    tied = ties(schema, strata.columns) if engine.graphical else []
     reconciled = reconcile(measurements, strata, sizes)
     own = slices(reconciled, strata)
     sharpest = _SHARPEST * min((m.sigma for m in measurements if m.sigma), default=0.0)
@@ -70,11 +66,8 @@ def cut(
     extras = predictions(borrow(strata, own, wider), strata, sharpest) if shrinkage else []
     if not engine.graphical:  # its training ends at the residuals' noise, which reconciled sizes have none of
         reconciled = [_settled(each) if set(each.columns) <= set(strata.columns) else each for each in reconciled]
-    held = [set(measurement.columns) for measurement in reconciled]
-    bare = [columns for columns in tied if not any(set(columns) <= other for other in held)]
     # No warm start: what the predictions correct would stay in what nothing else was measured of.
-    model = engine.estimate(schema, [*reconciled, *extras, *(_blank(schema, columns) for columns in bare)])
-    models: dict[Key, Tilting] = dict(separate(model, strata, sizes))
+    models = separate(engine.estimate(strata.schema, [*reconciled, *extras]), strata, sizes)
     for key in strata.keys:
         if key not in models:
             found = [m for m in own[key] if m.columns]
@@ -117,48 +110,15 @@ def predictions(extras: Mapping[Key, Sequence[Measurement]], strata: Strata, sha
     return [replace(prediction, sigma=float(prediction.sigmas.min())) for prediction in found.values()]
 
 
-def separate(model: Tilting, strata: Strata, sizes: Mapping[Key, float]) -> Mapping[Key, Tilting]:
-    """A model of all rows as one of each stratum, without strata of probability zero.
-
-    A stratum's mixture is the whole's, its components weighted by their probability of the stratum.
-
-    Raises:
-        InputError: a clique lacks a stratum column.
-    """
-    if isinstance(model, ProductMixture):
-        return _separate_mixture(model, strata, sizes)
-    assert isinstance(model, GraphicalModel)
-    schema = strata.schema
-    fixed = [schema.index(name) for name in strata.columns]
-    place = {v: n for n, v in enumerate(v for v in range(len(schema.names)) if v not in fixed)}
-    cliques: list[Clique] = []
-    for clique in model.tree.cliques:
-        if not set(fixed) <= set(clique):
-            raise InputError("the model does not separate into strata: a clique lacks a stratum column")
-        cliques.append(tuple(place[v] for v in clique if v not in fixed))
-    tree = JunctionTree(tuple(schema.sizes[v] for v in place), tuple(cliques), model.tree.parents)
-    models = {}
-    for key in strata.keys:
-        tables = []
-        for clique, table in zip(model.tree.cliques, model.conditional, strict=True):
-            cells = cells_where([schema.names[v] for v in clique], strata.codes_of(key))
-            tables.append(table.reshape([schema.sizes[v] for v in clique])[cells].ravel())
-        mass = tables[0].sum()
-        if mass > 0:
-            tables[0] = tables[0] / mass
-            models[key] = GraphicalModel(strata.rest(key), sizes[key], tree, tables)
-    return models
-
-
-def _separate_mixture(model: ProductMixture, strata: Strata, sizes: Mapping[Key, float]) -> dict[Key, ProductMixture]:
-    names, models = strata.schema.names, {}
+def separate(model: Tilting, strata: Strata, sizes: Mapping[Key, float]) -> dict[Key, Tilting]:
+    """A model of all rows as one of each stratum, without strata of probability zero."""
+    models: dict[Key, Tilting] = {}
     for key in strata.keys:
         try:
-            given_key, _ = model.where({name: [code] for name, code in strata.codes_of(key).items()})
+            found, _ = model.given(strata.codes_of(key), strata.rest(key))
         except InputError:  # of probability zero
             continue
-        factors = [factor for name, factor in zip(names, given_key.factors, strict=True) if name not in strata.columns]
-        models[key] = ProductMixture(strata.rest(key), sizes[key], given_key.weights, tuple(factors))
+        models[key] = replace(found, total=sizes[key])  # type: ignore[type-var]
     return models
 
 
@@ -166,8 +126,8 @@ def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimato
     """Each stratum's number of rows, shrunk towards what sums over strata imply. Noise drops no stratum.
 
     Each has LEAST_SIZE standard deviations at least, by that at most _FAIR_SHARE of an equal share, and all
-    with one value of a stratum column together at most what their sum is or, if more, LEAST_SIZE standard deviations of
-    it. What that adds comes from the other strata of each stratum column's value, not from all.
+    of a measured sum together at most what that is or, if more, LEAST_SIZE standard deviations of
+    it. What that adds comes from strata of the same sums where these were measured (`_sums`), not from all.
     """
     if not engine.graphical:  # a graphical model of the stratum columns alone is small, whatever else was measured
         engine = MirrorDescent()
@@ -179,25 +139,29 @@ def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimato
     found = {key: total_estimate(own) for key, own in slices(measurements, strata).items()}
     noise = mean(spread for _, spread in found.values()) ** 2
     total = max(total_estimate(measurements)[0], 1.0)
+    kept = _sums(strata, measurements)
     floor = NOISE_L1 * noise**0.5 * len(found)
+    own = Measurement(strata.columns, _table(strata, {key: rows for key, (rows, _) in found.items()}), noise**0.5)
     if wider and np.isfinite(floor) and floor > _NOISY_SIZES * total:
-        table = _expected(strata, found, noise, total, wider, engine)
+        table = _shrunk(own, _expected(strata, own, wider, engine) * total, _axes(strata, kept))
     else:
         whole = engine.estimate(strata.schema, measurements)
         table = whole.marginal(strata.columns) * (total / whole.total)
         if shrinkage and 0 < noise < np.inf:
-            table = _towards_independence(table, noise)
+            related = len(strata.columns) > 2 and any(len(columns) > 1 for columns in kept)
+            like = _expected(strata, own, wider, engine) if related else np.full(table.shape, 1 / table.size)
+            table = _towards(table, noise, _raked(like * total, table, _axes(strata, kept)))
     least = np.zeros(table.shape)
     most = _FAIR_SHARE * total / len(strata.keys)
     for key, (_, spread) in found.items():
         place = tuple(strata.codes_of(key).values())
         least[place] = min(LEAST_SIZE * spread, most) if np.isfinite(spread) else _UNSEEN_SIZE
-    for axis, name in enumerate(strata.columns):
-        others = tuple(other for other in range(table.ndim) if other != axis)
-        enough = np.maximum(table.sum(others, keepdims=True), LEAST_SIZE * _sum_noise(measurements, name))
+    for columns in kept:
+        others = tuple(axis for axis, name in enumerate(strata.columns) if name not in columns)
+        enough = np.maximum(table.sum(others, keepdims=True), LEAST_SIZE * _sum_noise(measurements, columns))
         least = np.minimum(least, enough / np.maximum((least > 0).sum(others, keepdims=True), 1))
     sizes = np.maximum(table, least) * (least > 0)
-    sizes = np.maximum(_raked(sizes, np.maximum(table, 0.0), [[axis] for axis in range(table.ndim)]), least)
+    sizes = np.maximum(_raked(sizes, np.maximum(table, 0.0), _axes(strata, kept)), least)
     sizes *= total / max(float(sizes.sum()), 1e-12)
     return {key: float(sizes[tuple(strata.codes_of(key).values())]) for key in found}
 
@@ -216,45 +180,43 @@ def _summed(measurement: Measurement, names: Columns) -> Measurement:
     return Measurement(kept, measurement.values.sum(rest), measurement.sigma * cells**0.5)
 
 
-def _sum_noise(measurements: Sequence[Measurement], name: str) -> float:
-    """The standard deviation of the number of rows with a value of this column; infinite if it was not measured."""
-    sums = [_summed(measurement, (name,)).sigma for measurement in measurements if name in measurement.columns]
+def _sums(strata: Strata, measurements: Iterable[Measurement]) -> list[Columns]:
+    """The stratum columns by which numbers of rows are known better than by all: each, and some where measured."""
+    sets = {tuple(name for name in strata.columns if name in measurement.columns) for measurement in measurements}
+    some = sorted((s for s in sets if 1 < len(s) < len(strata.columns)), key=lambda s: (len(s), s))
+    return [*((name,) for name in strata.columns), *some]
+
+
+def _axes(strata: Strata, sums: Iterable[Columns]) -> list[list[int]]:
+    return [[strata.columns.index(name) for name in columns] for columns in sums]
+
+
+def _sum_noise(measurements: Sequence[Measurement], names: Columns) -> float:
+    """The standard deviation of the number of rows with values of these columns; infinite if it was not measured."""
+    sums = [_summed(each, names).sigma for each in measurements if set(names) <= set(each.columns)]
     precision = sum(sigma**-2 for sigma in sums if sigma)
     return float(precision**-0.5) if precision else np.inf
 
 
-def _expected(
-    strata: Strata,
-    found: Mapping[Key, tuple[float, float]],
-    noise: float,
-    total: float,
-    wider: Sequence[Measurement],
-    engine: Estimator,
-) -> Floats:
-    """Noisy sizes of strata shrunk towards a model of sums over them, by empirical Bayes; shape by stratum column.
+def _expected(strata: Strata, own: Measurement, wider: Sequence[Measurement], engine: Estimator) -> Floats:
+    """The strata's shares by a model of wider measurements, and of the sizes' `own` sums; shape by stratum column."""
+    sums = [_summed(own, columns) for columns in _sums(strata, wider)]
+    model = engine.estimate(strata.schema, [*wider, *sums])
+    return model.marginal(strata.columns) / model.total
 
-    The model is of wider measurements, and of the sizes' own sums over the same columns. The prior's standard deviation
-    is the same part of every size, found by the method of moments, and zero unless noise alone would rarely give so
-    much. The model's sums are kept.
 
-    Args:
-        found: each stratum's noisy size and its standard deviation.
-        noise: the variance of a size, mean over strata.
-        total: the number of rows.
+def _shrunk(own: Measurement, expected: Floats, kept: Sequence[Sequence[int]]) -> Floats:
+    """Noisy sizes of strata shrunk towards what is expected, by empirical Bayes. The sums of that stay.
+
+    The prior's standard deviation is the same part of every size, found by the method of moments, and zero unless noise
+    alone would rarely give so much.
     """
-    sizes = _table(strata, {key: rows for key, (rows, _) in found.items()}, strata.columns)
-    own = Measurement(strata.columns, sizes, noise**0.5)
-    sets = {tuple(name for name in m.columns if name in strata.columns) for m in wider}
-    sets |= {(name,) for name in strata.columns}
-    model = engine.estimate(strata.schema, [*wider, *(_summed(own, columns) for columns in sorted(sets - {()}))])
-    table = model.marginal(strata.columns) * (total / model.total)
-    apart, weights = sizes - table, table**2
+    noise, apart, weights = own.sigma**2, own.values - expected, expected**2
     apart -= apart.mean()
     excess, certain = float((weights * (apart**2 - noise)).sum()), float((weights**2).sum())
     spread = excess / max(certain, 1e-12) if excess > _CERTAIN * noise * (2 * certain) ** 0.5 else 0.0
-    shrunk = table + apart * spread * weights / (spread * weights + noise)
-    kept = [[strata.columns.index(name) for name in columns] for columns in sets if columns]
-    return _raked(np.maximum(shrunk, _UNSEEN_SIZE), table, kept)
+    shrunk = expected + apart * spread * weights / (spread * weights + noise)
+    return _raked(np.maximum(shrunk, _UNSEEN_SIZE), expected, kept)
 
 
 def _raked(table: Floats, like: Floats, kept: Iterable[Sequence[int]]) -> Floats:
@@ -265,24 +227,34 @@ def _raked(table: Floats, like: Floats, kept: Iterable[Sequence[int]]) -> Floats
     return table
 
 
-def _towards_independence(table: Floats, noise: float) -> Floats:
-    """Sizes shrunk towards independence of the stratum columns, by empirical Bayes. Column sums stay.
+def _towards(table: Floats, noise: float, expected: Floats) -> Floats:
+    """Sizes shrunk towards what is expected, by empirical Bayes. Sums that both have stay.
 
-    The prior variance of the dependence is what the sizes' variance about independence exceeds `noise`, their noise
-    variance, by.
+    What they are apart is cut into interactions of the stratum columns. The prior variance of each is what its sum of
+    squares exceeds that of noise by: `noise`, the noise variance of a size, times its degrees of freedom (James-Stein).
+    It is zero unless noise alone would rarely give so much.
     """
-    total = float(table.sum())
-    product = np.full(table.shape, total)
-    for axis in range(table.ndim):
-        others = tuple(other for other in range(table.ndim) if other != axis)
-        product = product * table.sum(axis=others, keepdims=True) / max(total, 1e-12)
-    apart = table - product
-    spread = max(float((apart**2).mean()) - noise, 0.0)
-    return np.asarray(product + apart * spread / (spread + noise))
+    shrunk = expected.copy()
+    for part, freedom in _interactions(table - expected):
+        squares = float((part**2).sum()) / noise
+        if squares > freedom + _CERTAIN * (2 * freedom) ** 0.5:
+            shrunk += part * (1 - freedom / squares)
+    return shrunk
 
 
-def _table(strata: Strata, sizes: Mapping[Key, float], fixed: Columns) -> Floats:
-    """The strata's sizes added up over some of their columns."""
+def _interactions(table: Floats) -> Iterator[tuple[Floats, int]]:
+    """The orthogonal parts of an analysis of variance, which add up to the table, and their degrees of freedom."""
+    for kept in product((False, True), repeat=table.ndim):
+        part = table
+        for axis, own in enumerate(kept):
+            even = part.mean(axis, keepdims=True)
+            part = part - even if own else np.broadcast_to(even, table.shape)
+        yield part, prod(size - 1 for size, own in zip(table.shape, kept, strict=True) if own)
+
+
+def _table(strata: Strata, sizes: Mapping[Key, float], fixed: Columns | None = None) -> Floats:
+    """The strata's sizes, shape by stratum column; added up over all but some of these columns."""
+    fixed = strata.columns if fixed is None else fixed
     table = np.zeros([strata.schema[name].size for name in fixed])
     for key, size in sizes.items():
         codes = strata.codes_of(key)

@@ -8,13 +8,21 @@ import pytest
 from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
-from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.synth.measurements import Measurement, Prediction, at_level
 from equistrata.synth.mechanisms.levels import COARSE_SHARE, LOW_NOISE, NOISE_FLOOR, SIZES_SHARE, Levels
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent, ties
-from equistrata.synth.strata.cutting import _sizes, _towards_independence, cut, predictions, reconcile, separate, slices
+from equistrata.synth.strata.cutting import (
+    _interactions,
+    _sizes,
+    _towards,
+    cut,
+    predictions,
+    reconcile,
+    separate,
+    slices,
+)
 
 SCHEMA = Schema(
     "small",
@@ -180,29 +188,31 @@ def test_predictions_put_each_stratum_in_its_place_and_say_nothing_of_the_others
 @pytest.mark.parametrize(
     "impossible", [(), (Impossible(("S", "R"), ((1,), (1,))), Impossible(("A", "B"), ((0,), (1,))))]
 )
-def test_a_model_of_all_rows_is_one_of_each_stratum(impossible):
+@pytest.mark.parametrize(
+    "names",
+    [
+        (("A", "B"), ("A", "S"), *ties(SCHEMA, STRATA.columns)),
+        (("A", "S"), ("S", "R"), ("B",)),
+        (("S", "R"), ("A",), ("B",)),
+        (("A", "S"), ("A", "B"), ("B", "R")),
+    ],
+)
+def test_a_model_of_all_rows_is_one_of_each_stratum(names, impossible):
     """Every marginal of the whole is the sum of the strata's, whatever is measured at which level."""
     schema = replace(SCHEMA, impossible=impossible)
     strata, table = Strata.over(schema, STRATA.columns), table_of(4000, 3, schema)
-    told = exact(table, ("A", "B"), ("A", "S"), *ties(schema, strata.columns))
-    model = ENGINE.estimate(schema, told)
+    model = ENGINE.estimate(schema, exact(table, *names))
     share = model.marginal(strata.columns)
     sizes = {key: float(share[tuple(strata.codes_of(key).values())]) for key in strata.keys}
     models = separate(model, strata, sizes)
     assert list(models) == list(strata.keys)
     assert len(models) == 4 - bool(impossible)
-    for names in (("A",), ("B",), ("A", "B"), ("B", "A")):
-        whole = model.marginal([*names, *strata.columns])
+    for columns in (("A",), ("B",), ("A", "B"), ("B", "A")):
+        whole = model.marginal([*columns, *strata.columns])
         for key, part in models.items():
-            np.testing.assert_allclose(part.marginal(names), whole[(..., *strata.codes_of(key).values())], atol=1e-6)
+            np.testing.assert_allclose(part.marginal(columns), whole[(..., *strata.codes_of(key).values())], atol=1e-6)
             assert part.schema == strata.rest(key)
             assert part.total == sizes[key]
-
-
-def test_a_model_that_does_not_fall_apart_is_refused():
-    model = ENGINE.estimate(SCHEMA, exact(table_of(50), ("A", "S"), ("S", "R"), ("B",)))
-    with pytest.raises(InputError, match="lacks a stratum column"):
-        separate(model, STRATA, SIZES)
 
 
 @pytest.mark.parametrize("shrinkage", [True, False])
@@ -246,14 +256,31 @@ def test_least_sizes_do_not_fill_a_value_that_is_known_to_be_rare():
     assert sum(size for (r, _), size in sizes.items() if r == 0) < 15
 
 
-def test_sizes_lean_on_independence_as_far_as_noise_explains_the_rest():
+def test_sizes_are_shrunk_by_interaction_as_far_as_noise_may_have_made_them():
+    """Two degrees of freedom of six sizes: James-Stein, positive part."""
     product = np.array([[600.0, 300.0, 100.0], [1200, 600, 200]])
     apart = np.array([[30.0, -20.0, -10.0], [-30, 20, 10]])
-    noise = float((apart**2).mean())
-    drawn = _towards_independence(product + apart, noise * 0.75)
-    np.testing.assert_allclose(drawn, product + apart * 0.25, rtol=1e-12)
-    np.testing.assert_allclose(_towards_independence(product + apart, noise * 2), product, rtol=1e-12)
-    np.testing.assert_allclose(_towards_independence(product + apart, 1e-9), product + apart, rtol=1e-9)
+    noise = float((apart**2).sum()) / 2
+    for part, kept in ((0.3, 0.7), (0.4, 0.0), (2.0, 0.0), (1e-9, 1.0)):  # noise alone may reach 2 + 2·√4
+        np.testing.assert_allclose(_towards(product + apart, noise * part, product), product + apart * kept, rtol=1e-9)
+
+
+def test_an_interaction_that_is_known_outlives_one_that_is_not():
+    """Of three columns: the first two go together, and noise of a tenth of that is over all cells."""
+    rng = np.random.default_rng(0)
+    related = np.broadcast_to(np.array([[[100.0]], [[-100.0]]]) * np.array([[[1.0], [-1.0]]]), (2, 2, 50))
+    shrunk = _towards(1000 + related + rng.normal(0, 10, (2, 2, 50)), 100.0, np.full((2, 2, 50), 1000.0)) - 1000
+    assert np.abs(shrunk.mean(2) - related.mean(2)).max() < 5
+    assert np.abs(shrunk - related).std() < 5
+
+
+def test_interactions_add_up_to_the_table_and_are_orthogonal():
+    table = np.random.default_rng(0).normal(size=(2, 3, 4))
+    parts = dict(enumerate(_interactions(table)))
+    np.testing.assert_allclose(sum(part for part, _ in parts.values()), table, atol=1e-12)
+    assert sum(freedom for _, freedom in parts.values()) == table.size
+    gram = [[float((a * b).sum()) for a, _ in parts.values()] for b, _ in parts.values()]
+    np.testing.assert_allclose(gram, np.diag(np.diag(gram)), atol=1e-12)
 
 
 @pytest.mark.parametrize("shrinkage", [True, False])
@@ -304,15 +331,22 @@ def test_a_level_is_reached_once_a_column_was_measured_within_strata():
     assert replace(levels, coarse=False).reached([]).fine  # there is nothing else
 
 
+class Sure(MirrorDescent):
+    """Models in which R is x."""
+
+    def estimate(self, schema, measurements, warm_start=None):
+        model = super().estimate(schema, measurements, warm_start)
+        return model.tilted({"R": np.array([1.0, 0.0])})[0] if "R" in schema.names else model
+
+
 @pytest.mark.parametrize("own", [True, False])
 def test_a_stratum_that_noise_leaves_out_is_modelled_by_itself(own):
-    """Noise a thousand times the rows: the model of all rows puts everybody where noise is largest."""
+    """A model of all rows that puts everybody where noise is largest, down to the last digit."""
     rng = np.random.default_rng(0)
     names = [("A", "S", "R"), ("S", "B", "R")] if own else [("A",), ("S",), ("B",), ("R",)]
     told = [Measurement(n, rng.normal(0, 1000, [SCHEMA[c].size for c in n]), 1000.0) for n in names]
-    whole = MirrorDescent().estimate(SCHEMA, [*told, *exact(table_of(0), *ties(SCHEMA, STRATA.columns), sigma=1e9)])
-    assert len(separate(whole, STRATA, SIZES)) < 4, "the case is not what it says"
-    models, sizes = cut(STRATA, told, MirrorDescent())
+    assert len(separate(Sure().estimate(SCHEMA, told), STRATA, SIZES)) < 4, "the case is not what it says"
+    models, sizes = cut(STRATA, told, Sure())
     assert list(models) == list(KEYS)
     for key, model in models.items():
         assert sizes[key] > 0
