@@ -303,10 +303,11 @@ def test_ids_that_are_numbers_with_a_point_differ_where_they_do():
 
 @pytest.fixture(scope="module")
 def texts():
-    """Of up to 40 bytes, with NUL, blanks of Unicode at the ends and letters of several bytes."""
+    """Of up to some 90 bytes, with NUL, blanks of Unicode at the ends and letters of several bytes."""
     rng = np.random.default_rng(0)
-    letters = np.array(list("ab\0\u2003é😀 "))[rng.integers(0, 7, (20_000, 13))]
-    found = ["".join(row[:length]) for row, length in zip(letters.tolist(), rng.integers(1, 14, 20_000), strict=True)]
+    letters = np.array(list("ab\0\u2003é😀 "))[rng.integers(0, 7, (20_000, 30))]
+    lengths = np.concatenate([rng.integers(1, 14, 15_000), rng.integers(14, 31, 5_000)])
+    found = ["".join(row[:length]) for row, length in zip(letters.tolist(), lengths, strict=True)]
     return [text if text.strip() else "a" for text in found]
 
 
@@ -318,6 +319,16 @@ def test_ids_differ_where_texts_do(kind, texts):
     assert np.array_equal(unit_ids(parts, "HOME", b"k"), unit_ids(pd.Series(texts, dtype=kind), "HOME", b"k"))
     cut = pd.Series(texts, dtype=kind)[10_000:]  # which starts in the midst of Arrow's memory
     assert np.array_equal(unit_ids(cut, "HOME", b"k"), unit_ids(pd.Series(texts, dtype=kind), "HOME", b"k")[10_000:])
+
+
+def test_long_ids_differ_if_a_byte_does():
+    """Texts of 16 to 70 bytes, and each with another last, first or middle byte; shorter by one; with a NUL more."""
+    texts = []
+    for length in range(16, 71):
+        text = "".join(chr(97 + i % 26) for i in range(length))
+        places = (0, length // 2, length - 1)
+        texts += [text, text + "\0", *(f"{text[:i]}#{text[i + 1 :]}" for i in places)]
+    assert len(np.unique(unit_ids(pd.Series(texts), "HOME", b"k" * 32), axis=0)) == len(set(texts))
 
 
 @pytest.fixture
