@@ -177,6 +177,13 @@ class Release:
         found = load_all_measurements(self.strata, self.folder / "measurements")
         if not any(found.values()):
             raise InputError(f"release {str(self.folder)!r} holds no measurements, so nothing says how far off it is")
+        for place, each in enumerate((each for part in found.values() for each in part), start=1):
+            if not _fits(self.strata.schema, each):
+                raise InputError(
+                    f"measurement {place} ({', '.join(each.columns) or 'number of rows'}) of {str(self.folder)!r} does not "
+                    "fit the schema; it was changed, or made by a version that counted units otherwise: read it with that "
+                    "version, or ask for a new release"
+                )
         how = {"shrinkage": card["shrinkage"], "held_out": card.get("held_out", 0.0), "weights": self._public_weights()}
         return Evidence.of(self.strata, found, made, **how)
 
@@ -345,3 +352,13 @@ def _json(path: Path, where: str) -> Any:
         return json.loads(path.read_text("utf-8"))
     except (OSError, ValueError, RecursionError):
         raise InputError(f"{path.name} of {where} cannot be read as JSON; {MEND}") from None
+
+
+def _fits(schema: Schema, measurement: Measurement) -> bool:
+    """Whether a measurement is of columns and codes that the schema has, with noise."""
+    if not measurement.involved <= set(schema.names) or not measurement.sigma > 0:
+        return False
+    parts = list(zip((schema[name].size for name in measurement.columns), measurement.groups, strict=True))
+    merged = all(groups is None or len(groups) == size for size, groups in parts)
+    sizes = [size if groups is None else max(groups) + 1 for size, groups in parts]
+    return merged and list(measurement.values.shape) == sizes

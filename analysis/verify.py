@@ -45,9 +45,11 @@ def faults(release: Release) -> list[str]:
     """A sentence for each thing that does not hold; none for an honest release. The manifest was checked on opening."""
     found = [*_card(release), *_rows(release)]
     if has_measurements(release):
-        found += _measurements(release)
-        if all(_fits(release.strata.schema, each) for each in release.measurements):  # else nothing follows from them
-            found += [*_price(release), *_cells(release), *_relations(release)]
+        try:
+            release.evidence  # noqa: B018
+        except InputError as error:
+            return [*found, str(error)]
+        found += [*_measurements(release), *_price(release), *_cells(release), *_relations(release)]
     elif not release.card["guarantee"].get("caveats"):
         found.append("the measurements are missing, so the price cannot be checked")
     return found
@@ -116,11 +118,7 @@ def _same(frame: pd.DataFrame, other: pd.DataFrame, schema: Schema) -> bool:
 
 
 def _measurements(release: Release) -> Iterator[str]:
-    found, names, schema = release.measurements, release.schema.names, release.strata.schema
-    for place, each in enumerate(found, start=1):
-        if not _fits(schema, each):
-            yield f"measurement {place} ({', '.join(each.columns) or 'number of rows'}) does not fit the schema"
-            return
+    found, names = release.measurements, release.schema.names
     together = {(*dict(each.where), *each.columns) for each in found}
     for name in names:
         if not any(name in columns for columns in together):
@@ -157,16 +155,6 @@ def _same_errors(said: Any, own: list[dict[str, Any]]) -> bool:
         )
     except (KeyError, TypeError, ValueError):
         return False
-
-
-def _fits(schema: Schema, measurement: Measurement) -> bool:
-    """Whether a measurement is of columns and codes that the schema has, with noise."""
-    if not measurement.involved <= set(schema.names) or not measurement.sigma > 0:
-        return False
-    parts = list(zip((schema[name].size for name in measurement.columns), measurement.groups, strict=True))
-    merged = all(groups is None or len(groups) == size for size, groups in parts)
-    sizes = [size if groups is None else max(groups) + 1 for size, groups in parts]
-    return merged and list(measurement.values.shape) == sizes
 
 
 def _apart(release: Release, name: str) -> Iterator[str]:
