@@ -180,9 +180,9 @@ class Release:
         for place, each in enumerate((each for part in found.values() for each in part), start=1):
             if not _fits(self.strata.schema, each):
                 raise InputError(
-                    f"measurement {place} ({', '.join(each.columns) or 'number of rows'}) of {str(self.folder)!r} does not "
-                    "fit the schema; it was changed, or made by a version that counted units otherwise: read it with that "
-                    "version, or ask for a new release"
+                    f"measurement {place} ({', '.join(each.columns) or 'number of rows'}) of {str(self.folder)!r} does "
+                    "not fit the schema; it was changed, or made by a version that counted units otherwise: read it "
+                    "with that version, or ask for a new release"
                 )
         how = {"shrinkage": card["shrinkage"], "held_out": card.get("held_out", 0.0), "weights": self._public_weights()}
         return Evidence.of(self.strata, found, made, **how)
