@@ -33,6 +33,7 @@ from equistrata.synth.measurements import Columns, Measurement, Merging, given, 
 _WORTH_IT = 4.0  # times the own measurement's σ: a prediction with a larger one would add little and is left out
 _LEAST_STRATA = 3  # that must have measured a marginal before it is predicted; of two, both
 _LEAST_VARIANCE = 1e-12  # of a share
+_DEGREES = 4.0  # of freedom of a prediction: how heavy its tails are
 
 
 def borrow(
@@ -68,6 +69,10 @@ def borrow(
     known = {columns: evidence for columns, evidence in seen.items() if evidence is not None}
     usual = _usual([known[name] for name in singles if name in known]) if len(rows) == 2 else None
     told = {columns: _predicted(evidence, usual if columns in singles else None) for columns, evidence in known.items()}
+    told = {
+        columns: (shares, sigmas * _surprise(groups, columns, shares, sigmas, merged if columns in singles else {}))
+        for columns, (shares, sigmas) in told.items()
+    }
     extras: dict[Key, list[Measurement]] = {key: [] for key in strata.keys}
     for place, (key, group) in enumerate(zip(strata.keys, groups, strict=False)):
         chosen = [pair for pair in pairs if group.look(pair) is not None]
@@ -257,6 +262,28 @@ def _predicted(seen: _Seen, usual: Floats | None) -> tuple[Floats, Floats]:
     variance[own] = 1 / leverage - noise[first]
     mean += (1 - mean.sum(1, keepdims=True)) / mean.shape[1]
     return mean.reshape(-1, *seen.shape), np.sqrt(np.maximum(variance, _LEAST_VARIANCE))
+
+
+def _surprise(
+    groups: Sequence[_Group], columns: Columns, shares: Floats, sigmas: Floats, merged: Mapping[str, Merging]
+) -> Floats:
+    """By what a prediction's standard deviation is multiplied in each stratum, shape (k,): 1 unless it is surprised.
+
+    A prediction is Student's t with _DEGREES degrees of freedom, a normal law of unknown scale: the scale's expectation
+    given how far the stratum's own measurement is from the prediction, where that is above 1. So one group that differs
+    from all others is believed.
+    """
+    factors = np.ones(len(shares))
+    for place, (share, sigma) in enumerate(zip(shares, sigmas, strict=True)):
+        group, freedom = groups[place], share.size - 1
+        own = group.look(columns, merged)
+        if own is None or not freedom:
+            continue
+        apart = own[0] / group.rows - share
+        apart = apart - apart.mean()
+        squares = float((apart**2).sum()) / (sigma**2 + (own[1] / group.rows) ** 2)
+        factors[place] = max(1.0, (_DEGREES + squares) / (_DEGREES + freedom)) ** 0.5
+    return factors
 
 
 def _chance(shares: Floats, noise: Floats) -> float:

@@ -13,7 +13,8 @@ from equistrata.data.table import CodedTable
 from equistrata.stats.random_effects import effects, variances
 from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.mst import MST
-from equistrata.synth.strata.borrowing import _chance, _predicted, _raked, _seen, borrow
+from equistrata.synth.strata import borrowing
+from equistrata.synth.strata.borrowing import _chance, _Group, _predicted, _raked, _seen, _surprise, borrow
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 
 SCHEMA = Schema(
@@ -56,6 +57,26 @@ def predicted(measurements):
 
 def test_it_sees_nothing_but_paid_for_measurements():
     assert list(inspect.signature(borrow).parameters) == ["strata", "measurements", "wider"]
+
+
+def test_a_stratum_that_differs_from_all_others_is_believed():
+    """Its prediction's variance is Student's given how far it is off; usual ones stay as they are."""
+    noise, place, key = 100.0, 2, STRATA.keys[2]
+    noisy = measured(population(np.random.default_rng(3), own=0.0), noise, np.random.default_rng(4))
+    [rows, age] = noisy[key]
+    noisy[key] = [rows, replace(age, values=age.values + np.array([0.2, 0.0, -0.2, 0.0]) * SIZES[place])]
+    groups = [
+        _Group(noisy[k], float(n), np.eye(16)[i]) for i, (k, n) in enumerate(zip(STRATA.keys, SIZES, strict=True))
+    ]
+    shares, sigma = _predicted(_seen(STRATA, groups, ("AGE",)), None)
+    factors = _surprise(groups, ("AGE",), shares, sigma, {})
+    apart = noisy[key][1].values / SIZES[place] - shares[place]
+    squares = ((apart - apart.mean()) ** 2).sum() / (sigma[place] ** 2 + (noise / SIZES[place]) ** 2)
+    assert factors[place] == pytest.approx(((4 + squares) / (4 + 3)) ** 0.5)
+    assert factors[place] > 1.4
+    assert np.median(factors) == 1.0
+    told = predicted(noisy)[1]
+    assert np.isnan(told[place]) or told[place] == pytest.approx(sigma[place] * factors[place])
 
 
 @pytest.mark.parametrize("wider", [False, True])
@@ -292,8 +313,9 @@ def test_a_small_stratum_is_told_pairs_and_a_large_one_only_its_own():
     np.testing.assert_allclose(pair.values / pair.values.sum(), joint, atol=0.02)
 
 
-def test_a_pair_is_told_with_the_posterior_of_its_columns_so_that_no_prior_counts_twice():
+def test_a_pair_is_told_with_the_posterior_of_its_columns_so_that_no_prior_counts_twice(monkeypatch):
     """A stratum that differs in AGE: its pair's prediction keeps the AGE that its own counts and the others' imply."""
+    monkeypatch.setattr(borrowing, "_DEGREES", 1e9)  # a normal law; else the stratum would be left to itself
     rng = np.random.default_rng(9)
     joint, noisy = np.array([[0.3, 0.0], [0.2, 0.05], [0.1, 0.15], [0.0, 0.2]]), {}
     for i, key in enumerate(STRATA.keys):
