@@ -18,6 +18,7 @@ import pandas as pd
 
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.cells import noisy_cells
+from equistrata.analysis.changes import changes
 from equistrata.analysis.derived import NUMBERS
 from equistrata.analysis.evidence import Evidence, check_keeps
 from equistrata.analysis.expected import expected_distances
@@ -249,6 +250,45 @@ class Release:
         """
         groups = (by,) if isinstance(by, str) else tuple(by or ())
         return self.answers.estimate(statistic, of, groups, where, level, population, design_effect, q)
+
+    def compare(
+        self,
+        former: Release,
+        statistic: str,
+        of: Of = None,
+        by: str | Sequence[str] = (),
+        where: Mapping[str, Any] | None = None,
+        *,
+        ratio: bool = False,
+        level: float = 0.95,
+        population: bool = False,
+        design_effect: float | None = None,
+        q: float = 0.5,
+    ) -> pd.DataFrame:
+        """The change of a statistic since a former release of the same columns, with intervals.
+
+        The noise of two releases is drawn apart, and what they are of is given, so their estimates are independent.
+        With `population`, so are the two samples taken to be: where the same people are in both, intervals are too
+        wide.
+
+        Args:
+            former: the other release.
+            statistic: "count", "proportion", "mean" or "quantile".
+            of, by, where, level, population, design_effect, q: as for `estimate`.
+            ratio: how many times as large the number is, instead of the difference.
+
+        Returns:
+            As `estimate`, of this release's number less the former one's, with both of them in `former` and `later`,
+            and `p_value` of no change (not for ratios).
+
+        Raises:
+            InputError: as `estimate`; the same release twice; a column with other values in one of them.
+
+        Cost: none.
+        """
+        groups = (by,) if isinstance(by, str) else tuple(by or ())
+        asked = {"level": level, "population": population, "design_effect": design_effect, "q": q}
+        return changes(former, self, statistic, of, groups, where, ratio=ratio, **asked)
 
     def expected_distances(self) -> pd.DataFrame:
         """How far the release is expected to be off, by group and column: see `equistrata.analysis.expected`."""

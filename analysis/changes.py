@@ -1,0 +1,77 @@
+"""What changed between two releases of the same columns, with intervals.
+
+Their noise is drawn apart, so an estimate of one has nothing in common with one of the other but the rows, which are
+given: a change's interval is that of a difference of two independent estimates (`equistrata.analysis.derived`).
+Post-processing, no cost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+import pandas as pd
+
+from equistrata.analysis.bases.measured import span
+from equistrata.analysis.derived import contrasts
+from equistrata.analysis.questions import Of, question
+from equistrata.arrays import Floats
+from equistrata.data.schema import Schema
+from equistrata.errors import InputError
+from equistrata.stats.checks import one_of
+
+if TYPE_CHECKING:
+    from equistrata.analysis.release import Release
+
+STATISTICS = ("count", "proportion", "mean", "quantile")
+FORMER, LATER = "former", "later"
+
+
+def changes(
+    former: Release,
+    later: Release,
+    statistic: Literal["count", "proportion", "mean", "quantile"] | str,
+    of: Of = None,
+    by: Sequence[str] = (),
+    where: Mapping[str, Any] | None = None,
+    *,
+    ratio: bool = False,
+    **asked: Any,
+) -> pd.DataFrame:
+    """See `equistrata.analysis.release.Release.compare`."""
+    one_of("statistic", statistic, STATISTICS)
+    if former.manifest == later.manifest:
+        raise InputError(
+            "both folders are the same release, which shares all of its noise with itself; name another one"
+        )
+    for name in {*by, *(where or {}), *([] if of is None else [of] if isinstance(of, str) else of)}:
+        _check_alike(former.schema, later.schema, name)
+    found = [each.estimate(statistic, of, by, where, **asked) for each in (former, later)]
+    together = pd.concat([frame.assign(release=name) for frame, name in zip(found, (FORMER, LATER), strict=True)])
+    together = together.reset_index(drop=True)
+    ends = None if statistic == "quantile" else np.tile(_ends(later.schema, statistic, of, by, where), (2, 1))
+    level = asked.get("level", 0.95)
+    apart = contrasts(together, ["release"], level, ratio, ends).drop(columns=["release", "against"])
+    values = {name: frame["estimate"].to_numpy() for name, frame in zip((FORMER, LATER), found, strict=True)}
+    place = list(apart.columns).index("estimate")
+    for name in (LATER, FORMER):
+        apart.insert(place, name, values[name])
+    return apart
+
+
+def _check_alike(former: Schema, later: Schema, name: str) -> None:
+    """Raise InputError unless a column means the same in both releases."""
+    if name in former.names and name in later.names and former[name].keys != later[name].keys:
+        raise InputError(
+            f"column {name!r} has other values in one of the releases, so what it says cannot be compared; ask about "
+            "another one"
+        )
+
+
+def _ends(schema: Schema, statistic: str, of: Of, by: Sequence[str], where: Mapping[str, Any] | None) -> Floats:
+    """The least and the greatest that each number can be, shape (n, 2)."""
+    asked = question(schema, statistic, of, by, where)
+    if asked.bottom is None:
+        return np.tile([0.0, np.inf], (len(asked.top), 1))
+    return np.array([span(*parts) for parts in zip(asked.top, asked.bottom, strict=True)])
