@@ -125,9 +125,9 @@ def separate(model: Tilting, strata: Strata, sizes: Mapping[Key, float]) -> dict
 def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimator, shrinkage: bool) -> dict[Key, float]:
     """Each stratum's number of rows, shrunk towards what sums over strata imply. Noise drops no stratum.
 
-    Each has LEAST_SIZE standard deviations at least, by that at most _FAIR_SHARE of an equal share, and all of a measured
-    sum together at most what that is or, if more, LEAST_SIZE standard deviations of it. What that adds comes from
-    strata of the same sums where these were measured (`_sums`), not from all.
+    Each has LEAST_SIZE standard deviations at least, by that at most _FAIR_SHARE of an equal share, and all of a
+    measured sum together at most what that is or, if more, LEAST_SIZE standard deviations of it. What that adds comes
+    from strata of the same sums where these were measured (`_sums`), not from all.
     """
     if not engine.graphical:  # a graphical model of the stratum columns alone is small, whatever else was measured
         engine = MirrorDescent()
