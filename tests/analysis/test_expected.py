@@ -20,10 +20,10 @@ from equistrata.data.table import CodedTable
 from equistrata.synth.measurements import sum_groups
 
 
-@pytest.mark.parametrize("releases", [4, pytest.param(10, marks=pytest.mark.slow)])
-def test_groups_are_off_by_about_as_much_as_expected(releases):
-    """Six groups: the median ratio of real to expected mean distance is within a factor of 1.25, and the order of
-    groups agrees."""
+@pytest.mark.parametrize(("releases", "factor"), [(3, 1.4), pytest.param(10, 1.25, marks=pytest.mark.slow)])
+def test_groups_are_off_by_about_as_much_as_expected(releases, factor):
+    """Six groups: the median ratio of real to expected mean distance is within a factor of 1.25 (few releases: 1.4),
+    and the order of groups agrees."""
     ratios, orders = [], []
     for seed in range(releases):
         table = people(8000, seed)
@@ -39,7 +39,7 @@ def test_groups_are_off_by_about_as_much_as_expected(releases):
             real += 0.5 * np.abs(ours - theirs).sum(1) / 4
         ratios += (real / expected).tolist()
         orders.append(spearmanr(real, expected)[0])
-    assert 0.8 < np.median(ratios) < 1.25
+    assert 1 / factor < np.median(ratios) < factor
     assert np.median(orders) >= 0.8
 
 

@@ -111,6 +111,7 @@ def killer():
                 pytest.fail(answer + process.stderr.read())
 
         yield kill
+        process.kill()  # which a copy of its input's other end, in a process forked since, could keep waiting
 
 
 @pytest.fixture
