@@ -114,14 +114,14 @@ def test_without_a_target_the_classifiers_shares_go_to_the_others():
 
 
 def test_noise_has_the_deviations_that_the_prices_buy():
-    """From the intervals of the noisy sums, and from 400 audits (standard error of a deviation 3.5 %; four of them)."""
-    draws = [audit(noise=SeededNoise(i)) for i in range(400)]
+    """From the intervals of the noisy sums, and from 150 audits (standard error of a deviation 5.8 %; four of them)."""
+    draws = [audit(noise=SeededNoise(i)) for i in range(150)]
     price = {section: float(rho) for section, rho in draws[0].charges}
 
     def spread(section, label, name):
         numbers = [draw.measurements[section][label][name] for draw in draws]
         stated = (numbers[0].upper - numbers[0].lower) / 2 / 1.959964
-        assert np.std([number.value for number in numbers]) == pytest.approx(stated, rel=0.14)
+        assert np.std([number.value for number in numbers]) == pytest.approx(stated, rel=0.23)
         return stated
 
     assert spread("sizes", "G=x", "rows") == pytest.approx(1 / math.sqrt(2 * price["sizes"]), rel=1e-5)

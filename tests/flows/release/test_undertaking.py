@@ -127,12 +127,13 @@ def files(folder):
     return {str(path.relative_to(folder)) for path in folder.rglob("*")}
 
 
-def test_a_release_that_dies_anywhere_ends_whole_and_is_charged_for_what_it_drew(place):
+@pytest.mark.parametrize("points", [list(POINTS)[1::2], pytest.param(list(POINTS)[::2], marks=pytest.mark.slow)])
+def test_a_release_that_dies_anywhere_ends_whole_and_is_charged_for_what_it_drew(place, points):
     whole = numbered(place.settings, "whole")
     release(whole)
     price = place.charges("whole")[0].entry.rho
-    place.die(*POINTS)
-    for number, point in enumerate(POINTS):
+    place.die(*points)
+    for number, point in enumerate(points):
         assert len(place.charges(number)) == (point not in UNCHARGED), point
         if point == "journal half gone":  # nothing is left to do, and nothing to do it from
             with pytest.raises(InputError, match="charged already"):
