@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 WIDTH, LEAST_WIDTH = 30, 12  # characters of a drawn interval; with less room none is drawn
 MOST_LINES = 200
+BOTH = ("former", "later")  # the two numbers of a change
 
 Statistic = Literal["count", "proportion", "mean", "quantile", "difference", "ratio", "independence", "ols", "logit"]
 
@@ -35,6 +36,7 @@ class EstimateSettings(Settings):
     by: Names = setting((), "Columns that define groups, as SEX,RAC1P; of a regression, those that explain.")
     where: Names = setting((), "Only rows with these values, as SEX=Female,DIS=1.")
     level: float = setting(0.95, "Of the intervals.", gt=0, lt=1)
+    since: Path | None = setting(None, "A former release's folder: the change since then.")
     population: Flag = setting(False, "About the population that the table was sampled from.")
     design_effect: float | None = setting(
         None,
@@ -56,6 +58,7 @@ def estimate_command(settings: EstimateSettings) -> None:
       equistrata estimate my-release independence DIS --by RAC1P
       equistrata estimate my-release mean WKHP --by SEX --where DIS=1
       equistrata estimate my-release logit ESR=1 --by SEX,AGEP,DIS --json
+      equistrata estimate december proportion ESR=1 --by SEX --since november
 
     "measured" intervals hold whatever the model is; "implied" ones rest on it, and on what it was off elsewhere.
     """
@@ -69,16 +72,19 @@ def estimate_command(settings: EstimateSettings) -> None:
     with progress_bars(err) as bar:
         bar("read", 0, 0)
         release.answers.progress = lambda done, of: bar("replicates", done, of)
-        found = release.estimate(
-            settings.statistic,
-            _of(release, settings.of),
-            settings.by,
-            {name: value for text in settings.where for name, value in _condition(release, text).items()},
-            settings.level,
-            settings.population,
-            settings.design_effect,
-            settings.q,
-        )
+        asked = {
+            "of": _of(release, settings.of),
+            "by": settings.by,
+            "where": {name: value for text in settings.where for name, value in _condition(release, text).items()},
+            "level": settings.level,
+            "population": settings.population,
+            "design_effect": settings.design_effect,
+            "q": settings.q,
+        }
+        if settings.since is None:
+            found = release.estimate(settings.statistic, **asked)
+        else:
+            found = release.compare(Release.open(settings.since), settings.statistic, **asked)
     if settings.plot is not None:
         from equistrata.flows.cli.estimate_figure import draw_estimates
 
@@ -87,7 +93,7 @@ def estimate_command(settings: EstimateSettings) -> None:
             ", ".join(_words(release, labels[0] if name == "against" else name, line[name]) for name in labels)
             for line in found.to_dict("records")
         ]
-        title = " ".join([settings.statistic, *([settings.of] if settings.of else [])])
+        title = " ".join([*(["change of"] if settings.since else []), settings.statistic, settings.of or ""]).strip()
         draw_estimates(found, lines or ["all"], title, settings.level, settings.plot)
     if settings.as_json:
         finite = found.astype(object).replace([math.inf, -math.inf], None)
@@ -111,10 +117,12 @@ def _condition(release: Release, text: str) -> dict[str, Any]:
 
 def _show(release: Release, found: pd.DataFrame, level: float) -> None:
     numbers, labels = ["estimate", "lower", "upper"], _labels(found)
+    both = [name for name in BOTH if name in found.columns]
     with_p = ["p_value"] if "p_value" in found.columns else []
-    room = out.width - 60 - 20 * (len(labels) - 1) - 10 * len(with_p)  # what numbers and labels leave
+    room = out.width - 60 - 20 * (len(labels) - 1) - 10 * len([*both, *with_p])  # what numbers and labels leave
     width = min(max(room, 0), WIDTH) if room >= LEAST_WIDTH else 0
-    headings = [*labels, ">estimate", f">{level:.0%} from", ">to", *[">p"] * len(with_p), *[""] * (width > 0), "basis"]
+    counted = [*both, "change" if both else "estimate", f"{level:.0%} from", "to", *["p"] * len(with_p)]
+    headings = [*labels, *(f">{each}" for each in counted), *[""] * (width > 0), "basis"]
     grid = table(None, *headings)
     for place in range(len(labels), len(headings)):
         grid.columns[place].no_wrap = True
@@ -122,7 +130,7 @@ def _show(release: Release, found: pd.DataFrame, level: float) -> None:
     low, high = float(drawn.min().min()), float(drawn.max().max())
     for line in found.head(MOST_LINES).to_dict("records"):
         words = [_words(release, labels[0] if name == "against" else name, line[name]) for name in labels]
-        ends = [_number(line[name]) for name in numbers]
+        ends = [_number(line[name]) for name in (*both, *numbers)]
         p = ["< 0.0001" if line[name] < 1e-4 else f"{line[name]:.3g}" for name in with_p]
         picture = [_drawn(line, low, high, width)] * (width > 0)
         grid.add_row(*words, *ends, *p, *picture, str(line["basis"]))
@@ -135,7 +143,7 @@ def _labels(found: pd.DataFrame) -> list[str]:
     return [
         name
         for name in found.columns
-        if name not in {"estimate", "lower", "upper", "standard_error", "basis", "p_value"}
+        if name not in {*BOTH, "estimate", "lower", "upper", "standard_error", "basis", "p_value"}
     ]
 
 

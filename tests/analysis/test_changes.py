@@ -1,16 +1,19 @@
 """Changes between two releases: what they are, how often intervals hold them, and what is refused."""
 
+import shutil
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import pytest
+from in_process import command
 from known_relations import SCHEMA, people
 
 from equistrata.analysis.answers import Answers
 from equistrata.analysis.changes import changes
 from equistrata.analysis.evidence import Evidence
 from equistrata.analysis.release import Release
+from equistrata.data.manifest import write_manifest
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.errors import InputError
@@ -98,10 +101,19 @@ def test_what_cannot_be_compared_is_refused():
         changes(former, replace(later, schema=replace(SCHEMA, columns=columns)), "proportion", "R")
 
 
-def test_a_release_is_compared_with_another(folder):
-    release = Release.open(folder)
-    other = Release(release.folder, release.card, release.schema, "another")
-    found = release.compare(other, "proportion", {"ESR": 1}, "SEX")
+def test_a_release_is_compared_with_another(folder, tmp_path, monkeypatch, capsys):
+    shutil.copytree(folder, other := tmp_path / "other")
+    (other / "note.txt").write_text("another one")
+    write_manifest(other)
+    found = Release.open(folder).compare(Release.open(other), "proportion", {"ESR": 1}, "SEX")
     assert found["estimate"].abs().max() == 0
     assert (found["lower"] < 0).all()
     assert found["p_value"].eq(1.0).all()
+    asked = ("estimate", folder, "proportion", "ESR=1", "--by", "SEX", "--since")
+    code, printed, _ = command(monkeypatch, capsys, *asked, other)
+    assert code == 0
+    for word in ("former", "later", "change", "Female", f"{found['later'][0]:.4g}"):
+        assert word in printed
+    code, _, said = command(monkeypatch, capsys, *asked, folder)
+    assert code == 2
+    assert "both folders are the same release" in said
