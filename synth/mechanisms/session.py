@@ -45,8 +45,8 @@ GRID = PARTS  # scores are whole multiples of 1/GRID
 LARGEST_TERM = 2.0**42  # of a score: up to twice this, a float holds every multiple of 1/GRID
 ALMOST_ONE = 1 - 2.0**-18  # a weight above it counts as one, see `weighed`
 NOTHING = Rho(0)
-# Times the rows: a low enough noise floor of a wide column; of one with fine bins, what is worth FINE_SHARE of ρ at most
-# for all of them (docs/experiments/coarsening.md).
+# Times the rows: a low enough noise floor of a wide column; and what is wanted of those with fine bins, if it costs at
+# most a part of ρ, all together (docs/experiments/coarsening.md).
 WIDE_NOISE, FINE_NOISE = 0.05, 0.01
 FINE_SHARE = 0.05
 
@@ -187,8 +187,8 @@ class Session:
         """Measure columns of more than WIDE codes again, until their noise floors are WIDE_NOISE of the rows.
 
         Cost: at most `most`, shared by the codes to the power 2/3, which minimises the noise of all together. Of a
-        column with fine bins at most FINE_GROUPS count: it is smoothed, so most of the noise goes. Where that costs
-        less than FINE_SHARE of ρ, they are measured until their noise floors are FINE_NOISE, or it costs as much.
+        column with fine bins at most FINE_GROUPS count: it is smoothed, so most of the noise goes. Such a column gets
+        its part of FINE_SHARE of ρ in any case, unless its noise floor is FINE_NOISE of the rows before.
         """
         rows, schema = max(total_estimate(self._found)[0], 1.0), self.table.schema
         wide = [schema[name] for name in names if schema[name].size > WIDE]

@@ -305,7 +305,7 @@ def _nodes(column: Column, level: int) -> Merging:
 
 
 def _level(column: Column, nodes: Merging) -> int | None:
-    """The level of the tree whose nodes these are, measured today or by an earlier version; None if there is none."""
+    """The level of the tree that has these nodes, in this version or an earlier one; None if there is none."""
     if nodes is None:
         return 0
     level = nodes.count(0).bit_length() - 1
