@@ -59,7 +59,8 @@ _REDCAP_LAYOUTS = {"date": _ISO, "datetime": f"{_ISO} %H:%M", "datetime_seconds"
 _ORDERED = ("ordinal", "ordered")
 _NO = ("", "n", "no", "0", "false")
 _WHOLE_FORMAT = re.compile(r"[A-Za-z]*\d+(?:\.0)?")  # as F8.0
-_MARKUP = re.compile(r"</?[A-Za-z][^<>]*>")  # as <b>, in labels of REDCap's
+# In labels of REDCap's; not "<HS | >HS", which are words.
+_MARKUP = re.compile(r"</?(?:[abiup]|br|div|em|font|h[1-6]|li|ol|span|strong|su[bp]|ul)\b[^<>|;]*>", re.I)
 _BLANK = re.compile("b+", re.I)  # how the ACS writes an absent cell
 
 
@@ -113,7 +114,7 @@ def _json(text: str, where: str) -> Iterator[Entry]:
     if isinstance(book, dict):
         schema = book.get("schema") if isinstance(book.get("schema"), dict) else book
         resources = book.get("resources")
-        if isinstance(resources, list):  # the first of them that is a table
+        if isinstance(resources, list) and resources:  # the first of them that is a table
             schemas = (each.get("schema") for each in resources if isinstance(each, dict))
             schema = next((each for each in schemas if isinstance(each, dict)), {"fields": []})
         keys = ("fields", "variables", "columns", *(["properties"] if "$schema" in book else []))

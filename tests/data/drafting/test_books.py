@@ -316,6 +316,8 @@ def test_a_package_without_a_table_in_it_names_no_columns(tmp_path: Path) -> Non
         ("1=Yes, 2=No, 9=Don't know, refused", (("1", "Yes"), ("2", "No"), ("9", "Don't know, refused"))),
         ("0-99, -9=Refused", (("-9", "Refused"),)),
         ("0 - 17; 18 - 64", (("0 - 17", ""), ("18 - 64", ""))),
+        ("<HS; HS; >HS", (("<HS", ""), ("HS", ""), (">HS", ""))),
+        ("<B; >B", (("<B", ""), (">B", ""))),
         ("North - East; South - West", (("North - East", ""), ("South - West", ""))),
     ],
 )
