@@ -3,13 +3,15 @@
 Columns of numbers declare bounds alone, or 10, 20, 50 or 100 bins of one width. For each number and each declaration:
 the Wasserstein distance and the mean error of five quantiles (10 to 90 %), over all rows and, the largest, in a stratum
 of at least 500 rows; and the share of the value that most rows hold (0 income, 40 hours). Errors are exact and noise is
-seeded (not private): for measuring only.
+seeded (not private): for measuring only. Each release has noise of its own: with one seed for all, the same draws came
+back in every part and declaration, and a rare one decided all of them (docs/experiments/coarsening.md).
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -29,6 +31,14 @@ QUANTILES = (0.1, 0.25, 0.5, 0.75, 0.9)
 FEWEST_ROWS = 500
 EDGES = (0, 10, 20, 50, 100)  # bins of one width; 0: bounds alone
 PARTS = {"part15": 15_000, "part30": 30_000, "part70": 70_000}  # of New York, by area
+AREAS = {  # of New York, by the first three digits of their codes of five
+    "west": ("009", "010", "011", "012"),
+    "hudson": ("007", "008", "018", "019", "020", "021", "022"),
+    "westchester": ("029", "030", "031"),
+    "queens": ("044",),
+    "brooklyn": ("043",),
+    "central": ("013", "015", "016", "017", "023", "024", "025", "026"),
+}
 
 Numbers = npt.NDArray[np.float64]
 
@@ -46,7 +56,9 @@ def declared(bins: int) -> Schema:
 
 
 def part_of(people: pd.DataFrame, name: str) -> pd.DataFrame:
-    """Some areas of a state, drawn once for all, with about so many rows as PARTS says; all of it otherwise."""
+    """Some areas of a state: as AREAS names them, or drawn once for all, with about so many rows as PARTS says."""
+    if name in AREAS:
+        return people[people["PUMA"].astype(int).astype(str).str.zfill(5).str[:3].isin(AREAS[name])]
     if name not in PARTS:
         return people
     areas = people["PUMA"].value_counts().sample(frac=1, random_state=list(PARTS).index(name)).cumsum()
@@ -74,18 +86,23 @@ def numbers(rows: pd.DataFrame, name: str) -> Numbers:
     return np.asarray(pd.to_numeric(rows[name]).dropna(), dtype=np.float64)
 
 
-def measured(real: pd.DataFrame, bins: int, seed: int, epsilon: float, mechanism: str) -> Iterator[dict[str, object]]:
-    """One release, a line for each column."""
-    fitted = StratifiedSynthesizer(mechanism, STRATA, epsilon=epsilon, delta=1e-9, seed=seed)
+def noise_of(state: str, bins: int, seed: int) -> int:
+    """The seed of a release's noise: another one for each part, declaration and repeat."""
+    return zlib.crc32(f"{state} {bins} {seed}".encode())
+
+
+def measured(real: pd.DataFrame, bins: int, noise: int, epsilon: float, mechanism: str) -> Iterator[dict[str, object]]:
+    """One release with this seed of its noise, a line for each column."""
+    fitted = StratifiedSynthesizer(mechanism, STRATA, epsilon=epsilon, delta=1e-9, seed=noise)
     released = fitted.fit(real, declared(bins)).sample()
     for name in NUMBERS:
-        yield {"column": name, "bins": bins, "seed": seed, **errors(real, released, name)}
+        yield {"column": name, "bins": bins, **errors(real, released, name)}
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--root-dir", type=Path, required=True)
-    parser.add_argument("--states", default="VT,part15,part30,part70,NY")
+    parser.add_argument("--states", default="VT,part15,part30,part70,NY", help=f"and {', '.join(AREAS)}")
     parser.add_argument("--bins", default=",".join(map(str, EDGES)))
     parser.add_argument("--seeds", type=int, default=4)
     parser.add_argument("--epsilon", type=float, default=1.0)
@@ -100,9 +117,10 @@ def main() -> None:
         for seed in range(arguments.seeds):
             for bins in map(int, arguments.bins.split(",")):
                 if (state, bins, seed) not in done:
-                    for line in measured(people, bins, seed, arguments.epsilon, arguments.mechanism):
+                    noise = noise_of(state, bins, seed)
+                    for line in measured(people, bins, noise, arguments.epsilon, arguments.mechanism):
                         with arguments.output.open("a") as file_:
-                            print(json.dumps({"state": state, **line}), file=file_)
+                            print(json.dumps({"state": state, "seed": seed, **line}), file=file_)
 
 
 if __name__ == "__main__":

@@ -11,7 +11,7 @@ keep their least squares: zeros and round numbers are no part of a density.
 >>> noisy = {level: (rows.reshape(-1, 2**level).sum(1) + rng.normal(0, 30, 64 >> level), 30.0) for level in (0, 3)}
 >>> tree = Tree.of(64, noisy)
 >>> [round(float(np.abs(x - rows).mean())) for x in (noisy[0][0], tree.least_squares, tree.posterior())]
-[22, 19, 7]
+[22, 19, 10]
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ from scipy.optimize import isotonic_regression
 
 from equistrata.arrays import Floats
 
-BRANCHES = 3  # log₂ of the nodes that one of the next level has (docs/experiments/coarsening.md)
+# log₂ of how many nodes one of the next level has; of a few bins fewer (docs/experiments/coarsening.md).
+BRANCHES, FEW_BRANCHES, FEW_BINS = 3, 2, 128
 _FEWEST = 2  # nodes of a level that is not worth its price
 _EFFECTS = np.array([0.05, 0.15, 0.5, 1.5])  # standard deviations of a share's effect, in those of a fair coin
 _PSEUDO = 0.3  # nodes of each kind that a level has a priori
@@ -41,9 +42,10 @@ def levels_of(bins: int) -> tuple[int, ...]:
     """The levels that are measured: log₂ of how many bins a node has.
 
     >>> levels_of(3), levels_of(100), levels_of(1000)
-    ((0,), (0, 3), (0, 3, 6))
+    ((0,), (0, 2, 4), (0, 3, 6))
     """
-    return tuple(level for level in range(0, 64, BRANCHES) if level == 0 or bins > _FEWEST << level)
+    step = BRANCHES if bins > FEW_BINS else FEW_BRANCHES
+    return tuple(level for level in range(0, 64, step) if level == 0 or bins > _FEWEST << level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -107,8 +109,9 @@ class Tree:
 
     @cached_property
     def unimodal(self) -> Floats:
-        """The nodes' counts as a density that rises to a mode and falls from it, shape (bins,). It falls by _FALL
-        from node to node where all rows further out together are less than noise alone may be."""
+        """The nodes' counts as a density that rises to a mode and falls from it, linear between the nodes' middles,
+        shape (bins,). It falls by _FALL from node to node where all rows further out together are less than noise alone
+        may be."""
         nodes = np.arange(self.bins) >> min(BRANCHES, max(len(self.sums) - 3, 0))
         sizes, rows = np.bincount(nodes), self.least_squares
         density = np.bincount(nodes, rows) / sizes
@@ -130,7 +133,8 @@ class Tree:
         last = len(high) - 1 - int(np.argmax(high[::-1])) if high.any() else len(high)
         found = np.maximum(found, _LEAST_DENSITY * max(float(rows.sum()), 1.0) / self.bins)
         found = found * _FALL ** (np.maximum(first - steps, 0) + np.maximum(steps - last, 0))
-        return np.asarray(found[nodes])
+        bins = np.arange(self.bins)
+        return np.interp(bins, np.bincount(nodes, bins) / sizes, found)
 
     @cached_property
     def peaks(self) -> Floats:

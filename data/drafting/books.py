@@ -5,6 +5,7 @@ A book is known by its content, and by the ending of binary files. All it says i
 
 from __future__ import annotations
 
+import codecs
 import csv
 import io
 import json
@@ -20,6 +21,7 @@ from typing import Any
 from xml.etree import ElementTree
 
 from equistrata.data.dates import day_in, iso
+from equistrata.data.drafting.choices import RANGE, listed_in
 from equistrata.data.drafting.entries import Codes, Entry
 from equistrata.data.schema import Type, number_in
 from equistrata.errors import InputError
@@ -30,11 +32,12 @@ MOST_BYTES = 1 << 24
 _CALLED = {
     "name": ("variable", "variablename", "variablefieldname", "var", "varname", "name", "field", "fieldname", "column",
              "columnname", "item", "attribute", "feature"),
-    "label": ("label", "variablelabel", "fieldlabel", "description", "desc", "title", "definition", "question",
-              "meaning", "details"),
+    "label": ("label", "variablelabel", "fieldlabel", "description", "variabledescription", "fielddescription",
+              "columndescription", "desc", "title", "definition", "question", "questiontext", "meaning", "details"),
     "type": ("type", "datatype", "fieldtype", "format", "class", "kind"),
     "choices": ("choicescalculationsorsliderlabels", "choices", "values", "categories", "levels", "options", "codes",
-                "allowedvalues", "permissiblevalues", "coding", "codelist", "valuelabels", "domain", "range"),
+                "allowedvalues", "permissiblevalues", "validvalues", "possiblevalues", "responseoptions", "coding",
+                "codelist", "valuelabels", "domain", "range"),
     "code": ("value", "code", "category", "level", "categorycode", "valuecode", "codevalue"),
     "words": ("valuelabel", "codelabel", "categorylabel", "valuedescription", "codedescription", "labelofvalue",
               "valuemeaning", "codemeaning", "categorydescription"),
@@ -46,9 +49,8 @@ _CALLED = {
     "hidden": ("branchinglogicshowfieldonlyif", "branchinglogic"),
     "identifier": ("identifier",),
 }  # fmt: skip
-_NUMBER = r"-?\d+(?:\.\d+)?"
-_RANGE = re.compile(rf"\[?\s*({_NUMBER})\s*(?:-|–|\.\.+|to|,)\s*({_NUMBER})\s*\]?", re.I)
-_CODED = re.compile(r"\s*([^=:,]+?)\s*[=:,]\s*(.+?)\s*", re.S)
+_HEADER_ROWS = 10  # a title and remarks may come before the names of a dictionary's columns
+_STATA_MISSING = 2_147_483_620  # .a to .z are numbers above it
 _ISO, _ISO_TIME = "%Y-%m-%d", "%Y-%m-%dT%H:%M:%SZ"
 _REDCAP_DATE = re.compile(
     r"(date|datetime|datetime_seconds)_(?:ymd|dmy|mdy)"
@@ -57,6 +59,8 @@ _REDCAP_LAYOUTS = {"date": _ISO, "datetime": f"{_ISO} %H:%M", "datetime_seconds"
 _ORDERED = ("ordinal", "ordered")
 _NO = ("", "n", "no", "0", "false")
 _WHOLE_FORMAT = re.compile(r"[A-Za-z]*\d+(?:\.0)?")  # as F8.0
+# In labels of REDCap's; not "<HS | >HS", which are words.
+_MARKUP = re.compile(r"</?(?:[abiup]|br|div|em|font|h[1-6]|li|ol|span|strong|su[bp]|ul)\b[^<>|;]*>", re.I)
 _BLANK = re.compile("b+", re.I)  # how the ACS writes an absent cell
 
 
@@ -75,10 +79,7 @@ def read_codebook(path: str | Path) -> dict[str, Entry]:
         raise InputError(f"{where} is no file that can be read, of at most {MOST_BYTES >> 20} MiB; check the path")
     if path.suffix.lower() in (".dta", ".sav"):
         return {each.name: each for each in (_stata if path.suffix.lower() == ".dta" else _spss)(path, where)}
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = content.decode("latin-1")
+    text = _decoded(content)
     start = text.lstrip()[:1]
     read = _xml if start == "<" else _json if start in ("{", "[") else _csv
     found: dict[str, Entry] = {}
@@ -94,6 +95,17 @@ def read_codebook(path: str | Path) -> dict[str, Entry]:
     return found
 
 
+def _decoded(content: bytes) -> str:
+    """UTF-16 by its mark, UTF-8, Windows' Latin-1 (with dashes and quotes), or Latin-1."""
+    utf_16 = content.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))
+    for encoding in ("utf-16" if utf_16 else "utf-8-sig", "cp1252"):
+        try:
+            return content.decode(encoding)
+        except UnicodeDecodeError:
+            continue
+    return content.decode("latin-1")
+
+
 def _json(text: str, where: str) -> Iterator[Entry]:
     try:
         book = json.loads(text)
@@ -102,9 +114,11 @@ def _json(text: str, where: str) -> Iterator[Entry]:
     if isinstance(book, dict):
         schema = book.get("schema") if isinstance(book.get("schema"), dict) else book
         resources = book.get("resources")
-        if isinstance(resources, list) and resources and isinstance(resources[0], dict):
-            schema = resources[0].get("schema", {})
-        for key in ("fields", "variables", "columns"):
+        if isinstance(resources, list) and resources:  # the first of them that is a table
+            schemas = (each.get("schema") for each in resources if isinstance(each, dict))
+            schema = next((each for each in schemas if isinstance(each, dict)), {"fields": []})
+        keys = ("fields", "variables", "columns", *(["properties"] if "$schema" in book else []))
+        for key in keys:
             if isinstance(schema, dict) and isinstance(schema.get(key), list | dict):
                 return _fields(schema[key], schema.get("missingValues"))
     return _fields(book, None)
@@ -128,7 +142,9 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
         return next((field[key] for key in _CALLED[what] if field.get(key) not in (None, "")), None)
 
     label = next((field[key] for key in ("title", *_CALLED["label"]) if isinstance(field.get(key), str)), "")
-    kind = str(first("type") or "").lower()
+    kinds = first("type")
+    kinds = [each for each in kinds if each != "null"] if isinstance(kinds, list) else [kinds or ""]
+    kind = str(kinds[0]).lower() if kinds else ""
     listed, lower, upper = field.get("enum") or first("choices"), first("lower"), first("upper")
     codes: list[tuple[object, object]] = []
     if isinstance(listed, dict):
@@ -138,7 +154,7 @@ def _field(name: str, field: Mapping[str, Any], missing: Any) -> Entry:
     elif isinstance(listed, list):
         codes = [_pair(each) for each in listed]
     elif isinstance(listed, str):
-        found, low, high = _choices(listed)
+        found, low, high = listed_in(listed)
         codes, lower, upper = [*found], low if lower is None else lower, high if upper is None else upper
     kept = next((each for each in (field.get("missingvalues"), missing) if isinstance(each, list)), [])
     absent = [(raw, words or "missing") for raw, words in map(_pair, kept) if raw != ""]
@@ -180,51 +196,54 @@ def _pair(listed: Any) -> tuple[object, object]:
     return raw, next((inner[key] for key in ("label", "description", "title", "meaning") if key in inner), "")
 
 
-def _choices(text: str) -> tuple[Codes, str | None, str | None]:
-    """The codes in a cell, as "1, Yes | 2, No", "1=Male; 2=Female" or "f, m", or the bounds, as "0-120"."""
-    if between := _RANGE.fullmatch(text.strip()):
-        return [], between[1], between[2]
-    if text.strip().startswith("{"):
-        try:
-            return [(str(key), str(value)) for key, value in json.loads(text).items()], None, None
-        except (ValueError, AttributeError):
-            return [], None, None
-    parts = next((text.split(mark) for mark in ("|", ";", "\n") if mark in text), None) or text.split(",")
-    parts = [part.strip() for part in parts if part.strip()]
-    coded = [_CODED.fullmatch(part) for part in parts]
-    ranges = {part: between for part, pair in zip(parts, coded, strict=True)
-              if (between := _RANGE.fullmatch(pair[1] if pair else part))}  # fmt: skip
-    if len(ranges) > 1:  # groups, as "0-17; 18-64", which are values
-        ranges = {}
-    codes = [(pair[1], pair[2]) if pair and all(coded) else (part, "")
-             for part, pair in zip(parts, coded, strict=True) if part not in ranges]  # fmt: skip
-    lower, upper = next(((between[1], between[2]) for between in ranges.values()), (None, None))
-    return codes if len(codes) > 1 or lower is not None else [], lower, upper
-
-
 def _csv(text: str, where: str) -> Iterator[Entry]:
-    line = text.split("\n", 1)[0]
-    delimiter = max(",;\t|", key=line.count)
-    try:
-        rows = [row for row in csv.reader(io.StringIO(text), delimiter=delimiter) if any(cell.strip() for cell in row)]
-    except csv.Error:
-        raise InputError(f"{where} is not well-formed CSV; save it again") from None
-    if rows and rows[0][0] in ("NAME", "VAL"):
-        return _acs(rows)
-    header = [re.sub("[^a-z0-9]", "", cell.lower()) for cell in rows[0]] if rows else []
-    place: dict[str, int] = {}
-    for what, names in _CALLED.items():
-        for name in names:
-            if name in header and header.index(name) not in place.values():
-                place[what] = header.index(name)
-                break
-    if "name" not in place:
+    tables = [table for mark in ",;\t|" if (table := _cells(text, mark)) is not None]
+    if not tables:
+        raise InputError(f"{where} is not well-formed CSV; save it again")
+    if any(rows and _is_acs(rows[0]) for rows in tables):
+        return _acs(next(rows for rows in tables if rows and _is_acs(rows[0])))
+    rows, at, place = max(map(_headed, tables), key=lambda headed: len(headed[2]))
+    if not place:
         return iter(())
+    header, rows = rows[at], rows[at:]
     # "value" and "label" in one row for each value, or in one row for each column
     if "code" in place and "words" not in place and "label" in place:
-        others = [at for at, name in enumerate(header) if name in _CALLED["label"] and at != place["label"]]
+        names = map(_plain, header)
+        others = [at for at, name in enumerate(names) if name in _CALLED["label"] and at != place["label"]]
         place |= {"words": others[0]} if others else {}
     return _by_rows(rows[1:], place)
+
+
+def _cells(text: str, delimiter: str) -> list[list[str]] | None:
+    """The rows of a CSV file that are not blank; None if it has none by this delimiter."""
+    try:
+        rows = csv.reader(io.StringIO(text), delimiter=delimiter)
+        return [row for row in rows if any(cell.strip() for cell in row)]
+    except csv.Error:
+        return None
+
+
+def _is_acs(row: Sequence[str]) -> bool:
+    return row[0] == "VAL" or (row[0] == "NAME" and row[2:3] in (["C"], ["N"]))
+
+
+def _plain(cell: str) -> str:
+    return re.sub("[^a-z0-9]", "", cell.lower())
+
+
+def _headed(rows: list[list[str]]) -> tuple[list[list[str]], int, dict[str, int]]:
+    """Rows, the place of the one that names a dictionary's columns, and where those stand that are known; none if no
+    row does. After the first row, which a title may be, it has to name two."""
+    for at, row in enumerate(rows[:_HEADER_ROWS]):
+        header, place = [_plain(cell) for cell in row], dict[str, int]()
+        for what, names in _CALLED.items():
+            for name in names:
+                if name in header and header.index(name) not in place.values():
+                    place[what] = header.index(name)
+                    break
+        if "name" in place and (at == 0 or len(place) > 1):
+            return rows, at, place
+    return rows, 0, {}
 
 
 def _by_rows(rows: Sequence[Sequence[str]], place: Mapping[str, int]) -> Iterator[Entry]:
@@ -246,7 +265,7 @@ def _by_rows(rows: Sequence[Sequence[str]], place: Mapping[str, int]) -> Iterato
 def _of_cells(
     name: str, group: Sequence[Mapping[str, str]], first: Callable[[str], str], once: bool
 ) -> Iterator[Entry]:
-    check, kind, label = first("check").lower(), first("type").lower(), first("label")
+    check, kind, label = first("check").lower(), first("type").lower(), _MARKUP.sub("", first("label"))
     asked = "required" in group[0] or "hidden" in group[0]
     absent = asked and (first("required").lower() in _NO or bool(first("hidden")))
     if kind == "descriptive":  # a text on a form of REDCap's, and no column
@@ -255,21 +274,21 @@ def _of_cells(
         yield Entry(name, label, identifier=True)
         return
     if kind == "checkbox":
-        for raw, words in _chosen(first("choices")):
+        for raw, words in _chosen(_MARKUP.sub("", first("choices"))):
             codes = [("0", "Unchecked"), ("1", "Checked")]
             of_choice = f"{name}___{re.sub('[^a-z0-9]', '_', raw.lower())}"
             yield Entry.of(of_choice, f"{label or name}: {words}", codes, missing=absent)
         return
     # A formula of a computed field, and the words at a slider's ends, are no codes.
-    choices = "" if kind in ("calc", "slider", "sql", "file") else first("choices")
+    choices = "" if kind in ("calc", "slider", "sql", "file") else _MARKUP.sub("", first("choices"))
     lower = upper = None
     chosen: Codes = []
     if kind in ("radio", "dropdown"):
         chosen = _chosen(choices)
     elif choices:
-        chosen, lower, upper = _choices(choices)
+        chosen, lower, upper = listed_in(choices)
     listed = [*chosen]
-    ranges = [_RANGE.fullmatch(cells.get("code", "")) for cells in group]
+    ranges = [RANGE.fullmatch(cells.get("code", "")) for cells in group]
     for cells, between in zip(group, ranges, strict=True):
         if between and len(list(filter(None, ranges))) == 1:
             lower, upper = between[1], between[2]
@@ -312,7 +331,8 @@ def _acs(rows: Sequence[Sequence[str]]) -> Iterator[Entry]:
         spans = [row for row in plain if row[4] != row[5] and None not in (number_in(row[4]), number_in(row[5]))]
         ends = [number for row in spans for number in (number_in(row[4]), number_in(row[5])) if number is not None]
         lower, upper = (min(ends), max(ends)) if ends else (None, None)
-        codes = [(_code(row), row[6]) for row in plain if row not in spans]
+        # A range of texts, as of ids, is no value.
+        codes = [(_code(row), row[6]) for row in plain if row not in spans and row[4] == row[5]]
         whole = (all(row[2] == "N" for row in spans) and all(end.is_integer() for end in ends)) or None
         yield Entry.of(name, labels.get(name, ""), codes, lower, upper, whole, missing=absent)
 
@@ -379,7 +399,9 @@ def _stata(path: Path, where: str) -> Iterator[Entry]:
     except (ValueError, OSError, LookupError, ArithmeticError, MemoryError, RuntimeWarning, struct.error):
         raise InputError(f"{where} is not a Stata file that can be read; save it again") from None
     for name, label in labels.items():
-        yield Entry.of(name, label, [*lists.get(named.get(name) or name, {}).items()])
+        listed = lists.get(named.get(name) or name, {})
+        values = {raw: words for raw, words in listed.items() if raw <= _STATA_MISSING}
+        yield Entry.of(name, label, [*values.items()], missing=len(values) < len(listed))
 
 
 def _spss(path: Path, where: str) -> Iterator[Entry]:

@@ -33,7 +33,7 @@ from equistrata.flows.release.finding import found_values
 from equistrata.flows.release.inside import SCORES, check_place, keep_scores
 from equistrata.flows.release.plan import Plan
 from equistrata.flows.release.unit_sizes import counted_units
-from equistrata.flows.release.wide_bins import wide_bins
+from equistrata.flows.release.wide_bins import declares_bins, wide_bins
 from equistrata.flows.release.writer import row_files
 from equistrata.flows.run.guard import StepFailed, scrubbed
 from equistrata.flows.run.landing import land
@@ -278,10 +278,11 @@ def describe(
         evidence = Evidence.of(plan.strata, by_key, plan.mechanism, held_out=plan.held_out)
         noisy_cells(evidence).to_csv(work.staging / CELLS, index=False)
         card["relations"]["expected"] = kept_relations(evidence)
-    released = work.load_table(work.root / SYNTHETIC, plan.schema)
-    numeric = [column for column in plan.schema.columns if column.numeric]
-    counts = {c.name: np.bincount(released.column(c.name), minlength=c.size) for c in numeric}
-    card["wide_bins"] = wide_bins(plan.schema, counts)
+    card["wide_bins"] = []
+    if declared := [column for column in plan.schema.columns if declares_bins(column)]:  # else no row is read again
+        released = work.load_table(work.root / SYNTHETIC, plan.schema)
+        counts = {c.name: np.bincount(released.column(c.name), minlength=c.size) for c in declared}
+        card["wide_bins"] = wide_bins(plan.schema, counts)
     work.save_json(work.staging / "card.json", card)
 
 

@@ -15,10 +15,15 @@ from typing import Any
 import numpy as np
 
 from equistrata.arrays import Counts
-from equistrata.data.schema import Schema
+from equistrata.data.schema import Column, Schema
 from equistrata.eval.report.words import percent
 
 _TOLD = 0.2  # standard deviations of the released numbers by which one bin may move their mean
+
+
+def declares_bins(column: Column) -> bool:
+    """Whether it is one of those that `wide_bins` may list."""
+    return column.numeric and not column.fine and not column.open
 
 
 def wide_bins(schema: Schema, counts: Mapping[str, Sequence[int] | Counts]) -> list[dict[str, Any]]:
@@ -29,11 +34,11 @@ def wide_bins(schema: Schema, counts: Mapping[str, Sequence[int] | Counts]) -> l
     their numbers are.
 
     Args:
-        counts: of each code in the released rows, by numeric column.
+        counts: of each code in the released rows, by numeric column (`declares_bins`); others are not needed.
     """
     found = []
     for column in schema.columns:
-        if not column.numeric or column.fine or column.open or column.name not in counts:
+        if not declares_bins(column) or column.name not in counts:
             continue
         rows = np.asarray(counts[column.name], dtype=np.float64)[: column.bins]
         edges = np.clip(column.cuts, *column.bounds)

@@ -45,7 +45,10 @@ GRID = PARTS  # scores are whole multiples of 1/GRID
 LARGEST_TERM = 2.0**42  # of a score: up to twice this, a float holds every multiple of 1/GRID
 ALMOST_ONE = 1 - 2.0**-18  # a weight above it counts as one, see `weighed`
 NOTHING = Rho(0)
-WIDE_NOISE = 0.05  # times the rows: a low enough noise floor of a wide column (docs/experiments/coarsening.md)
+# Times the rows: a low enough noise floor of a wide column; and what is wanted of those with fine bins, if it costs at
+# most a part of ρ, all together (docs/experiments/coarsening.md).
+WIDE_NOISE, FINE_NOISE = 0.05, 0.01
+FINE_SHARE = 0.05
 
 
 @dataclass(frozen=True)
@@ -184,16 +187,19 @@ class Session:
         """Measure columns of more than WIDE codes again, until their noise floors are WIDE_NOISE of the rows.
 
         Cost: at most `most`, shared by the codes to the power 2/3, which minimises the noise of all together. Of a
-        column with fine bins at most FINE_GROUPS count: it is smoothed, so most of the noise goes.
+        column with fine bins at most FINE_GROUPS count: it is smoothed, so most of the noise goes. Such a column gets
+        its part of FINE_SHARE of ρ in any case, unless its noise floor is FINE_NOISE of the rows before.
         """
         rows, schema = max(total_estimate(self._found)[0], 1.0), self.table.schema
         wide = [schema[name] for name in names if schema[name].size > WIDE]
         codes = {column.name: min(column.size, FINE_GROUPS) if column.fine else column.size for column in wide}
         shares = most.split([size ** (2 / 3) for size in codes.values()]) if wide else []
+        fine = self.budget.total * FINE_SHARE * Fraction(1, max(sum(column.fine for column in wide), 1))
         for (name, size), share in zip(codes.items(), shares, strict=True):
-            wanted = NOISE_L1 * size / (WIDE_NOISE * rows)  # 1/σ
             known = sum(1 / m.sigma**2 for m in self._found if m.columns == (name,) and m.sigma)
-            price = min(Rho(max((wanted**2 - known) / 2, 0.0)), share)
+            wanted = [(NOISE_L1 * size / (floor * rows)) ** 2 for floor in (WIDE_NOISE, FINE_NOISE)]  # 1/σ²
+            enough, better = (Rho(max((each - known) / 2, 0.0)) for each in wanted)
+            price = min(max(enough, min(better, fine)) if schema[name].fine else enough, share)
             if float(price) > float(share) / 100:
                 self.measure_all([((name,), price)])
                 self.shared -= price

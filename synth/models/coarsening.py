@@ -304,10 +304,18 @@ def _nodes(column: Column, level: int) -> Merging:
     return (*(code >> level for code in range(column.bins)), *beside) if level else None
 
 
+def _level(column: Column, nodes: Merging) -> int | None:
+    """The level of the tree that has these nodes, in this version or an earlier one; None if there is none."""
+    if nodes is None:
+        return 0
+    level = nodes.count(0).bit_length() - 1
+    return level if level > 0 and nodes == _nodes(column, level) else None
+
+
 def _is_of_tree(schema: Schema, measurement: Measurement) -> bool:
     alone = len(measurement.columns) == 1 and not isinstance(measurement, Prediction)
     column = schema[measurement.columns[0]] if alone else None
-    return column is not None and column.fine and measurement.groups[0] in tree_of(column)
+    return column is not None and column.fine and _level(column, measurement.groups[0]) is not None
 
 
 @dataclass(frozen=True, eq=False)
@@ -340,14 +348,13 @@ class _Alone:
         if not column.fine:
             return cls(raw, denoised(raw, sigma))
         levels, beside, precision = {0: (raw[: column.bins], sigma)}, raw[column.bins :] / sigma**2, sigma**-2
-        for level in levels_of(column.bins)[1:]:
-            nodes = _nodes(column, level)
-            assert nodes is not None
-            found, spread = _joined([m for m in alone if m.groups == (nodes,)], nodes[-1] + 1)
-            if np.isfinite(spread):
-                size = ((column.bins - 1) >> level) + 1
-                levels[level] = (found[:size], spread)
-                beside, precision = beside + found[size:] / spread**2, precision + spread**-2
+        places = [_level(column, measurement.groups[0]) for measurement in alone]
+        for level in sorted({place for place in places if place}):
+            size = ((column.bins - 1) >> level) + 1
+            own = [measurement for measurement, place in zip(alone, places, strict=True) if place == level]
+            found, spread = _joined(own, size + column.size - column.bins)
+            levels[level] = (found[:size], spread)
+            beside, precision = beside + found[size:] / spread**2, precision + spread**-2
         tree = Tree.of(column.bins, levels)
         others = beside / precision
         smooth = np.append(tree.posterior(prior), others)

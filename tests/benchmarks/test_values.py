@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.values import NUMBERS, declared, errors, part_of
+from benchmarks.values import AREAS, NUMBERS, declared, errors, noise_of, part_of
 
 
 def test_declarations_have_as_many_bins_as_they_say():
@@ -29,3 +29,11 @@ def test_parts_are_the_same_each_time_and_of_whole_areas():
     assert 25_000 < len(part) <= 30_000
     assert (part["PUMA"].value_counts() == 700).all()
     assert part_of(people, "VT") is people
+    codes = pd.DataFrame({"PUMA": [701, 4401, 4402, 4301]})
+    assert part_of(codes, "queens")["PUMA"].tolist() == [4401, 4402]
+    assert sum(len(part_of(codes, area)) for area in AREAS) == len(codes)
+
+
+def test_no_two_releases_share_their_noise():
+    seeds = {noise_of(state, bins, seed) for state in ("VT", *AREAS) for bins in (0, 10, 100) for seed in range(20)}
+    assert len(seeds) == 7 * 3 * 20

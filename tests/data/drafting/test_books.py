@@ -283,6 +283,65 @@ def test_redcap_exports_a_column_for_each_choice_of_a_checkbox(tmp_path: Path) -
     assert found["race___1"].missing
 
 
+@pytest.mark.parametrize(
+    ("name", "content"),
+    [
+        ("utf-16.csv", "Variable,Label,Values\nAGE,Age,0-99\nSEX,Sex,1=Male; 2=Female\n".encode("utf-16")),
+        ("dashes.csv", "Variable,Label,Values\nAGE,Age,0–99\nSEX,Sex,1 – Male; 2 – Female\n".encode("cp1252")),
+        ("title.csv", b"Data dictionary\nof, say, 2024\nVariable;Label;Values\nAGE;Age;0-99\nSEX;;1=Male, 2=Female\n"),
+        ("capitals.csv", b"NAME,DESCRIPTION,TYPE,VALID VALUES\nAGE,Age,integer,0-99\nSEX,Sex,,1 - Male | 2 - Female\n"),
+        ("package.json", b'{"name": "p", "resources": [{"path": "readme.md"}, {"schema": {"fields": [{"name": "AGE",'
+         b'"constraints": {"minimum": 0, "maximum": 99}}, {"name": "SEX", "values": "1=Male; 2=Female"}]}}]}'),
+        ("schema.json", b'{"$schema": "x", "properties": {"AGE": {"type": ["integer", "null"], "minimum": 0,'
+         b'"maximum": 99}, "SEX": {"values": {"1": "Male", "2": "Female"}}}}'),
+    ],
+)  # fmt: skip
+def test_books_as_programs_save_them(tmp_path: Path, name: str, content: bytes) -> None:
+    (tmp_path / name).write_bytes(content)
+    found = read_codebook(tmp_path / name)
+    assert (found["AGE"].type, found["AGE"].lower, found["AGE"].upper) == AGE
+    assert (found["SEX"].type, found["SEX"].codes) == SEX
+    assert list(found) == ["AGE", "SEX"]
+
+
+def test_a_package_without_a_table_in_it_names_no_columns(tmp_path: Path) -> None:
+    (tmp_path / "package.json").write_text('{"name": "p", "resources": [{"path": "d.csv", "schema": "schema.json"}]}')
+    with pytest.raises(InputError, match="names no columns"):
+        read_codebook(tmp_path / "package.json")
+
+
+@pytest.mark.parametrize(
+    ("cell", "codes"),
+    [
+        ("1=Yes, 2=No, 9=Don't know, refused", (("1", "Yes"), ("2", "No"), ("9", "Don't know, refused"))),
+        ("0-99, -9=Refused", (("-9", "Refused"),)),
+        ("0 - 17; 18 - 64", (("0 - 17", ""), ("18 - 64", ""))),
+        ("<HS; HS; >HS", (("<HS", ""), ("HS", ""), (">HS", ""))),
+        ("<B; >B", (("<B", ""), (">B", ""))),
+        ("North - East; South - West", (("North - East", ""), ("South - West", ""))),
+    ],
+)
+def test_commas_and_dashes_in_lists_of_values(tmp_path: Path, cell: str, codes: tuple[tuple[str, str], ...]) -> None:
+    assert read(tmp_path, f'name,label,values\nX,x,"{cell}"\n')["X"].codes == codes
+
+
+def test_markup_of_redcap_and_ranges_of_ids_are_no_words_and_values(tmp_path: Path) -> None:
+    head = 'Variable / Field Name,Field Type,Field Label,"Choices, Calculations, OR Slider Labels"\n'
+    sex = read(tmp_path, f'{head}SEX,radio,<b>Sex</b> at birth,"1, <i>Male</i> | 2, Female"\n')["SEX"]
+    assert (sex.label, sex.codes) == ("Sex at birth", SEX[1])
+    book = "NAME,ID,C,13,id\nVAL,ID,C,13,2024GQ01,2024GQ99,GQ\nNAME,SEX,C,1,Sex\nVAL,SEX,C,1,1,1,Male\n"
+    found = read(tmp_path, f"{book}VAL,SEX,C,1,2,2,Female\n")
+    assert (found["ID"].type, found["ID"].codes, found["SEX"].codes) == (None, (), SEX[1])
+
+
+def test_labels_of_statas_missing_values_are_no_values(tmp_path: Path) -> None:
+    people = pd.DataFrame({"SEX": [1, 2, 1]})
+    labels = {"SEX": {1: "Male", 2: "Female", 2_147_483_622: ".a: refused"}}
+    people.to_stata(tmp_path / "people.dta", write_index=False, value_labels=labels)
+    sex = read_codebook(tmp_path / "people.dta")["SEX"]
+    assert (sex.type, sex.codes, sex.missing) == (*SEX, True)
+
+
 def test_a_book_in_latin_1(tmp_path: Path) -> None:
     (tmp_path / "book.csv").write_bytes("name,label,values\nORT,Münster,1=Köln; 2=Gießen\n".encode("latin-1"))
     assert read_codebook(tmp_path / "book.csv")["ORT"].codes == (("1", "Köln"), ("2", "Gießen"))

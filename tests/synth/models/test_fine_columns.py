@@ -9,9 +9,10 @@ from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
-from equistrata.privacy.noise import SeededNoise
-from equistrata.synth.measurements import Measurement
+from equistrata.privacy.noise import SeededNoise, gaussian_sigma
+from equistrata.synth.measurements import NOISE_L1, Measurement
 from equistrata.synth.mechanisms.mst import MST
+from equistrata.synth.mechanisms.session import Session, price_of
 from equistrata.synth.models.coarsening import FINE_GROUPS, Coarsening, _Alone, tree_of
 from equistrata.synth.strata.selection import shared_selection
 from equistrata.synth.synthesizer import StratifiedSynthesizer
@@ -63,7 +64,8 @@ def test_levels_of_the_tree_are_nested_and_the_missing_stand_alone():
         assert whole is None
         assert levels
         for level, nodes in enumerate(levels, start=1):
-            assert np.bincount(nodes)[: -2 if column.missing else -1].tolist() == [8**level] * (
+            branches = 4 if column is HOURS else 8
+            assert np.bincount(nodes)[: -2 if column.missing else -1].tolist() == [branches**level] * (
                 max(nodes) - bool(column.missing)
             )
             assert list(nodes).count(nodes[-1]) == 1 or column.missing is None
@@ -76,6 +78,20 @@ def measured(column, counts, sigma, seed, levels=None):
         sums = counts if nodes is None else np.bincount(nodes, counts)
         found.append(Measurement((column.name,), sums + rng.normal(0, sigma, len(sums)), sigma, (nodes,)))
     return found
+
+
+def test_levels_of_an_earlier_version_are_read():
+    """A hundred bins were measured at nodes of eight: least squares of the two levels, by normal equations."""
+    counts, rng = np.linspace(0, 50, HOURS.size), np.random.default_rng(0)
+    eights = (*(code >> 3 for code in range(HOURS.bins)), (HOURS.bins >> 3) + 1)
+    design = np.vstack([np.eye(HOURS.size), np.arange(max(eights) + 1)[:, None] == eights])
+    answers = design @ counts + rng.normal(0, 10, len(design))
+    found = [Measurement(("HOURS",), answers[: HOURS.size], 10.0), Measurement(("HOURS",), answers[HOURS.size :], 10.0,
+             (eights,))]  # fmt: skip
+    expected = np.linalg.lstsq(design, answers, rcond=None)[0]
+    np.testing.assert_allclose(_Alone.of(HOURS, found).raw, expected, atol=1e-8)
+    schema = Schema("people", (SEX, HOURS))
+    assert Coarsening.of(schema, found).schema.sizes == (2, 1)
 
 
 def test_counts_of_nodes_keep_the_noise_of_many_bins_from_adding_up():
@@ -122,6 +138,27 @@ def test_a_part_without_counts_of_its_own_has_the_shape_of_the_whole():
     apart = [np.abs(each / each.sum() - whole / whole.sum()).sum() for each in
              (_Alone.of(BMI, faint, prior).smooth for prior in (whole, None))]  # fmt: skip
     assert apart[0] < 0.6 * apart[1]
+
+
+@pytest.mark.parametrize(
+    ("rows", "floor", "part"),
+    [
+        (2_000, None, 0.4),  # all that there is for wide columns
+        (20_000, 0.05, None),  # the noise floor that is low enough
+        (100_000, None, 0.05),  # that costs less than a twentieth of the budget: less noise for so much
+        (400_000, 0.01, None),
+    ],
+)
+def test_what_a_column_without_edges_costs_follows_the_rows(rows, floor, part):
+    session = Session(CodedTable(np.zeros((0, 2), np.uint8), Schema("people", (SEX, HOURS))), Rho(0.012),
+                      SeededNoise(0), [Measurement((), np.array(float(rows)), 1.0)])  # fmt: skip
+    session.sharpen(["SEX", "HOURS"], Rho(0.012) * 0.4)
+    paid = float(price_of(session.log))
+    assert len(session.log) == len(tree_of(HOURS))
+    if floor:
+        assert NOISE_L1 * FINE_GROUPS * gaussian_sigma(paid) == pytest.approx(floor * rows, rel=1e-6)
+    else:
+        assert paid == pytest.approx(0.012 * part)
 
 
 def test_groups_are_found_by_what_was_measured_and_levels_do_not_split_them():
