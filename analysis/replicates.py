@@ -30,6 +30,7 @@ from equistrata.synth.strata.model import StratifiedModel
 
 Replicate = tuple[StratifiedModel, list[Floats]]  # a model of rows, and the noisy values of `Evidence.all`
 _WORTH_A_POOL = 10.0  # seconds of work that is left: processes take some to start
+_AHEAD = 8  # replicates of each process that wait, at most, until they are used
 # Of a warm-started fit: it begins within noise of where it ends.
 _WARM_TOLERANCE = 1e-3
 
@@ -101,13 +102,15 @@ class Replicating:
         evidence, exact = self._begun
         jobs = ((evidence, self._noisy(exact, place)) for place in places)
         began = perf_counter()
-        yield from starmap(_again, islice(jobs, 1))
-        left = (perf_counter() - began) * (len(places) - 1)
-        if workers < 2 or left < _WORTH_A_POOL:
+        first = _again(*next(jobs))
+        left = len(places) - 1
+        if workers < 2 or (perf_counter() - began) * left < _WORTH_A_POOL:
+            yield first
             yield from starmap(_again, jobs)
             return
-        with process_pool(min(workers, len(places) - 1)) as pool:
-            waiting = deque(pool.submit(_again, *job) for job in islice(jobs, 2 * workers))
+        with process_pool(min(workers, left)) as pool:
+            waiting = deque(pool.submit(_again, *job) for job in islice(jobs, _AHEAD * workers))
+            yield first  # they work while it is used
             while waiting:
                 made = waiting.popleft().result()
                 waiting.extend(pool.submit(_again, *job) for job in islice(jobs, 1))
