@@ -128,6 +128,11 @@ def _show(release: Release, found: pd.DataFrame, level: float) -> None:
         picture = [_drawn(line, low, high, width)] * (width > 0)
         grid.add_row(*words, *ends, *p, *picture, str(line["basis"]))
     out.print(grid)
+    if "term" in found.columns and (found["basis"] == "refused").any():
+        print_lines(
+            "refused: a column that was never measured with the outcome, or a group that may be all noise; ask for "
+            "proportions or means by that column"
+        )
     if len(found) > MOST_LINES:
         print_lines(f"{len(found) - MOST_LINES:,} more lines; --json has them all")
 
