@@ -19,7 +19,7 @@ from equistrata.analysis.derived import IMPLIED, MEASURED, NUMBERS, REFUSED
 from equistrata.analysis.misfit import UNKNOWN, misfit_variance
 from equistrata.analysis.regression.design import Regression
 from equistrata.analysis.regression.moments import Moments
-from equistrata.analysis.regression.score import score_interval
+from equistrata.analysis.regression.score import MOST_WORK, score_interval
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
 
@@ -56,9 +56,12 @@ def coefficients(grounds: Grounds, asked: Regression, level: float, sampled: flo
     error = np.sqrt(modelled.variance + (sampled * asked.sampling(counts, value) if sampled else 0.0))
     t = float(stdtrit(grounds.count, (1 + level) / 2))
     lower, upper = value - t * error, value + t * error
-    for place in np.flatnonzero(modelled.shaken & (basis != REFUSED)):
+    shaken = np.flatnonzero(modelled.shaken & (basis != REFUSED))
+    if asked.design.size * len(asked.terms) * len(shaken) > MOST_WORK:
+        basis[shaken], shaken = REFUSED, shaken[:0]
+    for place in shaken:
         more = (modelled.draws, modelled.assumed, sampled, t)
-        lower[place], upper[place] = score_interval(asked, modelled.known, int(place), float(value[place]), *more)
+        lower[place], upper[place] = score_interval(asked, modelled.known, int(place), *more)
         error[place] = (upper[place] - lower[place]) / (2 * t)
     basis[np.isinf(lower) & np.isinf(upper)] = REFUSED
     return _answered(asked, np.array((value, lower, upper, error)), basis)

@@ -138,9 +138,9 @@ class Regression:
         found, step = self._fitted(counts, products)
         return found, np.abs(step) < _SETTLED
 
-    def held(self, counts: Floats, products: Floats, place: int, at: float) -> Floats:
-        """Logistic coefficients with one of them held at a value."""
-        return self._fitted(counts, products, (place, at))[0]
+    def held(self, counts: Floats, products: Floats, start: Floats, place: int) -> Floats:
+        """Logistic coefficients with one of them held at its start."""
+        return self._fitted(counts, products, start, np.arange(len(start)) != place)[0]
 
     def apart_from_others(self, weights: Floats, place: int) -> Floats:
         """The sum of terms, that one with the factor 1, that has no product with any other one; shape (terms,)."""
@@ -151,7 +151,11 @@ class Regression:
         return found
 
     def _fitted(
-        self, counts: Floats, products: Floats | None, held: tuple[int, float] | None = None
+        self,
+        counts: Floats,
+        products: Floats | None,
+        start: Floats | None = None,
+        free: npt.NDArray[np.bool_] | None = None,
     ) -> tuple[Floats, Floats]:
         """Coefficients, and their last step."""
         weights = self.weights(counts)
@@ -159,9 +163,8 @@ class Regression:
             products = self.products(counts)
         if self.kind == "ols":
             return self._inverse(weights) @ products, np.zeros(len(self.terms))
-        found, step, free = np.zeros(len(self.terms)), np.zeros(len(self.terms)), np.ones(len(self.terms), dtype=bool)
-        if held is not None:
-            found[held[0]], free[held[0]] = held[1], False
+        found, step = np.zeros(len(self.terms)) if start is None else start, np.zeros(len(self.terms))
+        free = np.ones(len(self.terms), dtype=bool) if free is None else free
         for _ in range(_STEPS):
             chance = expit(self.design @ found)
             right = products - self.design.T @ (weights * chance)

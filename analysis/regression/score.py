@@ -19,14 +19,14 @@ from equistrata.analysis.regression.design import Regression
 from equistrata.arrays import Floats
 
 _FAR = 30.0  # log odds between the ends of a term's range: beyond, it is as good as infinite
-_EXACT = 1e-3  # of the interval's end
+_EXACT = 1e-3  # of the interval's end, in log odds over the term's range
+MOST_WORK = 1e9  # cells times terms squared, for all of a regression's coefficients: a minute or so
 
 
 def score_interval(
     asked: Regression,
     known: tuple[Floats, Floats],
     place: int,
-    value: float,
     noises: Sequence[tuple[Floats, Floats]],
     assumed: Sequence[Floats],
     sampled: float,
@@ -36,7 +36,6 @@ def score_interval(
 
     Args:
         known: the table of counts, shape (cells,), and the sums of terms times outcome that are matched.
-        value: the estimate.
         noises: the same of each replicate.
         assumed: tables as they might be otherwise, with the same sums.
         sampled: the part of the variance of the rows' sampling that counts.
@@ -48,11 +47,13 @@ def score_interval(
     moved += [(asked.weights(table) - weights, np.zeros(len(own))) for table in assumed]
     share = np.array([1 / len(noises)] * len(noises) + [1.0] * len(assumed))
     tables, sums = np.array([each for each, _ in moved]), np.array([each for _, each in moved])
-    term = asked.design[:, place]
+    term, best = asked.design[:, place], asked.coefficients(*known)
 
     def refuted(at: float) -> float:
         """Positive where a value is."""
-        chance = expit(asked.design @ asked.held(counts, products, place, at))
+        start = best.copy()
+        start[place] = at
+        chance = expit(asked.design @ asked.held(counts, products, start, place))
         along = asked.apart_from_others(weights * chance * (1 - chance), place)
         pulled = asked.design @ along
         off = sums @ along - tables @ (chance * pulled)
@@ -60,7 +61,7 @@ def score_interval(
         score = float(along @ products - (weights * chance) @ pulled)
         return score**2 - far**2 * variance
 
-    most = _FAR / max(float(np.ptp(term)), 1e-12)
+    value, most = float(best[place]), _FAR / max(float(np.ptp(term)), 1e-12)
     ends = [value - most, value + most]
     if refuted(value) >= 0:  # no noise at all
         return value, value

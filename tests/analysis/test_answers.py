@@ -329,7 +329,7 @@ def test_a_group_that_may_be_all_noise_has_a_logistic_coefficient_without_an_end
     tables = [counts + rng.normal(0, sigma, 6) for _ in range(200)]
     draws = [(np.maximum(table, 0.0), asked.products(table)) for table in tables]
     known = counts, asked.products(counts)
-    lower, upper = score_interval(asked, known, 2, float(value[2]), draws, [], 0.0, 1.96)
+    lower, upper = score_interval(asked, known, 2, draws, [], 0.0, 1.96)
     assert (np.isinf(lower), np.isinf(upper)) == ends
     assert lower < value[2] < upper
     if not any(ends):
@@ -337,5 +337,5 @@ def test_a_group_that_may_be_all_noise_has_a_logistic_coefficient_without_an_end
         assert (lower, upper) == pytest.approx((value[2] - 1.96 * spread, value[2] + 1.96 * spread), rel=0.05)
     else:
         assert 0 < upper < 4
-    alike = score_interval(asked, known, 2, float(value[2]), [known], [], 0.0, 1.96)
+    alike = score_interval(asked, known, 2, [known], [], 0.0, 1.96)
     assert alike == (value[2], value[2])
