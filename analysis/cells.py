@@ -8,6 +8,7 @@ not, and nothing should be said of them. Estimates are those of generalised leas
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from itertools import combinations
 from math import prod
 from typing import Any
@@ -30,27 +31,104 @@ MOST_CELLS = 600  # of a table
 MOST_WORK = 2e9  # cells cubed, of all tables together: some ten seconds
 
 
-def noisy_cells(evidence: Evidence, level: float = 0.95) -> pd.DataFrame:
+@dataclass(eq=False)
+class Solved:
+    """Counts over columns and their variances, by least squares of all that was measured; each table is solved once.
+
+    Of a table only these are kept: a covariance of all pairs of cells is large.
+
+    Attributes:
+        strata: the columns that define strata.
+        apart: whether strata were measured one by one. Then a table by strata holds all that was measured, and sums
+            over them are known better than by what is left of measurements of all rows.
+    """
+
+    schema: Schema
+    measurements: Sequence[Measurement]
+    strata: Columns
+    apart: bool
+    _known: dict[tuple[Columns, Columns], tuple[Floats, Floats] | None] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, evidence: Evidence) -> Solved:
+        """Nothing is solved yet."""
+        apart = any(measurement.where for measurement in evidence.all)
+        return cls(evidence.strata.schema, evidence.all, evidence.strata.columns, apart)
+
+    def cells(self, columns: Columns) -> int:
+        return prod(self.schema[name].size for name in columns)
+
+    def counts(self, columns: Columns, by: Columns) -> tuple[Floats, Floats] | None:
+        """Shape (cells,) each; a variance of NOT_MEASURED where it was not. None if nothing of them was measured.
+
+        Args:
+            by: the columns of the table that is solved, of which `columns` are some.
+        """
+        if (columns, by) not in self._known:
+            table = LeastSquares.of(self.schema, self.measurements, by)
+            inner = at_level(self.schema, [name for name in by if name not in self.strata], ())
+            for asked in {columns, by, inner} - {()}:
+                self._known[asked, by] = None if table is None else self._sums(table, asked)
+        return self._known[columns, by]
+
+    def _sums(self, table: LeastSquares, columns: Columns) -> tuple[Floats, Floats]:
+        counts = table.counts([measurement.values for measurement in self.measurements])
+        if columns == table.columns:
+            return counts, table.variance
+        sums = widened(np.eye(self.cells(columns)), columns, table.columns, table.shape)
+        variance = ((sums @ table.covariance) * sums).sum(1)
+        return sums @ counts, np.where(table.has(sums), variance, NOT_MEASURED)
+
+
+def noisy_cells(evidence: Evidence, level: float = 0.95, solved: Solved | None = None) -> pd.DataFrame:
     """A row for each cell of the one-way and two-way marginals that were measured, and of each column within strata.
 
     Two columns that were measured in strata alone are shown within strata.
 
     Columns: `columns`, those of the marginal; each column of the schema, with the released value (a bin by its words),
     empty where the marginal lacks it; `estimate`, `lower`, `upper`: a count of rows with its interval; `noise`.
-    Small marginals first; those of more than MOST_CELLS cells, and what takes more than MOST_WORK, are left out.
+    Small marginals first; those of more than MOST_CELLS cells, and what takes more than MOST_WORK, are left out. Where
+    strata were measured one by one, others are sums over them, as far as these limits allow.
 
     Args:
         level: of the intervals, in (0, 1).
+        solved: of the same evidence, with what was solved before.
     """
     share("level", level)
-    names, frames = evidence.names, []
-    for columns in _marginals(evidence):
-        table = LeastSquares.of(evidence.strata.schema, evidence.all, columns)
-        if table is not None:
-            frames.append(_cells(evidence, table, float(ndtri((1 + level) / 2))))
+    names, frames, solved = evidence.names, [], solved or Solved.of(evidence)
+    for columns, by in _with_strata(solved, list(_marginals(evidence))):
+        found = _best(solved, columns, by)
+        if found is not None:
+            frames.append(_cells(evidence, columns, *found, float(ndtri((1 + level) / 2))))
     frames = [frame for frame in frames if len(frame)]  # none where units count, and none of their sizes was measured
-    found = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
-    return found.reindex(columns=["columns", *names, "estimate", "lower", "upper", "noise"])
+    table = pd.concat(frames, ignore_index=True) if frames else pd.DataFrame()
+    return table.reindex(columns=["columns", *names, "estimate", "lower", "upper", "noise"])
+
+
+def _with_strata(solved: Solved, marginals: Sequence[Columns]) -> Iterator[tuple[Columns, Columns]]:
+    """Each marginal with the columns of the table that it is read from: its own, or those of the strata besides."""
+    cells = {columns: solved.cells(columns) for columns in marginals}
+    work = sum(each**3 for each in cells.values())
+    for columns in marginals:
+        by = at_level(solved.schema, columns, solved.strata) if solved.apart else columns
+        if by not in cells:
+            more = solved.cells(by)
+            if more <= MOST_CELLS and work + more**3 <= MOST_WORK:
+                cells[by], work = more, work + more**3
+        yield columns, by if by in cells else columns
+
+
+def _best(solved: Solved, columns: Columns, by: Columns) -> tuple[Floats, Floats] | None:
+    """As `Solved.counts` by the wider table, and without it where that does not have a cell."""
+    wide = solved.counts(columns, by)
+    if wide is not None and (wide[1] < NOT_MEASURED).all():
+        return wide
+    narrow = solved.counts(columns, columns)
+    if wide is None or narrow is None:
+        return wide or narrow
+    lacks = wide[1] >= NOT_MEASURED
+    counts, variance = (np.where(lacks, one, other) for one, other in zip(narrow, wide, strict=True))
+    return np.asarray(counts), np.asarray(variance)
 
 
 def _marginals(evidence: Evidence) -> Iterator[Columns]:
@@ -72,20 +150,19 @@ def _marginals(evidence: Evidence) -> Iterator[Columns]:
         yield columns
 
 
-def _cells(evidence: Evidence, table: LeastSquares, z: float) -> pd.DataFrame:
-    schema, kept = evidence.strata.schema, 1 - evidence.held_out
-    counts = table.counts([measurement.values for measurement in evidence.all])
-    variance = table.variance + evidence.held_out * np.maximum(counts, 0.0)
-    seen = table.variance < NOT_MEASURED
-    codes = np.indices(table.shape).reshape(len(table.shape), -1)[:, seen]
+def _cells(evidence: Evidence, columns: Columns, counts: Floats, variance: Floats, z: float) -> pd.DataFrame:
+    schema, kept, seen = evidence.strata.schema, 1 - evidence.held_out, variance < NOT_MEASURED
+    variance = variance + evidence.held_out * np.maximum(counts, 0.0)
+    shape = [schema[name].size for name in columns]
+    codes = np.indices(shape).reshape(len(shape), -1)[:, seen]
     value, far = counts[seen] / kept, z * np.sqrt(variance[seen]) / kept
     called = {}
-    for name, places in zip(table.columns, codes, strict=True):
+    for name, places in zip(columns, codes, strict=True):
         words = named(schema[name])
         called[name] = pd.Series([words[code] for code in places], dtype=object)
     return pd.DataFrame(
         {
-            "columns": " × ".join(table.columns),
+            "columns": " × ".join(columns),
             **called,
             "estimate": value.round(1),
             "lower": np.maximum(value - far, 0.0).round(1),
@@ -95,7 +172,7 @@ def _cells(evidence: Evidence, table: LeastSquares, z: float) -> pd.DataFrame:
     )
 
 
-def kept_relations(evidence: Evidence) -> list[dict[str, Any]]:
+def kept_relations(evidence: Evidence, solved: Solved | None = None) -> list[dict[str, Any]]:
     """Each pair of columns that was measured together, and the noise in it: the expected total variation distance of
     its measured shares from the real ones, ½ Σ √(2/π) σ of a cell over the rows, at most 1.
 
@@ -104,30 +181,25 @@ def kept_relations(evidence: Evidence) -> list[dict[str, Any]]:
     column that defines strata: of the other one). None where that was not measured, where there are no strata, and for
     tables of more than MOST_CELLS cells or more than MOST_WORK together.
     """
-    by, work, found = evidence.strata.columns, 0.0, []
+    by, work, found, solved = evidence.strata.columns, 0.0, [], solved or Solved.of(evidence)
     together = [(*dict(m.where), *m.columns) for m in evidence.all]
     for pair in measured_pairs(evidence.names, together)[0]:
-        schema, published = _in_groups(evidence, pair)
-        values, tables = [measurement.values for measurement in published], []
-        for columns in (at_level(schema, pair, ()), at_level(schema, pair, by)):
-            cells = prod(schema[name].size for name in columns)
+        own, fitting = _in_groups(solved, pair), []
+        narrow, wide = (at_level(own.schema, pair, level) for level in ((), by))
+        for columns in (narrow, wide):
+            cells = own.cells(columns)
             fits = cells <= MOST_CELLS and work + cells**3 <= MOST_WORK
             work += cells**3 * fits
-            tables.append(LeastSquares.of(schema, published, columns) if fits else None)
-        own, wide = tables
-        error, groups = None, None
-        for table in (own, wide):
-            if error is None and table is not None:
-                sizes = tuple(schema[name].size for name in at_level(schema, pair, ()))
-                sums = widened(np.eye(prod(sizes)), at_level(schema, pair, ()), table.columns, table.shape)
-                if table.has(sums).all():
-                    variance = ((sums @ table.covariance) * sums).sum(1)
-                    error = _distance(variance, float(table.counts(values).sum()))
-        if wide is not None and by:
-            counts, variance = (each.reshape(wide.shape) for each in (wide.counts(values), wide.variance))
-            places = {
-                key: cells_where(wide.columns, dict(evidence.strata.codes_of(key))) for key in evidence.strata.keys
-            }
+            fitting += [columns] * fits
+        found_by = (own.counts(narrow, columns) for columns in (fitting[::-1] if own.apart else fitting))
+        whole = next((each for each in found_by if each is not None and (each[1] < NOT_MEASURED).all()), None)
+        error = None if whole is None else _distance(whole[1], float(whole[0].sum()))
+        within = own.counts(wide, wide) if by and wide in fitting else None
+        groups = None
+        if within is not None:
+            shape = [own.schema[name].size for name in wide]
+            counts, variance = (each.reshape(shape) for each in within)
+            places = {key: cells_where(wide, dict(evidence.strata.codes_of(key))) for key in evidence.strata.keys}
             known = {key: place for key, place in places.items() if (variance[place] < NOT_MEASURED / 2).all()}
             groups = {
                 evidence.strata.label(key): _distance(variance[place], float(counts[place].sum()))
@@ -137,17 +209,17 @@ def kept_relations(evidence: Evidence) -> list[dict[str, Any]]:
     return found
 
 
-def _in_groups(evidence: Evidence, pair: Columns) -> tuple[Schema, Sequence[Measurement]]:
-    """The schema and all measurements; of the pair's columns with fine bins in the groups in which it was measured."""
-    schema, published = evidence.strata.schema, evidence.all
+def _in_groups(solved: Solved, pair: Columns) -> Solved:
+    """The same; of a pair with fine bins, in the groups in which it was measured."""
+    schema, published = solved.schema, solved.measurements
     fine = [name for name in pair if schema[name].fine]
     if not fine or any(measurement.where for measurement in published):
-        return schema, published
+        return solved
     groups = Coarsening.of(schema, [m for m in published if set(pair) <= set(m.columns)]).groups
     merged = Coarsening(schema, {name: groups[name] for name in fine if name in groups})
     own = [measurement for measurement in published if set(merged.groups) & set(measurement.columns)]
     rest = [measurement for measurement in published if not set(merged.groups) & set(measurement.columns)]
-    return merged.schema, [*merged.coarse_all(own), *rest]
+    return Solved(merged.schema, [*merged.coarse_all(own), *rest], solved.strata, apart=False)
 
 
 def _distance(variance: Floats, rows: float) -> float:

@@ -298,7 +298,9 @@ class Release:
         """Each cell of the measured marginals, with an interval, and whether it is noise: see `noisy_cells`."""
         return noisy_cells(self.evidence, level)
 
-    def replicates(self, count: int = TABLES, seed: int = 0, labels: bool = True) -> Iterator[pd.DataFrame]:
+    def replicates(
+        self, count: int = TABLES, seed: int = 0, labels: bool = True, workers: int = 1
+    ) -> Iterator[pd.DataFrame]:
         """Whole tables like the released one, each as another draw of the noise might have made it.
 
         Run a program on the released rows and on each of these, and give the results to `combine`. Pairs of columns
@@ -308,12 +310,14 @@ class Release:
             count: 2 or more.
             seed: public: it protects nothing.
             labels: as `rows`.
+            workers: processes that make their models side by side, if that takes more than some seconds. They change no
+                number.
         """
         whole("count", count, 2)
+        whole("workers", workers, 1)
         answers = self.answers if seed == self.answers.seed else Answers(self.evidence, seed)
         rng = np.random.default_rng([seed, 1])
-        for place in range(count):
-            model, _ = answers.replicated(place + 1)[place]
+        for model, _ in answers.replicates(count, workers):
             table = model.sample(int(self.card["rows"]), rng).select(self.schema.names)
             weights = np.ones(len(table))
             for pair in answers.unmeasured:

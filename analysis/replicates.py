@@ -9,8 +9,12 @@ Post-processing, no cost.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import islice, starmap
+from time import perf_counter
 
 import numpy as np
 
@@ -21,8 +25,12 @@ from equistrata.synth.measurements import Measurement, cells_where
 from equistrata.synth.mechanisms.base import SharingMechanism
 from equistrata.synth.models.base import Tilting
 from equistrata.synth.models.estimation import Estimator, MirrorDescent
+from equistrata.synth.strata.fitting import process_pool
 from equistrata.synth.strata.model import StratifiedModel
 
+Replicate = tuple[StratifiedModel, list[Floats]]  # a model of rows, and the noisy values of `Evidence.all`
+_WORTH_A_POOL = 10.0  # seconds of work that is left: processes take some to start
+_AHEAD = 8  # replicates of each process that wait, at most, until they are used
 # Of a warm-started fit: it begins within noise of where it ends.
 _WARM_TOLERANCE = 1e-3
 
@@ -72,19 +80,61 @@ def expected(model: StratifiedModel, measurement: Measurement) -> Floats:
     return np.asarray(measurement.merged(counts))
 
 
-def replicate_models(evidence: Evidence, rng: np.random.Generator) -> Iterator[tuple[StratifiedModel, list[Floats]]]:
-    """Models of rows without end, each of fresh noise on `evidence.fitted`, with the noisy values of `all`."""
-    mechanism, engine = evidence.mechanism, None
-    if isinstance(mechanism, SharingMechanism):
-        engine = _Remembering(mechanism.engine)
-        evidence = replace(evidence, mechanism=replace(mechanism, engine=engine))  # type: ignore[type-var]
-    model = evidence.fitted
-    exact = [expected(model, each) for each in evidence.published]
-    while True:
-        if engine is not None:
-            engine.again()
-        noisy = [
+@dataclass(frozen=True, eq=False)
+class Replicating:
+    """Models of rows, each of fresh noise on `evidence.fitted`. A replicate depends on the seed and its place alone.
+
+    Attributes:
+        seed: public.
+    """
+
+    evidence: Evidence
+    seed: int = 0
+
+    def models(self, places: Sequence[int], workers: int = 1) -> Iterator[Replicate]:
+        """The replicates at these places, in their order.
+
+        Args:
+            workers: processes that make them side by side, where that takes longer than to start these.
+        """
+        if not places:
+            return
+        evidence, exact = self._begun
+        jobs = ((evidence, self._noisy(exact, place)) for place in places)
+        began = perf_counter()
+        first = _again(*next(jobs))
+        left = len(places) - 1
+        if workers < 2 or (perf_counter() - began) * left < _WORTH_A_POOL:
+            yield first
+            yield from starmap(_again, jobs)
+            return
+        with process_pool(min(workers, left)) as pool:
+            waiting = deque(pool.submit(_again, *job) for job in islice(jobs, _AHEAD * workers))
+            yield first  # they work while it is used
+            while waiting:
+                made = waiting.popleft().result()
+                waiting.extend(pool.submit(_again, *job) for job in islice(jobs, 1))
+                yield made
+
+    @cached_property
+    def _begun(self) -> tuple[Evidence, list[Floats]]:
+        """Evidence with an engine that remembers its first fits, and what was measured as the model has it."""
+        evidence, mechanism = self.evidence, self.evidence.mechanism
+        if isinstance(mechanism, SharingMechanism):
+            engine = _Remembering(mechanism.engine)
+            evidence = replace(evidence, mechanism=replace(mechanism, engine=engine))  # type: ignore[type-var]
+        return evidence, [expected(evidence.fitted, each) for each in evidence.published]
+
+    def _noisy(self, exact: Sequence[Floats], place: int) -> list[Measurement]:
+        rng = np.random.default_rng([self.seed, 2, place])
+        return [
             replace(each, values=values + rng.normal(0.0, each.sigma, values.shape))
-            for each, values in zip(evidence.published, exact, strict=True)
+            for each, values in zip(self.evidence.published, exact, strict=True)
         ]
-        yield evidence.of_rows(evidence.refitted(noisy)), evidence.rows_of([each.values for each in noisy])
+
+
+def _again(evidence: Evidence, noisy: Sequence[Measurement]) -> Replicate:
+    """The model of these measurements, and the noisy values of `Evidence.all`."""
+    if isinstance(evidence.mechanism, SharingMechanism) and isinstance(evidence.mechanism.engine, _Remembering):
+        evidence.mechanism.engine.again()
+    return evidence.of_rows(evidence.refitted(noisy)), evidence.rows_of([each.values for each in noisy])

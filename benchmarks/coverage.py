@@ -240,7 +240,7 @@ def main() -> None:
                 seen = list(intervals(table, Answers(evidence, models=False), None))
             else:
                 drawn = evidence.model.sample(len(table), np.random.default_rng(seed))
-                seen = list(intervals(table, Answers(evidence, count=arguments.replicates), drawn))
+                seen = list(intervals(table, Answers(evidence, seed, count=arguments.replicates), drawn))
             found = summed(seen)
             found.insert(0, "place", place)
             found.insert(1, "seed", seed)

@@ -93,7 +93,7 @@ def main() -> None:
                 for seed in range(FIRST, FIRST + arguments.releases):
                     table = population.draw(rows, seed)
                     evidence = evidence_of(table, arguments.strata.split("+"), name, epsilon, seed)
-                    found = compared(table, Answers(evidence, count=arguments.replicates), seed)
+                    found = compared(table, Answers(evidence, seed, count=arguments.replicates), seed)
                     lines.append({"place": place} | found)
                     pd.DataFrame(lines).to_csv(arguments.results, index=False)
     Console().print(shown(pd.DataFrame(lines)))

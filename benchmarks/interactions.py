@@ -69,7 +69,7 @@ def answers_to(
     ]
     triple = triples[rng.integers(len(triples))]
     table = planted(population.draw(rows, seed), triple, STRENGTHS[seed // 7 % len(STRENGTHS)], rng)
-    answers = Answers(evidence_of(table, strata, name, epsilon, seed), count=replicates)
+    answers = Answers(evidence_of(table, strata, name, epsilon, seed), seed, count=replicates)
     first, second, last = triple
     drawn = answers.evidence.model.sample(len(table), rng)
     yield from proportions("three-way", last, (first, second), answers, table, drawn)

@@ -69,7 +69,7 @@ def tests(
             place = table.schema.names.index(column)
             codes[:, place] = rng.permutation(codes[:, place])
         table = CodedTable(codes, table.schema)
-    answers = Answers(evidence_of(table, strata, name, epsilon, seed), count=replicates)
+    answers = Answers(evidence_of(table, strata, name, epsilon, seed), seed, count=replicates)
     pairs = len(list(combinations(table.schema.names, 2)))
     pure = sqrt(2 * float(Rho.from_epsilon_delta(epsilon, DELTA)))  # ε²/2 is its ρ
     for of, by in ASKED:

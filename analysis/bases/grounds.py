@@ -11,10 +11,9 @@ import numpy as np
 from equistrata.analysis.evidence import Evidence
 from equistrata.analysis.least_squares import NOT_MEASURED, LeastSquares
 from equistrata.analysis.misfit import learned_misfit, unmeasured_pairs
-from equistrata.analysis.replicates import replicate_models
+from equistrata.analysis.replicates import Replicate, Replicating
 from equistrata.arrays import Floats
 from equistrata.synth.measurements import Columns, at_level, cells_where
-from equistrata.synth.strata.model import StratifiedModel
 
 REPLICATES = 25  # Student's quantile is then 3 % above that of 50
 
@@ -36,7 +35,7 @@ class Grounds:
     count: int = REPLICATES
     models: bool = True
     progress: Callable[[int, int], None] | None = None
-    _replicated: list[tuple[StratifiedModel, list[Floats]]] = field(default_factory=list)
+    _replicated: list[Replicate] = field(default_factory=list)
     _known: dict[Columns, LeastSquares | None] = field(default_factory=dict)
 
     @cached_property
@@ -49,18 +48,24 @@ class Grounds:
         """See `unmeasured_pairs`."""
         return unmeasured_pairs(self.evidence)
 
-    def replicated(self, count: int | None = None) -> list[tuple[StratifiedModel, list[Floats]]]:
-        """So many replicates' models and noisy values, `self.count` of them if not said; each is made once."""
-        wanted = self.count if count is None else count
-        while len(self._replicated) < wanted:
-            self._replicated.append(next(self._making))
+    def replicated(self) -> list[Replicate]:
+        """`count` replicates, each made once."""
+        return list(self.replicates(self.count))
+
+    def replicates(self, count: int, workers: int = 1) -> Iterator[Replicate]:
+        """So many replicates, made by so many processes as in `Replicating.models`; the first `self.count` are kept."""
+        yield from (known := self._replicated[:count])
+        places = range(len(known), count)
+        for place, made in zip(places, self._replicating.models(places, workers), strict=True):
+            if place == len(self._replicated) < self.count:
+                self._replicated.append(made)
             if self.progress is not None:
-                self.progress(len(self._replicated), wanted)
-        return self._replicated[:wanted]
+                self.progress(place + 1, count)
+            yield made
 
     @cached_property
-    def _making(self) -> Iterator[tuple[StratifiedModel, list[Floats]]]:
-        return replicate_models(self.evidence, np.random.default_rng(self.seed))
+    def _replicating(self) -> Replicating:
+        return Replicating(self.evidence, self.seed)
 
     @cached_property
     def values(self) -> list[Floats]:

@@ -5,7 +5,8 @@ See docs/proofs/estimates.md.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +19,7 @@ from equistrata.analysis.derived import IMPLIED, MEASURED, NUMBERS, REFUSED
 from equistrata.analysis.misfit import UNKNOWN, misfit_variance
 from equistrata.analysis.regression.design import Regression
 from equistrata.analysis.regression.moments import Moments
+from equistrata.analysis.regression.score import MOST_WORK, score_interval
 from equistrata.arrays import Floats
 from equistrata.errors import InputError
 
@@ -48,11 +50,21 @@ def coefficients(grounds: Grounds, asked: Regression, level: float, sampled: flo
             "odds of all other columns depend on that; leave it out of 'by'"
         )
     counts = grounds.evidence.model.marginal(asked.columns).ravel()
-    value, variance, settled = _from_models(grounds, asked, counts, whole)
-    basis[~settled] = REFUSED
-    error = np.sqrt(variance + (sampled * asked.sampling(counts, value) if sampled else 0.0))
-    far = float(stdtrit(grounds.count, (1 + level) / 2)) * error
-    return _answered(asked, np.array((value, value - far, value + far, error)), basis)
+    modelled = _from_models(grounds, asked, counts, whole)
+    value = modelled.value
+    basis[~modelled.settled] = REFUSED
+    error = np.sqrt(modelled.variance + (sampled * asked.sampling(counts, value) if sampled else 0.0))
+    t = float(stdtrit(grounds.count, (1 + level) / 2))
+    lower, upper = value - t * error, value + t * error
+    shaken = np.flatnonzero(modelled.shaken & (basis != REFUSED))
+    if asked.design.size * len(asked.terms) * len(shaken) > MOST_WORK:
+        basis[shaken], shaken = REFUSED, shaken[:0]
+    for place in shaken:
+        more = (modelled.draws, modelled.assumed, sampled, t)
+        lower[place], upper[place] = score_interval(asked, modelled.known, int(place), *more)
+        error[place] = (upper[place] - lower[place]) / (2 * t)
+    basis[np.isinf(lower) & np.isinf(upper)] = REFUSED
+    return _answered(asked, np.array((value, lower, upper, error)), basis)
 
 
 def _answered(asked: Regression, numbers: Floats, basis: npt.NDArray[np.str_]) -> pd.DataFrame:
@@ -104,13 +116,29 @@ def _linear(grounds: Grounds, asked: Regression) -> tuple[Floats, Floats] | None
     return value, np.asarray(((np.array(drawn) - value) ** 2).mean(0))
 
 
-def _from_models(
-    grounds: Grounds, asked: Regression, counts: Floats, whole: bool
-) -> tuple[Floats, Floats, npt.NDArray[np.bool_]]:
-    """Coefficients by the model's table, with measured sums of terms times outcome where there are all.
+@dataclass(frozen=True, eq=False)
+class _Modelled:
+    """Coefficients by the model, shape (terms,).
 
-    And their variances, and which are finite.
+    Attributes:
+        settled: which are finite.
+        shaken: which are not in some draw of the noise, so that their variance says nothing.
+        known: the table of counts, and the sums of terms times outcome.
+        draws: the same of each replicate.
+        assumed: see `_apart_tables`.
     """
+
+    value: Floats
+    variance: Floats
+    settled: npt.NDArray[np.bool_]
+    shaken: npt.NDArray[np.bool_]
+    known: tuple[Floats, Floats]
+    draws: Sequence[tuple[Floats, Floats]]
+    assumed: Sequence[Floats]
+
+
+def _from_models(grounds: Grounds, asked: Regression, counts: Floats, whole: bool) -> _Modelled:
+    """Coefficients by the model's table, with measured sums of terms times outcome where there are all."""
     rng, schema = np.random.default_rng(grounds.seed + 1), grounds.evidence.strata.schema
     products = Moments.of(schema, grounds.tables, asked.parts[:-1], asked.parts[-1:]) if whole else None
     believed = np.ones(1)  # of a measured sum, as far as its noise is less than what the model may be off by
@@ -120,22 +148,26 @@ def _from_models(
         prior = asked.spread(misfit_variance(counts, UNKNOWN * counts.sum()))
         believed = prior / np.maximum(prior + spread, 1e-12)
 
-    def sums(values: list[Floats], modelled: Floats) -> Floats | None:
+    def sums(values: list[Floats], modelled: Floats, table: Floats) -> Floats:
         if products is None:
-            return None
+            return asked.products(table)
         seen, own = products.sums(values)[:, 0], asked.products(modelled)
         return np.asarray(own + believed * (seen - own))
 
-    truth, drawn = asked.coefficients(counts), []
-    best = sums(grounds.values, counts)
-    value, settled = asked.coefficients(counts, best), asked.settled(counts, best)
+    known = counts, sums(grounds.values, counts, counts)
+    value, settled = asked.fitted(*known)
+    truth, drawn, draws, shaken = asked.coefficients(counts), [], [], np.zeros(len(value), dtype=bool)
     for model, values in grounds.replicated():
         modelled = model.marginal(asked.columns).ravel()
         moved = disturbed(grounds, model, asked.columns, rng).ravel()
-        drawn.append(asked.coefficients(moved, sums(values, modelled)))
-    kept = asked.products(counts) if best is None else best
-    assumed = sum((asked.coefficients(each, kept) - value) ** 2 for each in _apart_tables(grounds, asked, counts))
-    return value, np.asarray(((np.array(drawn) - truth) ** 2).mean(0) + assumed), settled
+        draws.append((moved, sums(values, modelled, moved)))
+        found, finite = asked.fitted(*draws[-1])
+        drawn.append(found)
+        shaken |= ~finite
+    assumed = list(_apart_tables(grounds, asked, counts))
+    far = sum((asked.coefficients(each, known[1]) - value) ** 2 for each in assumed)
+    variance = np.asarray(((np.array(drawn) - truth) ** 2).mean(0) + far)
+    return _Modelled(value, variance, settled, shaken, known, draws, assumed)
 
 
 def _apart_tables(grounds: Grounds, asked: Regression, counts: Floats) -> Iterator[Floats]:

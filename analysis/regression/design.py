@@ -108,11 +108,15 @@ class Regression:
 
     def products(self, counts: Floats) -> Floats:
         """Sums of terms times outcome over the rows of a table of counts, shape (cells,)."""
-        return np.asarray(self.design.T @ (np.maximum(counts, 0.0) * self.kept * self.outcome))
+        return np.asarray(self.design.T @ (self.weights(counts) * self.outcome))
 
     def spread(self, variance: Floats) -> Floats:
         """The variance of `products` where counts have these variances, shape (cells,)."""
         return np.asarray((self.design**2).T @ (variance * self.kept * self.outcome**2))
+
+    def weights(self, counts: Floats) -> Floats:
+        """The rows that count in each cell."""
+        return np.maximum(counts, 0.0) * self.kept
 
     def coefficients(self, counts: Floats, products: Floats | None = None) -> Floats:
         """Of a table of counts, shape (cells,); least squares, or maximum likelihood by Newton's method.
@@ -123,23 +127,48 @@ class Regression:
         Args:
             products: the sums of terms times outcome over the rows, where they are known better than by the table.
         """
-        return self._fitted(counts, products)[0]
+        return self.fitted(counts, products)[0]
 
     def settled(self, counts: Floats, products: Floats | None = None) -> npt.NDArray[np.bool_]:
         """Which of `coefficients` are those of a maximum, shape (terms,)."""
-        return np.abs(self._fitted(counts, products)[1]) < _SETTLED
+        return self.fitted(counts, products)[1]
 
-    def _fitted(self, counts: Floats, products: Floats | None) -> tuple[Floats, Floats]:
+    def fitted(self, counts: Floats, products: Floats | None = None) -> tuple[Floats, npt.NDArray[np.bool_]]:
+        """`coefficients` and `settled`."""
+        found, step = self._fitted(counts, products)
+        return found, np.abs(step) < _SETTLED
+
+    def held(self, counts: Floats, products: Floats, start: Floats, place: int) -> Floats:
+        """Logistic coefficients with one of them held at its start."""
+        return self._fitted(counts, products, start, np.arange(len(start)) != place)[0]
+
+    def apart_from_others(self, weights: Floats, place: int) -> Floats:
+        """The sum of terms, that one with the factor 1, that has no product with any other one; shape (terms,)."""
+        square = self._square(weights)
+        others = np.arange(len(square)) != place
+        found = np.ones(len(square))
+        found[others] = -np.linalg.solve(square[np.ix_(others, others)], square[others, place])
+        return found
+
+    def _fitted(
+        self,
+        counts: Floats,
+        products: Floats | None,
+        start: Floats | None = None,
+        free: npt.NDArray[np.bool_] | None = None,
+    ) -> tuple[Floats, Floats]:
         """Coefficients, and their last step."""
-        weights = np.maximum(counts, 0.0) * self.kept
+        weights = self.weights(counts)
         if products is None:
             products = self.products(counts)
         if self.kind == "ols":
-            return self._solved(weights, products), np.zeros(len(self.terms))
-        found = step = np.zeros(len(self.terms))
+            return self._inverse(weights) @ products, np.zeros(len(self.terms))
+        found, step = np.zeros(len(self.terms)) if start is None else start, np.zeros(len(self.terms))
+        free = np.ones(len(self.terms), dtype=bool) if free is None else free
         for _ in range(_STEPS):
             chance = expit(self.design @ found)
-            step = self._solved(weights * chance * (1 - chance), products - self.design.T @ (weights * chance))
+            right = products - self.design.T @ (weights * chance)
+            step[free] = np.linalg.solve(self._square(weights * chance * (1 - chance))[np.ix_(free, free)], right[free])
             found = found + np.clip(step, -5.0, 5.0)
             if np.abs(step).max() < _CONVERGED:
                 break
@@ -147,19 +176,19 @@ class Regression:
 
     def sampling(self, counts: Floats, found: Floats) -> Floats:
         """The variance of the coefficients by which rows were sampled from a population (sandwich), shape (terms,)."""
-        weights, fitted = np.maximum(counts, 0.0) * self.kept, self.design @ found
+        weights, fitted = self.weights(counts), self.design @ found
         chance = expit(fitted)
         residual = self.outcome - (fitted if self.kind == "ols" else chance)
         bread = self._inverse(weights if self.kind == "ols" else weights * chance * (1 - chance))
         meat = (self.design * (weights * residual**2)[:, None]).T @ self.design
         return np.asarray(np.diag(bread @ meat @ bread))
 
-    def _inverse(self, weights: Floats) -> Floats:
+    def _square(self, weights: Floats) -> Floats:
         square = (self.design * weights[:, None]).T @ self.design
-        return np.asarray(np.linalg.inv(square + _RIDGE * max(float(np.trace(square)), 1.0) * np.eye(len(square))))
+        return np.asarray(square + _RIDGE * max(float(np.trace(square)), 1.0) * np.eye(len(square)))
 
-    def _solved(self, weights: Floats, right: Floats) -> Floats:
-        return np.asarray(self._inverse(weights) @ right)
+    def _inverse(self, weights: Floats) -> Floats:
+        return np.asarray(np.linalg.inv(self._square(weights)))
 
 
 def _as_number(column: Column) -> bool:

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
+from pydantic import Field
 from rich.text import Text
 
 from equistrata.errors import InputError
@@ -135,6 +136,11 @@ def _show(release: Release, found: pd.DataFrame, level: float) -> None:
         picture = [_drawn(line, low, high, width)] * (width > 0)
         grid.add_row(*words, *ends, *p, *picture, str(line["basis"]))
     out.print(grid)
+    if "term" in found.columns and (found["basis"] == "refused").any():
+        print_lines(
+            "refused: a column that was never measured with the outcome, or a group that may be all noise; ask for "
+            "proportions or means by that column"
+        )
     if len(found) > MOST_LINES:
         print_lines(f"{len(found) - MOST_LINES:,} more lines; --json has them all")
 
@@ -172,6 +178,9 @@ class ReplicateSettings(Settings):
     replicates: int = setting(50, "How many tables.", ge=2, le=10_000)
     output: Path = setting(..., "Folder to make, with replicate-01.parquet and so on.")
     seed: int = setting(0, "Makes them reproducible. Public: it protects nothing.", ge=0)
+    workers: int = Field(
+        default_factory=lambda: os.cpu_count() or 1, ge=1, description="Processes that make them side by side."
+    )
 
 
 @command("replicate", ReplicateSettings)
@@ -193,7 +202,8 @@ def replicate_command(settings: ReplicateSettings) -> None:
         made = hidden / "tables"
         made.mkdir()
         bar("replicate", 0, count)
-        for number, rows in enumerate(release.replicates(count, settings.seed, labels=False), start=1):
+        tables = release.replicates(count, settings.seed, labels=False, workers=settings.workers)
+        for number, rows in enumerate(tables, start=1):
             rows.to_parquet(made / f"replicate-{number:0{len(str(count))}d}.parquet", index=False)
             bar("replicate", number, count)
         rename_to_new(made, hidden.parent / settings.output.name)

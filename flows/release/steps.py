@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import pandas as pd
 
-from equistrata.analysis.cells import CELLS, kept_relations, noisy_cells
+from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells
 from equistrata.analysis.evidence import Evidence
 from equistrata.arrays import Floats
 from equistrata.data.manifest import write_manifest
@@ -276,8 +276,9 @@ def describe(
     card = release_card(plan, noise, rows, source, account, again, found, opened, sizes)
     if found:
         evidence = Evidence.of(plan.strata, by_key, plan.mechanism, held_out=plan.held_out)
-        noisy_cells(evidence).to_csv(work.staging / CELLS, index=False)
-        card["relations"]["expected"] = kept_relations(evidence)
+        solved = Solved.of(evidence)
+        noisy_cells(evidence, solved=solved).to_csv(work.staging / CELLS, index=False)
+        card["relations"]["expected"] = kept_relations(evidence, solved)
     card["wide_bins"] = []
     if declared := [column for column in plan.schema.columns if declares_bins(column)]:  # else no row is read again
         released = work.load_table(work.root / SYNTHETIC, plan.schema)

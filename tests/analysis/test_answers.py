@@ -10,6 +10,7 @@ from equistrata.analysis.answers import Answers
 from equistrata.analysis.evidence import Evidence
 from equistrata.analysis.questions import question
 from equistrata.analysis.regression.design import Regression
+from equistrata.analysis.regression.score import score_interval
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
 from equistrata.data.units.unit import Unit
@@ -316,3 +317,25 @@ def test_sums_over_strata_that_were_measured_one_by_one_are_as_good_as_their_par
     found = answers.estimate("count", {"Y": 1})
     assert found["standard_error"][0] == pytest.approx((1 / 90**2 + 1 / 200) ** -0.5, rel=0.01)
     assert found["basis"][0] == "measured"
+
+
+@pytest.mark.parametrize(("rows", "sigma", "ends"), [(400, 4.0, (False, False)), (25, 9.0, (True, False))])
+def test_a_group_that_may_be_all_noise_has_a_logistic_coefficient_without_an_end(rows, sigma, ends):
+    """A group of 400 rows: as the coefficient's own spread says. One of 25, a third of them with the outcome, each
+    count with noise of nine rows: the coefficient may be as low as can be, but is not above some number."""
+    asked = Regression.of(SCHEMA, "logit", {"Y": 1}, ["R"])
+    counts = np.array([[1500.0, 1500.0], [1000.0, 500.0], [rows * 2 / 3, rows / 3]]).ravel()
+    rng, value = np.random.default_rng(0), asked.coefficients(counts)
+    tables = [counts + rng.normal(0, sigma, 6) for _ in range(200)]
+    draws = [(np.maximum(table, 0.0), asked.products(table)) for table in tables]
+    known = counts, asked.products(counts)
+    lower, upper = score_interval(asked, known, 2, draws, [], 0.0, 1.96)
+    assert (np.isinf(lower), np.isinf(upper)) == ends
+    assert lower < value[2] < upper
+    if not any(ends):
+        spread = np.sqrt(np.mean([(asked.coefficients(*each)[2] - value[2]) ** 2 for each in draws]))
+        assert (lower, upper) == pytest.approx((value[2] - 1.96 * spread, value[2] + 1.96 * spread), rel=0.05)
+    else:
+        assert 0 < upper < 4
+    alike = score_interval(asked, known, 2, [known], [], 0.0, 1.96)
+    assert alike == (value[2], value[2])

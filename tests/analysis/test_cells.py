@@ -5,7 +5,7 @@ import pytest
 from known_relations import SCHEMA, evidence_of, people
 
 from equistrata.analysis import cells
-from equistrata.analysis.cells import CELLS, kept_relations, noisy_cells
+from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells
 from equistrata.analysis.evidence import Evidence
 from equistrata.analysis.least_squares import LeastSquares
 from equistrata.analysis.release import Release
@@ -101,3 +101,26 @@ def test_the_noise_of_kept_relations_is_as_far_as_counts_are_off():
         in_second.append(np.abs(counts[1] - real[1]).sum() / 2 / real[1].sum())
     assert kept["R", "Y"]["error"] == pytest.approx(np.mean(over_all), rel=0.1)
     assert kept["R", "Y"]["groups"]["G=2"] == pytest.approx(np.mean(in_second), rel=0.1)
+
+
+def test_counts_of_all_rows_use_the_strata_that_were_measured_one_by_one(monkeypatch):
+    """All rows were measured with σ = 90, each of two strata with σ = 10: a cell has 14, not 90, and no table is solved
+    twice."""
+    table = people(3000)
+    sets = [Measurement(s, table.marginal(s).astype(float), 90.0) for s in (("G",), ("Y",), ("X", "Y"))]
+    parts = table.marginal(("G", "X", "Y")).astype(float)
+    sets += [Measurement(("X", "Y"), parts[code], 10.0, where=(("G", code),)) for code in (0, 1)]
+    evidence, asked, of = Evidence(Strata.over(SCHEMA, ("G",)), {(): sets}, mechanism("mst")), [], LeastSquares.of
+    monkeypatch.setattr(LeastSquares, "of", lambda *each: asked.append(each[-1]) or of(*each))
+    solved = Solved.of(evidence)
+    found, kept = noisy_cells(evidence, solved=solved), kept_relations(evidence, solved)
+    assert len(asked) == len(set(asked))
+    pair = found[found["columns"] == "X × Y"]
+    expected = (1 / 90**2 + 1 / 200) ** -0.5
+    assert ((pair["upper"] - pair["estimate"]) / 1.96).median() == pytest.approx(expected, rel=0.02)
+    (relation,) = (each for each in kept if each["columns"] == ["X", "Y"])
+    assert relation["error"] == pytest.approx(8 * expected * NOISE_L1 / 2 / 3000, rel=0.02)
+    assert kept == kept_relations(evidence)
+    before = Solved(SCHEMA, evidence.all, ("G",), apart=False)
+    assert (noisy_cells(evidence, solved=before)["upper"] - found["upper"]).max() > 10
+    assert kept_relations(evidence, before)[-1]["error"] > 4 * relation["error"]

@@ -28,7 +28,7 @@ def test_groups_are_off_by_about_as_much_as_expected(releases, factor):
     for seed in range(releases):
         table = people(8000, seed)
         evidence = evidence_of(table, 1.0, ["G", "R"], seed=seed)
-        found = expected_distances(Answers(evidence, count=4))
+        found = expected_distances(Answers(evidence, seed, count=4))
         expected = found.groupby(["G", "R"], sort=False)["distance"].mean().to_numpy()
         real = np.zeros(len(expected))
         for name in ("X", "Y", "Z", "W"):
@@ -80,7 +80,7 @@ def test_the_public_audit_without_epsilon_is_a_page_made_of_the_folder_alone(fol
     made = folder.with_name(f"{folder.name}-expected")
     assert code == 0
     assert "served worst: " in shown
-    assert "nothing was charged" in shown
+    assert "nothing was charged" in " ".join(shown.split())
     assert before == {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
     document = json.loads((made / "expected.json").read_text("utf-8"))
     page = (made / "expected.html").read_text("utf-8")

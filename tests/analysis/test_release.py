@@ -1,14 +1,18 @@
 import json
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pandas as pd
 import pytest
 from in_process import command
+from known_relations import evidence_of, people
 from plain_release import release
 
 import equistrata
+from equistrata.analysis import replicates
 from equistrata.analysis.release import Release, combine
+from equistrata.analysis.replicates import Replicating
 from equistrata.errors import InputError
 
 
@@ -116,6 +120,21 @@ def test_replicates_are_tables_like_the_released_one_and_spread_as_the_noise_doe
     found = combine(share, (rows["ESR"] == "Employed").mean())
     error = opened.estimate("proportion", {"ESR": 1})["standard_error"][0]
     assert 0.3 * error < found["standard_error"][0] < 3 * error
+
+
+@pytest.mark.parametrize("pool", [lambda _: ThreadPoolExecutor(1), pytest.param(None, marks=pytest.mark.slow)])
+def test_replicates_are_the_same_however_many_processes_make_them(monkeypatch, pool):
+    evidence = evidence_of(people(300), 1.0, ["G"])
+    one = list(Replicating(evidence).models(range(5)))
+    monkeypatch.setattr(replicates, "_WORTH_A_POOL", 0.0)
+    if pool is not None:
+        monkeypatch.setattr(replicates, "process_pool", pool)
+    two = list(Replicating(evidence).models(range(5), workers=2))
+    three = list(Replicating(evidence).models([2, 4]))
+    for (model, values), (other, same) in zip([*one, one[2], one[4]], [*two, *three], strict=True):
+        assert (model.marginal(["X", "Y"]) == other.marginal(["X", "Y"])).all()
+        assert all((a == b).all() for a, b in zip(values, same, strict=True))
+    assert (one[0][1][0] != one[1][1][0]).any()
 
 
 def test_results_are_combined_by_name():

@@ -8,6 +8,7 @@ import pytest
 from in_process import command
 from plain_release import release
 
+from equistrata.analysis.cells import Solved, kept_relations, noisy_cells
 from equistrata.analysis.release import Release
 from equistrata.analysis.verify import faults, unlisted
 from equistrata.data.manifest import MANIFEST, write_manifest
@@ -55,6 +56,20 @@ def test_a_companion_that_calls_noise_a_finding_is_found(edited):
         table.to_csv(path, index=False)
 
     assert edited(change) == ["cells.csv does not follow from the measurements"]
+
+
+def test_companions_of_an_earlier_version_are_accepted(edited, honest):
+    """Counts of all rows had not used strata that were measured one by one."""
+    evidence = Release.open(honest).evidence
+    before = Solved(evidence.strata.schema, evidence.all, evidence.strata.columns, apart=False)
+    cells, relations = noisy_cells(evidence, solved=before), kept_relations(evidence, before)
+    assert not cells.equals(noisy_cells(evidence))
+
+    def change(copy):
+        cells.to_csv(copy / "cells.csv", index=False)
+        rewrite(copy / "card.json", lambda card: card["relations"].update(expected=relations))
+
+    assert edited(change) == []
 
 
 @pytest.mark.parametrize(
