@@ -32,6 +32,7 @@ Merging = tuple[int, ...] | None  # the group of each code of a column; None if 
 
 MEASUREMENTS_FORMAT = "equistrata measurements 1"
 LEAST_SIZE = 0.25  # the least size of a stratum, in standard deviations of its estimate (docs/experiments/shrinkage.md)
+NOISY_SIZES = 0.25  # times the rows: noise floor of all sizes above which sums over them say more (`below_floor`)
 PARTS = 1024  # of a unit that counts as one: its rows share them
 NOISE_L1 = sqrt(2 / pi)  # the mean absolute value of Gaussian noise, in σ
 
@@ -206,6 +207,19 @@ def given(measurement: Measurement, codes: Mapping[str, int]) -> Measurement:
     rest = {n: g for n, g in zip(measurement.columns, measurement.groups, strict=True) if n not in codes}
     values = measurement.values[cells_where(measurement.columns, codes)]
     return Measurement(tuple(rest), values, measurement.sigma, tuple(rest.values()))
+
+
+def summed(measurement: Measurement, names: Columns) -> Measurement:
+    """A measurement of some of its columns."""
+    rest = tuple(axis for axis, name in enumerate(measurement.columns) if name not in names)
+    cells = math.prod(measurement.values.shape[axis] for axis in rest)
+    kept = tuple(name for name in measurement.columns if name in names)
+    return Measurement(kept, measurement.values.sum(rest), measurement.sigma * cells**0.5)
+
+
+def below_floor(sizes: Measurement, rows: float) -> bool:
+    """Whether the noise floor of all strata's sizes together is more than NOISY_SIZES times the rows."""
+    return NOISE_L1 * sizes.sigma * sizes.values.size > NOISY_SIZES * rows
 
 
 def sum_groups(counts: npt.NDArray[Any], axis: int, groups: Sequence[int]) -> npt.NDArray[Any]:

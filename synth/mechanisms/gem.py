@@ -117,7 +117,7 @@ class GEM(SharingMechanism):
         candidates, trainer = self.candidates(schema, opening.levels), replace(self.engine, steps=self.round_steps)
         for share in opening.tree.split([1] * opening.choices):
             choice, rest = share.split([self.selection_share, 1 - self.selection_share])
-            logits, model = trainer.trained(schema, session.measurements, logits)
+            logits, model = trainer.trained(schema, self.levels.modelled(session.measurements), logits)
             scores = partial(session.scores, candidates, model, gaussian_sigma(rest))
             session.measure(candidates[session.choose(scores, choice)], rest, choice)
         return session.found, session.log

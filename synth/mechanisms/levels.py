@@ -29,7 +29,16 @@ from equistrata.data.schema import Schema
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import gaussian_sigma
-from equistrata.synth.measurements import Columns, Measurement, at_level, noise_floor, pair_noise, total_estimate
+from equistrata.synth.measurements import (
+    Columns,
+    Measurement,
+    at_level,
+    below_floor,
+    noise_floor,
+    pair_noise,
+    summed,
+    total_estimate,
+)
 from equistrata.synth.mechanisms.session import Session
 from equistrata.synth.models.coarsening import WIDE
 
@@ -125,6 +134,17 @@ class Levels:
         wide = [max(schema[name].size / WIDE, 1.0) ** (2 / 3) for name in names]
         share = (self.low_noise if sigma < LOW_NOISE else self.columns) * self._kept(names)
         return [*sizes, *((columns, share * part / sum(wide)) for columns, part in zip(sets, wide, strict=True))]
+
+    def modelled(self, measurements: Sequence[Measurement]) -> list[Measurement]:
+        """What rounds model. Sizes of strata below their noise floor count by each stratum column alone.
+
+        A model has no negative counts, so noise of many empty strata would become rows of theirs. Post-processing.
+        """
+        rows, found = total_estimate(measurements)[0], list[Measurement]()
+        for each in measurements:
+            sizes = len(self.strata) > 1 and set(each.columns) == set(self.strata)
+            found += [summed(each, (name,)) for name in self.strata] if sizes and below_floor(each, rows) else [each]
+        return found
 
     def large(self, session: Session) -> bool:
         """Whether strata are so large that each is better measured by itself: see `large_noise`. Post-processing."""

@@ -17,14 +17,15 @@ from equistrata.data.strata import Key, Strata
 from equistrata.errors import InputError
 from equistrata.synth.measurements import (
     LEAST_SIZE,
-    NOISE_L1,
     Columns,
     Measurement,
     Merging,
     Prediction,
     at_level,
+    below_floor,
     cells_where,
     given,
+    summed,
     total_estimate,
 )
 from equistrata.synth.models.base import Tilting
@@ -34,7 +35,6 @@ from equistrata.synth.strata.borrowing import borrow
 # docs/experiments/shrinkage.md
 _FAIR_SHARE = 0.05  # of a stratum's rows if all were alike: the most that LEAST_SIZE may add to a size
 _UNSEEN_SIZE = 1e-6  # least size, in rows, of a stratum that nothing was measured of: public weights may fill it
-_NOISY_SIZES = 0.25  # times the rows: noise floor of all sizes above which they are shrunk towards sums over them
 _CERTAIN = 2.0  # standard deviations by which sizes must differ from that for any of the difference to be kept
 _RAKINGS = 10
 _SHARPEST = 0.1  # of the smallest σ that was paid for: the least σ of a prediction; less only slows estimation down
@@ -132,7 +132,7 @@ def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimato
     if not engine.graphical:  # a graphical model of the stratum columns alone is small, whatever else was measured
         engine = MirrorDescent()
         measurements = [
-            measurement if set(measurement.columns) <= set(strata.columns) else _summed(measurement, strata.columns)
+            measurement if set(measurement.columns) <= set(strata.columns) else summed(measurement, strata.columns)
             for measurement in measurements
         ]
     wider = [m for m in measurements if not set(strata.columns) <= set(m.columns)] if shrinkage else []
@@ -140,9 +140,8 @@ def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimato
     noise = mean(spread for _, spread in found.values()) ** 2
     total = max(total_estimate(measurements)[0], 1.0)
     kept = _sums(strata, measurements)
-    floor = NOISE_L1 * noise**0.5 * len(found)
     own = Measurement(strata.columns, _table(strata, {key: rows for key, (rows, _) in found.items()}), noise**0.5)
-    if wider and np.isfinite(floor) and floor > _NOISY_SIZES * total:
+    if wider and np.isfinite(noise) and below_floor(own, total):
         table = _shrunk(own, _expected(strata, own, wider, engine) * total, _axes(strata, kept))
     else:
         whole = engine.estimate(strata.schema, measurements)
@@ -172,14 +171,6 @@ def _settled(measurement: Measurement) -> Prediction:
     return Prediction(measurement.columns, measurement.values, measurement.sigma, measurement.groups, sigmas=sigmas)
 
 
-def _summed(measurement: Measurement, names: Columns) -> Measurement:
-    """A measurement of some of its columns."""
-    rest = tuple(axis for axis, name in enumerate(measurement.columns) if name not in names)
-    cells = prod(measurement.values.shape[axis] for axis in rest)
-    kept = tuple(name for name in measurement.columns if name in names)
-    return Measurement(kept, measurement.values.sum(rest), measurement.sigma * cells**0.5)
-
-
 def _sums(strata: Strata, measurements: Iterable[Measurement]) -> list[Columns]:
     """The stratum columns by which numbers of rows are known better than by all: each, and some where measured."""
     sets = {tuple(name for name in strata.columns if name in measurement.columns) for measurement in measurements}
@@ -193,14 +184,14 @@ def _axes(strata: Strata, sums: Iterable[Columns]) -> list[list[int]]:
 
 def _sum_noise(measurements: Sequence[Measurement], names: Columns) -> float:
     """The standard deviation of the number of rows with values of these columns; infinite if it was not measured."""
-    sums = [_summed(each, names).sigma for each in measurements if set(names) <= set(each.columns)]
+    sums = [summed(each, names).sigma for each in measurements if set(names) <= set(each.columns)]
     precision = sum(sigma**-2 for sigma in sums if sigma)
     return float(precision**-0.5) if precision else np.inf
 
 
 def _expected(strata: Strata, own: Measurement, wider: Sequence[Measurement], engine: Estimator) -> Floats:
     """The strata's shares by a model of wider measurements, and of the sizes' `own` sums; shape by stratum column."""
-    sums = [_summed(own, columns) for columns in _sums(strata, wider)]
+    sums = [summed(own, columns) for columns in _sums(strata, wider)]
     model = engine.estimate(strata.schema, [*wider, *sums])
     return model.marginal(strata.columns) / model.total
 

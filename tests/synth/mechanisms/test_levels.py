@@ -135,6 +135,19 @@ def test_columns_within_strata_get_less_where_there_are_many():
     assert part("ABCDEFGH") == pytest.approx(levels.columns / 4)
 
 
+def test_rounds_model_sums_of_sizes_below_their_noise_floor():
+    """Four sizes and σ: a floor of 4·√(2/π)·σ, of 1,000 rows a quarter at σ = 78.3."""
+    levels = Levels(("R", "S"))
+    values, column = np.array([[100.0, 200.0], [300.0, 400.0]]), Measurement(("A",), np.array([1000.0]), 1e-3)
+    kept, cut = (Measurement(("R", "S"), values, sigma) for sigma in (78.0, 79.0))
+    assert levels.modelled([column, kept]) == [column, kept]
+    first, *sums = levels.modelled([column, cut])
+    assert first is column
+    assert [(m.columns, m.values.tolist()) for m in sums] == [(("R",), [300.0, 700.0]), (("S",), [400.0, 600.0])]
+    assert [m.sigma for m in sums] == pytest.approx([79 * 2**0.5] * 2)
+    assert Levels().modelled([cut]) == [cut]
+
+
 def test_slices_are_the_strata_s_own_marginals():
     table = table_of(500)
     found = slices(
