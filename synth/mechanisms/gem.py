@@ -37,7 +37,7 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
-from equistrata.synth.measurements import NOISE_L1, Columns, Measurement, at_level, total_estimate
+from equistrata.synth.measurements import NOISE_L1, NOISY_SIZES, Columns, Measurement, at_level, total_estimate
 from equistrata.synth.mechanisms.base import Opening, SharingMechanism
 from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.session import NOTHING, Session, Step
@@ -92,7 +92,8 @@ class GEM(SharingMechanism):
     def with_levels(self, strata: Columns, coarse: bool, fine: bool, each: bool = True) -> Self:
         """See `SharingMechanism.with_levels`."""
         large = LARGE_NOISE if each else 0.0
-        return replace(self, levels=Levels(strata, coarse, fine, alone=self.single_share, large_noise=large))
+        levels = Levels(strata, coarse, fine, alone=self.single_share, large_noise=large, sizes_noise=NOISY_SIZES)
+        return replace(self, levels=levels)
 
     def measure_with_log(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()

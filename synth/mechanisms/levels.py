@@ -64,6 +64,8 @@ class Levels:
         alone: the part of ρ for columns over all rows where none is measured within strata.
         large_noise: strata are `large` where the noise floor of a pair within all of them, if all of ρ went to a tree
             of pairs, is at most this fraction of the number of rows.
+        sizes_noise: the strata's sizes are not measured where their noise floor is more than this fraction of the number
+            of rows.
     """
 
     strata: Columns = ()
@@ -74,6 +76,7 @@ class Levels:
     many: float = inf
     alone: float = 0.2
     large_noise: float = 0.0
+    sizes_noise: float = inf
 
     def __post_init__(self) -> None:
         shares = all(share > 0 for share in (self.columns, self.low_noise, self.alone)) and self.first_share < 1
@@ -127,7 +130,7 @@ class Levels:
         sigma, floor = self._column_noise(schema, rho)
         most = min(NOISE_FLOOR, COARSER_NOISE * sum(values) / prod(values))
         if self.coarser and not (self.fine and floor <= most * rows):
-            if noise_floor(float(rho) * SIZES_SHARE, prod(values)) > most * rows:
+            if noise_floor(float(rho) * SIZES_SHARE, prod(values)) > min(most, self.sizes_noise) * rows:
                 sizes = []
             again = max(self.alone - COARSE_SHARE, 0.0) / len(schema.names)
             return [*sizes, *(((name,), again) for name in schema.names if again)]

@@ -114,6 +114,17 @@ def test_columns_are_not_measured_within_strata_where_noise_would_drown_them():
     assert len(replace(levels, coarse=False).within_strata(SCHEMA, rho, 0.0)) == 2  # there is nothing else to measure
 
 
+def test_sizes_are_not_measured_where_their_noise_floor_is_higher_than_asked():
+    """Four sizes at 0.02 of ρ: a floor of 4·√(2/π)/√(0.04·ρ), and one of columns that is beyond its bound."""
+    levels, rho = Levels(("R", "S"), columns=1e-9, low_noise=1e-9, alone=0.5, sizes_noise=0.25), Rho(0.5)
+    rows = 4 * (2 / np.pi) ** 0.5 / (0.04 * 0.5) ** 0.5 / 0.25
+    for factor, there in ((1.001, True), (0.999, False)):
+        found = [columns for columns, _ in levels.within_strata(SCHEMA, rho, rows * factor)]
+        assert (("S", "R") in found) == there
+        found = [c for c, _ in replace(levels, sizes_noise=np.inf).within_strata(SCHEMA, rho, rows * factor)]
+        assert ("S", "R") in found
+
+
 def test_columns_within_strata_get_more_where_a_cell_has_little_noise():
     """Two columns, each at 0.2 of ρ: σ = 1/√(2·0.2·ρ) rows."""
     levels, rho = Levels(("R", "S"), columns=0.4, low_noise=0.6), 1 / (2 * 0.2 * LOW_NOISE**2)
