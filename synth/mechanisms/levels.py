@@ -64,8 +64,7 @@ class Levels:
         alone: the part of ρ for columns over all rows where none is measured within strata.
         large_noise: strata are `large` where the noise floor of a pair within all of them, if all of ρ went to a tree
             of pairs, is at most this fraction of the number of rows.
-        sizes_noise: the strata's sizes are not measured where their noise floor is more than this fraction of the number
-            of rows.
+        sizes_noise: the strata's sizes are not measured where their noise floor is more than this fraction of the rows.
     """
 
     strata: Columns = ()
