@@ -51,7 +51,7 @@ class Estimator(Protocol):
 
 
 def ties(schema: Schema, strata: Columns) -> list[Columns]:
-    """Each other column with the stratum columns: in one clique each, they make a model separable by stratum."""
+    """Each other column with the stratum columns: what a model holds once every column is measured within strata."""
     others = [name for name in schema.names if name not in strata]
     return [tuple(name for name in schema.names if name == other or name in strata) for other in others]
 

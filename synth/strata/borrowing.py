@@ -70,8 +70,7 @@ def borrow(
     usual = _usual([known[name] for name in singles if name in known]) if len(rows) == 2 else None
     told = {columns: _predicted(evidence, usual if columns in singles else None) for columns, evidence in known.items()}
     told = {
-        columns: (shares, sigmas * _surprise(groups, columns, shares, sigmas, merged if columns in singles else {}))
-        for columns, (shares, sigmas) in told.items()
+        columns: (shares, sigma * _surprise(known[columns], shares, sigma)) for columns, (shares, sigma) in told.items()
     }
     extras: dict[Key, list[Measurement]] = {key: [] for key in strata.keys}
     for place, (key, group) in enumerate(zip(strata.keys, groups, strict=False)):
@@ -264,25 +263,19 @@ def _predicted(seen: _Seen, usual: Floats | None) -> tuple[Floats, Floats]:
     return mean.reshape(-1, *seen.shape), np.sqrt(np.maximum(variance, _LEAST_VARIANCE))
 
 
-def _surprise(
-    groups: Sequence[_Group], columns: Columns, shares: Floats, sigmas: Floats, merged: Mapping[str, Merging]
-) -> Floats:
+def _surprise(seen: _Seen, shares: Floats, sigma: Floats) -> Floats:
     """By what a prediction's standard deviation is multiplied in each stratum, shape (k,): 1 unless it is surprised.
 
     A prediction is Student's t with _DEGREES degrees of freedom, a normal law of unknown scale: the scale's expectation
     given how far the stratum's own measurement is from the prediction, where that is above 1. So one group that differs
     from all others is believed.
     """
-    factors = np.ones(len(shares))
-    for place, (share, sigma) in enumerate(zip(shares, sigmas, strict=True)):
-        group, freedom = groups[place], share.size - 1
-        own = group.look(columns, merged)
-        if own is None or not freedom:
-            continue
-        apart = own[0] / group.rows - share
-        apart = apart - apart.mean()
-        squares = float((apart**2).sum()) / (sigma**2 + (own[1] / group.rows) ** 2)
-        factors[place] = max(1.0, (_DEGREES + squares) / (_DEGREES + freedom)) ** 0.5
+    own, first = seen.own, slice(int(seen.own.sum()))
+    apart = seen.shares[first] - shares[own].reshape(-1, seen.shares.shape[1])
+    apart -= apart.mean(1, keepdims=True)
+    squares = (apart**2).sum(1) / (sigma[own] ** 2 + seen.noise[first])
+    factors = np.ones(len(own))
+    factors[own] = np.sqrt(np.maximum((_DEGREES + squares) / (_DEGREES + apart.shape[1] - 1), 1.0))
     return factors
 
 

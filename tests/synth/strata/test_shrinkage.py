@@ -68,8 +68,9 @@ def test_a_stratum_that_differs_from_all_others_is_believed():
     groups = [
         _Group(noisy[k], float(n), np.eye(16)[i]) for i, (k, n) in enumerate(zip(STRATA.keys, SIZES, strict=True))
     ]
-    shares, sigma = _predicted(_seen(STRATA, groups, ("AGE",)), None)
-    factors = _surprise(groups, ("AGE",), shares, sigma, {})
+    seen = _seen(STRATA, groups, ("AGE",))
+    shares, sigma = _predicted(seen, None)
+    factors = _surprise(seen, shares, sigma)
     apart = noisy[key][1].values / SIZES[place] - shares[place]
     squares = ((apart - apart.mean()) ** 2).sum() / (sigma[place] ** 2 + (noise / SIZES[place]) ** 2)
     assert factors[place] == pytest.approx(((4 + squares) / (4 + 3)) ** 0.5)
