@@ -93,16 +93,23 @@ def group_sizes(evidence: Evidence) -> Floats:
     return np.array([model.weights.shares[key] * model.total for key in evidence.strata.keys])
 
 
-def inverse_sizes(evidence: Evidence) -> Floats:
-    """The expected 1/n of each group, n ≥ 1 with the noise of its measured size and a prior of 1/n; shape (k,)."""
-    strata, sizes = evidence.strata, group_sizes(evidence)
+def size_deviations(evidence: Evidence) -> Floats | None:
+    """The standard deviation of the noise in each group's measured size, shape (k,); None where none was measured."""
+    strata = evidence.strata
     known = LeastSquares.of(strata.schema, evidence.all, strata.columns) if strata.columns else None
     if known is None:
-        return np.asarray(1 / np.maximum(sizes, 1.0))
-    codes = [tuple(strata.codes_of(key)[name] for name in strata.columns) for key in strata.keys]
+        return None
     sigmas = np.sqrt(np.diag(known.covariance)).reshape(known.shape)
+    return np.array([sigmas[tuple(strata.codes_of(key).values())] for key in strata.keys])
+
+
+def inverse_sizes(evidence: Evidence) -> Floats:
+    """The expected 1/n of each group, n ≥ 1 with the noise of its measured size and a prior of 1/n; shape (k,)."""
+    sizes, sigmas = group_sizes(evidence), size_deviations(evidence)
+    if sigmas is None:
+        return np.asarray(1 / np.maximum(sizes, 1.0))
     found = []
-    for size, sigma in zip(sizes, (max(float(sigmas[code]), 0.3) for code in codes), strict=True):
+    for size, sigma in zip(sizes, np.maximum(sigmas, 0.3).tolist(), strict=True):
         likeliest = max(size, 1.0)
         # points even in log n: their density is the prior
         grid = np.geomspace(max(likeliest - 6 * sigma, 1.0), likeliest + 6 * sigma, _SIZES)

@@ -20,6 +20,7 @@ import numpy as np
 import pandas as pd
 
 from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells
+from equistrata.analysis.expected import served
 from equistrata.analysis.least_squares import LeastSquares
 from equistrata.analysis.release import Release
 from equistrata.data.manifest import MANIFEST, listed
@@ -190,6 +191,23 @@ def _companions(release: Release) -> Iterator[str]:
             yield f"{CELLS} does not follow from the measurements"
     if said is not None and not any(_same_errors(said, kept_relations(release.evidence, solved)) for solved in ways):
         yield "the expected errors of relations on the card do not follow from the measurements"
+    if (said := release.card.get("served")) is not None:
+        own = served(replace(release.evidence, weights=None))
+        if not _same_served(said, own):
+            yield "how groups are served, as the card expects it, does not follow from the measurements"
+
+
+def _same_served(said: Any, own: dict[str, Any]) -> bool:
+    """Whether a card expects of groups what is expected here, up to what another machine's fit differs by."""
+    try:
+        pairs = list(zip(said["groups"], own["groups"], strict=True))
+        numbers = [(said[name], own[name]) for name in ("parity_distance", "distance", "covered")]
+        numbers += [(one[name], other[name]) for one, other in pairs for name in ("distance", "covered")]
+        numbers += [(one["rows"] + 10.0, other["rows"] + 10.0) for one, other in pairs]
+        alike = all(one[name] == other[name] for one, other in pairs for name in ("label", "words"))
+        return alike and all(math.isclose(one, other, rel_tol=0.05, abs_tol=1e-6) for one, other in numbers)
+    except (KeyError, TypeError, ValueError):
+        return False
 
 
 def _same_cells(found: pd.DataFrame, made: pd.DataFrame) -> bool:

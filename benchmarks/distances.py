@@ -2,9 +2,9 @@
 
     python -m benchmarks.distances --root-dir ACS --state NY --releases 20
 
-For each release, the expected total variation distances of released shares (`Release.expected_distances`), summed up
-over groups (weighted alike: what parity is about) and by group, beside the exact ones; and the rank correlation of
-groups.
+For each release, the expected parity distance and the expected total variation distances of released shares
+(`Release.expected_distances`), summed up over groups (weighted alike: what parity is about) and by group, beside the
+exact ones; and the rank correlation of groups.
 Seeded noise (not private): for measuring only.
 """
 
@@ -24,11 +24,13 @@ from benchmarks.__main__ import add_rows
 from benchmarks.coverage import FIRST, evidence_of
 from benchmarks.populations import population_of
 from equistrata.analysis.answers import Answers
-from equistrata.analysis.expected import expected_distances
+from equistrata.analysis.expected import Expected
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
+from equistrata.eval.scores.distances import parity_distance
+from equistrata.eval.scores.tables import Pair
 
 LEAST = 10  # rows of a group that is looked at by itself
 
@@ -40,12 +42,15 @@ def compared(table: CodedTable, answers: Answers, seed: int) -> dict[str, Any]:
     names = [name for name in table.schema.names if name not in strata.columns]
     sizes = strata_sizes(table, strata)
     real = np.array([_distances(table, rows, strata, name) for name in names]).mean(0)
-    found = expected_distances(answers)
-    expected = found.groupby("column", sort=False)["distance"].apply(list)
-    said = np.array([expected[name] for name in names]).mean(0)
+    expected = Expected.of(answers.evidence, answers)
+    said = expected.variations.mean(1)
+    exact = parity_distance(Pair.of(table, rows, strata.columns, min_share=0.0))
+    counted = [strata.label(key) for key, covered in zip(strata.keys, expected.covered, strict=True) if covered]
+    apart = sum(exact.by_stratum.get(label, 0.0) for label in counted) + float(exact.population.mean()) / len(counted)
     there, large = sizes > 0, sizes >= LEAST
     return {
         "seed": seed,
+        "distance": apart / expected.parity_distance,
         "parity": float(real[there].sum() / said[there].sum()),
         "group": float(np.median(real[large] / said[large])),
         "within": float(np.mean((real[large] / said[large] < 1.25) & (real[large] / said[large] > 0.8))),
@@ -101,9 +106,11 @@ def main() -> None:
 
 def shown(found: pd.DataFrame) -> Table:
     """Medians over releases, for each place."""
-    grid = Table("place", "releases", "real/expected, summed", "median group", "groups within 1.25", "rank")
+    grid = Table(
+        "place", "releases", "parity distance, real/expected", "summed", "median group", "groups within 1.25", "rank"
+    )
     for place, part in found.groupby("place", sort=False):
-        middle = part[["parity", "group", "within", "rank"]].median()
+        middle = part[["distance", "parity", "group", "within", "rank"]].median()
         grid.add_row(str(place), str(len(part)), *(f"{value:.2f}" for value in middle))
     return grid
 

@@ -25,7 +25,7 @@ from rich.table import Table
 
 from benchmarks.__main__ import add_rows, source_of
 from equistrata.data.schema import Column, Schema
-from equistrata.data.strata import Key, Strata
+from equistrata.data.strata import MIN_SHARE, Key, Strata
 from equistrata.data.table import CodedTable, numbers
 from equistrata.data.weights import PublicWeights
 from equistrata.eval.scores.parity import relative_error
@@ -36,7 +36,6 @@ from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SeededNoise
 from equistrata.synth.strata.weights import combined_weights
 from equistrata.synth.synthesizer import NOISY, StratifiedSynthesizer
-from paper.means import MIN_SHARE
 from paper.synthesizers import COLUMNS, DELTA
 
 STRATA = ("SEX", "RAC1P")

@@ -16,7 +16,7 @@ import pandas as pd
 
 from equistrata.arrays import Floats
 from equistrata.data.schema import Column, Schema
-from equistrata.data.strata import Strata
+from equistrata.data.strata import MIN_SHARE, Strata
 from equistrata.data.table import CodedTable, numbers
 from equistrata.data.weights import PublicWeights
 from equistrata.eval.scores.parity import relative_error
@@ -30,7 +30,6 @@ CODED = (*STRATA_COLUMNS, "NATIVITY")  # strata must leave a column over
 OUTCOMES = ("SCHL", "WKHP", "JWMNP", "PINCP")
 STRATA = tuple("_".join(chosen) for size in range(1, 5) for chosen in combinations(STRATA_COLUMNS, size))
 RHO = 0.5
-MIN_SHARE = 0.001  # as everywhere in `eval`: smaller strata do not count in the parity error
 COINPRESS, STRATIFIED, PUBLIC = "Coinpress", "StratCoinpress", "PubStratCoinpress"
 ALONE, RELEASED = "StratCoinpress (no shrinkage)", "StratCoinpress at two levels (default)"
 ESTIMATORS = (COINPRESS, STRATIFIED, PUBLIC, ALONE, RELEASED)

@@ -24,13 +24,13 @@ import numpy as np
 import numpy.typing as npt
 
 from equistrata.arrays import Counts, Floats
-from equistrata.data.strata import Strata
+from equistrata.data.strata import MIN_SHARE, Strata
 from equistrata.data.table import CodedTable
 from equistrata.eval.audit.noisy_number import ByStratum, Grouping, SyntheticSummary, named
 from equistrata.eval.scores.classifiers import Classifier, train_classifier, truth_of
 from equistrata.eval.scores.fairness import GroupFairness, group_fairness
 from equistrata.eval.scores.scores import Scores, table_scores
-from equistrata.eval.scores.tables import ALL_ROWS, MIN_SHARE, Pair, in_bins, numbers_of
+from equistrata.eval.scores.tables import ALL_ROWS, Pair, in_bins, numbers_of
 
 ColumnPair = tuple[str, str]
 Outcomes = Mapping[str, Mapping[str, npt.ArrayLike]]

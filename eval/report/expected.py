@@ -44,6 +44,8 @@ class ExpectedReport:
         grouping: the columns that define groups, in words; empty without any.
         sizes: group → its number of rows, about.
         distances: column → group → expected total variation distance, in [0, 1].
+        parity_distance: as expected, of the groups that are `covered`.
+        covered: the groups that are large enough to count in it, and to be called the worst served.
         called: column → what it is called.
         not_measured: pairs of columns that were not measured together, in words.
         replicates: how many models the numbers rest on.
@@ -58,6 +60,8 @@ class ExpectedReport:
     grouping: str
     sizes: Mapping[str, float]
     distances: Mapping[str, Mapping[str, float]]
+    parity_distance: float
+    covered: frozenset[str]
     called: Mapping[str, str]
     not_measured: tuple[str, ...]
     replicates: int
@@ -86,16 +90,20 @@ class ExpectedReport:
     @property
     def sentences(self) -> list[str]:
         """Who is served worst, and how sure that is."""
-        worst, *others = self.order
-        if not others:
+        worst, *others = [group for group in self.order if group in self.covered] or self.order
+        if len(self.order) == 1:
             said = f"The released shares of a column are expected to be off by {percent(self.mean(worst))} on average."
             return [f"{said} {SURE}"]
-        best, column = others[-1], self.worst_column(worst)
+        best, column, most = [worst, *others][-1], self.worst_column(worst), len(self.covered)
+        rest = len(self.order) - most
+        small = f" {rest} smaller ones, which may be empty, do not count." if rest else ""
         return [
             f"Expected to be served worst: {worst} (about {count(self.sizes[worst])} rows). A column's released shares "
             f"there are off by {percent(self.mean(worst))} of the group on average, most of all those of "
             f"{self.called[column]} ({percent(self.distances[column][worst])}). Served best: {best}, "
             f"{percent(self.mean(best))}.",
+            f"Expected parity distance: {self.parity_distance:.2g}, added up over {most} groups; 0 is best, "
+            f"{most + 1 / max(most, 1):.4g} the most.{small}",
             SURE,
         ]
 
@@ -109,7 +117,9 @@ def write_expected(report: ExpectedReport, folder: Path) -> Path:
     ]
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([("group", "rows", "column", "distance"), *rows])
-    document = {"format": FORMAT, "sentences": report.sentences, "worst": report.order[0], **asdict(report)}
+    order = [group for group in report.order if group in report.covered]
+    document = {"format": FORMAT, "sentences": report.sentences, "worst": (order or report.order)[0], **asdict(report)}
+    document["covered"] = order
     (folder / CSV).write_text(text.getvalue(), "utf-8")
     plain = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
     (folder / "expected.json").write_text(plain + "\n", "utf-8")

@@ -18,14 +18,14 @@ from typing import Any
 import numpy as np
 
 from equistrata.arrays import Counts
-from equistrata.data.strata import Strata
+from equistrata.data.strata import MIN_SHARE, Strata
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.eval.scores.classifiers import MODELS, check_models, classifier_utility
 from equistrata.eval.scores.distances import parity_distance, total_variation, wasserstein
 from equistrata.eval.scores.fairness import GroupFairness
 from equistrata.eval.scores.parity import ParityError, parity_error
-from equistrata.eval.scores.tables import ALL_ROWS, MIN_SHARE, Pair, TableLike, coded_alike
+from equistrata.eval.scores.tables import ALL_ROWS, Pair, TableLike, coded_alike
 from equistrata.eval.scores.workload import workload_by_stratum, workload_error
 
 ALL = tuple(MODELS)

@@ -21,6 +21,7 @@ import pandas as pd
 
 from equistrata.arrays import Counts, Floats
 from equistrata.data.schema import Column, Schema, Value
+from equistrata.data.strata import MIN_SHARE
 from equistrata.data.table import CodedTable, code_dtype
 from equistrata.errors import InputError
 
@@ -30,7 +31,6 @@ TableLike = CodedTable | pd.DataFrame
 ALL_ROWS = "all"  # the label of the whole table, as `Strata.label` writes it
 LEFT_OUT = -1
 MOST_BINS = 20
-MIN_SHARE = 0.001
 _LARGEST_KEY = 2**62
 _NUMERIC_KINDS = {"integer", "floating", "mixed-integer-float", "boolean", "decimal", "empty"}
 

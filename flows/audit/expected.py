@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
 
+from equistrata.analysis.expected import Expected
 from equistrata.analysis.release import Release
 from equistrata.errors import InputError
 from equistrata.eval.report.expected import ExpectedReport, write_expected
@@ -26,7 +27,8 @@ def expected_report(folder: Path, config: AuditConfig, progress: Callable[[int, 
     """How far a release is expected to be off. Raises InputError where its folder does not say it."""
     release, (fact,) = Release.open(folder), facts([Released.open(folder)])
     release.answers.progress = progress
-    found = release.expected_distances()
+    expected = Expected.of(release.evidence, release.answers)
+    found = expected.frame
     by, known = list(release.strata.columns), release.card.get("report") or {}
     called = {column.name: column.label or column.name for column in release.schema.columns}
     groups = [release.strata.words(key) for key in release.strata.keys] if by else ["everybody"]
@@ -45,6 +47,8 @@ def expected_report(folder: Path, config: AuditConfig, progress: Callable[[int, 
         grouping=" × ".join(called[name] for name in by),
         sizes=sizes,
         distances=distances,
+        parity_distance=expected.parity_distance,
+        covered=frozenset(group for group, counts in zip(groups, expected.covered, strict=True) if counts),
         called=called,
         not_measured=tuple(f"{called[one]} and {called[other]}" for one, other in release.not_measured()),
         replicates=release.answers.count,

@@ -24,7 +24,7 @@ def main() -> None:
             os.getcwd()
         except FileNotFoundError:  # relative paths mean nothing there
             raise InputError("the working folder is not there any more; change to one that is") from None
-        app()
+        app(prog_name="equistrata")  # completion asks for it, also where Python runs a module
     except EquistrataError as error:
         _end(str(error), error.exit_code)
     except OSError as error:

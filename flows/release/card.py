@@ -120,6 +120,7 @@ def release_card(
         "relations": _relations(plan.schema.names, together) if measured else None,
         "rows": rows,
         "columns": list(plan.schema.names),
+        "called": {column.name: column.label for column in plan.schema.columns if column.label},
         "schema": {"name": plan.schema.name, "sha256": plan.schema.digest, "target": plan.schema.target},
         "held_out": plan.held_out,
         "not_covered": "the schema, the strata, public weights, and this configuration are taken to be public",
@@ -236,10 +237,20 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         "households": None,
         "open": (),
         "relations": None,
+        "served": None,
+        "called": {},
         "wide_bins": (),
         "report": {"agency": None, "contact": None},
     }
     shown = older | dict(card)
+    served = shown["served"] or {"groups": []}
+    named = {group["label"]: group["words"] for group in served["groups"] if group["covered"]}
+
+    def of_groups(errors: Mapping[str, float] | None) -> dict[str, float]:
+        """Errors of groups that are large enough to count, by what these are called."""
+        errors = errors or {}
+        return {named[group]: error for group, error in errors.items() if group in named} if named else dict(errors)
+
     try:
         page = template(Path(__file__).with_name("card.md.j2"))
         return page.render(
@@ -248,8 +259,10 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
             group=groups_of(card),
             title=title_of(card),
             unit=guarantee.get("unit", ROW.words),
-            how=how_made(card),
+            how=how_made(card, shown["called"]),
             relations_measured=relations_measured,
+            called=lambda name: shown["called"].get(name, name),
+            of_groups=of_groups,
             part=percent,
             wide_bins=wide_bin_notes(shown["wide_bins"]),
         )

@@ -16,6 +16,7 @@ import pandas as pd
 
 from equistrata.analysis.cells import CELLS, Solved, kept_relations, noisy_cells
 from equistrata.analysis.evidence import Evidence
+from equistrata.analysis.expected import served
 from equistrata.arrays import Floats
 from equistrata.data.manifest import write_manifest
 from equistrata.data.schema import Column, Schema
@@ -279,6 +280,8 @@ def describe(
         solved = Solved.of(evidence)
         noisy_cells(evidence, solved=solved).to_csv(work.staging / CELLS, index=False)
         card["relations"]["expected"] = kept_relations(evidence, solved)
+        if set(by_key) == {()}:  # else how groups differ takes many models (`equistrata audit --public`)
+            card["served"] = served(evidence)
     card["wide_bins"] = []
     if declared := [column for column in plan.schema.columns if declares_bins(column)]:  # else no row is read again
         released = work.load_table(work.root / SYNTHETIC, plan.schema)

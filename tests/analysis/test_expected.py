@@ -13,10 +13,14 @@ from known_relations import SCHEMA, evidence_of, people
 from scipy.stats import spearmanr
 
 from equistrata.analysis.answers import Answers
-from equistrata.analysis.expected import expected_distances
+from equistrata.analysis.expected import Expected, expected_distances, served
 from equistrata.analysis.heterogeneity import measured_groups
+from equistrata.analysis.release import Release
 from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable
+from equistrata.eval.report.words import percent
+from equistrata.eval.scores.distances import parity_distance
+from equistrata.eval.scores.tables import Pair
 from equistrata.synth.measurements import sum_groups
 
 
@@ -65,6 +69,31 @@ def test_numbers_with_bounds_alone_are_expected_off_by_as_much_as_their_groups_a
         shares = [counts / counts.sum(1, keepdims=True) for counts in (ours, theirs)]
         real += 0.5 * np.abs(shares[0] - shares[1]).sum(1).mean()
     assert 0.7 < real / expected < 1.4, (real, expected)
+
+
+def test_the_expected_parity_distance_is_about_the_real_one():
+    """Five releases of six groups: the mean ratio is .8 to 1.25, here, where no group is too small to count."""
+    ratios = []
+    for seed in range(5):
+        table = people(8000, seed)
+        evidence = evidence_of(table, 1.0, ["G", "R"], seed=seed)
+        rows = evidence.model.sample(len(table), np.random.default_rng(seed))
+        expected = Expected.of(evidence)
+        assert expected.covered.all()
+        ratios.append(parity_distance(Pair.of(table, rows, ["G", "R"])).value / expected.parity_distance)
+    assert 0.8 < np.mean(ratios) < 1.25, ratios
+
+
+def test_the_card_says_what_the_free_audit_does(folder):
+    card = json.loads((folder / "card.json").read_text("utf-8"))
+    found = served(Release.open(folder).evidence)
+    assert card["served"]["parity_distance"] == pytest.approx(found["parity_distance"], rel=1e-6)
+    assert [each["words"] for each in card["served"]["groups"]] == [each["words"] for each in found["groups"]]
+    page = (folder / "card.md").read_text("utf-8")
+    worst = max(card["served"]["groups"], key=lambda group: group["distance"])
+    assert f"**Expected parity distance: {card['served']['parity_distance']:.2g}**" in page
+    assert f"| {worst['words']} | {worst['rows']:,} | {percent(worst['distance'])} |" in page
+    assert "| Age × Marital status |" in page  # words, not codes
 
 
 def test_without_strata_there_is_one_group():

@@ -81,6 +81,18 @@ def test_an_error_of_a_relation_that_was_made_smaller_is_found(edited, change):
     assert fault == "the expected errors of relations on the card do not follow from the measurements"
 
 
+def _nearer(served):
+    served["groups"][0]["distance"] /= 2
+
+
+@pytest.mark.parametrize(
+    "change", [lambda served: served.update(parity_distance=0.01), _nearer, lambda served: served["groups"].pop()]
+)
+def test_groups_that_a_card_calls_better_served_are_found(edited, change):
+    (fault,) = edited(lambda copy: rewrite(copy / "card.json", lambda card: change(card["served"])))
+    assert fault == "how groups are served, as the card expects it, does not follow from the measurements"
+
+
 def test_an_honest_release_passes(honest, monkeypatch, capsys):
     assert faults(Release.open(honest)) == []
     code, shown, _ = command(monkeypatch, capsys, "verify", honest)

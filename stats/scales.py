@@ -1,0 +1,84 @@
+"""Where a column's codes are as numbers, and how far one distribution on them is from another."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from equistrata.arrays import Floats
+from equistrata.data.schema import Column
+
+NORMAL_MEAN = math.sqrt(2 / math.pi)  # of the absolute value of a standard normal number
+FEW_NUMBERS = 20  # distinct numbers in a column without a declaration: with no more they count as names
+
+
+@dataclass(frozen=True, eq=False)
+class Scale:
+    """Where a column's codes are as numbers.
+
+    Attributes:
+        places: of the codes that are present values, ascending; codes after these are missing.
+        range: from the least to the largest number that is declared (or occurs, where nothing is declared).
+    """
+
+    places: Floats
+    range: float
+
+    @classmethod
+    def of(cls, column: Column, declared: bool = True) -> Scale | None:
+        """The middles of a numeric column's bins, or ordinal codes; None for names.
+
+        Without a declaration, many numbers are a scale.
+        """
+        if column.numeric:
+            edges = np.clip(column.cuts, *column.bounds)
+            return cls((edges[1:] + edges[:-1]) / 2, column.bounds[1] - column.bounds[0])
+        if column.ordered:
+            return cls(np.arange(column.size, dtype=np.float64), max(column.size - 1.0, 1.0))
+        numbers = [value for value in column.values if not isinstance(value, str) and not math.isnan(value)]
+        if declared or len(numbers) <= FEW_NUMBERS or any(isinstance(value, str) for value in column.values):
+            return None
+        return cls(np.array(numbers, dtype=np.float64), float(numbers[-1]) - float(numbers[0]))
+
+    def moved(self, real: Floats, synthetic: Floats) -> float:
+        """Wasserstein-1 distance of the present values; 0 where either side has none."""
+        ours, theirs = (shares[: len(self.places)] for shares in (real, synthetic))
+        if not (ours.any() and theirs.any()):
+            return 0.0
+        apart = np.cumsum(ours / ours.sum() - theirs / theirs.sum())[:-1]
+        return float(np.abs(apart) @ np.diff(self.places))
+
+    def distance(self, real: Floats, synthetic: Floats) -> float:
+        """|m − m′| + min(1 − m, 1 − m′)·W/R, with m the missing shares, W as `moved`, R the range; in [0, 1]."""
+        ours, theirs = (float(shares[: len(self.places)].sum()) for shares in (real, synthetic))
+        return abs(ours - theirs) + min(ours, theirs) * self.moved(real, synthetic) / self.range
+
+    def expected_distance(self, variances: Floats) -> Floats:
+        """The expectation of `distance` for Gaussian errors of shares, independent except that they add up to zero.
+
+        Args:
+            variances: of the shares of codes, the present ones first, shape (…, m).
+
+        Returns:
+            Shape (…), at most 1.
+        """
+        present, missing = np.split(variances, [len(self.places)], axis=-1)
+        below = np.cumsum(present, axis=-1)
+        whole = np.maximum(below[..., -1:], 1e-300)
+        moved = np.sqrt((below * (whole - below) / whole)[..., :-1].clip(min=0.0)) @ np.diff(self.places) / self.range
+        return np.asarray(np.minimum(NORMAL_MEAN * (np.sqrt(missing.sum(-1)) + moved), 1.0))
+
+    def merged(self, groups: Sequence[int]) -> tuple[Scale, list[int]]:
+        """The scale of groups of codes, each at the mean of its places, and the groups in its order, missing ones last.
+
+        Args:
+            groups: of each code.
+        """
+        present = np.asarray(groups)[: len(self.places)]
+        counts = np.bincount(present, minlength=max(groups) + 1)
+        places = np.bincount(present, self.places, len(counts)) / np.maximum(counts, 1)
+        order = sorted(np.flatnonzero(counts).tolist(), key=lambda group: places[group])
+        return Scale(places[order], self.range), [*order, *np.flatnonzero(counts == 0).tolist()]
