@@ -84,13 +84,13 @@ def _card(release: Release) -> Iterator[str]:
 
 def _unit(release: Release) -> Iterator[str]:
     """Who is protected, and what groups pay, as the card says it: by the schema's unit, and by the price."""
-    card, guarantee = release.card, release.card["guarantee"]
-    said = asdict(ROW) | card.get("unit", asdict(release.unit))
-    words = guarantee.get("unit", release.unit.words)
-    relation = guarantee["relation"] if has_measurements(release) else release.unit.relation
-    if said != asdict(release.unit) or words != release.unit.words or not relation.startswith(release.unit.relation):
-        yield "the unit or the relation on the card is not that of schema.json, by which the price was checked"
-    steps = 2 if guarantee["relation"].startswith(REPLACE_ONE) else 1
+    card, guarantee, own = release.card, release.card["guarantee"], release.unit
+    told = asdict(ROW) | card.get("unit", asdict(own)), guarantee.get("unit") if "unit" in card else own.words
+    relation = guarantee["relation"]
+    other = has_measurements(release) and not relation.startswith(own.relation)  # a foreign synthesizer has its own
+    if other or told != (asdict(own), own.words):
+        yield "the unit or the relation on the card is not that of schema.json, by which the price is checked"
+    steps = 2 if relation.startswith(REPLACE_ONE) else 1
     for each in card.get("groups", ()):
         price = Rho(guarantee["rho"]).group(steps * each["units"])
         least = price.epsilon(guarantee["delta"])

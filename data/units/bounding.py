@@ -69,8 +69,9 @@ def unit_ids(cells: pd.Series, name: str, key: bytes) -> Ids:
 
 def _digits(cells: pd.Series) -> int:
     """Of numbers with a point: up to 2 to the power of these they tell whole numbers apart."""
-    stored = np.dtype(getattr(cells.dtype, "numpy_dtype", cells.dtype))
-    return int(np.finfo(stored).nmant) + 1 if stored.kind == "f" else 53
+    stored: Any = cells.dtype
+    bits: Any = np.dtype(getattr(stored, "numpy_dtype", stored))
+    return int(np.finfo(bits).nmant) + 1 if bits.kind == "f" else 53
 
 
 def _no_id(name: str) -> InputError:
