@@ -373,6 +373,8 @@ def test_the_schema_s_unit_holds_unless_a_setting_says_otherwise(place):
         ({"at_most": 3}, "'at_most' is about the rows of a unit, and none is named; give its column with --unit"),
         ({"unit": "SEX", "at_most": 3}, "unit column 'SEX' is among the released columns"),
         ({"unit": "HOUSE", "at_most": 3}, "no column 'HOUSE'"),
+        ({"unit": " "}, "setting 'unit' is blank"),
+        ({"unit": ""}, "setting 'unit' is blank"),  # as of a shell's empty variable: each row had been a unit
         ({"unit": "PAY", "at_most": 3, "means": "PAY"}, "its mean would be released"),
         ({"unit_sizes": "0.5,0.5"}, "'unit_sizes' is about the rows of a unit, and none is named"),
         ({"unit": "HOME", "at_most": 3, "unit_sizes": "0.5,x"}, "shares of units with 1, 2, 3"),
@@ -573,6 +575,7 @@ def test_counts_of_units_that_were_drawn_and_lost_are_charged_again(place, monke
     card = json.loads((folder / "out" / "card.json").read_text())
     assert card["unit_sizes"]["units"] != lost[0]["units"]
     assert card["guarantee"]["rho"] == pytest.approx(sum(card["guarantee"]["split_of_rho"].values()))
+    assert "in parallel" not in card["guarantee"]["composition"]  # a unit's rows may be in several strata
     assert faults(Release.open(folder / "out")) == []
 
 
