@@ -142,7 +142,7 @@ class StratifiedSynthesizer:
             if schema is None:
                 raise InputError("a data frame needs the schema that codes it; give schema=Schema.load(...)")
             table = CodedTable.encode(table, schema)
-        if table.schema.unit != ROW:
+        if table.schema.unit != ROW and not table.schema.weighed:  # else units are bounded, and each counts as one
             raise InputError(
                 f"schema {table.schema.name!r} declares a unit, {table.schema.unit.words}, and fit protects one row; "
                 "make a release, which bounds and protects units (equistrata.release), or leave the unit out"
