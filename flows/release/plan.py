@@ -224,7 +224,7 @@ class Plan:
 
     @property
     def held_out(self) -> float:
-        """The chance of a row to be held out of the release, so that classifiers are tested on unseen rows."""
+        """The chance of a unit to be held out of the release, so that classifiers are tested on unseen rows."""
         return self.config.holdout if self.config.evaluate == "full" else 0.0
 
     @cached_property
