@@ -224,6 +224,8 @@ class Release:
     ) -> pd.DataFrame:
         """A statistic of the private table, with intervals that know of the noise, the model and the sampling.
 
+        Of a unit's rows, those that were used: at most `unit.at_most`.
+
         Args:
             statistic: "count", "proportion", "mean", "quantile"; "difference" or "ratio" of each group and the first;
                 "independence" of `of` and one column in `by` (Cramér's V, with the p-value of no relation in the

@@ -11,7 +11,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -27,8 +27,9 @@ from equistrata.data.manifest import MANIFEST, listed
 from equistrata.data.schema import Schema
 from equistrata.data.sources import read_frame
 from equistrata.data.table import CodedTable
+from equistrata.data.units.unit import ROW
 from equistrata.errors import InputError
-from equistrata.privacy.budget import Rho
+from equistrata.privacy.budget import REPLACE_ONE, Rho
 from equistrata.synth.measurements import Measurement, Where, measured_pairs
 
 SAME = 1e-9  # relative
@@ -44,7 +45,7 @@ NOT_SEEN = (
 
 def faults(release: Release) -> list[str]:
     """A sentence for each thing that does not hold; none for an honest release. The manifest was checked on opening."""
-    found = [*_card(release), *_rows(release)]
+    found = [*_card(release), *_unit(release), *_rows(release)]
     if has_measurements(release):
         try:
             release.evidence  # noqa: B018
@@ -80,6 +81,23 @@ def _card(release: Release) -> Iterator[str]:
             yield f"the card's {place} says ε = {part['epsilon']:g}, but its ρ and δ make it {epsilon:g}"
     if not release.card.get("private", False):
         yield "the noise was seeded, so the release is not private"
+
+
+def _unit(release: Release) -> Iterator[str]:
+    """Who is protected, and what groups pay, as the card says it: by the schema's unit, and by the price."""
+    card, guarantee, own = release.card, release.card["guarantee"], release.unit
+    told = asdict(ROW) | card.get("unit", asdict(own)), guarantee.get("unit") if "unit" in card else own.words
+    relation = guarantee["relation"]
+    other = has_measurements(release) and not relation.startswith(own.relation)  # a foreign synthesizer has its own
+    if other or told != (asdict(own), own.words):
+        yield "the unit or the relation on the card is not that of schema.json, by which the price is checked"
+    steps = 2 if relation.startswith(REPLACE_ONE) else 1
+    for each in card.get("groups", ()):
+        price = Rho(guarantee["rho"]).group(steps * each["units"])
+        least = price.epsilon(guarantee["delta"])
+        low = each["epsilon"] is not None and each["epsilon"] < least * (1 - 1e-6)  # values that are found cost more
+        if low or not math.isclose(each["rho"], float(price), rel_tol=SAME):
+            yield f"the card's price of {each['units']} units together is not k²ρ, which has ε = {least:g}"
 
 
 def _prices(card: Mapping[str, Any]) -> Iterator[tuple[str, Mapping[str, Any]]]:

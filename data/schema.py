@@ -383,6 +383,7 @@ class Schema:
         for name in declared:
             text = isinstance(name, str) and name.strip()
             _need(here, text, f"has the column name {name!r}, which is no text to YAML; quote it")
+            _need(here, name != UNIT_ROWS, f"has a column named {name!r}, as releases name one of their own; rename it")
         schema = cls(
             name=_text(document, "name", here) or Path(where).stem,
             columns=tuple(_column(name, spec, f"column {name!r} of {here}") for name, spec in declared.items()),

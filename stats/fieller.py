@@ -43,6 +43,10 @@ class Spread:
     def __add__(self, other: Spread) -> Spread:
         return Spread(self.of_x + other.of_x, self.joint + other.joint, self.of_n + other.of_n)
 
+    def times(self, factor: float) -> Spread:
+        """So many times the variance, at every ratio."""
+        return Spread(factor * self.of_x, factor * self.joint, factor * self.of_n)
+
 
 def ratio_interval(
     x: float, n: float, spread: Spread, *, level: float = 0.95, lower: float = 0.0, upper: float = math.inf

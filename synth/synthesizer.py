@@ -24,6 +24,7 @@ import pandas as pd
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Strata
 from equistrata.data.table import CodedTable
+from equistrata.data.units.unit import ROW
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Budget, Rho
@@ -135,12 +136,17 @@ class StratifiedSynthesizer:
             table: a data frame of raw values with the `schema` that codes it, or coded rows.
 
         Raises:
-            InputError: the table, strata or weights do not fit the schema.
+            InputError: the table, strata or weights do not fit the schema, or it declares a unit of several rows.
         """
         if isinstance(table, pd.DataFrame):
             if schema is None:
                 raise InputError("a data frame needs the schema that codes it; give schema=Schema.load(...)")
             table = CodedTable.encode(table, schema)
+        if table.schema.unit != ROW and not table.schema.weighed:  # else units are bounded, and each counts as one
+            raise InputError(
+                f"schema {table.schema.name!r} declares a unit, {table.schema.unit.words}, and fit protects one row; "
+                "make a release, which bounds and protects units (equistrata.release), or leave the unit out"
+            )
         strata = Strata.over(table.schema, self.strata)
         public = self.weights if isinstance(self.weights, PublicWeights) else None
         if public is not None and set(public.shares) != set(strata.keys):

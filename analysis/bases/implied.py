@@ -64,7 +64,7 @@ def errors(grounds: Grounds, asked: Question, sampled: float) -> tuple[Floats, F
 
 
 def disturbed(grounds: Grounds, model: StratifiedModel, columns: Columns, rng: np.random.Generator) -> Floats:
-    """A model's table over columns as rows might have it: `table_effects`, of each stratum measured by itgrounds."""
+    """A model's table over columns as rows might have it: `table_effects`, of each stratum measured by itself."""
     strata, wide = grounds.evidence.strata, grounds.by_strata(columns)
     table = model.marginal(wide)
     if wide == columns and not any(measurement.where for measurement in grounds.evidence.all):

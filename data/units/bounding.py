@@ -52,7 +52,7 @@ def unit_ids(cells: pd.Series, name: str, key: bytes) -> Ids:
     if pd.api.types.is_numeric_dtype(cells.dtype) and not pd.api.types.is_bool_dtype(cells.dtype):
         kind = np.dtype({"u": np.uint64, "i": np.int64}.get(cells.dtype.kind, np.float64))
         numbers = cells.to_numpy(dtype=kind) + kind.type(0)  # −0.0 is 0.0
-        if kind.kind == "f" and (np.abs(numbers) >= 2.0**53).any():
+        if kind.kind == "f" and (np.abs(numbers) >= 2.0 ** _digits(cells)).any():
             raise InputError(
                 f"unit column {name!r} has numbers with a point that are too large to tell ids apart; store it as text "
                 "or as whole numbers"
@@ -65,6 +65,13 @@ def unit_ids(cells: pd.Series, name: str, key: bytes) -> Ids:
     except TypeError:
         raise InputError(f"unit column {name!r} has lists or mappings in its cells; give each row one id") from None
     return _text_ids(_texts(distinct), name, key)[places]
+
+
+def _digits(cells: pd.Series) -> int:
+    """Of numbers with a point: up to 2 to the power of these they tell whole numbers apart."""
+    stored: Any = cells.dtype
+    bits: Any = np.dtype(getattr(stored, "numpy_dtype", stored))
+    return int(np.finfo(bits).nmant) + 1 if bits.kind == "f" else 53
 
 
 def _no_id(name: str) -> InputError:

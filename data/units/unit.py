@@ -23,7 +23,7 @@ from equistrata.errors import InputError
 
 MOST_ROWS = 1_000  # of a unit
 MOST_WEIGHED = 16  # rows of a unit that counts as one: a column of a model says how many it has
-UNIT_ROWS = "(rows of the unit)"  # that column, which is never released
+UNIT_ROWS = "(rows of the unit)"  # that column, which is in no released row
 # Units count by default where `noise_ratio` is at least the first, and noise, k·√(columns/2ρ), is at least the second
 # times the rows: below, what a model misses of how values go with sizes weighs more (docs/experiments/units.md).
 LEAST_GAIN, LEAST_NOISE = 1.3, 0.0015

@@ -77,19 +77,19 @@ def means_section(rows: PrivateRows, budget: Budget, noise: NoiseSource) -> Sect
         squares = [found for _, found in measured if found is not None]
         whole = reduce(add, (sums for sums, _ in measured)), sum(squares) if squares else None
         half = float(np.ptp(declared)) / 2
-        shown[name] = grouping.labelled([_column_mean(*each, half, grouping.level) for each in (*measured, whole)])
+        shown[name] = grouping.labelled([_column_mean(*each, half, grouping) for each in (*measured, whole)])
         drawn[f"mean of {name}"] = grouping.labelled(
             [{"sum about the middle": grouping.drawn(sums.total, sums.spread.of_x**0.5)} for sums, _ in measured]
         )
     return shown, drawn
 
 
-def _column_mean(sums: NoisySums, squares: float | None, half: float, level: float) -> NoisyNumber:
+def _column_mean(sums: NoisySums, squares: float | None, half: float, grouping: Grouping) -> NoisyNumber:
     """The mean of a column of range c ± half, and its interval (`equistrata.stats.fieller`) within that range.
 
     Sampling adds to the variance of Σ(x − c) − δN. Two values (`squares` is None): (x − c)² = half², so the variance of
     a row at mean c + δ is half² − δ². More: the second moment less the squared mean, held between 0 and its largest
-    value for that mean (Bhatia and Davis 2000), half² − δ².
+    value for that mean (Bhatia and Davis 2000), half² − δ². Rows of a unit are sampled together, and may be alike.
     """
     n = max(sums.rows, 0.0)
     if squares is None:
@@ -98,8 +98,8 @@ def _column_mean(sums: NoisySums, squares: float | None, half: float, level: flo
         off_centre = sums.total**2 / n if n else 0.0
         largest = max(n * half**2 - off_centre, 0.0)
         sampling = Spread(min(max(squares - off_centre, 0.0), largest), 0.0, 0.0)
-    spread = sampling + sums.spread
-    least, greatest = ratio_interval(sums.total, sums.rows, spread, level=level, lower=-half, upper=half)
+    spread = sampling.times(grouping.alike) + sums.spread
+    least, greatest = ratio_interval(sums.total, sums.rows, spread, level=grouping.level, lower=-half, upper=half)
     value = sums.centre + sums.total / sums.rows if sums.rows > 0 else None
     return clipped(value, (sums.centre + least, sums.centre + greatest), 2 * half)
 

@@ -94,10 +94,11 @@ V = TypeVar("V")
 
 @dataclass(frozen=True)
 class Grouping:
-    """The strata of an audit, and the level of its intervals."""
+    """The strata of an audit, the level of its intervals, and how many rows of a unit are sampled together at most."""
 
     strata: Strata
     level: float = 0.95
+    alike: int = 1
 
     @cached_property
     def labels(self) -> tuple[str, ...]:

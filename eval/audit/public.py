@@ -41,7 +41,7 @@ from equistrata.eval.audit.sections import RATES, calibration_section, rates_sec
 from equistrata.eval.scores.classifiers import Classifier, train_classifier
 from equistrata.privacy.budget import ADD_REMOVE, Budget, Rho
 from equistrata.privacy.noise import NoiseSource
-from equistrata.stats.checks import share
+from equistrata.stats.checks import share, whole
 
 SECTION_SHARES: Mapping[str, float] = {
     "sizes": 0.15,
@@ -151,6 +151,7 @@ def public_audits(
     level: float = 0.95,
     shares: Mapping[str, float] = SECTION_SHARES,
     degree: int = 3,
+    alike: int = 1,
 ) -> dict[str, PublicAudit]:
     """Audit several releases of the same rows in public.
 
@@ -170,6 +171,8 @@ def public_audits(
         level: nominal coverage of every interval, in (0, 1), each by itself.
         shares: section → its part of the ρ, in any unit, each positive.
         degree: of the workload's marginals.
+        alike: the most rows of a unit. They are sampled together and may be alike, so intervals have up to so many
+            times the sampling variance of single rows (docs/proofs/units.md).
 
     Returns:
         Release → its audit, with the `rho` of its own numbers; together they cost what was spent of `budget`. Every
@@ -187,6 +190,7 @@ def public_audits(
         raise InputError("no release is given; name at least one")
     for table in synthetic.values():
         _check(private, table, strata, level, shares, degree)
+    whole("alike", alike, 1)
     spend = Budget.of(budget)
     if not spend.remaining:
         raise InputError("nothing is left of the audit's budget; give it a positive amount")
@@ -204,7 +208,7 @@ def public_audits(
             for (name, budgets), part in zip(paying.items(), rho.split([1] * len(paying)), strict=True):
                 budgets[section] = spend.part(part, f"audit: {section}{f' of {name}' if name else ''}")
     of_rows = next(iter(paying.values()))
-    rows = measured_rows(private, Grouping(strata, float(level)), of_rows["sizes"], noise.spawn(0))
+    rows = measured_rows(private, Grouping(strata, float(level), alike), of_rows["sizes"], noise.spawn(0))
     measured = {"sizes": sizes_section(rows), "means": means_section(rows, of_rows["means"], noise.spawn(1))}
     audits = {}
     for place, (name, table) in enumerate(synthetic.items()):

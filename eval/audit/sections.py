@@ -23,7 +23,7 @@ import numpy as np
 from equistrata.arrays import Counts, Floats
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
-from equistrata.eval.audit.noisy_number import ByStratum, NoisyNumber, SectionNumbers, Subject, clipped
+from equistrata.eval.audit.noisy_number import ByStratum, Grouping, NoisyNumber, SectionNumbers, Subject, clipped
 from equistrata.eval.scores.tables import ALL_ROWS, in_bins, rows_by_place
 from equistrata.eval.scores.workload import WORST_WORKLOAD, marginal_gap, subsets_of
 from equistrata.inference.ratios.design import PricedDesign
@@ -59,7 +59,7 @@ def calibration_section(subject: Subject, budget: Budget, noise: NoiseSource) ->
     shown = []
     for each in (*sums, reduce(add, sums)):
         value = max(each["ws"], 0.0) / each["wy"] if each["wy"] > 0 else None
-        shown.append(clipped(value, fieller_from_sums(each, level=grouping.level)))
+        shown.append(clipped(value, fieller_from_sums(each, level=grouping.level, alike=grouping.alike)))
     deviations = np.sqrt(np.diag(sums[0].covariance)).tolist()
     drawn = [
         {name: grouping.drawn(each[name], sigma) for name, sigma in zip(each, deviations, strict=True)} for each in sums
@@ -81,8 +81,8 @@ def rates_section(subject: Subject, budget: Budget, noise: NoiseSource) -> Secti
     tables = cells.astype(np.float64).reshape(-1, 4)
     shown: dict[str, ByStratum] = {}
     for rate in RATES:
-        whole = _rate(rate, tables.sum(axis=0), sigma**2 * len(tables), grouping.level)
-        shown[rate] = grouping.labelled([*(_rate(rate, table, sigma**2, grouping.level) for table in tables), whole])
+        whole = _rate(rate, tables.sum(axis=0), sigma**2 * len(tables), grouping)
+        shown[rate] = grouping.labelled([*(_rate(rate, table, sigma**2, grouping) for table in tables), whole])
     drawn = [
         {cell: grouping.drawn(count, sigma) for cell, count in zip(CELLS, table.tolist(), strict=True)}
         for table in tables
@@ -90,14 +90,15 @@ def rates_section(subject: Subject, budget: Budget, noise: NoiseSource) -> Secti
     return shown, {"rates": grouping.labelled(drawn)}
 
 
-def _rate(rate: str, table: Floats, variance: float, level: float) -> NoisyNumber:
+def _rate(rate: str, table: Floats, variance: float, grouping: Grouping) -> NoisyNumber:
     successes, failures = (list(cells) for cells in RATES[rate])
     found = noisy_rate(
         float(table[successes].sum()),
         float(table[failures].sum()),
         variance * len(successes),
         failures_variance=variance * len(failures),
-        level=level,
+        level=grouping.level,
+        alike=grouping.alike,
     )
     return NoisyNumber(found.value, found.lower, found.upper, possible=1.0)
 

@@ -87,7 +87,9 @@ def examine(plan: AuditPlan, work: Workspace) -> None:
     if plan.public:
         noise, target, unit = noise_source(plan.config.seed), plan.config.target, plan.unit
         price, relation = plan.price * Fraction(1, unit.sum_cost), relation_of(unit.column, unit.relation)
-        noisy = public_audits(private, tables, plan.strata, budget=price, noise=noise, target=target)
+        noisy = public_audits(
+            private, tables, plan.strata, budget=price, noise=noise, target=target, alike=unit.at_most
+        )
         epsilon, delta = plan.config.price
         report = PublicReport(
             about=about,

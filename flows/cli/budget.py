@@ -81,6 +81,8 @@ def create_budget(settings: CreateSettings) -> None:
     """
     from equistrata.privacy.budget import relation_of
 
+    if settings.unit is not None and not settings.unit.strip():
+        raise InputError("setting 'unit' is blank; name the column of the units, or leave the setting out")
     books, dataset, epsilon, delta = settings.open(), settings.dataset, settings.epsilon, settings.delta
     relation, same_people = relation_of(settings.unit, settings.relation), tuple(dict.fromkeys(settings.same_people_as))
     rho = books.create(dataset, epsilon, delta, relation=relation, same_people_as=same_people)

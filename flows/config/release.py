@@ -199,7 +199,7 @@ class ReleaseConfig(SourceSettings):
         "rows", "The means that intervals cover: the rows' own, or those of the population (needs σ)."
     )
     evaluate: Literal["full", "quick", "none"] = setting("quick", "Exact internal scores; full: with classifiers.")
-    holdout: float = setting(0.2, "Chance of a row to be held out, for evaluate full.", gt=0, lt=1)
+    holdout: float = setting(0.2, "Chance of a row (or unit) to be held out, for evaluate full.", gt=0, lt=1)
     seed: int | None = setting(None, "For tests: reproducible, and therefore NOT private.", ge=0)
     runner: Literal["threads", "processes", "dask", "ray"] = setting(
         "processes", "Where strata are fitted: this process, processes of this machine, or a cluster (extras)."

@@ -90,11 +90,7 @@ def release_card(
             "relation": RELATIONS[relation].format("unit, wherever its rows fall" if unit.column else "row"),
             "delta_is": _delta_is(config),
             "split_of_rho": {**{name: float(part) for name, part in parts.items() if part}, **again},
-            "composition": (
-                "strata in parallel; counts, synthesis and means in sequence"
-                if each
-                else "choices, marginals, counts and means in sequence; strata within a marginal in parallel"
-            ),
+            "composition": _composition(unit, each),
             "noise_source": noise.name if foreign is None else f"{foreign.software}; counts and means: {noise.name}",
             "caveats": [] if foreign is None else list(foreign.caveats),
         },
@@ -133,6 +129,16 @@ def _relations(names: Sequence[str], measured: Iterable[Columns]) -> dict[str, l
     together, apart = measured_pairs(names, measured)
     alone = sorted(set(names).difference(*together), key=list(names).index) if len(names) > 1 else []
     return {"measured": list(map(list, together)), "not_measured": list(map(list, apart)), "alone": alone}
+
+
+def _composition(unit: Unit, each: bool) -> str:
+    """How prices add up; `each` where some strata were measured each by itself. See docs/proofs/units.md."""
+    if each:
+        order = "counts, synthesis and means in sequence"
+        several = "a unit's rows in several strata together at most as in one"
+        return f"{several if unit.at_most > 1 else 'strata in parallel'}; {order}"
+    inner = "a unit's rows within a marginal at most as in one cell" if unit.at_most > 1 else ""
+    return f"choices, marginals, counts and means in sequence; {inner or 'strata within a marginal in parallel'}"
 
 
 def _times(part: str, account: Mapping[str, Any] | None) -> int:

@@ -224,7 +224,7 @@ class Plan:
 
     @property
     def held_out(self) -> float:
-        """The chance of a row to be held out of the release, so that classifiers are tested on unseen rows."""
+        """The chance of a unit to be held out of the release, so that classifiers are tested on unseen rows."""
         return self.config.holdout if self.config.evaluate == "full" else 0.0
 
     @cached_property
@@ -250,6 +250,8 @@ class Plan:
 def _unit(config: ReleaseConfig, declared: Schema, released: Schema) -> Unit:
     """The unit that the settings name, else the schema's."""
     unit = replace(declared.unit, relation=config.relation)
+    if config.unit is not None and not config.unit.strip():
+        raise InputError("setting 'unit' is blank; name the column of the units, or leave the setting out")
     column = config.unit or unit.column
     if column is None:
         for name in ("at_most", "unit_sizes"):

@@ -157,11 +157,12 @@ def ratio_from_sums(
     return RatioEstimate(value, variance, lower, upper, sums, float(level), correction, bool(log))
 
 
-def fieller_from_sums(sums: RatioSums, *, level: float = 0.95) -> tuple[float, float]:
+def fieller_from_sums(sums: RatioSums, *, level: float = 0.95, alike: int = 1) -> tuple[float, float]:
     """An interval for the ratio that holds even where the denominator may be all noise; its upper end may be infinite.
 
-    The variance of Σws − rΣwy at r is Σw²/Σw · Σw(s − ry)² from the noisy sums, plus the noise. Coverage:
-    `equistrata.stats.fieller.ratio_interval`, for the ratio of population means. Post-processing.
+    The variance of Σws − rΣwy at r is Σw²/Σw · Σw(s − ry)² from the noisy sums, times `alike` where so many rows of a
+    unit are sampled together, plus the noise. Coverage: `equistrata.stats.fieller.ratio_interval`, for the ratio of
+    population means. Post-processing.
 
     >>> from equistrata.privacy.noise import SeededNoise
     >>> label = np.arange(60) % 2
@@ -172,13 +173,19 @@ def fieller_from_sums(sums: RatioSums, *, level: float = 0.95) -> tuple[float, f
     of_s, of_y, joint = _noise_of(sums)
     squares, labels = max(sums["wss"], 0.0), max(sums.get("wyy", sums["wy"]), 0.0)
     bound = math.sqrt(squares * labels)
-    factor = sums["ww"] / sums["w"] if "ww" in sums and min(sums["w"], sums["ww"]) > 0 else 1.0
+    factor = alike * (sums["ww"] / sums["w"] if "ww" in sums and min(sums["w"], sums["ww"]) > 0 else 1.0)
     sampled = Spread(factor * squares, factor * min(max(sums["wys"], -bound), bound), factor * labels)
     return ratio_interval(sums["ws"], sums["wy"], sampled + Spread(of_s, joint, of_y), level=level)
 
 
 def noisy_rate(
-    successes: float, failures: float, variance: float, *, failures_variance: float | None = None, level: float = 0.95
+    successes: float,
+    failures: float,
+    variance: float,
+    *,
+    failures_variance: float | None = None,
+    level: float = 0.95,
+    alike: int = 1,
 ) -> Interval:
     """The rate A/(A + B) of two noisy counts of disjoint groups of rows.
 
@@ -186,10 +193,12 @@ def noisy_rate(
         successes, failures: A and B, noisy counts; may be negative.
         variance, failures_variance: of the independent noises of A and B, positive; None for B as for A.
         level: nominal coverage of the interval, in (0, 1).
+        alike: rows of a unit, which are sampled together and may be alike (docs/proofs/units.md).
 
     Returns:
         The rate and an interval for the probability p of a success in the population: the p that A − pN, N = A + B,
-        does not refute. Its variance at p is N·p(1 − p) + (1 − p)²σ_A² + p²σ_B²; without noise it is Wilson's interval.
+        does not refute. Its variance at p is N·p(1 − p), times `alike`, and (1 − p)²σ_A² + p²σ_B²; without noise, of
+        single rows, it is Wilson's interval.
 
     Cost: none (post-processing). Source: Wilson (1927) for sampling; `equistrata.stats.fieller` for the rest.
 
@@ -205,7 +214,7 @@ def noisy_rate(
         raise InputError("the variances of the noise must be positive; a count without noise is not private")
     total = successes + failures
     rows = max(total, 0.0)
-    spread = Spread(0.0, -rows / 2, -rows) + Spread(variance, variance, variance + other)
+    spread = Spread(0.0, -rows / 2, -rows).times(alike) + Spread(variance, variance, variance + other)
     lower, upper = ratio_interval(successes, total, spread, level=level, lower=0.0, upper=1.0)
     value = successes / total if total > 0 else (lower + upper) / 2
     return Interval(min(max(value, lower), upper), lower, upper)

@@ -199,9 +199,26 @@ def test_a_price_that_is_too_low_throughout_is_found(edited):
         guarantee["split_of_rho"] = {name: part / 2 for name, part in guarantee["split_of_rho"].items()}
         guarantee["rho"] /= 2
         guarantee["epsilon"] = Rho(guarantee["rho"]).epsilon(guarantee["delta"])
+        card["groups"] = []  # of the former price
 
     (fault,) = edited(lambda copy: rewrite(copy / "card.json", cheaper))
     assert "but the card says" in fault
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda card: card["unit"].update(column="HOME", at_most=4),
+        lambda card: card["unit"].update(relation="replace-one"),
+        lambda card: card["guarantee"].update(unit="all rows with one HOME, of which at most 4 are used"),
+        lambda card: card["guarantee"].update(relation="replace-one: neighbouring tables differ by another row"),
+        lambda card: card["groups"][1].update(epsilon=card["guarantee"]["epsilon"]),
+        lambda card: card["groups"][2].update(rho=card["guarantee"]["rho"]),
+    ],
+)
+def test_a_unit_or_a_group_that_pays_more_than_the_card_says_is_found(edited, change):
+    (found,) = edited(lambda copy: rewrite(copy / "card.json", change))
+    assert "the unit or the relation on the card" in found or "units together is not k²ρ" in found
 
 
 def test_a_row_that_breaks_a_rule_is_found(edited):

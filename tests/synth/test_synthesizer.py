@@ -1,6 +1,7 @@
 """The synthesizer by scikit-learn's conventions: settings, clones, data frames in and out, labels."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -8,6 +9,7 @@ import pytest
 from sklearn.base import clone
 
 from equistrata.data.schema import Schema
+from equistrata.data.units.unit import Unit
 from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.synth.mechanisms.mst import MST
@@ -89,6 +91,13 @@ def test_a_bad_setting_is_refused_when_made_and_when_set(setting, message):
 def test_an_unknown_setting_is_refused():
     with pytest.raises(InputError, match="unknown setting 'eps'; choose among mechanism, strata, epsilon"):
         StratifiedSynthesizer().set_params(eps=1)
+
+
+def test_a_declared_unit_is_not_passed_over():
+    """Noise would be for one row, under a schema that says that several are protected together."""
+    declared = replace(SCHEMA, unit=Unit("HOME", 3))
+    with pytest.raises(InputError, match=r"declares a unit, all rows with one HOME, .* and fit protects one row"):
+        StratifiedSynthesizer(seed=0).fit(people(), declared)
 
 
 def test_labels_and_values_name_the_same_people():

@@ -63,6 +63,24 @@ def test_without_noise_its_values_are_the_exact_ones():
     )
 
 
+def test_four_alike_of_each_person_say_as_much_as_one():
+    """Four times the rows, in units of four that are alike, paid as such units: intervals for the population stay."""
+    four = PRIVATE.take(np.repeat(np.arange(len(PRIVATE)), 4))
+    once, units = audit(noise=NoNoise()), audit(four, budget=0.5 / 16, noise=NoNoise(), alike=4)
+    as_rows = audit(four, budget=0.5 / 16, noise=NoNoise())
+    for found in ("means", "calibration", "accuracy", "selection_rate", "false_negative_rate"):
+        one, same, other = (getattr(each, found) for each in (once, units, as_rows))
+        for label in ["G=x", "all"] if found != "means" else []:
+            assert (same[label].lower, same[label].upper) == pytest.approx(
+                (one[label].lower, one[label].upper), rel=0.02
+            )
+            assert other[label].upper - other[label].lower < 0.9 * (one[label].upper - one[label].lower)
+        for column in one if found == "means" else ():
+            ends = [(each[column]["all"].lower, each[column]["all"].upper) for each in (one, same, other)]
+            assert ends[1] == pytest.approx(ends[0], rel=0.02)
+            assert ends[2][1] - ends[2][0] < 0.9 * (ends[0][1] - ends[0][0])
+
+
 def test_it_spends_what_is_left_of_a_budget_section_by_section():
     budget = Budget(Rho(1))
     budget.spend(Rho(0.25), "release")

@@ -32,6 +32,7 @@ def audited_twice(folder, monkeypatch, one, two, **settings):
     rows = {"source": "csv", "input": str(folder / "people.csv"), "schema": str(folder / "people.yaml")}
     made = {"strata": "SEX,GROUP", "evaluate": "none", "rows": 300, "seed": 1, "output": str(folder / "made")}
     release(rows | made | settings)
+    at_most = settings.get("at_most", 1)  # intervals allow for so many that are alike
     recorded = []
     for name, table in (("first", one), ("second", two)):
         table.to_csv(folder / f"{name}.csv", index=False)
@@ -46,10 +47,12 @@ def audited_twice(folder, monkeypatch, one, two, **settings):
         steps.load_rows(plan, work)
         with (
             mock.patch.object(steps, "noise_source", return_value=recorder),
+            mock.patch.object(steps, "public_audits", wraps=steps.public_audits) as audits,
             mock.patch("equistrata.eval.scores.classifiers.TREES", 20),
             mock.patch("equistrata.eval.report.pictures.Picture.svg", return_value="<svg/>"),
         ):
             steps.examine(plan, work)
+        assert audits.call_args.kwargs["alike"] == at_most
     report = json.loads(next((folder / "work of first").rglob("audit.json")).read_text("utf-8"))
     return report, float(plan.price), recorded
 

@@ -21,7 +21,7 @@ from equistrata.analysis.verify import faults
 from equistrata.data.manifest import MANIFEST, write_manifest
 from equistrata.data.units import bounding
 from equistrata.data.units.bounding import Bounding, chosen_rows, contents, unit_ids
-from equistrata.data.units.unit import Unit
+from equistrata.data.units.unit import UNIT_ROWS, Unit
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import steps
@@ -287,6 +287,8 @@ def test_ids_are_the_same_however_they_are_stored():
         (["", "1"], "has empty cells"),
         ([1.0, 2.0**53], "has numbers with a point that are too large to tell ids apart"),
         ([1.0, np.inf], "has numbers with a point"),
+        (pd.Series([1.0, 2.0**24], dtype="float32"), "has numbers with a point that are too large to tell ids apart"),
+        (pd.Series([1.0, 2.0**24], dtype="Float32"), "has numbers with a point that are too large to tell ids apart"),
         ([[1], [2]], "has lists or mappings in its cells"),
     ],
 )
@@ -371,6 +373,8 @@ def test_the_schema_s_unit_holds_unless_a_setting_says_otherwise(place):
         ({"at_most": 3}, "'at_most' is about the rows of a unit, and none is named; give its column with --unit"),
         ({"unit": "SEX", "at_most": 3}, "unit column 'SEX' is among the released columns"),
         ({"unit": "HOUSE", "at_most": 3}, "no column 'HOUSE'"),
+        ({"unit": " "}, "setting 'unit' is blank"),
+        ({"unit": ""}, "setting 'unit' is blank"),  # as of a shell's empty variable: each row had been a unit
         ({"unit": "PAY", "at_most": 3, "means": "PAY"}, "its mean would be released"),
         ({"unit_sizes": "0.5,0.5"}, "'unit_sizes' is about the rows of a unit, and none is named"),
         ({"unit": "HOME", "at_most": 3, "unit_sizes": "0.5,x"}, "shares of units with 1, 2, 3"),
@@ -408,6 +412,15 @@ def test_a_schema_s_unit_is_checked(place, unit):
     (folder / "people.yaml").write_text(PEOPLE_SCHEMA + f"unit: {unit}\n")
     with pytest.raises(InputError, match="unit"):
         Plan.of(ReleaseConfig.build(**given))
+
+
+def test_no_column_of_the_rows_is_taken_for_the_sizes_of_units(place):
+    """A steward's column of that name had set how much a row weighs: a unit of three rows weighed three."""
+    folder, given = place
+    named = PEOPLE_SCHEMA + f"  {UNIT_ROWS!r}: {{values: [1, 2]}}\n"
+    (folder / "people.yaml").write_text(named + "unit: {column: HOME, at_most: 3}\n")
+    with pytest.raises(InputError, match="as releases name one of their own; rename it"):
+        Plan.of(ReleaseConfig.build(**given, unit_weights="units"))
 
 
 def test_rows_are_bounded_before_anything_else_and_the_same_ones_again(place, monkeypatch):
@@ -562,6 +575,7 @@ def test_counts_of_units_that_were_drawn_and_lost_are_charged_again(place, monke
     card = json.loads((folder / "out" / "card.json").read_text())
     assert card["unit_sizes"]["units"] != lost[0]["units"]
     assert card["guarantee"]["rho"] == pytest.approx(sum(card["guarantee"]["split_of_rho"].values()))
+    assert "in parallel" not in card["guarantee"]["composition"]  # a unit's rows may be in several strata
     assert faults(Release.open(folder / "out")) == []
 
 
