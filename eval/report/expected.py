@@ -76,8 +76,8 @@ class ExpectedReport:
 
     @property
     def order(self) -> list[str]:
-        """The groups, worst served first."""
-        return sorted(self.sizes, key=lambda group: -self.mean(group))
+        """The groups, worst served first, those that do not count last."""
+        return sorted(self.sizes, key=lambda group: (group not in self.covered, -self.mean(group)))
 
     def mean(self, group: str) -> float:
         """A group's distance, averaged over columns."""
@@ -90,7 +90,7 @@ class ExpectedReport:
     @property
     def sentences(self) -> list[str]:
         """Who is served worst, and how sure that is."""
-        worst, *others = [group for group in self.order if group in self.covered] or self.order
+        worst, *others = self.order[: len(self.covered)] or self.order
         if len(self.order) == 1:
             said = f"The released shares of a column are expected to be off by {percent(self.mean(worst))} on average."
             return [f"{said} {SURE}"]
@@ -117,9 +117,8 @@ def write_expected(report: ExpectedReport, folder: Path) -> Path:
     ]
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([("group", "rows", "column", "distance"), *rows])
-    order = [group for group in report.order if group in report.covered]
-    document = {"format": FORMAT, "sentences": report.sentences, "worst": (order or report.order)[0], **asdict(report)}
-    document["covered"] = order
+    document = {"format": FORMAT, "sentences": report.sentences, "worst": report.order[0], **asdict(report)}
+    document["covered"] = report.order[: len(report.covered)]
     (folder / CSV).write_text(text.getvalue(), "utf-8")
     plain = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
     (folder / "expected.json").write_text(plain + "\n", "utf-8")
@@ -148,16 +147,16 @@ def _html(report: ExpectedReport, table: str) -> str:
 
 def _by_group(report: ExpectedReport) -> Exhibit:
     order = report.order
+    best = order[max(len(report.covered), 1) - 1]
     panels = (
         Dots({KIND: {group: Shown(report.mean(group)) for group in order}}, "expected distance (log scale)"),
         Dots({KIND: {group: Shown(max(report.sizes[group], 1.0)) for group in order}}, "rows, about", shown=_thousands),
     )
-    reading = "Each mark is a group, worst served first. Left: how far its released shares are expected to be off, as "
-    reading += "a share of the group, averaged over columns. Right: how many rows it has, about."
+    small = ", those that may be empty last" if len(report.covered) < len(order) else ""
+    reading = f"Each mark is a group, worst served first{small}. Left: how far its released shares are expected to be "
+    reading += "off, as a share of the group, averaged over columns. Right: how many rows it has, about."
     words = {group: shorten(group, LONGEST_WORDS) for group in order}
-    described = (
-        f"Worst: {order[0]}, {percent(report.mean(order[0]))}; best: {order[-1]}, {percent(report.mean(order[-1]))}."
-    )
+    described = f"Worst: {order[0]}, {percent(report.mean(order[0]))}; best: {best}, {percent(report.mean(best))}."
     picture = DotPlot("groups", "How far each group is expected to be off", reading, described, panels, words)
     rows = tuple((group, count(report.sizes[group]), ratio(report.mean(group))) for group in order)
     return Exhibit(picture, (Table("Expected distance by group", ("group", "rows, about", "distance"), rows),), CSV)

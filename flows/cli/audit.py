@@ -71,7 +71,7 @@ def _check(config: AuditConfig) -> None:
 
 
 def expect(config: AuditConfig) -> None:
-    """Print how far each group of each release is expected to be off, worst first, and make the pages."""
+    """Print how far each group of each release is expected to be off, those that may be empty last; make the pages."""
     from equistrata.flows.audit.expected import expected_audit
 
     with progress_bars(err) as bar:

@@ -112,6 +112,8 @@ def test_a_free_audits_page_as_it_is_seen(browser, tmp_path, scheme, size):
         grouping="Number × Kind",
         sizes=groups,
         distances=distances,
+        parity_distance=1.2,
+        covered=frozenset(groups),
         called={"AGE": "Age", "WORK": "Usual hours of work", "HEALTH": "Health"},
         not_measured=("Age and Health",),
         replicates=50,
