@@ -53,8 +53,8 @@ ROUNDS = 16  # times the number of columns: the parts of ρ of which each of the
 # a part of the rows, at which first rounds may have that price (docs/experiments/aim.md).
 STRATA_ROUNDS = ((ROUNDS, 0.0025), (4, 0.065), (1, inf))
 MODEL_SIZE, STRATA_MODEL_SIZE = 1.0, 4.0  # MiB
-# Columns besides those of strata: as `Levels.many`; the most for STRATA_ROUNDS (docs/experiments/levels.md).
-MANY, MOST_STRATA_ROUNDS = 14, 20
+# Columns besides those of strata: `Levels.many` and `Levels.most` (docs/experiments/levels.md).
+MANY, MOST = 14, 20
 
 
 @dataclass(frozen=True)
@@ -112,7 +112,7 @@ class AIM(SharingMechanism):
 
     def with_levels(self, strata: Columns, coarse: bool, fine: bool, each: bool = True) -> Self:
         """See `SharingMechanism.with_levels`. Large strata gain from one choice too (docs/experiments/levels.md)."""
-        return replace(self, levels=Levels(strata, coarse, fine, many=MANY, alone=self.measured / ROUNDS))
+        return replace(self, levels=Levels(strata, coarse, fine, many=MANY, most=MOST, alone=self.measured / ROUNDS))
 
     def measure_with_log(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
@@ -172,7 +172,7 @@ class AIM(SharingMechanism):
         if self.strata:
             first = self.levels.measure_within(session, self.levels.measure_over_all(session))
             levels = self.levels.reached(session.measurements)
-            if self.rounds is None and levels.fine and len(levels.inner(session.table.schema)) <= MOST_STRATA_ROUNDS:
+            if self.rounds is None and levels.fine and len(levels.inner(session.table.schema)) <= MOST:
                 rounds = STRATA_ROUNDS
         else:  # the paper's: every column
             part = rho * Fraction(1, rounds[0][0] * len(names)) * self.measured

@@ -61,6 +61,7 @@ class Levels:
         columns: the part of ρ for columns within strata, unless their noise floor is too high.
         low_noise: the same where σ of a cell would be less than LOW_NOISE rows.
         many: of more columns than this both fall as the number's square: the rest must pay for so many more pairs.
+        most: of more columns than this none is measured within strata, where there are coarser levels.
         alone: the part of ρ for columns over all rows where none is measured within strata.
         large_noise: strata are `large` where the noise floor of a pair within all of them, if all of ρ went to a tree
             of pairs, is at most this fraction of the number of rows.
@@ -73,6 +74,7 @@ class Levels:
     columns: float = 0.2
     low_noise: float = 0.4
     many: float = inf
+    most: float = inf
     alone: float = 0.2
     large_noise: float = 0.0
     sizes_noise: float = inf
@@ -117,7 +119,8 @@ class Levels:
         Where the noise floor of a column within strata (its expected L1 norm, summed over strata) is more than
         NOISE_FLOOR times the rows, no difference between strata could be seen. Where there are many more strata than
         stratum columns have values, coarser levels tell as much with less noise: the bound is COARSER_NOISE times the
-        ratio of the two. Beyond it columns are measured over all rows again instead. Sizes have the same bound.
+        ratio of the two. Beyond it, and where there are more than `most` columns, they are measured over all rows again
+        instead. Sizes have the same bound.
 
         Args:
             rho: what the whole mechanism may spend.
@@ -128,7 +131,7 @@ class Levels:
         sets = [at_level(schema, (name,), self.strata) for name in names]
         sigma, floor = self._column_noise(schema, rho)
         most = min(NOISE_FLOOR, COARSER_NOISE * sum(values) / prod(values))
-        if self.coarser and not (self.fine and floor <= most * rows):
+        if self.coarser and not (self.fine and len(names) <= self.most and floor <= most * rows):
             if noise_floor(float(rho) * SIZES_SHARE, prod(values)) > min(most, self.sizes_noise) * rows:
                 sizes = []
             again = max(self.alone - COARSE_SHARE, 0.0) / len(schema.names)

@@ -133,6 +133,17 @@ def test_columns_within_strata_get_more_where_a_cell_has_little_noise():
         assert parts[("A", "S", "R")] == parts[("S", "B", "R")] == pytest.approx(share / 2)
 
 
+def test_beyond_the_most_columns_none_is_measured_within_strata():
+    schema = Schema("many", tuple(Column(name, values=(0, 1)) for name in "SABCDEFGH"))
+    within = [
+        [columns for columns, _ in Levels(("S",), most=most).within_strata(schema, Rho(0.1), 1e6) if len(columns) > 1]
+        for most in (8, 7)
+    ]
+    assert [len(found) for found in within] == [8, 0]
+    alone = Levels(("S",), coarse=False, most=7).within_strata(schema, Rho(0.1), 1e6)  # there is nowhere else
+    assert all(len(columns) == 2 for columns, _ in alone)
+
+
 def test_columns_within_strata_get_less_where_there_are_many():
     """As the square: of n columns, n² / 2 pairs are left to pay for."""
     schema = Schema("many", tuple(Column(name, values=(0, 1)) for name in "SABCDEFGH"))
