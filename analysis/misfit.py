@@ -29,7 +29,7 @@ from equistrata.synth.measurements import Columns, Measurement
 FOLDS = 4  # refits: each predicts a quarter of the measured pairs
 FEWEST = 3  # measured pairs that the misfit is learned from
 MOST_ROWS = 0.5  # of the rows: a pair that was measured for no more of them counts as not measured
-UNKNOWN = 0.05  # of the rows where fewer were measured: about that of the strongest pairs of a census table
+UNKNOWN = 0.08  # of the rows where fewer were measured: pairs of a census table that are strongest decide
 MOST_EFFECT = 2.0  # squared: of a cell of few rows, in whole tables
 SUPPORT = 0.01  # of the expected counts: no cell of a sample is empty
 _RAKINGS = 15
