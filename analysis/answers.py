@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from itertools import chain, combinations
 from math import prod
 from typing import Any
 
@@ -87,8 +87,8 @@ class Answers(Grounds):
             apart = self._never_together(asked.columns)
             if apart and unknown.all():
                 raise InputError(
-                    f"the release measured {', '.join(apart)} never all together, and pairs of them do not say how the "
-                    "three go together; ask about two of them at a time"
+                    f"the release measured {', '.join(apart)} never all together, and fewer of them at a time do not "
+                    f"say how all go together; ask about {'two' if len(apart) == 3 else 'fewer'} of them at a time"
                 )
             if apart or not self.models:
                 basis[unknown] = REFUSED
@@ -134,9 +134,10 @@ class Answers(Grounds):
         return np.clip(shared, -1.0, 1.0)
 
     def _never_together(self, columns: Columns) -> Columns:
-        """The first three of these columns that no measurement holds together; none if there are no such three."""
+        """The first three or more of these columns that no measurement holds together, as few as that are; or none."""
         held = [m.involved for m in self.evidence.published]
-        return next((t for t in combinations(columns, 3) if not any(each.issuperset(t) for each in held)), ())
+        several = chain.from_iterable(combinations(columns, size) for size in range(3, len(columns) + 1))
+        return next((some for some in several if not any(each.issuperset(some) for each in held)), ())
 
     def _independence(
         self, of: Of, by: Sequence[str], where: Mapping[str, Any] | None, level: float, design_effect: float

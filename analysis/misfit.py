@@ -7,8 +7,8 @@ expected count. Pairs are measured in the order of how far off they are, so log 
 the last; both ends are found by maximum likelihood, and unmeasured pairs have the s of the last. Margins are known, so
 that is the variance of cells before their sums are: see `with_margins`. Post-processing, no cost.
 
-Such an effect says nothing of three columns together: no measurement of pairs can. A three-way table of which some
-triple was not measured is refused, not guessed (`equistrata.analysis.answers`).
+Such an effect says nothing of three columns together: no measurement of pairs can. A table of three columns or more
+that were not measured together is refused, not guessed (`equistrata.analysis.answers`).
 """
 
 from __future__ import annotations
@@ -169,6 +169,7 @@ def table_effects(
     share: float,
     noise: Callable[[Columns], Floats],
     rng: np.random.Generator,
+    common: int | None = None,
 ) -> Floats:
     """A table that rows might have where a model expects these counts: a sample, with the sums that were measured.
 
@@ -180,6 +181,7 @@ def table_effects(
         sets: the columns of each measurement.
         share: s of pairs that no set holds: they get `pair_effects` besides.
         noise: of sums over all but some columns, their variance, one axis for each of these.
+        common: the seed of `pair_effects` that are the same in all strata.
     """
     held = {frozenset(columns) & columns_of for columns_of in sets}
     most = [each for each in held if len(each) > 1 and not any(each < other for other in held)]
@@ -197,7 +199,8 @@ def table_effects(
     for pair in combinations(range(len(columns)), 2):
         if not any(set(pair) <= set(axes) for axes in kept):
             others = tuple(axis for axis in range(len(columns)) if axis not in pair)
-            factors = pair_effects(table.sum(others), share, rng)
+            own = rng if common is None else np.random.default_rng([common, *pair])
+            factors = pair_effects(table.sum(others), share, own)
             changed = changed * np.expand_dims(factors, others)
     return changed
 

@@ -243,10 +243,10 @@ class Release:
             A row for each group (and value, or term) with its labels, `estimate`, `lower`, `upper`, `standard_error`
             and `basis`: "measured" where it follows from noisy counts of its own, whatever the model is; "implied"
             where it follows from the model, with an estimate of the model's own error; "refused" where three columns
-            were never measured together, for some groups.
+            or more were never measured together, for some groups.
 
         Raises:
-            InputError: an unknown column, value or statistic; or three columns that were never measured together.
+            InputError: an unknown column, value or statistic; three columns or more that were never measured together.
 
         Cost: none. See docs/proofs/estimates.md.
         """

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from functools import partial
 from itertools import combinations
+from math import sqrt
 
 import numpy as np
 from scipy.special import stdtrit
@@ -19,6 +20,8 @@ from equistrata.arrays import Floats
 from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.synth.measurements import Columns, cells_where
 from equistrata.synth.strata.model import StratifiedModel
+
+IN_COMMON = 0.7  # of the misfit's variance within strata (docs/experiments/estimates.md)
 
 
 def implied(grounds: Grounds, asked: Question, level: float, sampled: float) -> Floats:
@@ -56,7 +59,7 @@ def errors(grounds: Grounds, asked: Question, sampled: float) -> tuple[Floats, F
     misfits = np.asarray(_misfits(grounds, asked.columns, columns, table) + _size_misfits(grounds, columns))
     functionals = (top - value[:, None] * bottom) / below[:, None]
     pair = columns == asked.columns and table.ndim == 2
-    off = with_margins(functionals, misfits) if pair else functionals * np.sqrt(misfits.ravel())
+    off = with_margins(functionals, misfits) if pair else _parts(grounds, functionals, misfits, columns)
     known = sampled * sampling(top, bottom, squares, counts, value * ratio) / below**2
     if asked.assumed is not None:
         known = known + (widened(asked.assumed, asked.columns, columns, table.shape) @ counts / below) ** 2
@@ -69,14 +72,14 @@ def disturbed(grounds: Grounds, model: StratifiedModel, columns: Columns, rng: n
     table = model.marginal(wide)
     if wide == columns and not any(measurement.where for measurement in grounds.evidence.all):
         return table_effects(table, columns, grounds.sets, grounds.misfit, grounds.noise, rng)
-    inner = tuple(name for name in wide if name not in strata.columns)
+    inner, common = tuple(name for name in wide if name not in strata.columns), int(rng.integers(2**63))
     for key in strata.keys:
         codes = strata.codes_of(key)
         here = [m for m in grounds.evidence.all if dict(m.where).items() <= codes.items()]
         sets = [m.involved for m in here]
         cells = cells_where(wide, dict(codes))
         noise = partial(grounds.noise_in, codes=codes)
-        table[cells] = table_effects(table[cells], inner, sets, grounds.misfit, noise, rng)
+        table[cells] = table_effects(table[cells], inner, sets, grounds.misfit, noise, rng, common)
     return np.asarray(table.sum(axis=tuple(axis for axis, name in enumerate(wide) if name not in columns)))
 
 
@@ -94,6 +97,17 @@ def _misfits(grounds: Grounds, asked: Columns, columns: Columns, table: Floats) 
             cells = cells_where(columns, strata.codes_of(key))
             found[cells] = misfit_variance(table[cells], grounds.misfit * table[cells].sum())
     return found
+
+
+def _parts(grounds: Grounds, functionals: Floats, misfits: Floats, columns: Columns) -> Floats:
+    """The misfit of cells within strata, in independent parts: of each cell, and what strata have in common.
+
+    A relation that was not measured is missing in all strata alike, so what its cells are off by there adds up.
+    """
+    off = (functionals * np.sqrt(misfits.ravel())).reshape(-1, *misfits.shape)
+    strata = tuple(1 + axis for axis, name in enumerate(columns) if name in grounds.evidence.strata.columns)
+    common = off.sum(axis=strata).reshape(len(off), -1)
+    return np.concatenate([sqrt(1 - IN_COMMON) * off.reshape(len(off), -1), sqrt(IN_COMMON) * common], axis=1)
 
 
 def _size_misfits(grounds: Grounds, columns: Columns) -> Floats | float:

@@ -1,5 +1,6 @@
 import math
 from dataclasses import replace
+from itertools import combinations
 
 import numpy as np
 import pandas as pd
@@ -96,6 +97,16 @@ def test_three_columns_that_were_never_together_are_refused_and_two_are_implied(
     assert answers.estimate("proportion", {"Z": 1}, ["X"])["basis"].eq("implied").all()
     with pytest.raises(InputError, match=r"the release measured X, Y, Z never all together.*ask about two of them"):
         answers.estimate("proportion", {"Z": 1}, ["X", "Y"])
+
+
+def test_four_columns_that_were_never_together_are_refused_though_each_three_were():
+    columns = ("X", "Y", "Z", "W")
+    answers = Answers(exactly(people(3000), [*ALL, *combinations(columns, 3)]), count=4)
+    assert answers.estimate("proportion", {"Z": 1}, ["X", "Y"])["basis"].eq("measured").all()
+    with pytest.raises(InputError, match=r"the release measured X, Y, Z, W never all together.*ask about fewer"):
+        answers.estimate("proportion", {"Z": 1}, ["X", "Y", "W"])
+    together = Answers(exactly(people(3000), [*ALL, columns]), count=4)
+    assert together.estimate("proportion", {"Z": 1}, ["X", "Y", "W"])["basis"].eq("measured").all()
 
 
 @pytest.mark.parametrize(
