@@ -127,7 +127,7 @@ class AIM(SharingMechanism):
         Source: arXiv:2201.12677, algorithms 2 and 3.
         """
         run = _Run(self, table, rho, noise, known)
-        bare = tree_cells(table.schema.sizes, model_cliques(table.schema, known, self.strata))
+        bare = tree_cells(table.schema.sizes, model_cliques(table.schema, run.measurements, self.strata))
         if bare > cells_in(self.model_size):
             needed = f"{bare * CELL_BYTES / 2**20:.3g} MiB before anything is measured together"
             raise InputError(
@@ -146,7 +146,7 @@ class AIM(SharingMechanism):
         select_rho = measure_rho * (1 / Fraction(self.measured) - 1)
         within = self.strata and opening.levels.fine
         engine = self.round_engine or MirrorDescent(iterations=100 if within else 50, tolerance=1e-4)
-        model = engine.estimate(schema, self.levels.modelled(run.measurements))
+        model = engine.estimate(schema, run.modelled(self.levels.modelled))
         last = False
         while not last:
             left = run.budget.remaining
@@ -158,7 +158,7 @@ class AIM(SharingMechanism):
             noisy = run.measure(columns, measure_rho, select_rho)
             if last:
                 break
-            model = engine.estimate(schema, self.levels.modelled(run.measurements), model)
+            model = engine.estimate(schema, run.modelled(self.levels.modelled), model)
             learned = float(np.abs(model.marginal(columns) - before).sum())
             if learned <= NOISE_L1 * noisy.sigma * noisy.values.size:
                 measure_rho, select_rho = measure_rho * 4, select_rho * 4
@@ -237,7 +237,7 @@ class _Run(Session):
         super().__init__(table, rho, noise, known, distinct=True)
         self.aim = aim
         self.offer(aim.candidates_of(table.schema))
-        self.cliques = set(model_cliques(table.schema, known))
+        self.cliques = set(model_cliques(table.schema, self.measurements))
         self.cells = tree_cells(table.schema.sizes, self.cliques)
         self.begun = NOTHING
 
