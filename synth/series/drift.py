@@ -23,7 +23,7 @@ from equistrata.synth.series.jumps import CLEAR, Grown, moved
 from equistrata.synth.series.state import Moments, State, known, marginal_of, pooled
 
 # docs/experiments/series.md
-DRIFT = 0.1  # κ where nothing is seen of it: about 5 % of the rows replaced by others alike each month
+DRIFT = 0.5  # κ where nothing is seen of it: rows that come and leave alike give a tenth, and trends more
 _LEAST_DRIFT = 0.1  # times DRIFT
 _KEPT = 0.9  # of the moments of the month before
 _FORGOTTEN = 2.0  # times the rows: the noise floor of a marginal that is dropped from the state

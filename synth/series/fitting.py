@@ -13,7 +13,7 @@ from equistrata.data.table import CodedTable
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import Former, Measurement
-from equistrata.synth.series.choice import usable
+from equistrata.synth.series.choice import CHOICE_SIZE, usable
 from equistrata.synth.series.drift import Month, filtered, predicted
 from equistrata.synth.series.state import State, by_strata, of_strata
 from equistrata.synth.strata.fitting import Fitting, StrataMeasurements, cut_strata, measure_stratum
@@ -25,7 +25,7 @@ def known_before(strata: Strata, state: State | None, month: int) -> list[Former
     if state is None:
         return []
     found = predicted(state, month, strata.columns)
-    return usable(strata.schema, strata.columns, [], found)
+    return usable(strata.schema, strata.columns, [], found, CHOICE_SIZE)
 
 
 def after(
