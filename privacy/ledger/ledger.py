@@ -180,7 +180,7 @@ class Ledger:
             release_id: 1 to 100 printable characters, new to this data set.
             reason: why the same release is charged again (noise had to be drawn again); without one it is refused.
             parts, epsilon, delta, mechanism, strata, fingerprint, config, journal, who: see `Entry`.
-            series: whose month it is; its mark is added to the parts.
+            series: that it is a month of; its mark is added to the parts.
 
         Returns the entry, for `commit` or `fail`. Raises, when nothing was charged:
             BudgetExceeded: more than is left, of the account or the series; it carries both amounts.

@@ -56,7 +56,7 @@ def filtered(schema: Schema, strata: Columns, state: State, month: int, measured
     Args:
         schema: of what is measured.
         strata: the columns that define strata.
-        state: whose marginals fit the schema (`State.fitting`).
+        state: of marginals that fit the schema (`State.fitting`).
         month: from `state.month` + 1 on.
         measured: of all rows, or with `where` of one stratum.
     """
