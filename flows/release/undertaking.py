@@ -125,7 +125,7 @@ class Undertaking:
                 strata=" × ".join(plan.strata.columns) or None,
                 config=config_hash(plan.config, self._bound),
                 journal=self.journal.mark if self.journal else None,
-                series=plan.month.series if plan.month else None,
+                series=plan.month.standing if plan.month else None,
             )
         for charge in charges:
             account.ledger.resume(charge.entry)

@@ -37,7 +37,7 @@ from equistrata.privacy.budget import ADD_REMOVE, BudgetExceeded, Rho
 from equistrata.privacy.ledger.chain import OUTCOMES, Books, Entry, Head, Kind, Outcome, genesis
 from equistrata.privacy.ledger.fingerprint import SamePeople, check_people, same_people
 from equistrata.privacy.ledger.lease import Lease, lease_holder
-from equistrata.privacy.ledger.series import Series
+from equistrata.privacy.ledger.series import Standing
 from equistrata.privacy.ledger.store import LOCK_SECONDS, LedgerError, Store
 from equistrata.privacy.ledger.tables import ENTRIES, VERSION
 from equistrata.privacy.ledger.transaction import IS_CREATE, IS_RESERVE, Transaction
@@ -171,7 +171,7 @@ class Ledger:
         config: str | None = None,
         journal: str | None = None,
         who: str | None = None,
-        series: Series | None = None,
+        series: Standing | None = None,
     ) -> Entry:
         """Charge a release, in one transaction, before any mechanism sees a row. There are no refunds.
 
@@ -180,7 +180,7 @@ class Ledger:
             release_id: 1 to 100 printable characters, new to this data set.
             reason: why the same release is charged again (noise had to be drawn again); without one it is refused.
             parts, epsilon, delta, mechanism, strata, fingerprint, config, journal, who: see `Entry`.
-            series: that it is a month of; its mark is added to the parts.
+            series: the month that it is of a series; the mark of the series is added to the parts.
 
         Returns the entry, for `commit` or `fail`. Raises, when nothing was charged:
             BudgetExceeded: more than is left, of the account or the series; it carries both amounts.
@@ -192,7 +192,7 @@ class Ledger:
         if not amount:
             raise InputError("a reservation needs a positive amount of ρ")
         _check_name(release_id, "a release")
-        parts = [*parts, *([series.mark] if series else [])]
+        parts = [*parts, *([series.series.mark] if series else [])]
         about: dict[str, str | None] = {"release_id": release_id, "reason": reason or None, "parts": _list(parts)}
         about |= {"epsilon": _number(epsilon), "delta": _number(delta), "relation": relation, "mechanism": mechanism}
         about |= {"strata": strata, "fingerprint": fingerprint, "config": config, "journal": journal}

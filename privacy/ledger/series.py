@@ -103,13 +103,6 @@ class Series:
         price = (self.total - spent) * Fraction(1, self.horizon - number + 1)
         return Standing(self, number, price, spent, own, tuple(names))
 
-    def check(self, charges: Iterable[Entry], release: str, rho: Rho) -> None:
-        """Raise, as `standing`, or BudgetExceeded if the charge would take the series beyond its budget."""
-        standing = self.standing(charges, release)
-        left = self.total - standing.others - standing.own
-        if rho > left:
-            raise BudgetExceeded(rho, left, f"release {release!r} of series {self.name!r}")
-
     def _check_same(self, stated: Series) -> None:
         if stated != self:
             raise LedgerError(
@@ -137,6 +130,23 @@ class Standing:
     others: Rho
     own: Rho
     before: tuple[str, ...]
+
+    def check(self, charges: Iterable[Entry], release: str, rho: Rho) -> None:
+        """Raise as `Series.standing`; LedgerError if another month was charged since; BudgetExceeded beyond the budget.
+
+        Args:
+            charges: the data set's reservations by now.
+            release, rho: the charge to come.
+        """
+        now = self.series.standing(charges, release)
+        if now.number != self.number:
+            raise LedgerError(
+                f"another release of series {self.series.name!r} was charged meanwhile as month {self.number}; start "
+                f"release {release!r} again"
+            )
+        left = self.series.total - now.others - now.own
+        if rho > left:
+            raise BudgetExceeded(rho, left, f"release {release!r} of series {self.series.name!r}")
 
 
 def series_of(charges: Sequence[Entry]) -> dict[str, Series]:

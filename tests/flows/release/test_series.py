@@ -185,10 +185,32 @@ def test_a_month_that_was_given_up_counts_and_the_next_learns_from_the_last_whol
     assert series.faults() == []
 
 
-def test_strata_that_are_measured_by_themselves_learn_too(office):
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"selection": "per-stratum"},
+        {"synthesizer": "aim"},
+        {"synthesizer": "gem"},
+        {"strata": "", "means": "PAY"},
+        {"strata": "SEX,GROUP", "epsilon": 4.0},
+        {"unit": "HOME", "at_most": 3, "unit_weights": "units"},
+        {"open": True},
+    ],
+    ids=str,
+)
+def test_releases_of_every_kind_learn(office, settings):
+    if settings.pop("open", False):
+        office.schema.write_text(office.schema.read_text().replace("[a, b, c]", "open"))
+    if "unit" in settings:
+        frame = pd.read_csv(office.table)
+        frame.assign(HOME=[f"h{place // 2}" for place in range(len(frame))]).to_csv(office.table, index=False)
+        office.ledger.create("homes", 3, 1e-9, relation="add-remove of all rows with one HOME")
+        settings |= {"dataset": "homes"}
     for month in (1, 2):
-        office.make(month, selection="per-stratum")
+        office.make(month, **settings)
+        assert faults(Release.open(office.out / f"m{month}")) == []
     assert SeriesOfReleases.open([office.out / "m1", office.out / "m2"]).faults() == []
+    assert office.card(2)["series"]["former"]["month"] == 1
 
 
 def test_a_changed_schema_and_a_former_month_of_another_are_allowed_for(office):
