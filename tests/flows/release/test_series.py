@@ -95,6 +95,19 @@ def test_a_month_learns_from_the_one_before_and_prices_its_own_measurements_alon
     assert size_sigma(second) < 0.85 * size_sigma(first)
 
 
+def test_a_reader_estimates_from_a_month_by_its_own_measurements_alone(office):
+    for month in (1, 2):
+        office.make(month)
+    asked = ("proportion", {"JOB": "yes"}, "SEX")
+    before = Release.open(office.out / "m2").estimate(*asked)
+    (office.out / "m2" / "series.json").unlink()
+    write_manifest(office.out / "m2")
+    assert Release.open(office.out / "m2").estimate(*asked).equals(before)
+    change = Release.open(office.out / "m2").compare(Release.open(office.out / "m1"), *asked)
+    parts = [Release.open(office.out / f"m{month}").estimate(*asked)["standard_error"] for month in (1, 2)]
+    assert change["standard_error"].to_numpy() == pytest.approx((parts[0] ** 2 + parts[1] ** 2) ** 0.5, rel=0.05)
+
+
 def refused(office, month, match, kind=InputError, **changes):
     """Refused before anything is read or charged."""
     spent = office.ledger.spent("people")
