@@ -107,6 +107,7 @@ class Plan:
             account: (ε, δ) of the budget that is charged, if one is.
             month: of the series that the configuration names.
         """
+        assert (month is None) == (config.series.name is None), "a month of a series has the price of a month"
         if not begun:
             check_output(Path(config.output))
             check_place(Path(config.output))

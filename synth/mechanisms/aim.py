@@ -146,7 +146,7 @@ class AIM(SharingMechanism):
         select_rho = measure_rho * (1 / Fraction(self.measured) - 1)
         within = self.strata and opening.levels.fine
         engine = self.round_engine or MirrorDescent(iterations=100 if within else 50, tolerance=1e-4)
-        model = engine.estimate(schema, run.modelled(self.levels.modelled))
+        model = engine.estimate(schema, self.levels.modelled(run.measurements))
         last = False
         while not last:
             left = run.budget.remaining
@@ -158,7 +158,7 @@ class AIM(SharingMechanism):
             noisy = run.measure(columns, measure_rho, select_rho)
             if last:
                 break
-            model = engine.estimate(schema, run.modelled(self.levels.modelled), model)
+            model = engine.estimate(schema, self.levels.modelled(run.measurements), model)
             learned = float(np.abs(model.marginal(columns) - before).sum())
             if learned <= NOISE_L1 * noisy.sigma * noisy.values.size:
                 measure_rho, select_rho = measure_rho * 4, select_rho * 4

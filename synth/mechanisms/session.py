@@ -114,7 +114,7 @@ class Session:
         table: private; with merged codes once they are (`coarsen`).
         budget: what the run may spend.
         measurements: of `table`: `known` first, then the run's own.
-        former: what a series knows already; of all codes, and never among what the run yields.
+        former: what a series knows already: codes are merged as they were there. Choices know nothing of it.
         coarsening: which codes are merged.
         within: which merged codes are merged further where a column is measured within strata.
         shared: the budget but for what sharpened wide columns: what parts of ρ are parts of.
@@ -248,10 +248,6 @@ class Session:
         self.measurements = list(self._found)
         shares = self.budget.remaining.split([float(price) for _, price in first])
         self.measure_all([(columns, share) for (columns, _), share in zip(first, shares, strict=True)])
-
-    def modelled(self, levels: Callable[[Sequence[Measurement]], list[Measurement]]) -> list[Measurement]:
-        """What choices are scored by: the measurements as `levels` have them, and what is known already."""
-        return [*levels(self.measurements), *self.coarsening.coarse_all(self.former)]
 
     def score(self, columns: Columns, model: Model, sigma: float = 0.0) -> float:
         """`marginal_score` of these columns of the table. Not private: only `choose` may see it."""

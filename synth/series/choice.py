@@ -16,28 +16,22 @@ from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.models.estimation import model_cliques
 from equistrata.synth.models.junction_tree import cells_in, tree_cells
 
-# MiB of a model, up to which former relations are added to it; of that by which choices are scored
-# (docs/experiments/series.md).
-MODEL_SIZE, CHOICE_SIZE = 4.0, 1.0
+MODEL_SIZE = 4.0  # MiB of a model, up to which former relations are added to it (docs/experiments/series.md)
 
 
 def usable(
-    schema: Schema,
-    strata: Columns,
-    measured: Sequence[Measurement],
-    predicted: Sequence[Former],
-    most_size: float = MODEL_SIZE,
+    schema: Schema, strata: Columns, measured: Sequence[Measurement], predicted: Sequence[Former]
 ) -> list[Former]:
     """Of what a series predicts, what enters the model beside a month's measurements.
 
     Marginals of single columns, also within strata, always do. Others in the order of what they say, beyond noise, that
-    their columns alone do not, while the junction tree has at most `most_size` MiB; those that say nothing do not.
+    their columns alone do not, while the junction tree has at most MODEL_SIZE; those that say nothing do not.
     """
     alone = [each for each in predicted if len(_inner(each, strata)) < 2]
     worth = {place: told(each, strata) for place, each in enumerate(predicted) if len(_inner(each, strata)) > 1}
     sizes = Coarsening.of(schema, [*measured, *predicted], strata).schema
     cliques = model_cliques(schema, [*measured, *alone], strata)
-    most = max(cells_in(most_size), tree_cells(sizes.sizes, cliques))
+    most = max(cells_in(MODEL_SIZE), tree_cells(sizes.sizes, cliques))
     chosen = list(alone)
     for place in sorted(worth, key=lambda place: -worth[place]):
         each = predicted[place]

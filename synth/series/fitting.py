@@ -1,4 +1,4 @@
-"""Fitting a month of a series: selection and model know what former months measured. The price is this month's alone.
+"""Fitting a month of a series: its model knows what former months measured. The price is this month's alone.
 
 See `equistrata.synth.series.drift` for how, and docs/proofs/series.md for why former measurements cost nothing more.
 """
@@ -13,7 +13,7 @@ from equistrata.data.table import CodedTable
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
 from equistrata.synth.measurements import Former, Measurement
-from equistrata.synth.series.choice import CHOICE_SIZE, usable
+from equistrata.synth.series.choice import usable
 from equistrata.synth.series.drift import Month, filtered, predicted
 from equistrata.synth.series.state import State, by_strata, of_strata
 from equistrata.synth.strata.fitting import Fitting, StrataMeasurements, cut_strata, measure_stratum
@@ -21,11 +21,13 @@ from equistrata.synth.strata.model import StratifiedModel
 
 
 def known_before(strata: Strata, state: State | None, month: int) -> list[Former]:
-    """What a mechanism is given to know before it measures a month: the most telling of what the state predicts."""
-    if state is None:
-        return []
-    found = predicted(state, month, strata.columns)
-    return usable(strata.schema, strata.columns, [], found, CHOICE_SIZE)
+    """What a mechanism is given to know before it measures a month: marginals of merged codes, to merge them again.
+
+    What to measure is chosen as in a single release. With all that is known, choices would be others at no less error,
+    and what a month measures by itself would say too little of how far its model is off (docs/experiments/series.md).
+    """
+    found = [] if state is None else predicted(state, month, strata.columns)
+    return [each for each in found if any(each.groups)]
 
 
 def after(

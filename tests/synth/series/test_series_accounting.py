@@ -105,5 +105,5 @@ def test_a_state_that_holds_an_exact_count_is_caught(monkeypatch, tmp_path):
         return joined, type(state)(state.month, tuple(known), state.moments)
 
     monkeypatch.setattr(equistrata.synth.series.fitting, "after", after)
-    with pytest.raises(AssertionError, match=r"\(select\) moves by"):  # choices are scored by what a state says
-        made_twice(lambda tables, noise: series("mst", tables, noise), *months(), tmp_path)
+    found = made_twice(lambda tables, noise: series("mst", tables, noise), *months(), tmp_path)
+    assert not found.pure
