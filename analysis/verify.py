@@ -57,6 +57,17 @@ def faults(release: Release) -> list[str]:
     return found
 
 
+def price_faults(release: Release) -> list[str]:
+    """Of `faults`, those of the price."""
+    if not has_measurements(release):
+        return list(_card(release))
+    try:
+        release.evidence  # noqa: B018
+    except InputError as error:
+        return [str(error)]
+    return [*_card(release), *_price(release)]
+
+
 def has_measurements(release: Release) -> bool:
     """Whether what was measured is published; a foreign synthesizer keeps it, and its price has to be believed."""
     return any((release.folder / "measurements").glob("*.json")) and not release.card["guarantee"].get("caveats")

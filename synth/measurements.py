@@ -121,6 +121,16 @@ class Summed(Measurement):
 
 
 @dataclass(frozen=True, eq=False)
+class Filtered(Summed):
+    """A measurement joined with what former releases of a series say of it (`equistrata.synth.series`)."""
+
+
+@dataclass(frozen=True, eq=False)
+class Former(Summed):
+    """What former releases of a series alone say of a marginal. It does not count towards the total."""
+
+
+@dataclass(frozen=True, eq=False)
 class Prediction(Summed):
     """A posterior prediction of some cells of a marginal from other measurements. It does not count towards the total.
 
@@ -205,8 +215,17 @@ def cells_where(columns: Iterable[str], codes: Mapping[str, int]) -> tuple[int |
 def given(measurement: Measurement, codes: Mapping[str, int]) -> Measurement:
     """The part of a measurement in which some columns have these codes, over its other columns."""
     rest = {n: g for n, g in zip(measurement.columns, measurement.groups, strict=True) if n not in codes}
-    values = measurement.values[cells_where(measurement.columns, codes)]
+    place = cells_where(measurement.columns, codes)
+    values = measurement.values[place]
+    if isinstance(measurement, Former | Filtered):
+        sigmas = measurement.sigmas[place]
+        return type(measurement)(tuple(rest), values, root_mean_square(sigmas), tuple(rest.values()), sigmas=sigmas)
     return Measurement(tuple(rest), values, measurement.sigma, tuple(rest.values()))
+
+
+def root_mean_square(sigmas: Floats) -> float:
+    """The typical of standard deviations."""
+    return sqrt(float(np.mean(np.square(sigmas))))
 
 
 def summed(measurement: Measurement, names: Columns) -> Measurement:
@@ -214,7 +233,11 @@ def summed(measurement: Measurement, names: Columns) -> Measurement:
     rest = tuple(axis for axis, name in enumerate(measurement.columns) if name not in names)
     cells = math.prod(measurement.values.shape[axis] for axis in rest)
     kept = tuple(name for name in measurement.columns if name in names)
-    return Measurement(kept, measurement.values.sum(rest), measurement.sigma * cells**0.5)
+    values = measurement.values.sum(rest)
+    if isinstance(measurement, Former | Filtered):
+        sigmas = np.sqrt(np.square(measurement.sigmas).sum(rest))
+        return type(measurement)(kept, values, root_mean_square(sigmas), sigmas=sigmas)
+    return Measurement(kept, values, measurement.sigma * cells**0.5)
 
 
 def below_floor(sizes: Measurement, rows: float) -> bool:
@@ -256,7 +279,7 @@ def total_estimate(measurements: Sequence[Measurement]) -> tuple[float, float]:
     >>> total_estimate([Measurement((), np.array(90.0), 1.0), Measurement(("SEX",), np.array([60.0, 50.0]), 1.0)])
     (96.66666666666667, 0.816496580927726)
     """
-    measurements = [measurement for measurement in measurements if not isinstance(measurement, Prediction)]
+    measurements = [measurement for measurement in measurements if not isinstance(measurement, Former | Prediction)]
     for measurement in measurements:
         if measurement.sigma == 0:
             return float(measurement.values.sum()), 0.0
@@ -297,6 +320,8 @@ def save_measurements(measurements: Sequence[Measurement], path: Path) -> None:
                 "shape": list(m.values.shape),
                 "values": [int(v) if float(v).is_integer() else v for v in m.values.ravel().tolist()],
                 **({"where": dict(m.where)} if m.where else {}),
+                **({"sigmas": m.sigmas.ravel().tolist()} if isinstance(m, Former | Filtered) else {}),
+                **({"former": True} if isinstance(m, Former) else {}),
                 **({} if math.isnan(m.choices) else {"choices": m.choices}),
             }
             for m in measurements
@@ -311,16 +336,21 @@ def load_measurements(path: Path) -> list[Measurement]:
         document = json.loads(path.read_text("utf-8"))
         if document["format"] != MEASUREMENTS_FORMAT:
             raise ValueError
-        return [
-            Measurement(
-                tuple(entry["columns"]),
-                np.array(entry["values"], dtype=float).reshape(entry["shape"]),
-                float(entry["sigma"]),
-                tuple(None if g is None else tuple(g) for g in entry["groups"]),
-                tuple((str(name), int(code)) for name, code in dict(entry.get("where", {})).items()),
-                float(entry.get("choices", math.nan)),
-            )
-            for entry in document["measurements"]
-        ]
+        return [_read(entry) for entry in document["measurements"]]
     except (OSError, ValueError, KeyError, TypeError):
         raise InputError(f"{str(path)!r} is not a measurements file of this version; give a release's") from None
+
+
+def _read(entry: Mapping[str, Any]) -> Measurement:
+    about = (
+        tuple(entry["columns"]),
+        np.array(entry["values"], dtype=float).reshape(entry["shape"]),
+        float(entry["sigma"]),
+        tuple(None if g is None else tuple(g) for g in entry["groups"]),
+        tuple((str(name), int(code)) for name, code in dict(entry.get("where", {})).items()),
+        float(entry.get("choices", math.nan)),
+    )
+    if "sigmas" not in entry:
+        return Measurement(*about)
+    sigmas = np.array(entry["sigmas"], dtype=float).reshape(entry["shape"])
+    return (Former if entry.get("former") else Filtered)(*about, sigmas=sigmas)

@@ -30,6 +30,7 @@ def fit_all(plan, work, budgets, noise, pool):
     """What equistrata.flows.release.flow._fit_all does, one stratum after the other."""
     for job in equistrata.flows.release.flow.measuring(plan, work, budgets, noise):
         job()
+    steps.learn(plan, work)
     if plan.shared is None:
         steps.shrink(plan, work)
         for i, key in enumerate(plan.strata.keys):

@@ -39,6 +39,7 @@ def fit_all(plan, work, budgets, noise, pool):
     jobs = equistrata.flows.release.flow.measuring(plan, work, budgets, noise)
     for done in as_completed([pool.submit(job) for job in jobs]):
         done.result()
+    steps.learn(plan, work)
     if plan.shared is None:
         if plan.config.shrinkage:
             steps.shrink(plan, work)

@@ -15,7 +15,7 @@ from pydantic import BeforeValidator
 from pydantic.fields import FieldInfo
 from rich.markup import escape
 
-from equistrata.flows.config.settings import Given, Settings, group_of
+from equistrata.flows.config.settings import Called, Given, Settings, group_of
 
 Run = TypeVar("Run", bound=Callable[..., None])
 
@@ -28,6 +28,7 @@ app = typer.Typer(
 COMMAND_GROUPS = {
     "schema": typer.Typer(help="Look at schemas.", no_args_is_help=True),
     "budget": typer.Typer(help="Lifetime budgets, and what every release has cost.", no_args_is_help=True),
+    "series": typer.Typer(help="Releases that share a budget and learn from each other.", no_args_is_help=True),
 }
 for _group in COMMAND_GROUPS:
     app.add_typer(COMMAND_GROUPS[_group], name=_group)
@@ -85,7 +86,8 @@ def _parameter(key: str, field: FieldInfo) -> inspect.Parameter:
     """The keyword parameter that typer reads. It is None if not given, so that a configuration file can set it."""
     kind, checks = _kind(field)
     by_flag, choices = Given.BY_FLAG in checks, get_args(kind) if get_origin(kind) is Literal else ()
-    taken, metavar, flag = kind, None, "--" + (field.alias or key).replace("_", "-")
+    called = next((check.option for check in checks if isinstance(check, Called)), field.alias or key)
+    taken, metavar, flag = kind, None, "--" + called.replace("_", "-")
     if kind is bool:
         flag += "" if by_flag else flag.replace("--", "/--no-", 1)
     elif choices:

@@ -7,7 +7,7 @@ import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 from pydantic import Field
 from rich.text import Text
@@ -27,17 +27,20 @@ WIDTH, LEAST_WIDTH = 30, 12  # characters of a drawn interval; with less room no
 MOST_LINES = 200
 BOTH = ("former", "later")  # the two numbers of a change
 
-Statistic = Literal["count", "proportion", "mean", "quantile", "difference", "ratio", "independence", "ols", "logit"]
+STATISTICS = ("count", "proportion", "mean", "quantile", "difference", "ratio", "independence", "ols", "logit")
 
 
 class EstimateSettings(Settings):
     release: ByPlace[Path] = setting(..., "The release's folder.")
-    statistic: ByPlace[Statistic] = setting(..., "What is estimated.")
-    of: ByPlace[str | None] = setting(None, "A column, or COLUMN=VALUE for rows with that value (VALUE or its words).")
+    asked: ByPlace[tuple[str, ...]] = setting(
+        ...,
+        f"What is estimated ({', '.join(STATISTICS)}), and of which column: COLUMN, or COLUMN=VALUE for rows with that "
+        "value (VALUE or its words). With --difference a later release's folder comes first.",
+    )
     by: Names = setting((), "Columns that define groups, as SEX,RAC1P; of a regression, those that explain.")
     where: Names = setting((), "Only rows with these values, as SEX=Female,DIS=1.")
     level: float = setting(0.95, "Of the intervals.", gt=0, lt=1)
-    since: Path | None = setting(None, "A former release's folder: the change since then.")
+    difference: Flag = setting(False, "What changed from the first of two releases to the second.")
     population: Flag = setting(False, "About the population that the table was sampled from.")
     design_effect: float | None = setting(
         None,
@@ -47,6 +50,17 @@ class EstimateSettings(Settings):
     q: float = setting(0.5, "Of a quantile.", gt=0, lt=1)
     plot: Path | None = setting(None, "Draw the intervals to this file (.svg, .png or .pdf).")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
+
+    @property
+    def question(self) -> tuple[Path | None, str, str | None]:
+        """A later release's folder, the statistic, and of which column. Raises InputError."""
+        later, rest = (Path(self.asked[0]), self.asked[1:]) if self.difference and self.asked else (None, self.asked)
+        if not 1 <= len(rest) <= 2:
+            form = "FORMER LATER --difference STATISTIC [COLUMN]" if self.difference else "RELEASE STATISTIC [COLUMN]"
+            raise InputError(f"give equistrata estimate {form}; two releases are compared with --difference")
+        if rest[0] not in STATISTICS:
+            raise InputError(f"{rest[0]!r} is no statistic; choose among {', '.join(STATISTICS)}")
+        return later, rest[0], rest[1] if rest[1:] else None
 
 
 @command("estimate", EstimateSettings)
@@ -59,7 +73,7 @@ def estimate_command(settings: EstimateSettings) -> None:
       equistrata estimate my-release independence DIS --by RAC1P
       equistrata estimate my-release mean WKHP --by SEX --where DIS=1
       equistrata estimate my-release logit ESR=1 --by SEX,AGEP,DIS --json
-      equistrata estimate december proportion ESR=1 --by SEX --since november
+      equistrata estimate november december --difference proportion ESR=1 --by SEX
 
     "measured" intervals hold whatever the model is; "implied" ones rest on it, and on what it was off elsewhere.
     """
@@ -69,12 +83,13 @@ def estimate_command(settings: EstimateSettings) -> None:
         from equistrata.flows.cli.plan_figure import check_plot
 
         check_plot(settings.plot)
-    release = Release.open(settings.release)
+    later, statistic, of = settings.question
+    release = Release.open(settings.release if later is None else later)
     with progress_bars(err) as bar:
         bar("read", 0, 0)
         release.answers.progress = lambda done, of: bar("replicates", done, of)
         asked = {
-            "of": _of(release, settings.of),
+            "of": _of(release, of),
             "by": settings.by,
             "where": {name: value for text in settings.where for name, value in _condition(release, text).items()},
             "level": settings.level,
@@ -82,10 +97,10 @@ def estimate_command(settings: EstimateSettings) -> None:
             "design_effect": settings.design_effect,
             "q": settings.q,
         }
-        if settings.since is None:
-            found = release.estimate(settings.statistic, **asked)
+        if later is None:
+            found = release.estimate(statistic, **asked)
         else:
-            found = release.compare(Release.open(settings.since), settings.statistic, **asked)
+            found = release.compare(Release.open(settings.release), statistic, **asked)
     if settings.plot is not None:
         from equistrata.flows.cli.estimate_figure import draw_estimates
 
@@ -94,7 +109,7 @@ def estimate_command(settings: EstimateSettings) -> None:
             ", ".join(_words(release, labels[0] if name == "against" else name, line[name]) for name in labels)
             for line in found.to_dict("records")
         ]
-        title = " ".join([*(["change of"] if settings.since else []), settings.statistic, settings.of or ""]).strip()
+        title = " ".join([*(["change of"] if later else []), statistic, of or ""]).strip()
         draw_estimates(found, lines or ["all"], title, settings.level, settings.plot)
     if settings.as_json:
         finite = found.astype(object).replace([math.inf, -math.inf], None)

@@ -199,6 +199,13 @@ def _report(folder: Path) -> None:
         f"{guarantee['delta']:g}[/] (ρ = {guarantee['rho']:.6g}), {card['strata']['count']} strata",
         highlight=False,
     )
+    if card.get("series"):
+        series = card["series"]
+        so_far, end = series["so_far"], series["at_its_end"]
+        print_lines(
+            f"month {series['month']} of {series['horizon']} of series {series['name']}: so far ε = "
+            f"{so_far['epsilon']:.4g}, at its end at most {end['epsilon']:g} (δ = {end['delta']:g})"
+        )
     if (card.get("relations") or {}).get("alone"):
         out.print(
             f"[bold yellow]note[/]: {escape(unmeasured(card['relations']['alone']))}; raise epsilon, or release fewer "

@@ -24,7 +24,7 @@ from equistrata.data.units.unit import MOST_ROWS, MOST_WEIGHED, Neighbours, Weig
 from equistrata.errors import InputError
 from equistrata.flows.config.places import LedgerPlace
 from equistrata.flows.config.report import ReportSettings
-from equistrata.flows.config.settings import Names, Settings, setting
+from equistrata.flows.config.settings import Called, Names, Settings, setting
 
 PLACEHOLDERS = {
     "year": "%Y",
@@ -74,8 +74,22 @@ SEEDED_CHARGE = (
     "leave out the seed, or the data set (dataset)"
 )
 
+SERIES_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}"  # as `privacy.ledger.series` has it
+
 INCIDENTAL = frozenset(
-    {"output", "workers", "runner", "cluster", "scratch", "ledger", "dataset", "release_id", "time_zone", "report"}
+    {
+        "output",
+        "workers",
+        "runner",
+        "cluster",
+        "scratch",
+        "ledger",
+        "dataset",
+        "release_id",
+        "time_zone",
+        "report",
+        "former",
+    }
 )
 
 
@@ -102,8 +116,8 @@ class SourceSettings(Settings):
     input: str | None = setting(None, "The table, for source csv or parquet.")
     state: Names = setting((), "States, for source folktables, as NY or NY,VT.")
     year: int = setting(2018, "Survey year, for source folktables.", ge=2014)
-    horizon: Literal["1-Year", "5-Year"] = setting("1-Year", "Survey horizon, for source folktables.")
-    root_dir: str = setting("acs", "Folder with <year>/<horizon>/psam_p….csv, for source folktables.")
+    survey: Literal["1-Year", "5-Year"] = setting("1-Year", "Which survey of the year, for source folktables.")
+    root_dir: str = setting("acs", "Folder with <year>/<survey>/psam_p….csv, for source folktables.")
     download: bool = setting(False, "Let folktables download what is not there.")
 
     @model_validator(mode="before")
@@ -126,6 +140,23 @@ class SourceSettings(Settings):
 
 
 SOURCE_SETTINGS = tuple(SourceSettings.model_fields)
+
+
+class SeriesSettings(Settings):
+    """A series: releases of one data set, a month each, that share one budget and learn from each other."""
+
+    name: Annotated[str | None, Called("series")] = setting(
+        None,
+        "Series that this release is the next month of: epsilon and delta are then those of all its months together.",
+        pattern=rf"^{SERIES_NAME}$",
+    )
+    horizon: Annotated[int | None, Called("horizon")] = setting(None, "Months of the series, at most.", ge=1, le=1200)
+
+    @model_validator(mode="after")
+    def _both(self) -> Self:
+        if (self.name is None) != (self.horizon is None):
+            raise InputError("a series needs a name and a horizon; give both: --series NAME --horizon 12")
+        return self
 
 
 class ReleaseConfig(SourceSettings):
@@ -222,6 +253,10 @@ class ReleaseConfig(SourceSettings):
         pattern=r"^[A-Za-z0-9{][A-Za-z0-9._{}-]{0,99}$",
     )
     time_zone: Zone = setting("UTC", "Time zone of {month} etc.: that of the schedule, as America/New_York.")
+    series: SeriesSettings = setting(SeriesSettings(), "Name and horizon of a series.")
+    former: str | None = setting(
+        None, "Folder of the series' last release, from which this one learns (unset: it lies beside the output)."
+    )
     report: ReportSettings = setting(ReportSettings(), "Title, agency and contact of the card.")
 
     @model_validator(mode="before")
@@ -235,6 +270,12 @@ class ReleaseConfig(SourceSettings):
     def _charged_is_private(self) -> Self:
         if self.dataset is not None and self.seed is not None:
             raise InputError(SEEDED_CHARGE)
+        if self.series.name is not None and self.dataset is None:
+            raise InputError(
+                "which month of a series it is, the ledger knows; name the data set (dataset), or no series"
+            )
+        if self.former is not None and self.series.name is None:
+            raise InputError("a former release is learned from in a series only; name the series, or leave it out")
         return self
 
     @classmethod
@@ -262,6 +303,9 @@ class ReleaseConfig(SourceSettings):
     def digest(self) -> str:
         """SHA-256 of the settings that decide what is released; of files, the names: `binding` has their content."""
         settings = {name: value for name, value in self.public().items() if name not in INCIDENTAL}
+        if self.series.name is None:  # as before there were series
+            settings.pop("series")
+        settings["horizon"] = settings.pop("survey")  # its name until 2026-11-25
         return hashlib.sha256(json.dumps(settings, sort_keys=True).encode()).hexdigest()
 
     def public(self) -> dict[str, Any]:

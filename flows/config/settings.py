@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Annotated, Any, Self, TypeVar, get_args
 
@@ -16,6 +17,13 @@ class Given(Enum):
 
     BY_PLACE = auto()  # an argument, not an option
     BY_FLAG = auto()  # an option without a value: its name, or each of its choices
+
+
+@dataclass(frozen=True)
+class Called:
+    """What an option is called, where its field's name does not say it."""
+
+    option: str
 
 
 def _names(value: Any) -> Any:

@@ -25,7 +25,7 @@ from equistrata.privacy.thresholds import Threshold
 from equistrata.synth.measurements import Columns, Measurement, measured_pairs
 
 # Places are the steward's own; the texts of the page stand at the top of the card.
-PRIVATE_SETTINGS = {"report", "output", "root_dir", "input", "ledger", "cluster", "scratch"}
+PRIVATE_SETTINGS = {"report", "output", "root_dir", "input", "ledger", "cluster", "scratch", "former"}
 
 RELATIONS = {
     ADD_REMOVE: f"{ADD_REMOVE}: neighbouring tables, of at least one row each, differ by adding or removing one {{}}",
@@ -99,6 +99,7 @@ def release_card(
         "relation": plan.relation,
         "groups": group_table(rho, config.delta, plan.relation, opened, unit.at_most),
         "ledger": dict(account) if account else NO_LEDGER,
+        "series": plan.month.statement(rho) if plan.month else None,
         "source": plan.source.describe(),
         "households": HOUSEHOLDS if isinstance(plan.source, FolktablesSource) and unit.column is None else None,
         "mechanism": plan.mechanism.name,
@@ -246,6 +247,7 @@ def card_markdown(card: Mapping[str, Any], means: Mapping[str, Any] | None) -> s
         "served": None,
         "called": {},
         "wide_bins": (),
+        "series": None,
         "report": {"agency": None, "contact": None},
     }
     shown = older | dict(card)

@@ -47,6 +47,8 @@ from equistrata.flows.run.journal import Journal
 from equistrata.flows.run.workspace import Workspace
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource, noise_source
+from equistrata.synth.series.fitting import known_before
+from equistrata.synth.series.state import by_strata
 
 Given = ParamSpec("Given")
 Made = TypeVar("Made")
@@ -183,6 +185,9 @@ def _fit_all(plan: Plan, work: Workspace, budgets: Sequence[Budget], noise: Nois
     progress = create_progress_artifact(0.0, key="fit-strata", description="strata fitted")
     assert isinstance(progress, UUID)
     _work_off("measure", measuring(plan, work, budgets, noise), pool)
+    if plan.month is not None:
+        tell("learn")
+        _run(steps.learn, plan, work)
     if plan.shared is None and plan.mechanism.keeps_measurements:
         if plan.config.shrinkage:
             tell("shrink")
@@ -196,8 +201,10 @@ def _fit_all(plan: Plan, work: Workspace, budgets: Sequence[Budget], noise: Nois
 def measuring(plan: Plan, work: Workspace, budgets: Sequence[Budget], noise: NoiseSource) -> list[Callable[[], None]]:
     """The jobs that measure, one for each part that is fitted by itself."""
     count_rho, rest = plan.drawn.counts, enumerate(map(plan.fitted.rest, plan.fitted.keys))
+    known = [] if plan.month is None else known_before(plan.strata, plan.month.known(plan.strata), plan.month.number)
+    former = list(by_strata(plan.strata, known, plan.fitted.keys).values())
     return [
-        partial(steps.fit_one, work, i, plan.mechanism, schema, budgets[i], count_rho, noise.spawn(i))
+        partial(steps.fit_one, work, i, plan.mechanism, schema, budgets[i], count_rho, noise.spawn(i), former[i])
         for i, schema in rest
     ]
 

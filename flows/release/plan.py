@@ -18,6 +18,7 @@ from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release import runners
 from equistrata.flows.release.inside import check_place
+from equistrata.flows.release.series import SeriesMonth
 from equistrata.flows.release.size import Demand
 from equistrata.flows.run.landing import check_output
 from equistrata.privacy.budget import ADD_REMOVE, Rho, relation_of
@@ -88,16 +89,25 @@ class Plan:
     weights: PublicWeights | None  # None where weights come from noisy counts alone
     price: Price  # for one unit: what is charged
     openings: Mapping[str, Opening]  # of open columns, by their names in `parts`
+    month: SeriesMonth | None = None  # of a series
 
     @classmethod
-    def of(cls, config: ReleaseConfig, begun: bool = False, account: tuple[float, float] | None = None) -> Plan:
+    def of(
+        cls,
+        config: ReleaseConfig,
+        begun: bool = False,
+        account: tuple[float, float] | None = None,
+        month: SeriesMonth | None = None,
+    ) -> Plan:
         """Check a configuration and load what is public in it. Nothing is written or charged. Raises InputError.
 
         Of a release that was begun, the input may be gone, if no row is needed any more, and the output may exist.
 
         Args:
             account: (ε, δ) of the budget that is charged, if one is.
+            month: of the series that the configuration names.
         """
+        assert (month is None) == (config.series.name is None), "a month of a series has the price of a month"
         if not begun:
             check_output(Path(config.output))
             check_place(Path(config.output))
@@ -111,14 +121,14 @@ class Plan:
                 known = ", ".join(schema.names)
                 raise InputError(f"stratum column {name!r} is not among the released columns ({known})")
         _ = Strata.over(raw, config.strata)  # raises for an open column
-        unit = _unit(config, declared, schema)
+        total = total_price(config.epsilon, config.delta) if month is None else month.price
+        unit = _unit(config, declared, schema, float(total))
         schema = replace(schema, unit=unit)
         strata = Strata.over(schema.modelled, config.strata)
         averaged = _means_schema(config, declared)
         means = _of_means(config, averaged) if config.means else None
         weights = _weights(config, strata)
         paid_counts = (weights is None or config.combine_weights) and len(strata.keys) > 1
-        total = total_price(config.epsilon, config.delta)
         counts = total * config.count_share if paid_counts else Rho(0)
         for_means = total * config.means_share if means is not None else Rho(0)
         finding = total * config.open_share if raw.open else Rho(0)
@@ -146,10 +156,11 @@ class Plan:
         fits = shared_selection(own, strata, config.selection, config.levels) or own
         files = (declared,) if means is None or averaged is declared else (declared, averaged)
         price = Price(total, counts, for_means, finding, sizes)
-        budgets = [(config.epsilon, config.delta), *([account] if account else [])]
+        stated = config.epsilon if month is None else total.epsilon(config.delta)
+        budgets = [(stated, config.delta), *([account] if account else [])]
         openings = _openings(raw.open, finding, budgets)
         source = source_of(config, files)
-        plan = cls(config, source, files, unit, schema, means, strata, fits, weights, price, openings)
+        plan = cls(config, source, files, unit, schema, means, strata, fits, weights, price, openings, month)
         if not begun:
             plan.source.check(plan.columns)
             plan.demand.check()
@@ -247,8 +258,8 @@ class Plan:
         return {SYNTHESIS: self.price.counts + self.price.synthesis, **means, **found, **sizes}
 
 
-def _unit(config: ReleaseConfig, declared: Schema, released: Schema) -> Unit:
-    """The unit that the settings name, else the schema's."""
+def _unit(config: ReleaseConfig, declared: Schema, released: Schema, price: float) -> Unit:
+    """The unit that the settings name, else the schema's; of a release at this price."""
     unit = replace(declared.unit, relation=config.relation)
     if config.unit is not None and not config.unit.strip():
         raise InputError("setting 'unit' is blank; name the column of the units, or leave the setting out")
@@ -277,7 +288,6 @@ def _unit(config: ReleaseConfig, declared: Schema, released: Schema) -> Unit:
         )
     sizes = unit_sizes_of(config.unit_sizes)
     expected = None if config.units is None else config.units * used_rows(found.at_most, sizes)
-    price = float(total_price(config.epsilon, config.delta))
     better = better_weights(found.at_most, len(released.names), price, expected, sizes)
     default: Weights = "rows" if rows else better
     return replace(found, weights=config.unit_weights or default)
@@ -350,7 +360,7 @@ def source_of(config: ReleaseConfig, schemas: Sequence[Schema], numbers: Sequenc
     if config.source == "folktables":
         if not config.state:
             raise InputError("source 'folktables' needs at least one state; give --state NY")
-        return FolktablesSource(config.state, config.year, config.horizon, config.root_dir, config.download)
+        return FolktablesSource(config.state, config.year, config.survey, config.root_dir, config.download)
     if config.input is None:
         raise InputError(f"source {config.source!r} needs the path of its table; give it with --input")
     return FileSource.of(config.input, *schemas, kind=config.source, numbers=numbers)

@@ -33,6 +33,7 @@ from equistrata.flows.release.card import card_markdown, release_card
 from equistrata.flows.release.finding import found_values
 from equistrata.flows.release.inside import SCORES, check_place, keep_scores
 from equistrata.flows.release.plan import Plan
+from equistrata.flows.release.series import STATE
 from equistrata.flows.release.unit_sizes import counted_units
 from equistrata.flows.release.wide_bins import declares_bins, wide_bins
 from equistrata.flows.release.writer import row_files
@@ -44,10 +45,11 @@ from equistrata.inference.means.coinpress import Coinpress
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
-from equistrata.synth.measurements import load_measurements, save_measurements, total_estimate
+from equistrata.synth.measurements import Former, load_measurements, save_measurements, total_estimate
 from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.models.estimation import Estimator
 from equistrata.synth.models.storage import load_model
+from equistrata.synth.series.fitting import after
 from equistrata.synth.strata.borrowing import borrow
 from equistrata.synth.strata.fitting import cut_strata, fit_stratum, measure_stratum
 from equistrata.synth.strata.model import StratifiedModel, noisy_weights, rows_of_units
@@ -167,11 +169,15 @@ def fit_one(
     budget: Budget,
     count_rho: Rho,
     noise: NoiseSource,
+    former: Sequence[Former] = (),
 ) -> None:
     """Measure one stratum with its whole budget, and save the measurements (and a foreign mechanism's model).
 
     It may run again for a stratum, also at the same time, where a cluster has lost a worker: saved measurements are
     used again, and of runs that measure, the first to save wins.
+
+    Args:
+        former: what a series knows of it already.
 
     Cost: the budget, once, add/remove, if no run's noise decides which of them saves first; else at most MOST_STARTS
     times. See docs/proofs/budget.md, "A worker that was lost".
@@ -190,13 +196,28 @@ def fit_one(
         fitted = fit_stratum(mechanism.working_in(work.root), table, budget, count_rho, noise)
         work.keep_fit(position, fitted.measurements, fitted.model)
     else:
-        work.keep_fit(position, measure_stratum(mechanism, table, budget, count_rho, noise))
+        work.keep_fit(position, measure_stratum(mechanism, table, budget, count_rho, noise, former))
+
+
+@scrubbed
+def learn(plan: Plan, work: Workspace) -> None:
+    """Join what was measured with what its series knew, and keep the series' state after it. Post-processing, no cost.
+
+    What is learned enters the model, and never the measurements that are published and priced.
+    """
+    if plan.month is None or not plan.mechanism.keeps_measurements:
+        return
+    measured = {key: load_measurements(work.measurements(i)) for i, key in enumerate(plan.fitted.keys)}
+    joined, state = after(plan.strata, plan.month.known(plan.strata), plan.month.number, measured)
+    for i, found in enumerate(joined.values()):
+        save_measurements(found, work.learned(i))
+    state.save(work.state)
 
 
 @scrubbed
 def shrink(plan: Plan, work: Workspace) -> None:
     """Predict each stratum's marginals from the other strata's measurements. Post-processing, no cost."""
-    measurements = {key: load_measurements(work.measurements(i)) for i, key in enumerate(plan.strata.keys)}
+    measurements = {key: load_measurements(work.evidence(i)) for i, key in enumerate(plan.strata.keys)}
     for i, extra in enumerate(borrow(plan.strata, measurements).values()):
         save_measurements(extra, work.borrowed(i))
 
@@ -207,7 +228,7 @@ def model_one(work: Workspace, position: int, mechanism: Mechanism, schema: Sche
     if not work.model(position).exists():
         borrowed = work.borrowed(position)
         extra = load_measurements(borrowed) if borrowed.exists() else []
-        measured = load_measurements(work.measurements(position))
+        measured = load_measurements(work.evidence(position))
         work.keep_model(position, mechanism.model(schema, [*measured, *extra]))
 
 
@@ -227,7 +248,7 @@ def join(
     if work.joint.exists():
         return
     keys = strata.keys if engine is None else ((),)
-    measurements = {key: load_measurements(work.measurements(i)) for i, key in enumerate(keys)}
+    measurements = {key: load_measurements(work.evidence(i)) for i, key in enumerate(keys)}
     if engine is not None:
         model = cut_strata(strata, measurements[()], engine, shrinkage)
     else:
@@ -266,6 +287,8 @@ def describe(
     for i, key in enumerate(keys):
         copyfile(work.measurements(i), folder / f"{plan.fitted.file_name(key)}.json")
     work.save_json(work.staging / "schema.json", asdict(plan.schema))
+    if work.state.exists():
+        copyfile(work.state, work.staging / STATE)
     rows, weights = drawn
     source = weights if plan.strata.columns else "none needed (one stratum)"
     starts = [work.starts(i) for i in range(len(keys))]

@@ -29,6 +29,7 @@ from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.account import Account, account_of, new_id
 from equistrata.flows.release.binding import Binding, binding, check_same, config_hash, settings_hash
 from equistrata.flows.release.plan import SYNTHESIS, UNIT_SIZES, Plan
+from equistrata.flows.release.series import month_of
 from equistrata.flows.run.disk import DiskFull, telling_full_disk
 from equistrata.flows.run.journal import Journal, state_folder, unreadable_sentence
 from equistrata.flows.run.landing import check_output, claimed_output
@@ -116,14 +117,15 @@ class Undertaking:
                 account.release,
                 parts=parts,
                 reason=f"noise drawn again after a crash: {', '.join(parts)}" if charges else None,
-                epsilon=None if charges else plan.config.epsilon,
-                delta=None if charges else plan.config.delta,
+                epsilon=None if charges or plan.month else plan.config.epsilon,
+                delta=None if charges or plan.month else plan.config.delta,
                 fingerprint=None if rows is None else str(rows),
                 relation=plan.relation,
                 mechanism=plan.mechanism.name,
                 strata=" × ".join(plan.strata.columns) or None,
                 config=config_hash(plan.config, self._bound),
                 journal=self.journal.mark if self.journal else None,
+                series=plan.month.standing if plan.month else None,
             )
         for charge in charges:
             account.ledger.resume(charge.entry)
@@ -149,7 +151,7 @@ class Undertaking:
                 for e in (charge.entry for charge in self._charges)
             ],
             "rho": float(spent),
-            "epsilon": config.epsilon if len(self._charges) == 1 else spent.epsilon(config.delta),
+            "epsilon": spent.epsilon(config.delta) if self._charges[1:] or self.plan.month else config.epsilon,
             "budget": {"epsilon": opened.epsilon, "delta": opened.delta, "rho": float(opened.rho)},
             "left": {"epsilon": left.epsilon(opened.delta), "delta": opened.delta, "rho": float(left)},
         }
@@ -214,7 +216,9 @@ def _plan_of_charged(config: ReleaseConfig, account: Account) -> Plan:
     charges, found = account.charges(), Journal.of(account.release)
     check_standing(config, account, charges, found)
     try:
-        plan = Plan.of(config, begun=bool(charges), account=(opened.epsilon or 0.0, opened.delta or 0.0))
+        month = month_of(config, account, is_published(config))
+        budget = opened.epsilon or 0.0, opened.delta or 0.0
+        plan = Plan.of(config, begun=bool(charges), account=budget, month=month)
     except InputError as error:
         if not charges or is_published(config):
             raise

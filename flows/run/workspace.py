@@ -80,6 +80,20 @@ class Workspace:
         """The noisy measurements of one stratum."""
         return self.fit(position) / "measurements.json"
 
+    @property
+    def state(self) -> Path:
+        """The state of a series after this release."""
+        return self.root / "series.json"
+
+    def learned(self, position: int) -> Path:
+        """What one stratum's model is made of in a series: its measurements, joined with what was known before."""
+        return self.root / f"learned{position}.json"
+
+    def evidence(self, position: int) -> Path:
+        """What one stratum's model is made of: `learned`, or its measurements alone."""
+        learned = self.learned(position)
+        return learned if learned.exists() else self.measurements(position)
+
     def borrowed(self, position: int) -> Path:
         """What one stratum borrows from the others, if anything."""
         return self.root / f"borrowed{position}.json"

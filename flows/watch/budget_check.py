@@ -11,6 +11,7 @@ import json
 import re
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 from typing import Any, NamedTuple, cast
 from uuid import UUID
@@ -28,6 +29,7 @@ from equistrata.eval.report.templating import template
 from equistrata.flows.config.places import place_of
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.plan import total_price
+from equistrata.flows.release.series import series_named
 from equistrata.flows.release.undertaking import with_release_id
 from equistrata.privacy.budget import Rho, epsilon_within, releases_left, those_that_fit
 from equistrata.privacy.ledger.ledger import Head, Ledger, LedgerError
@@ -173,13 +175,18 @@ def upcoming_releases(client: SyncPrefectClient, dataset: str, named: str | None
         try:
             config = with_release_id(ReleaseConfig.build(**settings).at(when), str(run.id))
             elsewhere = place_of(config.ledger) != place
-            price = total_price(config.epsilon, config.delta)
+            series = series_named(config)
+            if series is None:
+                epsilon, price = config.epsilon, total_price(config.epsilon, config.delta)
+            else:
+                price = series.total * Fraction(1, series.horizon)
+                epsilon = price.epsilon(config.delta)
         except InputError as error:
             raise InputError(f"the release scheduled for {when:%Y-%m-%d %H:%M} UTC will fail: {error}") from None
         if elsewhere or config.release_id in seen:
             continue
         seen.add(config.release_id)
-        found.append(Upcoming(str(config.release_id), when, config.epsilon, price))
+        found.append(Upcoming(str(config.release_id), when, epsilon, price))
     return found
 
 

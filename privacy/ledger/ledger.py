@@ -37,6 +37,7 @@ from equistrata.privacy.budget import ADD_REMOVE, BudgetExceeded, Rho
 from equistrata.privacy.ledger.chain import OUTCOMES, Books, Entry, Head, Kind, Outcome, genesis
 from equistrata.privacy.ledger.fingerprint import SamePeople, check_people, same_people
 from equistrata.privacy.ledger.lease import Lease, lease_holder
+from equistrata.privacy.ledger.series import Standing
 from equistrata.privacy.ledger.store import LOCK_SECONDS, LedgerError, Store
 from equistrata.privacy.ledger.tables import ENTRIES, VERSION
 from equistrata.privacy.ledger.transaction import IS_CREATE, IS_RESERVE, Transaction
@@ -170,6 +171,7 @@ class Ledger:
         config: str | None = None,
         journal: str | None = None,
         who: str | None = None,
+        series: Standing | None = None,
     ) -> Entry:
         """Charge a release, in one transaction, before any mechanism sees a row. There are no refunds.
 
@@ -178,17 +180,19 @@ class Ledger:
             release_id: 1 to 100 printable characters, new to this data set.
             reason: why the same release is charged again (noise had to be drawn again); without one it is refused.
             parts, epsilon, delta, mechanism, strata, fingerprint, config, journal, who: see `Entry`.
+            series: the month that it is of a series; the mark of the series is added to the parts.
 
         Returns the entry, for `commit` or `fail`. Raises, when nothing was charged:
-            BudgetExceeded: more than is left; it carries both amounts.
+            BudgetExceeded: more than is left, of the account or the series; it carries both amounts.
             LedgerError: no such data set, another relation than its own, the release has been charged and no reason
                 is given, or the rows are those of another account that was not opened as the same people's.
-            InputError: no positive amount.
+            InputError: no positive amount, or a month beyond the series' horizon.
         """
         amount = Rho.of(rho)
         if not amount:
             raise InputError("a reservation needs a positive amount of ρ")
         _check_name(release_id, "a release")
+        parts = [*parts, *([series.series.mark] if series else [])]
         about: dict[str, str | None] = {"release_id": release_id, "reason": reason or None, "parts": _list(parts)}
         about |= {"epsilon": _number(epsilon), "delta": _number(delta), "relation": relation, "mechanism": mechanism}
         about |= {"strata": strata, "fingerprint": fingerprint, "config": config, "journal": journal}
@@ -208,6 +212,8 @@ class Ledger:
             check_people(dataset, fingerprint, now.entries(IS_CREATE), others)
             if spent + amount > account.rho:
                 raise BudgetExceeded(amount, account.rho - spent, named)
+            if series is not None:
+                series.check(now.entries(IS_RESERVE, ENTRIES.c.dataset == dataset), release_id, amount)
             return now.append("reserve", dataset, who, amount, spent + amount, about)
 
     def commit(self, reservation: Entry, *, who: str | None = None) -> None:

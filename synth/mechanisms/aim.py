@@ -127,7 +127,7 @@ class AIM(SharingMechanism):
         Source: arXiv:2201.12677, algorithms 2 and 3.
         """
         run = _Run(self, table, rho, noise, known)
-        bare = tree_cells(table.schema.sizes, model_cliques(table.schema, known, self.strata))
+        bare = tree_cells(table.schema.sizes, model_cliques(table.schema, run.measurements, self.strata))
         if bare > cells_in(self.model_size):
             needed = f"{bare * CELL_BYTES / 2**20:.3g} MiB before anything is measured together"
             raise InputError(
@@ -237,7 +237,7 @@ class _Run(Session):
         super().__init__(table, rho, noise, known, distinct=True)
         self.aim = aim
         self.offer(aim.candidates_of(table.schema))
-        self.cliques = set(model_cliques(table.schema, known))
+        self.cliques = set(model_cliques(table.schema, self.measurements))
         self.cells = tree_cells(table.schema.sizes, self.cliques)
         self.begun = NOTHING
 

@@ -28,6 +28,7 @@ from equistrata.synth.measurements import (
     NOISE_L1,
     PARTS,
     Columns,
+    Former,
     Measurement,
     Merging,
     Where,
@@ -113,6 +114,7 @@ class Session:
         table: private; with merged codes once they are (`coarsen`).
         budget: what the run may spend.
         measurements: of `table`: `known` first, then the run's own.
+        former: what a series knows already: codes are merged as they were there. Choices know nothing of it.
         coarsening: which codes are merged.
         within: which merged codes are merged further where a column is measured within strata.
         shared: the budget but for what sharpened wide columns: what parts of ρ are parts of.
@@ -126,10 +128,11 @@ class Session:
     ) -> None:
         self.table, self.noise, self.distinct = table, noise, distinct
         self.budget = Budget(rho)
-        self.measurements = list(known)
+        self.former = [each for each in known if isinstance(each, Former)]
+        self.measurements = [each for each in known if not isinstance(each, Former)]
         self.coarsening, self.shared = Coarsening(table.schema, {}), rho
         self.within: dict[str, Merging] = {}
-        self._found, self._all_codes = list(known), table
+        self._found, self._all_codes = list(self.measurements), table
         self.log: list[Step] = []
         self._counts: dict[Columns, Floats] = {}
 
@@ -160,10 +163,10 @@ class Session:
         budgets = self.budget.parallel(self.budget.remaining, strata.keys, "strata in parallel")
         for place, (key, rows) in enumerate(strata.partition(self.table).items()):
             codes, left = strata.codes_of(key), budgets[key].remaining
-            own = [given(measurement, codes) for measurement in known]
+            own, where = [given(measurement, codes) for measurement in known], tuple(codes.items())
+            former = [replace(each, where=()) for each in self.former if each.where == where]
             price = budgets[key].spend(left, "one stratum")
-            found, log = measure(rows, price, self.noise.spawn(place), own)
-            where = tuple(codes.items())
+            found, log = measure(rows, price, self.noise.spawn(place), [*own, *former])
             self._found += [replace(measurement, where=where) for measurement in found[len(own) :]]
             self.log += [replace(step, where=where) for step in log]
 
@@ -216,6 +219,8 @@ class Session:
         most = groups_for(float(pair), rows)
         self.coarsening = Coarsening.chosen(self.table.schema, self._found, most, kept)
         self.within = self.coarsening.within_strata(self._found, most)
+        if any(any(each.groups) for each in self.former):  # what was measured before is measured in the same groups
+            self.coarsening, self.within = self.coarsening.as_before(self.former, self.within)
         self.table = self.coarsening.merged(self.table)
         self.measurements = self.coarsening.coarse_all(self._found)
 

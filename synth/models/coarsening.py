@@ -123,6 +123,31 @@ class Coarsening:
                 found[name] = _numbered(codes)
         return found
 
+    def as_before(
+        self, former: Sequence[Measurement], within: Mapping[str, Merging]
+    ) -> tuple[Coarsening, dict[str, Merging]]:
+        """This coarsening, and the groups `within_strata`, with the groups that former measurements had, if any.
+
+        Of a column's groups the finest are those of pairs over all rows; coarser ones are within strata.
+        """
+        groups, inner = dict(self.groups), dict(within)
+        for name in self.fine.names:
+            kinds = {
+                dict(zip(each.columns, each.groups, strict=True))[name]
+                for each in former
+                if name in each.columns and len(each.columns) > 1
+            }
+            merged = sorted({kind for kind in kinds if kind}, key=max)
+            if not kinds:
+                continue
+            groups.pop(name, None)
+            inner.pop(name, None)
+            if merged and None not in kinds:
+                groups[name] = own = merged[-1]
+                if len(merged) > 1:
+                    inner[name] = tuple(merged[0][own.index(group)] for group in range(max(own) + 1))
+        return replace(self, groups=groups), inner
+
     @cached_property
     def schema(self) -> Schema:
         """The schema of merged codes."""
@@ -174,9 +199,9 @@ class Coarsening:
                 sums = True
         if not sums:
             return measurement if tuple(rest) == measurement.groups else replace(measurement, groups=tuple(rest))
-        kind = Prediction if isinstance(measurement, Prediction) else Summed
+        kind = type(measurement) if isinstance(measurement, Summed) else Summed
         sigmas = np.sqrt(variance)
-        typical = sqrt(float(variance.mean())) if kind is Summed else float(sigmas.min())
+        typical = float(sigmas.min()) if kind is Prediction else sqrt(float(variance.mean()))
         return kind(measurement.columns, values, typical, tuple(rest), sigmas=sigmas)
 
     def coarse_all(self, measurements: Iterable[Measurement]) -> list[Measurement]:

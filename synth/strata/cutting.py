@@ -18,6 +18,7 @@ from equistrata.errors import InputError
 from equistrata.synth.measurements import (
     LEAST_SIZE,
     Columns,
+    Former,
     Measurement,
     Merging,
     Prediction,
@@ -58,7 +59,8 @@ def cut(
     Returns:
         A model of each stratum, and the strata's sizes.
     """
-    sizes = _sizes(strata, measurements, engine, shrinkage)
+    # What former releases of a series say of relations says nothing of sizes, and would take a large model.
+    sizes = _sizes(strata, [each for each in measurements if not isinstance(each, Former)], engine, shrinkage)
     reconciled = reconcile(measurements, strata, sizes)
     own = slices(reconciled, strata)
     sharpest = _SHARPEST * min((m.sigma for m in measurements if m.sigma), default=0.0)

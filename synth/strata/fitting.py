@@ -18,7 +18,7 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
-from equistrata.synth.measurements import Measurement, load_measurements, measure_marginal, save_measurements
+from equistrata.synth.measurements import Former, Measurement, load_measurements, measure_marginal, save_measurements
 from equistrata.synth.mechanisms.base import Fit, Mechanism, SharingMechanism
 from equistrata.synth.models.coarsening import Coarsening, modelled, proportions
 from equistrata.synth.models.estimation import Estimator, MirrorDescent
@@ -70,13 +70,22 @@ class Fitting:
 
 
 def measure_stratum(
-    mechanism: Mechanism, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource
+    mechanism: Mechanism,
+    table: CodedTable,
+    budget: Budget,
+    count_rho: Rho,
+    noise: NoiseSource,
+    former: Sequence[Former] = (),
 ) -> list[Measurement]:
     """Measure a stratum, or by shared selection the table, with all that is left in its budget.
 
+    Args:
+        former: what former releases of a series say of it.
+
     Cost: the rest of `budget`, of which `count_rho` buys the noisy number of rows (of each stratum).
     """
-    return mechanism.measure(table, *_paid(mechanism, table, budget, count_rho, noise))
+    rho, source, known = _paid(mechanism, table, budget, count_rho, noise)
+    return mechanism.measure(table, rho, source, [*known, *former])
 
 
 def fit_stratum(mechanism: Mechanism, table: CodedTable, budget: Budget, count_rho: Rho, noise: NoiseSource) -> Fit:

@@ -109,11 +109,17 @@ def test_a_release_is_compared_with_another(folder, tmp_path, monkeypatch, capsy
     assert found["estimate"].abs().max() == 0
     assert (found["lower"] < 0).all()
     assert found["p_value"].eq(1.0).all()
-    asked = ("estimate", folder, "proportion", "ESR=1", "--by", "SEX", "--since")
-    code, printed, _ = command(monkeypatch, capsys, *asked, other)
+    asked = ("--difference", "proportion", "ESR=1", "--by", "SEX")
+    code, printed, _ = command(monkeypatch, capsys, "estimate", other, folder, *asked)
     assert code == 0
     for word in ("former", "later", "change", "Female", f"{found['later'][0]:.4g}"):
         assert word in printed
-    code, _, said = command(monkeypatch, capsys, *asked, folder)
-    assert code == 2
-    assert "both folders are the same release" in said
+    for wrong, sentence in (
+        ((folder, folder, *asked), "both folders are the same release"),
+        ((other, folder, "proportion", "ESR=1"), "two releases are compared with --difference"),
+        ((folder, "share", "ESR=1"), "'share' is no statistic; choose among count"),
+        ((folder, "--difference", "count"), "give equistrata estimate FORMER LATER --difference STATISTIC"),
+    ):
+        code, _, said = command(monkeypatch, capsys, "estimate", *wrong)
+        assert code == 2
+        assert sentence in " ".join(said.split())

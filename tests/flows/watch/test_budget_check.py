@@ -7,6 +7,7 @@ import subprocess
 import sys
 from contextlib import closing
 from datetime import UTC, datetime
+from fractions import Fraction
 from pathlib import Path
 from typing import NamedTuple
 
@@ -164,6 +165,13 @@ def test_only_what_will_be_charged_counts(steward, tmp_path):
     ids = {release.release_id for release in found}
     assert f"{steward.dataset}-2030-06" in ids
     assert [name for name in ids if name.startswith("2030-07-")]
+
+
+def test_a_month_of_a_series_has_the_price_of_a_month(steward):
+    steward.schedule([0, 1], series={"name": "year", "horizon": 12})
+    found = steward.upcoming()
+    assert [release.price for release in found] == [PRICE * Fraction(1, 12)] * 2
+    assert found[0].epsilon == pytest.approx(0.2749, abs=1e-4)
 
 
 def test_every_page_of_a_long_schedule_is_read(steward, monkeypatch):

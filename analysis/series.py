@@ -1,0 +1,169 @@
+"""Checks of a series from the folders of its releases alone: their prices, what they cost together, and their chain.
+
+Each month names the state of the series that it learned from by its digest, so the chain ends in the first month's own
+measurements. A state follows from the one before it and a month's measurements, and is computed again here. No model is
+made, so ten years of months take seconds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from equistrata.analysis.release import Release
+from equistrata.analysis.verify import has_measurements, price_faults
+from equistrata.data.manifest import MEND
+from equistrata.errors import InputError
+from equistrata.synth.series.fitting import after
+from equistrata.synth.series.state import State, marginal_of
+
+STATE = "series.json"
+SAME = 1e-9  # relative
+
+
+@dataclass(frozen=True, eq=False)
+class SeriesOfReleases:
+    """The releases of one series, in order.
+
+    Attributes:
+        name, horizon: of the series.
+        releases: by month, from 1; months may be missing.
+    """
+
+    name: str
+    horizon: int
+    releases: Mapping[int, Release]
+
+    @classmethod
+    def open(cls, folders: Sequence[str | Path]) -> SeriesOfReleases:
+        """Check every folder's manifest and read its card.
+
+        Raises InputError for no folder, one that is no release of a series, several series, or a month twice.
+        """
+        found: dict[int, Release] = {}
+        names, horizons = set[str](), set[int]()
+        for folder in folders:
+            release = Release.open(folder)
+            said = release.card.get("series")
+            if not isinstance(said, Mapping):
+                raise InputError(f"release {str(folder)!r} is of no series; leave it out, or verify it by itself")
+            try:
+                month = int(said["month"])
+                names.add(str(said["name"]))
+                horizons.add(int(said["horizon"]))
+                _ = said["so_far"]["rho"], said["at_its_end"]["rho"], said["at_its_end"]["epsilon"], said["former"]
+            except (KeyError, TypeError, ValueError):
+                raise InputError(f"card.json of release {str(folder)!r} does not say its series; {MEND}") from None
+            if month in found:
+                raise InputError(
+                    f"month {month} is there twice, in {str(found[month].folder)!r} and {str(folder)!r}; leave one out"
+                )
+            found[month] = release
+        if len(names) != 1 or len(horizons) != 1:
+            raise InputError("give the folders of one series: they are " + (", ".join(sorted(names)) or "none"))
+        return cls(names.pop(), horizons.pop(), dict(sorted(found.items())))
+
+    @property
+    def missing(self) -> list[int]:
+        """Months before the last one that are not there."""
+        return [month for month in range(1, max(self.releases)) if month not in self.releases]
+
+    def table(self) -> pd.DataFrame:
+        """A line for each month: `month`, `folder`, `rho`, and of the series so far `rho_so_far`, `epsilon_so_far`."""
+        lines = [
+            (month, str(release.folder), _own(release), _said(release)["rho"], _said(release)["epsilon"])
+            for month, release in self.releases.items()
+        ]
+        return pd.DataFrame(lines, columns=["month", "folder", "rho", "rho_so_far", "epsilon_so_far"])
+
+    def faults(self) -> list[str]:
+        """A sentence for each thing that does not hold; none for an honest series."""
+        found: list[str] = []
+        states: dict[int, State | None] = {}
+        for month, release in self.releases.items():
+            what = f"month {month} ({str(release.folder)!r})"
+            found += [f"{what}: {fault}" for fault in price_faults(release)]
+            found += [
+                f"{what} {fault}" for fault in (*self._sums(month, release), *self._chain(month, release, states))
+            ]
+        return found
+
+    def _sums(self, month: int, release: Release) -> Iterator[str]:
+        """What is wrong with the sums on a card."""
+        series, first = release.card["series"], next(iter(self.releases.values())).card["series"]
+        if series["at_its_end"] != first["at_its_end"]:
+            yield "states another budget of the series than the first one"
+        if not series["so_far"]["rho"] <= series["at_its_end"]["rho"] * (1 + SAME):
+            yield "says that the series has cost more than its budget"
+        if month > self.horizon:
+            yield f"is beyond the horizon of {self.horizon} months"
+        before = 0.0 if month == 1 else None
+        if month - 1 in self.releases:
+            before = float(self.releases[month - 1].card["series"]["so_far"]["rho"])
+        own = series["so_far"]["rho"] - (before or 0.0)
+        if before is not None and not math.isclose(own, _own(release), rel_tol=1e-6):
+            yield f"costs ρ = {_own(release):.6g}, but the series grew by {own:.6g}: a release between was not counted"
+
+    def _chain(self, month: int, release: Release, states: dict[int, State | None]) -> Iterator[str]:
+        """What is wrong with what a month learned from; its state is added to `states`."""
+        states[month] = None
+        if not has_measurements(release):
+            return
+        state = State.load(release.folder / STATE)
+        states[month] = state
+        former, known = release.card["series"]["former"], None
+        if former is None and month > min(self.releases):
+            yield "has learned from no month before it"
+            return
+        if former is not None:
+            before = self.releases.get(former["month"])
+            if before is None:
+                return
+            if _digest(before) != former["state"]:
+                yield f"has learned from another month {former['month']} than is there"
+                return
+            known = states.get(former["month"])
+            known = known and known.fitting(release.strata.schema, before.strata.schema)
+        again = after(release.strata, known, month, release.evidence.measured)[1]
+        if not _same(state, again):
+            yield "has a state that does not follow from the month before and its own measurements"
+
+
+def _own(release: Release) -> float:
+    guarantee = release.card["guarantee"]
+    return float(guarantee.get("release", guarantee)["rho"])
+
+
+def _said(release: Release) -> Mapping[str, Any]:
+    said: Mapping[str, Any] = release.card["series"]["so_far"]
+    return said
+
+
+def _digest(release: Release) -> str:
+    try:
+        with (release.folder / STATE).open("rb") as file:
+            return hashlib.file_digest(file, "sha256").hexdigest()
+    except OSError:
+        return ""
+
+
+def _same(one: State, two: State) -> bool:
+    """Whether states are the same, up to what another machine's arithmetic rounds."""
+    if one.month != two.month or len(one.known) != len(two.known):
+        return False
+    pairs = zip(one.known, two.known, strict=True)
+    same = all(
+        marginal_of(a) == marginal_of(b)
+        and np.allclose(a.values, b.values, rtol=1e-6, atol=1e-6)
+        and np.allclose(a.sigmas, b.sigmas, rtol=1e-6)
+        for a, b in pairs
+    )
+    drifts = one.moments.keys() == two.moments.keys()
+    return same and drifts and all(np.allclose(one.moments[k], two.moments[k], rtol=1e-6) for k in one.moments)

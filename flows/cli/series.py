@@ -1,0 +1,145 @@
+"""`equistrata series show | verify`: the months of a series by the ledger, and from their folders alone."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from rich.text import Text
+
+from equistrata.errors import InputError
+from equistrata.flows.cli.budget import LedgerSettings
+from equistrata.flows.cli.console import out, print_json, print_lines, table
+from equistrata.flows.cli.options import command
+from equistrata.flows.config.settings import ByPlace, Flag, Settings, setting
+
+if TYPE_CHECKING:
+    from equistrata.privacy.ledger.ledger import Charge, Ledger
+
+
+class ShowSeriesSettings(LedgerSettings):
+    series: ByPlace[str] = setting(..., "The series' name.")
+    dataset: str | None = setting(None, "Its data set, where several have a series of this name.")
+    folder: Path = setting(Path(), "Where its releases lie.")
+    as_json: Flag = setting(False, "Print JSON.", alias="json")
+
+
+class VerifySeriesSettings(Settings):
+    releases: ByPlace[tuple[str, ...]] = setting(
+        ..., "Folders of its releases, a folder that holds them, or the name of a series below --folder."
+    )
+    folder: Path = setting(Path(), "Where the releases of a series that is named lie.")
+    as_json: Flag = setting(False, "Print JSON.", alias="json")
+
+
+@command("series show", ShowSeriesSettings)
+def show_series(settings: ShowSeriesSettings) -> None:
+    """The months of a series, what each cost, what they cost together, and what is left, by the ledger.
+
+    [bold]Example[/bold]: equistrata series show people-2026 --ledger ledger.db --folder releases
+    """
+    from equistrata.flows.release.series import folders_of
+    from equistrata.privacy.budget import Rho
+    from equistrata.privacy.ledger.series import series_of
+
+    books, name = settings.open(), settings.series
+    dataset, charges = _charges(books, name, settings.dataset)
+    series = series_of([charge.entry for charge in charges])[name]
+    folders = folders_of(settings.folder, name)
+    months: dict[str, list[Charge]] = {}
+    for charge in charges:
+        if any(part.startswith(f"series {name}: ") for part in charge.entry.parts):
+            months.setdefault(str(charge.entry.release_id), []).append(charge)
+    so_far, lines = Rho(0), []
+    for month, (release, own) in enumerate(months.items(), start=1):
+        price = sum((charge.entry.rho for charge in own), start=Rho(0))
+        so_far += price
+        outcomes = {charge.outcome for charge in own}
+        lines.append(
+            {
+                "month": month,
+                "release": release,
+                "folder": str(folders[release]) if release in folders else None,
+                "outcome": outcomes.pop() if len(outcomes) == 1 else "reserved",
+                "rho": float(price),
+                "epsilon_so_far": so_far.epsilon(series.delta),
+            }
+        )
+    left = series.total - so_far
+    rest = {
+        "rho": float(left),
+        "months": max(series.horizon - len(months), 0),
+        "epsilon_at_its_end": series.epsilon,
+        "delta": series.delta,
+    }
+    if settings.as_json:
+        return print_json({"series": name, "dataset": dataset, "months": lines, "left": rest, "head": str(books.head)})
+    title = f"series {name} of {dataset}: {series.horizon} months at ε = {series.epsilon:g}, δ = {series.delta:g}"
+    grid = table(Text(title), ">month", "release", "folder", "outcome", ">ρ", ">ε so far")
+    for line in lines:
+        numbers = f"{line['rho']:.4g}", f"{line['epsilon_so_far']:.4g}"
+        grid.add_row(
+            *map(Text, (str(line["month"]), str(line["release"]), str(line["folder"] or ""), str(line["outcome"]))),
+            *numbers,
+        )
+    out.print(grid)
+    print_lines(f"left: ρ = {float(left):.6g} for {rest['months']} more months", f"head {books.head}")
+    return None
+
+
+@command("series verify", VerifySeriesSettings)
+def verify_series(settings: VerifySeriesSettings) -> None:
+    """Check a series from its folders alone: files, prices, sums, and that each month learned from the one before.
+
+    No ledger is asked. [bold]Example[/bold]: equistrata series verify releases
+    """
+    from equistrata.analysis.series import SeriesOfReleases
+
+    series = SeriesOfReleases.open(_folders(settings))
+    found, lines = series.faults(), series.table()
+    if settings.as_json:
+        print_json({"series": series.name, "months": lines.to_dict("records"), "faults": found})
+    else:
+        grid = table(Text(f"series {series.name}"), ">month", "folder", ">ρ", ">ε so far")
+        for line in lines.to_dict("records"):
+            numbers = f"{line['rho']:.4g}", f"{line['epsilon_so_far']:.4g}"
+            grid.add_row(str(line["month"]), Text(line["folder"]), *numbers)
+        out.print(grid)
+        if series.missing:
+            print_lines(f"not here: month {', '.join(map(str, series.missing))}, of which nothing was checked")
+        if not found:
+            print_lines("it holds: files, prices, sums, and what each month learned from")
+    if found:
+        raise InputError(f"series {series.name!r} does not hold: " + "; ".join(found))
+
+
+def _folders(settings: VerifySeriesSettings) -> list[Path]:
+    from equistrata.flows.release.series import cards_in, folders_of
+
+    found: list[Path] = []
+    for named in settings.releases:
+        path = Path(named)
+        if (path / "card.json").exists():
+            found.append(path)
+        elif path.is_dir():
+            found += [folder for folder, card in cards_in(path) if card.get("series")]
+        else:
+            own = list(folders_of(settings.folder, named).values())
+            if not own:
+                raise InputError(f"{named!r} is no folder, and no release of a series of that name is in --folder")
+            found += own
+    return found
+
+
+def _charges(books: Ledger, name: str, dataset: str | None) -> tuple[str, Sequence[Charge]]:
+    """The data set that has a series of this name, and its charges. Raises InputError if none or several have one."""
+    from equistrata.privacy.ledger.series import series_of
+
+    names = [account.dataset for account in books.accounts()] if dataset is None else [dataset]
+    found = {each: books.charges(each) for each in names}
+    found = {each: own for each, own in found.items() if name in series_of([charge.entry for charge in own])}
+    if len(found) != 1:
+        where = f"several data sets ({', '.join(found)}); name one with --dataset" if found else "no data set here"
+        raise InputError(f"series {name!r} belongs to {where}")
+    return next(iter(found.items()))

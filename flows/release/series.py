@@ -1,0 +1,197 @@
+"""The month of a series that a release is: its price by the ledger, and the former release that it learns from.
+
+Which month it is, what it may cost and which release came before it follow from the ledger's entries alone. The former
+release is a published folder, found beside the output or named by the setting `former`; its state of the series
+(`equistrata.synth.series`) is made of published noisy numbers, so to learn from it costs nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from equistrata.data.manifest import check_manifest
+from equistrata.data.schema import Schema
+from equistrata.data.strata import Strata
+from equistrata.errors import InputError
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release.account import Account
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.ledger.ledger import Charge
+from equistrata.privacy.ledger.series import Series, Standing
+from equistrata.synth.series.state import State
+
+STATE = "series.json"
+
+
+@dataclass(frozen=True, eq=False)
+class FormerRelease:
+    """A published release of the series.
+
+    Attributes:
+        release: its id in the ledger.
+        month: which of the series it is.
+        digest: SHA-256 of its state; None where a foreign synthesizer kept no measurements, and so no state.
+        schema: of its columns.
+        state: of the series after it.
+    """
+
+    release: str
+    month: int
+    digest: str | None
+    schema: Schema
+    state: State | None
+
+    @classmethod
+    def open(cls, folder: Path, series: str) -> FormerRelease:
+        """Read a folder once its manifest was checked. Raises InputError if it is no release of that series."""
+        check_manifest(folder)
+        where = f"release {str(folder)!r}"
+        try:
+            card = json.loads((folder / "card.json").read_text("utf-8"))
+            said, release = card["series"], str(card["ledger"]["release_id"])
+            if said["name"] != series:
+                raise KeyError
+            month = int(said["month"])
+            plain = json.loads((folder / "schema.json").read_text("utf-8"))
+        except (OSError, ValueError, KeyError, TypeError):
+            raise InputError(
+                f"{where} is no release of series {series!r}; name the folder of its last one with --former"
+            ) from None
+        schema = Schema.from_plain(plain, f"schema.json of {where}")
+        path = folder / STATE
+        if not path.exists():
+            return cls(release, month, None, schema, None)
+        return cls(release, month, hashlib.sha256(path.read_bytes()).hexdigest(), schema, State.load(path))
+
+
+@dataclass(frozen=True, eq=False)
+class SeriesMonth:
+    """A release as a month of a series.
+
+    Attributes:
+        standing: by the ledger.
+        former: the last release of the series that is whole; None for the first.
+    """
+
+    standing: Standing
+    former: FormerRelease | None
+
+    @property
+    def series(self) -> Series:
+        """Its series."""
+        return self.standing.series
+
+    @property
+    def number(self) -> int:
+        """Which month it is, from 1."""
+        return self.standing.number
+
+    @property
+    def price(self) -> Rho:
+        """What it costs."""
+        return self.standing.price
+
+    def known(self, strata: Strata) -> State | None:
+        """What the series knew before, of marginals that mean the same now; None in the first month."""
+        former = self.former
+        if former is None or former.state is None:
+            return None
+        return former.state.fitting(strata.schema, former.schema.modelled)
+
+    def bound(self) -> dict[str, Any]:
+        """What a charge is bound to: plain values."""
+        former = None if self.former is None else [self.former.release, self.former.month, self.former.digest]
+        return {"name": self.series.name, "month": self.number, "former": former}
+
+    def statement(self, own: float) -> dict[str, Any]:
+        """The series' part of a card, for a release that cost so much in ρ."""
+        total, so_far = self.series.total, Rho(own) + self.standing.others
+        delta, former = self.series.delta, self.former
+        return {
+            "name": self.series.name,
+            "month": self.number,
+            "horizon": self.series.horizon,
+            "unit": "all months together",
+            "so_far": {"rho": float(so_far), "epsilon": so_far.epsilon(delta), "delta": delta},
+            "at_its_end": {"rho": float(total), "epsilon": self.series.epsilon, "delta": delta},
+            "former": None
+            if former is None
+            else {"release_id": former.release, "month": former.month, "state": former.digest},
+        }
+
+
+def series_named(config: ReleaseConfig) -> Series | None:
+    """The series that a configuration names, if any."""
+    named = config.series
+    if named.name is None or named.horizon is None:
+        return None
+    return Series(named.name, named.horizon, config.epsilon, config.delta)
+
+
+def month_of(config: ReleaseConfig, account: Account, published: bool = False) -> SeriesMonth | None:
+    """The month that a release is, if it is one of a series. Nothing is written or charged.
+
+    Args:
+        published: whether the release is whole, and needs no former one any more.
+
+    Raises:
+        InputError: a month beyond the horizon or the series' budget, or the former release is not there.
+        LedgerError: the series was begun with another horizon or budget.
+    """
+    series = series_named(config)
+    if series is None:
+        return None
+    charges = account.ledger.charges(account.dataset)
+    standing = series.standing([charge.entry for charge in charges], config.release_id)
+    whole = [name for name in standing.before if _whole(charges, name)]
+    if published or not whole:
+        return SeriesMonth(standing, None)
+    return SeriesMonth(standing, _former(config, series, whole[-1]))
+
+
+def _whole(charges: Sequence[Charge], release: str) -> bool:
+    return all(charge.outcome == "committed" for charge in charges if charge.entry.release_id == release)
+
+
+def _former(config: ReleaseConfig, series: Series, wanted: str) -> FormerRelease:
+    if config.former is not None:
+        found = FormerRelease.open(Path(config.former), series.name)
+        if found.release != wanted:
+            raise InputError(
+                f"the last release of series {series.name!r} is {wanted!r}, and {config.former!r} is "
+                f"{found.release!r}; name the folder of the last one"
+            )
+        return found
+    beside = folders_of(Path(config.output).absolute().parent, series.name)
+    if wanted in beside:
+        return FormerRelease.open(beside[wanted], series.name)
+    raise InputError(
+        f"the last release of series {series.name!r}, {wanted!r}, is not beside the output {config.output!r}, and the "
+        "next month learns from it; name its folder with --former"
+    )
+
+
+def cards_in(place: Path) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """The releases that lie in a folder, by name, with their cards, which are not checked."""
+    for path in sorted(place.glob("*/card.json")):
+        try:
+            card = json.loads(path.read_text("utf-8"))
+        except (OSError, ValueError, RecursionError):
+            continue
+        if isinstance(card, dict):
+            yield path.parent, card
+
+
+def folders_of(place: Path, series: str) -> dict[str, Path]:
+    """The releases of a series that lie in a folder: id in the ledger → folder."""
+    found: dict[str, Path] = {}
+    for folder, card in cards_in(place):
+        ledger, said = card.get("ledger"), card.get("series")
+        if isinstance(ledger, Mapping) and isinstance(said, Mapping) and said.get("name") == series:
+            found.setdefault(str(ledger.get("release_id")), folder)
+    return found

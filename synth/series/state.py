@@ -1,0 +1,165 @@
+"""What a series knows of each marginal that it ever measured: its state after a month, kept in that month's folder.
+
+A state is made of published numbers alone (noisy measurements, and the state of the month before), so it costs nothing.
+
+>>> import numpy as np
+>>> state = State.of(1, [Measurement(("SEX",), np.array([60.0, 50.0]), 2.0)])
+>>> state.known[0].values.tolist(), state.known[0].sigmas.tolist()
+([60.0, 50.0], [2.0, 2.0])
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from equistrata.data.schema import Schema
+from equistrata.data.strata import Key, Strata
+from equistrata.errors import InputError
+from equistrata.synth.measurements import Columns, Former, Measurement, Merging, Where, root_mean_square
+
+Measured = TypeVar("Measured", bound=Measurement)
+
+STATE_FORMAT = "equistrata series 1"
+
+# A marginal: its columns, the groups of their codes, and the stratum that it is of by itself.
+Marginal = tuple[Columns, tuple[Merging, ...], Where]
+# Sums of the moments by which a drift is estimated, and of their weights.
+Moments = tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """What a series knows after one of its months.
+
+    Attributes:
+        month: which, from 1.
+        known: of each marginal the expected counts and their standard deviations, at that month.
+        moments: of the drift, by kind of marginal (`equistrata.synth.series.drift`).
+    """
+
+    month: int
+    known: tuple[Former, ...]
+    moments: Mapping[str, Moments]
+
+    @classmethod
+    def of(cls, month: int, measured: Iterable[Measurement]) -> State:
+        """The state of a series that begins with these measurements."""
+        return cls(month, tuple(former(each) for each in pooled(measured).values()), {})
+
+    def fitting(self, schema: Schema, before: Schema) -> State:
+        """The state without marginals of columns that a schema lacks or codes otherwise than the one before.
+
+        A changed questionnaire is so believed at once.
+        """
+        same = {name for name in schema.names if name in before.names and schema[name].keys == before[name].keys}
+        kept = (each for each in self.known if each.involved <= same and _fits(schema, each))
+        return replace(self, known=tuple(kept))
+
+    def save(self, path: Path) -> None:
+        """Write it as JSON: readable by people and by any language, no code inside."""
+        document = {
+            "format": STATE_FORMAT,
+            "month": self.month,
+            "drift": {kind: list(moments) for kind, moments in self.moments.items()},
+            "known": [
+                {
+                    "columns": list(each.columns),
+                    "groups": [None if g is None else list(g) for g in each.groups],
+                    "where": dict(each.where),
+                    "shape": list(each.values.shape),
+                    "values": each.values.ravel().tolist(),
+                    "sigmas": each.sigmas.ravel().tolist(),
+                }
+                for each in self.known
+            ],
+        }
+        path.write_text(json.dumps(document, separators=(",", ":")), "utf-8")
+
+    @classmethod
+    def load(cls, path: Path) -> State:
+        """Read what `save` wrote. Raises InputError if the file is not that."""
+        try:
+            document = json.loads(path.read_text("utf-8"))
+            if document["format"] != STATE_FORMAT:
+                raise ValueError
+            drift = {str(kind): (float(one), float(two)) for kind, (one, two) in document["drift"].items()}
+            return cls(int(document["month"]), tuple(map(_read, document["known"])), drift)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError):
+            raise InputError(
+                f"{str(path)!r} is no state of a series of this version; give the folder of a release of the series"
+            ) from None
+
+
+def marginal_of(measurement: Measurement) -> Marginal:
+    """Which marginal a measurement is of."""
+    return measurement.columns, measurement.groups, measurement.where
+
+
+def pooled(measured: Iterable[Measurement]) -> dict[Marginal, Measurement]:
+    """Each marginal once: those that were measured several times are joined by inverse variance."""
+    found: dict[Marginal, Measurement] = {}
+    for each in measured:
+        name = marginal_of(each)
+        if name in found:
+            one, two = found[name].sigma ** -2, each.sigma**-2
+            values = (one * found[name].values + two * each.values) / (one + two)
+            each = replace(each, values=values, sigma=(one + two) ** -0.5)
+        found[name] = replace(each, choices=0.0)
+    return found
+
+
+def former(measurement: Measurement) -> Former:
+    """A measurement as what is known of its marginal."""
+    return known(measurement, measurement.values, measurement.cell_sigma**2)
+
+
+def known(marginal: Measurement, values: Any, variances: Any) -> Former:
+    """These expected counts of a marginal, and their variances."""
+    sigmas = np.sqrt(variances)
+    typical = root_mean_square(sigmas)
+    return Former(marginal.columns, values, typical, marginal.groups, marginal.where, sigmas=sigmas)
+
+
+def of_strata(strata: Strata, measured: Mapping[Key, Sequence[Measurement]]) -> list[Measurement]:
+    """Measurements by stratum, as they are kept, as one list: those of a stratum by itself with `where`."""
+    return [
+        replace(each, where=(*strata.codes_of(key).items(), *each.where)) if key else each
+        for key, measurements in measured.items()
+        for each in measurements
+    ]
+
+
+def by_strata(strata: Strata, measured: Iterable[Measured], keys: Iterable[Key]) -> dict[Key, list[Measured]]:
+    """The way back from `of_strata`, for these keys."""
+    found: dict[Key, list[Measured]] = {key: [] for key in keys}
+    places = {tuple(strata.codes_of(key).items()): key for key in found if key}
+    for each in measured:
+        key = places.get(each.where, ())
+        found[key].append(replace(each, where=()) if key else each)
+    return found
+
+
+def _read(entry: Mapping[str, Any]) -> Former:
+    shape = entry["shape"]
+    values, sigmas = (np.array(entry[name], dtype=float).reshape(shape) for name in ("values", "sigmas"))
+    if not (np.isfinite(sigmas).all() and (sigmas > 0).all()):
+        raise ValueError
+    groups = tuple(None if g is None else tuple(map(int, g)) for g in entry["groups"])
+    where = tuple((str(name), int(code)) for name, code in dict(entry["where"]).items())
+    return Former(tuple(entry["columns"]), values, root_mean_square(sigmas), groups, where, sigmas=sigmas)
+
+
+def _fits(schema: Schema, measurement: Measurement) -> bool:
+    if not measurement.involved <= set(schema.names):
+        return False
+    sizes = [schema[name].size for name in measurement.columns]
+    parts = list(zip(sizes, measurement.groups, measurement.values.shape, strict=True))
+    whole = all(size == (cells if groups is None else len(groups)) for size, groups, cells in parts)
+    whole = whole and all(groups is None or max(groups) + 1 == cells for _, groups, cells in parts)
+    return whole and all(0 <= code < schema[name].size for name, code in measurement.where)

@@ -1,0 +1,83 @@
+"""`equistrata series show | verify`, and how a series is asked for at the command line."""
+
+import json
+import tempfile
+
+import pytest
+from in_process import command
+from plain_release import release
+
+from equistrata.data.manifest import write_manifest
+from equistrata.flows.cli.options import _options, _parameter
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.privacy.ledger.ledger import Ledger
+
+
+@pytest.fixture
+def releases(people, tmp_path, monkeypatch):
+    """Two months of a series, in `out` of the working folder; and the ledger."""
+    monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("EQUISTRATA_LEDGER_URL", str(tmp_path / "ledger.db"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.chdir(tmp_path)
+    table, schema, _ = people
+    Ledger(tmp_path / "ledger.db").create("people", 3, 1e-9)
+    for month in (1, 2):
+        release({
+            "source": "csv", "input": str(table), "schema": str(schema), "strata": "SEX", "evaluate": "none",
+            "workers": 1, "dataset": "people", "output": str(tmp_path / "out" / f"2026-0{month}"),
+            "release_id": f"people-{month}", "series": {"name": "year", "horizon": 12},
+        })  # fmt: skip
+    return tmp_path / "out"
+
+
+@pytest.fixture
+def series(monkeypatch, capsys):
+    monkeypatch.setenv("COLUMNS", "160")
+    return lambda *arguments: command(monkeypatch, capsys, "series", *arguments)
+
+
+def test_show_lists_months_and_what_is_left(releases, series):
+    code, shown, _ = series("show", "year", "--folder", releases)
+    assert code == 0
+    for word in ("series year of people: 12 months at ε = 1", "people-1", "2026-02", "committed", "10 more months"):
+        assert word in shown
+    found = json.loads(series("show", "year", "--folder", releases, "--json")[1])
+    assert [line["month"] for line in found["months"]] == [1, 2]
+    assert [line["folder"] for line in found["months"]] == [str(releases / f"2026-0{month}") for month in (1, 2)]
+    assert found["months"][1]["epsilon_so_far"] > found["months"][0]["epsilon_so_far"]
+    assert found["left"]["months"] == 10
+    assert found["left"]["rho"] == pytest.approx(10 * found["months"][0]["rho"])
+    code, _, said = series("show", "decade")
+    assert code == 2
+    assert "series 'decade' belongs to no data set here" in said
+
+
+def test_verify_needs_the_folders_alone(releases, series, monkeypatch):
+    monkeypatch.delenv("EQUISTRATA_LEDGER_URL")
+    for arguments in ((releases,), sorted(releases.glob("*")), ("year", "--folder", releases)):
+        code, shown, said = series("verify", *arguments)
+        assert (code, said) == (0, "")
+        assert "it holds" in shown
+    code, shown, _ = series("verify", releases / "2026-02")
+    assert code == 0
+    assert "not here: month 1" in shown
+    code, _, said = series("verify", "decade")
+    assert code == 2
+    assert "'decade' is no folder" in said
+
+
+def test_verify_names_what_does_not_hold(releases, series):
+    path = releases / "2026-02" / "series.json"
+    path.write_text(path.read_text().replace('"month":2', '"month":3'))
+    write_manifest(releases / "2026-02")
+    code, _, said = series("verify", releases, "--json")
+    assert code == 2
+    assert "has a state that does not follow" in " ".join(said.split())
+
+
+def test_options_are_called_series_and_horizon():
+    flags = {key: _parameter(key, field) for key, field in _options(ReleaseConfig)}
+    for key, flag in (("series_name", "--series"), ("series_horizon", "--horizon"), ("survey", "--survey")):
+        assert flags[key].annotation.__metadata__[0].default == flag

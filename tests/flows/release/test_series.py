@@ -1,0 +1,269 @@
+"""A series by the flow's own steps: months and prices by the ledger, what a month learns from, kills, and refusals."""
+
+import json
+import shutil
+import tempfile
+from fractions import Fraction
+
+import pandas as pd
+import pytest
+from plain_release import release
+
+from equistrata.analysis.release import Release
+from equistrata.analysis.series import SeriesOfReleases
+from equistrata.analysis.verify import faults
+from equistrata.data.manifest import write_manifest
+from equistrata.errors import InputError
+from equistrata.flows.config.release import ReleaseConfig
+from equistrata.flows.release import steps
+from equistrata.flows.release.undertaking import prepare
+from equistrata.privacy.budget import Rho
+from equistrata.privacy.ledger.ledger import Ledger, LedgerError
+
+TOTAL = Rho.from_epsilon_delta(1, 1e-9)
+
+
+class Office:
+    """Settings of a monthly release of the small table, and its ledger."""
+
+    def __init__(self, home, people):
+        self.table, self.schema, _ = people
+        self.home, self.out = home, home / "out"
+        self.ledger = Ledger(home / "ledger.db")
+        self.ledger.create("people", 3, 1e-9)
+
+    def settings(self, month, **changes):
+        return {
+            "source": "csv", "input": str(self.table), "schema": str(self.schema), "strata": "SEX", "evaluate": "none",
+            "workers": 1, "dataset": "people", "ledger": str(self.home / "ledger.db"),
+            "output": str(self.out / f"m{month}"), "release_id": f"people-{month}",
+            "series": {"name": "year", "horizon": 4},
+        } | changes  # fmt: skip
+
+    def make(self, month, **changes):
+        return release(self.settings(month, **changes))
+
+    def prepare(self, month, **changes):
+        return prepare(ReleaseConfig.build(**self.settings(month, **changes)))
+
+    def card(self, month):
+        return json.loads((self.out / f"m{month}" / "card.json").read_text())
+
+
+@pytest.fixture
+def office(people, tmp_path, monkeypatch):
+    monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    return Office(tmp_path, people)
+
+
+def test_the_months_of_a_series_cost_the_whole_and_its_cards_say_so(office):
+    for month in range(1, 5):
+        office.make(month)
+        said = office.card(month)["series"]
+        assert (said["name"], said["month"], said["horizon"]) == ("year", month, 4)
+        assert said["so_far"]["rho"] == pytest.approx(float(TOTAL) * month / 4, rel=1e-12)
+        assert said["at_its_end"] == {"rho": float(TOTAL), "epsilon": 1.0, "delta": 1e-9}
+        assert (said["former"] or {}).get("month") == (month - 1 or None)
+        guarantee = office.card(month)["guarantee"]
+        assert guarantee["rho"] == pytest.approx(float(TOTAL) / 4)
+        assert guarantee["epsilon"] == pytest.approx((TOTAL * Fraction(1, 4)).epsilon(1e-9))
+        assert "of the series `year`" in (office.out / f"m{month}" / "card.md").read_text()
+        assert faults(Release.open(office.out / f"m{month}")) == []
+    assert office.ledger.spent("people") == TOTAL
+    series = SeriesOfReleases.open(list(office.out.glob("m?")))
+    assert series.faults() == []
+    assert series.table()["month"].tolist() == [1, 2, 3, 4]
+    assert series.table()["epsilon_so_far"].iloc[-1] == pytest.approx(1.0, rel=1e-9)
+    with pytest.raises(InputError, match="series 'year' has all of its 4 months"):
+        office.prepare(5)
+    assert office.ledger.spent("people") == TOTAL
+
+
+def test_a_month_learns_from_the_one_before_and_prices_its_own_measurements_alone(office):
+    office.make(1)
+    office.make(2)
+    own = Release.open(office.out / "m2").measurements
+    assert sum(1 / (2 * each.sigma**2) + each.choices for each in own) == pytest.approx(float(TOTAL) / 4)
+    first, second = (json.loads((office.out / f"m{month}" / "series.json").read_text()) for month in (1, 2))
+    assert (first["month"], second["month"]) == (1, 2)
+
+    def size_sigma(state):
+        return next(each["sigmas"][0] for each in state["known"] if each["columns"] == ["SEX"])
+
+    assert size_sigma(second) < 0.85 * size_sigma(first)
+
+
+def test_a_reader_estimates_from_a_month_by_its_own_measurements_alone(office):
+    for month in (1, 2):
+        office.make(month)
+    asked = ("proportion", {"JOB": "yes"}, "SEX")
+    before = Release.open(office.out / "m2").estimate(*asked)
+    (office.out / "m2" / "series.json").unlink()
+    write_manifest(office.out / "m2")
+    assert Release.open(office.out / "m2").estimate(*asked).equals(before)
+    change = Release.open(office.out / "m2").compare(Release.open(office.out / "m1"), *asked)
+    parts = [Release.open(office.out / f"m{month}").estimate(*asked)["standard_error"] for month in (1, 2)]
+    assert change["standard_error"].to_numpy() == pytest.approx((parts[0] ** 2 + parts[1] ** 2) ** 0.5, rel=0.05)
+
+
+def refused(office, month, match, kind=InputError, **changes):
+    """Refused before anything is read or charged."""
+    spent = office.ledger.spent("people")
+    with pytest.raises(kind, match=match):
+        office.make(month, **changes)
+    assert office.ledger.spent("people") == spent
+    assert not (office.out / f"m{month}").exists()
+
+
+def test_what_is_refused_costs_nothing(office, monkeypatch):
+    office.make(1)
+    monkeypatch.setattr(steps, "partition", lambda *_: pytest.fail("rows were read"))
+    refused(office, 2, "was begun with 4 months at ε = 1", LedgerError, series={"name": "year", "horizon": 5})
+    refused(office, 2, "was begun with 4 months at ε = 1", LedgerError, epsilon=2.0)
+    refused(office, 2, "name the data set", dataset=None, ledger=None, release_id=None)
+    refused(office, 2, "a series needs a name and a horizon", series={"name": "year"})
+    refused(office, 2, "learned from in a series only", series={}, former=str(office.out / "m1"))
+    shutil.move(office.out / "m1", office.home / "elsewhere")
+    refused(office, 2, "'people-1', is not beside the output .* name its folder with --former")
+    refused(office, 2, "has no manifest.json", former=str(office.out))
+
+
+def test_a_former_release_may_lie_elsewhere(office):
+    office.make(1)
+    shutil.move(office.out / "m1", office.home / "elsewhere")
+    office.make(2, former=str(office.home / "elsewhere"))
+    assert office.card(2)["series"]["former"]["release_id"] == "people-1"
+    assert "elsewhere" not in json.dumps(office.card(2))
+
+
+def test_a_former_release_that_was_edited_is_refused(office):
+    office.make(1)
+    state = office.out / "m1" / "series.json"
+    state.write_text(state.read_text().replace('"month":1', '"month":3'))
+    refused(office, 2, "file 'series.json' .* was edited after the release")
+
+
+class Killed(BaseException):
+    pass
+
+
+@pytest.mark.parametrize("saved", [True, False])
+def test_a_killed_month_costs_nothing_twice(office, monkeypatch, saved):
+    """Killed once its measurements were saved, it is resumed at no cost; before, noise is drawn again, and charged: the
+    months left pay for it, and the series keeps its budget."""
+    office.make(1)
+    point = "learn" if saved else "measure_stratum"
+    honest = getattr(steps, point)
+
+    def deadly(*given):
+        if not saved:
+            honest(*given)
+        raise Killed
+
+    monkeypatch.setattr(steps, point, deadly)
+    with pytest.raises(Killed):
+        office.make(2)
+    monkeypatch.setattr(steps, point, honest)
+    office.make(2)
+    charges = office.ledger.charges("people", "people-2")
+    assert len(charges) == (1 if saved else 2)
+    assert office.card(2)["series"]["month"] == 2
+    so_far = office.ledger.spent("people")
+    assert office.card(2)["series"]["so_far"]["rho"] == pytest.approx(float(so_far))
+    office.make(3)
+    assert office.ledger.charges("people", "people-3")[0].entry.rho == (TOTAL - so_far) * Fraction(1, 2)
+    office.make(4)
+    assert office.ledger.spent("people") == TOTAL
+    assert SeriesOfReleases.open(list(office.out.glob("m?"))).faults() == []
+
+
+def test_a_month_that_was_given_up_counts_and_the_next_learns_from_the_last_whole_one(office, monkeypatch):
+    office.make(1)
+    honest = steps.learn
+
+    def deadly(*_):
+        raise Killed
+
+    monkeypatch.setattr(steps, "learn", deadly)
+    with pytest.raises(Killed):
+        office.make(2)
+    monkeypatch.setattr(steps, "learn", honest)
+    office.make(3)
+    said = office.card(3)["series"]
+    assert (said["month"], said["former"]["month"]) == (3, 1)
+    series = SeriesOfReleases.open([office.out / "m1", office.out / "m3"])
+    assert series.missing == [2]
+    assert series.faults() == []
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"selection": "per-stratum"},
+        {"synthesizer": "aim"},
+        {"synthesizer": "gem"},
+        {"strata": "", "means": "PAY"},
+        {"strata": "SEX,GROUP", "epsilon": 4.0},
+        {"unit": "HOME", "at_most": 3, "unit_weights": "units"},
+        {"open": True},
+    ],
+    ids=str,
+)
+def test_releases_of_every_kind_learn(office, settings):
+    if settings.pop("open", False):
+        office.schema.write_text(office.schema.read_text().replace("[a, b, c]", "open"))
+    if "unit" in settings:
+        frame = pd.read_csv(office.table)
+        frame.assign(HOME=[f"h{place // 2}" for place in range(len(frame))]).to_csv(office.table, index=False)
+        office.ledger.create("homes", 3, 1e-9, relation="add-remove of all rows with one HOME")
+        settings |= {"dataset": "homes"}
+    for month in (1, 2):
+        office.make(month, **settings)
+        assert faults(Release.open(office.out / f"m{month}")) == []
+    assert SeriesOfReleases.open([office.out / "m1", office.out / "m2"]).faults() == []
+    assert office.card(2)["series"]["former"]["month"] == 1
+
+
+def test_a_changed_schema_and_a_former_month_of_another_are_allowed_for(office):
+    office.make(1)
+    other = office.home / "other.yaml"
+    other.write_text(office.schema.read_text().replace("[a, b, c]", "[a, b, c, d]"))
+    office.make(2, schema=str(other))
+    known = json.loads((office.out / "m2" / "series.json").read_text())["known"]
+    assert all(each["shape"][each["columns"].index("GROUP")] == 4 for each in known if "GROUP" in each["columns"])
+    assert SeriesOfReleases.open([office.out / "m1", office.out / "m2"]).faults() == []
+
+
+@pytest.mark.parametrize(
+    ("edit", "match"),
+    [
+        (lambda card: card["series"]["so_far"].update(rho=1e-9), "a release between was not counted"),
+        (lambda card: card["series"]["former"].update(state="0" * 64), "has learned from another month 1"),
+        (lambda card: card["series"].update(former=None), "has learned from no month before it"),
+        (lambda card: card["series"]["at_its_end"].update(rho=1.0), "states another budget"),
+        (lambda card: card["guarantee"].update(rho=1e-5), "says ε"),
+    ],
+)
+def test_what_was_changed_on_a_card_is_found(office, edit, match):
+    office.make(1)
+    office.make(2)
+    card = office.card(2)
+    edit(card)
+    (office.out / "m2" / "card.json").write_text(json.dumps(card))
+    write_manifest(office.out / "m2")
+    found = SeriesOfReleases.open([office.out / "m1", office.out / "m2"]).faults()
+    assert any(pd.Series(found).str.contains(match))
+
+
+def test_a_state_that_was_made_up_is_found(office):
+    office.make(1)
+    office.make(2)
+    path = office.out / "m2" / "series.json"
+    state = json.loads(path.read_text())
+    state["known"][0]["values"][0] += 5
+    path.write_text(json.dumps(state))
+    write_manifest(office.out / "m2")
+    (found,) = SeriesOfReleases.open([office.out / "m1", office.out / "m2"]).faults()
+    assert "has a state that does not follow" in found

@@ -1,0 +1,228 @@
+"""States of a series: better than a month alone where nothing jumps, no worse where much does, honest variances."""
+
+import numpy as np
+import pytest
+
+from equistrata.data.schema import Column, Schema
+from equistrata.data.strata import Strata
+from equistrata.errors import InputError
+from equistrata.synth.measurements import Filtered, Former, Measurement, given, summed, total_estimate
+from equistrata.synth.series.choice import told, usable
+from equistrata.synth.series.drift import DRIFT, filtered, predicted
+from equistrata.synth.series.jumps import Grown, growth, moved
+from equistrata.synth.series.state import State, by_strata, of_strata
+
+SCHEMA = Schema("s", tuple(Column(n, values=tuple(range(k))) for n, k in {"S": 2, "R": 5, "A": 4, "B": 3}.items()))
+STRATA = ("S", "R")
+SIGMA = 40.0
+
+
+def counts(seed):
+    rng = np.random.default_rng(seed)
+    sizes = np.array([[4000.0, 1500, 600, 200, 60], [4200.0, 1400, 650, 150, 50]])
+    return sizes[..., None] * rng.dirichlet(np.full(4, 3.0), size=(2, 5))
+
+
+def measured(truth, rng):
+    def noisy(columns, table, sigma):
+        return Measurement(columns, table + rng.normal(0, sigma, table.shape), sigma)
+
+    return [
+        noisy(("S", "R", "A"), truth, SIGMA),
+        noisy(("S", "R"), truth.sum(2), SIGMA),
+        noisy(("A",), truth.sum((0, 1)), 2 * SIGMA),
+    ]
+
+
+def course(seed, months=8, change=lambda month, truth: truth):
+    """Month by month the truth, what was measured, and what the series makes of it; rows come and leave at random."""
+    rng, truth, state = np.random.default_rng([1, seed]), counts(seed), None
+    for month in range(1, months + 1):
+        if month > 1:
+            truth = np.maximum(truth + rng.normal(0, 1, truth.shape) * np.sqrt(0.06 * truth), 0.0)
+        truth = change(month, truth)
+        own = measured(truth, rng)
+        if state is None:
+            state = State.of(month, own)
+            yield month, truth, own, own
+        else:
+            found = filtered(SCHEMA, STRATA, state, month, own)
+            state = found.state
+            yield month, truth, own, list(found.measured)
+
+
+def errors(each, truth, place=...):
+    return float(np.square(each.values - truth)[place].sum())
+
+
+def test_steady_counts_gain_about_as_much_as_averaging_would():
+    ratios = []
+    for seed in range(20):
+        *_, (_, truth, own, joined) = course(seed)
+        ratios.append(errors(joined[0], truth) / errors(own[0], truth))
+    assert 0.08 < np.mean(ratios) < 0.3  # an eighth, and what drift adds
+
+
+def test_variances_are_honest():
+    """40 cells × 30 courses of 8 months: the mean of squares over variances is 1 ± 0.04; off by 0.25 is no chance."""
+    for change in (lambda month, truth: truth, tripled):
+        squares = []
+        for seed in range(30):
+            for month, truth, _, joined in course(seed, change=change):
+                if month > 1:
+                    squares.append(np.square((joined[0].values - truth) / joined[0].cell_sigma).mean())
+        assert 0.75 < np.mean(squares) < 1.25
+
+
+def tripled(month, truth):
+    return truth * np.where(np.arange(5) == 2, 3.0, 1.0)[:, None] if month == 6 else truth
+
+
+def shocked(month, truth):
+    if month != 6:
+        return truth
+    moved = 0.5 * truth[..., 0]
+    return np.stack([truth[..., 0] - moved, truth[..., 1] + moved, truth[..., 2], truth[..., 3]], axis=-1)
+
+
+def mixed(month, truth):
+    return truth[..., ::-1] if month == 6 else truth
+
+
+@pytest.mark.parametrize("change", [tripled, shocked, mixed])
+def test_what_jumps_is_believed_within_one_release(change):
+    mine, theirs = 0.0, 0.0
+    for seed in range(20):
+        for month, truth, own, joined in course(seed, change=change):
+            if month == 6:
+                mine, theirs = mine + errors(joined[0], truth), theirs + errors(own[0], truth)
+    assert mine < 1.1 * theirs
+
+
+def test_a_group_that_tripled_keeps_what_is_known_of_its_composition():
+    mine, theirs = 0.0, 0.0
+    for seed in range(20):
+        for month, truth, own, joined in course(seed, change=tripled):
+            if month == 6:
+                group = (slice(None), 2)
+                mine, theirs = mine + errors(joined[0], truth, group), theirs + errors(own[0], truth, group)
+    assert mine < 0.9 * theirs
+
+
+def test_growth_is_of_the_group_that_grew():
+    before = np.array([[400.0, 90.0], [380.0, 110.0]])
+    after = before * [[1.0, 3.0], [1.0, 3.0]]
+    times, spread = growth(before, np.full((2, 2), 25.0), after, np.full((2, 2), 25.0))
+    assert times == pytest.approx(np.array([[1.0, 3.0], [1.0, 3.0]]))
+    assert (spread[:, 0] == 0).all()
+    assert (spread[:, 1] > 0).all()
+    still, none = growth(before, np.full((2, 2), 25.0), before + 5, np.full((2, 2), 25.0))
+    assert (still == 1).all()
+    assert (none == 0).all()
+
+
+def test_only_the_part_that_moved_is_doubted():
+    apart = np.zeros((3, 4))
+    apart[1] = 100.0
+    found = moved(apart, np.full((3, 4), 4.0), np.full((3, 4), 9.0))
+    assert (found[1] >= 100.0**2 - 9).all()
+    assert (found[[0, 2]] == 4.0).sum() < 8  # the whole table moved as well, by as much as it did in the mean
+    assert found[0].max() < found[1].min()
+
+
+def test_former_counts_drift_with_the_months_between():
+    state = State.of(3, [Measurement(("A",), np.full(4, 1000.0), 10.0)])
+    for month in (4, 7):
+        (each,) = predicted(state, month, ())
+        assert each.sigmas**2 == pytest.approx(100 + (month - 3) * DRIFT * 1000)
+
+
+def test_a_drift_that_is_seen_is_allowed_for():
+    def moving(month, truth):
+        rng = np.random.default_rng(month)
+        return np.maximum(truth + rng.normal(0, 1, truth.shape) * np.sqrt(3 * truth), 0.0)
+
+    squares = []
+    for seed in range(20):
+        *_, (_, truth, _, joined) = course(seed, 12, moving)
+        squares.append(np.square((joined[0].values - truth) / joined[0].cell_sigma).mean())
+    assert np.mean(squares) < 1.6
+
+
+def test_a_state_is_kept_as_readable_json(tmp_path):
+    *_, (_, _, own, _) = course(0, 2)
+    state = filtered(SCHEMA, STRATA, State.of(1, own), 2, own).state
+    state.save(tmp_path / "series.json")
+    again = State.load(tmp_path / "series.json")
+    assert (again.month, again.moments) == (2, state.moments)
+    for one, two in zip(state.known, again.known, strict=True):
+        assert (one.columns, one.groups, one.where) == (two.columns, two.groups, two.where)
+        assert (one.values == two.values).all()
+        assert (one.sigmas == two.sigmas).all()
+    (tmp_path / "series.json").write_text('{"format": "equistrata series 1"}')
+    with pytest.raises(InputError, match="is no state of a series"):
+        State.load(tmp_path / "series.json")
+
+
+def test_a_changed_column_is_believed_at_once():
+    *_, (_, _, own, _) = course(0, 1)
+    state = State.of(1, own)
+    new = Schema("s", tuple(Column(c.name, values=(0, 1, 2, 9)) if c.name == "A" else c for c in SCHEMA.columns))
+    assert [each.columns for each in state.fitting(new, SCHEMA).known] == [("S", "R")]
+    fewer = Schema("s", SCHEMA.columns[1:])
+    assert [each.columns for each in state.fitting(fewer, SCHEMA).known] == [("A",)]
+    assert len(state.fitting(SCHEMA, SCHEMA).known) == 3
+
+
+def test_what_is_known_keeps_its_own_variances_in_slices_and_sums():
+    sigmas = np.array([[1.0, 2.0], [3.0, 4.0]])
+    for kind in (Former, Filtered):
+        each = kind(("S", "B"), np.array([[10.0, 20.0], [30.0, 40.0]]), 2.7, sigmas=sigmas)
+        part = given(each, {"S": 1})
+        assert (part.columns, part.values.tolist(), part.cell_sigma.tolist()) == (("B",), [30.0, 40.0], [3.0, 4.0])
+        assert part.sigma == pytest.approx(12.5**0.5)
+        whole = summed(each, ("S",))
+        assert whole.cell_sigma == pytest.approx(np.sqrt([5.0, 25.0]))
+    former = Former(("S",), np.array([10.0, 20.0]), 1.0, sigmas=np.ones(2))
+    assert total_estimate([former, Measurement((), np.array(50.0), 1.0)]) == (50.0, 1.0)
+
+
+def test_strata_that_were_measured_by_themselves_come_back_to_their_place():
+    strata = Strata.over(SCHEMA, STRATA)
+    own = {key: [Measurement(("A",), np.full(4, float(place)), 1.0)] for place, key in enumerate(strata.keys)}
+    flat = of_strata(strata, own)
+    assert {each.where for each in flat} == {tuple(strata.codes_of(key).items()) for key in strata.keys}
+    back = by_strata(strata, flat, own)
+    assert all((back[key][0].values == own[key][0].values).all() and not back[key][0].where for key in own)
+
+
+def test_a_relation_is_used_if_it_says_more_than_its_columns_and_fits_the_model():
+    related = np.outer([300.0, 200, 100, 50], [1.0, 1, 1])
+    related[0] *= [2.0, 0.5, 0.5]
+    plain = np.outer([300.0, 200, 100, 50], [0.2, 0.3, 0.5])
+
+    def pair(values):
+        return Former(("A", "B"), values, 5.0, sigmas=np.full(values.shape, 5.0))
+
+    assert told(pair(related), STRATA) > 0 > told(pair(plain), STRATA)
+    assert len(usable(SCHEMA, STRATA, [], [pair(related)])) == 1
+    assert usable(SCHEMA, STRATA, [], [pair(plain)]) == []
+
+
+def test_growth_of_a_stratum_is_added_to_the_cells_over_all_rows_that_it_has_rows_of():
+    rows, shares = np.array([[1000.0, 100.0], [1000.0, 100.0]]), np.zeros((2, 2, 2))
+    shares[:, 0], shares[:, 1] = [0.9, 0.1], [0.2, 0.8]
+    schema = Schema("s", tuple(Column(n, values=(0, 1)) for n in ("S", "R", "A")))
+    whole = rows[..., None] * shares
+
+    def marginals(table):
+        for columns, values in ((("S", "R", "A"), table), (("A",), table.sum((0, 1))), (("R", "A"), table.sum(0))):
+            yield Former(columns, values, 1.0, sigmas=np.ones(values.shape))
+
+    after = whole * np.array([1.0, 3.0])[:, None]
+    before = list(marginals(whole))
+    grown = Grown.of(schema, ("S", "R"), before, list(marginals(after)))
+    for one, two in zip(before, marginals(after), strict=True):
+        assert grown.applied(one).values == pytest.approx(two.values, rel=1e-3)
+    own = Former(("A",), whole[0, 1], 1.0, where=(("S", 0), ("R", 1)), sigmas=np.ones(2))
+    assert grown.applied(own).values == pytest.approx(after[0, 1], rel=1e-3)
