@@ -79,8 +79,9 @@ def show_series(settings: ShowSeriesSettings) -> None:
     grid = table(Text(title), ">month", "release", "folder", "outcome", ">ρ", ">ε so far")
     for line in lines:
         numbers = f"{line['rho']:.4g}", f"{line['epsilon_so_far']:.4g}"
+        shown = Path(str(line["folder"])).name if line["folder"] else ""  # its place is in --json
         grid.add_row(
-            *map(Text, (str(line["month"]), str(line["release"]), str(line["folder"] or ""), str(line["outcome"]))),
+            *map(Text, (str(line["month"]), str(line["release"]), shown, str(line["outcome"]))),
             *numbers,
         )
     out.print(grid)
