@@ -65,7 +65,7 @@ def jobs(plan, work, mechanism=None):
         budget = Budget(plan.price.counts + plan.price.synthesis)
         yield partial(
             steps.fit_one, work, i, mechanism or plan.mechanism, plan.strata.rest(key), budget, plan.price.counts,
-            noise.spawn(i),
+            noise.spawn(i), [],
         )  # fmt: skip
 
 
