@@ -23,7 +23,8 @@ from equistrata.analysis.questions import named, widened
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
 from equistrata.stats.checks import share
-from equistrata.synth.measurements import NOISE_L1, Columns, Measurement, at_level, cells_where, measured_pairs
+from equistrata.stats.laws import NOISE_L1
+from equistrata.synth.measurements import Columns, Measurement, at_level, cells_where, measured_pairs
 from equistrata.synth.models.coarsening import Coarsening
 
 CELLS = "cells.csv"  # its name in a release

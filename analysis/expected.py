@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -31,10 +32,11 @@ from equistrata.analysis.heterogeneity import (
 from equistrata.arrays import Floats
 from equistrata.data.schema import Column
 from equistrata.data.strata import MIN_SHARE
-from equistrata.stats.scales import NORMAL_MEAN, Scale
+from equistrata.stats.laws import NOISE_L1
+from equistrata.stats.scales import Scale
 from equistrata.synth.measurements import Merging
 
-_FEW = 2
+_FEW = 2  # replicates for a card: a release waits for them
 _SEEN = 2.0  # standard deviations of its noise: what a group's size must be for the group to count
 
 
@@ -107,7 +109,7 @@ class Expected:
         ]
         return float(np.mean(whole) / max(self.covered.sum(), 1) + by_group[self.covered].sum())
 
-    @property
+    @cached_property
     def covered(self) -> npt.NDArray[np.bool_]:
         """Which groups are known to be large enough to count, shape (k,): MIN_SHARE of the rows, and _SEEN of noise."""
         sizes, sigmas = group_sizes(self.evidence), size_deviations(self.evidence)
@@ -160,7 +162,7 @@ def served(evidence: Evidence) -> dict[str, Any]:
 
 
 def _variation(error: Floats) -> Floats:
-    return np.asarray(np.minimum(0.5 * NORMAL_MEAN * np.sqrt(error).sum(-1), 1.0))
+    return np.asarray(np.minimum(0.5 * NOISE_L1 * np.sqrt(error).sum(-1), 1.0))
 
 
 def _distance(column: Column, groups: Merging, error: Floats) -> Floats:

@@ -27,6 +27,7 @@ from scipy.stats import binom
 from equistrata.arrays import Floats
 from equistrata.stats.checks import closed_share, number, positive, share, whole
 
+NOISE_L1 = math.sqrt(2 / math.pi)  # the mean absolute value of Gaussian noise, in σ
 BINOMIAL_REACH = 14.0  # standard deviations summed over on either side; the rest is below 10⁻²⁰
 
 

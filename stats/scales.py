@@ -10,8 +10,8 @@ import numpy as np
 
 from equistrata.arrays import Floats
 from equistrata.data.schema import Column
+from equistrata.stats.laws import NOISE_L1
 
-NORMAL_MEAN = math.sqrt(2 / math.pi)  # of the absolute value of a standard normal number
 FEW_NUMBERS = 20  # distinct numbers in a column without a declaration: with no more they count as names
 
 
@@ -69,7 +69,7 @@ class Scale:
         below = np.cumsum(present, axis=-1)
         whole = np.maximum(below[..., -1:], 1e-300)
         moved = np.sqrt((below * (whole - below) / whole)[..., :-1].clip(min=0.0)) @ np.diff(self.places) / self.range
-        return np.asarray(np.minimum(NORMAL_MEAN * (np.sqrt(missing.sum(-1)) + moved), 1.0))
+        return np.asarray(np.minimum(NOISE_L1 * (np.sqrt(missing.sum(-1)) + moved), 1.0))
 
     def merged(self, groups: Sequence[int]) -> tuple[Scale, list[int]]:
         """The scale of groups of codes, each at the mean of its places, and the groups in its order, missing ones last.

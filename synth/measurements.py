@@ -10,7 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, permutations
-from math import pi, sqrt
+from math import sqrt
 from pathlib import Path
 from statistics import mean
 from typing import Any
@@ -25,6 +25,7 @@ from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
+from equistrata.stats.laws import NOISE_L1
 
 Columns = tuple[str, ...]
 Where = tuple[tuple[str, int], ...]  # the code of each stratum column
@@ -34,7 +35,6 @@ MEASUREMENTS_FORMAT = "equistrata measurements 1"
 LEAST_SIZE = 0.25  # the least size of a stratum, in standard deviations of its estimate (docs/experiments/shrinkage.md)
 NOISY_SIZES = 0.25  # times the rows: noise floor of all sizes above which sums over them say more (`below_floor`)
 PARTS = 1024  # of a unit that counts as one: its rows share them
-NOISE_L1 = sqrt(2 / pi)  # the mean absolute value of Gaussian noise, in σ
 
 
 @dataclass(frozen=True, eq=False)

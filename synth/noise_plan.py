@@ -34,7 +34,8 @@ from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SecureNoise, gaussian_sigma
-from equistrata.synth.measurements import NOISE_L1, Columns, Measurement, Merging, noise_floor
+from equistrata.stats.laws import NOISE_L1
+from equistrata.synth.measurements import Columns, Measurement, Merging, noise_floor
 from equistrata.synth.mechanisms.base import Mechanism, Opening, SharingMechanism
 from equistrata.synth.mechanisms.session import Session
 from equistrata.synth.strata.selection import shared_selection

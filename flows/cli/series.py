@@ -49,7 +49,7 @@ def show_series(settings: ShowSeriesSettings) -> None:
     folders = folders_of(settings.folder, name)
     months: dict[str, list[Charge]] = {}
     for charge in charges:
-        if any(part.startswith(f"series {name}: ") for part in charge.entry.parts):
+        if series.mark in charge.entry.parts:
             months.setdefault(str(charge.entry.release_id), []).append(charge)
     so_far, lines = Rho(0), []
     for month, (release, own) in enumerate(months.items(), start=1):

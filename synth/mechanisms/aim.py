@@ -31,8 +31,8 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
+from equistrata.stats.laws import NOISE_L1
 from equistrata.synth.measurements import (
-    NOISE_L1,
     Columns,
     Measurement,
     Merging,

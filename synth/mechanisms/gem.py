@@ -37,7 +37,8 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import NoiseSource, gaussian_sigma
-from equistrata.synth.measurements import NOISE_L1, NOISY_SIZES, Columns, Measurement, at_level, total_estimate
+from equistrata.stats.laws import NOISE_L1
+from equistrata.synth.measurements import NOISY_SIZES, Columns, Measurement, at_level, total_estimate
 from equistrata.synth.mechanisms.base import Opening, SharingMechanism
 from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.session import NOTHING, Session, Step

@@ -24,8 +24,8 @@ from equistrata.data.table import CodedTable
 from equistrata.data.units.unit import UNIT_ROWS
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
+from equistrata.stats.laws import NOISE_L1
 from equistrata.synth.measurements import (
-    NOISE_L1,
     PARTS,
     Columns,
     Former,

@@ -25,9 +25,10 @@ from equistrata.arrays import Floats
 from equistrata.data.schema import Column, Schema
 from equistrata.data.table import CodedTable, code_dtype
 from equistrata.privacy.noise import gaussian_sigma
+from equistrata.stats.laws import NOISE_L1
 from equistrata.stats.trees import Tree, levels_of
 from equistrata.stats.wavelets import denoised
-from equistrata.synth.measurements import NOISE_L1, Columns, Measurement, Merging, Prediction, Summed, sum_groups
+from equistrata.synth.measurements import Columns, Measurement, Merging, Prediction, Summed, sum_groups
 from equistrata.synth.models.base import Model, Tilting
 from equistrata.synth.models.expanded import ExpandedModel, merged_schema
 from equistrata.synth.models.possible import Indices, zero_classes

@@ -11,7 +11,8 @@ import numpy as np
 
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
-from equistrata.synth.measurements import NOISE_L1, Columns, Former, Measurement
+from equistrata.stats.laws import NOISE_L1
+from equistrata.synth.measurements import Columns, Former, Measurement
 from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.models.estimation import model_cliques
 from equistrata.synth.models.junction_tree import cells_in, tree_cells

@@ -18,7 +18,8 @@ import numpy as np
 
 from equistrata.arrays import Floats
 from equistrata.data.schema import Schema
-from equistrata.synth.measurements import NOISE_L1, Columns, Filtered, Former, Measurement, root_mean_square
+from equistrata.stats.laws import NOISE_L1
+from equistrata.synth.measurements import Columns, Filtered, Former, Measurement, root_mean_square
 from equistrata.synth.series.jumps import CLEAR, Grown, moved
 from equistrata.synth.series.state import Moments, State, known, marginal_of, pooled
 

@@ -12,7 +12,8 @@ from equistrata.analysis.release import Release
 from equistrata.data.schema import Column, Schema
 from equistrata.data.sources import read_frame
 from equistrata.data.strata import Strata
-from equistrata.synth.measurements import NOISE_L1, Measurement
+from equistrata.stats.laws import NOISE_L1
+from equistrata.synth.measurements import Measurement
 from equistrata.synth.registry import mechanism
 
 

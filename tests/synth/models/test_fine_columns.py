@@ -10,7 +10,8 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SeededNoise, gaussian_sigma
-from equistrata.synth.measurements import NOISE_L1, Measurement
+from equistrata.stats.laws import NOISE_L1
+from equistrata.synth.measurements import Measurement
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.mechanisms.session import Session, price_of
 from equistrata.synth.models.coarsening import FINE_GROUPS, Coarsening, _Alone, tree_of

@@ -19,8 +19,9 @@ from equistrata.data.weights import PublicWeights
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SeededNoise, gaussian_sigma
+from equistrata.stats.laws import NOISE_L1
 from equistrata.synth.foreign.smartnoise import SmartNoise
-from equistrata.synth.measurements import NOISE_L1, Measurement, total_estimate
+from equistrata.synth.measurements import Measurement, total_estimate
 from equistrata.synth.mechanisms.aim import AIM, MANY, MOST, ROUNDS, STRATA_MODEL_SIZE
 from equistrata.synth.mechanisms.base import serving_all
 from equistrata.synth.mechanisms.levels import COARSE_SHARE, SIZES_SHARE, Levels
