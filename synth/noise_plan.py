@@ -43,6 +43,7 @@ from equistrata.synth.strata.selection import shared_selection
 # Of ρ, where the smallest is looked for (ε from 0.003 to 100 at δ = 1e-9), and steps for each factor of ten: an ε is
 # found to within 2.4 %.
 LEAST_RHO, MOST_RHO, STEPS = -7, 2, 50
+MOST_NOISE = 0.5  # of the rows, as an L1 norm: the largest that is called readable
 
 
 @dataclass(frozen=True, eq=False)
@@ -103,8 +104,16 @@ class NoisePlan:
 
     @property
     def limit(self) -> float:
-        """The total variation up to which noise is called readable: the mechanism's gate, half of its fraction."""
-        return self.mechanism.readable / 2
+        """The total variation up to which noise is called readable: half the fraction of the rows of `_gate`."""
+        return self._gate / 2
+
+    @property
+    def _gate(self) -> float:
+        """The mechanism's gate for pairs, as a fraction of the rows; GEM's, of a round with all of ρ, is cut to this.
+
+        That round has less noise than each of several has.
+        """
+        return min(self.mechanism.readable, MOST_NOISE)
 
     def one_way(self, key: Key) -> dict[Columns, float]:
         """Level → expected L1 norm of the noise on a column in the stratum's group, in rows; mean over columns.
@@ -161,8 +170,9 @@ class NoisePlan:
     def readable_pairs(self) -> frozenset[Columns]:
         """The pairs of columns that can be read over all rows: bought as one of a tree, or measured before any choice.
 
-        The rule is the mechanism's gate, on the pair by itself: its noise floor is within that fraction of the rows.
-        A pair that could be bought is one only where the gate, which judges the mean over pairs, is open. Where each
+        The rule is the mechanism's gate, on the pair by itself: its noise floor is within that fraction of the rows,
+        as one of a tree of pairs (GEM: as one of its rounds). A pair that could be bought is one only where the gate,
+        which judges the mean over pairs, is open. Where each
         stratum is measured by itself, a pair counts that strata with half of the rows can read; with a stratum column
         each does, since large strata are those that can read their columns.
         """
@@ -176,25 +186,27 @@ class NoisePlan:
         session, opening = self._opened
         schema, found = session.table.schema, set()
         joint = [(set(m.columns), m) for m in session.found if len(m.columns) > 1]
-        each = float(opening.tree * Fraction(1, max(len(schema.names) - 1, 1)))
+        tree = self.mechanism.engine.graphical
+        each = float(opening.tree * Fraction(1, max(len(schema.names) - 1, 1)) if tree else opening.price)
         for a, b in combinations(schema.names, 2):
             cells = schema[a].size * schema[b].size
             # Measured before any choice, as part of a set: the pair's cells are sums.
             floors = [NOISE_L1 * m.sigma * sqrt(m.values.size * cells) for names, m in joint if {a, b} <= names]
             if opening.choices and {a, b} <= set(opening.names):
                 floors.append(noise_floor(each, cells))
-            if min(floors, default=inf) <= self.mechanism.readable * self.rows:
+            if min(floors, default=inf) <= self._gate * self.rows:
                 found.add((a, b))
         return frozenset(found)
 
     def smallest_rho(self) -> dict[Columns, Rho | None]:
-        """Pair of columns → the least ρ of the whole synthesis at which it is readable, of a fine grid; or None."""
+        """Pair of columns → the ρ of the whole synthesis from which on it is readable, of a fine grid; or None."""
         found: dict[Columns, Rho | None] = dict.fromkeys(combinations(self.strata.schema.names, 2))
-        for step in range(LEAST_RHO * STEPS, MOST_RHO * STEPS + 1):
+        left = set(found)
+        for step in range(MOST_RHO * STEPS, LEAST_RHO * STEPS - 1, -1):
             rho = Rho(10 ** (step / STEPS))
-            for pair in replace(self, rho=rho).readable_pairs:
-                found[pair] = found[pair] or rho
-            if all(found.values()):
+            left &= replace(self, rho=rho).readable_pairs
+            found |= dict.fromkeys(left, rho)
+            if not left:
                 break
         return found
 
@@ -238,8 +250,8 @@ def _expected(schema: Schema, names: Columns, price: Rho, rows: float, groups: S
 
 def planned_mechanism(mechanism: Mechanism, strata: Strata) -> SharingMechanism:
     """A mechanism as a release would run it on these strata by default. Raises InputError for one without a plan."""
-    if not (isinstance(mechanism, SharingMechanism) and mechanism.engine.graphical):
-        raise InputError(f"the synthesis by {mechanism.name} has no plan; choose mst or aim")
+    if not isinstance(mechanism, SharingMechanism):
+        raise InputError(f"the synthesis by {mechanism.name} has no plan; choose mst, aim or gem")
     shared = shared_selection(mechanism, strata)
     if shared is None and len(strata.keys) > 1:
         raise InputError(

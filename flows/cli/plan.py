@@ -42,7 +42,7 @@ class PlanSettings(Settings):
     schema_: str | None = setting(
         None, "Schema file or built-in name (acs_means, or acs_employment for a synthesis).", alias="schema"
     )
-    synthesizer: Literal["aim", "mst"] | None = setting(None, "Plan a synthesis by it, instead of an estimate.")
+    synthesizer: Literal["aim", "gem", "mst"] | None = setting(None, "Plan a synthesis by it, instead of an estimate.")
     columns: Names = setting((), "Columns of the synthesis (the schema's default if none are given).")
     strata: Names = setting(("SEX", "RAC1P"), "Columns that define strata.")
     weights: str | None = setting(

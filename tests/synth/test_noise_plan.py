@@ -13,15 +13,18 @@ from equistrata.data.strata import Strata
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.noise import SeededNoise
+from equistrata.synth.foreign.smartnoise import SmartNoise
 from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.models.estimation import MirrorDescent
-from equistrata.synth.noise_plan import NoisePlan, planned_mechanism
+from equistrata.synth.models.mixture_loss import MixtureDescent
+from equistrata.synth.noise_plan import STEPS, NoisePlan, planned_mechanism
 from equistrata.synth.strata.selection import shared_selection
 
 QUICK = MirrorDescent(iterations=5)
-MECHANISMS = {"mst": MST(engine=QUICK), "aim": AIM(engine=QUICK, round_engine=QUICK)}
+TREES = {"mst": MST(engine=QUICK), "aim": AIM(engine=QUICK, round_engine=QUICK)}
+MECHANISMS = TREES | {"gem": GEM(round_steps=1, engine=MixtureDescent(steps=1, components=5))}
 SIZES = (3, 2, 4, 5)
 
 
@@ -78,7 +81,7 @@ def test_the_noise_of_a_table_is_about_the_expected(name):
     assert np.mean(far) == pytest.approx(plan.errors(plan.one_way(()), ())[()], rel=0.1)
 
 
-@pytest.mark.parametrize("name", MECHANISMS)
+@pytest.mark.parametrize("name", TREES)
 @pytest.mark.parametrize("strata", [(), ("A",)])
 def test_pairs_are_readable_from_where_the_gate_opens(name, strata):
     """All pairs have as many cells, so all become readable together."""
@@ -90,15 +93,30 @@ def test_pairs_are_readable_from_where_the_gate_opens(name, strata):
         assert any(step.selection for step in log) == opened
 
 
-def test_a_larger_pair_needs_more():
-    plan, _ = planned("mst", 3000, 0.001, sizes=(2, 3, 4, 16))
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_larger_pair_needs_more(name):
+    plan, _ = planned(name, 3000, 0.001, sizes=(2, 3, 4, 16))
     least = plan.smallest_rho()
     assert least["A", "B"] <= least["A", "D"] < least["C", "D"]
     for pair, rho in least.items():
-        at, below = (NoisePlan(plan.mechanism, plan.strata, plan.sizes, rho * part) for part in (1, 0.9))
+        at, below = (NoisePlan(plan.mechanism, plan.strata, plan.sizes, rho * part) for part in (1, 10 ** (-1 / STEPS)))
         assert pair in at.readable_pairs
         assert pair not in below.readable_pairs
     assert NoisePlan(plan.mechanism, plan.strata, {(): 0.0}, Rho(0.001)).smallest_rho() == dict.fromkeys(least)
+
+
+@pytest.mark.parametrize("strata", [(), ("A",)])
+def test_a_round_of_gem_can_be_read_where_a_pair_is_called_readable(strata):
+    """Its gate opens at a round that is pure noise; a plan calls half of that readable."""
+    plan, table = planned("gem", 3000, 1.0, strata)
+    for rho in filter(None, plan.smallest_rho().values()):
+        for part in (1, 1.5, 4, 50):
+            _, log = plan.mechanism.measure_with_log(table, rho * part, NoNoise())
+            least = {pair for pair, price in plan.smallest_rho().items() if price and price <= rho}
+            sigma = next(step.sigma for step in log if step.selection)
+            cells = max(table.schema[a].size * table.schema[b].size for a, b in least)
+            assert sqrt(2 / pi) * sigma * cells <= 3000 / 2
+    assert plan.limit == 0.25
 
 
 def test_errors_are_over_the_rows_of_a_levels_group():
@@ -141,8 +159,8 @@ def test_the_least_price_of_wide_columns_is_found_without_overflow():
 
 def test_what_has_no_plan_is_refused():
     strata = Strata.over(schema_of(*SIZES), ("A",))
-    with pytest.raises(InputError, match=r"GEM has no plan; choose mst or aim"):
-        planned_mechanism(GEM(), strata)
+    with pytest.raises(InputError, match="has no plan; choose mst, aim or gem"):
+        planned_mechanism(SmartNoise(), strata)
     wide = Schema("wide", tuple(Column(name, values=tuple(range(200))) for name in "ABC"))
     with pytest.raises(InputError, match="plan one stratum alone"):
         planned_mechanism(MST(), Strata.over(wide, ("A",)))

@@ -94,7 +94,7 @@ def test_a_mean_is_planned_from_the_schemas_bounds():
     assert income["reference"] == 250_000  # the middle of the interval that the schema declares for the mean
 
 
-@pytest.mark.parametrize("name", ["mst", "aim"])
+@pytest.mark.parametrize("name", ["mst", "aim", "gem"])
 def test_a_synthesis_is_planned_at_what_a_release_spends(name):
     found = plan("--synthesizer", name, "--strata", "SEX", "--rows", 3000, "--epsilon", 0.15)
     assert list(found) == [
@@ -306,7 +306,7 @@ def test_no_row_is_read_and_no_noise_drawn(monkeypatch):
             monkeypatch.setattr(noise, method, forbidden)
     assert plan("--reference", 0.3)["strata"]
     assert plan("--column", "WKHP", "--reference", 38)["strata"]
-    assert all(plan("--synthesizer", name)["strata"] for name in ("mst", "aim"))
+    assert all(plan("--synthesizer", name)["strata"] for name in ("mst", "aim", "gem"))
     with pytest.raises(AssertionError, match="touched rows"):
         sources.SampleSource().read(["SEX"])
 
@@ -412,7 +412,7 @@ def test_a_plot_that_cannot_be_drawn_is_refused_first(tmp_path):
         (["--about", "all"], "'all'"),
         (["--beta", "0.99", "--effect", "0.1"], "beta"),
         (["--columns", "SEX,RAC1P,ESR"], "name its synthesizer too"),
-        (["--synthesizer", "gem"], "'gem'"),
+        (["--synthesizer", "smartnoise-mst"], "'smartnoise-mst'"),
         (["--synthesizer", "mst", "--column", "WKHP"], "'column' is of an estimate"),
         (["--synthesizer", "mst", "--relative-error", "0.1"], "'relative_error' is of an estimate"),
         (["--synthesizer", "mst", "--plot", "plan.svg"], "'plot' is of an estimate"),
