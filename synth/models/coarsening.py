@@ -40,6 +40,7 @@ WIDE = 16  # codes: columns of no more are left alone
 FINE_GROUPS = 64  # at most, of a numeric column without declared edges
 # Times fewer groups of it where it is measured within strata, and how many at least (docs/experiments/coarsening.md).
 STRATA_FEWER, STRATA_FEWEST = 2.0, 4.0
+_NO_ROWS = 1e-9  # of the noise: a sum that is zero but for rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -435,7 +436,7 @@ def _numbered(groups: Indices) -> tuple[int, ...]:
 def _projected(counts: Floats) -> Floats:
     """The nearest non-negative numbers with the same sum, over it; equal parts if there is none."""
     total = float(counts.sum())
-    if total <= 0:
+    if total <= _NO_ROWS * float(np.abs(counts).sum()):
         return np.full(len(counts), 1 / len(counts))
     falling = np.sort(counts)[::-1]
     excess = (np.cumsum(falling) - total) / np.arange(1, len(counts) + 1)

@@ -52,6 +52,16 @@ def test_codes_of_a_part_of_the_rows_stay_alone():
     assert [groups.count(group) for group in range(3)] == [7, 1, SIZE - 8]
 
 
+@pytest.mark.parametrize("total", [0.0, 1e-14, 1e-11])
+def test_noise_that_sums_to_nothing_is_no_rows_at_all(total):
+    """Noisy counts of an empty stratum: a sum of rounding errors once ended the fit."""
+    counts = np.random.default_rng(0).normal(0, 20, SIZE)
+    counts[0] -= counts.sum() - total
+    assert counts.sum() == pytest.approx(total, abs=1e-12)
+    groups = merge_codes(SCHEMA["X"], counts, 4, np.zeros(SIZE, np.intp))
+    assert max(groups.count(group) for group in groups) <= SIZE // 4 + 1
+
+
 def test_missing_values_and_structural_zeros_stay_apart():
     column = Column("X", lower=0, upper=40, edges=tuple(range(41)), missing="own")
     groups = merge_codes(column, np.full(41, 1.0), 2, np.repeat([0, 1], [30, 11]))
