@@ -24,7 +24,7 @@ from equistrata.analysis.replicates import expected
 from equistrata.arrays import Floats
 from equistrata.data.strata import Key
 from equistrata.data.units.unit import UNIT_ROWS
-from equistrata.synth.measurements import Columns, Measurement
+from equistrata.synth.measurements import Columns, Measurement, at_level, cells_where
 
 FOLDS = 4  # refits: each predicts a quarter of the measured pairs
 FEWEST = 3  # measured pairs that the misfit is learned from
@@ -60,6 +60,23 @@ def strata_with(evidence: Evidence, pair: Columns) -> list[Key]:
         if any(m.involved.issuperset(pair) and dict(m.where).items() <= codes.items() for m in evidence.published):
             keys.append(key)
     return keys
+
+
+def relation_elsewhere(evidence: Evidence, pair: Columns) -> Floats | None:
+    """What the strata in which two columns were measured together say of them: counts over those of independent ones.
+
+    Shape (a, b), in the order of the pair. None if they were measured together in all strata or in none, or over all
+    rows.
+    """
+    strata, keys = evidence.strata, strata_with(evidence, pair)
+    if not 0 < len(keys) < len(strata.keys):
+        return None
+    wide = at_level(strata.schema, pair, strata.columns)
+    table, axes = evidence.model.marginal(wide), [name for name in wide if name not in strata.columns]
+    tables = np.maximum([table[cells_where(wide, dict(strata.codes_of(key)))] for key in keys], 1e-9)
+    alone = tables.sum(2, keepdims=True) * tables.sum(1, keepdims=True) / tables.sum((1, 2), keepdims=True)
+    found = tables.sum(0) / alone.sum(0)
+    return np.asarray(found if axes == list(pair) else found.T)
 
 
 def learned_misfit(evidence: Evidence) -> float:
@@ -170,6 +187,7 @@ def table_effects(
     noise: Callable[[Columns], Floats],
     rng: np.random.Generator,
     common: int | None = None,
+    elsewhere: Callable[[Columns], Floats | None] = lambda _: None,
 ) -> Floats:
     """A table that rows might have where a model expects these counts: a sample, with the sums that were measured.
 
@@ -182,6 +200,7 @@ def table_effects(
         share: s of pairs that no set holds: they get `pair_effects` besides.
         noise: of sums over all but some columns, their variance, one axis for each of these.
         common: the seed of `pair_effects` that are the same in all strata.
+        elsewhere: see `relation_elsewhere`: what a pair that no set holds has besides, if other strata were measured.
     """
     held = {frozenset(columns) & columns_of for columns_of in sets}
     most = [each for each in held if len(each) > 1 and not any(each < other for other in held)]
@@ -196,13 +215,25 @@ def table_effects(
         left = variance / (prior + variance) * np.sqrt(prior)
         sums.append(np.maximum(known + left * rng.standard_normal(known.shape), SUPPORT * known))
     changed = _raked(rng.poisson(table) + SUPPORT * table, sums, kept)
-    for pair in combinations(range(len(columns)), 2):
-        if not any(set(pair) <= set(axes) for axes in kept):
-            others = tuple(axis for axis in range(len(columns)) if axis not in pair)
-            own = rng if common is None else np.random.default_rng([common, *pair])
-            factors = pair_effects(table.sum(others), share, own)
-            changed = changed * np.expand_dims(factors, others)
+    apart = [pair for pair in combinations(range(len(columns)), 2) if not any(set(pair) <= set(axes) for axes in kept)]
+    others = {pair: tuple(axis for axis in range(len(columns)) if axis not in pair) for pair in apart}
+    relations = {pair: elsewhere((columns[pair[0]], columns[pair[1]])) for pair in apart}
+    related = [(pair, relation) for pair, relation in relations.items() if relation is not None]
+    if related:  # all at once, since one pair's relation is part of another's
+        wanted = [_related(changed.sum(others[pair], keepdims=True), relation) for pair, relation in related]
+        now = [changed.sum(tuple(axis for axis in range(table.ndim) if axis not in axes), keepdims=True) for axes in kept]
+        changed = _raked(changed, [*now, *wanted], [*kept, *(pair for pair, _ in related)])
+    for pair in apart:
+        own = rng if common is None else np.random.default_rng([common, *pair])
+        changed = changed * np.expand_dims(pair_effects(table.sum(others[pair]), share, own), others[pair])
     return changed
+
+
+def _related(counts: Floats, relation: Floats) -> Floats:
+    """Counts of two columns with their own margins that are related as elsewhere; shape as `counts`, other axes 1."""
+    table = counts.reshape(relation.shape)
+    margins = [table.sum(1, keepdims=True), table.sum(0, keepdims=True)]
+    return _raked(margins[0] * margins[1] * relation, margins, [(0,), (1,)]).reshape(counts.shape)
 
 
 def _raked(table: Floats, sums: Sequence[Floats], kept: Sequence[tuple[int, ...]]) -> Floats:

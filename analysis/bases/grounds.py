@@ -10,7 +10,7 @@ import numpy as np
 
 from equistrata.analysis.evidence import Evidence
 from equistrata.analysis.least_squares import NOT_MEASURED, LeastSquares
-from equistrata.analysis.misfit import learned_misfit, unmeasured_pairs
+from equistrata.analysis.misfit import learned_misfit, relation_elsewhere, unmeasured_pairs
 from equistrata.analysis.replicates import Replicate, Replicating
 from equistrata.arrays import Floats
 from equistrata.synth.measurements import Columns, at_level, cells_where
@@ -36,6 +36,7 @@ class Grounds:
     models: bool = True
     progress: Callable[[int, int], None] | None = None
     _replicated: list[Replicate] = field(default_factory=list)
+    _elsewhere: dict[Columns, Floats | None] = field(default_factory=dict)
     _known: dict[Columns, LeastSquares | None] = field(default_factory=dict)
 
     @cached_property
@@ -47,6 +48,12 @@ class Grounds:
     def unmeasured(self) -> list[Columns]:
         """See `unmeasured_pairs`."""
         return unmeasured_pairs(self.evidence)
+
+    def elsewhere(self, pair: Columns) -> Floats | None:
+        """See `relation_elsewhere`; found once."""
+        if pair not in self._elsewhere:
+            self._elsewhere[pair] = relation_elsewhere(self.evidence, pair)
+        return self._elsewhere[pair]
 
     def replicated(self) -> list[Replicate]:
         """`count` replicates, each made once."""

@@ -79,7 +79,7 @@ def disturbed(grounds: Grounds, model: StratifiedModel, columns: Columns, rng: n
         sets = [m.involved for m in here]
         cells = cells_where(wide, dict(codes))
         noise = partial(grounds.noise_in, codes=codes)
-        table[cells] = table_effects(table[cells], inner, sets, grounds.misfit, noise, rng, common)
+        table[cells] = table_effects(table[cells], inner, sets, grounds.misfit, noise, rng, common, grounds.elsewhere)
     return np.asarray(table.sum(axis=tuple(axis for axis, name in enumerate(wide) if name not in columns)))
 
 

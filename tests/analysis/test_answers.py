@@ -254,6 +254,28 @@ def test_coefficients_do_not_rest_on_how_the_model_joins_columns_that_were_not_m
     assert np.mean(inside) >= 0.9
 
 
+def test_coefficients_know_that_a_relation_was_measured_in_some_strata_only():
+    """Pairs were measured in the largest of three strata alone, and the model has none in the others: coefficients over
+    all rows are too small by what these hold. Of 40 at least 36 are covered, and 9 of 10 of Y's (as if nothing was
+    known of the others' relations, 33 and 6)."""
+    asked, inside, place = Regression.of(SCHEMA, "ols", "X", ["Y", "Z"]), [], SCHEMA.names.index("R")
+    singles, pairs = [(name,) for name in "GXYZW"], list(combinations("GXYZW", 2))
+    for seed in range(10):
+        table = people(4000, seed)
+        found = [Measurement(("R",), table.marginal(("R",)).astype(float), 1.0)]
+        for code in range(3):
+            part = table.take(np.flatnonzero(table.codes[:, place] == code))
+            sets = singles + pairs * (code == 0)
+            found += [Measurement(s, part.marginal(s).astype(float), 1.0, where=(("R", code),)) for s in sets]
+        answers = Answers(Evidence(Strata.over(SCHEMA, ("R",)), {(): found}, mechanism("mst")), count=4)
+        lines = answers.estimate("ols", "X", ["Y", "Z"])
+        assert lines["basis"].eq("implied").all()
+        real = asked.coefficients(table.marginal(asked.columns).astype(float).ravel())
+        inside.append(((lines["lower"] <= real) & (real <= lines["upper"])).tolist())
+    assert np.sum(inside) >= 36
+    assert np.sum(inside, axis=0)[1] >= 9
+
+
 def test_a_numeric_column_has_means_and_quantiles_of_its_numbers(folder):
     from equistrata.data.schema import Column, Schema
     from equistrata.data.table import CodedTable
