@@ -202,31 +202,35 @@ def table_effects(
         common: the seed of `pair_effects` that are the same in all strata.
         elsewhere: see `relation_elsewhere`: what a pair that no set holds has besides, if other strata were measured.
     """
-    held = {frozenset(columns) & columns_of for columns_of in sets}
+    held = dict.fromkeys(frozenset(columns) & columns_of for columns_of in sets)  # in an order that no hash changes
     most = [each for each in held if len(each) > 1 and not any(each < other for other in held)]
     kept = [tuple(axis for axis, name in enumerate(columns) if name in each) for each in most]
     kept += [(axis,) for axis in range(len(columns)) if not any(axis in axes for axes in kept)]
     table = np.maximum(counts, 1e-9)
     sums = []
     for axes in kept:
-        known = table.sum(tuple(axis for axis in range(table.ndim) if axis not in axes), keepdims=True)
+        known = _over(table, axes)
         prior = misfit_variance(known, UNKNOWN * table.sum())
         variance = noise(tuple(columns[axis] for axis in axes)).reshape(known.shape)
         left = variance / (prior + variance) * np.sqrt(prior)
         sums.append(np.maximum(known + left * rng.standard_normal(known.shape), SUPPORT * known))
     changed = _raked(rng.poisson(table) + SUPPORT * table, sums, kept)
     apart = [pair for pair in combinations(range(len(columns)), 2) if not any(set(pair) <= set(axes) for axes in kept)]
-    others = {pair: tuple(axis for axis in range(len(columns)) if axis not in pair) for pair in apart}
-    relations = {pair: elsewhere((columns[pair[0]], columns[pair[1]])) for pair in apart}
-    related = [(pair, relation) for pair, relation in relations.items() if relation is not None]
+    relations = {(a, b): elsewhere((columns[a], columns[b])) for a, b in apart}
+    related = {pair: relation for pair, relation in relations.items() if relation is not None}
     if related:  # all at once, since one pair's relation is part of another's
-        wanted = [_related(changed.sum(others[pair], keepdims=True), relation) for pair, relation in related]
-        now = [changed.sum(tuple(axis for axis in range(table.ndim) if axis not in axes), keepdims=True) for axes in kept]
-        changed = _raked(changed, [*now, *wanted], [*kept, *(pair for pair, _ in related)])
+        wanted = [_related(_over(changed, pair), relation) for pair, relation in related.items()]
+        changed = _raked(changed, [*(_over(changed, axes) for axes in kept), *wanted], [*kept, *related])
     for pair in apart:
         own = rng if common is None else np.random.default_rng([common, *pair])
-        changed = changed * np.expand_dims(pair_effects(table.sum(others[pair]), share, own), others[pair])
+        known, shape = _over(table, pair), [table.shape[axis] for axis in pair]
+        changed = changed * pair_effects(known.reshape(shape), share, own).reshape(known.shape)
     return changed
+
+
+def _over(table: Floats, axes: Sequence[int]) -> Floats:
+    """Its sums over all other axes, which have length 1."""
+    return np.asarray(table.sum(tuple(axis for axis in range(table.ndim) if axis not in axes), keepdims=True))
 
 
 def _related(counts: Floats, relation: Floats) -> Floats:

@@ -40,7 +40,7 @@ WIDE = 16  # codes: columns of no more are left alone
 FINE_GROUPS = 64  # at most, of a numeric column without declared edges
 # Times fewer groups of it where it is measured within strata, and how many at least (docs/experiments/coarsening.md).
 STRATA_FEWER, STRATA_FEWEST = 2.0, 4.0
-_NO_ROWS = 1e-9  # of the noise: a sum that is zero but for rounding
+_NO_ROWS = 1e-9  # of the noise: a sum that is zero except for rounding
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,3 +1,7 @@
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -19,3 +23,29 @@ def test_a_cell_that_was_measured_has_no_misfit_and_two_columns_of_two_have_one(
     left = with_margins(np.eye(4), np.array([[4.0, 4.0], [4.0, 4.0]]))
     assert np.abs(left.sum(0)) == pytest.approx(0)  # all four move together
     assert with_margins(np.eye(4), np.array([[0.0, 4.0], [4.0, 4.0]])) == pytest.approx(0)
+
+
+def test_draws_do_not_depend_on_the_hashes_of_names():
+    """They did: sets of columns came in the order of a set, which Python changes from run to run."""
+    script = """
+import numpy as np
+from equistrata.analysis.misfit import table_effects
+columns = tuple("ABCD")
+sets = [frozenset(pair) for pair in ("AB", "BC", "CD", "AD")]
+def noise(names):
+    return np.full([{"A": 2, "B": 3, "C": 2, "D": 3}[name] for name in names], 4.0)
+table = np.full((2, 3, 2, 3), 9.0)
+found = table_effects(table, columns, sets, 0.05, noise, np.random.default_rng(0))
+print(repr(found.ravel().tolist()))
+"""
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", script],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for seed in "123"
+    ]
+    assert runs[0] == runs[1] == runs[2]
