@@ -5,18 +5,23 @@ PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check --no-compile
 EXTRAS := .[dev,reference,dask,ray,postgres]
 
 .DEFAULT_GOAL := help
-.PHONY: help release test test-slow lint bench smartnoise flower install deploy clean
+.PHONY: help release docs test test-slow lint bench smartnoise flower install deploy clean
 
 help: ## List the targets
 	@sed -n 's/^\([a-z-]*\):.*## /\1|/p' $(MAKEFILE_LIST) | awk -F'|' '{ printf "make %-10s %s\n", $$1, $$2 }'
 
-release: .venv/.installed ## Make the example release in releases/<UTC time>
-	@$(BIN)/equistrata release --config docs/example_release.yaml --output "releases/$$(date -u +%Y%m%dT%H%M%SZ)"
+release: .venv/.installed ## Make the example release in releases/<UTC time>, and a page about it
+	@$(BIN)/equistrata release --config docs/example_release.yaml --output "releases/$$(date -u +%Y%m%dT%H%M%SZ)" --page
+
+docs: .venv/.installed-docs ## The documentation as a site, build/site/index.html, strictly: no link may be dead
+	@rm -rf build/site build/doctrees
+	@$(BIN)/python -m sphinx -q -W --keep-going -d build/doctrees docs build/site
+	@$(BIN)/python docs/check_site.py build/site
 
 test: lint ## Lint, then all tests but the slow ones
 	@$(BIN)/python -m pytest -q -n 2 --dist worksteal -m "not slow"
 
-test-slow: .venv/.installed-dev .venv-flower/.installed ## The slow tests only, those that run Flower among them
+test-slow: .venv/.installed-dev .venv/.installed-docs .venv-flower/.installed ## The slow tests only, those that run Flower among them
 	@$(BIN)/python -m pytest -q -m slow
 
 lint: .venv/.installed-dev ## Ruff, mypy and the arrows between rooms
@@ -72,6 +77,10 @@ endef
 
 .venv/.installed-server: pyproject.toml
 	$(call install,.[postgres])
+	@touch .venv/.installed $@
+
+.venv/.installed-docs: pyproject.toml
+	$(call install,.[docs])
 	@touch .venv/.installed $@
 
 .venv/.installed-dev: pyproject.toml

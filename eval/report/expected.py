@@ -15,6 +15,7 @@ from statistics import mean
 
 from equistrata.eval.report.exhibits import LONGEST_COLUMN, LONGEST_WORDS, Exhibit
 from equistrata.eval.report.findings import ReleaseFacts, Shown
+from equistrata.eval.report.glance import USE, Bar, Contents, bars
 from equistrata.eval.report.heat_maps import HeatMap
 from equistrata.eval.report.page import data_uri
 from equistrata.eval.report.pictures import DARK, LIGHT, SERIES, shorten, variables
@@ -28,9 +29,10 @@ FORMAT = "equistrata expected audit 1"
 KIND = "expected"
 CSV = "expected.csv"
 SURE = (
-    "How sure this is: on census tables the median group was off by 0.9 to 1.2 times what was expected, groups of "
-    "fewer than ten people by nearly twice as much. A paid audit (--epsilon) compares with the private rows."
+    "On census tables the median group was off by 0.9 to 1.2 times what was expected, groups of fewer than ten people "
+    "by nearly twice as much."
 )
+PAID = "A paid audit (--epsilon) compares with the private rows."
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ class ExpectedReport:
         called: column → what it is called.
         not_measured: pairs of columns that were not measured together, in words.
         replicates: how many models the numbers rest on.
+        contents: what is in the release, if the page says that, too.
         made, software: of this report.
     """
 
@@ -67,6 +70,7 @@ class ExpectedReport:
     replicates: int
     made: str
     software: str
+    contents: Contents | None = None
 
     @property
     def relations(self) -> str:
@@ -93,19 +97,25 @@ class ExpectedReport:
         worst, *others = self.order[: len(self.covered)] or self.order
         if len(self.order) == 1:
             said = f"The released shares of a column are expected to be off by {percent(self.mean(worst))} on average."
-            return [f"{said} {SURE}"]
+            return [said, f"How sure this is: {SURE} {PAID}"]
         best, column, most = [worst, *others][-1], self.worst_column(worst), len(self.covered)
         rest = len(self.order) - most
         small = f" {rest} smaller ones, which may be empty, do not count." if rest else ""
         return [
             f"Expected to be served worst: {worst} (about {count(self.sizes[worst])} rows). A column's released shares "
-            f"there are off by {percent(self.mean(worst))} of the group on average, most of all those of "
-            f"{self.called[column]} ({percent(self.distances[column][worst])}). Served best: {best}, "
-            f"{percent(self.mean(best))}.",
+            f"there are off by {percent(self.mean(worst))} of the group on average.",
+            f"What is off most there: {self.called[column]}, {percent(self.distances[column][worst])}. Served best: "
+            f"{best}, {percent(self.mean(best))}.",
             f"Expected parity distance: {self.parity_distance:.2g}, added up over {most} groups; 0 is best, "
             f"{most + 1 / max(most, 1):.4g} the most.{small}",
-            SURE,
+            f"How sure this is: {SURE} {PAID}",
         ]
+
+    @property
+    def bars(self) -> tuple[Bar, ...]:
+        """The groups that count, as bars."""
+        order = self.order[: len(self.covered)] or self.order
+        return bars(order, {group: self.mean(group) for group in order}, self.sizes)
 
 
 def write_expected(report: ExpectedReport, folder: Path) -> Path:
@@ -118,6 +128,7 @@ def write_expected(report: ExpectedReport, folder: Path) -> Path:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([("group", "rows", "column", "distance"), *rows])
     document = {"format": FORMAT, "sentences": report.sentences, "worst": report.order[0], **asdict(report)}
+    del document["contents"]  # it is in the release
     document["covered"] = report.order[: len(report.covered)]
     (folder / CSV).write_text(text.getvalue(), "utf-8")
     plain = json.dumps(document, indent=2, ensure_ascii=False, allow_nan=False)
@@ -134,7 +145,10 @@ def _html(report: ExpectedReport, table: str) -> str:
         report=report,
         about=report,
         release=report.release,
-        sentences=report.sentences,
+        sentences=report.sentences[:-1],
+        sure=SURE,
+        paid=PAID,
+        use=USE,
         exhibits=[_by_group(report), _by_column(report)],
         files={CSV: table},
         title=report.title,

@@ -5,6 +5,7 @@ No private row, no ledger, no charge: it is post-processing of what was publishe
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Callable
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -14,6 +15,7 @@ from equistrata.analysis.expected import Expected
 from equistrata.analysis.release import Release
 from equistrata.errors import InputError
 from equistrata.eval.report.expected import ExpectedReport, write_expected
+from equistrata.flows.audit.contents import contents_of
 from equistrata.flows.config.audit import AuditConfig
 from equistrata.flows.publication.addition import free_name
 from equistrata.flows.publication.released import Released, facts
@@ -23,10 +25,14 @@ from equistrata.flows.run.landing import check_output, claimed_output, rename_to
 PAGE = "expected.html"
 
 
-def expected_report(folder: Path, config: AuditConfig, progress: Callable[[int, int], None] | None) -> ExpectedReport:
+def expected_report(
+    folder: Path, config: AuditConfig, progress: Callable[[int, int], None] | None, workers: int = 1
+) -> ExpectedReport:
     """How far a release is expected to be off. Raises InputError where its folder does not say it."""
     release, (fact,) = Release.open(folder), facts([Released.open(folder)])
     release.answers.progress = progress
+    if workers > 1:
+        deque(release.answers.replicates(release.answers.count, workers), maxlen=0)  # kept, so made once
     expected = Expected.of(release.evidence, release.answers)
     found = expected.frame
     by, known = list(release.strata.columns), release.card.get("report") or {}
@@ -54,13 +60,16 @@ def expected_report(folder: Path, config: AuditConfig, progress: Callable[[int, 
         replicates=release.answers.count,
         made=datetime.now(UTC).isoformat(timespec="seconds"),
         software=f"equistrata {version('equistrata')}",
+        contents=contents_of(release),
     )
 
 
 def expected_audit(
-    config: AuditConfig, progress: Callable[[int, int], None] | None = None
+    config: AuditConfig, progress: Callable[[int, int], None] | None = None, workers: int = 1
 ) -> list[tuple[Path, ExpectedReport]]:
     """Make a folder with a page for each release, beside the release (`NAME-expected`) or `output`.
+
+    `workers`: processes that make replicates side by side; they change no number.
 
     Returns the pages, and what is in them. Raises InputError; then nothing is written.
     """
@@ -79,7 +88,7 @@ def expected_audit(
         if (around := release_around(output)) is not None:
             raise InputError(f"{str(output)!r} is in release {str(around)!r}; name a folder outside it")
         check_output(output)
-        report = expected_report(Path(name), config, progress)
+        report = expected_report(Path(name), config, progress, workers)
         with claimed_output(output) as hidden:
             made = hidden / "report"
             made.mkdir()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.markup import escape
 from rich.padding import Padding
@@ -17,6 +18,9 @@ from equistrata.flows.config.settings import Flag, Settings, setting
 from equistrata.flows.release.inside import for_a_person
 from equistrata.flows.run.foreground import progress_bars
 from equistrata.flows.run.server import TemporaryServer, server_ahead
+
+if TYPE_CHECKING:
+    from equistrata.eval.report.expected import ExpectedReport
 
 
 class AuditOptions(Settings):
@@ -72,12 +76,7 @@ def _check(config: AuditConfig) -> None:
 
 def expect(config: AuditConfig) -> None:
     """Print how far each group of each release is expected to be off, those that may be empty last; make the pages."""
-    from equistrata.flows.audit.expected import expected_audit
-
-    with progress_bars(err) as bar:
-        bar("read", 0, 0)
-        made = expected_audit(config, lambda done, of: bar("replicates", done, of))
-    for page, report in made:
+    for page, report in expected_pages(config):
         grid = table(
             "expected distance of released shares from the real ones (0 best, 1 worst)", "group", ">rows, about",
             ">distance", "worst column", caption="from published numbers alone: no row was read, nothing was charged",
@@ -89,6 +88,15 @@ def expect(config: AuditConfig) -> None:
         out.print(grid)
         for sentence in report.sentences:
             out.print(sentence, markup=False, highlight=False)
+
+
+def expected_pages(config: AuditConfig) -> list[tuple[Path, ExpectedReport]]:
+    """Make the pages of a free audit, with a bar."""
+    from equistrata.flows.audit.expected import expected_audit
+
+    with progress_bars(err) as bar:
+        bar("read", 0, 0)
+        return expected_audit(config, lambda done, of: bar("replicates", done, of), os.cpu_count() or 1)
 
 
 def run_audit(config: AuditConfig, verbose: bool = False, server: TemporaryServer | None = None) -> Path:

@@ -30,6 +30,7 @@ class ReleaseOptions(Settings):
     """Options of the command that are no settings of the release."""
 
     config: Path | None = setting(None, "YAML file with any of the settings below.")
+    page: Flag = setting(False, "End with a page: the release and its free public audit, in one HTML file.")
     verbose: Flag = setting(False, "Show Prefect's own log.")
 
 
@@ -38,7 +39,7 @@ def release_command(options: ReleaseOptions, given: dict[str, Any]) -> None:
     """Make a release: synthetic rows, measurements, means, a card, and (apart) internal scores.
 
     [bold]Examples[/bold]
-      equistrata release --output my-release
+      equistrata release --output my-release --page
       equistrata release --source folktables --root-dir acs --state NY --year 2018 --strata SEX,RAC1P --output ny
       equistrata release --source csv --input people.csv --schema people.yaml --strata SEX --epsilon 0.5 --output out
       equistrata release --config monthly.yaml --output releases/2026-11
@@ -46,7 +47,11 @@ def release_command(options: ReleaseOptions, given: dict[str, Any]) -> None:
     Options take precedence over the config file; (epsilon, delta) is the privacy budget of the whole release.
     """
     with server_ahead(options.verbose) as server:
-        _release(configured(options.config, given), options.verbose, server)
+        folder = _release(configured(options.config, given), options.verbose, server)
+    if options.page and folder is not None:
+        from equistrata.flows.cli.release_page import end_with_a_page
+
+        end_with_a_page(folder)
 
 
 def configured(path: str | Path | None, given: dict[str, Any]) -> ReleaseConfig:
@@ -132,7 +137,10 @@ def _without_journal(release: str, settings: ResumeSettings) -> None:
     return print_lines(f"whole already: {found} in {release}")
 
 
-def _release(config: ReleaseConfig, verbose: bool, server: TemporaryServer | None, resumed: bool = False) -> None:
+def _release(
+    config: ReleaseConfig, verbose: bool, server: TemporaryServer | None, resumed: bool = False
+) -> Path | None:
+    """Make a release and print what it is; its folder, unless it has been moved away."""
     plan = prepared(config)
     if config.dataset is not None and not resumed:
         print_lines(f"release {config.release_id} of data set {config.dataset}", console=err)
@@ -146,8 +154,10 @@ def _release(config: ReleaseConfig, verbose: bool, server: TemporaryServer | Non
         _print_what_is_kept(config)
         raise
     if not (folder / "card.json").exists():
-        return print_lines(f"{config.release_id} was whole and charged already, and has been moved from {folder}")
-    return _report(folder)
+        print_lines(f"{config.release_id} was whole and charged already, and has been moved from {folder}")
+        return None
+    _report(folder)
+    return folder
 
 
 def prepared(config: ReleaseConfig) -> Plan:

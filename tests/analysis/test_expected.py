@@ -116,6 +116,8 @@ def test_the_public_audit_without_epsilon_is_a_page_made_of_the_folder_alone(fol
     assert document["sentences"][0] in unescape(page)
     assert not re.search(r"(src|href)=.http|<script", page)  # nothing to fetch
     assert document["worst"] in document["sentences"][0]
+    assert "synthetic.parquet" in page  # the release itself is on its page
+    assert "contents" not in document
     means = pd.read_csv(made / "expected.csv").groupby("group")["distance"].mean()
     assert means.idxmax() == document["worst"]
     assert set(means.index) == set(document["sizes"])

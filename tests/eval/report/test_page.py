@@ -9,8 +9,9 @@ import pytest
 from report_fixtures import HISTORY, internal_report, public_report
 
 from equistrata.eval.report.expected import ExpectedReport, write_expected
+from equistrata.eval.report.glance import Contents
 from equistrata.eval.report.page import write_report
-from equistrata.eval.report.tables import csv_files
+from equistrata.eval.report.tables import Table, csv_files
 from equistrata.eval.report.words import verdict
 from equistrata.flows.audit.pdf import BROWSERS
 
@@ -98,11 +99,12 @@ def test_a_page_as_it_is_seen(browser, reports, kind, scheme, size):
 
 @SEEN
 def test_a_free_audits_page_as_it_is_seen(browser, tmp_path, scheme, size):
-    groups = {f"Group number {place}, of the second kind": 10.0**place for place in range(1, 6)}
+    groups = {f"Group number {place}, of the second kind": 10.0**place for place in range(1, 8)}
     distances = {
         name: {group: min(factor / rows, 1.0) for group, rows in groups.items()}
         for name, factor in {"AGE": 3.0, "WORK": 20.0, "HEALTH": 0.5}.items()
     }
+    tables = [Table(f"{name} & more", ("a", "b"), (("one", "<two>"),) * 3) for name in ("People", "Files", "Means")]
     report = ExpectedReport(
         title="A title <of> the steward's",
         agency="An agency",
@@ -119,11 +121,13 @@ def test_a_free_audits_page_as_it_is_seen(browser, tmp_path, scheme, size):
         replicates=50,
         made="2026-11-23T10:00:00+00:00",
         software="equistrata",
+        contents=Contents(*tables),
     )
     with opened(browser, write_expected(report, tmp_path).as_uri(), size, scheme) as (page, wrong):
         said = page.locator("#verdict").inner_text().replace("\xa0", " ")
         assert "served worst: Group number 1" in said
-        assert "most of all those of Usual hours of work (100 %)" in said
+        assert "What is off most there: Usual hours of work, 100 %" in said
+        assert "1 in between" in said
         looks_right(page, wrong, size, scheme, 2)
 
 

@@ -1,0 +1,150 @@
+"""How `make docs` makes the site of these pages (Sphinx, MyST, furo). Pages stay plain Markdown for a code host.
+
+What a code host has no use for is added here while a page is read: the site's contents (nav.yaml), the API from
+docstrings, and the files at the root that are pages, too.
+"""
+
+import re
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
+
+import yaml
+from sphinx.application import Sphinx
+
+import equistrata
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent
+AT_THE_ROOT = {"contributing": "CONTRIBUTING.md", "changelog": "CHANGELOG.md"}  # page → the file that it shows
+
+project = "equistrata"
+author = copyright = "The equistrata authors"
+extensions = ["myst_parser", "sphinx.ext.autodoc", "sphinx.ext.napoleon", "sphinx_copybutton"]
+root_doc = "index"
+exclude_patterns = ["nav.yaml"]
+suppress_warnings = ["ref.python"]  # a field that two classes have; nothing links to it
+
+myst_heading_anchors = 6  # links such as guide.md#a-series, as a code host makes them
+
+html_theme = "furo"
+html_title = "equistrata"
+html_static_path = ["site"]
+html_css_files = ["equistrata.css"]
+html_copy_source = html_show_sourcelink = html_show_sphinx = False
+pygments_style, pygments_dark_style = "a11y-high-contrast-light", "a11y-high-contrast-dark"
+copybutton_prompt_text = "$ "
+
+add_module_names = False
+autodoc_typehints = "none"  # docstrings state them in the field's words
+autodoc_member_order = "bysource"
+napoleon_use_ivar = True
+
+
+def toctree(*pages: str, caption: str = "") -> str:
+    """A part of the site's contents; a page does not show it."""
+    return "\n".join(
+        ["", "```{toctree}", ":hidden:", *([f":caption: {caption}"] if caption else []), "", *pages, "```"]
+    )
+
+
+def contents() -> str:
+    """The site's contents, from nav.yaml."""
+    parts = yaml.safe_load((HERE / "nav.yaml").read_text("utf-8"))
+    return "\n".join(toctree(*pages, caption=part) for part, pages in parts.items())
+
+
+def linked(text: str) -> list[str]:
+    """The pages of its own folder that a page links to, in its order."""
+    return list(dict.fromkeys(re.findall(r"\]\(([\w-]+)\.md[#)]", text)))
+
+
+def at_the_root(name: str) -> str:
+    """A file at the root, its links as from docs/."""
+    return (ROOT / name).read_text("utf-8").replace("](docs/", "](")
+
+
+def modules(name: str) -> list[str]:
+    """A module, or the public modules of a package."""
+    found = import_module(name)
+    inner = [each.name for each in iter_modules(getattr(found, "__path__", ())) if not each.name.startswith("_")]
+    return [f"{name}.{each}" for each in inner] or [name]
+
+
+def documented(names: list[str]) -> str:
+    """What docstrings say of public names, or of the modules of dotted paths."""
+    parts = []
+    for name in names:
+        if "." in name:
+            parts += [f"### {each}\n\n{directive('automodule', each)}" for each in modules(name)]
+        elif isinstance(getattr(equistrata, name), type):
+            parts.append(directive("autoclass", f"equistrata.{name}"))
+        else:
+            parts.append(directive("autofunction", f"equistrata.{name}"))
+    return "\n\n".join(parts)
+
+
+def directive(kind: str, name: str) -> str:
+    """A directive of autodoc, for a page in Markdown."""
+    members = "" if kind == "autofunction" else "   :members:\n"
+    return f"```{{eval-rst}}\n.. {kind}:: {name}\n{members}```"
+
+
+def complete(app: Sphinx, page: str, source: list[str]) -> None:
+    """Add to a page what only the site has, and lead links to the root's files to their pages."""
+    if page in AT_THE_ROOT:
+        source[0] = at_the_root(AT_THE_ROOT[page])
+    if page == root_doc:
+        source[0] += contents()
+    if page.endswith("/README"):
+        source[0] += toctree(*linked(source[0]))
+    # <!-- api: Schema, Strata --> becomes their docstrings.
+    source[0] = re.sub(
+        r"<!-- api: ([\w., ]+) -->", lambda found: documented(re.split(r",\s*", found[1].strip())), source[0]
+    )
+    up = "../" * page.count("/")
+    for name, file in AT_THE_ROOT.items():
+        source[0] = re.sub(rf"\]\((?:\.\./)*{re.escape(file)}", f"]({up}{name}.md", source[0])
+
+
+def spaced(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """A list under a sentence ("Raises, if nothing was charged:") gets the blank line and the marks of RST."""
+    place = 0
+    while place < len(lines) - 1:
+        line, depth = lines[place], indent(lines[place])
+        place += 1
+        if not re.search(r"\w \w.*:$", line) or indent(lines[place]) <= depth or line.lstrip().startswith(">>>"):
+            continue
+        inner = indent(lines[place])
+        lines.insert(place, "")
+        place += 1
+        while place < len(lines) and indent(lines[place]) >= inner:
+            mark = "- " if indent(lines[place]) == inner else "  "
+            lines[place] = " " * inner + mark + lines[place][inner:].lstrip()
+            place += 1
+
+
+def indent(line: str) -> int:
+    """How far a line is set in; a blank one not at all."""
+    return len(line) - len(line.lstrip())
+
+
+def as_rst(app: Sphinx, what: str, name: str, thing: Any, options: Any, lines: list[str]) -> None:
+    """Docstrings mark code with single backticks, and otherwise mean what they say: escape what RST would read."""
+    for place, line in enumerate(lines):
+        if line.lstrip().startswith((">>>", "...", ".. ")):
+            continue
+        parts = re.split(r"(`+[^`]+`+)(?=(\w)?)", line)
+        words = []
+        for text, code, after in zip(parts[::3], [*parts[1::3], ""], [*parts[2::3], None], strict=True):
+            words.append(re.sub(r"(?<!\\)([*|]|_(?=\W|$))", r"\\\1", text))
+            words.append(f"``{code.strip('`')}``" + (r"\ " if after else "") if code else "")
+        lines[place] = "".join(words)
+
+
+def setup(app: Sphinx) -> None:
+    """Join the hooks to Sphinx's events."""
+    app.connect("source-read", complete)
+    app.connect("autodoc-process-docstring", spaced, priority=100)  # before napoleon
+    app.connect("autodoc-process-docstring", as_rst, priority=900)  # after napoleon

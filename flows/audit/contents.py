@@ -1,0 +1,73 @@
+"""What is in a release, for the page about it: some synthetic people, files, means. Nothing private is read."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+
+from equistrata.analysis.release import Release
+from equistrata.data.manifest import listed
+from equistrata.eval.report.glance import Contents
+from equistrata.eval.report.tables import Table
+
+PEOPLE = 8
+MEANINGS = {
+    "synthetic.parquet": "the synthetic people",
+    "synthetic.csv": "the same, as text",
+    "cells.csv": "counts with intervals",
+    "means.json": "private means with intervals",
+    "card.md": "price, method, limits",
+    "card.json": "the same, for programs",
+    "schema.json": "what columns and codes mean",
+}
+
+
+def contents_of(release: Release) -> Contents:
+    """What is in a release."""
+    return Contents(_people(release), _files(release.folder), _means(release))
+
+
+def _people(release: Release) -> Table:
+    """Some rows, evenly from the first to the last: they lie stratum by stratum."""
+    rows = release.rows()
+    some = rows.iloc[np.unique(np.linspace(0, len(rows) - 1, min(PEOPLE, len(rows))).astype(int))]
+    for column in release.schema.columns:
+        if column.name in some and column.edges and column.release == "index":  # a bin by its place
+            some = some.assign(**{column.name: [column.words(place) for place in some[column.name]]})
+    called = {column.name: column.label or column.name for column in release.schema.columns}
+    cells = (("" if value != value else str(value) for value in row) for row in some.itertuples(index=False))
+    caption = f"{len(some)} of {len(rows):,} synthetic people"
+    return Table(caption, tuple(called.get(name, name) for name in rows.columns), tuple(map(tuple, cells)))
+
+
+def _files(folder: Path) -> Table:
+    found = listed(folder, f"release {str(folder)!r}")
+    kept = [name for name in found if "/" not in name]
+    lines = [(name, MEANINGS.get(name, ""), _size(found[name]["bytes"])) for name in kept]
+    inner = [name for name in found if name.startswith("measurements/")]
+    if inner:
+        lines.append(("measurements/", "the noisy marginals", _size(sum(found[name]["bytes"] for name in inner))))
+    return Table(f"Files of the folder {folder.resolve().name}", ("file", "what it is", "size"), tuple(lines))
+
+
+def _means(release: Release) -> Table | None:
+    path = release.folder / "means.json"
+    if not path.exists():
+        return None
+    called = {column.name: column.label or column.name for column in release.schema.columns}
+    lines = [
+        (
+            called.get(name, name),
+            f"{each['value']:.5g}",
+            f"{each['lower']:.5g} to {each['upper']:.5g} ({each['level']:.0%})",
+        )
+        for name, estimates in json.loads(path.read_text("utf-8"))["outcomes"].items()
+        for each in estimates.values()
+    ]
+    return Table("Private means", ("column", "mean", "interval"), tuple(lines))
+
+
+def _size(count: int) -> str:
+    return f"{count / 1e6:.1f} MB" if count >= 1e6 else f"{max(count / 1e3, 0.1):.1f} kB"

@@ -1,0 +1,59 @@
+"""How `equistrata release --page` ends: three next commands, and the path of a page about the release."""
+
+from __future__ import annotations
+
+import shlex
+import shutil
+import sys
+from pathlib import Path
+
+from equistrata.analysis.release import Release
+from equistrata.errors import InputError
+from equistrata.flows.cli.audit import expected_pages
+from equistrata.flows.cli.console import note, print_lines
+from equistrata.flows.config.audit import AuditConfig
+
+
+def end_with_a_page(folder: Path) -> None:
+    """Make the free public audit's page beside a release, and print what can be done next and, last, its path.
+
+    The release is whole already, so where no page can be made of it, a note says why.
+    """
+    try:
+        ((page, report),) = expected_pages(AuditConfig.build(releases=[str(folder)], mode="public"))
+    except InputError as error:
+        note("[bold yellow]no page:[/]", str(error))
+        return
+    print_lines("", report.sentences[0], "", "next:")
+    print_lines(*(f"  {line}" for line in next_commands(folder)), "")
+    print_lines(str(page))
+
+
+def next_commands(folder: Path) -> list[str]:
+    """Three commands: check it as its reader will, ask it for a number, publish it."""
+    name, where = _this_command(), shlex.quote(str(folder))
+    return [
+        f"{name} verify {where}",
+        f"{name} estimate {where} {_question(Release.open(folder))}",
+        f"{name} publish {where} {shlex.quote(f'{folder}.zip')}",
+    ]
+
+
+def _this_command() -> str:
+    """How this program was called, if it is not found by its name."""
+    called = sys.argv[0]
+    there = shutil.which("equistrata")
+    if there is not None or Path(called).name != "equistrata":
+        return "equistrata"
+    return shlex.quote(called)
+
+
+def _question(release: Release) -> str:
+    """A question that the release answers: of its target or its first column, by the first column of its strata."""
+    by = release.strata.columns[:1]
+    known = [column for column in release.schema.columns if column.name not in release.strata.columns]
+    if not known:
+        return f"count --by {shlex.quote(by[0])}"
+    column = next((each for each in known if each.name == release.schema.target), known[0])
+    asked = f"mean {column.name}" if column.numeric else f"proportion {column.name}={column.keys[0]}"
+    return " ".join([*map(shlex.quote, asked.split(" ", 1)), *(["--by", shlex.quote(by[0])] if by else [])])

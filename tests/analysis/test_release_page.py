@@ -1,0 +1,67 @@
+"""How `equistrata release --page` ends. It is here for the folder that this room's tests share."""
+
+import re
+import shlex
+import sys
+
+import pytest
+from in_process import command
+
+from equistrata.analysis.release import Release
+from equistrata.errors import InputError
+from equistrata.flows.audit.contents import PEOPLE, contents_of
+from equistrata.flows.cli import release_page
+
+
+def test_the_contents_of_a_page_are_those_of_the_folder(folder):
+    release = Release.open(folder)
+    found = contents_of(release)
+    assert len(found.rows.rows) == PEOPLE
+    assert found.rows.headings[0] == "Sex"
+    assert {row[0] for row in found.rows.rows} == {"Male", "Female"}  # from the first to the last
+    assert {row[0] for row in found.files.rows} == {path.name + "/" * path.is_dir() for path in folder.iterdir()} - {
+        "manifest.json"
+    }
+    assert found.means is None
+
+
+def test_the_next_commands_are_three_and_the_release_answers_the_question(folder, monkeypatch, capsys):
+    lines = release_page.next_commands(folder)
+    assert [shlex.split(line)[1] for line in lines] == ["verify", "estimate", "publish"]
+    assert shlex.split(lines[1])[3:] == ["proportion", "ESR=0", "--by", "SEX"]
+    code, _, said = command(monkeypatch, capsys, *shlex.split(lines[1])[1:])
+    assert code == 0, said
+
+
+def test_a_command_that_is_not_on_the_path_is_named_as_it_was_called(monkeypatch, tmp_path):
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "argv", [".venv/bin/equistrata"])
+    assert release_page._this_command() == ".venv/bin/equistrata"
+    monkeypatch.setattr(sys, "argv", ["/lib/equistrata/flows/cli/main.py"])
+    assert release_page._this_command() == "equistrata"
+
+
+def test_a_release_that_has_no_page_is_made_all_the_same(folder, monkeypatch, capsys):
+    def refuse(config):
+        raise InputError("its measurements were not published")
+
+    monkeypatch.setattr(release_page, "expected_pages", refuse)
+    release_page.end_with_a_page(folder)
+    shown = capsys.readouterr()
+    assert shown.out == ""
+    assert "no page: its measurements were not published" in shown.err
+
+
+@pytest.mark.slow
+def test_a_release_ends_with_three_commands_and_the_path_of_its_page(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("EQUISTRATA_STATE", str(tmp_path / "state"))
+    given = ("--strata", "SEX", "--columns", "SEX,DIS,ESR", "--evaluate", "none", "--output", "made", "--page")
+    code, shown, said = command(monkeypatch, capsys, "release", *given)
+    assert code == 0, said
+    *_, before, blank, last = shown.splitlines()
+    assert blank == ""
+    assert before == "  equistrata publish made made.zip"
+    page = (tmp_path / last).read_text("utf-8")
+    assert not re.search(r"(src|href)=.http|<script", page)  # one file, nothing to fetch
+    assert len(page) < 1_000_000

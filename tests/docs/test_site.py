@@ -1,0 +1,79 @@
+"""The site that `make docs` makes: every page has its place, no link is dead, nothing is loaded from elsewhere."""
+
+import re
+import runpy
+import shutil
+import subprocess
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+import yaml
+
+DOCS = Path(__file__).parents[2] / "docs"
+faults = runpy.run_path(str(DOCS / "check_site.py"))["faults"]
+
+
+def test_every_page_is_in_the_contents():
+    """Cheap, and where Sphinx is not installed; the strict build says it, too."""
+    parts = yaml.safe_load((DOCS / "nav.yaml").read_text("utf-8"))
+    named = {page for pages in parts.values() for page in pages if "<" not in page} | {"index"}
+    for folder in ("proofs", "experiments"):
+        links = re.findall(r"\]\(([\w-]+)\.md[#)]", (DOCS / folder / "README.md").read_text("utf-8"))
+        named |= {f"{folder}/{page}" for page in links}
+    assert {str(path.relative_to(DOCS).with_suffix("")) for path in DOCS.rglob("*.md")} == named
+
+
+@pytest.mark.parametrize(
+    ("body", "said"),
+    [
+        ('<a href="other.html">', "other.html is not there"),
+        ('<a href="#there">', "#there has no such place"),
+        ('<img src="gone.png">', "gone.png is not there"),
+        ('<script src="https://example.org/a.js"></script>', "not in the site"),
+        ('<link rel="stylesheet" href="//example.org/a.css">', "not in the site"),
+        ('<h1 id="here"></h1><a href="index.html#here"></a><a href="https://example.org"></a>', None),
+    ],
+)
+def test_what_is_wrong_with_a_site_is_found(tmp_path, body, said):
+    (tmp_path / "index.html").write_text(f"<html><body>{body}</body></html>")
+    wrong, count = faults(tmp_path)
+    assert count
+    assert not wrong if said is None else said in wrong[0]
+
+
+def test_a_style_sheet_that_loads_a_font_is_found(tmp_path):
+    (tmp_path / "index.html").write_text("<html></html>")
+    (tmp_path / "a.css").write_text("@font-face { src: url('https://example.org/font.woff2') }")
+    assert "font.woff2" in faults(tmp_path)[0][0]
+
+
+def build(docs, to):
+    command = [sys.executable, "-m", "sphinx", "-q", "-W", "--keep-going", "-d", str(to / "doctrees"), str(docs)]
+    return subprocess.run([*command, str(to / "site")], capture_output=True, text=True, timeout=300)
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("furo") is None, reason="the extra 'docs' is not installed (make docs installs it)")
+def test_the_site_is_built_strictly(tmp_path):
+    done = build(DOCS, tmp_path)
+    assert done.returncode == 0, done.stderr
+    wrong, count = faults(tmp_path / "site")
+    assert wrong == []
+    assert count > 5000
+    public = (tmp_path / "site" / "reference" / "public.html").read_text("utf-8")
+    assert "Charge a release, in one transaction" in public  # docstrings are there
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(find_spec("furo") is None, reason="the extra 'docs' is not installed (make docs installs it)")
+def test_a_dead_link_fails_the_build(tmp_path):
+    shutil.copytree(DOCS, tmp_path / "docs")
+    for name in ("CONTRIBUTING.md", "CHANGELOG.md"):
+        shutil.copy(DOCS.parent / name, tmp_path)
+    page = tmp_path / "docs" / "planning.md"
+    page.write_text(page.read_text("utf-8") + "\n[x](gone.md) [x](guide.md#no-such) ![x](figures/gone.png)\n", "utf-8")
+    done = build(tmp_path / "docs", tmp_path)
+    assert done.returncode != 0
+    assert all(name in done.stderr for name in ("gone.md", "no-such", "gone.png"))

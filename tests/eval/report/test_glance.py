@@ -1,0 +1,27 @@
+"""The bars of a page's first screen."""
+
+from equistrata.eval.report.glance import ALL, Bar, bars
+
+
+def of(number):
+    order = [f"group {place}" for place in range(number)]
+    return order, {group: 0.5 / (place + 1) for place, group in enumerate(order)}, dict.fromkeys(order, 1234.4)
+
+
+def test_few_groups_are_all_shown_against_the_longest():
+    found = bars(*of(ALL))
+    assert [bar.group for bar in found] == of(ALL)[0]
+    assert found[0] == Bar("group 0", "1,234", "50\u00a0%", 100.0)
+    assert found[1].width == 50.0
+
+
+def test_of_many_groups_the_worst_and_the_best_are_shown_and_the_others_counted():
+    found = bars(*of(20))
+    assert [bar.group for bar in found] == [
+        "group 0", "group 1", "group 2", "group 3", "14 in between", "group 18", "group 19",
+    ]  # fmt: skip
+    assert found[4] == Bar("14 in between")
+
+
+def test_groups_that_are_not_off_have_no_bar():
+    assert bars(["one"], {"one": 0.0}, {"one": 3.0})[0].width == 0.0
