@@ -33,7 +33,7 @@ from equistrata.synth.models.expanded import ExpandedModel, merged_schema
 from equistrata.synth.models.possible import Indices, zero_classes
 
 # Times the rows: the noise floor of a pair of merged columns (docs/experiments/coarsening.md).
-PAIR_NOISE = 0.1
+PAIR_NOISE = 0.3
 FEWEST_GROUPS = 2
 WIDE = 16  # codes: columns of no more are left alone
 FINE_GROUPS = 64  # at most, of a numeric column without declared edges
@@ -282,7 +282,7 @@ def groups_for(rho: float, rows: float) -> float:
         rows: their number, as estimated from noisy numbers.
 
     >>> round(groups_for(0.0006, 40_000), 1)
-    13.2
+    22.8
     """
     return max(sqrt(PAIR_NOISE * max(rows, 0.0) / (NOISE_L1 * gaussian_sigma(rho))), FEWEST_GROUPS)
 
