@@ -34,7 +34,7 @@ FIRST_TREE_CELLS = 2_000_000  # of a model with the first tree, which spans the 
 # Parts of ρ for columns within strata, as `Levels.columns` and `Levels.low_noise`: a few trees of pairs leave much
 # unsaid, so columns get more than in AIM (docs/experiments/levels.md).
 STRATA_COLUMNS, STRATA_LOW_NOISE = 0.45, 0.6
-# Pairs share what is left by their cells to this power, which minimises the noise floors' sum (docs/experiments/nist.md).
+# Pairs share what is left by their cells to this power: the least sum of noise floors (docs/experiments/nist.md).
 PAIR_POWER = 2 / 3
 LARGE_NOISE = 0.035  # as `Levels.large_noise` (docs/experiments/levels.md)
 

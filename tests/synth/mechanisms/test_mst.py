@@ -97,7 +97,8 @@ def test_pairs_share_the_rest_of_rho_by_their_cells():
     floors = {m.columns: m.sigma * m.values.size for m in pairs}
     prices = {step.columns: float(step.measurement) for step in log if len(step.columns) == 2}
     # At the minimum of Σ floor a little of ρ is worth the same wherever it goes: floor / ρ is one number.
-    np.testing.assert_allclose([floors[c] / prices[c] for c in floors], floors[pairs[0].columns] / prices[pairs[0].columns])
+    worth = [floors[columns] / prices[columns] for columns in floors]
+    np.testing.assert_allclose(worth, worth[0])
 
 
 def test_settings_that_make_no_sense_are_refused():
