@@ -32,7 +32,7 @@ from equistrata.errors import InputError
 from equistrata.synth.synthesizer import StratifiedSynthesizer
 
 GROUP, PLACE = "RAC1P", "PUMA"
-STRATA = "none,RAC1P,SEX+RAC1P"
+STRATA = ("none", "RAC1P", "SEX+RAC1P", "PUMA")
 FEWEST = 500  # rows of a group that counts for the worst: of fewer, a sub-sample of 40 % is not alike either
 NATIONAL_ROWS = 27_253
 # Scores of the national excerpt of 2019: SDNist's sample reports, their err_comparison.csv and ui.json.
@@ -165,7 +165,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--epsilon", type=float, default=1.0)
     made.add_argument("--delta", type=float, default=1e-9)
     made.add_argument("--mechanism", default="aim,mst", help="with commas between")
-    made.add_argument("--strata", default=STRATA, help="columns joined by +, or none; with commas between")
+    made.add_argument("--strata", help=f"columns joined by +, or none; with commas between; of {', '.join(STRATA)}")
     made.add_argument("--seeds", type=int, default=5, help="releases of each form")
     made.add_argument("--parts", default="0.2,0.4", help="sub-samples for comparison")
     made.add_argument("--no-rules", action="store_true", help="forget the impossible combinations that words declare")
@@ -182,7 +182,9 @@ def main(words: Sequence[str] | None = None) -> int:
         schema = schema_for(options.data, rows, not options.no_rules)
         settings = Settings(rows, dictionary_in(options.data), schema, options.epsilon, options.delta)
         parts = [float(part) for part in options.parts.split(",") if part]
-        for run in runs(settings, options.mechanism.split(","), options.strata.split(","), options.seeds, parts):
+        usual = [text for text in STRATA if text == "none" or set(text.split("+")) < set(features)]
+        strata = options.strata.split(",") if options.strata else usual
+        for run in runs(settings, options.mechanism.split(","), strata, options.seeds, parts):
             found.append(run)
             print(f"{run.name}, seed {run.seed}: {run.score:.1f}", file=sys.stderr)
     except InputError as error:

@@ -38,7 +38,7 @@ FEWEST_GROUPS = 2
 WIDE = 16  # codes: columns of no more are left alone
 FINE_GROUPS = 64  # at most, of a numeric column without declared edges
 # Times fewer groups of it where it is measured within strata, and how many at least (docs/experiments/coarsening.md).
-STRATA_FEWER, STRATA_FEWEST = 2.0, 4.0
+STRATA_FEWER, STRATA_FEWEST = 3.5, 4.0
 
 
 @dataclass(frozen=True, eq=False)
