@@ -26,7 +26,6 @@ from rich.table import Table
 
 from benchmarks.excerpts import FEATURES, dictionary_in, features_named, rows_in, schema_for
 from benchmarks.kmarginal import Dictionary, binned, score, scores_by, scores_within
-from equistrata.data.schema import Schema
 from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.synth.synthesizer import StratifiedSynthesizer
@@ -49,11 +48,11 @@ PUBLISHED = (
 
 @dataclass(frozen=True, eq=False)
 class Settings:
-    """What is released and scored: the rows with their dictionary and schema, and the price (ε, δ)."""
+    """What is released and scored: the rows, raw and coded, with their dictionary, and the price (ε, δ)."""
 
     rows: pd.DataFrame
     dictionary: Dictionary
-    schema: Schema
+    table: CodedTable
     epsilon: float
     delta: float
 
@@ -98,7 +97,18 @@ def release(settings: Settings, mechanism: str, strata: Sequence[str], seed: int
     """Synthetic rows as released values, as many as the noisy number of rows says."""
     epsilon, delta = settings.epsilon, settings.delta
     synthesizer = StratifiedSynthesizer(mechanism, strata, epsilon=epsilon, delta=delta, seed=seed)
-    return synthesizer.fit(CodedTable.encode(settings.rows, settings.schema)).sample().astype(str)
+    return synthesizer.fit(settings.table).sample().astype(str)
+
+
+def coded(folder: Path, rows: pd.DataFrame, rules: bool) -> CodedTable:
+    """The rows by the drafted schema; without rules, and with a remark, if the rows break what the words declare."""
+    try:
+        return CodedTable.encode(rows, schema_for(folder, rows, rules))
+    except InputError as error:
+        if not rules:
+            raise
+        print(f"without the dictionary's impossible combinations: {error}", file=sys.stderr)
+        return coded(folder, rows, rules=False)
 
 
 def runs(
@@ -179,8 +189,8 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         features = features_named(options.features)
         rows = rows_in(options.data, [name for name in options.table.split(",") if name], features)
-        schema = schema_for(options.data, rows, not options.no_rules)
-        settings = Settings(rows, dictionary_in(options.data), schema, options.epsilon, options.delta)
+        table = coded(options.data, rows, not options.no_rules)
+        settings = Settings(rows, dictionary_in(options.data), table, options.epsilon, options.delta)
         parts = [float(part) for part in options.parts.split(",") if part]
         usual = [text for text in STRATA if text == "none" or set(text.split("+")) < set(features)]
         strata = options.strata.split(",") if options.strata else usual

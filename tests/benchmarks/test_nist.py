@@ -8,7 +8,7 @@ import pytest
 
 from benchmarks.excerpts import FEATURES, declared_rules, features_named, rows_in, schema_for
 from benchmarks.kmarginal import binned, density_edges, quantile_edges, score, scores_by, scores_within
-from benchmarks.nist import Run, main, summary
+from benchmarks.nist import Run, coded, main, summary
 from equistrata.errors import InputError
 
 DICTIONARY = {
@@ -135,6 +135,14 @@ def test_rules_are_those_of_the_words_and_rows_keep_them(folder):
     rows = rows_in(folder, [], list(DICTIONARY))
     assert len(schema_for(folder, rows).impossible) == len(rules)
     assert schema_for(folder, rows, rules=False).impossible == ()
+
+
+def test_rows_that_break_a_rule_are_released_without_rules(folder, capsys):
+    rows = rows_in(folder, [], ["AGEP", "MSP", "SEX"])
+    assert coded(folder, rows, rules=True).schema.impossible
+    rows.loc[0, ["AGEP", "MSP"]] = ["90", "N"]
+    assert coded(folder, rows, rules=True).schema.impossible == ()
+    assert "without the dictionary's impossible combinations" in capsys.readouterr().err
 
 
 def test_tables_are_pooled_or_chosen(folder):
