@@ -3,6 +3,7 @@
     python -m benchmarks                      # the embedded sample
     python -m benchmarks --quick              # 20,000 of its rows, 6 columns, two strata: under 5 minutes
     python -m benchmarks --root-dir ACS --state NY --year 2024 --figure docs/figures/parity_by_stratum.png
+    python -m benchmarks nist --data FOLDER   # NIST's board instead (benchmarks.nist)
 
 Seeded noise (not private): for measuring only. Every repetition draws its own 80 % of the rows, the same for all
 contestants; each fit runs in a process of its own. Seconds are of fitting and drawing, without our own imports; a peer
@@ -13,6 +14,7 @@ smartnoise-synth, which is left out otherwise. Its AIM takes minutes per stratum
 from __future__ import annotations
 
 import argparse
+import sys
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -143,4 +145,8 @@ def main() -> None:
 
 
 if __name__ == "__main__":
+    if sys.argv[1:2] == ["nist"]:
+        from benchmarks import nist  # it needs nothing of this page, and this page nothing of it
+
+        raise SystemExit(nist.main(sys.argv[2:]))
     main()

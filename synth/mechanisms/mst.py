@@ -13,7 +13,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import cache, partial
 from itertools import combinations
-from math import inf
+from math import inf, prod
 from typing import Self
 
 from equistrata.data.schema import Schema
@@ -34,6 +34,8 @@ FIRST_TREE_CELLS = 2_000_000  # of a model with the first tree, which spans the 
 # Parts of ρ for columns within strata, as `Levels.columns` and `Levels.low_noise`: a few trees of pairs leave much
 # unsaid, so columns get more than in AIM (docs/experiments/levels.md).
 STRATA_COLUMNS, STRATA_LOW_NOISE = 0.45, 0.6
+# Pairs share what is left by their cells to this power: the least sum of noise floors (docs/experiments/nist.md).
+PAIR_POWER = 2 / 3
 LARGE_NOISE = 0.035  # as `Levels.large_noise` (docs/experiments/levels.md)
 
 
@@ -95,7 +97,8 @@ class MST(SharingMechanism):
         if not chosen:
             session.measure_again(opening.first)
         else:
-            parts = session.budget.remaining.split([1] * len(chosen))
+            cells = [prod(session.table.schema[name].size for name in columns) for columns, _ in chosen]
+            parts = session.budget.remaining.split([count**PAIR_POWER for count in cells])
             for (columns, paid), part in zip(chosen, parts, strict=True):
                 session.measure(columns, part, paid)
         return session.found, session.log

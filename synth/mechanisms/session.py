@@ -40,7 +40,15 @@ from equistrata.synth.measurements import (
     total_estimate,
 )
 from equistrata.synth.models.base import Model
-from equistrata.synth.models.coarsening import FINE_GROUPS, WIDE, Coarsening, groups_for, tree_of
+from equistrata.synth.models.coarsening import (
+    FINE_GROUPS,
+    LOW_PAIR_NOISE,
+    WIDE,
+    Coarsening,
+    groups_at,
+    groups_for,
+    tree_of,
+)
 
 GRID = PARTS  # scores are whole multiples of 1/GRID
 LARGEST_TERM = 2.0**42  # of a score: up to twice this, a float holds every multiple of 1/GRID
@@ -216,9 +224,9 @@ class Session:
         """
         pair = rho * Fraction(1, 2 * len(self.table.schema.names))
         rows = total_estimate(self._found)[0]
-        most = groups_for(float(pair), rows)
+        most = groups_for(float(pair), rows, len(self.table.schema.names))
         self.coarsening = Coarsening.chosen(self.table.schema, self._found, most, kept)
-        self.within = self.coarsening.within_strata(self._found, most)
+        self.within = self.coarsening.within_strata(self._found, groups_at(float(pair), rows, LOW_PAIR_NOISE))
         if any(any(each.groups) for each in self.former):  # what was measured before is measured in the same groups
             self.coarsening, self.within = self.coarsening.as_before(self.former, self.within)
         self.table = self.coarsening.merged(self.table)

@@ -33,8 +33,10 @@ from equistrata.synth.models.base import Model, Tilting
 from equistrata.synth.models.expanded import ExpandedModel, merged_schema
 from equistrata.synth.models.possible import Indices, zero_classes
 
-# Times the rows: the noise floor of a pair of merged columns (docs/experiments/coarsening.md).
-PAIR_NOISE = 0.1
+# Times the rows: the noise floor of a pair of merged columns; and where three of them in a clique would take more than
+# a column's part of TRIPLE_CELLS, and within strata (docs/experiments/nist.md, docs/experiments/coarsening.md).
+PAIR_NOISE, LOW_PAIR_NOISE = 0.3, 0.1
+TRIPLE_CELLS = 320_000
 FEWEST_GROUPS = 2
 WIDE = 16  # codes: columns of no more are left alone
 FINE_GROUPS = 64  # at most, of a numeric column without declared edges
@@ -276,17 +278,28 @@ def proportions(schema: Schema, measurements: Sequence[Measurement]) -> dict[str
     return {name: each.smooth[: column.bins] for name, (column, each) in found.items() if each.tree is not None}
 
 
-def groups_for(rho: float, rows: float) -> float:
-    """How many groups two columns may have so that the noise floor of their pair is PAIR_NOISE of the rows.
+def groups_for(rho: float, rows: float, columns: int) -> float:
+    """How many groups two columns may have: the noise floor of their pair is PAIR_NOISE of the rows, if models hold it.
 
     Args:
         rho: what the pair costs, in zCDP.
         rows: their number, as estimated from noisy numbers.
+        columns: how many there are in all.
 
-    >>> round(groups_for(0.0006, 40_000), 1)
+    >>> round(groups_for(0.0006, 40_000, 10), 1), round(groups_for(0.006, 40_000, 20), 1)
+    (22.8, 25.2)
+    """
+    room = float((TRIPLE_CELLS / max(columns, 1)) ** (1 / 3))
+    return max(min(groups_at(rho, rows, PAIR_NOISE), room), groups_at(rho, rows, LOW_PAIR_NOISE))
+
+
+def groups_at(rho: float, rows: float, floor: float) -> float:
+    """How many groups two columns may have so that the noise floor of their pair is this part of the rows.
+
+    >>> round(groups_at(0.0006, 40_000, 0.1), 1)
     13.2
     """
-    return max(sqrt(PAIR_NOISE * max(rows, 0.0) / (NOISE_L1 * gaussian_sigma(rho))), FEWEST_GROUPS)
+    return max(sqrt(floor * max(rows, 0.0) / (NOISE_L1 * gaussian_sigma(rho))), FEWEST_GROUPS)
 
 
 def merge_codes(column: Column, counts: Floats, most: float, classes: Indices) -> tuple[int, ...]:

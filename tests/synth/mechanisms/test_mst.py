@@ -79,12 +79,26 @@ def test_scores_are_the_entrywise_l1_distance_less_the_noise_floor():
     model = mst.engine.estimate(table.schema, measured[:3])
     pairs = list(combinations("ABC", 2))
     expected = [np.abs(table.marginal(p) - model.marginal(p)).sum() for p in pairs]
-    floor = [np.sqrt(2 / np.pi) * measured[-1].sigma * table.schema[a].size * table.schema[b].size for a, b in pairs]
+    sigma = np.mean([measurement.sigma**-2 for measurement in measured[-2:]]) ** -0.5  # of an equal part of ρ
+    floor = [np.sqrt(2 / np.pi) * sigma * table.schema[a].size * table.schema[b].size for a, b in pairs]
     scores, _, rho = noise.selections[0]
     np.testing.assert_allclose(scores, np.subtract(expected, floor), atol=13 / 2048)  # each cell is rounded to 1/1024
     np.testing.assert_array_equal(scores * 1024, np.rint(scores * 1024))  # so sums are exact in floating point
     assert [s for _, s, _ in noise.selections] == [1.0, 1.0]
     assert rho * 2 == Rho(1) * mst.choice
+
+
+def test_pairs_share_the_rest_of_rho_by_their_cells():
+    """Noise floors add up to the least where ρ is split by cells to the power 2/3; any other split has a larger sum."""
+    table = table_of(5000, (2, 5, 30), seed=2)
+    measured, log = MST(trees=2).measure_with_log(table, Rho(1), SeededNoise(0))
+    pairs = [m for m in measured if len(m.columns) == 2]
+    assert len(pairs) > 1
+    floors = {m.columns: m.sigma * m.values.size for m in pairs}
+    prices = {step.columns: float(step.measurement) for step in log if len(step.columns) == 2}
+    # At the minimum of Σ floor a little of ρ is worth the same wherever it goes: floor / ρ is one number.
+    worth = [floors[columns] / prices[columns] for columns in floors]
+    np.testing.assert_allclose(worth, worth[0])
 
 
 def test_settings_that_make_no_sense_are_refused():

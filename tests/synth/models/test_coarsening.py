@@ -13,7 +13,15 @@ from equistrata.synth.mechanisms.aim import AIM
 from equistrata.synth.mechanisms.gem import GEM
 from equistrata.synth.mechanisms.mst import MST
 from equistrata.synth.mechanisms.session import Session
-from equistrata.synth.models.coarsening import WIDE, Coarsening, groups_for, merge_codes
+from equistrata.synth.models.coarsening import (
+    LOW_PAIR_NOISE,
+    TRIPLE_CELLS,
+    WIDE,
+    Coarsening,
+    groups_at,
+    groups_for,
+    merge_codes,
+)
 from equistrata.synth.models.estimation import MirrorDescent
 from equistrata.synth.models.mixture_loss import MixtureDescent
 from equistrata.synth.models.storage import load_model, save_model
@@ -85,8 +93,11 @@ def test_narrow_columns_and_those_that_are_kept_are_not_merged():
 
 
 def test_less_noise_leaves_more_groups():
-    assert groups_for(1e-6, 1000) == 2
-    assert groups_for(0.01, 100_000) > groups_for(0.001, 100_000) > groups_for(0.001, 10_000) > 2
+    assert groups_for(1e-6, 1000, 3) == 2
+    assert groups_for(0.001, 100_000, 3) > groups_for(0.0005, 100_000, 3) > groups_for(0.0005, 10_000, 3) > 2
+    # Of many columns only as many as the lower noise floor allows, or as three of them have room for.
+    assert groups_for(0.01, 10_000, 30) == pytest.approx((TRIPLE_CELLS / 30) ** (1 / 3))
+    assert groups_for(0.01, 1_000_000, 30) == groups_at(0.01, 1_000_000, LOW_PAIR_NOISE)
 
 
 def test_what_was_measured_is_what_the_merged_model_is_made_of():
