@@ -3,11 +3,13 @@
 import subprocess
 import sys
 import tarfile
+import tomllib
 import zipfile
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
+import yaml
 
 pytestmark = pytest.mark.skipif(find_spec("hatchling") is None, reason="hatchling is not installed (extra 'dev')")
 
@@ -63,6 +65,22 @@ def test_the_sdist_makes_the_same_wheel(built, wheel):
     assert set(zipfile.ZipFile(path).namelist()) == wheel
     for name in ("prefect.yaml", "Makefile", "docs/guide.md", "paper/__main__.py", "benchmarks/__main__.py", "tests"):
         assert (unpacked / name).exists(), name
+
+
+@pytest.mark.skipif(find_spec("twine") is None, reason="twine is not installed (extra 'dev')")
+def test_an_index_would_take_the_wheel_and_the_sdist(built):
+    files = sorted(map(str, [*built.glob("*.whl"), *built.glob("*.tar.gz")]))
+    assert len(files) == 2
+    run = subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *files], capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout + run.stderr
+    assert run.stdout.count("PASSED") == 2
+
+
+def test_the_citation_is_of_this_version():
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text("utf-8"))
+    assert {"cff-version", "message", "title", "authors"} <= set(cited)
+    assert (cited["version"], cited["license"]) == (project["version"], project["license"])
 
 
 def test_the_files_that_make_needs_are_where_it_looks(built):
