@@ -1,5 +1,7 @@
 """What the wheel and the sdist hold: one import name, every file of it, no link, no paper and no benchmark."""
 
+import re
+import shutil
 import subprocess
 import sys
 import tarfile
@@ -65,6 +67,21 @@ def test_the_sdist_makes_the_same_wheel(built, wheel):
     assert set(zipfile.ZipFile(path).namelist()) == wheel
     for name in ("prefect.yaml", "Makefile", "docs/guide.md", "paper/__main__.py", "benchmarks/__main__.py", "tests"):
         assert (unpacked / name).exists(), name
+
+
+def test_what_an_image_is_built_of_makes_the_same_wheel(built, wheel):
+    kept = re.findall(r"^!(\S+)$", (ROOT / ".dockerignore").read_text("utf-8"), flags=re.MULTILINE)
+    context = built / "context"
+    context.mkdir()
+    for name in kept:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(source, context / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__"))
+        else:
+            shutil.copy(source, context / name)
+    build(context, context / "out", "wheel")
+    (path,) = (context / "out").glob("*.whl")
+    assert set(zipfile.ZipFile(path).namelist()) == wheel
 
 
 @pytest.mark.skipif(find_spec("twine") is None, reason="twine is not installed (extra 'dev')")
