@@ -71,7 +71,8 @@ def plan(column: str | None = None, **settings: Any) -> dict[str, Any]:
     """What can be read in each stratum at which ε, from public numbers alone: what `equistrata plan --json` prints.
 
     Args:
-        column: a numeric column plans its mean; a categorical one, or none, a proportion.
+        column: a numeric column plans its mean; a categorical one, or none, a proportion. None with `synthesizer`,
+            which plans a synthesis.
         settings: the options of `equistrata plan --help`, as `strata=["SEX"]`, `epsilon=0.5`, `relative_error=0.1`.
 
     Raises:
@@ -79,9 +80,9 @@ def plan(column: str | None = None, **settings: Any) -> dict[str, Any]:
 
     Cost: none, no row is read.
     """
-    from equistrata.flows.cli.plan import PlanSettings, planned
+    from equistrata.flows.cli.plan import PlanSettings, plan_document
 
-    return planned(PlanSettings.build(column=column, **settings))[1]
+    return plan_document(PlanSettings.build(column=column, **settings))
 
 
 def release(config: str | Path | None = None, **settings: Any) -> Path:

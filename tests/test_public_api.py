@@ -102,6 +102,14 @@ def test_read_table_reads_what_a_schema_declares(tmp_path):
         equistrata.read_table(people, tmp_path / "people.yaml")
 
 
+def test_a_synthesis_is_planned_as_by_the_command():
+    """It once was the plan of a proportion, without a word."""
+    found = equistrata.plan(synthesizer="mst", strata=["SEX"], rows=3000)
+    assert (found["quantity"], found["mechanism"]) == ("synthesis", "MST")
+    with pytest.raises(InputError, match="name its synthesizer"):
+        equistrata.plan(columns=["SEX", "ESR"])
+
+
 def test_plan_is_what_the_command_prints():
     found = equistrata.plan("WKHP", reference=38, relative_error=0.02, strata=["SEX"])
     assert [part["stratum"] for part in found["strata"]] == ["SEX=1", "SEX=2"]

@@ -18,7 +18,7 @@ from equistrata.flows.cli.options import command
 from equistrata.flows.config.settings import Flag, Names, Settings, setting
 
 if TYPE_CHECKING:
-    from equistrata.data.schema import Column
+    from equistrata.data.schema import Column, Schema
     from equistrata.data.strata import Key, Strata
     from equistrata.data.weights import PublicWeights
     from equistrata.inference.planning.questions import MeanQuestion, ProportionQuestion
@@ -97,16 +97,17 @@ def plan_command(settings: PlanSettings) -> None:
     if settings.synthesizer is None:
         _plan_estimate(settings)
     else:
-        _plan_synthesis(settings, settings.synthesizer)
+        _plan_synthesis(settings)
+
+
+def plan_document(settings: PlanSettings) -> dict[str, Any]:
+    """The plan as plain values: what the command prints as JSON. Raises InputError. Cost: none."""
+    return planned(settings)[1] if settings.synthesizer is None else _planned_synthesis(settings)[1]
 
 
 def _plan_estimate(settings: PlanSettings) -> None:
     from equistrata.flows.cli.plan_figure import check_plot, draw
 
-    if settings.columns:
-        raise InputError("columns are those of a synthesis; name its synthesizer too, as --synthesizer mst")
-    if settings.unit_weights is not None:
-        raise InputError("setting 'unit_weights' is of a synthesis; name its synthesizer too, or leave it out")
     if settings.plot is not None:
         check_plot(settings.plot)
     asked, document = planned(settings)
@@ -126,6 +127,10 @@ def planned(settings: PlanSettings) -> tuple[MeanQuestion | ProportionQuestion, 
     from equistrata.flows.cli.plan_synthesis import BOUNDS, rows_kept
     from equistrata.inference.planning.questions import MeanQuestion
 
+    if settings.columns:
+        raise InputError("columns are those of a synthesis; name its synthesizer too, as --synthesizer mst")
+    if settings.unit_weights is not None:
+        raise InputError("setting 'unit_weights' is of a synthesis; name its synthesizer too, or leave it out")
     schema = Schema.load(settings.schema_ or "acs_means")
     strata = Strata.over(schema, settings.strata)
     if settings.column in strata.columns:
@@ -158,11 +163,28 @@ def planned(settings: PlanSettings) -> tuple[MeanQuestion | ProportionQuestion, 
     return asked, document | {"at_most": settings.at_most, "units": others[:-1]}
 
 
-def _plan_synthesis(settings: PlanSettings, synthesizer: str) -> None:
-    from equistrata.data.schema import MOST_FOUND, Schema
+def _plan_synthesis(settings: PlanSettings) -> None:
+    from equistrata.data.schema import MOST_FOUND
+    from equistrata.flows.cli.plan_synthesis import print_synthesis
+
+    schema, document = _planned_synthesis(settings)
+    if settings.as_json:
+        print_json(document, allow_nan=False)
+        return
+    print_synthesis(document)
+    if schema.open:
+        most = f"planned with {MOST_FOUND} values, the most that are found; --part 0.95 leaves out what that costs"
+        note("open:", f"{', '.join(schema.open)}: {most}")
+
+
+def _planned_synthesis(settings: PlanSettings) -> tuple[Schema, dict[str, Any]]:
+    """The schema as declared, and the plan. Raises InputError."""
+    from equistrata.data.schema import Schema
     from equistrata.data.strata import Strata
     from equistrata.data.units.unit import unit_sizes_of
-    from equistrata.flows.cli.plan_synthesis import print_synthesis, synthesis_document
+    from equistrata.flows.cli.plan_synthesis import synthesis_document
+
+    assert settings.synthesizer is not None
 
     fields = type(settings).model_fields
     given = [name for name in OF_ESTIMATES if getattr(settings, name) != fields[name].default]
@@ -183,14 +205,7 @@ def _plan_synthesis(settings: PlanSettings, synthesizer: str) -> None:
     price: dict[str, Any] = {"epsilon": settings.epsilon, "delta": settings.delta, "part": settings.part}
     price |= {"at_most": settings.at_most, "unit_sizes": unit_sizes, "relation": settings.relation}
     price["unit_weights"] = settings.unit_weights
-    document = synthesis_document(synthesizer, strata, sizes, weights.source, **price)
-    if settings.as_json:
-        print_json(document, allow_nan=False)
-    else:
-        print_synthesis(document)
-        if raw.open:
-            most = f"planned with {MOST_FOUND} values, the most that are found; --part 0.95 leaves out what that costs"
-            note("open:", f"{', '.join(raw.open)}: {most}")
+    return raw, synthesis_document(settings.synthesizer, strata, sizes, weights.source, **price)
 
 
 def _question(settings: PlanSettings, column: Column | None) -> MeanQuestion | ProportionQuestion:

@@ -6,6 +6,7 @@ import gc
 import signal
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from types import FrameType
 from typing import Any
@@ -77,8 +78,10 @@ def _send_what_is_left() -> None:
     from prefect.events.worker import EventsWorker
     from prefect.logging.handlers import APILogWorker
 
-    for service in (EventsWorker, APILogWorker):
-        service.drain_all(timeout=_PATIENCE)
+    # In a notebook a loop runs in this thread, and there drain_all would only begin.
+    with ThreadPoolExecutor(1) as thread:
+        for service in (EventsWorker, APILogWorker):
+            thread.submit(service.drain_all, timeout=_PATIENCE).result()
 
 
 @contextmanager

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import gc
 from contextlib import suppress
 
 import pytest
 
-from equistrata.flows.run.foreground import uncollected
+from equistrata.flows.run.foreground import _send_what_is_left, uncollected
 
 
 @pytest.mark.parametrize("before", [True, False])
@@ -24,3 +25,24 @@ def test_nothing_is_collected_in_the_block_and_nothing_of_it_later(before: bool)
     finally:
         gc.unfreeze()
         (gc.enable if enabled else gc.disable)()
+
+
+def test_what_is_left_is_sent_from_a_notebook_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A loop runs there, in which Prefect's drain would only begin, with a warning at the end of each release."""
+    from prefect._internal.concurrency.services import QueueService
+
+    calls, loops = [], []
+
+    def drained(cls: type, timeout: float | None = None, at_exit: bool = True) -> None:
+        calls.append(cls)
+        with suppress(RuntimeError):
+            loops.append(asyncio.get_running_loop())
+
+    monkeypatch.setattr(QueueService, "drain_all", classmethod(drained))
+
+    async def cell() -> None:
+        _send_what_is_left()
+
+    asyncio.run(cell())
+    assert len(calls) == 2
+    assert loops == []
