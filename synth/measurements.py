@@ -232,12 +232,13 @@ def summed(measurement: Measurement, names: Columns) -> Measurement:
     """A measurement of some of its columns."""
     rest = tuple(axis for axis, name in enumerate(measurement.columns) if name not in names)
     cells = math.prod(measurement.values.shape[axis] for axis in rest)
-    kept = tuple(name for name in measurement.columns if name in names)
+    kept = {n: g for n, g in zip(measurement.columns, measurement.groups, strict=True) if n in names}
+    columns, groups = tuple(kept), tuple(kept.values())
     values = measurement.values.sum(rest)
     if isinstance(measurement, Former | Filtered):
         sigmas = np.sqrt(np.square(measurement.sigmas).sum(rest))
-        return type(measurement)(kept, values, root_mean_square(sigmas), sigmas=sigmas)
-    return Measurement(kept, values, measurement.sigma * cells**0.5)
+        return type(measurement)(columns, values, root_mean_square(sigmas), groups, sigmas=sigmas)
+    return Measurement(columns, values, measurement.sigma * cells**0.5, groups)
 
 
 def below_floor(sizes: Measurement, rows: float) -> bool:

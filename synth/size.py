@@ -131,7 +131,7 @@ def _mst(mechanism: MST, schema: Schema) -> _Found:
     check_cells(schema, bare, most)
     pairs, offered = comb(len(sizes), 2), len(mechanism.levels.offered)
     first_tree = min(_widest_tree_cells(sizes) * every, FIRST_TREE_CELLS)
-    largest = cells_in(mechanism.max_model_size)
+    largest = cells_in(mechanism.model_size)
     cells = max(min(int(largest), prod(schema.sizes)), first_tree, bare)
     share = min(1.0, prod(schema.sizes) / largest)
     trees = mechanism.trees * len(sizes) * pairs / 2 * len(sizes) * _Seconds.TREE * share

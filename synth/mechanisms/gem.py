@@ -28,7 +28,7 @@ from dataclasses import dataclass, field, replace
 from fractions import Fraction
 from functools import partial
 from itertools import combinations
-from math import inf, prod
+from math import comb, inf, prod
 from statistics import mean
 from typing import Self
 
@@ -44,6 +44,8 @@ from equistrata.synth.mechanisms.levels import Levels
 from equistrata.synth.mechanisms.session import NOTHING, Session, Step
 from equistrata.synth.models.mixture_loss import MixtureDescent
 
+# Up to so many times the rounds that are readable, until there is one for so many pairs (docs/experiments/gem.md).
+_NOISIER, _PAIRS_A_ROUND = 3, 4
 LARGE_NOISE = 0.006  # as `Levels.large_noise` (docs/experiments/gem.md)
 
 
@@ -59,7 +61,8 @@ class GEM(SharingMechanism):
         selection_share: part of a round's ρ for its choice.
         readable: rounds are at most this many times the number of rows (noisy) over the noise floor of a marginal
             that gets all of the rounds' ρ (expected L1 norm, mean over those that can be chosen over all rows). A table
-            too small for one round gives all of ρ to 1-way marginals. Tuned: docs/experiments/gem.md.
+            too small for one round gives all of ρ to 1-way marginals. Where a table has so many columns that most
+            relations would be left out, there are more and noisier rounds. Tuned: docs/experiments/gem.md.
         most_cells: marginals of more cells are not considered.
         round_steps: descents in each round.
         engine: trains the mixture; the model at the end from the start.
@@ -172,4 +175,5 @@ class GEM(SharingMechanism):
             return 0
         cells = mean(prod(schema[name].size for name in columns) for columns in candidates)
         one = NOISE_L1 * gaussian_sigma(float(rho) * (1 - self.selection_share)) * cells
-        return min(self.rounds, int(self.readable * rows / one))
+        readable, pairs = int(self.readable * rows / one), comb(len(schema.names), 2)
+        return min(self.rounds, max(readable, min(_NOISIER * readable, pairs // _PAIRS_A_ROUND)))

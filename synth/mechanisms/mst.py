@@ -34,6 +34,7 @@ FIRST_TREE_CELLS = 2_000_000  # of a model with the first tree, which spans the 
 # Parts of ρ for columns within strata, as `Levels.columns` and `Levels.low_noise`: a few trees of pairs leave much
 # unsaid, so columns get more than in AIM (docs/experiments/levels.md).
 STRATA_COLUMNS, STRATA_LOW_NOISE = 0.45, 0.6
+MANY = 11  # as `Levels.many` (docs/experiments/levels.md)
 # Pairs share what is left by their cells to this power: the least sum of noise floors (docs/experiments/nist.md).
 PAIR_POWER = 2 / 3
 LARGE_NOISE = 0.035  # as `Levels.large_noise` (docs/experiments/levels.md)
@@ -50,7 +51,8 @@ class MST(SharingMechanism):
         levels: the strata, and at which levels marginals may be measured; one level, all rows, without strata.
         trees: how many trees of pairs may be measured at most; no pair is in two of them.
         choice: the part of ρ for choosing pairs.
-        max_model_size: the largest model that the second tree and later ones may make, in MiB of its tables.
+        max_model_size: the largest model that the second tree and later ones may make, in MiB of its tables; None for
+            4, or 8 with strata.
         engine: how measurements become a model.
     """
 
@@ -58,7 +60,7 @@ class MST(SharingMechanism):
     levels: Levels = field(default_factory=Levels)
     trees: int = 3
     choice: float = 0.1
-    max_model_size: float = 4.0
+    max_model_size: float | None = None
     engine: Estimator = field(default_factory=MirrorDescent)
 
     name = "MST"
@@ -66,18 +68,21 @@ class MST(SharingMechanism):
     def __post_init__(self) -> None:
         if not 0 < self.choice < 1 - self.levels.first_share:
             raise InputError(f"MST's choice is {self.choice}; give a part of ρ above 0 that leaves a part for pairs")
-        if self.trees < 1 or not self.readable > 0 or not self.max_model_size > 0:
+        if self.trees < 1 or not self.readable > 0 or not self.model_size > 0:
             raise InputError("MST needs one tree or more, and a readable and a max_model_size above 0")
 
     @property
     def model_size(self) -> float:
         """See `SharingMechanism.model_size`."""
-        return self.max_model_size
+        if self.max_model_size is not None:
+            return self.max_model_size
+        return 8.0 if self.strata else 4.0
 
     def with_levels(self, strata: Columns, coarse: bool, fine: bool, each: bool = True) -> Self:
         """See `SharingMechanism.with_levels`."""
         large = LARGE_NOISE if each else 0.0
-        return replace(self, levels=Levels(strata, coarse, fine, STRATA_COLUMNS, STRATA_LOW_NOISE, large_noise=large))
+        parts = Levels(strata, coarse, fine, STRATA_COLUMNS, STRATA_LOW_NOISE, many=MANY, large_noise=large)
+        return replace(self, levels=parts)
 
     def measure_with_log(
         self, table: CodedTable, rho: Rho, noise: NoiseSource, known: Sequence[Measurement] = ()
@@ -146,7 +151,7 @@ class MST(SharingMechanism):
         forest = _Forest(schema, model_cliques(schema, session.measurements))
         for tree in range(opening.choices // (len(names) - 1)):
             forest.begin_tree(names)
-            most_cells = min(cells_in(self.max_model_size) if tree else FIRST_TREE_CELLS, engine_cells)
+            most_cells = min(cells_in(self.model_size) if tree else FIRST_TREE_CELLS, engine_cells)
             for _ in names[1:]:
                 pairs = forest.open_pairs(most_cells)
                 options = [(pair, columns) for pair, columns in offers if pair in pairs]

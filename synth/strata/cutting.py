@@ -131,12 +131,9 @@ def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimato
     measured sum together at most what that is or, if more, LEAST_SIZE standard deviations of it. What that adds comes
     from strata of the same sums where these were measured (`_sums`), not from all.
     """
-    if not engine.graphical:  # a graphical model of the stratum columns alone is small, whatever else was measured
+    if not engine.graphical:  # a graphical model of the stratum columns is small, whatever else was measured
         engine = MirrorDescent()
-        measurements = [
-            measurement if set(measurement.columns) <= set(strata.columns) else summed(measurement, strata.columns)
-            for measurement in measurements
-        ]
+    measurements = [_narrow(measurement, strata.columns) for measurement in measurements]
     wider = [m for m in measurements if not set(strata.columns) <= set(m.columns)] if shrinkage else []
     found = {key: total_estimate(own) for key, own in slices(measurements, strata).items()}
     noise = mean(spread for _, spread in found.values()) ** 2
@@ -165,6 +162,11 @@ def _sizes(strata: Strata, measurements: Sequence[Measurement], engine: Estimato
     sizes = np.maximum(_raked(sizes, np.maximum(table, 0.0), _axes(strata, kept)), least)
     sizes *= total / max(float(sizes.sum()), 1e-12)
     return {key: float(sizes[tuple(strata.codes_of(key).values())]) for key in found}
+
+
+def _narrow(measurement: Measurement, names: Columns) -> Measurement:
+    """A measurement of sizes: of stratum columns and at most one other, or else summed over all others."""
+    return measurement if len(set(measurement.columns) - set(names)) <= 1 else summed(measurement, names)
 
 
 def _settled(measurement: Measurement) -> Prediction:

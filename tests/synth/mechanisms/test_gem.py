@@ -55,6 +55,17 @@ def test_every_release_goes_through_the_budget(monkeypatch):
     assert [rho for _, rho in budget.entries] == amounts
 
 
+def test_a_wide_table_has_more_and_noisier_rounds_but_none_where_none_is_readable(monkeypatch):
+    wide = Schema("wide", tuple(Column(f"c{n}", values=(0, 1, 2)) for n in range(16)))  # 120 pairs
+    narrow, rho, rows = wide.select(wide.names[:5]), Rho(0.01), [100, 300, 1000, 2000, 6000, 100_000]
+    gem = GEM(rounds=60)
+    assert [gem.rounds_for(narrow, rho, n) for n in rows] == [0, 2, 9, 18, 56, 60]
+    assert [gem.rounds_for(wide, rho, n) for n in rows] == [0, 6, 21, 30, 42, 60]
+    assert GEM(rounds=25).rounds_for(wide, rho, 2000) == 25
+    monkeypatch.setattr(equistrata.synth.mechanisms.gem, "_NOISIER", 1)
+    assert [gem.rounds_for(wide, rho, n) for n in rows] == [0, 2, 7, 14, 42, 60]
+
+
 def test_scores_are_the_l1_distance_less_the_noise_to_come():
     table, noise = table_of(50_000, (2, 3, 4), seed=2), Spy()
     gem = replace(FAST, rounds=1)

@@ -277,6 +277,23 @@ def test_sizes_join_all_levels_and_none_is_nothing():
         assert 0.05 < sizes[race, 2] < 0.5
 
 
+def test_sizes_are_estimated_without_relations_of_other_columns():
+    """These would make the model as large as the release's own, and say next to nothing of sizes."""
+    seen = []
+
+    class Watched(MirrorDescent):
+        def estimate(self, schema, measurements, warm_start=None):
+            seen.append({each.columns for each in measurements})
+            return super().estimate(schema, measurements, warm_start)
+
+    table = table_of(5000)
+    told = exact(table, ("A",), ("A", "B"), ("A", "R", "S"), ("A", "B", "R", "S"), ("A", "B", "S"))
+    assert _sizes(STRATA, told, Watched(), True) == pytest.approx(
+        {key: len(part) for key, part in STRATA.partition(table).items()}, rel=0.02
+    )
+    assert seen == [{("A",), (), ("A", "R", "S"), ("R", "S"), ("S",)}]
+
+
 def test_least_sizes_do_not_fill_a_value_that_is_known_to_be_rare():
     """A hundred strata with noise of 40 on each, one value of R with 4 rows, known to 8: a least size of five rows for
     each of its ten strata would make it 50."""

@@ -26,6 +26,7 @@ from equistrata.synth.mechanisms.aim import AIM, MANY, MOST, ROUNDS, STRATA_MODE
 from equistrata.synth.mechanisms.base import serving_all
 from equistrata.synth.mechanisms.levels import COARSE_SHARE, SIZES_SHARE, Levels
 from equistrata.synth.mechanisms.mst import LARGE_NOISE, MST, STRATA_COLUMNS, STRATA_LOW_NOISE
+from equistrata.synth.mechanisms.mst import MANY as MST_MANY
 from equistrata.synth.mechanisms.session import Session
 from equistrata.synth.models.coarsening import Coarsening
 from equistrata.synth.models.estimation import MirrorDescent, model_cliques, ties
@@ -67,7 +68,7 @@ def test_shared_where_it_can_be():
     for mechanism in (MST(), AIM()):
         shared = shared_selection(mechanism, STRATA)
         assert type(shared) is type(mechanism)
-        parts = {"columns": STRATA_COLUMNS, "low_noise": STRATA_LOW_NOISE, "large_noise": LARGE_NOISE}
+        parts = {"columns": STRATA_COLUMNS, "low_noise": STRATA_LOW_NOISE, "many": MST_MANY, "large_noise": LARGE_NOISE}
         parts = parts if isinstance(mechanism, MST) else {"alone": 0.9 / ROUNDS, "many": MANY, "most": MOST}
         assert shared.levels == Levels(CUT, **parts)
         assert shared == serving_all(shared)
@@ -86,6 +87,7 @@ def test_a_mechanism_keeps_its_settings():
     assert (shared_selection(AIM(), STRATA).model_size, AIM().model_size) == (STRATA_MODEL_SIZE, 1.0)
     shared = shared_selection(MST(trees=2, max_model_size=3.0), STRATA)
     assert (shared.trees, shared.model_size, shared.engine) == (2, 3.0, MST().engine)
+    assert (shared_selection(MST(), STRATA).model_size, MST().model_size) == (8.0, 4.0)
 
 
 class OtherEngine:
@@ -99,7 +101,7 @@ LARGE = Schema("large", (*(Column(n, values=tuple(range(400))) for n in "AB"), C
 LONG = Schema("long", (*(Column(n, values=tuple(range(900))) for n in "AB"), Column("S", values=tuple(range(150)))))
 TIED = Schema(
     "tied",
-    (*(Column(n, values=tuple(range(80))) for n in "ABC"), Column("S", values=(0, 1))),
+    (*(Column(n, values=tuple(range(90))) for n in "ABC"), Column("S", values=(0, 1))),
     impossible=tuple(Impossible(pair, ((0,), (0,))) for pair in combinations("ABC", 2)),
 )
 
@@ -111,7 +113,7 @@ TIED = Schema(
         (MST(engine=OtherEngine()), STRATA, "engine 'numpy' can"),
         (MST(), Strata.over(LARGE, ("S",)), "more than 1,000,000 cells"),
         (AIM(), Strata.over(LONG, ("S",)), "more than 1,000,000 cells"),
-        (MST(), Strata.over(TIED, ("S",)), "more than 4 MiB before anything is measured"),
+        (MST(), Strata.over(TIED, ("S",)), "more than 8 MiB before anything is measured"),
     ],
 )
 def test_where_it_cannot_be_each_stratum_chooses_unless_sharing_was_asked_for(mechanism, strata, reason):
