@@ -24,6 +24,7 @@ from equistrata.arrays import Floats
 from equistrata.errors import InputError
 
 NOISES = 200  # draws of noise on measured sums
+_SEEN = 2.0  # standard deviations of a group's number of rows, at least, for a linear coefficient of it
 
 
 def coefficients(grounds: Grounds, asked: Regression, level: float, sampled: float) -> pd.DataFrame:
@@ -53,6 +54,8 @@ def coefficients(grounds: Grounds, asked: Regression, level: float, sampled: flo
     modelled = _from_models(grounds, asked, counts, whole)
     value = modelled.value
     basis[~modelled.settled] = REFUSED
+    if asked.kind == "ols":  # a logistic coefficient has the interval of its score
+        basis[_perhaps_empty(grounds, asked)] = REFUSED
     error = np.sqrt(modelled.variance + (sampled * asked.sampling(counts, value) if sampled else 0.0))
     t = float(stdtrit(grounds.count, (1 + level) / 2))
     lower, upper = value - t * error, value + t * error
@@ -96,6 +99,18 @@ def _apart(grounds: Grounds, asked: Regression) -> npt.NDArray[np.bool_]:
 def _alone(grounds: Grounds, outcome: str | None) -> set[str]:
     """The columns that were not measured with this one."""
     return {name for pair in grounds.unmeasured if outcome in pair for name in pair if name != outcome}
+
+
+def _perhaps_empty(grounds: Grounds, asked: Regression) -> npt.NDArray[np.bool_]:
+    """The terms of groups of so few rows that noise may be all of them, shape (terms,): they may have no coefficient."""
+    found = np.zeros(len(asked.terms), dtype=bool)
+    for place, term in enumerate(asked.parts[1:-1], 1):
+        rows = Moments.of(grounds.evidence.strata.schema, grounds.tables, asked.parts[:1], [term])
+        if rows is not None and set(term[1]) <= {0.0, 1.0}:
+            _, _, table, cells = rows.parts[0]
+            spread = float(np.sqrt(cells @ table.covariance @ cells))
+            found[place] = float(rows.sums(grounds.values)[0, 0]) <= _SEEN * spread
+    return found
 
 
 def _linear(grounds: Grounds, asked: Regression) -> tuple[Floats, Floats] | None:

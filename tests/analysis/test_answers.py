@@ -213,6 +213,18 @@ def test_a_coefficient_without_a_finite_maximum_is_refused():
     assert [term for term, fine in zip(real.terms, settled, strict=True) if not fine] == ["Z=1"]
 
 
+def test_a_group_that_may_be_empty_has_no_linear_coefficient():
+    """Three rows with noise of 2 on them: the model's group is mostly noise, whatever its rows are."""
+    table = people(3000)
+    r = table.schema.names.index("R")
+    rest = np.flatnonzero(table.codes[:, r] != 2)
+    table = table.take(np.sort(np.concatenate([rest, np.flatnonzero(table.codes[:, r] == 2)[:3]])))
+    sets = [("R", "X"), ("R", "Y"), ("X", "Y"), ("G",), ("Z",), ("W",)]
+    found = Answers(exactly(table, sets, sigma=2.0), count=4).estimate("ols", "X", ["R", "Y"]).set_index("term")
+    assert found.index[found["basis"] == "refused"].tolist() == ["R=c"]
+    assert np.isfinite(found.loc[["(intercept)", "R=b", "Y=1"], ["lower", "upper"]].to_numpy()).all()
+
+
 @pytest.mark.parametrize(("releases", "most"), [(20, 4), pytest.param(60, 8, marks=pytest.mark.slow)])
 def test_a_permuted_column_is_found_different_as_often_as_stated(releases, most):
     """W belongs to no group: of 60 tests at level 0.05 at most 8 reject, of 20 at most 4 (more have a chance below 1 in
