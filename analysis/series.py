@@ -130,7 +130,7 @@ class SeriesOfReleases:
                 yield f"has learned from another month {former['month']} than is there"
                 return
             known = states.get(former["month"])
-            known = known and known.fitting(release.strata.schema, before.strata.schema)
+            known = known and known.fitting(release.strata, before.strata.schema)
         again = after(release.strata, known, month, release.evidence.measured)[1]
         if not _same(state, again):
             yield "has a state that does not follow from the month before and its own measurements"

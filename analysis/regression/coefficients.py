@@ -102,7 +102,7 @@ def _alone(grounds: Grounds, outcome: str | None) -> set[str]:
 
 
 def _perhaps_empty(grounds: Grounds, asked: Regression) -> npt.NDArray[np.bool_]:
-    """The terms of groups of so few rows that noise may be all of them, shape (terms,): they may have no coefficient."""
+    """The terms of groups of so few rows that noise may be all of them, shape (terms,)."""
     found = np.zeros(len(asked.terms), dtype=bool)
     for place, term in enumerate(asked.parts[1:-1], 1):
         rows = Moments.of(grounds.evidence.strata.schema, grounds.tables, asked.parts[:1], [term])

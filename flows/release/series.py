@@ -21,7 +21,7 @@ from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.account import Account
 from equistrata.privacy.budget import Rho
-from equistrata.privacy.ledger.ledger import Charge
+from equistrata.privacy.ledger.ledger import Charge, charges_of
 from equistrata.privacy.ledger.series import Series, Standing
 from equistrata.synth.series.state import State
 
@@ -101,7 +101,7 @@ class SeriesMonth:
         former = self.former
         if former is None or former.state is None:
             return None
-        return former.state.fitting(strata.schema, former.schema.modelled)
+        return former.state.fitting(strata, former.schema.modelled)
 
     def bound(self) -> dict[str, Any]:
         """What a charge is bound to: plain values."""
@@ -110,7 +110,7 @@ class SeriesMonth:
 
     def statement(self, own: float) -> dict[str, Any]:
         """The series' part of a card, for a release that cost so much in ρ."""
-        total, so_far = self.series.total, Rho(own) + self.standing.others
+        total, so_far = self.series.total, Rho(own) + self.standing.earlier
         delta, former = self.series.delta, self.former
         return {
             "name": self.series.name,
@@ -146,16 +146,20 @@ def month_of(config: ReleaseConfig, account: Account, published: bool = False) -
     series = series_named(config)
     if series is None:
         return None
-    charges = account.ledger.charges(account.dataset)
-    standing = series.standing([charge.entry for charge in charges], config.release_id)
-    whole = [name for name in standing.before if _whole(charges, name)]
+    history = account.ledger.history(account.dataset)
+    standing = series.standing([charge.entry for charge in charges_of(history)], config.release_id)
+    own = [entry.entry for entry in history if entry.kind == "reserve" and entry.release_id == config.release_id]
+    # One that was charged learns from what was whole then, whatever was finished since.
+    then = charges_of(entry for entry in history if not own or entry.entry < own[0])
+    whole = [name for name in standing.before if _whole(then, name)]
     if published or not whole:
         return SeriesMonth(standing, None)
     return SeriesMonth(standing, _former(config, series, whole[-1]))
 
 
 def _whole(charges: Sequence[Charge], release: str) -> bool:
-    return all(charge.outcome == "committed" for charge in charges if charge.entry.release_id == release)
+    outcomes = [charge.outcome for charge in charges if charge.entry.release_id == release]
+    return bool(outcomes) and all(outcome == "committed" for outcome in outcomes)
 
 
 def _former(config: ReleaseConfig, series: Series, wanted: str) -> FormerRelease:

@@ -20,7 +20,7 @@ from __future__ import annotations
 
 import os
 import uuid
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -52,6 +52,14 @@ class Charge:
     entry: Entry
     outcome: Outcome
     settled: str | None
+
+
+def charges_of(entries: Iterable[Entry]) -> list[Charge]:
+    """The reservations among a data set's entries, with the outcomes that these tell."""
+    entries = list(entries)
+    last = {entry.settles: entry for entry in entries if entry.settles is not None}
+    reserved = [entry for entry in entries if entry.kind == "reserve"]
+    return [Charge(e, OUTCOMES[last.get(e.entry, e).kind], last.get(e.entry, e).at) for e in reserved]
 
 
 class Ledger:
@@ -263,10 +271,8 @@ class Ledger:
 
     def charges(self, dataset: str, release_id: str | None = None) -> list[Charge]:
         """The reservations of a data set, or of one of its releases, with their outcomes."""
-        entries = self.history(dataset)
-        last = {entry.settles: entry for entry in entries if entry.settles is not None}
-        reserved = [entry for entry in entries if entry.kind == "reserve" and release_id in (None, entry.release_id)]
-        return [Charge(e, OUTCOMES[last.get(e.entry, e).kind], last.get(e.entry, e).at) for e in reserved]
+        found = charges_of(self.history(dataset))
+        return [charge for charge in found if release_id in (None, charge.entry.release_id)]
 
     def verify(self, anchors: Sequence[Head] = ()) -> Head:
         """Check all of history: the database's own integrity, every hash, every sum, and that no budget is overspent.

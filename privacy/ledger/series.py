@@ -88,20 +88,21 @@ class Series:
         names = list(months)
         number = names.index(release) + 1 if release in months else len(names) + 1
         spent = sum((rho for name, rho in months.items() if name != release), start=Rho(0))
+        earlier = sum((months[name] for name in names[: number - 1]), start=Rho(0))
         own = months.get(str(release), Rho(0))
         if number > self.horizon:
             raise InputError(
                 f"series {self.name!r} has all of its {self.horizon} months; begin another one under a new name"
             )
         if release in first:
-            return Standing(self, number, first[release], spent, own, tuple(names[: number - 1]))
+            return Standing(self, number, first[release], spent, earlier, own, tuple(names[: number - 1]))
         if not spent < self.total:
             raise InputError(
                 f"series {self.name!r} has spent all of its budget in {len(names)} months, since noise was drawn "
                 "again; begin another one under a new name"
             )
         price = (self.total - spent) * Fraction(1, self.horizon - number + 1)
-        return Standing(self, number, price, spent, own, tuple(names))
+        return Standing(self, number, price, spent, earlier, own, tuple(names))
 
     def _check_same(self, stated: Series) -> None:
         if stated != self:
@@ -120,6 +121,7 @@ class Standing:
         number: of the month, from 1.
         price: what the month costs: what is left, over the months left; of one that was charged, its first charge.
         others: what was spent on other months.
+        earlier: of that, on the months before it.
         own: what was spent on this one already.
         before: the releases of the months before it, in order.
     """
@@ -128,6 +130,7 @@ class Standing:
     number: int
     price: Rho
     others: Rho
+    earlier: Rho
     own: Rho
     before: tuple[str, ...]
 

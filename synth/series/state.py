@@ -14,16 +14,14 @@ import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import numpy as np
 
 from equistrata.data.schema import Schema
 from equistrata.data.strata import Key, Strata
 from equistrata.errors import InputError
-from equistrata.synth.measurements import Columns, Former, Measurement, Merging, Where, root_mean_square
-
-Measured = TypeVar("Measured", bound=Measurement)
+from equistrata.synth.measurements import Columns, Former, Measurement, Merging, Where, given, root_mean_square
 
 STATE_FORMAT = "equistrata series 1"
 
@@ -52,13 +50,18 @@ class State:
         """The state of a series that begins with these measurements."""
         return cls(month, tuple(former(each) for each in pooled(measured).values()), {})
 
-    def fitting(self, schema: Schema, before: Schema) -> State:
+    def fitting(self, strata: Strata, before: Schema) -> State:
         """The state without marginals of columns that a schema lacks or codes otherwise than the one before.
+
+        Marginals of a stratum that is none now are left out, too.
 
         A changed questionnaire is so believed at once.
         """
+        schema, places = strata.schema, [{}, *map(strata.codes_of, strata.keys)]
         same = {name for name in schema.names if name in before.names and schema[name].keys == before[name].keys}
-        kept = (each for each in self.known if each.involved <= same and _fits(schema, each))
+        kept = (
+            each for each in self.known if each.involved <= same and _fits(schema, each) and dict(each.where) in places
+        )
         return replace(self, known=tuple(kept))
 
     def save(self, path: Path) -> None:
@@ -135,13 +138,21 @@ def of_strata(strata: Strata, measured: Mapping[Key, Sequence[Measurement]]) -> 
     ]
 
 
-def by_strata(strata: Strata, measured: Iterable[Measured], keys: Iterable[Key]) -> dict[Key, list[Measured]]:
-    """The way back from `of_strata`, for these keys."""
-    found: dict[Key, list[Measured]] = {key: [] for key in keys}
+def by_strata(strata: Strata, measured: Iterable[Measurement], keys: Iterable[Key]) -> dict[Key, list[Measurement]]:
+    """The way back from `of_strata`, for these keys.
+
+    Where strata are fitted one by one, marginals within all of them are cut, and those over all rows left out.
+    """
+    found: dict[Key, list[Measurement]] = {key: [] for key in keys}
     places = {tuple(strata.codes_of(key).items()): key for key in found if key}
     for each in measured:
-        key = places.get(each.where, ())
-        found[key].append(replace(each, where=()) if key else each)
+        if () in found:
+            found[()].append(each)
+        elif each.where:
+            found[places[each.where]].append(replace(each, where=()))
+        elif set(strata.columns) < set(each.columns):
+            for key, own in found.items():
+                own.append(given(each, strata.codes_of(key)))
     return found
 
 

@@ -18,7 +18,7 @@ from equistrata.data.table import CodedTable
 from equistrata.errors import InputError
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
-from equistrata.synth.measurements import Former, Measurement, load_measurements, measure_marginal, save_measurements
+from equistrata.synth.measurements import Measurement, load_measurements, measure_marginal, save_measurements
 from equistrata.synth.mechanisms.base import Fit, Mechanism, SharingMechanism
 from equistrata.synth.models.coarsening import Coarsening, modelled, proportions
 from equistrata.synth.models.estimation import Estimator, MirrorDescent
@@ -75,7 +75,7 @@ def measure_stratum(
     budget: Budget,
     count_rho: Rho,
     noise: NoiseSource,
-    former: Sequence[Former] = (),
+    former: Sequence[Measurement] = (),
 ) -> list[Measurement]:
     """Measure a stratum, or by shared selection the table, with all that is left in its budget.
 

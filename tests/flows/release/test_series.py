@@ -198,6 +198,53 @@ def test_a_month_that_was_given_up_counts_and_the_next_learns_from_the_last_whol
     assert series.faults() == []
 
 
+def test_killed_months_are_finished_in_any_order(office, monkeypatch):
+    """Each learns from what was whole when it was charged, and its card has the sum up to itself."""
+    office.make(1)
+    honest = steps.learn
+
+    def deadly(*_):
+        raise Killed
+
+    monkeypatch.setattr(steps, "learn", deadly)
+    for month in (2, 3):
+        with pytest.raises(Killed):
+            office.make(month)
+    monkeypatch.setattr(steps, "learn", honest)
+    for month in (4, 2, 3):
+        office.make(month)
+    cards = [office.card(month)["series"] for month in range(1, 5)]
+    assert [card["former"] and card["former"]["month"] for card in cards] == [None, 1, 1, 1]
+    for month, card in enumerate(cards, 1):
+        assert card["so_far"]["rho"] == pytest.approx(float(TOTAL * Fraction(month, 4)))
+    assert office.ledger.spent("people") == TOTAL
+    assert SeriesOfReleases.open(list(office.out.glob("m?"))).faults() == []
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ({}, {"strata": "SEX,GROUP"}),
+        ({"strata": "SEX,GROUP"}, {}),
+        ({}, {"strata": ""}),
+        ({"strata": ""}, {}),
+        ({}, {"selection": "per-stratum"}),
+        ({"selection": "per-stratum"}, {}),
+        ({"selection": "per-stratum"}, {"strata": ""}),
+        ({"selection": "per-stratum"}, {"strata": "GROUP", "selection": "per-stratum"}),
+        ({"synthesizer": "gem"}, {"selection": "per-stratum", "synthesizer": "aim"}),
+        ({"synthesizer": "aim"}, {"synthesizer": "gem"}),
+    ],
+    ids=str,
+)
+def test_a_month_may_be_made_otherwise_than_the_one_before(office, first, then):
+    """Other strata, or another choice: what still means the same is learned, and nothing is charged for a crash."""
+    for month, settings in enumerate((first, then, first), 1):
+        office.make(month, **{"synthesizer": "mst"} | settings)
+        assert faults(Release.open(office.out / f"m{month}")) == []
+    assert SeriesOfReleases.open(list(office.out.glob("m?"))).faults() == []
+
+
 @pytest.mark.parametrize(
     "settings",
     [

@@ -1,9 +1,11 @@
 """States of a series: better than a month alone where nothing jumps, no worse where much does, honest variances."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
-from equistrata.data.schema import Column, Schema
+from equistrata.data.schema import Column, Impossible, Schema
 from equistrata.data.strata import Strata
 from equistrata.errors import InputError
 from equistrata.synth.measurements import Filtered, Former, Measurement, given, summed, total_estimate
@@ -167,11 +169,23 @@ def test_a_state_is_kept_as_readable_json(tmp_path):
 def test_a_changed_column_is_believed_at_once():
     *_, (_, _, own, _) = course(0, 1)
     state = State.of(1, own)
+
+    def left(schema, strata):
+        return [each.columns for each in state.fitting(Strata.over(schema, strata), SCHEMA).known]
+
     new = Schema("s", tuple(Column(c.name, values=(0, 1, 2, 9)) if c.name == "A" else c for c in SCHEMA.columns))
-    assert [each.columns for each in state.fitting(new, SCHEMA).known] == [("S", "R")]
-    fewer = Schema("s", SCHEMA.columns[1:])
-    assert [each.columns for each in state.fitting(fewer, SCHEMA).known] == [("A",)]
-    assert len(state.fitting(SCHEMA, SCHEMA).known) == 3
+    assert left(new, STRATA) == [("S", "R")]
+    assert left(Schema("s", SCHEMA.columns[1:]), ("R",)) == [("A",)]
+    assert len(left(SCHEMA, STRATA)) == 3
+
+
+def test_what_is_known_of_a_stratum_is_left_out_where_that_is_none():
+    *_, (_, _, own, _) = course(0, 1)
+    part = Measurement(("A",), np.ones(4), 1.0, where=(("S", 0), ("R", 2)))
+    state = State.of(1, [*own, part])
+    empty = replace(SCHEMA, impossible=(Impossible(("S", "R"), ((0,), (2,))),))
+    for schema, strata, kept in ((SCHEMA, ("R", "S"), 4), (SCHEMA, ("S",), 3), (SCHEMA, (), 3), (empty, STRATA, 3)):
+        assert len(state.fitting(Strata.over(schema, strata), SCHEMA).known) == kept
 
 
 def test_what_is_known_keeps_its_own_variances_in_slices_and_sums():
