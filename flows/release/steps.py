@@ -45,7 +45,7 @@ from equistrata.inference.means.coinpress import Coinpress
 from equistrata.inference.means.estimate import Estimate, StratifiedEstimate
 from equistrata.privacy.budget import Budget, Rho
 from equistrata.privacy.noise import NoiseSource
-from equistrata.synth.measurements import load_measurements, save_measurements, total_estimate
+from equistrata.synth.measurements import Measurement, load_measurements, save_measurements, total_estimate
 from equistrata.synth.mechanisms.base import Mechanism
 from equistrata.synth.models.estimation import Estimator
 from equistrata.synth.models.storage import load_model
