@@ -144,8 +144,8 @@ def _release(
     plan = prepared(config)
     if config.dataset is not None and not resumed:
         print_lines(f"release {config.release_id} of data set {config.dataset}", console=err)
-    if plan.demand.warning is not None:
-        note("[bold yellow]note:[/]", plan.demand.warning)
+    for warning in plan.warnings:
+        note("[bold yellow]note:[/]", warning)
     try:
         folder = run_release(config, verbose, server)
     except BaseException as error:

@@ -37,6 +37,9 @@ Placed = TypeVar("Placed")
 ByPlace = Annotated[Placed, Given.BY_PLACE]
 
 
+_SHOWN = 40  # characters of a setting in a message
+
+
 def setting(default: Any, description: str, **checks: Any) -> Any:
     """A field of a settings model (`...` as default: it must be given); its description is the option's help."""
     return Field(default, description=description, **checks)
@@ -109,6 +112,11 @@ def group_of(field: FieldInfo) -> type[Settings] | None:
     return kind if isinstance(kind, type) and issubclass(kind, Settings) else None
 
 
+def _longest(pattern: str) -> int:
+    """The characters of the longest name that a pattern allows: a first one, and the rest in {0,n}."""
+    return 1 + int(pattern.rpartition(",")[2].rstrip("$)}"))
+
+
 def _sentence(error: ValidationError, model: type[BaseModel], field: str | None = None) -> str:
     first = error.errors()[0]
     way = ([field] if field else []) + [str(part) for part in first["loc"]]
@@ -120,5 +128,12 @@ def _sentence(error: ValidationError, model: type[BaseModel], field: str | None 
     cause = first.get("ctx", {}).get("error")
     if isinstance(cause, InputError):  # a sentence of ours; what was given may be a secret
         return str(cause)
+    if first["type"] == "string_pattern_mismatch":  # the patterns of settings are all of names
+        given = str(first["input"])
+        shown = repr(given if len(given) <= _SHOWN else f"{given[:_SHOWN]}…")
+        return (
+            f"setting {name!r} is {shown}, but a name is of letters, digits, dots, dashes and underscores, begins with "
+            f"a letter or digit and is not longer than {_longest(first['ctx']['pattern'])}"
+        )
     reason = first["msg"][0].lower() + first["msg"][1:]
     return f"setting {name!r} is {first['input']!r}, but {reason.replace('input', 'it', 1)}"

@@ -138,8 +138,10 @@ def release(config: ReleaseConfig) -> str | State[Any]:
     scheduled = with_release_id(config.at(flow_run.scheduled_start_time), flow_run.id)
     try:
         with under_way(scheduled) as run:
-            if run.plan.demand.warning is not None:  # settings and sizes of the schema, so the orchestrator may keep it
-                get_run_logger().warning("%s", run.plan.demand.warning)
+            for (
+                warning
+            ) in run.plan.warnings:  # settings, names and sizes of the schema, so the orchestrator may keep it
+                get_run_logger().warning("%s", warning)
             folder = Path(run.plan.config.output) if run.published else _make(run)
     except AlreadyMade as error:
         return Completed(message=str(error))

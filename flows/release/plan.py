@@ -166,6 +166,12 @@ class Plan:
             plan.demand.check()
         return plan
 
+    @property
+    def warnings(self) -> list[str]:
+        """A sentence about each thing that a steward may want otherwise."""
+        months = self.month.warning if self.month else None
+        return [each for each in (self.demand.warning, months) if each is not None]
+
     @cached_property
     def demand(self) -> Demand:
         """Time and memory. Raises InputError if a fit might fail for its size after it was paid for."""

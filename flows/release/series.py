@@ -20,6 +20,7 @@ from equistrata.data.strata import Strata
 from equistrata.errors import InputError
 from equistrata.flows.config.release import ReleaseConfig
 from equistrata.flows.release.account import Account
+from equistrata.flows.run.journal import Journal
 from equistrata.privacy.budget import Rho
 from equistrata.privacy.ledger.ledger import Charge, charges_of
 from equistrata.privacy.ledger.series import Series, Standing
@@ -76,10 +77,12 @@ class SeriesMonth:
     Attributes:
         standing: by the ledger.
         former: the last release of the series that is whole; None for the first.
+        unfinished: releases of months before it that are charged and may be resumed on this machine.
     """
 
     standing: Standing
     former: FormerRelease | None
+    unfinished: tuple[str, ...] = ()
 
     @property
     def series(self) -> Series:
@@ -95,6 +98,16 @@ class SeriesMonth:
     def price(self) -> Rho:
         """What it costs."""
         return self.standing.price
+
+    @property
+    def warning(self) -> str | None:
+        """A sentence about months before it that were charged and not finished, if there are any."""
+        if not self.unfinished:
+            return None
+        return (
+            f"of series {self.series.name!r} {', '.join(map(repr, self.unfinished))} was charged and is not finished, "
+            f"so month {self.number} learns nothing from it; finish it first: equistrata resume"
+        )
 
     def known(self, strata: Strata) -> State | None:
         """What the series knew before, of marginals that mean the same now; None in the first month."""
@@ -152,9 +165,10 @@ def month_of(config: ReleaseConfig, account: Account, published: bool = False) -
     # One that was charged learns from what was whole then, whatever was finished since.
     then = charges_of(entry for entry in history if not own or entry.entry < own[0])
     whole = [name for name in standing.before if _whole(then, name)]
-    if published or not whole:
+    if published:
         return SeriesMonth(standing, None)
-    return SeriesMonth(standing, _former(config, series, whole[-1]))
+    left = tuple(name for name in standing.before if name not in whole and Journal.of(name) is not None)
+    return SeriesMonth(standing, _former(config, series, whole[-1]) if whole else None, left)
 
 
 def _whole(charges: Sequence[Charge], release: str) -> bool:

@@ -73,6 +73,12 @@ def test_a_broken_config_file_gets_one_sentence(tmp_path, text):
         ReleaseConfig.load(path)
 
 
+@pytest.mark.parametrize("name", ["", "a/b", "..", "x" * 61, "Jahr ü"])
+def test_a_series_that_cannot_have_that_name(name):
+    with pytest.raises(InputError, match=r"a name is of letters, digits, .* and is not longer than 60$"):
+        ReleaseConfig.build(source="sample", series={"name": name, "horizon": 3})
+
+
 def test_a_missing_config_file_gets_one_sentence(tmp_path):
     with pytest.raises(InputError, match="cannot be read"):
         ReleaseConfig.load(tmp_path / "none.yaml")
@@ -80,7 +86,9 @@ def test_a_missing_config_file_gets_one_sentence(tmp_path):
 
 def test_a_copy_validates_what_changes_and_nothing_else(monkeypatch):
     config = ReleaseConfig.build(dataset="people", output="out/{month}", release_id="a" * 93 + "{time}")
-    with pytest.raises(InputError, match=r"setting 'release_id' is 'a.*pattern"):  # it is longer when it is filled in
+    with pytest.raises(
+        InputError, match=r"setting 'release_id' is 'a{40}…', but .* longer than 100"
+    ):  # it is longer when it is filled in
         config.at(datetime(2026, 11, 1, tzinfo=UTC))
     with pytest.raises(InputError, match="setting 'workers' is 0"):
         config.changed(workers=0)

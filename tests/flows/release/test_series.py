@@ -211,6 +211,11 @@ def test_killed_months_are_finished_in_any_order(office, monkeypatch):
         with pytest.raises(Killed):
             office.make(month)
     monkeypatch.setattr(steps, "learn", honest)
+    assert office.prepare(4)[0].warnings == [
+        "of series 'year' 'people-2', 'people-3' was charged and is not finished, so month 4 learns nothing from it; "
+        "finish it first: equistrata resume"
+    ]
+    assert office.prepare(2)[0].warnings == []
     for month in (4, 2, 3):
         office.make(month)
     cards = [office.card(month)["series"] for month in range(1, 5)]
