@@ -32,6 +32,7 @@ from equistrata.synth.measurements import (
 from equistrata.synth.models.base import Tilting
 from equistrata.synth.models.estimation import Estimator, MirrorDescent
 from equistrata.synth.strata.borrowing import borrow
+from equistrata.synth.strata.groups import priors
 
 # docs/experiments/shrinkage.md
 _FAIR_SHARE = 0.05  # of a stratum's rows if all were alike: the most that LEAST_SIZE may add to a size
@@ -66,6 +67,8 @@ def cut(
     sharpest = _SHARPEST * min((m.sigma for m in measurements if m.sigma), default=0.0)
     wider = [measurement for measurement in reconciled if not set(strata.columns) <= set(measurement.columns)]
     extras = predictions(borrow(strata, own, wider), strata, sharpest) if shrinkage else []
+    if shrinkage and not any(measurement.columns for found in own.values() for measurement in found):
+        extras += priors(strata, wider, lambda names: _table(strata, sizes, names), sharpest)
     if not engine.graphical:  # its training ends at the residuals' noise, which reconciled sizes have none of
         reconciled = [_settled(each) if set(each.columns) <= set(strata.columns) else each for each in reconciled]
     # No warm start: what the predictions correct would stay in what nothing else was measured of.
