@@ -1,9 +1,10 @@
 """A release described for the world: for the public registry of deployments of differential privacy, and for catalogues
-of data sets (schema.org, MLCommons Croissant 1.0). Made of the folder alone, so nothing in it is private.
+of data sets (schema.org, MLCommons Croissant 1.0, W3C DCAT 3). Made of the folder alone, so nothing in it is private.
 
 What only the publisher knows, such as the intended use, is marked by `TO_FILL` in an entry, and left out of metadata.
 
-Sources: opendp/deployments-registry-data, schemas/deployments-schema.yaml (November 2026); Croissant format 1.0.
+Sources: opendp/deployments-registry-data, schemas/deployments-schema.yaml (November 2026); Croissant format 1.0; Data
+Catalog Vocabulary (DCAT) version 3, W3C Recommendation of 22 August 2024.
 """
 
 from __future__ import annotations
@@ -107,12 +108,8 @@ def _ledger(card: Mapping[str, Any]) -> str:
 def croissant(release: Release) -> dict[str, Any]:
     """The release as a schema.org data set in JSON-LD, with its files and columns as Croissant 1.0 has them."""
     about, guarantee = release.card.get("report") or {}, release.card["guarantee"]
-    files = {
-        name: entry
-        for name, entry in listed(release.folder, f"release {str(release.folder)!r}").items()
-        if name.startswith("synthetic.")
-    }
-    first = sorted(files)[0]
+    files = _files(release)
+    first = files[0][0]
     price = f"ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g}, unit: {guarantee.get('unit', 'one row')}"
     found: dict[str, Any] = {
         "@context": _CONTEXT,
@@ -136,10 +133,10 @@ def croissant(release: Release) -> dict[str, Any]:
                 "name": name,
                 "contentUrl": name,
                 "contentSize": f"{entry['bytes']} B",
-                "encodingFormat": _MEDIA.get(f".{name.rpartition('.')[2]}", "application/octet-stream"),
+                "encodingFormat": media,
                 "sha256": entry["sha256"],
             }
-            for name, entry in sorted(files.items())
+            for name, entry, media in files
         ],
         "recordSet": [
             {
@@ -154,6 +151,51 @@ def croissant(release: Release) -> dict[str, Any]:
     if about.get("agency"):
         found["creator"] = {"@type": "sc:Organization", "name": about["agency"]}
     return found
+
+
+def dcat(release: Release) -> dict[str, Any]:
+    """The release as a `dcat:Dataset` in JSON-LD, with a distribution for each file of rows."""
+    about, guarantee, card = release.card.get("report") or {}, release.card["guarantee"], release.card
+    price = f"ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g}, unit: {guarantee.get('unit', 'one row')}"
+    found: dict[str, Any] = {
+        "@context": _DCAT_CONTEXT,
+        "@type": "dcat:Dataset",
+        "dct:identifier": release.manifest,
+        "dct:title": _title(release),
+        "dct:description": f"{card['rows']:,} synthetic rows made with differential privacy ({price}) from: "
+        f"{card['source']}. No row is a person.",
+        "dct:issued": {"@type": "xsd:date", "@value": card["created"][:10]},
+        "dcat:keyword": ["synthetic data", "differential privacy", *(each.name for each in release.schema.columns)],
+        "dct:conformsTo": {"@id": "schema.json"},
+        "dcat:distribution": [
+            {
+                "@type": "dcat:Distribution",
+                "dct:title": name,
+                "dcat:accessURL": {"@id": name},
+                "dcat:mediaType": {"@id": f"https://www.iana.org/assignments/media-types/{media}"},
+                "dcat:byteSize": {"@type": "xsd:nonNegativeInteger", "@value": str(entry["bytes"])},
+                "spdx:checksum": {
+                    "@type": "spdx:Checksum",
+                    "spdx:algorithm": {"@id": "spdx:checksumAlgorithm_sha256"},
+                    "spdx:checksumValue": {"@type": "xsd:hexBinary", "@value": entry["sha256"]},
+                },
+            }
+            for name, entry, media in _files(release)
+        ],
+    }
+    if about.get("agency"):
+        found["dct:publisher"] = {"@type": "foaf:Agent", "foaf:name": about["agency"]}
+    return found
+
+
+def _files(release: Release) -> list[tuple[str, Mapping[str, Any], str]]:
+    """The files of rows, by name: name, what the manifest says, and media type."""
+    files = listed(release.folder, f"release {str(release.folder)!r}")
+    return [
+        (name, files[name], _MEDIA.get(f".{name.rpartition('.')[2]}", "application/octet-stream"))
+        for name in sorted(files)
+        if name.startswith("synthetic.")
+    ]
 
 
 def _field(column: Column, file: str) -> dict[str, Any]:
@@ -176,6 +218,14 @@ def _type(column: Column) -> str:
         return "sc:Text" if column.codes else "sc:Integer" if whole else "sc:Float"
     return "sc:Integer" if all(isinstance(value, int) for value in column.values) else "sc:Text"
 
+
+_DCAT_CONTEXT = {
+    "dcat": "http://www.w3.org/ns/dcat#",
+    "dct": "http://purl.org/dc/terms/",
+    "foaf": "http://xmlns.com/foaf/0.1/",
+    "spdx": "http://spdx.org/rdf/terms#",
+    "xsd": "http://www.w3.org/2001/XMLSchema#",
+}
 
 _CONTEXT: dict[str, Any] = {
     "@language": "en",

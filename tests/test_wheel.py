@@ -1,5 +1,6 @@
 """What the wheel and the sdist hold: one import name, every file of it, no link, no paper and no benchmark."""
 
+import os
 import re
 import shutil
 import subprocess
@@ -91,6 +92,39 @@ def test_an_index_would_take_the_wheel_and_the_sdist(built):
     run = subprocess.run([sys.executable, "-m", "twine", "check", "--strict", *files], capture_output=True, text=True)
     assert run.returncode == 0, run.stdout + run.stderr
     assert run.stdout.count("PASSED") == 2
+
+
+@pytest.mark.slow
+def test_the_wheel_works_in_a_clean_environment(built, tmp_path):
+    """Its requirements come from the index that pip knows; a release of the sample is made, read and verified."""
+    subprocess.run([sys.executable, "-m", "venv", tmp_path / "clean"], check=True)
+    scripts = tmp_path / "clean" / ("Scripts" if sys.platform == "win32" else "bin")
+    (wheel,) = built.glob("*.whl")
+    install = [scripts / "python", "-m", "pip", "install", "--quiet", "--disable-pip-version-check", wheel]
+    installed = subprocess.run(install, capture_output=True, text=True)
+    if "No matching distribution" in installed.stderr or "Connection" in installed.stderr:
+        pytest.skip("no package index can be reached")
+    assert installed.returncode == 0, installed.stderr
+    environment = {
+        key: value for key, value in os.environ.items() if not key.startswith(("EQUISTRATA", "PREFECT", "PYTHON"))
+    }
+    environment |= {"HOME": str(tmp_path), "PREFECT_HOME": str(tmp_path / "prefect")}
+
+    def run(*words):
+        ran = subprocess.run(
+            [scripts / "equistrata", *words], cwd=tmp_path, env=environment, capture_output=True, text=True
+        )
+        assert ran.returncode == 0, ran.stderr
+        return ran.stdout
+
+    assert (
+        run("--version")
+        .strip()
+        .endswith(tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["version"])
+    )
+    run("release", "--source", "sample", "--strata", "SEX", "--evaluate", "none", "--output", "made")
+    assert "verified made" in run("verify", "made")
+    assert "measured" in run("estimate", "made", "proportion", "ESR=1", "--by", "SEX")
 
 
 def test_the_citation_is_of_this_version():

@@ -225,10 +225,38 @@ def replicate_command(settings: ReplicateSettings) -> None:
     print_lines(f"{count} tables in {settings.output}")
 
 
+class ExportSettings(Settings):
+    release: ByPlace[Path] = setting(..., "The release's folder.")
+    output: ByPlace[Path] = setting(..., "File to make: .dta for Stata, .sav for SPSS (with pyreadstat).")
+
+
+@command("export", ExportSettings)
+def export_command(settings: ExportSettings) -> None:
+    """The rows for Stata or SPSS, with the code book's words as labels. Costs no privacy.
+
+    Intervals of those packages know nothing of the noise: use equistrata estimate, or replicates.
+
+    [bold]Example[/bold]: equistrata export my-release my-release.dta
+    """
+    from equistrata.analysis.exports import export
+    from equistrata.analysis.release import Release
+
+    _new_file(settings.output)
+    export(Release.open(settings.release), settings.output)
+    print_lines(f"exported {settings.output}")
+
+
+def _new_file(path: Path) -> None:
+    """Raise InputError unless a file can be made there."""
+    if os.path.lexists(path) or not path.absolute().parent.is_dir():
+        raise InputError(f"{str(path)!r} exists already or has no folder; name a new file in one that exists")
+
+
 class VerifySettings(Settings):
     release: ByPlace[Path] = setting(..., "The release's folder.")
     registry: Path | None = setting(None, "Write the release as an entry of the registry of deployments (YAML).")
     croissant: Path | None = setting(None, "Write it as schema.org and Croissant metadata (JSON-LD).")
+    dcat: Path | None = setting(None, "Write it as a W3C DCAT 3 data set (JSON-LD).")
     as_json: Flag = setting(False, "Print JSON.", alias="json")
 
 
@@ -240,7 +268,7 @@ def verify_command(settings: VerifySettings) -> None:
 
     [bold]Examples[/bold]
       equistrata verify my-release
-      equistrata verify my-release --registry entry.yaml --croissant croissant.json
+      equistrata verify my-release --registry entry.yaml --croissant croissant.json --dcat dcat.json
 
     An entry for the public registry of deployments of differential privacy (registry.opendp.org) has every field that
     the card knows; what only the publisher knows is marked TO BE FILLED IN.
@@ -248,9 +276,8 @@ def verify_command(settings: VerifySettings) -> None:
     from equistrata.analysis.release import Release
     from equistrata.analysis.verify import NOT_SEEN, faults, has_measurements, unlisted
 
-    for path in filter(None, (settings.registry, settings.croissant)):
-        if os.path.lexists(path) or not path.absolute().parent.is_dir():
-            raise InputError(f"{str(path)!r} exists already or has no folder; name a new file in one that exists")
+    for path in filter(None, (settings.registry, settings.croissant, settings.dcat)):
+        _new_file(path)
     release = Release.open(settings.release)
     found, others = faults(release), unlisted(settings.release)
     unseen = NOT_SEEN if has_measurements(release) else ("what was measured, so the price is not checked", *NOT_SEEN)
@@ -267,13 +294,13 @@ def verify_command(settings: VerifySettings) -> None:
         )
     if found:
         raise InputError(f"release {str(settings.release)!r} does not hold: " + "; ".join(found))
-    from equistrata.analysis.metadata import croissant, registry_entry
+    from equistrata.analysis.metadata import croissant, dcat, registry_entry
 
     if settings.registry is not None:
         import yaml
 
         entry = yaml.safe_dump(registry_entry(release), sort_keys=False, allow_unicode=True, width=120)
         settings.registry.write_text(entry, "utf-8")
-    if settings.croissant is not None:
-        described = json.dumps(croissant(release), indent=2, ensure_ascii=False)
-        settings.croissant.write_text(described + "\n", "utf-8")
+    for target, described in ((settings.croissant, croissant), (settings.dcat, dcat)):
+        if target is not None:
+            target.write_text(json.dumps(described(release), indent=2, ensure_ascii=False) + "\n", "utf-8")

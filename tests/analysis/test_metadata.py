@@ -79,8 +79,8 @@ def honest(tmp_path_factory):
 
 
 def test_an_honest_release_is_described_for_registry_and_catalogue(honest, tmp_path, monkeypatch, capsys):
-    files = tmp_path / "entry.yaml", tmp_path / "croissant.json"
-    options = ("--registry", files[0], "--croissant", files[1])
+    files = tmp_path / "entry.yaml", tmp_path / "croissant.json", tmp_path / "dcat.json"
+    options = ("--registry", files[0], "--croissant", files[1], "--dcat", files[2])
     assert command(monkeypatch, capsys, "verify", honest, *options)[0] == 0
     card = json.loads((honest / "card.json").read_text("utf-8"))
 
@@ -107,6 +107,17 @@ def test_an_honest_release_is_described_for_registry_and_catalogue(honest, tmp_p
     assert {field["source"]["fileObject"]["@id"] for field in rows["field"]} <= sources
     assert described["creator"]["name"] == "An agency: its name"
     assert TO_FILL not in files[1].read_text("utf-8")
+
+    catalogued = json.loads(files[2].read_text("utf-8"))
+    assert (catalogued["@type"], catalogued["dct:title"]) == ("dcat:Dataset", "People")
+    assert {file["dct:title"] for file in catalogued["dcat:distribution"]} == sources
+    for file in catalogued["dcat:distribution"]:
+        content = (honest / file["dcat:accessURL"]["@id"]).read_bytes()
+        assert file["spdx:checksum"]["spdx:checksumValue"]["@value"] == hashlib.sha256(content).hexdigest()
+        assert file["dcat:byteSize"]["@value"] == str(len(content))
+    prefixes = {key.partition(":")[0] for key in catalogued if not key.startswith("@")}
+    assert prefixes <= catalogued["@context"].keys()
+    assert catalogued["dct:publisher"]["foaf:name"] == "An agency: its name"
 
     before = files[0].read_bytes()
     code, _, said = command(monkeypatch, capsys, "verify", honest, "--registry", files[0])
