@@ -156,7 +156,7 @@ def _coded(cells: pd.Series, column: Column) -> tuple[pd.Series, dict[int, str]]
 
 
 def _name(name: str, taken: Mapping[str, Any]) -> str:
-    """A name that a package takes: letters, digits and underscores, up to 32, no two alike but for case."""
+    """A name that a package takes: letters, digits and underscores, up to 32, no two alike except for case."""
     plain = re.sub(r"[^A-Za-z0-9_]", "_", name)
     if not re.match(r"[A-Za-z]", plain) or plain.lower() in _RESERVED or re.fullmatch(r"str\d+", plain.lower()):
         plain = f"v_{plain}"

@@ -74,7 +74,6 @@ SEEDED_CHARGE = (
     "leave out the seed, or the data set (dataset)"
 )
 
-SERIES_NAME = r"[A-Za-z0-9][A-Za-z0-9._-]{0,59}"  # as `privacy.ledger.series` has it
 
 INCIDENTAL = frozenset(
     {
@@ -145,10 +144,11 @@ SOURCE_SETTINGS = tuple(SourceSettings.model_fields)
 class SeriesSettings(Settings):
     """A series: releases of one data set, a month each, that share one budget and learn from each other."""
 
-    name: Annotated[str | None, Called("series")] = setting(
+    name: Annotated[Pattern | None, Called("series")] = setting(
         None,
-        "Series that this release is the next month of: epsilon and delta are then those of all its months together.",
-        pattern=rf"^{SERIES_NAME}$",
+        "Series that this release is the next month of: epsilon and delta are then those of all its months together. "
+        "May hold {year} etc.",
+        pattern=r"^[A-Za-z0-9{][A-Za-z0-9._{}-]{0,59}$",
     )
     horizon: Annotated[int | None, Called("horizon")] = setting(None, "Months of the series, at most.", ge=1, le=1200)
 
@@ -296,8 +296,11 @@ class ReleaseConfig(SourceSettings):
 
     def at(self, scheduled: datetime) -> Self:
         """The settings of the release scheduled for this time (with a time zone): placeholders are filled in."""
-        given = {"output": self.output} | ({} if self.release_id is None else {"release_id": self.release_id})
-        return self.changed(**{name: filled(text, scheduled, self.time_zone) for name, text in given.items()})
+        texts = {"output": self.output} | ({} if self.release_id is None else {"release_id": self.release_id})
+        given: dict[str, Any] = {name: filled(text, scheduled, self.time_zone) for name, text in texts.items()}
+        if self.series.name is not None:
+            given["series"] = self.series.changed(name=filled(self.series.name, scheduled, self.time_zone))
+        return self.changed(**given)
 
     @property
     def digest(self) -> str:

@@ -79,6 +79,16 @@ def test_a_series_that_cannot_have_that_name(name):
         ReleaseConfig.build(source="sample", series={"name": name, "horizon": 3})
 
 
+def test_a_series_may_be_that_of_the_year():
+    config = ReleaseConfig.build(dataset="d", output="out/{month}", series={"name": "people-{year}", "horizon": 12})
+    assert config.at(datetime(2027, 1, 1, 3, tzinfo=UTC)).series.name == "people-2027"
+    west = config.changed(time_zone="America/New_York")
+    assert west.at(datetime(2027, 1, 1, 3, tzinfo=UTC)).series.name == "people-2026"
+    assert west.at(datetime(2027, 1, 1, 3, tzinfo=UTC)).series.horizon == 12
+    with pytest.raises(InputError, match="stands for nothing"):
+        ReleaseConfig.build(dataset="d", series={"name": "people-{season}", "horizon": 12})
+
+
 def test_a_missing_config_file_gets_one_sentence(tmp_path):
     with pytest.raises(InputError, match="cannot be read"):
         ReleaseConfig.load(tmp_path / "none.yaml")

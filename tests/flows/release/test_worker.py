@@ -112,8 +112,8 @@ def test_everything_listed_is_deployed_as_it_is_written(stack):
             (each["schedule"]["cron"], each["schedule"]["timezone"], each["active"]) for each in found["schedules"]
         ]
         assert times == [(each["cron"], each["timezone"], True) for each in written.get("schedules", [])]
-    at_six = [datetime.fromisoformat(run["expected_start_time"]) for run in stack.runs("sample-monthly")]
-    assert at_six
+    runs = stack.until(lambda: stack.runs("sample-monthly"), "the scheduler")  # it looks once a minute
+    at_six = [datetime.fromisoformat(run["expected_start_time"]) for run in runs]
     assert all(when.day == 1 and when.hour in (10, 11) for when in at_six), "6 in New York, in UTC"
 
 
