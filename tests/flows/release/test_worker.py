@@ -34,7 +34,7 @@ def with_more_deployments(checkout):
     monthly = document["deployments"][0]
 
     def like_monthly(name, schedules=None, **config):
-        settings = monthly["parameters"]["config"] | {"workers": 1, "evaluate": "none"} | config
+        settings = monthly["parameters"]["config"] | {"workers": 1, "evaluate": "none", "series": {}} | config
         more = {"name": name, "schedules": schedules or [], "parameters": {"config": settings}, "tags": [name]}
         return monthly | more
 
