@@ -57,10 +57,13 @@ class State:
 
         A changed questionnaire is so believed at once.
         """
-        schema, places = strata.schema, [{}, *map(strata.codes_of, strata.keys)]
+        schema, every = strata.schema, [{}, *map(strata.codes_of, strata.keys)]
+        places = {frozenset(codes.items()): tuple(codes.items()) for codes in every}
         same = {name for name in schema.names if name in before.names and schema[name].keys == before[name].keys}
         kept = (
-            each for each in self.known if each.involved <= same and _fits(schema, each) and dict(each.where) in places
+            replace(each, where=places[frozenset(each.where)])  # stratum columns may come in another order
+            for each in self.known
+            if each.involved <= same and _fits(schema, each) and frozenset(each.where) in places
         )
         return replace(self, known=tuple(kept))
 

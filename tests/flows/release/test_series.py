@@ -236,6 +236,7 @@ def test_killed_months_are_finished_in_any_order(office, monkeypatch):
         ({}, {"selection": "per-stratum"}),
         ({"selection": "per-stratum"}, {}),
         ({"selection": "per-stratum"}, {"strata": ""}),
+        ({"strata": "SEX,GROUP", "selection": "per-stratum"}, {"strata": "GROUP,SEX", "selection": "per-stratum"}),
         ({"selection": "per-stratum"}, {"strata": "GROUP", "selection": "per-stratum"}),
         ({"synthesizer": "gem"}, {"selection": "per-stratum", "synthesizer": "aim"}),
         ({"synthesizer": "aim"}, {"synthesizer": "gem"}),
