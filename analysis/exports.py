@@ -69,13 +69,11 @@ class Labelled:
         rows: integer, float or datetime columns, by names that a package takes.
         columns: the label of each column.
         values: of some columns, the words of each number.
-        dates: the columns that are dates.
     """
 
     rows: pd.DataFrame
     columns: Mapping[str, str]
     values: Mapping[str, Mapping[int, str]]
-    dates: tuple[str, ...]
 
 
 def export(release: Release, path: Path) -> None:
@@ -87,6 +85,7 @@ def export(release: Release, path: Path) -> None:
     if path.suffix.lower() == ".sav" and find_spec("pyreadstat") is None:
         raise InputError("SPSS files are written by pyreadstat; install it: pip install pyreadstat")
     found = labelled(release)
+    dates = [str(name) for name in found.rows.select_dtypes("datetime")]
     part = path.with_name(f".{path.name}.part")
     try:
         if path.suffix.lower() == ".dta":
@@ -99,10 +98,10 @@ def export(release: Release, path: Path) -> None:
                 version=118,
                 variable_labels={**found.columns},
                 value_labels=labels,
-                convert_dates=dict.fromkeys(found.dates, "td"),
+                convert_dates=dict.fromkeys(dates, "td"),
             )
         else:
-            days = {name: found.rows[name].dt.date for name in found.dates}
+            days = {name: found.rows[name].dt.date for name in dates}
             import_module("pyreadstat").write_sav(
                 found.rows.assign(**days),
                 str(part),
@@ -117,22 +116,21 @@ def export(release: Release, path: Path) -> None:
 def labelled(release: Release) -> Labelled:
     """The release's rows as numbers, with labels."""
     frame = release.rows(labels=False)
-    rows, labels, values, dates = dict[str, pd.Series](), dict[str, str](), dict[str, Mapping[int, str]](), list[str]()
+    rows, labels, values = dict[str, pd.Series](), dict[str, str](), dict[str, Mapping[int, str]]()
 
-    def add(name: str, label: str, cells: pd.Series, words: Mapping[int, str] | None = None) -> str:
+    def add(name: str, label: str, cells: pd.Series, words: Mapping[int, str] | None = None) -> None:
         known = _name(name, rows)
         rows[known] = cells
         labels[known] = label[:MOST_LABEL]
         if words is not None:
             values[known] = words
-        return known
 
     for column in release.schema.columns:
         cells, label = frame[column.name], column.label or column.name
         if not column.numeric or column.release == "index":
             add(column.name, label, *_coded(cells, column))
         elif column.layout:
-            dates.append(add(column.name, label, pd.to_datetime(cells, format=column.layout, errors="coerce")))
+            add(column.name, label, pd.to_datetime(cells, format=column.layout, errors="coerce"))
         else:
             numbers = pd.to_numeric(cells, errors="coerce")
             add(column.name, label, numbers)
@@ -142,7 +140,7 @@ def labelled(release: Release) -> Labelled:
                 places = {word: place for place, word in words.items()}
                 code = said.map(places).reindex(cells.index, fill_value=0).astype("int32")
                 add(f"{column.name}_code", f"{label}: not a number", code, {0: "a number", **words})
-    return Labelled(pd.DataFrame(rows), labels, values, tuple(dates))
+    return Labelled(pd.DataFrame(rows), labels, values)
 
 
 def _coded(cells: pd.Series, column: Column) -> tuple[pd.Series, dict[int, str]]:

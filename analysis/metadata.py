@@ -107,17 +107,16 @@ def _ledger(card: Mapping[str, Any]) -> str:
 
 def croissant(release: Release) -> dict[str, Any]:
     """The release as a schema.org data set in JSON-LD, with its files and columns as Croissant 1.0 has them."""
-    about, guarantee = release.card.get("report") or {}, release.card["guarantee"]
-    files = _files(release)
+    about, files = release.card.get("report") or {}, _files(release)
     first = files[0][0]
-    price = f"ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g}, unit: {guarantee.get('unit', 'one row')}"
     found: dict[str, Any] = {
         "@context": _CONTEXT,
         "@type": "sc:Dataset",
         "conformsTo": CONFORMS_TO,
         "name": _title(release),
-        "description": f"Synthetic rows made with differential privacy ({price}) from: {release.card['source']}. No "
-        "row is a person. Estimate with intervals that know of the noise: equistrata estimate.",
+        "description": f"Synthetic rows made with differential privacy ({_price(release)}) from: "
+        f"{release.card['source']}. No row is a person. Estimate with intervals that know of the noise: "
+        "equistrata estimate.",
         "datePublished": release.card["created"][:10],
         "version": release.manifest[:12],
         "keywords": ["synthetic data", "differential privacy"],
@@ -155,14 +154,14 @@ def croissant(release: Release) -> dict[str, Any]:
 
 def dcat(release: Release) -> dict[str, Any]:
     """The release as a `dcat:Dataset` in JSON-LD, with a distribution for each file of rows."""
-    about, guarantee, card = release.card.get("report") or {}, release.card["guarantee"], release.card
-    price = f"ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g}, unit: {guarantee.get('unit', 'one row')}"
+    card = release.card
+    about = card.get("report") or {}
     found: dict[str, Any] = {
         "@context": _DCAT_CONTEXT,
         "@type": "dcat:Dataset",
         "dct:identifier": release.manifest,
         "dct:title": _title(release),
-        "dct:description": f"{card['rows']:,} synthetic rows made with differential privacy ({price}) from: "
+        "dct:description": f"{card['rows']:,} synthetic rows made with differential privacy ({_price(release)}) from: "
         f"{card['source']}. No row is a person.",
         "dct:issued": {"@type": "xsd:date", "@value": card["created"][:10]},
         "dcat:keyword": ["synthetic data", "differential privacy", *(each.name for each in release.schema.columns)],
@@ -186,6 +185,11 @@ def dcat(release: Release) -> dict[str, Any]:
     if about.get("agency"):
         found["dct:publisher"] = {"@type": "foaf:Agent", "foaf:name": about["agency"]}
     return found
+
+
+def _price(release: Release) -> str:
+    guarantee = release.card["guarantee"]
+    return f"ε = {guarantee['epsilon']:g}, δ = {guarantee['delta']:g}, unit: {guarantee.get('unit', 'one row')}"
 
 
 def _files(release: Release) -> list[tuple[str, Mapping[str, Any], str]]:

@@ -14,7 +14,6 @@ that were not measured together is refused, not guessed (`equistrata.analysis.an
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from itertools import combinations, product
 
 import numpy as np
@@ -24,7 +23,7 @@ from equistrata.analysis.replicates import expected
 from equistrata.arrays import Floats
 from equistrata.data.strata import Key
 from equistrata.data.units.unit import UNIT_ROWS
-from equistrata.synth.measurements import Columns, Measurement, at_level, cells_where
+from equistrata.synth.measurements import Columns, at_level, cells_where, summed
 
 FOLDS = 4  # refits: each predicts a quarter of the measured pairs
 FEWEST = 3  # measured pairs that the misfit is learned from
@@ -91,7 +90,7 @@ def learned_misfit(evidence: Evidence) -> float:
         without = [any(set(columns) <= set(m.columns) for columns in dropped) for m in evidence.published]
         model = evidence.without(without)
         for columns in dropped:
-            for part in (_summed(m, columns) for m in evidence.published if set(columns) <= set(m.columns)):
+            for part in (summed(m, columns) for m in evidence.published if set(columns) <= set(m.columns)):
                 table = expected(model, part)
                 counts, free = table.ravel(), _freedom(table).ravel()
                 place = sets.index(columns) / (len(sets) - 1)
@@ -148,21 +147,6 @@ def with_margins(functionals: Floats, variance: Floats) -> Floats:
     effects = np.concatenate([grid[0][:, None] == np.arange(a), grid[1][:, None] == np.arange(b)], axis=1)
     weighted, effects = functionals * root, effects * root[:, None]
     return np.asarray(weighted - (effects @ np.linalg.lstsq(effects, weighted.T, rcond=None)[0]).T)
-
-
-def _summed(measurement: Measurement, columns: Sequence[str]) -> Measurement:
-    """A measurement added up over all other columns."""
-    rest = tuple(axis for axis, name in enumerate(measurement.columns) if name not in columns)
-    kept = [axis for axis in range(len(measurement.columns)) if axis not in rest]
-    summed = measurement.values.sum(rest)
-    sigma = measurement.sigma * (measurement.values.size / max(summed.size, 1)) ** 0.5
-    return replace(
-        measurement,
-        columns=tuple(measurement.columns[axis] for axis in kept),
-        values=summed,
-        sigma=sigma,
-        groups=tuple(measurement.groups[axis] for axis in kept),
-    )
 
 
 def pair_effects(counts: Floats, share: float, rng: np.random.Generator) -> Floats:

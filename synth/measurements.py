@@ -237,8 +237,8 @@ def summed(measurement: Measurement, names: Columns) -> Measurement:
     values = measurement.values.sum(rest)
     if isinstance(measurement, Former | Filtered):
         sigmas = np.sqrt(np.square(measurement.sigmas).sum(rest))
-        return type(measurement)(columns, values, root_mean_square(sigmas), groups, sigmas=sigmas)
-    return Measurement(columns, values, measurement.sigma * cells**0.5, groups)
+        return type(measurement)(columns, values, root_mean_square(sigmas), groups, measurement.where, sigmas=sigmas)
+    return Measurement(columns, values, measurement.sigma * cells**0.5, groups, measurement.where)
 
 
 def below_floor(sizes: Measurement, rows: float) -> bool:

@@ -160,13 +160,14 @@ def month_of(config: ReleaseConfig, account: Account, published: bool = False) -
     if series is None:
         return None
     history = account.ledger.history(account.dataset)
-    standing = series.standing([charge.entry for charge in charges_of(history)], config.release_id)
-    own = [entry.entry for entry in history if entry.kind == "reserve" and entry.release_id == config.release_id]
-    # One that was charged learns from what was whole then, whatever was finished since.
-    then = charges_of(entry for entry in history if not own or entry.entry < own[0])
-    whole = [name for name in standing.before if _whole(then, name)]
+    reserved = [charge.entry for charge in charges_of(history)]
+    standing = series.standing(reserved, config.release_id)
     if published:
         return SeriesMonth(standing, None)
+    # One that was charged learns from what was whole then, whatever was finished since.
+    begun = next((entry.entry for entry in reserved if entry.release_id == config.release_id), None)
+    then = charges_of(entry for entry in history if begun is None or entry.entry < begun)
+    whole = [name for name in standing.before if _whole(then, name)]
     left = tuple(name for name in standing.before if name not in whole and Journal.of(name) is not None)
     return SeriesMonth(standing, _former(config, series, whole[-1]) if whole else None, left)
 

@@ -37,6 +37,7 @@ STRATA_COLUMNS, STRATA_LOW_NOISE = 0.45, 0.6
 MANY = 11  # as `Levels.many` (docs/experiments/levels.md)
 # Pairs share what is left by their cells to this power: the least sum of noise floors (docs/experiments/nist.md).
 PAIR_POWER = 2 / 3
+MODEL_SIZE, STRATA_MODEL_SIZE = 4.0, 8.0  # MiB, without and with strata (docs/experiments/trees.md)
 LARGE_NOISE = 0.035  # as `Levels.large_noise` (docs/experiments/levels.md)
 
 
@@ -76,7 +77,7 @@ class MST(SharingMechanism):
         """See `SharingMechanism.model_size`."""
         if self.max_model_size is not None:
             return self.max_model_size
-        return 8.0 if self.strata else 4.0
+        return STRATA_MODEL_SIZE if self.strata else MODEL_SIZE
 
     def with_levels(self, strata: Columns, coarse: bool, fine: bool, each: bool = True) -> Self:
         """See `SharingMechanism.with_levels`."""

@@ -23,10 +23,10 @@ import numpy as np
 from equistrata.arrays import Floats
 from equistrata.data.strata import Strata
 from equistrata.synth.measurements import Columns, Measurement, Merging, Prediction, summed
+from equistrata.synth.models.estimation import PUBLIC_SIGMA
 
 # τ² where less was seen: about that of a census table's columns (docs/experiments/estimates.md).
 LEAST_VARIANCE = 0.015
-_EXACT = 1e-3  # rows: σ of a public number
 READABLE = 2.0  # times σ of a cell: values of the stratum columns with more rows speak for themselves
 
 
@@ -67,7 +67,7 @@ def _shares(measurements: Sequence[Measurement], name: str, groups: Merging) -> 
     for each in measurements:
         if name in each.columns and each.groups[each.columns.index(name)] == groups:
             alone = summed(each, (name,))
-            weight = max(alone.sigma, _EXACT) ** -2
+            weight = max(alone.sigma, PUBLIC_SIGMA) ** -2
             counts, precision = counts + alone.values * weight, precision + weight
     positive = np.maximum(counts / precision, 0.0)
     return np.asarray(positive / max(float(positive.sum()), 1e-12))

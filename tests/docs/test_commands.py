@@ -11,6 +11,8 @@ import pytest
 from typer import Context
 from typer.main import get_command
 
+from equistrata.flows.cli.main import app
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
 _BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```", re.MULTILINE | re.DOTALL)
@@ -40,17 +42,11 @@ def test_there_are_many():
 
 @pytest.mark.parametrize(("page", "words"), ALL, ids=[f"{page.name}: {' '.join(words)[:60]}" for page, words in ALL])
 def test_a_command_is_understood(page, words):
-    command, context, rest = get_command(command_line()), None, list(words)
+    command, context, rest = get_command(app), None, list(words)
     while hasattr(command, "commands"):
         context = Context(command, info_name="equistrata", parent=context)
         command = command.commands[rest.pop(0)]
     command.make_context(command.name, rest, parent=context)  # parses, and raises a usage error
-
-
-def command_line():
-    from equistrata.flows.cli.main import app
-
-    return app
 
 
 SAMPLE = "equistrata release --source sample --synthesizer mst --evaluate none --strata SEX"

@@ -149,23 +149,28 @@ class Killed(BaseException):
     pass
 
 
+def killed(office, monkeypatch, *months, point="learn"):
+    """Months that are killed before a step, or right after the strata were measured."""
+    honest = getattr(steps, point)
+
+    def deadly(*given):
+        if point == "measure_stratum":
+            honest(*given)
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr(steps, point, deadly)
+        for month in months:
+            with pytest.raises(Killed):
+                office.make(month)
+
+
 @pytest.mark.parametrize("saved", [True, False])
 def test_a_killed_month_costs_nothing_twice(office, monkeypatch, saved):
     """Killed once its measurements were saved, it is resumed at no cost; before, noise is drawn again, and charged: the
     months left pay for it, and the series keeps its budget."""
     office.make(1)
-    point = "learn" if saved else "measure_stratum"
-    honest = getattr(steps, point)
-
-    def deadly(*given):
-        if not saved:
-            honest(*given)
-        raise Killed
-
-    monkeypatch.setattr(steps, point, deadly)
-    with pytest.raises(Killed):
-        office.make(2)
-    monkeypatch.setattr(steps, point, honest)
+    killed(office, monkeypatch, 2, point="learn" if saved else "measure_stratum")
     office.make(2)
     charges = office.ledger.charges("people", "people-2")
     assert len(charges) == (1 if saved else 2)
@@ -181,15 +186,7 @@ def test_a_killed_month_costs_nothing_twice(office, monkeypatch, saved):
 
 def test_a_month_that_was_given_up_counts_and_the_next_learns_from_the_last_whole_one(office, monkeypatch):
     office.make(1)
-    honest = steps.learn
-
-    def deadly(*_):
-        raise Killed
-
-    monkeypatch.setattr(steps, "learn", deadly)
-    with pytest.raises(Killed):
-        office.make(2)
-    monkeypatch.setattr(steps, "learn", honest)
+    killed(office, monkeypatch, 2)
     office.make(3)
     said = office.card(3)["series"]
     assert (said["month"], said["former"]["month"]) == (3, 1)
@@ -201,16 +198,7 @@ def test_a_month_that_was_given_up_counts_and_the_next_learns_from_the_last_whol
 def test_killed_months_are_finished_in_any_order(office, monkeypatch):
     """Each learns from what was whole when it was charged, and its card has the sum up to itself."""
     office.make(1)
-    honest = steps.learn
-
-    def deadly(*_):
-        raise Killed
-
-    monkeypatch.setattr(steps, "learn", deadly)
-    for month in (2, 3):
-        with pytest.raises(Killed):
-            office.make(month)
-    monkeypatch.setattr(steps, "learn", honest)
+    killed(office, monkeypatch, 2, 3)
     assert office.prepare(4)[0].warnings == [
         "of series 'year' 'people-2', 'people-3' was charged and is not finished, so month 4 learns nothing from it; "
         "finish it first: equistrata resume"

@@ -5,7 +5,7 @@ import pytest
 
 from equistrata.data.schema import Column, Schema
 from equistrata.data.strata import Strata
-from equistrata.synth.measurements import Measurement
+from equistrata.synth.measurements import Measurement, Prediction
 from equistrata.synth.models.estimation import MirrorDescent
 from equistrata.synth.strata.cutting import cut
 from equistrata.synth.strata.groups import priors
@@ -70,28 +70,21 @@ def test_groups_that_can_be_read_speak_for_themselves():
 
 
 def test_there_is_none_where_strata_were_measured_or_nothing_is_shrunk():
-    told, asked = measured(np.random.default_rng(2)), []
-
-    class Watched(MirrorDescent):
-        def estimate(self, schema, measurements, warm_start=None):
-            asked.append(sum(type(each).__name__ == "Prediction" for each in measurements))
-            return super().estimate(schema, measurements, warm_start)
-
-    cut(STRATA, told, Watched(), True)
-    cut(STRATA, told, Watched(), False)
-    assert [count for count in asked if count] == [1]  # in the model itself; sizes have none
+    told = measured(np.random.default_rng(2))
+    assert [len(found) for found in predicted(told, True) if found] == [1]  # in the model itself; sizes have none
+    assert not any(predicted(told, False))
     within = Measurement(("S", "R", "B"), np.full((2, 6, 2), 280.0), NOISE)
-    assert not any(each.columns == ("R", "A") for each in borrowed_of(told, within))
+    assert not any(each.columns == ("R", "A") for found in predicted([*told, within], True) for each in found)
 
 
-def borrowed_of(told, within):
-    """What is predicted where something was measured within strata."""
+def predicted(told, shrinkage):
+    """The predictions that each fit was given."""
     seen = []
 
     class Watched(MirrorDescent):
         def estimate(self, schema, measurements, warm_start=None):
-            seen.extend(each for each in measurements if type(each).__name__ == "Prediction")
+            seen.append([each for each in measurements if isinstance(each, Prediction)])
             return super().estimate(schema, measurements, warm_start)
 
-    cut(STRATA, [*told, within], Watched(), True)
+    cut(STRATA, told, Watched(), shrinkage)
     return seen
